@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+	"errors"
+)
+
+// The kinds of errors of a broker; match them with errors.Is.
+var (
+	// ErrNotFound: the key does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrCompacted: the history from that revision on is gone; list anew.
+	ErrCompacted = errors.New("history compacted")
+	// ErrUnavailable: the broker could not be reached or did not answer in time.
+	ErrUnavailable = errors.New("broker unavailable")
+	// ErrNoQuorum: the broker answers, but too few of its members are there.
+	ErrNoQuorum = errors.New("broker has no quorum")
+	// ErrNoSpace: the broker is full and refuses writes.
+	ErrNoSpace = errors.New("broker out of space")
+	// ErrTooLarge: a key, value, transaction or request is over its limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrPermission: the broker refused the credentials or the operation.
+	ErrPermission = errors.New("permission denied")
+	// ErrSessionExpired: the session is gone for good, with all its keys.
+	ErrSessionExpired = errors.New("session expired")
+	// ErrInvalid: the request makes no sense; nothing was sent.
+	ErrInvalid = errors.New("invalid request")
+	// ErrClosed: the broker was closed by this process.
+	ErrClosed = errors.New("broker closed")
+)
+
+// Error is what every method of a broker returns.
+type Error struct {
+	// Op is the method, in lower case.
+	Op string
+	// Key is the key, prefix or address concerned, if there is one.
+	Key string
+	// Kind is one of the sentinels of this package.
+	Kind error
+	// Cause is what the store or the network said, if anything.
+	Cause error
+	// Maybe tells that a write may have been applied, or may yet be.
+	Maybe bool
+}
+
+// NewError returns an *Error for something that was not applied.
+func NewError(op, key string, kind, cause error) *Error {
+	return &Error{Op: op, Key: key, Kind: kind, Cause: cause}
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := e.Op
+	if e.Key != "" {
+		s += " " + e.Key
+	}
+	s += ": " + e.Kind.Error()
+	if e.Cause != nil {
+		s += ": " + e.Cause.Error()
+	}
+	if e.Maybe {
+		s += " (the outcome is unknown)"
+	}
+	return s
+}
+
+// Unwrap makes errors.Is and errors.As see the kind and the cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Cause}
+}
+
+// MaybeApplied tells whether a write that ended with err may have been applied
+// all the same. Only then does a caller have to read back.
+func MaybeApplied(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Maybe
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Temporary tells whether the same call may succeed later: the broker was away,
+// without quorum or full.
+func Temporary(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrNoSpace)
+}
+
+func isCompacted(err error) bool { return errors.Is(err, ErrCompacted) }

@@ -1,0 +1,240 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Txn is a conditional transaction: when every condition of If holds, the
+// operations of Then are applied together, otherwise those of Else. An empty If
+// always holds. No key may be written twice in one branch.
+type Txn struct {
+	If   []Cond
+	Then []Op
+	// Else may only read.
+	Else []Op
+}
+
+// Result is the outcome of one transaction.
+type Result struct {
+	// Err is set when the transaction was refused or its outcome is unknown;
+	// see MaybeApplied. The other fields are then zero.
+	Err error
+	// OK tells that the conditions held and Then was applied.
+	OK bool
+	// Revision is the store's after the transaction. When OK and Then wrote
+	// something it is the revision of exactly these writes, so a key created
+	// by them has it as its Created.
+	Revision Revision
+	// Reads has one entry for each OpRead of the branch taken, in order, nil
+	// where the key does not exist.
+	Reads []*KV
+}
+
+// CondKind says what a condition compares.
+type CondKind uint8
+
+// The kinds of conditions.
+const (
+	// CondExists holds when the key exists.
+	CondExists CondKind = iota + 1
+	// CondAbsent holds when the key does not exist.
+	CondAbsent
+	// CondCreated holds when the key exists and was created at the revision.
+	CondCreated
+	// CondModified holds when the key exists and last changed at the revision.
+	CondModified
+)
+
+// Cond is one condition of a transaction.
+type Cond struct {
+	Kind     CondKind
+	Key      string
+	Revision Revision
+}
+
+// Exists is the condition that key exists.
+func Exists(key string) Cond { return Cond{Kind: CondExists, Key: key} }
+
+// Absent is the condition that key does not exist.
+func Absent(key string) Cond { return Cond{Kind: CondAbsent, Key: key} }
+
+// Created is the condition that key exists in the very incarnation that was
+// created at rev. It is the fence: a write with Created(owner, token) is
+// refused once the claim behind the token is gone, whoever holds it now.
+func Created(key string, rev Revision) Cond {
+	return Cond{Kind: CondCreated, Key: key, Revision: rev}
+}
+
+// Modified is the condition that key has not changed since rev.
+func Modified(key string, rev Revision) Cond {
+	return Cond{Kind: CondModified, Key: key, Revision: rev}
+}
+
+// OpKind says what an operation does.
+type OpKind uint8
+
+// The kinds of operations.
+const (
+	// OpPut writes a key.
+	OpPut OpKind = iota + 1
+	// OpDelete deletes a key; one that does not exist is no error.
+	OpDelete
+	// OpDeleteTree deletes every key below a prefix ending in a slash, the
+	// prefix's own node not included.
+	OpDeleteTree
+	// OpRead reads a key as the transaction finds it: before its own writes.
+	OpRead
+)
+
+// Op is one operation of a transaction.
+type Op struct {
+	Kind  OpKind
+	Key   string
+	Value []byte
+	// Session is the session that a put key lives with; zero for none.
+	Session SessionID
+	// TTL is how long a put key lives; zero for ever. It excludes Session.
+	TTL time.Duration
+}
+
+// Put writes a permanent key.
+func Put(key string, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: value} }
+
+// PutSession writes a key that vanishes with the session. Such a key is always
+// a leaf: nothing may be put below it.
+func PutSession(key string, value []byte, id SessionID) Op {
+	return Op{Kind: OpPut, Key: key, Value: value, Session: id}
+}
+
+// PutTTL writes a key that vanishes after ttl, counted from now. Stores keep
+// whole seconds, rounded up.
+func PutTTL(key string, value []byte, ttl time.Duration) Op {
+	return Op{Kind: OpPut, Key: key, Value: value, TTL: ttl}
+}
+
+// Delete deletes one key.
+func Delete(key string) Op { return Op{Kind: OpDelete, Key: key} }
+
+// DeleteTree deletes all keys below prefix, which must end in a slash.
+func DeleteTree(prefix string) Op { return Op{Kind: OpDeleteTree, Key: prefix} }
+
+// Read reads one key.
+func Read(key string) Op { return Op{Kind: OpRead, Key: key} }
+
+// Validate refuses what no broker accepts. Adapters call it before they send
+// anything, so that all of them refuse alike.
+func (t Txn) Validate() error {
+	if n := max(len(t.If), len(t.Then), len(t.Else)); n > TxnOpsMax {
+		return NewError("commit", "", ErrTooLarge,
+			fmt.Errorf("%d conditions or operations in one transaction; the limit is %d", n, TxnOpsMax))
+	}
+	for _, c := range t.If {
+		if c.Kind < CondExists || c.Kind > CondModified {
+			return NewError("commit", c.Key, ErrInvalid, fmt.Errorf("condition kind %d is unknown", c.Kind))
+		}
+		if err := CheckKey(c.Key); err != nil {
+			return err
+		}
+	}
+	if err := validateWrites(t.Then); err != nil {
+		return err
+	}
+	for _, op := range t.Else {
+		if op.Kind != OpRead {
+			return NewError("commit", op.Key, ErrInvalid, fmt.Errorf("the else branch may only read"))
+		}
+	}
+	return validateWrites(t.Else)
+}
+
+func validateWrites(ops []Op) error {
+	var written []Op
+	for _, op := range ops {
+		if err := op.validate(); err != nil {
+			return err
+		}
+		if op.Kind == OpRead {
+			continue
+		}
+		for _, w := range written {
+			if w.Overlaps(op) {
+				return NewError("commit", op.Key, ErrInvalid, fmt.Errorf("written twice in one transaction"))
+			}
+		}
+		written = append(written, op)
+	}
+	return nil
+}
+
+// Overlaps tells whether two writes touch a key in common.
+func (op Op) Overlaps(other Op) bool {
+	switch {
+	case op.Kind == OpDeleteTree && other.Kind == OpDeleteTree:
+		return strings.HasPrefix(op.Key, other.Key) || strings.HasPrefix(other.Key, op.Key)
+	case op.Kind == OpDeleteTree:
+		return strings.HasPrefix(other.Key, op.Key)
+	case other.Kind == OpDeleteTree:
+		return strings.HasPrefix(op.Key, other.Key)
+	default:
+		return op.Key == other.Key
+	}
+}
+
+func (op Op) validate() error {
+	switch op.Kind {
+	case OpDeleteTree:
+		return CheckPrefix(op.Key)
+	case OpPut, OpDelete, OpRead:
+	default:
+		return NewError("commit", op.Key, ErrInvalid, fmt.Errorf("operation kind %d is unknown", op.Kind))
+	}
+	if err := CheckKey(op.Key); err != nil {
+		return err
+	}
+	if n := len(op.Value); n > ValueBytesMax {
+		return NewError("commit", op.Key, ErrTooLarge,
+			fmt.Errorf("the value has %d bytes; the limit is %d", n, ValueBytesMax))
+	}
+	if op.TTL < 0 || (op.TTL > 0 && op.Session != 0) {
+		return NewError("commit", op.Key, ErrInvalid,
+			fmt.Errorf("TTL %v with session %d: a TTL is positive and excludes a session", op.TTL, op.Session))
+	}
+	return nil
+}
+
+// CheckKey refuses a malformed key: it begins with a slash, does not end in
+// one, has no empty, "." or ".." segment, is UTF-8 without control characters,
+// and at most KeyBytesMax bytes long.
+func CheckKey(key string) error {
+	if len(key) > KeyBytesMax {
+		return NewError("check", key[:64]+"…", ErrTooLarge,
+			fmt.Errorf("the key has %d bytes; the limit is %d", len(key), KeyBytesMax))
+	}
+	if !strings.HasPrefix(key, "/") {
+		return NewError("check", key, ErrInvalid, fmt.Errorf("a key begins with a slash"))
+	}
+	if !utf8.ValidString(key) || strings.ContainsFunc(key, isControl) {
+		return NewError("check", fmt.Sprintf("%q", key), ErrInvalid,
+			fmt.Errorf("a key is UTF-8 without control characters"))
+	}
+	for segment := range strings.SplitSeq(key[1:], "/") {
+		if segment == "" || segment == "." || segment == ".." {
+			return NewError("check", key, ErrInvalid, fmt.Errorf("segment %q is not allowed in a key", segment))
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) }
+
+// CheckPrefix refuses a malformed prefix: a key followed by one slash.
+func CheckPrefix(prefix string) error {
+	key, ok := strings.CutSuffix(prefix, "/")
+	if !ok {
+		return NewError("check", prefix, ErrInvalid, fmt.Errorf("a prefix ends in a slash"))
+	}
+	return CheckKey(key)
+}
