@@ -119,7 +119,7 @@ const (
 	ValueBytesMax = 512 << 10
 	// TxnOpsMax bounds the conditions, and likewise the operations of either
 	// branch, of one transaction.
-	TxnOpsMax = 32
+	TxnOpsMax = 96
 	// ProgressMax is the longest time between two batches of a healthy watch.
 	ProgressMax = 10 * time.Second
 )

@@ -1,0 +1,17 @@
+// Package keys is the only place that spells or parses a key of the store.
+//
+// Everything of a namespace lives below /<namespace>:
+//
+//	nodes/<node>/info            the node, with its session
+//	nodes/<node>/commands/<id>   a command to it, with its session
+//	tasks/<task>                 the task's spec, until done or deleted
+//	tasks/<task>/props           its properties
+//	tasks/<task>/owner           who runs it, with the owner's session
+//	claims/<task>                when it was claimed, with the owner's session
+//	state/<task>                 its state, permanent
+//	commands/<task>              a command to it
+//
+// Names are validated before they become part of a key, and a key is parsed by
+// its depth, so nothing done to task "a" can touch "ab", "a|b" or "a-1".
+// Unknown keys parse to Unknown and are left alone.
+package keys

@@ -1,0 +1,95 @@
+package keys
+
+import (
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestNamespace_M01_IsTrimmedOrRefused(t *testing.T) {
+	for _, in := range []string{"x", "/x", "x/", " /x/ ", "//x//"} {
+		s, err := New(in)
+		if err != nil || s.Root() != "/x" {
+			t.Errorf("New(%q) = %q, %v; want /x", in, s.Root(), err)
+		}
+	}
+	for _, in := range []string{"", " ", "/", "a//b", "a/../b", "a\nb", strings.Repeat("n", 201)} {
+		if _, err := New(in); err == nil {
+			t.Errorf("New(%q) was accepted", in)
+		}
+	}
+}
+
+func TestTaskID_M05_IsValidated(t *testing.T) {
+	good := []string{"a", "ab", "a|b", "a-1", "käse", "a b", "props", "owner", strings.Repeat("x", 512)}
+	bad := []string{"", ".", "..", "_x", "a/b", "a\x00b", "a\tb", "\xff", "emoji\U0001F600", "\ue000", "\ufffd",
+		strings.Repeat("x", 513)}
+	for _, id := range good {
+		if err := CheckTaskID(id); err != nil {
+			t.Errorf("CheckTaskID(%q) = %v", id, err)
+		}
+	}
+	for _, id := range bad {
+		err := CheckTaskID(id)
+		if err == nil {
+			t.Errorf("CheckTaskID(%q) was accepted", id)
+			continue
+		}
+		if !strings.Contains(err.Error(), "task ID") {
+			t.Errorf("the error %q does not name the field", err)
+		}
+	}
+}
+
+func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
+	s, err := New("app/blue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]Parsed{
+		s.Task("a|b"):              {Kind: Task, Name: "a|b"},
+		s.Props("a"):               {Kind: Props, Name: "a"},
+		s.Owner("a"):               {Kind: Owner, Name: "a"},
+		s.State("a"):               {Kind: State, Name: "a"},
+		s.Claim("a"):               {Kind: Claim, Name: "a"},
+		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
+		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
+		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
+	} {
+		if got := s.Parse(key); got != want {
+			t.Errorf("Parse(%q) = %+v, want %+v", key, got, want)
+		}
+	}
+}
+
+func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
+	s, _ := New("x")
+	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
+		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
+		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections/e/c", "", "x/tasks/a"} {
+		if got := s.Parse(key); got != (Parsed{}) {
+			t.Errorf("Parse(%q) = %+v, want it unknown", key, got)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	s, _ := New("x")
+	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x//"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		p := s.Parse(key)
+		spelled := map[Kind]string{
+			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), State: s.State(p.Name),
+			Claim: s.Claim(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
+			NodeCommand: s.NodeCommand(p.Name, p.Command),
+		}
+		if p.Kind != Unknown && spelled[p.Kind] != key {
+			t.Errorf("Parse(%q) = %+v, which spells %q", key, p, spelled[p.Kind])
+		}
+	})
+}

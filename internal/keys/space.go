@@ -1,0 +1,172 @@
+package keys
+
+import "strings"
+
+// Space spells and parses the keys of one namespace. The zero value is not
+// valid; use New.
+type Space struct {
+	root string // "/name" without a trailing slash
+}
+
+// New returns the space of a namespace. Surrounding spaces and slashes do not
+// count: "x", "/x" and " /x/ " are one namespace.
+func New(namespace string) (Space, error) {
+	trimmed := strings.Trim(strings.TrimSpace(namespace), "/")
+	refuse := func(limit string) (Space, error) {
+		return Space{}, &NameError{Field: "namespace", Value: shorten(namespace), Limit: limit}
+	}
+	if trimmed == "" {
+		return refuse("must not be empty")
+	}
+	if len(trimmed) > NamespaceBytesMax {
+		return refuse("is longer than 200 bytes")
+	}
+	for segment := range strings.SplitSeq(trimmed, "/") {
+		if err := checkSegment("namespace", segment, NamespaceBytesMax); err != nil {
+			return refuse("each part between slashes: " + err.(*NameError).Limit)
+		}
+	}
+	return Space{root: "/" + trimmed}, nil
+}
+
+// Root is the namespace with its leading slash.
+func (s Space) Root() string { return s.root }
+
+// Nodes is the prefix of everything about nodes.
+func (s Space) Nodes() string { return s.root + "/nodes/" }
+
+// Tasks is the prefix of everything about tasks that are not done.
+func (s Space) Tasks() string { return s.root + "/tasks/" }
+
+// States is the prefix of the tasks' states.
+func (s Space) States() string { return s.root + "/state/" }
+
+// Claims is the prefix of the records of claims.
+func (s Space) Claims() string { return s.root + "/claims/" }
+
+// NodeInfo is the registration of a node.
+func (s Space) NodeInfo(node string) string { return s.root + "/nodes/" + node + "/info" }
+
+// NodeCommands is the prefix of the commands to a node.
+func (s Space) NodeCommands(node string) string { return s.root + "/nodes/" + node + "/commands/" }
+
+// NodeCommand is one command to a node.
+func (s Space) NodeCommand(node, id string) string { return s.NodeCommands(node) + id }
+
+// Task is the key whose existence makes a task exist.
+func (s Space) Task(id string) string { return s.root + "/tasks/" + id }
+
+// TaskTree is the prefix of what belongs to a task.
+func (s Space) TaskTree(id string) string { return s.root + "/tasks/" + id + "/" }
+
+// Props are a task's properties.
+func (s Space) Props(id string) string { return s.root + "/tasks/" + id + "/props" }
+
+// Owner is the ephemeral key whose creation is the claim.
+func (s Space) Owner(id string) string { return s.root + "/tasks/" + id + "/owner" }
+
+// Claim is the record of when and by which incarnation a task was claimed.
+func (s Space) Claim(id string) string { return s.root + "/claims/" + id }
+
+// State is a task's state.
+func (s Space) State(id string) string { return s.root + "/state/" + id }
+
+// TaskCommand is the pending command to a task.
+func (s Space) TaskCommand(id string) string { return s.root + "/commands/" + id }
+
+// Kind says what a key is about.
+type Kind uint8
+
+// The kinds of keys.
+const (
+	// Unknown is a key that is not ours to read or touch.
+	Unknown Kind = iota
+	// NodeInfo is nodes/<node>/info.
+	NodeInfo
+	// NodeCommand is nodes/<node>/commands/<id>.
+	NodeCommand
+	// Task is tasks/<task>.
+	Task
+	// Props is tasks/<task>/props.
+	Props
+	// Owner is tasks/<task>/owner.
+	Owner
+	// Claim is claims/<task>.
+	Claim
+	// State is state/<task>.
+	State
+	// TaskCommand is commands/<task>.
+	TaskCommand
+)
+
+// Parsed is what a key says.
+type Parsed struct {
+	Kind Kind
+	// Name is the task's ID or the node's name.
+	Name string
+	// Command is the ID of a node command.
+	Command string
+}
+
+// Parse reads a key. Anything that is not spelled exactly as this package
+// spells it, a name that does not validate included, is Unknown.
+func (s Space) Parse(key string) Parsed {
+	rest, ok := strings.CutPrefix(key, s.root+"/")
+	if !ok {
+		return Parsed{}
+	}
+	area, rest, ok := strings.Cut(rest, "/")
+	if !ok {
+		return Parsed{}
+	}
+	name, leaf, deeper := strings.Cut(rest, "/")
+	switch area {
+	case "tasks":
+		return parseTask(name, leaf, deeper)
+	case "nodes":
+		return parseNode(name, leaf)
+	case "state":
+		return parseFlat(State, name, deeper)
+	case "claims":
+		return parseFlat(Claim, name, deeper)
+	case "commands":
+		return parseFlat(TaskCommand, name, deeper)
+	}
+	return Parsed{}
+}
+
+func parseTask(name, leaf string, deeper bool) Parsed {
+	if CheckTaskID(name) != nil {
+		return Parsed{}
+	}
+	switch {
+	case !deeper:
+		return Parsed{Kind: Task, Name: name}
+	case leaf == "props":
+		return Parsed{Kind: Props, Name: name}
+	case leaf == "owner":
+		return Parsed{Kind: Owner, Name: name}
+	}
+	return Parsed{}
+}
+
+func parseNode(name, leaf string) Parsed {
+	if CheckNodeName(name) != nil {
+		return Parsed{}
+	}
+	if leaf == "info" {
+		return Parsed{Kind: NodeInfo, Name: name}
+	}
+	id, ok := strings.CutPrefix(leaf, "commands/")
+	if !ok || id == "" || strings.Contains(id, "/") {
+		return Parsed{}
+	}
+	return Parsed{Kind: NodeCommand, Name: name, Command: id}
+}
+
+func parseFlat(kind Kind, name string, deeper bool) Parsed {
+	if deeper || CheckTaskID(name) != nil {
+		return Parsed{}
+	}
+	return Parsed{Kind: kind, Name: name}
+}

@@ -1,0 +1,136 @@
+package mirror
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// Node is what is known of a registered node.
+type Node struct {
+	// Name of the node.
+	Name string
+	// Info is its registration, as stored; Registered, Session and the
+	// revisions are that key's. They are unset where only commands remain.
+	Info              []byte
+	Registered        bool
+	Session           broker.SessionID
+	Created, Modified broker.Revision
+
+	commands map[string]Command
+}
+
+// Command is a command that waits for its node.
+type Command struct {
+	// Key is its full key, Value what was written.
+	Key   string
+	Value []byte
+	// Created orders commands.
+	Created broker.Revision
+}
+
+// Commands are the waiting commands in the order in which they were sent.
+func (n *Node) Commands() []Command {
+	return slices.SortedFunc(maps.Values(n.commands), func(a, b Command) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+// Nodes is the copy of nodes/. It is not safe for concurrent use.
+type Nodes struct {
+	space    keys.Space
+	revision broker.Revision
+	nodes    map[string]*Node
+}
+
+// NewNodes returns an empty copy.
+func NewNodes(space keys.Space) *Nodes {
+	return &Nodes{space: space, nodes: map[string]*Node{}}
+}
+
+// Revision is the one up to which the copy is complete, zero before the first
+// snapshot.
+func (m *Nodes) Revision() broker.Revision { return m.revision }
+
+// Get returns a node, or nil. The result must not be kept across updates.
+func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
+
+// Registered are the registered nodes, by name.
+func (m *Nodes) Registered() []*Node {
+	var nodes []*Node
+	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
+		if n := m.nodes[name]; n.Registered {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Apply takes a batch of a watch and returns the names of the nodes whose
+// registration it changed, each once.
+func (m *Nodes) Apply(batch broker.Batch) []string {
+	var changed []string
+	for _, e := range batch.Events {
+		if name, ok := m.event(e); ok {
+			changed = append(changed, name)
+		}
+	}
+	m.revision = max(m.revision, batch.Revision)
+	return dedupe(changed)
+}
+
+// Reset takes a whole snapshot and returns the names of the nodes whose
+// registration differs from the copy before.
+func (m *Nodes) Reset(snapshot *Snapshot) []string {
+	before := m.nodes
+	m.nodes = map[string]*Node{}
+	for _, kv := range snapshot.KVs {
+		m.event(broker.Event{KV: kv})
+	}
+	m.revision = snapshot.Revision
+	var changed []string
+	for name, now := range m.nodes {
+		if was := before[name]; was == nil || was.Modified != now.Modified {
+			changed = append(changed, name)
+		}
+	}
+	for name := range before {
+		if m.nodes[name] == nil {
+			changed = append(changed, name)
+		}
+	}
+	return changed
+}
+
+func (m *Nodes) event(e broker.Event) (name string, registration bool) {
+	p := m.space.Parse(e.KV.Key)
+	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCommand {
+		return "", false
+	}
+	n := m.nodes[p.Name]
+	if n == nil {
+		if e.Deleted {
+			return "", false
+		}
+		n = &Node{Name: p.Name, commands: map[string]Command{}}
+		m.nodes[p.Name] = n
+	}
+	switch {
+	case p.Kind == keys.NodeInfo && e.Deleted:
+		*n = Node{Name: n.Name, commands: n.commands}
+	case p.Kind == keys.NodeInfo:
+		n.Info, n.Registered, n.Session = e.KV.Value, true, e.KV.Session
+		n.Created, n.Modified = e.KV.Created, e.KV.Modified
+	case e.Deleted:
+		delete(n.commands, p.Command)
+	default:
+		n.commands[p.Command] = Command{Key: e.KV.Key, Value: e.KV.Value, Created: e.KV.Created}
+	}
+	if !n.Registered && len(n.commands) == 0 {
+		delete(m.nodes, p.Name)
+	}
+	return p.Name, p.Kind == keys.NodeInfo
+}

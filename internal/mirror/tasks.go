@@ -1,0 +1,244 @@
+package mirror
+
+import (
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// Task is what a node knows of a task that is not done.
+type Task struct {
+	// ID of the task.
+	ID string
+	// Spec is the value of the task's own key, empty if it has none.
+	Spec []byte
+	// Props are the properties, kept only where the mirror was told to.
+	Props []byte
+	// HasKey tells that the task's own key exists; HasProps, that its
+	// properties do. Invariant: one of them is true, for a task exists by
+	// either.
+	HasKey, HasProps bool
+	// Created is the revision at which it was submitted.
+	Created broker.Revision
+	// Owner is the node that holds the claim. It is empty without a claim, and
+	// also where the owner key is not readable.
+	Owner string
+	// Token is the revision at which the claim was granted, zero without one.
+	Token broker.Revision
+	// Session is the session that the claim lives with.
+	Session broker.SessionID
+}
+
+// Exists tells a task from the remains of one, such as an owner key whose task
+// was deleted by hand.
+func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
+
+// Owned tells whether someone holds the claim.
+func (t *Task) Owned() bool { return t.Token != 0 }
+
+// Tasks is the copy of tasks/. It is not safe for concurrent use.
+type Tasks struct {
+	space     keys.Space
+	keepProps bool
+	revision  broker.Revision
+	tasks     map[string]*Task
+	// owned counts the existing tasks by owner; unowned are those without.
+	// Invariant: their sum is the number of existing tasks.
+	owned   map[string]int
+	unowned int
+}
+
+// NewTasks returns an empty copy.
+func NewTasks(space keys.Space, keepProps bool) *Tasks {
+	return &Tasks{space: space, keepProps: keepProps, tasks: map[string]*Task{}, owned: map[string]int{}}
+}
+
+// Strip drops the values that the copy does not keep; for Source.
+func (m *Tasks) Strip(kv *broker.KV) {
+	if !m.keepProps && strings.HasSuffix(kv.Key, "/props") {
+		kv.Value = nil
+	}
+}
+
+// Revision is the one up to which the copy is complete, zero before the first
+// snapshot.
+func (m *Tasks) Revision() broker.Revision { return m.revision }
+
+// Get returns a task, or nil. The result must not be kept across updates.
+func (m *Tasks) Get(id string) *Task {
+	if t := m.tasks[id]; t != nil && t.Exists() {
+		return t
+	}
+	return nil
+}
+
+// Remains returns whatever is known below a task's ID, nil if nothing; an owner
+// key without a task included.
+func (m *Tasks) Remains(id string) *Task { return m.tasks[id] }
+
+// All yields every existing task, in no order.
+func (m *Tasks) All() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, t := range m.tasks {
+			if t.Exists() && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of existing tasks.
+func (m *Tasks) Len() int {
+	n := m.unowned
+	for _, owned := range m.owned {
+		n += owned
+	}
+	return n
+}
+
+// Owned is the number of existing tasks that a node holds.
+func (m *Tasks) Owned(node string) int { return m.owned[node] }
+
+// Unowned is the number of existing tasks that nobody holds.
+func (m *Tasks) Unowned() int { return m.unowned }
+
+// Apply takes a batch of a watch and returns the IDs of the tasks it changed,
+// each once.
+func (m *Tasks) Apply(batch broker.Batch) []string {
+	var changed []string
+	last := ""
+	for _, e := range batch.Events {
+		id, ok := m.event(e)
+		if ok && id != last {
+			changed, last = append(changed, id), id
+		}
+	}
+	m.revision = max(m.revision, batch.Revision)
+	return dedupe(changed)
+}
+
+// Reset takes a whole snapshot and returns the IDs of the tasks that differ
+// from the copy before, each once.
+func (m *Tasks) Reset(snapshot *Snapshot) []string {
+	before := m.tasks
+	m.tasks = make(map[string]*Task, len(before))
+	m.owned, m.unowned = map[string]int{}, 0
+	for _, kv := range snapshot.KVs {
+		m.event(broker.Event{KV: kv})
+	}
+	m.revision = snapshot.Revision
+	var changed []string
+	for id, now := range m.tasks {
+		if was := before[id]; was == nil || !same(was, now) {
+			changed = append(changed, id)
+		}
+	}
+	for id := range before {
+		if m.tasks[id] == nil {
+			changed = append(changed, id)
+		}
+	}
+	return changed
+}
+
+// same compares what identifies the contents: values never change without a
+// revision changing, and specs and props are immutable while Created is.
+func same(a, b *Task) bool {
+	return a.Created == b.Created && a.Token == b.Token && a.HasKey == b.HasKey && a.HasProps == b.HasProps &&
+		string(a.Spec) == string(b.Spec)
+}
+
+func (m *Tasks) event(e broker.Event) (id string, ok bool) {
+	p := m.space.Parse(e.KV.Key)
+	switch p.Kind {
+	case keys.Task, keys.Props, keys.Owner:
+	default:
+		return "", false
+	}
+	t := m.tasks[p.Name]
+	if t == nil {
+		if e.Deleted {
+			return "", false
+		}
+		t = &Task{ID: p.Name}
+		m.tasks[p.Name] = t
+	}
+	m.count(t, -1)
+	t.set(p.Kind, e, m.keepProps)
+	m.count(t, +1)
+	if !t.Exists() && !t.Owned() {
+		delete(m.tasks, p.Name)
+	}
+	return p.Name, true
+}
+
+func (m *Tasks) count(t *Task, by int) {
+	switch {
+	case !t.Exists():
+	case !t.Owned():
+		m.unowned += by
+	case m.owned[t.Owner]+by == 0:
+		delete(m.owned, t.Owner)
+	default:
+		m.owned[t.Owner] += by
+	}
+}
+
+func (t *Task) set(kind keys.Kind, e broker.Event, keepProps bool) {
+	existed := t.Exists()
+	switch kind {
+	case keys.Task:
+		t.HasKey, t.Spec = !e.Deleted, e.KV.Value
+	case keys.Props:
+		t.HasProps, t.Props = !e.Deleted, nil
+		if keepProps {
+			t.Props = e.KV.Value
+		}
+	case keys.Owner:
+		t.Owner, t.Token, t.Session = "", 0, 0
+		if !e.Deleted {
+			t.Owner, t.Token, t.Session = ParseOwner(e.KV.Value), e.KV.Created, e.KV.Session
+		}
+		return
+	}
+	if !existed && t.Exists() {
+		t.Created = e.KV.Created
+	}
+}
+
+// ParseOwner reads an owner key: the JSON of today, or the plain name of the
+// oldest layout. It returns nothing for a value that is neither.
+func ParseOwner(value []byte) string {
+	if len(value) > 0 && value[0] == '{' {
+		var owner struct {
+			Node string `json:"node"`
+		}
+		if json.Unmarshal(value, &owner) != nil || keys.CheckNodeName(owner.Node) != nil {
+			return ""
+		}
+		return owner.Node
+	}
+	name := strings.TrimSpace(string(value))
+	if keys.CheckNodeName(name) != nil {
+		return ""
+	}
+	return name
+}
+
+func dedupe(ids []string) []string {
+	if len(ids) < 2 {
+		return ids
+	}
+	seen := make(map[string]struct{}, len(ids))
+	kept := ids[:0]
+	for _, id := range ids {
+		if _, dup := seen[id]; !dup {
+			seen[id] = struct{}{}
+			kept = append(kept, id)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,69 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(t *testing.T, f func(context.Context) error) error {
+	t.Helper()
+	var g Group
+	var got error
+	r := g.Go(t.Context(), f, func(err error) { got = err })
+	g.Wait()
+	select {
+	case <-r.Done():
+	default:
+		t.Fatal("Wait returned before Done")
+	}
+	return got
+}
+
+func TestRun_ReturnsWhatTheFunctionReturns(t *testing.T) {
+	want := errors.New("x")
+	if got := run(t, func(context.Context) error { return want }); !errors.Is(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if got := run(t, func(context.Context) error { return nil }); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRun_M31_APanicIsAnErrorWithItsStack(t *testing.T) {
+	var p *PanicError
+	got := run(t, func(context.Context) error { panic("boom") })
+	if !errors.As(got, &p) || p.Value != "boom" || !strings.Contains(got.Error(), "runner_test.go") {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRun_GoexitIsAnError(t *testing.T) {
+	got := run(t, func(context.Context) error { runtime.Goexit(); return nil })
+	if !errors.Is(got, ErrExited) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestStop_TheFirstCauseReachesTheFunction(t *testing.T) {
+	var g Group
+	first := errors.New("first")
+	var cause error
+	r := g.Go(t.Context(), func(ctx context.Context) error {
+		<-ctx.Done()
+		cause = context.Cause(ctx)
+		return nil
+	}, func(error) {})
+	r.Stop(first)
+	r.Stop(errors.New("second"))
+	g.Wait()
+	if !errors.Is(cause, first) {
+		t.Errorf("cause %v", cause)
+	}
+}

@@ -1,0 +1,42 @@
+// Package session keeps one session of a broker alive, and knows when it can no
+// longer be trusted. It is the one safety timer of Windlass, above all
+// adapters: claims, registrations and candidacies hang on a session, and what
+// they permit ends when the session's deadline passes here, before it can
+// expire there.
+//
+//	renewal sent                stop          hard     the broker may
+//	     |                       |              |      expire it
+//	     v                       v              v          v
+//	-----+-----------------------+--------------+----------+----> time
+//	     |<------------------ TTL · (1-drift) ------------>|
+//	                             |<--- grace -->|<- slack->|
+//
+// The deadline counts from the moment before the last successful renewal was
+// sent, never from its reply: the broker cannot have processed it earlier, so
+// it cannot expire the session earlier than one TTL later. The TTL is the one
+// that the broker granted. The clock runs through a suspension of the machine.
+//
+// At the stop deadline the session's context ends, and with it the context of
+// every handler. At the hard deadline what has not returned is reported, once.
+// Both are enforced by a goroutine that does nothing else: it takes no lock
+// that is held during I/O and needs no answer from anyone.
+//
+// # What is guaranteed
+//
+// Under the assumptions that clocks drift apart less than Timing.Drift, that
+// timers fire within Timing.Slack and that the broker does not expire a session
+// before its TTL, whatever stops by the hard deadline has stopped before anyone
+// else can be granted the same key.
+//
+// # What is not
+//
+// A process that was frozen and thawed runs for an instant before its timers
+// do. Nothing in this process can prevent that; only the fencing token can,
+// which every write carries, and a supervisor in another process.
+//
+// # How it ends
+//
+// A session ends once: because its owner closed it, because a renewal said that
+// it is gone, because the deadline passed, or because its owner found out
+// otherwise (End). It never comes back; a new one is a new incarnation.
+package session

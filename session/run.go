@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// checkEvery is how often the deadline is looked at beside its timer. Timers
+// stand still while the machine is suspended and the clock does not, so after a
+// resume this is how late the deadline may be noticed.
+const checkEvery = time.Second
+
+// Run keeps the session alive until it ends for whatever reason, and returns
+// the cause: ErrClosed after Close, otherwise why it was lost. After the
+// context ended it goes on until the hard deadline, or until ctx, which stands
+// for the interest in that, is done.
+func (s *Session) Run(ctx context.Context) error {
+	var both sync.WaitGroup
+	both.Go(func() { s.renewUntilEnd(ctx) })
+	both.Go(func() { s.enforceDeadlines(ctx) })
+	both.Wait()
+	return context.Cause(s.ctx)
+}
+
+// renewUntilEnd sends a renewal every Timing.Renew, and more often after one
+// failed, until the session has ended or ctx is done.
+func (s *Session) renewUntilEnd(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	for {
+		wait := s.untilNextRenewal()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		if err := s.renewOnce(ctx); errors.Is(err, broker.ErrSessionExpired) {
+			// Others may hold our keys already, so nothing is left to wait
+			// for: the grace is only what stopping takes.
+			s.end(errors.Join(ErrExpired, err), s.timing.Slack)
+			return
+		}
+	}
+}
+
+// untilNextRenewal spaces renewals from the last good one while things go well,
+// and by a fraction of that while they do not.
+func (s *Session) untilNextRenewal() time.Duration {
+	s.mu.Lock()
+	due := s.sent + s.timing.Renew
+	s.mu.Unlock()
+	return max(due-s.now(), s.timing.Renew/15)
+}
+
+func (s *Session) renewOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.Try)
+	defer cancel()
+	sent := s.now()
+	ttl, err := s.broker.KeepAlive(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	s.renewed(sent, ttl)
+	return nil
+}
+
+// enforceDeadlines ends the context when the stop deadline passes, and reports
+// when the hard one does. It does no I/O.
+func (s *Session) enforceDeadlines(ctx context.Context) {
+	for {
+		stop, hard := s.Deadlines()
+		now := s.now()
+		if now >= stop {
+			s.end(ErrDeadline, s.timing.Grace)
+		}
+		if s.ctx.Err() != nil && now >= hard {
+			if s.config.Hard != nil && !errors.Is(context.Cause(s.ctx), ErrClosed) {
+				s.config.Hard()
+			}
+			return
+		}
+		next := stop
+		if s.ctx.Err() != nil {
+			next = hard
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.rearm:
+		case <-time.After(min(next-now, checkEvery)):
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/clock"
+)
+
+// The reasons for which a session ends; match the cause of its context with
+// errors.Is.
+var (
+	// ErrExpired: the broker said that the session is gone.
+	ErrExpired = errors.New("the broker ended the session")
+	// ErrDeadline: no renewal succeeded in time, so the session can no longer
+	// be trusted, whatever the broker thinks.
+	ErrDeadline = errors.New("the session could not be renewed in time")
+	// ErrClosed: its owner closed it.
+	ErrClosed = errors.New("the session was closed")
+)
+
+// Config is how a session is opened. The zero value works.
+type Config struct {
+	// TTL is asked for. Zero means TTLDefault; TTLMin to TTLMax.
+	TTL time.Duration
+	// Clock reads the clock that deadlines are kept by. Nil means the
+	// machine's clock that runs through suspension.
+	Clock func() time.Duration
+	// Renewed, if set, is called after every successful renewal, and once at
+	// the start, with the readings of Clock at which the session now stops.
+	// It must not block.
+	Renewed func(stop, hard time.Duration)
+	// Hard, if set, is called once if the hard deadline passes. It must not
+	// wait for anything that needs the broker.
+	Hard func()
+}
+
+// Session is one session of a broker, and the incarnation of its owner. Its
+// methods are safe for concurrent use.
+type Session struct {
+	broker      broker.Broker
+	id          broker.SessionID
+	incarnation string
+	timing      Timing
+	now         clock.Clock
+	config      Config
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu sync.Mutex // never held during I/O or a callback
+	// sent is when the last successful renewal was sent.
+	sent time.Duration
+	// hard is when the hard deadline passes. Invariant: hard <= sent + timing.Hard.
+	hard time.Duration
+	// ended tells that ctx is cancelled and that sent and hard are final.
+	ended bool
+	// rearm wakes the deadline goroutine when hard was brought forward.
+	rearm chan struct{}
+}
+
+// Open asks the broker for a session. Run must then be called to keep it alive.
+// parent's end does not end the session's context before the session is closed:
+// handlers are stopped by their owner, in order, not by accident.
+func Open(parent context.Context, b broker.Broker, config Config) (*Session, error) {
+	if err := CheckTTL(config.TTL); err != nil {
+		return nil, err
+	}
+	if config.TTL == 0 {
+		config.TTL = TTLDefault
+	}
+	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1)}
+	if s.now == nil {
+		s.now = clock.Boot
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("open session: %w", err)
+	}
+	s.incarnation = id.String()
+	s.sent = s.now()
+	ctx, cancel := context.WithTimeout(parent, Derive(config.TTL).Stop)
+	defer cancel()
+	granted, err := b.Grant(ctx, config.TTL)
+	if err != nil {
+		return nil, err
+	}
+	s.id, s.timing = granted.ID, Derive(granted.TTL)
+	s.hard = s.sent + s.timing.Hard
+	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(parent))
+	s.notifyRenewed()
+	return s, nil
+}
+
+// ID is the broker's name of the session.
+func (s *Session) ID() broker.SessionID { return s.id }
+
+// Incarnation names this session's owner for the session's life, in a form that
+// rises with time and is never used again (a UUIDv7).
+func (s *Session) Incarnation() string { return s.incarnation }
+
+// Timing is what was derived from the granted TTL.
+func (s *Session) Timing() Timing { return s.timing }
+
+// Context ends when the session can no longer be trusted; its cause says why.
+// Every handler's context descends from it.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Deadlines returns the readings of the clock at which handlers are told to
+// stop, and at which they must have returned. Every renewal moves them.
+func (s *Session) Deadlines() (stop, hard time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hard - s.timing.Grace, s.hard
+}
+
+// Remaining is the time left until the stop deadline, negative once it passed.
+func (s *Session) Remaining() time.Duration {
+	stop, _ := s.Deadlines()
+	return stop - s.now()
+}
+
+// MayStart tells whether enough of the session is left to start something on
+// it. Nothing starts late in a session's life.
+func (s *Session) MayStart() bool {
+	return s.ctx.Err() == nil && s.Remaining() > s.timing.Claim
+}
+
+// End ends the session's context at once, for a cause that its owner found out:
+// that a key of the session is gone, for example. The first cause counts.
+func (s *Session) End(cause error) { s.end(cause, s.timing.Grace) }
+
+// end cancels the context, and brings the hard deadline forward to at most
+// grace from now.
+func (s *Session) end(cause error, grace time.Duration) {
+	now := s.now()
+	s.mu.Lock()
+	first := !s.ended
+	if first {
+		s.ended = true
+		s.hard = min(s.hard, now+grace)
+	}
+	s.mu.Unlock()
+	if !first {
+		return
+	}
+	s.cancel(cause)
+	select {
+	case s.rearm <- struct{}{}:
+	default: // a wake-up is pending already
+	}
+}
+
+// Close ends the session here and at the broker, so that its keys vanish at
+// once. Call it only when nothing that relied on the session is running any
+// more; otherwise let it expire. It is idempotent.
+func (s *Session) Close(ctx context.Context) error {
+	s.end(ErrClosed, 0)
+	return s.broker.Revoke(ctx, s.id)
+}
+
+// renewed records a successful renewal that was sent at the given reading.
+func (s *Session) renewed(sent, ttl time.Duration) {
+	s.mu.Lock()
+	if !s.ended && sent > s.sent {
+		s.sent = sent
+		// A store that granted less than before shortens this very deadline.
+		s.hard = sent + min(s.timing.Hard, Derive(ttl).Hard)
+	}
+	s.mu.Unlock()
+	s.notifyRenewed()
+}
+
+func (s *Session) notifyRenewed() {
+	if s.config.Renewed != nil && s.ctx.Err() == nil {
+		s.config.Renewed(s.Deadlines())
+	}
+}

@@ -1,0 +1,76 @@
+package statemachine
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Record is the value of state/<task>. The first three fields are Metafora's;
+// the rest describes the task once its own key is gone.
+type Record struct {
+	// State of the task.
+	State State `json:"state"`
+	// Until is when a sleeping task runs again.
+	Until *time.Time `json:"until,omitempty"`
+	// Errors are the latest errors, the oldest first, at most ErrorsMax.
+	Errors []ErrorEntry `json:"errors,omitempty"`
+
+	// Type, Priority, SubmittedAt and Digest are the spec's.
+	Type        string     `json:"type,omitempty"`
+	Priority    int        `json:"priority,omitempty"`
+	SubmittedAt *time.Time `json:"submitted_at,omitempty"`
+	Digest      string     `json:"digest,omitempty"`
+	// Node and Token are those of the claim that wrote the record.
+	Node  string `json:"node,omitempty"`
+	Token int64  `json:"token,omitempty"`
+	// ClaimedAt is when that claim was granted, ChangedAt when the record was
+	// written, both by the node's clock.
+	ClaimedAt *time.Time `json:"claimed_at,omitempty"`
+	ChangedAt *time.Time `json:"changed_at,omitempty"`
+	// Result is what the handler left, as JSON.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// ErrorEntry is one error of a task.
+type ErrorEntry struct {
+	Timestamp time.Time `json:"timestamp"`
+	Error     string    `json:"error"`
+}
+
+// Limits of a record.
+const (
+	// ErrorsMax is how many errors are kept.
+	ErrorsMax = 8
+	// ErrorBytesMax bounds the text of one error; a longer one keeps its head.
+	ErrorBytesMax = 4 << 10
+)
+
+// Parse reads a record. Nothing at all is a runnable task. Unknown fields are
+// ignored; a state that is not known is an error.
+func Parse(value []byte) (Record, error) {
+	if len(value) == 0 {
+		return Record{State: Runnable}, nil
+	}
+	var r Record
+	if err := json.Unmarshal(value, &r); err != nil {
+		return Record{}, fmt.Errorf("state: %w", err)
+	}
+	if !r.State.Valid() {
+		return Record{}, fmt.Errorf("state %q is not known", r.State)
+	}
+	if r.State == Sleeping && r.Until == nil {
+		return Record{}, fmt.Errorf("state %q has no time to wake up at", r.State)
+	}
+	return r, nil
+}
+
+// AddError returns errs with one more entry, cut to the limits. It does not
+// change errs.
+func AddError(errs []ErrorEntry, at time.Time, text string) []ErrorEntry {
+	if len(text) > ErrorBytesMax {
+		text = text[:ErrorBytesMax] + "… (cut)"
+	}
+	kept := errs[max(0, len(errs)-ErrorsMax+1):]
+	return append(append(make([]ErrorEntry, 0, len(kept)+1), kept...), ErrorEntry{Timestamp: at, Error: text})
+}
