@@ -16,11 +16,13 @@ import (
 // The reasons for which a session ends; match the cause of its context with
 // errors.Is.
 var (
-	// ErrExpired: the broker said that the session is gone.
-	ErrExpired = errors.New("the broker ended the session")
+	// ErrLost is every reason but ErrClosed.
+	ErrLost = errors.New("the session was lost")
+	// ErrExpired: the broker said that the session is gone. It is an ErrLost.
+	ErrExpired = fmt.Errorf("%w: the broker ended it", ErrLost)
 	// ErrDeadline: no renewal succeeded in time, so the session can no longer
-	// be trusted, whatever the broker thinks.
-	ErrDeadline = errors.New("the session could not be renewed in time")
+	// be trusted, whatever the broker thinks. It is an ErrLost.
+	ErrDeadline = fmt.Errorf("%w: it could not be renewed in time", ErrLost)
 	// ErrClosed: its owner closed it.
 	ErrClosed = errors.New("the session was closed")
 )
@@ -124,6 +126,13 @@ func (s *Session) Deadlines() (stop, hard time.Duration) {
 func (s *Session) Remaining() time.Duration {
 	stop, _ := s.Deadlines()
 	return stop - s.now()
+}
+
+// RemainingHard is the time left until the hard deadline, negative once it
+// passed.
+func (s *Session) RemainingHard() time.Duration {
+	_, hard := s.Deadlines()
+	return hard - s.now()
 }
 
 // MayStart tells whether enough of the session is left to start something on

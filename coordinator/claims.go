@@ -1,4 +1,4 @@
-package claim
+package coordinator
 
 import (
 	"context"
@@ -58,12 +58,30 @@ type Record struct {
 	Incarnation string `json:"incarnation"`
 }
 
-// Claims makes and ends claims on one session.
-type Claims struct {
-	// Broker to write to.
-	Broker broker.Broker
-	// Space spells the keys.
-	Space keys.Space
+// Coordinator is what a node asks of the cluster for one incarnation: to claim
+// many, to end many. New makes the one implementation, over any broker; a node
+// can be given another, to observe or to test.
+type Coordinator interface {
+	// Claim attempts every wanted task and returns one result for each, in
+	// order. An outcome that is unknown, even after reading back, has the
+	// broker's error; the claim may then still turn up, see Adopt.
+	Claim(ctx context.Context, wanted []Wanted) []Result
+	// Adopt reads whether claims are held by this incarnation, and returns
+	// those that are as if they had just been granted. ErrOwned and ErrGone
+	// mean that they are not.
+	Adopt(ctx context.Context, ids []string) []Result
+	// End performs every ending, each in one transaction that only the present
+	// owner can win, and returns one error for each, in order: nil when it took
+	// effect, ErrFenced when the claim is no longer held, otherwise the
+	// broker's error. After one that broker.MaybeApplied, the same ending is to
+	// be tried again with Again set.
+	End(ctx context.Context, endings []Ending) []error
+}
+
+// Identity is in whose name claims are made.
+type Identity struct {
+	// Namespace that the tasks are in.
+	Namespace string
 	// Node is the owner's name.
 	Node string
 	// Session is what claims live with, Incarnation its name.
@@ -71,10 +89,29 @@ type Claims struct {
 	Incarnation string
 }
 
-// Claim attempts every wanted task and returns one result for each, in order.
-// An outcome that stays unknown until ctx is done has the broker's error; the
-// claim may then still turn up, see Adopt.
-func (c *Claims) Claim(ctx context.Context, wanted []Wanted) []Result {
+// New returns the coordinator over a broker.
+func New(b broker.Broker, identity Identity) (Coordinator, error) {
+	space, err := keys.New(identity.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if err := keys.CheckNodeName(identity.Node); err != nil {
+		return nil, err
+	}
+	return &claims{broker: b, space: space, Identity: identity}, nil
+}
+
+// claims is the Coordinator over a broker.
+type claims struct {
+	Identity
+	broker broker.Broker
+	space  keys.Space
+}
+
+var _ Coordinator = (*claims)(nil)
+
+// Claim implements Coordinator.
+func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	record, err := json.Marshal(Record{ClaimedAt: time.Now().UTC(), Incarnation: c.Incarnation})
 	if err != nil {
 		return failAll(len(wanted), err)
@@ -85,7 +122,7 @@ func (c *Claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	}
 	results := make([]Result, len(wanted))
 	var unknown []int
-	for i, r := range c.Broker.Commit(ctx, txns...) {
+	for i, r := range c.broker.Commit(ctx, txns...) {
 		switch {
 		case r.Err != nil && broker.MaybeApplied(r.Err):
 			results[i].Err = r.Err
@@ -102,23 +139,23 @@ func (c *Claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	return results
 }
 
-func (c *Claims) claimTxn(w Wanted, record []byte) broker.Txn {
+func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 	id := w.ID
-	exists := c.Space.Task(id)
+	exists := c.space.Task(id)
 	if w.PropsOnly {
-		exists = c.Space.Props(id)
+		exists = c.space.Props(id)
 	}
 	txn := broker.Txn{
-		If: []broker.Cond{broker.Exists(exists), broker.Absent(c.Space.Owner(id))},
+		If: []broker.Cond{broker.Exists(exists), broker.Absent(c.space.Owner(id))},
 		Then: []broker.Op{
-			broker.Read(c.Space.Task(id)), broker.Read(c.Space.Props(id)), broker.Read(c.Space.State(id)),
-			broker.PutSession(c.Space.Owner(id), OwnerValue(c.Node), c.Session),
-			broker.PutSession(c.Space.Claim(id), record, c.Session),
+			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
+			broker.PutSession(c.space.Owner(id), OwnerValue(c.Node), c.Session),
+			broker.PutSession(c.space.Claim(id), record, c.Session),
 		},
-		Else: []broker.Op{broker.Read(exists), broker.Read(c.Space.Owner(id))},
+		Else: []broker.Op{broker.Read(exists), broker.Read(c.space.Owner(id))},
 	}
 	for _, b := range w.Blockers {
-		txn.If = append(txn.If, broker.Absent(c.Space.Task(b)))
+		txn.If = append(txn.If, broker.Absent(c.space.Task(b)))
 	}
 	return txn
 }
@@ -135,39 +172,32 @@ func refusal(reads []*broker.KV) error {
 	}
 }
 
-// resolve reads back the claims whose outcome is unknown, until each is known
-// or ctx is done.
-func (c *Claims) resolve(ctx context.Context, wanted []Wanted, results []Result, unknown []int) {
-	for retry := retryMin; len(unknown) > 0 && ctx.Err() == nil; retry = backOff(ctx, retry) {
-		ids := make([]string, len(unknown))
-		for k, i := range unknown {
-			ids[k] = wanted[i].ID
-		}
-		var still []int
-		for k, r := range c.Adopt(ctx, ids) {
-			if broker.Temporary(r.Err) {
-				still = append(still, unknown[k])
-				continue
-			}
-			results[unknown[k]] = r
-		}
-		unknown = still
+// resolve reads back the claims whose outcome is unknown. Once is enough: what
+// cannot be read now, or is applied only later, the owner sees by watching.
+func (c *claims) resolve(ctx context.Context, wanted []Wanted, results []Result, unknown []int) {
+	if len(unknown) == 0 {
+		return
+	}
+	ids := make([]string, len(unknown))
+	for k, i := range unknown {
+		ids[k] = wanted[i].ID
+	}
+	for k, r := range c.Adopt(ctx, ids) {
+		results[unknown[k]] = r
 	}
 }
 
-// Adopt reads whether claims are held by this session, and returns those that
-// are as if they had just been granted. ErrOwned and ErrGone mean that they are
-// not.
-func (c *Claims) Adopt(ctx context.Context, ids []string) []Result {
+// Adopt implements Coordinator.
+func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 	txns := make([]broker.Txn, len(ids))
 	for i, id := range ids {
 		txns[i] = broker.Txn{Then: []broker.Op{
-			broker.Read(c.Space.Task(id)), broker.Read(c.Space.Props(id)), broker.Read(c.Space.State(id)),
-			broker.Read(c.Space.Owner(id)),
+			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
+			broker.Read(c.space.Owner(id)),
 		}}
 	}
 	results := make([]Result, len(ids))
-	for i, r := range c.Broker.Commit(ctx, txns...) {
+	for i, r := range c.broker.Commit(ctx, txns...) {
 		switch {
 		case r.Err != nil:
 			results[i].Err = r.Err

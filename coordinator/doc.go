@@ -1,4 +1,4 @@
-// Package claim makes, resolves and ends claims: the transactions by which a
+// Package coordinator makes, resolves and ends claims: the transactions by which a
 // task gets its one owner and by which everything is written in the owner's
 // name.
 //
@@ -16,6 +16,6 @@
 // is read back; an owner key is recognised as one's own by its session, never
 // by a name. Because a request may be applied even after that, a node also
 // watches its own owner keys and adopts what turns up late (Adopt). When the
-// outcome of an ending is unknown the same conditional transaction is sent
+// outcome of an ending is unknown the same conditional transaction is to be sent
 // again, until it is answered: it can take effect only once.
-package claim
+package coordinator

@@ -1,0 +1,79 @@
+package windlass
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// view is the cluster as it is now, for the balancer.
+func (in *incarnation) view(now time.Time) *View {
+	v := &View{Now: now, Self: NodeLoad{Name: in.config.Name, Frozen: in.info.Frozen, Draining: in.info.Draining}}
+	v.Self.Tasks = len(in.inFlight)
+	for id, r := range in.runs {
+		if !r.leaving() && in.inFlight[id] == nil {
+			v.Self.Tasks++
+		}
+	}
+	// What nobody eligible holds is up for taking, or about to be: tasks of
+	// nodes that are gone but not yet expired are, those of frozen nodes and
+	// those that nothing can claim now are not.
+	unowned := in.tasks.Len() - v.Self.Tasks - in.candidates.idle
+	for _, p := range in.peers {
+		load := NodeLoad{
+			Name: p.info.Name, Tasks: in.tasks.Owned(p.info.Name), Frozen: p.info.Frozen, Draining: p.info.Draining,
+		}
+		unowned -= load.Tasks
+		v.Nodes = append(v.Nodes, load)
+	}
+	v.Unowned = max(unowned, 0)
+	return v
+}
+
+// leaving tells whether a run is on its way out and no longer counts.
+func (r *run) leaving() bool { return r.phase == phaseStopping || r.phase == phaseEnding }
+
+// balance asks the balancer what to give back, and does.
+func (in *incarnation) balance(trigger Trigger) {
+	if in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0 {
+		return
+	}
+	if in.info.Frozen && trigger != TriggerCommand {
+		return
+	}
+	view := in.view(time.Now())
+	view.Trigger = trigger
+	for id, r := range in.runs {
+		if !r.leaving() && r.phase != phaseSaving && !in.forced[id] {
+			view.Running = append(view.Running, RunningTask{
+				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
+			})
+		}
+	}
+	slices.SortFunc(view.Running, func(a, b RunningTask) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	released := 0
+	for _, id := range in.config.Balancer.Balance(view) {
+		if r := in.runs[id]; r != nil && !r.leaving() {
+			in.hold(id)
+			in.stopRun(id, ErrReleased)
+			released++
+		}
+	}
+	if released > 0 {
+		in.events.Balanced(trigger, released)
+	}
+}
+
+// settleStep balances a while after tasks came or went.
+func (in *incarnation) settleStep(now time.Time) {
+	if in.settleAt.IsZero() || now.Before(in.settleAt) {
+		return
+	}
+	in.settleAt = time.Time{}
+	in.balance(TriggerDrift)
+}
+
+// hold keeps this node from claiming a task again at once.
+func (in *incarnation) hold(id string) { in.holds[id] = time.Now().Add(releasedHold) }

@@ -1,0 +1,203 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// claimResults are the results of one call to claim or to adopt.
+type claimResults struct {
+	wanted  []coordinator.Wanted
+	results []coordinator.Result
+	adopted bool
+}
+
+// endResults are the results of one call to end.
+type endResults struct {
+	endings []coordinator.Ending
+	errs    []error
+}
+
+// startClaims sends what is queued: everything that is ready goes in the next
+// call, and nothing waits for a batch to fill.
+func (in *incarnation) startClaims(ctx context.Context) {
+	for in.claimCalls < callsInFlightMax && len(in.claimQueue) > 0 {
+		n := min(len(in.claimQueue), claimBatchMax)
+		batch := in.claimQueue[:n:n]
+		in.claimQueue = in.claimQueue[n:]
+		in.claimCalls++
+		in.work.Go(func() {
+			r := claimResults{wanted: batch, results: in.coord.Claim(ctx, batch)}
+			select {
+			case in.claimResults <- r:
+			case <-in.over:
+			}
+		})
+	}
+}
+
+// startAdopts asks about claims that the mirror shows as ours and that no run
+// belongs to.
+func (in *incarnation) startAdopts(ctx context.Context) {
+	if len(in.adoptQueue) == 0 || in.lost {
+		return
+	}
+	batch := in.adoptQueue
+	in.adoptQueue = nil
+	in.claimCalls++
+	in.work.Go(func() {
+		r := claimResults{results: in.coord.Adopt(ctx, batch), adopted: true}
+		for _, id := range batch {
+			r.wanted = append(r.wanted, coordinator.Wanted{ID: id})
+		}
+		select {
+		case in.claimResults <- r:
+		case <-in.over:
+		}
+	})
+}
+
+// startEndings sends what is queued to be given back, stored or removed.
+func (in *incarnation) startEndings(ctx context.Context, now time.Time) {
+	if now.Before(in.endRetryAt) {
+		return
+	}
+	for in.endCalls < callsInFlightMax && len(in.endQueue) > 0 {
+		n := min(len(in.endQueue), claimBatchMax)
+		batch := in.endQueue[:n:n]
+		in.endQueue = in.endQueue[n:]
+		in.endCalls++
+		in.work.Go(func() {
+			r := endResults{endings: batch, errs: in.coord.End(ctx, batch)}
+			select {
+			case in.endResults <- r:
+			case <-in.over:
+			}
+		})
+	}
+}
+
+// claimed takes the results of a call to claim or adopt.
+func (in *incarnation) claimed(r claimResults) {
+	in.claimCalls--
+	now := time.Now()
+	for i, result := range r.results {
+		id := r.wanted[i].ID
+		c := in.inFlight[id]
+		delete(in.inFlight, id)
+		if c == nil {
+			c = &candidate{id: id, task: in.taskOfAdopted(id, result)}
+		}
+		if in.runs[id] != nil {
+			continue
+		}
+		if result.Err == nil {
+			if r.adopted {
+				in.events.Adopted(id, int64(result.Token))
+			}
+			in.begin(result.Granted, c)
+			continue
+		}
+		delete(in.forced, id)
+		in.claimRefused(id, result.Err, now)
+	}
+}
+
+// taskOfAdopted makes the task of a claim that was not a candidate any more.
+func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task {
+	if in.config.NewTask == nil {
+		return plainTask(id)
+	}
+	task, err := safeNewTask(in.config.NewTask, id, result.Props)
+	if err != nil {
+		in.events.Corrupt(in.node.space.Props(id), err)
+	}
+	return task
+}
+
+// claimRefused arranges for another look where one is worth it.
+func (in *incarnation) claimRefused(id string, err error, now time.Time) {
+	if broker.Temporary(err) {
+		in.events.BrokerTrouble(fmt.Errorf("claim %q: %w", id, err))
+	}
+	t := in.tasks.Get(id)
+	if t == nil {
+		return
+	}
+	if t.Owned() {
+		in.checkClaim(id)
+		return
+	}
+	c := in.candidates.add(id, t.Created, now)
+	// The mirror says that the task is free and the broker says otherwise: one
+	// of them is about to be caught up with.
+	in.candidates.due.set(c.id, now.Add(retryClaim))
+}
+
+// ended takes the results of a call to end.
+func (in *incarnation) ended(r endResults) {
+	in.endCalls--
+	for i, err := range r.errs {
+		run := in.runs[r.endings[i].ID]
+		if run == nil || run.claim.token() != r.endings[i].Token {
+			continue
+		}
+		switch {
+		case errors.Is(err, coordinator.ErrFenced) || errors.Is(err, broker.ErrSessionExpired):
+			in.drop(run, err)
+		case broker.Temporary(err):
+			in.endAgain(run, err)
+		case err != nil:
+			in.endRefused(run, err)
+		case r.endings[i].Kind == coordinator.Save:
+			in.saved(run)
+		default:
+			in.reportEnd(run, run.outcome)
+			in.forget(run.claim.ID())
+		}
+	}
+}
+
+// endAgain queues an ending again that the broker did not answer or could not
+// take now. It is repeated for as long as the incarnation lasts.
+func (in *incarnation) endAgain(r *run, err error) {
+	r.ending.Again = r.ending.Again || broker.MaybeApplied(err)
+	in.endQueue = append(in.endQueue, r.ending)
+	if now := time.Now(); !in.endRetryAt.After(now) {
+		in.endRetryAt = now.Add(retryEnd)
+		in.events.BrokerTrouble(fmt.Errorf("store what became of %q: %w", r.claim.ID(), err))
+	}
+}
+
+// endRefused handles a state that the broker will never take, for example
+// because it is too large: without its result it is stored, or else given back.
+func (in *incarnation) endRefused(r *run, err error) {
+	in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("store state: %w", err))
+	if r.ending.Kind == coordinator.Release {
+		in.drop(r, err)
+		return
+	}
+	in.release(r)
+}
+
+// saved continues a run whose state is stored now.
+func (in *incarnation) saved(r *run) {
+	switch {
+	case in.lost || errors.Is(r.cause, ErrDeleted) || errors.Is(r.cause, ErrLost):
+		in.drop(r, r.cause)
+	case r.cause != nil:
+		in.release(r)
+	case r.record.State == statemachine.Sleeping:
+		in.reportEnd(r, OutcomeSleeping)
+		r.started, r.stopped = time.Time{}, time.Time{}
+		in.resume(r)
+	default:
+		in.resume(r)
+	}
+}

@@ -1,0 +1,187 @@
+package windlass
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/mirror"
+)
+
+// TaskChange is a task that appeared or changed, or that is gone.
+type TaskChange struct {
+	Task TaskInfo
+	// Gone tells that the task was deleted, or is not selected any more; only
+	// its ID is set then, if it was selected before.
+	Gone bool
+}
+
+// WatchTasks yields the selected tasks as they are, sorted by ID, and then
+// every change, until ctx is done or the caller stops. A broker that goes away
+// yields its error, and the watch goes on when it is back; the caller may stop
+// instead.
+func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
+	return func(yield func(TaskChange, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var following sync.WaitGroup
+		defer following.Wait()
+		defer cancel()
+		updates := make(chan sourced)
+		w := &taskWatch{client: c, filter: f, board: newBoard(c.space), shown: map[string]bool{}}
+		sources := []mirror.Source{
+			{Prefix: c.space.Tasks(), Strip: w.board.tasks.Strip}, {Prefix: c.space.Claims()}, {Prefix: c.space.States()},
+		}
+		for i, source := range sources {
+			source.Broker, source.Reconcile = c.broker, reconcileEvery
+			following.Go(func() {
+				mirror.Follow(ctx, source, func(u mirror.Update) {
+					select {
+					case updates <- sourced{Update: u, source: i}:
+					case <-ctx.Done():
+					}
+				})
+			})
+		}
+		loaded := map[int]bool{}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case u := <-updates:
+				if u.Err != nil {
+					if !yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err)) {
+						return
+					}
+					continue
+				}
+				changed := w.apply(u)
+				loaded[u.source] = loaded[u.source] || u.Snapshot != nil
+				if len(loaded) < len(sources) {
+					continue // half a picture would show tasks as what they are not
+				}
+				if !w.show(changed, yield) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sourced is an update with which of the watched prefixes it is of.
+type sourced struct {
+	mirror.Update
+	source int
+}
+
+// taskWatch is what a watch knows so far.
+type taskWatch struct {
+	client *Client
+	filter Filter
+	board  *board
+	// shown are the tasks that the caller has seen and that are not gone.
+	shown map[string]bool
+	// begun tells that the caller has seen everything once.
+	begun bool
+}
+
+// apply takes an update and returns the tasks that it may have changed.
+func (w *taskWatch) apply(u sourced) []string {
+	if u.source == 0 {
+		if u.Snapshot != nil {
+			return w.board.tasks.Reset(u.Snapshot)
+		}
+		return w.board.tasks.Apply(u.Batch)
+	}
+	var changed []string
+	if u.Snapshot != nil {
+		into := w.board.claims
+		if u.source == 2 {
+			into = w.board.states
+		}
+		for id := range into {
+			changed = append(changed, id)
+		}
+		clear(into)
+		for _, kv := range u.Snapshot.KVs {
+			changed = append(changed, w.board.set(broker.Event{KV: kv}))
+		}
+		return changed
+	}
+	for _, e := range u.Batch.Events {
+		changed = append(changed, w.board.set(e))
+	}
+	return changed
+}
+
+// show yields what became of the changed tasks, and of those they block.
+func (w *taskWatch) show(changed []string, yield func(TaskChange, error) bool) bool {
+	now := time.Now()
+	if !w.begun {
+		w.begun = true
+		changed = changed[:0]
+		for info := range w.board.all(now) {
+			changed = append(changed, info.ID)
+		}
+	} else {
+		changed = append(changed, w.blockedBy(changed)...)
+	}
+	slices.Sort(changed)
+	for _, id := range slices.Compact(changed) {
+		if id == "" {
+			continue // a key that is not ours
+		}
+		info, ok := w.board.info(id, now)
+		selected := ok && w.filter.Matches(info)
+		if !selected && !w.shown[id] {
+			continue
+		}
+		change := TaskChange{Task: info}
+		if !selected {
+			change = TaskChange{Task: TaskInfo{ID: id}, Gone: true}
+			delete(w.shown, id)
+		} else {
+			w.shown[id] = true
+		}
+		if !yield(change, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// blockedBy finds the tasks whose blocking the changed ones may have changed:
+// those that come after them in a tree, or that need them.
+func (w *taskWatch) blockedBy(changed []string) []string {
+	var appeared []string
+	for _, id := range changed {
+		if id != "" && (w.board.tasks.Get(id) == nil || !w.shown[id]) {
+			appeared = append(appeared, id)
+		}
+	}
+	if len(appeared) == 0 {
+		return nil
+	}
+	var blocked []string
+	for t := range w.board.tasks.All() {
+		if !strings.Contains(t.ID, depend.Separator) && !strings.Contains(string(t.Spec), `"needs"`) {
+			continue
+		}
+		spec, err := parseSpec(t.Spec)
+		if err != nil {
+			continue
+		}
+		for _, blocker := range depend.Blockers(t.ID, spec.Needs) {
+			if slices.Contains(appeared, blocker) {
+				blocked = append(blocked, t.ID)
+				break
+			}
+		}
+	}
+	return blocked
+}

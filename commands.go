@@ -1,0 +1,283 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+)
+
+// The commands to a node.
+const (
+	// CommandFreeze: claim nothing, rebalance nothing, keep what runs.
+	CommandFreeze = "freeze"
+	// CommandUnfreeze: the reverse of freeze, and of drain.
+	CommandUnfreeze = "unfreeze"
+	// CommandBalance: rebalance at once, even when frozen.
+	CommandBalance = "balance"
+	// CommandStopTask: release one running task, {"task": ID}, even when
+	// frozen.
+	CommandStopTask = "stop_task"
+	// CommandDrain: release everything at a pace, {"per_second": N}, and take
+	// nothing new.
+	CommandDrain = "drain"
+)
+
+// Command is what is stored under nodes/<node>/commands/<id>.
+type Command struct {
+	Command    string          `json:"command"`
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+}
+
+// parseCommand reads a command: the JSON of today or the plain name of the
+// oldest layout.
+func parseCommand(value []byte) (Command, error) {
+	text := strings.TrimSpace(string(value))
+	if !strings.HasPrefix(text, "{") {
+		return Command{Command: text}, nil
+	}
+	var c Command
+	if err := json.Unmarshal([]byte(text), &c); err != nil {
+		return Command{Command: shorten(text)}, fmt.Errorf("malformed: %w", err)
+	}
+	return c, nil
+}
+
+// runCommands carries out the commands that wait, in order, one at a time.
+func (in *incarnation) runCommands() {
+	if in.closing || in.lost {
+		return
+	}
+	self := in.nodes.Get(in.config.Name)
+	if self == nil {
+		return
+	}
+	var done []string
+	for _, waiting := range self.Commands() {
+		if in.commandsDone[waiting.Key] {
+			continue
+		}
+		in.commandsDone[waiting.Key] = true
+		c, err := parseCommand(waiting.Value)
+		if err == nil {
+			err = in.runCommand(c)
+		}
+		in.events.Commanded(c.Command, err)
+		done = append(done, waiting.Key)
+	}
+	if len(done) > 0 {
+		in.deleteCommands(done)
+	}
+}
+
+func (in *incarnation) runCommand(c Command) error {
+	switch c.Command {
+	case CommandFreeze:
+		in.setMode(true, in.info.Draining)
+	case CommandUnfreeze:
+		in.node.draining.Store(false)
+		in.setMode(false, false)
+	case CommandBalance:
+		in.balance(TriggerCommand)
+	case CommandStopTask:
+		return in.stopTask(c.Parameters)
+	case CommandDrain:
+		return in.startDrain(c.Parameters)
+	default:
+		return fmt.Errorf("unknown command; known are %s", strings.Join(nodeCommands, ", "))
+	}
+	return nil
+}
+
+var nodeCommands = []string{CommandFreeze, CommandUnfreeze, CommandBalance, CommandStopTask, CommandDrain}
+
+// decodeParameters reads a command's parameters strictly: a misspelt one must
+// not silently do something else.
+func decodeParameters(raw json.RawMessage, into any) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return badInput("parameters", shorten(string(raw)), err.Error())
+	}
+	return nil
+}
+
+// checkCommand refuses a command that every node would discard.
+func checkCommand(c Command) error {
+	if !slices.Contains(nodeCommands, c.Command) {
+		return badInput("command", shorten(c.Command), "must be one of "+strings.Join(nodeCommands, ", "))
+	}
+	switch c.Command {
+	case CommandStopTask:
+		_, err := stopTaskParameters(c.Parameters)
+		return err
+	case CommandDrain:
+		_, err := drainParameters(c.Parameters)
+		return err
+	}
+	return decodeParameters(c.Parameters, &struct{}{})
+}
+
+func stopTaskParameters(raw json.RawMessage) (string, error) {
+	var p struct {
+		Task string `json:"task"`
+	}
+	if err := decodeParameters(raw, &p); err != nil {
+		return "", err
+	}
+	if p.Task == "" {
+		return "", badInput("parameters", shorten(string(raw)), `must be {"task": ID}`)
+	}
+	return p.Task, nil
+}
+
+func drainParameters(raw json.RawMessage) (perSecond int, err error) {
+	p := struct {
+		PerSecond int `json:"per_second"`
+	}{PerSecond: drainRateDefault}
+	if err := decodeParameters(raw, &p); err != nil {
+		return 0, err
+	}
+	if p.PerSecond < 1 || p.PerSecond > drainRateMax {
+		return 0, badInput("per_second", p.PerSecond, fmt.Sprintf("must be from 1 to %d", drainRateMax))
+	}
+	return p.PerSecond, nil
+}
+
+func (in *incarnation) stopTask(raw json.RawMessage) error {
+	id, err := stopTaskParameters(raw)
+	if err != nil {
+		return err
+	}
+	if in.runs[id] == nil {
+		return fmt.Errorf("task %q does not run here", id)
+	}
+	in.hold(id)
+	in.stopRun(id, ErrReleased)
+	return nil
+}
+
+// drain is the pace at which a draining node gives tasks back.
+type drain struct {
+	perSecond int
+	next      time.Time
+}
+
+func (in *incarnation) startDrain(raw json.RawMessage) error {
+	perSecond, err := drainParameters(raw)
+	if err != nil {
+		return err
+	}
+	in.drain = drain{perSecond: perSecond, next: time.Now()}
+	in.setMode(in.info.Frozen, true)
+	return nil
+}
+
+// drainStep gives back the next few tasks.
+func (in *incarnation) drainStep(now time.Time) {
+	if in.closing || in.lost {
+		return
+	}
+	if in.node.draining.Load() && !in.info.Draining {
+		in.drain = drain{perSecond: drainRateDefault, next: now}
+		in.setMode(in.info.Frozen, true)
+	}
+	if !in.info.Draining || in.drain.next.IsZero() || now.Before(in.drain.next) {
+		return
+	}
+	left := max(1, in.drain.perSecond*int(drainTick/time.Millisecond)/1000)
+	for id, r := range in.runs {
+		if left == 0 {
+			break
+		}
+		if !r.leaving() && r.phase != phaseSaving {
+			in.stopRun(id, ErrDraining)
+			left--
+		}
+	}
+	in.drain.next = now.Add(drainTick)
+	if len(in.runs) == 0 && len(in.inFlight) == 0 {
+		in.drain.next = time.Time{}
+	}
+}
+
+// setMode changes what the node means to claim, for all to see.
+func (in *incarnation) setMode(frozen, draining bool) {
+	if in.info.Frozen == frozen && in.info.Draining == draining {
+		return
+	}
+	in.info.Frozen, in.info.Draining, in.infoDirty = frozen, draining, true
+	in.node.mu.Lock()
+	in.node.frozen = frozen
+	in.node.mu.Unlock()
+	if !in.frozenOrLeaving() {
+		in.candidates.reconsider(time.Now())
+	}
+}
+
+// publishInfo writes the node's info where it changed.
+func (in *incarnation) publishInfo() {
+	if !in.infoDirty || in.lost {
+		return
+	}
+	in.infoDirty = false
+	key, value, created := in.node.space.NodeInfo(in.config.Name), in.info.encode(), in.infoCreated
+	in.background(func() func() {
+		_, err := broker.CommitOne(in.session.Context(), in.config.Broker, broker.Txn{
+			If:   []broker.Cond{broker.Created(key, created)},
+			Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
+		})
+		return func() {
+			if err != nil {
+				in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
+			}
+			if broker.Temporary(err) && !in.closing {
+				in.infoDirty = true
+			}
+		}
+	})
+}
+
+// deleteCommands takes commands that were carried out off the store. If that
+// fails they go with the session; they are not carried out again.
+func (in *incarnation) deleteCommands(done []string) {
+	in.background(func() func() {
+		ctx, cancel := context.WithTimeout(in.session.Context(), in.session.Timing().TTL)
+		defer cancel()
+		txns := make([]broker.Txn, len(done))
+		for i, key := range done {
+			txns[i].Then = []broker.Op{broker.Delete(key)}
+		}
+		var failed error
+		for _, r := range in.config.Broker.Commit(ctx, txns...) {
+			if r.Err != nil {
+				failed = r.Err
+			}
+		}
+		return func() {
+			if failed != nil {
+				in.events.BrokerTrouble(fmt.Errorf("delete commands: %w", failed))
+			}
+		}
+	})
+}
+
+// holderTTL is the TTL that a node's registration names, or the longest there
+// is.
+func holderTTL(info []byte) time.Duration {
+	var i NodeInfo
+	if json.Unmarshal(info, &i) == nil {
+		if ttl, err := time.ParseDuration(i.SessionTTL); err == nil && ttl > 0 {
+			return ttl
+		}
+	}
+	return session.TTLMax
+}

@@ -1,0 +1,154 @@
+package windlass
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/windlass-go/windlass/session"
+)
+
+// Events reports what happens in a node, one function for each kind of event;
+// any may be nil. They are called from the node's goroutines and must not
+// block.
+type Events struct {
+	// Joined: the node registered, with the derived deadlines of its session.
+	Joined func(incarnation string, timing session.Timing)
+	// Left: the incarnation ended; cause is nil after a graceful stop. lost are
+	// the tasks whose handlers had not returned.
+	Left func(incarnation string, cause error, abandoned []string)
+	// Waiting: the node cannot join yet and tries again.
+	Waiting func(cause error)
+	// Claimed: a task was claimed and its handler is about to start.
+	Claimed func(task string, token int64)
+	// Ended: a handler returned and what became of the task was recorded.
+	Ended func(task string, token int64, outcome Outcome, took time.Duration)
+	// Errored: a handler failed; the task sleeps until the time, or has failed
+	// for good when that is zero.
+	Errored func(task string, err error, until time.Time)
+	// Fenced: the claim was no longer held, so a write was refused or a handler
+	// told to stop.
+	Fenced func(task string, token int64, cause error)
+	// Adopted: a claim whose outcome had been unknown turned up.
+	Adopted func(task string, token int64)
+	// Commanded: a command to the node was carried out, or discarded with err.
+	Commanded func(command string, err error)
+	// Corrupt: a value in the store could not be read; only its own task or
+	// node is affected.
+	Corrupt func(key string, err error)
+	// BrokerTrouble: following the broker failed and is tried again.
+	BrokerTrouble func(err error)
+	// Balanced: tasks are released for others to take.
+	Balanced func(trigger Trigger, released int)
+}
+
+// Outcome is what became of a claim.
+type Outcome string
+
+// The outcomes.
+const (
+	// OutcomeCompleted: the task is done.
+	OutcomeCompleted Outcome = "completed"
+	// OutcomeFailed: the task was given up.
+	OutcomeFailed Outcome = "failed"
+	// OutcomeReleased: the task was given back.
+	OutcomeReleased Outcome = "released"
+	// OutcomeSleeping: the task ended with an error and runs again later.
+	OutcomeSleeping Outcome = "sleeping"
+	// OutcomeDropped: the claim was lost, so nothing was recorded.
+	OutcomeDropped Outcome = "dropped"
+)
+
+// withDefaults fills every nil function, so that callers need not ask.
+func (e Events) withDefaults() Events {
+	if e.Joined == nil {
+		e.Joined = func(string, session.Timing) {}
+	}
+	if e.Left == nil {
+		e.Left = func(string, error, []string) {}
+	}
+	if e.Waiting == nil {
+		e.Waiting = func(error) {}
+	}
+	if e.Claimed == nil {
+		e.Claimed = func(string, int64) {}
+	}
+	if e.Ended == nil {
+		e.Ended = func(string, int64, Outcome, time.Duration) {}
+	}
+	if e.Errored == nil {
+		e.Errored = func(string, error, time.Time) {}
+	}
+	if e.Fenced == nil {
+		e.Fenced = func(string, int64, error) {}
+	}
+	if e.Adopted == nil {
+		e.Adopted = func(string, int64) {}
+	}
+	if e.Commanded == nil {
+		e.Commanded = func(string, error) {}
+	}
+	if e.Corrupt == nil {
+		e.Corrupt = func(string, error) {}
+	}
+	if e.BrokerTrouble == nil {
+		e.BrokerTrouble = func(error) {}
+	}
+	if e.Balanced == nil {
+		e.Balanced = func(Trigger, int) {}
+	}
+	return e
+}
+
+// LogEvents reports events to a logger: what an operator acts on as warnings,
+// the life of the node as information, the life of tasks as debugging.
+func LogEvents(log *slog.Logger) Events {
+	return Events{
+		Joined: func(incarnation string, timing session.Timing) {
+			log.Info("joined", "incarnation", incarnation, "timing", timing.String())
+		},
+		Left: func(incarnation string, cause error, abandoned []string) {
+			if cause == nil && len(abandoned) == 0 {
+				log.Info("left", "incarnation", incarnation)
+				return
+			}
+			log.Warn("left", "incarnation", incarnation, "cause", cause, "abandoned", abandoned)
+		},
+		Waiting: func(cause error) { log.Warn("waiting to join", "cause", cause) },
+		Claimed: func(task string, token int64) { log.Debug("claimed", "task", task, "token", token) },
+		Ended: func(task string, token int64, outcome Outcome, took time.Duration) {
+			log.Debug("ended", "task", task, "token", token, "outcome", string(outcome), "took", took)
+		},
+		Errored: func(task string, err error, until time.Time) {
+			log.Warn("handler failed", "task", task, "error", err, "until", until)
+		},
+		Fenced: func(task string, token int64, cause error) {
+			log.Warn("fenced", "task", task, "token", token, "cause", cause)
+		},
+		Adopted: func(task string, token int64) { log.Info("adopted", "task", task, "token", token) },
+		Commanded: func(command string, err error) {
+			if err != nil {
+				log.Warn("command discarded", "command", command, "error", err)
+				return
+			}
+			log.Info("command carried out", "command", command)
+		},
+		Corrupt:       func(key string, err error) { log.Warn("unreadable value", "key", key, "error", err) },
+		BrokerTrouble: func(err error) { log.Warn("broker trouble", "error", err) },
+		Balanced: func(trigger Trigger, released int) {
+			log.Info("balancing", "trigger", trigger.String(), "released", released)
+		},
+	}
+}
+
+// String names the trigger.
+func (t Trigger) String() string {
+	switch t {
+	case TriggerMembership:
+		return "membership"
+	case TriggerCommand:
+		return "command"
+	case TriggerDrift:
+		return "drift"
+	}
+	return "unknown"
+}

@@ -1,0 +1,107 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/session"
+)
+
+// Handler runs a task for as long as this node holds the claim. A handler is
+// made for one claim and run once.
+type Handler interface {
+	// Run does the work. It returns nil when the task is done, for good;
+	// ErrRelease to give it back; Permanent(err) to fail it; any other error
+	// to have it run again later. A panic is an error with its stack.
+	//
+	// When ctx ends, its cause says why: ErrReleased, ErrDraining, ErrDeleted,
+	// ErrKilled or ErrLost. Run must then return before Claim.Deadline plus the
+	// session's grace; what it returns after an end of ctx releases the task,
+	// unless it is nil, which still means done.
+	Run(ctx context.Context, c *Claim) error
+}
+
+// NewHandler makes the handler for one claim.
+type NewHandler func(task Task) Handler
+
+// HandlerFunc makes a function a handler that keeps nothing between runs.
+func HandlerFunc(run func(ctx context.Context, c *Claim) error) NewHandler {
+	return func(Task) Handler { return runFunc(run) }
+}
+
+type runFunc func(context.Context, *Claim) error
+
+// Run implements Handler.
+func (f runFunc) Run(ctx context.Context, c *Claim) error { return f(ctx, c) }
+
+// AnyType is the key of Config.Handlers for the types that have no handler of
+// their own.
+const AnyType = "*"
+
+// Claim is a task that this node holds, as its handler sees it. Its methods are
+// safe for concurrent use.
+type Claim struct {
+	task      Task
+	node      string
+	granted   coordinator.Granted
+	spec      Spec
+	claimedAt time.Time
+	session   *session.Session
+
+	mu     sync.Mutex
+	result json.RawMessage
+}
+
+// ID of the task.
+func (c *Claim) ID() string { return c.granted.ID }
+
+// Task is what NewTask made of it.
+func (c *Claim) Task() Task { return c.task }
+
+// Spec is what it was submitted with.
+func (c *Claim) Spec() Spec { return c.spec }
+
+// Props are its properties, nil if it has none. They must not be modified.
+func (c *Claim) Props() json.RawMessage { return c.granted.Props }
+
+// Node is the name of this node.
+func (c *Claim) Node() string { return c.node }
+
+// Token is the fencing token: it rises with every claim of this task, and of
+// all tasks of the namespace. Hand it to whatever the handler writes to, and
+// have it refuse a lower token than it has seen.
+func (c *Claim) Token() int64 { return int64(c.granted.Token) }
+
+// Deadline is until when the claim can be trusted, as things are now. Every
+// renewal of the session moves it; the handler's context ends when it passes.
+func (c *Claim) Deadline() time.Time { return time.Now().Add(c.session.Remaining()) }
+
+// SetResult sets what is recorded with the task when the handler returns: the
+// JSON of v, at most ResultBytesMax. The last call counts.
+func (c *Claim) SetResult(v any) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("result of task %q: %w", c.ID(), err)
+	}
+	if len(value) > ResultBytesMax {
+		return badInput("result", fmt.Sprintf("%d bytes", len(value)),
+			fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.result = value
+	return nil
+}
+
+func (c *Claim) takeResult() json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.result
+}
+
+func (c *Claim) token() broker.Revision { return c.granted.Token }

@@ -1,0 +1,274 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/session"
+)
+
+// incarnation is one life of a node: one session, and everything that hangs on
+// it. Its loop is the one goroutine that owns all fields below; every other
+// goroutine sends to its channels.
+type incarnation struct {
+	node    *Node
+	config  Config
+	events  Events
+	session *session.Session
+	coord   coordinator.Coordinator
+
+	tasks *mirror.Tasks
+	nodes *mirror.Nodes
+	// peers are the other registered nodes, read from the mirror.
+	peers []peer
+
+	info        NodeInfo
+	infoCreated broker.Revision
+	// infoDirty tells that info differs from what was published.
+	infoDirty bool
+
+	runs       map[string]*run
+	candidates candidates
+	parked     timeQueue
+	// tombs are claims that this node has ended, until the mirror has seen it.
+	tombs map[string]broker.Revision
+
+	// forced tells of a claim, queued or held, whether it was made above this
+	// node's share because nobody else took the task. Giving such a task back
+	// for balance would only bring it here again.
+	forced map[string]bool
+	// holds are tasks that this node was told to release, until when it leaves
+	// them to others.
+	holds map[string]time.Time
+	// loadFell tells that a claim ended since the last pass.
+	loadFell bool
+
+	claimQueue []coordinator.Wanted
+	inFlight   map[string]*candidate // queued or being claimed
+	endQueue   []coordinator.Ending
+	endRetryAt time.Time
+	adoptQueue []string
+	claimCalls int
+	endCalls   int
+	otherCalls int
+
+	commandsDone map[string]bool
+	drain        drain
+	settleAt     time.Time
+	auditAt      time.Time
+	closing      bool
+	closeBy      time.Time
+	lost         bool
+
+	taskUpdates  chan mirror.Update
+	nodeUpdates  chan mirror.Update
+	claimResults chan claimResults
+	endResults   chan endResults
+	exits        chan exit
+	calls        chan func()
+	// over is closed when the loop has ended and reads its channels no more.
+	over chan struct{}
+	// work are the goroutines of calls to the broker.
+	work sync.WaitGroup
+}
+
+// incarnate lives one life: it opens a session, registers, works, and cleans
+// up. It returns nil after a graceful stop.
+func (n *Node) incarnate(ctx context.Context) error {
+	s, err := session.Open(ctx, n.config.Broker, session.Config{
+		TTL: n.config.SessionTTL, Clock: n.config.Clock, Renewed: n.config.Renewed, Hard: n.fence,
+	})
+	if err != nil {
+		return fmt.Errorf("open a session: %w", err)
+	}
+	in := newIncarnation(n, s)
+	sessionOver := make(chan struct{})
+	alive, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer close(sessionOver)
+		_ = s.Run(alive) // the cause is in the session's context
+	}()
+	defer func() {
+		stopKeeping()
+		<-sessionOver
+	}()
+	if err := in.join(ctx); err != nil {
+		in.closeSession(ctx)
+		return err
+	}
+	in.events.Joined(s.Incarnation(), s.Timing())
+	abandoned := in.live(ctx)
+	return in.leave(ctx, abandoned)
+}
+
+func newIncarnation(n *Node, s *session.Session) *incarnation {
+	return &incarnation{
+		node: n, config: n.config, events: n.events, session: s,
+		tasks: mirror.NewTasks(n.space, n.config.NewTask != nil), nodes: mirror.NewNodes(n.space),
+		info: n.config.info(s, n.startedAt),
+		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
+		inFlight: map[string]*candidate{}, forced: map[string]bool{}, holds: map[string]time.Time{},
+		commandsDone: map[string]bool{},
+		taskUpdates:  make(chan mirror.Update), nodeUpdates: make(chan mirror.Update),
+		claimResults: make(chan claimResults), endResults: make(chan endResults),
+		exits: make(chan exit), calls: make(chan func()), over: make(chan struct{}),
+	}
+}
+
+// join registers the node under its name.
+func (in *incarnation) join(ctx context.Context) error {
+	n := in.node
+	coord, err := coordinator.New(in.config.Broker, coordinator.Identity{
+		Namespace: in.config.Namespace, Node: in.config.Name,
+		Session: in.session.ID(), Incarnation: in.session.Incarnation(),
+	})
+	if err != nil {
+		return err
+	}
+	in.coord = coord
+	if in.config.Coordinator != nil {
+		in.coord = in.config.Coordinator(coord)
+	}
+	in.info.Draining = n.draining.Load()
+	if err := in.register(ctx); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.joined, n.frozen = true, false
+	n.mu.Unlock()
+	return nil
+}
+
+// register puts the node's info key. A holder of the name gets as long as its
+// session can last to turn out dead; one that lives on has the name.
+func (in *incarnation) register(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(in.session.Context(), cancel)()
+	key := in.node.space.NodeInfo(in.config.Name)
+	txn := broker.Txn{
+		If: []broker.Cond{broker.Absent(key)},
+		Then: []broker.Op{
+			broker.PutSession(key, in.info.encode(), in.session.ID()),
+			// Commands to an earlier node of this name are lost with it.
+			broker.DeleteTree(in.node.space.NodeCommands(in.config.Name)),
+		},
+		Else: []broker.Op{broker.Read(key)},
+	}
+	var holder *broker.KV
+	var since time.Time
+	for {
+		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
+		switch {
+		case err != nil && !broker.Temporary(err):
+			return fmt.Errorf("register node %q: %w", in.config.Name, err)
+		case err != nil:
+			in.events.BrokerTrouble(err)
+		case r.OK:
+			in.infoCreated = r.Revision
+			return nil
+		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
+			in.infoCreated = r.Reads[0].Created // an earlier attempt was applied
+			return nil
+		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
+			holder, since = r.Reads[0], time.Now()
+			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
+		case holder != nil && time.Since(since) > holderTTL(holder.Value)*11/10+time.Second:
+			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(in.session.Context()), ctx.Err())
+		case <-time.After(in.session.Timing().Renew / 10):
+		}
+	}
+}
+
+// live runs the loop until the incarnation is over, and returns the tasks whose
+// handlers have not returned.
+func (in *incarnation) live(ctx context.Context) (abandoned []string) {
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	in.follow(following)
+	ending, stopEnding := context.WithCancel(context.WithoutCancel(ctx))
+	in.loop(ctx, ending)
+	stopFollowing()
+	stopEnding()
+	for id, r := range in.runs {
+		if r.handle != nil {
+			abandoned = append(abandoned, id)
+		}
+	}
+	slices.Sort(abandoned)
+	// Recorded before over is closed: a handler that returns later finds over
+	// closed and takes itself off the record.
+	in.node.leaveBehind(abandoned)
+	close(in.over)
+	in.work.Wait()
+	in.node.mu.Lock()
+	clear(in.node.held)
+	in.node.mu.Unlock()
+	return abandoned
+}
+
+// leave ends the session, unless handlers still run on it: their claims must
+// not be free before the session would have expired.
+func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
+	cause := context.Cause(in.session.Context())
+	if len(abandoned) == 0 {
+		in.closeSession(ctx)
+	} else {
+		in.session.End(session.ErrClosed)
+	}
+	in.events.Left(in.session.Incarnation(), cause, abandoned)
+	if len(abandoned) > 0 {
+		cause = errors.Join(cause, fmt.Errorf("%w: %q", ErrAbandoned, abandoned))
+	}
+	return cause
+}
+
+// closeSession revokes the session, or lets it expire if the broker does not
+// answer soon.
+func (in *incarnation) closeSession(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.session.Timing().Try)
+	defer cancel()
+	if err := in.session.Close(ctx); err != nil {
+		in.events.BrokerTrouble(err)
+	}
+}
+
+// follow starts the two followers; the loop reads what they send.
+func (in *incarnation) follow(ctx context.Context) {
+	start := func(source mirror.Source, updates chan<- mirror.Update) {
+		source.Broker, source.Reconcile = in.config.Broker, reconcileEvery
+		in.work.Go(func() {
+			mirror.Follow(ctx, source, func(u mirror.Update) {
+				select {
+				case updates <- u:
+				case <-ctx.Done():
+				}
+			})
+		})
+	}
+	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip}, in.taskUpdates)
+	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.nodeUpdates)
+}
+
+// background runs a call to the broker beside the loop, and what follows from
+// it in the loop.
+func (in *incarnation) background(call func() func()) {
+	in.otherCalls++
+	in.work.Go(func() {
+		then := call()
+		select {
+		case in.calls <- func() { in.otherCalls--; then() }:
+		case <-in.over:
+		}
+	})
+}

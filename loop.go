@@ -1,0 +1,144 @@
+package windlass
+
+import (
+	"context"
+	"time"
+)
+
+// loop is the node's one loop. It ends when everything was given back after ctx
+// was done, when the session was lost and every handler has returned, or when
+// the time for either is over. ending bounds the calls that end claims.
+func (in *incarnation) loop(ctx, ending context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	stop, lost := ctx.Done(), in.session.Context().Done()
+	for {
+		timer.Reset(in.step(ending))
+		select {
+		case u := <-in.taskUpdates:
+			in.applyTasks(u)
+		case u := <-in.nodeUpdates:
+			in.applyNodes(u)
+		case r := <-in.claimResults:
+			in.claimed(r)
+		case r := <-in.endResults:
+			in.ended(r)
+		case x := <-in.exits:
+			in.exited(x)
+		case f := <-in.calls:
+			f()
+		case <-in.node.wake:
+		case <-timer.C:
+		case <-stop:
+			stop = nil
+			in.beginClosing()
+		case <-lost:
+			lost = nil
+			in.sessionLost()
+		}
+		if in.finished() {
+			return
+		}
+	}
+}
+
+// step does what is due and returns how long nothing else is.
+func (in *incarnation) step(ending context.Context) time.Duration {
+	now := time.Now()
+	in.drainStep(now)
+	in.wakeParked(now)
+	in.settleStep(now)
+	in.auditStep(now)
+	if in.mayClaim() {
+		in.claimPass(now)
+	}
+	in.startClaims(ending)
+	in.startAdopts(ending)
+	in.startEndings(ending, now)
+	in.publishInfo()
+	return in.nextWake(now)
+}
+
+// nextWake is how long until something is due by itself.
+func (in *incarnation) nextWake(now time.Time) time.Duration {
+	next := now.Add(time.Minute)
+	earlier := func(t time.Time) {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	if in.mayClaim() {
+		earlier(in.candidates.due.next())
+	} else if !in.frozenOrLeaving() && in.candidates.due.Len() > 0 {
+		earlier(now.Add(in.session.Timing().Renew)) // the session is late in its life
+	}
+	earlier(in.parked.next())
+	earlier(in.drain.next)
+	earlier(in.settleAt)
+	earlier(in.auditAt)
+	if len(in.endQueue) > 0 {
+		earlier(in.endRetryAt)
+	}
+	if in.closing || in.lost {
+		earlier(in.closeBy)
+	}
+	return max(next.Sub(now), 0)
+}
+
+// frozenOrLeaving tells whether the node means to claim nothing.
+func (in *incarnation) frozenOrLeaving() bool {
+	return in.closing || in.lost || in.info.Frozen || in.info.Draining
+}
+
+// mayClaim tells whether claims can be made now: both copies are there, and
+// enough of the session is left.
+func (in *incarnation) mayClaim() bool {
+	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.nodes.Revision() > 0 && in.session.MayStart()
+}
+
+// beginClosing stops everything, in order, because the node's context is done.
+func (in *incarnation) beginClosing() {
+	if in.lost {
+		return
+	}
+	in.closing = true
+	grace := in.config.ShutdownGrace
+	if grace == 0 {
+		grace = in.session.Timing().Grace
+	}
+	in.closeBy = time.Now().Add(grace)
+	in.info.Draining, in.infoDirty = true, true
+	in.claimQueue = nil
+	for id := range in.runs {
+		in.stopRun(id, ErrDraining)
+	}
+}
+
+// sessionLost waits for the handlers, whose contexts have ended with the
+// session's. Nothing is given back: the session's end does that.
+func (in *incarnation) sessionLost() {
+	in.lost = true
+	in.claimQueue = nil
+	if by := time.Now().Add(in.session.RemainingHard()); !in.closing || by.Before(in.closeBy) {
+		in.closeBy = by
+	}
+	for id, r := range in.runs {
+		if r.handle == nil && r.phase != phaseEnding {
+			in.forget(id)
+			continue
+		}
+		in.markStopped(r)
+	}
+}
+
+// finished tells whether the loop may end: nothing runs and nothing is under
+// way, or the time for that is over.
+func (in *incarnation) finished() bool {
+	if !in.closing && !in.lost {
+		return false
+	}
+	if !time.Now().Before(in.closeBy) {
+		return true
+	}
+	return len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0
+}

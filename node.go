@@ -1,0 +1,217 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/runner"
+)
+
+// Node claims tasks and runs their handlers. Its methods are safe for
+// concurrent use.
+type Node struct {
+	config    Config
+	events    Events
+	space     keys.Space
+	startedAt time.Time
+
+	started atomic.Bool
+	done    chan struct{}
+	// wake tells the loop that draining was asked for.
+	wake     chan struct{}
+	draining atomic.Bool
+	// handlers are all that were started, in whatever incarnation.
+	handlers runner.Group
+
+	mu sync.Mutex // never held during I/O or a callback
+	// held are the claims of the present incarnation.
+	held map[string]RunningTask
+	// leftBehind are tasks whose handler outlived its incarnation, with how
+	// many such handlers there are. This node does not claim them.
+	leftBehind map[string]int
+	frozen     bool
+	joined     bool
+}
+
+// RunningTask is a task that a node holds.
+type RunningTask struct {
+	// ID of the task.
+	ID string `json:"id"`
+	// Token is the fencing token of the claim.
+	Token int64 `json:"token"`
+	// Started is when its handler was started; zero while it is parked.
+	Started time.Time `json:"started"`
+	// Stopped is when its handler was first told to stop, zero if it was not.
+	Stopped time.Time `json:"stopped,omitzero"`
+	// Parked tells that the task is held without a handler, because it sleeps,
+	// is paused or cannot be read.
+	Parked bool `json:"parked,omitempty"`
+}
+
+// NewNode makes a node. Nothing happens until Run.
+func NewNode(config Config) (*Node, error) {
+	config, space, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Node{
+		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(),
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
+		held: map[string]RunningTask{}, leftBehind: map[string]int{},
+	}, nil
+}
+
+// Name of the node.
+func (n *Node) Name() string { return n.config.Name }
+
+// Done is closed when Run has returned.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Run joins the cluster and works until ctx is done; then it stops claiming,
+// tells the handlers to stop, gives their tasks back, leaves, and returns nil,
+// or ErrAbandoned if handlers did not return within the shutdown grace.
+//
+// A broker that goes away never ends Run: the node stops its handlers before
+// its session can expire, and joins again as a new incarnation when the broker
+// is back. Run fails only when it never joined: with ErrNameTaken when a live
+// node has the name, or with broker.ErrPermission. It can be called once.
+func (n *Node) Run(ctx context.Context) error {
+	if !n.started.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer close(n.done)
+	pause := rejoinMin
+	for {
+		began := time.Now()
+		err := n.incarnate(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case !n.hasJoined() && (errors.Is(err, ErrNameTaken) || errors.Is(err, broker.ErrPermission)):
+			return err
+		}
+		n.events.Waiting(err)
+		if time.Since(began) > rejoinMax {
+			pause = rejoinMin
+		}
+		// The random part keeps nodes that lost the broker together from
+		// coming back, and claiming, together.
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+		pause = min(2*pause, rejoinMax)
+	}
+}
+
+// Bounds of the pause before a node joins again.
+const (
+	rejoinMin = 200 * time.Millisecond
+	rejoinMax = 5 * time.Second
+)
+
+// Drain makes the node give back what it holds, at a pace, and take nothing
+// new; it returns when nothing is left, or when ctx is done, in which case the
+// draining goes on. Run goes on as well.
+func (n *Node) Drain(ctx context.Context) error {
+	if !n.started.Load() {
+		return ErrNotRunning
+	}
+	n.draining.Store(true)
+	select {
+	case n.wake <- struct{}{}:
+	default: // a wake-up is pending already
+	}
+	poll := time.NewTicker(drainTick)
+	defer poll.Stop()
+	for len(n.Tasks()) > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-n.done:
+			return nil
+		case <-poll.C:
+		}
+	}
+	return nil
+}
+
+// Tasks are the tasks that this node holds, sorted by ID.
+func (n *Node) Tasks() []RunningTask {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	tasks := make([]RunningTask, 0, len(n.held))
+	for _, t := range n.held {
+		tasks = append(tasks, t)
+	}
+	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })
+	return tasks
+}
+
+// Frozen tells whether the node was told to claim nothing.
+func (n *Node) Frozen() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.frozen
+}
+
+func (n *Node) hasJoined() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.joined
+}
+
+// fence reports the handlers that have not returned by the hard deadline. It is
+// called by the session's deadline goroutine.
+func (n *Node) fence() {
+	if n.config.Fence == nil {
+		return
+	}
+	var overdue []string
+	n.mu.Lock()
+	for id, t := range n.held {
+		if !t.Parked {
+			overdue = append(overdue, id)
+		}
+	}
+	n.mu.Unlock()
+	if len(overdue) > 0 {
+		slices.Sort(overdue)
+		n.config.Fence(overdue)
+	}
+}
+
+// isLeftBehind tells whether a handler of an earlier claim of the task still
+// runs in this process.
+func (n *Node) isLeftBehind(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.leftBehind[id] > 0
+}
+
+// leaveBehind records the handlers that outlive an incarnation.
+func (n *Node) leaveBehind(ids []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range ids {
+		n.leftBehind[id]++
+	}
+}
+
+// cameBack records that a handler which was left behind has returned.
+func (n *Node) cameBack(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.leftBehind[id]--; n.leftBehind[id] <= 0 {
+		delete(n.leftBehind, id)
+	}
+}

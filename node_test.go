@@ -1,0 +1,41 @@
+package windlass_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+func TestNode_M17_TasksSpreadEvenlyOverNodesThatComeAndGo(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a, b := c.join("a"), c.join("b")
+		c.submit(300, windlass.Spec{})
+		c.eventually(5*time.Second, "all run", c.allRunning(300))
+		if a, b := c.runningOn("a"), c.runningOn("b"); a != 150 || b != 150 {
+			t.Errorf("a has %d and b %d", a, b)
+		}
+		d := c.join("d")
+		took := c.eventually(10*time.Second, "even again", func() bool {
+			return c.allRunning(300)() && c.runningOn("a") == 100 && c.runningOn("b") == 100 && c.runningOn("d") == 100
+		})
+		t.Logf("even after %v", took)
+		moved := 0
+		for _, n := range c.starts {
+			moved += n - 1
+		}
+		if moved != 100 {
+			t.Errorf("%d tasks moved; 100 had to", moved)
+		}
+		if err := b.leave(); err != nil {
+			t.Error(err)
+		}
+		took = c.eventually(5*time.Second, "all run again", c.allRunning(300))
+		t.Logf("all run again after %v", took)
+		for _, m := range []*member{a, d} {
+			if err := m.leave(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,342 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/runner"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// phase is what a run is doing.
+type phase uint8
+
+const (
+	// phaseRunning: the handler runs.
+	phaseRunning phase = iota + 1
+	// phaseStopping: the handler was told to stop.
+	phaseStopping
+	// phaseEnding: the claim is being given back, or the task removed.
+	phaseEnding
+	// phaseSaving: a state is being stored that takes effect afterwards.
+	phaseSaving
+	// phaseParked: the claim is held without a handler.
+	phaseParked
+)
+
+// run is a claim that this node holds.
+type run struct {
+	claim  *Claim
+	record statemachine.Record
+	phase  phase
+	// handle is set while the handler has not returned.
+	handle  *runner.Run
+	started time.Time
+	stopped time.Time
+	// cause is why the handler was told to stop.
+	cause error
+	// ending is what is being stored, and outcome what that means.
+	ending  coordinator.Ending
+	outcome Outcome
+}
+
+// exit is a handler that returned.
+type exit struct {
+	id    string
+	token broker.Revision
+	err   error
+}
+
+// begin takes over a claim that was granted: it runs it, parks it, or gives it
+// back.
+func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
+	delete(in.tombs, g.ID)
+	claim := &Claim{task: c.task, node: in.config.Name, granted: g, claimedAt: time.Now(), session: in.session}
+	r := &run{claim: claim}
+	in.runs[g.ID] = r
+	if in.lost {
+		in.forget(g.ID)
+		return
+	}
+	spec, err := parseSpec(g.Spec)
+	if err != nil {
+		in.events.Corrupt(in.node.space.Task(g.ID), err)
+	}
+	claim.spec = spec
+	if err != nil || claim.task == nil || in.config.handler(spec.Type) == nil ||
+		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
+		in.release(r)
+		return
+	}
+	record, err := statemachine.Parse(g.State)
+	if err != nil {
+		// Parked for good: visible, and untouched until someone mends it.
+		in.events.Corrupt(in.node.space.State(g.ID), err)
+		in.park(r)
+		return
+	}
+	r.record = record
+	in.resume(r)
+}
+
+// resume continues a claim in the state that is recorded.
+func (in *incarnation) resume(r *run) {
+	switch s := r.record.State; {
+	case s.Terminal():
+		// Nobody runs a task that has ended; what is left of it goes.
+		r.outcome = OutcomeDropped
+		in.end(r, coordinator.Done, r.record)
+	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):
+		in.park(r)
+		in.parked.set(r.claim.ID(), *r.record.Until)
+	case s == statemachine.Sleeping:
+		in.awake(r)
+	case s == statemachine.Paused:
+		in.park(r)
+	case s == statemachine.Fault:
+		in.decideFault(r)
+	default:
+		in.start(r)
+	}
+}
+
+// start runs the handler.
+func (in *incarnation) start(r *run) {
+	id, token := r.claim.ID(), r.claim.token()
+	r.phase, r.started = phaseRunning, time.Now()
+	in.events.Claimed(id, int64(token))
+	in.publishRun(r)
+	task, handlerOf := r.claim.task, in.config.handler(r.claim.spec.Type)
+	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
+		return handlerOf(task).Run(ctx, r.claim)
+	}, func(err error) {
+		select {
+		case in.exits <- exit{id: id, token: token, err: err}:
+		case <-in.over:
+			in.node.cameBack(id)
+		}
+	})
+}
+
+// park holds the claim without a handler.
+func (in *incarnation) park(r *run) {
+	r.phase, r.handle = phaseParked, nil
+	in.publishRun(r)
+}
+
+// wakeParked continues the parked tasks whose time has come.
+func (in *incarnation) wakeParked(now time.Time) {
+	if in.closing || in.lost || in.parked.Len() == 0 {
+		return
+	}
+	for _, id := range in.parked.popDue(now) {
+		r := in.runs[id]
+		switch {
+		case r == nil || r.phase != phaseParked:
+		case !in.session.MayStart():
+			in.parked.set(id, now.Add(in.session.Timing().Renew))
+		default:
+			in.awake(r)
+		}
+	}
+}
+
+// awake stores that a sleeping task is runnable; it runs once that is stored.
+func (in *incarnation) awake(r *run) {
+	r.record.State, r.record.Until = statemachine.Runnable, nil
+	in.save(r)
+}
+
+// stopRun tells a run to stop, for a cause. A parked one is given back at once.
+func (in *incarnation) stopRun(id string, cause error) {
+	r := in.runs[id]
+	switch {
+	case r == nil:
+	case r.phase == phaseParked:
+		in.parked.remove(id)
+		r.cause = cause
+		in.release(r)
+	case r.phase == phaseRunning:
+		r.phase, r.cause = phaseStopping, cause
+		in.markStopped(r)
+		r.handle.Stop(cause)
+	case r.phase == phaseSaving:
+		r.cause = cause // release when it is stored
+	}
+}
+
+func (in *incarnation) markStopped(r *run) {
+	if r.stopped.IsZero() {
+		r.stopped = time.Now()
+		in.publishRun(r)
+	}
+}
+
+// exited decides what becomes of a task whose handler returned.
+func (in *incarnation) exited(x exit) {
+	r := in.runs[x.id]
+	if r == nil || r.claim.token() != x.token {
+		return // cannot be: a run stays on the record until its handler has returned
+	}
+	r.handle = nil
+	in.loadFell = true
+	switch {
+	case errors.Is(r.cause, ErrDeleted) || (errors.Is(r.cause, ErrLost) && !in.lost):
+		in.drop(r, r.cause)
+	case x.err == nil:
+		r.outcome = OutcomeCompleted
+		r.record.State = statemachine.Completed
+		r.record.Result = r.claim.takeResult()
+		in.end(r, coordinator.Done, r.record)
+	case in.lost:
+		in.drop(r, context.Cause(in.session.Context()))
+	case r.cause != nil || errors.Is(x.err, ErrRelease):
+		in.release(r)
+	default:
+		in.fault(r, x.err)
+	}
+}
+
+// fault records an error of the handler and what follows from it.
+func (in *incarnation) fault(r *run, err error) {
+	now := time.Now()
+	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
+	if result := r.claim.takeResult(); result != nil {
+		r.record.Result = result
+	}
+	if isPermanent(err) {
+		in.fail(r, err)
+		return
+	}
+	r.record.State = statemachine.Fault
+	in.decideFault(r)
+}
+
+// decideFault asks the error handler what to do about a task in fault.
+func (in *incarnation) decideFault(r *run) {
+	now := time.Now()
+	decision := statemachine.HandleErrors(r.record.Errors, now, rand.Float64())
+	last := errors.New("unknown error")
+	if n := len(r.record.Errors); n > 0 {
+		last = errors.New(r.record.Errors[n-1].Error)
+	}
+	next, err := statemachine.Next(statemachine.Fault, decision.Message)
+	if err != nil || next == statemachine.Failed {
+		in.fail(r, last)
+		return
+	}
+	r.record.State = next
+	if next == statemachine.Sleeping {
+		until := decision.Until.UTC()
+		r.record.Until = &until
+		in.events.Errored(r.claim.ID(), last, until)
+	}
+	in.save(r)
+}
+
+func (in *incarnation) fail(r *run, err error) {
+	in.events.Errored(r.claim.ID(), err, time.Time{})
+	r.outcome = OutcomeFailed
+	r.record.State, r.record.Until = statemachine.Failed, nil
+	in.end(r, coordinator.Done, r.record)
+}
+
+// release gives the claim back.
+func (in *incarnation) release(r *run) {
+	r.phase, r.outcome = phaseEnding, OutcomeReleased
+	r.ending = coordinator.Ending{ID: r.claim.ID(), Token: r.claim.token(), Kind: coordinator.Release}
+	in.endQueue = append(in.endQueue, r.ending)
+}
+
+// save stores the run's record and keeps the claim.
+func (in *incarnation) save(r *run) {
+	in.end(r, coordinator.Save, r.record)
+	r.phase = phaseSaving
+}
+
+// end queues the writing of a record.
+func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Record) {
+	now := time.Now().UTC()
+	claimedAt := r.claim.claimedAt.UTC()
+	record.Type, record.Priority, record.Digest = r.claim.spec.Type, r.claim.spec.Priority, r.claim.spec.Digest
+	if at := r.claim.spec.SubmittedAt; !at.IsZero() {
+		record.SubmittedAt = &at
+	}
+	record.Node, record.Token = in.config.Name, r.claim.Token()
+	record.ClaimedAt, record.ChangedAt = &claimedAt, &now
+	value, err := json.Marshal(record)
+	if err != nil { // only a result that is not JSON could do this, and SetResult made it
+		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
+		in.release(r)
+		return
+	}
+	r.phase = phaseEnding
+	r.ending = coordinator.Ending{ID: r.claim.ID(), Token: r.claim.token(), Kind: kind, State: value}
+	in.endQueue = append(in.endQueue, r.ending)
+}
+
+// drop forgets a run whose claim is gone; nothing can be written about it.
+func (in *incarnation) drop(r *run, cause error) {
+	in.events.Fenced(r.claim.ID(), r.claim.Token(), cause)
+	in.reportEnd(r, OutcomeDropped)
+	in.forget(r.claim.ID())
+}
+
+// lose handles a claim that the mirror says is gone.
+func (in *incarnation) lose(r *run, cause error) {
+	switch r.phase {
+	case phaseParked:
+		in.drop(r, cause)
+	case phaseRunning, phaseStopping:
+		r.phase, r.cause = phaseStopping, cause
+		in.markStopped(r)
+		r.handle.Stop(cause)
+	case phaseSaving:
+		r.cause = cause
+	case phaseEnding:
+		// Its own transaction finds out, or is what removed it.
+	}
+}
+
+// forget takes a claim off the records. What the mirror still shows of it, or
+// has not shown yet, is not to be taken for a claim without a run.
+func (in *incarnation) forget(id string) {
+	r := in.runs[id]
+	delete(in.runs, id)
+	delete(in.forced, id)
+	in.parked.remove(id)
+	in.loadFell = true
+	in.node.mu.Lock()
+	delete(in.node.held, id)
+	in.node.mu.Unlock()
+	token := r.claim.token()
+	seen := in.tasks.Revision() >= token
+	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
+		in.tombs[id] = token
+	} else if t != nil && t.Exists() && !t.Owned() {
+		in.candidates.add(id, t.Created, time.Now())
+	}
+}
+
+// publishRun shows a run to Node.Tasks and to the fence.
+func (in *incarnation) publishRun(r *run) {
+	in.node.mu.Lock()
+	defer in.node.mu.Unlock()
+	in.node.held[r.claim.ID()] = RunningTask{
+		ID: r.claim.ID(), Token: r.claim.Token(), Started: r.started, Stopped: r.stopped, Parked: r.phase == phaseParked,
+	}
+}
+
+func (in *incarnation) reportEnd(r *run, outcome Outcome) {
+	var took time.Duration
+	if !r.started.IsZero() {
+		took = time.Since(r.started)
+	}
+	in.events.Ended(r.claim.ID(), r.claim.Token(), outcome, took)
+}

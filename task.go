@@ -1,0 +1,142 @@
+package windlass
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// Task is a unit of work as the application sees it. Its ID is all that
+// Windlass needs to know; a NewTask function may return a richer type.
+type Task interface {
+	// ID of the task.
+	ID() string
+}
+
+// NewTask turns the ID and the properties of a task into the application's own
+// type. Properties may be absent, that is nil. Returning nil makes this node
+// leave the task to others; so does a panic, which is reported.
+type NewTask func(id string, props json.RawMessage) Task
+
+// plainTask is the Task of those who do not need their own.
+type plainTask string
+
+// ID implements Task.
+func (t plainTask) ID() string { return string(t) }
+
+// Spec is what a task is submitted with, beside its properties. It is stored
+// as JSON in the task's own key; unknown fields there are ignored.
+type Spec struct {
+	// Type names the handler that runs the task. Empty is a type like others.
+	Type string `json:"type,omitempty"`
+	// Priority orders tasks that could be claimed at the same time: higher
+	// first. Zero is the default; PriorityMin to PriorityMax.
+	Priority int `json:"priority,omitempty"`
+	// NotBefore is the earliest time to start. Zero means at once.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// Needs are the IDs of tasks that must not exist any more, be it done or
+	// deleted, before this one starts; at most NeedsMax.
+	Needs []string `json:"needs,omitempty"`
+	// SubmittedAt is set by the client that submits.
+	SubmittedAt time.Time `json:"submitted_at,omitzero"`
+	// Digest identifies what was submitted, properties included; it is set by
+	// the client, and tells a repeated submission from a different one.
+	Digest string `json:"digest,omitempty"`
+}
+
+// parseSpec reads the value of a task's key. An empty one is an empty spec.
+func parseSpec(value []byte) (Spec, error) {
+	var spec Spec
+	if len(bytes.TrimSpace(value)) == 0 {
+		return spec, nil
+	}
+	if err := json.Unmarshal(value, &spec); err != nil {
+		return Spec{}, fmt.Errorf("spec: %w", err)
+	}
+	return spec, nil
+}
+
+// Submission is a task to be submitted.
+type Submission struct {
+	// ID of the task: 1 to 512 bytes of printable UTF-8 without a slash, not
+	// beginning with an underscore.
+	ID string
+	// Spec of the task; SubmittedAt and Digest are set by Submit.
+	Spec Spec
+	// Props are the task's properties: any JSON of at most PropsBytesMax, or
+	// nil. They do not change while the task lives.
+	Props json.RawMessage
+	// Rerun submits afresh an ID whose state is terminal.
+	Rerun bool
+}
+
+// validate refuses what must not reach the store.
+func (s Submission) validate() error {
+	if err := keys.CheckTaskID(s.ID); err != nil {
+		return badName(err)
+	}
+	if s.Spec.Type != "" {
+		if err := checkType(s.Spec.Type); err != nil {
+			return err
+		}
+	}
+	if p := s.Spec.Priority; p < PriorityMin || p > PriorityMax {
+		return badInput("priority", p, fmt.Sprintf("must be from %d to %d", PriorityMin, PriorityMax))
+	}
+	if n := len(s.Props); n > PropsBytesMax {
+		return badInput("props", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes", PropsBytesMax))
+	}
+	if len(s.Props) > 0 && !json.Valid(s.Props) {
+		return badInput("props", shorten(string(s.Props)), "must be valid JSON")
+	}
+	return s.validateNeeds()
+}
+
+func (s Submission) validateNeeds() error {
+	for _, need := range s.Spec.Needs {
+		if err := keys.CheckTaskID(need); err != nil {
+			return badInput("needs", shorten(need), err.Error())
+		}
+		if need == s.ID {
+			return badInput("needs", need, "a task cannot need itself")
+		}
+	}
+	if n := len(depend.Blockers(s.ID, s.Spec.Needs)); n > NeedsMax {
+		return badInput("needs", fmt.Sprintf("%d tasks", n),
+			fmt.Sprintf("ancestors and needs together must be at most %d", NeedsMax))
+	}
+	return nil
+}
+
+func checkType(name string) error {
+	if len(name) > TypeBytesMax {
+		return badInput("type", shorten(name), fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
+	}
+	if keys.CheckTaskID(name) != nil || name == AnyType {
+		return badInput("type", shorten(name), `must be printable, without a slash, and not "*"`)
+	}
+	return nil
+}
+
+// digest identifies the submission by everything but when it was made.
+func (s Submission) digest() string {
+	h := sha256.New()
+	spec := s.Spec
+	spec.SubmittedAt, spec.Digest = time.Time{}, ""
+	spec.Needs = slices.Clone(spec.Needs)
+	slices.Sort(spec.Needs)
+	// Compact makes the digest independent of spacing in the properties; both
+	// steps cannot fail on a submission that validated.
+	var props bytes.Buffer
+	_ = json.Compact(&props, s.Props)
+	_ = json.NewEncoder(h).Encode(spec)
+	h.Write(props.Bytes())
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}

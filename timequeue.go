@@ -1,0 +1,83 @@
+package windlass
+
+import (
+	"container/heap"
+	"time"
+)
+
+// timeQueue holds names until their time comes, in time order. A name that is
+// pushed again moves to its new time. The zero value is ready.
+type timeQueue struct {
+	items []timed
+	index map[string]int // position in items
+}
+
+type timed struct {
+	name string
+	at   time.Time
+}
+
+// Len implements heap.Interface.
+func (q *timeQueue) Len() int { return len(q.items) }
+
+// Less implements heap.Interface.
+func (q *timeQueue) Less(i, j int) bool { return q.items[i].at.Before(q.items[j].at) }
+
+// Swap implements heap.Interface.
+func (q *timeQueue) Swap(i, j int) {
+	q.items[i], q.items[j] = q.items[j], q.items[i]
+	q.index[q.items[i].name], q.index[q.items[j].name] = i, j
+}
+
+// Push implements heap.Interface; use set.
+func (q *timeQueue) Push(x any) {
+	item := x.(timed)
+	q.index[item.name] = len(q.items)
+	q.items = append(q.items, item)
+}
+
+// Pop implements heap.Interface; use popDue.
+func (q *timeQueue) Pop() any {
+	last := len(q.items) - 1
+	item := q.items[last]
+	q.items = q.items[:last]
+	delete(q.index, item.name)
+	return item
+}
+
+// set gives a name its time.
+func (q *timeQueue) set(name string, at time.Time) {
+	if q.index == nil {
+		q.index = map[string]int{}
+	}
+	if i, ok := q.index[name]; ok {
+		q.items[i].at = at
+		heap.Fix(q, i)
+		return
+	}
+	heap.Push(q, timed{name: name, at: at})
+}
+
+// remove forgets a name.
+func (q *timeQueue) remove(name string) {
+	if i, ok := q.index[name]; ok {
+		heap.Remove(q, i)
+	}
+}
+
+// next is the earliest time, zero if there is none.
+func (q *timeQueue) next() time.Time {
+	if len(q.items) == 0 {
+		return time.Time{}
+	}
+	return q.items[0].at
+}
+
+// popDue takes the names out whose time has come, in time order.
+func (q *timeQueue) popDue(now time.Time) []string {
+	var due []string
+	for len(q.items) > 0 && !q.items[0].at.After(now) {
+		due = append(due, heap.Pop(q).(timed).name)
+	}
+	return due
+}

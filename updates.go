@@ -1,0 +1,182 @@
+package windlass
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/internal/mirror"
+)
+
+// peer is another registered node.
+type peer struct {
+	info NodeInfo
+	// any tells that it handles every type; types are those it handles.
+	any   bool
+	types map[string]bool
+}
+
+func (p peer) eligible() bool { return !p.info.Frozen && !p.info.Draining }
+
+func (p peer) handles(taskType string) bool { return p.any || p.types[taskType] }
+
+// applyTasks takes an update of the tasks' mirror.
+func (in *incarnation) applyTasks(u mirror.Update) {
+	var changed []string
+	switch {
+	case u.Err != nil:
+		in.events.BrokerTrouble(u.Err)
+		return
+	case u.Snapshot != nil:
+		changed = in.tasks.Reset(u.Snapshot)
+	default:
+		changed = in.tasks.Apply(u.Batch)
+	}
+	now := time.Now()
+	for _, id := range changed {
+		in.taskChanged(id, now)
+	}
+	if len(changed) > 0 && in.settleAt.IsZero() {
+		in.settleAt = now.Add(settle)
+	}
+}
+
+// taskChanged brings everything that depends on one task up to date.
+func (in *incarnation) taskChanged(id string, now time.Time) {
+	t := in.tasks.Get(id)
+	if t == nil {
+		in.candidates.freed(id, now)
+		delete(in.holds, id)
+	}
+	switch {
+	case t == nil || t.Owned():
+		in.candidates.remove(id)
+	case in.runs[id] == nil && in.inFlight[id] == nil:
+		in.candidates.add(id, t.Created, now)
+	}
+	in.checkClaim(id)
+}
+
+// checkClaim compares a task's owner key with what this node holds. The mirror
+// says something about a claim only once it has reached the claim's token.
+func (in *incarnation) checkClaim(id string) {
+	t := in.tasks.Remains(id)
+	held := t != nil && t.Session == in.session.ID()
+	r := in.runs[id]
+	switch {
+	case r != nil && in.tasks.Revision() >= r.claim.token() && !(held && t.Token == r.claim.token()):
+		if in.tasks.Get(id) == nil {
+			in.lose(r, ErrDeleted)
+		} else {
+			in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
+		}
+	case held && r == nil && in.inFlight[id] == nil && in.tombs[id] != t.Token:
+		in.adoptQueue = append(in.adoptQueue, id)
+	case !held:
+		delete(in.tombs, id)
+	}
+}
+
+// auditStep looks at every claim from time to time, for what no single update
+// would show: an outcome that stayed unknown, a request that was applied long
+// after it was given up.
+func (in *incarnation) auditStep(now time.Time) {
+	if now.Before(in.auditAt) || in.tasks.Revision() == 0 || in.lost {
+		return
+	}
+	in.auditAt = now.Add(in.session.Timing().TTL / 2)
+	in.adoptQueue = nil
+	for t := range in.tasks.All() {
+		if t.Session == in.session.ID() && in.runs[t.ID] == nil {
+			in.checkClaim(t.ID)
+		}
+	}
+	for id := range in.runs {
+		in.checkClaim(id)
+	}
+}
+
+// applyNodes takes an update of the nodes' mirror.
+func (in *incarnation) applyNodes(u mirror.Update) {
+	var changed []string
+	switch {
+	case u.Err != nil:
+		in.events.BrokerTrouble(u.Err)
+		return
+	case u.Snapshot != nil:
+		changed = in.nodes.Reset(u.Snapshot)
+	default:
+		changed = in.nodes.Apply(u.Batch)
+	}
+	if len(changed) > 0 {
+		in.peersChanged(changed)
+	}
+	in.checkRegistration()
+	in.runCommands()
+}
+
+// checkRegistration ends the incarnation when its registration is gone: the
+// name could be another's by now.
+func (in *incarnation) checkRegistration() {
+	if in.closing || in.lost || in.nodes.Revision() < in.infoCreated {
+		return
+	}
+	if n := in.nodes.Get(in.config.Name); n == nil || n.Session != in.session.ID() {
+		in.session.End(fmt.Errorf("%w: the registration of node %q is gone", ErrLost, in.config.Name))
+	}
+}
+
+// peersChanged reads the other nodes anew, and balances if that may be needed.
+func (in *incarnation) peersChanged(changed []string) {
+	before := in.eligiblePeers()
+	in.peers = in.peers[:0]
+	for _, n := range in.nodes.Registered() {
+		if n.Name == in.config.Name {
+			continue
+		}
+		p, err := parsePeer(n)
+		if err != nil {
+			in.events.Corrupt(in.node.space.NodeInfo(n.Name), err)
+		}
+		in.peers = append(in.peers, p)
+	}
+	for _, name := range changed {
+		if name == in.config.Name {
+			continue
+		}
+		if in.eligiblePeers() != before {
+			in.candidates.reconsider(time.Now())
+			in.balance(TriggerMembership)
+		}
+		return
+	}
+}
+
+// eligiblePeers identifies the set of nodes that take tasks.
+func (in *incarnation) eligiblePeers() string {
+	var set []byte
+	for _, p := range in.peers {
+		if p.eligible() {
+			set = append(append(append(set, p.info.Name...), '/'), p.info.Incarnation...)
+			set = append(set, '\n')
+		}
+	}
+	return string(set)
+}
+
+// parsePeer reads a registration. One that is not readable is a node that is
+// there and takes nothing.
+func parsePeer(n *mirror.Node) (peer, error) {
+	var p peer
+	err := json.Unmarshal(n.Info, &p.info)
+	if err != nil {
+		p.info = NodeInfo{Frozen: true}
+	}
+	p.info.Name = n.Name
+	p.types = make(map[string]bool, len(p.info.Types))
+	for _, name := range p.info.Types {
+		p.types[name] = true
+		p.any = p.any || name == AnyType
+	}
+	return p, err
+}
