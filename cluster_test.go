@@ -74,14 +74,15 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 // member is a node of the cluster that can be stopped.
 type member struct {
 	*windlass.Node
-	stop context.CancelFunc
-	err  error
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // set before ended is closed
 }
 
 // leave stops the node and waits for it.
 func (m *member) leave() error {
 	m.stop()
-	<-m.Done()
+	<-m.ended
 	return m.err
 }
 
@@ -104,8 +105,11 @@ func (c *cluster) join(name string, configure ...func(*windlass.Config)) *member
 		c.t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	m := &member{Node: node, stop: stop}
-	go func() { m.err = node.Run(ctx) }()
+	m := &member{Node: node, stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(m.ended)
+		m.err = node.Run(ctx)
+	}()
 	return m
 }
 
@@ -189,9 +193,15 @@ func (c *cluster) eventually(within time.Duration, what string, holds func() boo
 		if time.Since(start) > within {
 			c.t.Fatalf("not within %v: %s", within, what)
 		}
-		time.Sleep(10 * time.Millisecond)
+		c.sleep(10 * time.Millisecond)
 	}
 	return time.Since(start)
+}
+
+// sleep lets virtual time pass and everything that is due then happen.
+func (c *cluster) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func (c *cluster) allRunning(n int) func() bool {

@@ -197,6 +197,7 @@ func (in *incarnation) exited(x exit) {
 	case in.lost:
 		in.drop(r, context.Cause(in.session.Context()))
 	case r.cause != nil || errors.Is(x.err, ErrRelease):
+		in.hold(x.id) // others first, and no task goes round and round at full speed
 		in.release(r)
 	default:
 		in.fault(r, x.err)

@@ -1,0 +1,150 @@
+package windlass_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+func (c *cluster) send(node, command, parameters string) {
+	c.t.Helper()
+	err := c.client.Send(c.t.Context(), node, windlass.Command{Command: command, Parameters: json.RawMessage(parameters)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran []string
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.Commanded = func(command string, err error) { ran = append(ran, fmt.Sprint(command, " ", err)) }
+		})
+		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		for _, command := range []string{"freeze", "balance", "unfreeze"} {
+			c.send("n", command, "")
+		}
+		// What is not a command, and the oldest form of one, written by hand.
+		info, err := c.store.Get(t.Context(), "/test/nodes/n/info")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, value := range []string{"freeze", `{"command":`, `{"command":"dance"}`, `{"command":"stop_task","parameters":{"task":5}}`} {
+			key := fmt.Sprintf("/test/nodes/n/commands/%d", i)
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.PutSession(key, []byte(value), info.Session)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.eventually(time.Second, "all were carried out", func() bool { return len(ran) == 7 })
+		if got := ran[:4]; !slices.Equal(got, []string{"freeze <nil>", "balance <nil>", "unfreeze <nil>", "freeze <nil>"}) {
+			t.Errorf("in order: %q", got)
+		}
+		c.eventually(time.Second, "they are gone from the store", func() bool {
+			kvs, _, err := broker.Collect(t.Context(), c.store, "/test/nodes/n/commands/")
+			return err == nil && len(kvs) == 0
+		})
+		n.leave()
+		err = c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
+		if !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("a command to a node that is gone: %v", err)
+		}
+	})
+}
+
+func TestCommand_BadOnesAreRefusedBeforeTheyAreSent(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		for _, bad := range []windlass.Command{
+			{Command: "dance"}, {Command: ""}, {Command: "stop_task"}, {Command: "freeze", Parameters: json.RawMessage(`{"x":1}`)},
+			{Command: "drain", Parameters: json.RawMessage(`{"per_second":0}`)}, {Command: "drain", Parameters: json.RawMessage(`{`)},
+		} {
+			var input *windlass.BadInputError
+			if err := c.client.Send(t.Context(), "n", bad); !errors.As(err, &input) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
+}
+
+func TestCommand_M33_FreezeKeepsWhatRunsAndClaimsNothing(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.submit(2, windlass.Spec{})
+		c.eventually(time.Second, "both run", c.allRunning(2))
+		c.send("n", "freeze", "")
+		c.send("n", "freeze", "")
+		c.eventually(time.Second, "clients see it", func() bool { return c.nodes()[0].Frozen && n.Frozen() })
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "late"}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Minute)
+		if c.startsOf("late") != 0 || !c.allRunning(2)() {
+			t.Error("a frozen node claimed a task, or gave one up")
+		}
+		c.send("n", "unfreeze", "")
+		c.eventually(time.Second, "it claims again", c.allRunning(3))
+		if c.nodes()[0].Frozen {
+			t.Error("clients still see it frozen")
+		}
+		n.leave()
+	})
+}
+
+func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(10, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(10))
+		c.send("a", "freeze", "")
+		b := c.join("b")
+		c.eventually(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
+		c.sleep(time.Minute)
+		if n := c.runningOn("a"); n != 10 {
+			t.Fatalf("a frozen node rebalanced: it has %d", n)
+		}
+		c.send("a", "stop_task", `{"task":"task-003"}`)
+		c.eventually(5*time.Second, "b took it", func() bool { return c.runningOn("b") == 1 })
+		if cause := c.causesOf("task-003")[0]; !errors.Is(cause, windlass.ErrReleased) {
+			t.Errorf("cause %v", cause)
+		}
+		c.send("a", "balance", "")
+		c.eventually(5*time.Second, "even", func() bool { return c.runningOn("a") == 5 && c.runningOn("b") == 5 })
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a, b := c.join("a"), c.join("b")
+		c.submit(100, windlass.Spec{})
+		c.eventually(5*time.Second, "all run", c.allRunning(100))
+		start := time.Now()
+		c.send("a", "drain", `{"per_second":20}`)
+		c.eventually(20*time.Second, "a is empty", func() bool { return c.runningOn("a") == 0 })
+		if took := time.Since(start); took < 2*time.Second || took > 4*time.Second {
+			t.Errorf("50 tasks at 20 a second took %v", took)
+		}
+		c.eventually(5*time.Second, "b has all", func() bool { return c.runningOn("b") == 100 })
+		c.sleep(time.Minute)
+		nodes := c.nodes()
+		if c.runningOn("a") != 0 || !nodes[0].Draining || nodes[0].Tasks != 0 || nodes[1].Tasks != 100 {
+			t.Errorf("after draining: %+v", nodes)
+		}
+		c.send("a", "unfreeze", "")
+		c.eventually(10*time.Second, "a takes part again", func() bool { return c.runningOn("a") == 50 })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := b.Drain(ctx); err != nil || len(b.Tasks()) != 0 {
+			t.Errorf("Drain: %v, left %v", err, b.Tasks())
+		}
+		a.leave()
+		b.leave()
+	})
+}

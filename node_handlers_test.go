@@ -1,0 +1,425 @@
+package windlass_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/balancer"
+	"github.com/windlass-go/windlass/broker"
+)
+
+func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		attempts := map[string]int{}
+		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			attempts[claim.ID()]++
+			switch claim.ID() {
+			case "done":
+				return nil
+			case "fails-for-good":
+				return windlass.Permanent(errors.New("no such customer"))
+			case "fails-once":
+				if attempts["fails-once"] == 1 {
+					return errors.New("try again")
+				}
+				return nil
+			case "fails-always":
+				return errors.New("still broken")
+			case "panics":
+				if attempts["panics"] == 1 {
+					panic("boom")
+				}
+				return nil
+			case "released-once":
+				if attempts["released-once"] == 1 {
+					return windlass.ErrRelease
+				}
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.eventually(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
+		d, err := c.client.Task(t.Context(), "panics")
+		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, "boom") || !strings.Contains(d.Errors[0].Error, "node_handlers_test.go") {
+			t.Errorf("a panic was recorded as %+v, %v", d.Errors, err)
+		}
+		c.sleep(time.Hour)
+		for id, want := range map[string]struct {
+			status   windlass.Status
+			attempts int
+			errors   int
+		}{
+			"done":           {windlass.StatusCompleted, 1, 0},
+			"fails-for-good": {windlass.StatusFailed, 1, 1},
+			"fails-once":     {windlass.StatusCompleted, 2, 1},
+			"fails-always":   {windlass.StatusFailed, 8, 8},
+			"panics":         {windlass.StatusCompleted, 2, 1},
+			"released-once":  {windlass.StatusCompleted, 2, 0},
+		} {
+			d, err := c.client.Task(t.Context(), id)
+			if err != nil || d.Status != want.status || attempts[id] != want.attempts || len(d.Errors) != want.errors {
+				t.Errorf("%s: %s after %d attempts with %d errors, want %+v (%v)", id, d.Status, attempts[id], len(d.Errors), want, err)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran []time.Time
+		fails := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+				ran = append(ran, time.Now())
+				return errors.New("no")
+			})
+		}
+		a := c.join("a", fails)
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(2*time.Minute, "six errors", func() bool { return len(ran) == 6 })
+		c.sleep(time.Second)
+		d, _ := c.client.Task(t.Context(), "t")
+		if got := a.Tasks(); len(got) != 1 || !got[0].Parked {
+			t.Errorf("the node holds %+v", got)
+		}
+		a.leave()
+		b := c.join("b", fails)
+		c.eventually(time.Minute, "it ran again", func() bool { return len(ran) == 7 })
+		if woke := ran[6]; woke.Before(*d.Until) || woke.Sub(*d.Until) > 5*time.Second {
+			t.Errorf("it woke at %v; it was to sleep until %v", woke, d.Until)
+		}
+		c.sleep(time.Second)
+		if d, _ := c.client.Task(t.Context(), "t"); len(d.Errors) != 7 {
+			t.Errorf("%d errors", len(d.Errors))
+		}
+		b.leave()
+	})
+}
+
+func TestHandler_SeesItsClaim(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		checked := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers["check"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer close(checked)
+				owner, err := c.store.Get(ctx, "/test/tasks/t/owner")
+				if err != nil || int64(owner.Created) != claim.Token() || string(owner.Value) != `{"node":"n"}` {
+					t.Errorf("token %d; the owner key is %+v, %v", claim.Token(), owner, err)
+				}
+				if left := time.Until(claim.Deadline()); left < 5*time.Second || left > 10*time.Second {
+					t.Errorf("the deadline is %v away", left)
+				}
+				if claim.ID() != "t" || claim.Task().ID() != "t" || claim.Spec().Type != "check" || string(claim.Props()) != `{"x":1}` || claim.Node() != "n" {
+					t.Errorf("the claim is %+v", claim)
+				}
+				if err := claim.SetResult(strings.Repeat("x", windlass.ResultBytesMax)); err == nil {
+					t.Error("a result over the limit was accepted")
+				}
+				return nil
+			})
+		})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "check"}, Props: json.RawMessage(`{"x":1}`)}); err != nil {
+			t.Fatal(err)
+		}
+		<-checked
+		n.leave()
+	})
+}
+
+func TestTokens_RiseFromClaimToClaim(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var tokens []int64
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				tokens = append(tokens, claim.Token())
+				return windlass.ErrRelease
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.eventually(time.Minute, "it was claimed often", func() bool { return len(tokens) >= 5 })
+		if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
+			t.Errorf("tokens %v", tokens)
+		}
+		n.leave()
+	})
+}
+
+func TestNode_M32_ListsWhatItRunsSortedWithTimes(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		slow := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+				<-ctx.Done()
+				<-slow
+				return ctx.Err()
+			})
+		})
+		ids := c.submit(5, windlass.Spec{})
+		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 5 })
+		c.sleep(time.Second)
+		c.send("n", "stop_task", `{"task":"task-002"}`)
+		c.sleep(time.Second)
+		for i, task := range n.Tasks() {
+			if task.ID != ids[i] || task.Started.IsZero() || task.Token == 0 || task.Stopped.IsZero() == (task.ID == "task-002") {
+				t.Errorf("task %d is %+v", i, task)
+			}
+		}
+		close(slow)
+		n.leave()
+	})
+}
+
+type order struct{ id, customer string }
+
+func (o order) ID() string { return o.id }
+
+func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var got []windlass.Task
+		corrupt := 0
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.NewTask = func(id string, props json.RawMessage) windlass.Task {
+				var p struct {
+					Customer string
+					Panic    bool
+				}
+				if len(props) == 0 {
+					return order{id: id, customer: "nobody"}
+				}
+				if json.Unmarshal(props, &p) != nil || p.Customer == "" && !p.Panic {
+					return nil
+				}
+				if p.Panic {
+					panic("bad props")
+				}
+				return order{id: id, customer: p.Customer}
+			}
+			cfg.Events.Corrupt = func(string, error) { corrupt++ }
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				got = append(got, claim.Task())
+				return nil
+			})
+		})
+		for id, props := range map[string]string{"a": `{"customer":"acme"}`, "b": "", "ignored": `{}`, "panics": `{"panic":true}`} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Props: json.RawMessage(props)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.sleep(30 * time.Second)
+		slices.SortFunc(got, func(a, b windlass.Task) int { return strings.Compare(a.ID(), b.ID()) })
+		if len(got) != 2 || got[0] != (order{"a", "acme"}) || got[1] != (order{"b", "nobody"}) || corrupt == 0 {
+			t.Errorf("ran %v; %d reports", got, corrupt)
+		}
+		for _, id := range []string{"ignored", "panics"} {
+			if s := c.status(id); s != windlass.StatusPending {
+				t.Errorf("%s is %s", id, s)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		only := func(types ...string) func(*windlass.Config) {
+			return func(cfg *windlass.Config) {
+				cfg.Handlers = map[string]windlass.NewHandler{}
+				for _, name := range types {
+					cfg.Handlers[name] = windlass.HandlerFunc(c.untilStopped)
+				}
+			}
+		}
+		a, b := c.join("a", only("red", "blue")), c.join("b", only("blue"))
+		c.submit(20, windlass.Spec{Type: "red"})
+		c.eventually(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
+		c.sleep(time.Minute)
+		for id, n := range c.starts {
+			if n != 1 {
+				t.Errorf("%s was started %d times: it moves to and fro", id, n)
+			}
+		}
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestNode_M36_NodesOfDifferentNamespacesDoNotMeet(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		here, there := c.join("n"), c.join("n", func(cfg *windlass.Config) { cfg.Namespace = "test2" })
+		c.submit(3, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(3))
+		c.sleep(time.Minute)
+		if len(here.Tasks()) != 3 || len(there.Tasks()) != 0 {
+			t.Errorf("here %v, there %v", here.Tasks(), there.Tasks())
+		}
+		here.leave()
+		there.leave()
+	})
+}
+
+// picky claims nothing before a time that it names.
+type picky struct {
+	until map[string]time.Time
+	asked map[string]int
+}
+
+func (p *picky) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
+	p.asked[c.Task.ID()]++
+	until := p.until[c.Task.ID()]
+	return !v.Now.Before(until), until
+}
+
+func (p *picky) Balance(*windlass.View) []string { return nil }
+
+func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		now := time.Now()
+		p := &picky{asked: map[string]int{}, until: map[string]time.Time{
+			"task-000": now.Add(3 * time.Minute), "task-001": now.Add(time.Minute), "task-002": now.Add(2 * time.Minute),
+		}}
+		var order []string
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Balancer = p
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				order = append(order, claim.ID())
+				if late := time.Since(p.until[claim.ID()]); late < 0 || late > time.Second {
+					t.Errorf("%s ran %v after its time", claim.ID(), late)
+				}
+				return nil
+			})
+		})
+		c.submit(3, windlass.Spec{})
+		c.sleep(4 * time.Minute)
+		if !slices.Equal(order, []string{"task-001", "task-002", "task-000"}) {
+			t.Errorf("order %q", order)
+		}
+		for id, n := range p.asked {
+			if n > 4 {
+				t.Errorf("the balancer was asked about %s %d times", id, n)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestBalancer_M43_TheOnlyTaskOfAClusterNeverBounces(t *testing.T) {
+	for name, make := range map[string]func() windlass.Balancer{
+		"default": func() windlass.Balancer { return nil },
+		"fair":    func() windlass.Balancer { return &balancer.Fair{} },
+		"all":     func() windlass.Balancer { return balancer.AcceptAll{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, func(t *testing.T, c *cluster) {
+				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
+				nodes := []*member{c.join("a", with), c.join("b", with), c.join("c", with)}
+				c.submit(1, windlass.Spec{})
+				c.eventually(5*time.Second, "it runs", c.allRunning(1))
+				for _, n := range nodes {
+					c.send(n.Name(), "balance", "")
+				}
+				c.sleep(30 * time.Minute)
+				if n := c.startsOf("task-000"); n != 1 {
+					t.Errorf("it was started %d times", n)
+				}
+				for _, n := range nodes {
+					n.leave()
+				}
+			})
+		})
+	}
+}
+
+func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(t *testing.T) {
+	for name, make := range map[string]func() windlass.Balancer{
+		"default": func() windlass.Balancer { return nil },
+		"fair":    func() windlass.Balancer { return &balancer.Fair{} },
+		"all":     func() windlass.Balancer { return balancer.AcceptAll{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, func(t *testing.T, c *cluster) {
+				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
+				var nodes []*member
+				for _, n := range []string{"a", "b", "c", "d"} {
+					nodes = append(nodes, c.join(n, with))
+					c.submit1(n, 25)
+					c.sleep(3 * time.Second)
+				}
+				c.eventually(10*time.Second, "all run", c.allRunning(100))
+				c.sleep(time.Minute)
+				starts := 0
+				for _, n := range c.starts {
+					starts += n
+				}
+				c.sleep(time.Hour)
+				for _, n := range c.starts {
+					starts -= n
+				}
+				if starts != 0 {
+					t.Errorf("%d tasks moved although nothing changed", -starts)
+				}
+				for _, n := range nodes {
+					if got := c.runningOn(n.Name()); name != "all" && (got < 20 || got > 30) {
+						t.Errorf("%s has %d of 100", n.Name(), got)
+					}
+				}
+				for _, n := range nodes {
+					n.leave()
+				}
+			})
+		})
+	}
+}
+
+// submit1 submits n tasks with a prefix.
+func (c *cluster) submit1(prefix string, n int) {
+	c.t.Helper()
+	for i := range n {
+		if err := c.client.Submit(c.t.Context(), windlass.Submission{ID: prefix + "-" + strings.Repeat("i", i+1)}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		release := make(chan struct{})
+		var fenced []string
+		var at time.Duration
+		var conn broker.Broker
+		var cutAt time.Time
+		n := c.join("n", func(cfg *windlass.Config) {
+			conn = cfg.Broker
+			cfg.Fence = func(overdue []string) { fenced, at = overdue, time.Since(cutAt) }
+			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
+		})
+		c.submit(2, windlass.Spec{})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "deaf", Spec: windlass.Spec{Type: "deaf"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
+		cutAt = time.Now()
+		conn.Close()
+		c.sleep(time.Minute)
+		if !slices.Equal(fenced, []string{"deaf"}) || at > 15*time.Second {
+			t.Errorf("fenced %q after %v", fenced, at)
+		}
+		close(release)
+		n.leave()
+	})
+}
