@@ -44,7 +44,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if !r.leaving() && r.phase != phaseSaving && !in.forced[id] {
+		if !r.leaving() && r.phase != phaseSaving && !in.forced[id] && in.someoneTakes(r.claim.spec.Type) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
 			})
@@ -64,6 +64,11 @@ func (in *incarnation) balance(trigger Trigger) {
 	if released > 0 {
 		in.events.Balanced(trigger, released)
 	}
+}
+
+// someoneTakes tells whether another node could take a task of a type.
+func (in *incarnation) someoneTakes(taskType string) bool {
+	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.eligible() && p.handles(taskType) })
 }
 
 // settleStep balances a while after tasks came or went.

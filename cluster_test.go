@@ -189,6 +189,7 @@ func (c *cluster) submit(n int, spec windlass.Spec) []string {
 func (c *cluster) eventually(within time.Duration, what string, holds func() bool) time.Duration {
 	c.t.Helper()
 	start := time.Now()
+	synctest.Wait()
 	for !holds() {
 		if time.Since(start) > within {
 			c.t.Fatalf("not within %v: %s", within, what)
@@ -196,6 +197,15 @@ func (c *cluster) eventually(within time.Duration, what string, holds func() boo
 		c.sleep(10 * time.Millisecond)
 	}
 	return time.Since(start)
+}
+
+// locked makes a condition over what handlers have written under c.mu.
+func (c *cluster) locked(holds func() bool) func() bool {
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return holds()
+	}
 }
 
 // sleep lets virtual time pass and everything that is due then happen.

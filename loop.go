@@ -12,6 +12,7 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	stop, lost := ctx.Done(), in.session.Context().Done()
+	var hard <-chan struct{}
 	for {
 		timer.Reset(in.step(ending))
 		select {
@@ -33,8 +34,10 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 			stop = nil
 			in.beginClosing()
 		case <-lost:
-			lost = nil
+			lost, hard = nil, in.session.HardPassed()
 			in.sessionLost()
+		case <-hard:
+			return // what has not returned was reported, and is left behind
 		}
 		if in.finished() {
 			return
@@ -79,7 +82,7 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	if len(in.endQueue) > 0 {
 		earlier(in.endRetryAt)
 	}
-	if in.closing || in.lost {
+	if in.closing {
 		earlier(in.closeBy)
 	}
 	return max(next.Sub(now), 0)
@@ -119,9 +122,6 @@ func (in *incarnation) beginClosing() {
 func (in *incarnation) sessionLost() {
 	in.lost = true
 	in.claimQueue = nil
-	if by := time.Now().Add(in.session.RemainingHard()); !in.closing || by.Before(in.closeBy) {
-		in.closeBy = by
-	}
 	for id, r := range in.runs {
 		if r.handle == nil && r.phase != phaseEnding {
 			in.forget(id)
@@ -132,12 +132,13 @@ func (in *incarnation) sessionLost() {
 }
 
 // finished tells whether the loop may end: nothing runs and nothing is under
-// way, or the time for that is over.
+// way, or the time that closing may take is over. Once the session is lost, only
+// its hard deadline ends the waiting for handlers.
 func (in *incarnation) finished() bool {
 	if !in.closing && !in.lost {
 		return false
 	}
-	if !time.Now().Before(in.closeBy) {
+	if !in.lost && !time.Now().Before(in.closeBy) {
 		return true
 	}
 	return len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0

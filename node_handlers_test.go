@@ -19,26 +19,29 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 		attempts := map[string]int{}
 		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 			defer c.began(claim)()
+			c.mu.Lock()
 			attempts[claim.ID()]++
+			first := attempts[claim.ID()] == 1
+			c.mu.Unlock()
 			switch claim.ID() {
 			case "done":
 				return nil
 			case "fails-for-good":
 				return windlass.Permanent(errors.New("no such customer"))
 			case "fails-once":
-				if attempts["fails-once"] == 1 {
+				if first {
 					return errors.New("try again")
 				}
 				return nil
 			case "fails-always":
 				return errors.New("still broken")
 			case "panics":
-				if attempts["panics"] == 1 {
+				if first {
 					panic("boom")
 				}
 				return nil
 			case "released-once":
-				if attempts["released-once"] == 1 {
+				if first {
 					return windlass.ErrRelease
 				}
 				return nil
@@ -84,6 +87,8 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 		var ran []time.Time
 		fails := func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				ran = append(ran, time.Now())
 				return errors.New("no")
 			})
@@ -92,7 +97,7 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(2*time.Minute, "six errors", func() bool { return len(ran) == 6 })
+		c.eventually(2*time.Minute, "six errors", c.locked(func() bool { return len(ran) == 6 }))
 		c.sleep(time.Second)
 		d, _ := c.client.Task(t.Context(), "t")
 		if got := a.Tasks(); len(got) != 1 || !got[0].Parked {
@@ -100,15 +105,15 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 		}
 		a.leave()
 		b := c.join("b", fails)
-		c.eventually(time.Minute, "it ran again", func() bool { return len(ran) == 7 })
+		c.eventually(time.Minute, "it ran again", c.locked(func() bool { return len(ran) == 7 }))
+		c.sleep(time.Second)
+		b.leave()
 		if woke := ran[6]; woke.Before(*d.Until) || woke.Sub(*d.Until) > 5*time.Second {
 			t.Errorf("it woke at %v; it was to sleep until %v", woke, d.Until)
 		}
-		c.sleep(time.Second)
 		if d, _ := c.client.Task(t.Context(), "t"); len(d.Errors) != 7 {
 			t.Errorf("%d errors", len(d.Errors))
 		}
-		b.leave()
 	})
 }
 
@@ -147,16 +152,18 @@ func TestTokens_RiseFromClaimToClaim(t *testing.T) {
 		var tokens []int64
 		n := c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				tokens = append(tokens, claim.Token())
 				return windlass.ErrRelease
 			})
 		})
 		c.submit(1, windlass.Spec{})
-		c.eventually(time.Minute, "it was claimed often", func() bool { return len(tokens) >= 5 })
+		c.eventually(time.Minute, "it was claimed often", c.locked(func() bool { return len(tokens) >= 5 }))
+		n.leave()
 		if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
 			t.Errorf("tokens %v", tokens)
 		}
-		n.leave()
 	})
 }
 
@@ -212,6 +219,8 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 			}
 			cfg.Events.Corrupt = func(string, error) { corrupt++ }
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				got = append(got, claim.Task())
 				return nil
 			})
@@ -249,13 +258,13 @@ func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
 		c.submit(20, windlass.Spec{Type: "red"})
 		c.eventually(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
 		c.sleep(time.Minute)
+		a.leave()
+		b.leave()
 		for id, n := range c.starts {
 			if n != 1 {
 				t.Errorf("%s was started %d times: it moves to and fro", id, n)
 			}
 		}
-		a.leave()
-		b.leave()
 	})
 }
 

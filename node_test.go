@@ -10,6 +10,7 @@ import (
 func TestNode_M17_TasksSpreadEvenlyOverNodesThatComeAndGo(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a, b := c.join("a"), c.join("b")
+		c.eventually(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
 		c.submit(300, windlass.Spec{})
 		c.eventually(5*time.Second, "all run", c.allRunning(300))
 		if a, b := c.runningOn("a"), c.runningOn("b"); a != 150 || b != 150 {

@@ -79,9 +79,13 @@ func (s *Session) enforceDeadlines(ctx context.Context) {
 			s.end(ErrDeadline, s.timing.Grace)
 		}
 		if s.ctx.Err() != nil && now >= hard {
-			if s.config.Hard != nil && !errors.Is(context.Cause(s.ctx), ErrClosed) {
+			if errors.Is(context.Cause(s.ctx), ErrClosed) {
+				return
+			}
+			if s.config.Hard != nil {
 				s.config.Hard()
 			}
+			close(s.hardPassed)
 			return
 		}
 		next := stop

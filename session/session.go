@@ -65,6 +65,8 @@ type Session struct {
 	ended bool
 	// rearm wakes the deadline goroutine when hard was brought forward.
 	rearm chan struct{}
+	// hardPassed is closed when the hard deadline has passed and was reported.
+	hardPassed chan struct{}
 }
 
 // Open asks the broker for a session. Run must then be called to keep it alive.
@@ -77,7 +79,8 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	if config.TTL == 0 {
 		config.TTL = TTLDefault
 	}
-	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1)}
+	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1),
+		hardPassed: make(chan struct{})}
 	if s.now == nil {
 		s.now = clock.Boot
 	}
@@ -128,12 +131,9 @@ func (s *Session) Remaining() time.Duration {
 	return stop - s.now()
 }
 
-// RemainingHard is the time left until the hard deadline, negative once it
-// passed.
-func (s *Session) RemainingHard() time.Duration {
-	_, hard := s.Deadlines()
-	return hard - s.now()
-}
+// HardPassed is closed when the session was lost and its hard deadline has
+// passed, after Config.Hard has returned.
+func (s *Session) HardPassed() <-chan struct{} { return s.hardPassed }
 
 // MayStart tells whether enough of the session is left to start something on
 // it. Nothing starts late in a session's life.
