@@ -27,6 +27,10 @@ type NodeStatus struct {
 	Types []string `json:"types"`
 	// Incarnation names its present session.
 	Incarnation string `json:"incarnation"`
+	// Host is the machine it runs on, LogDir where it keeps the output of
+	// tasks there.
+	Host   string `json:"host"`
+	LogDir string `json:"log_dir"`
 	// Problem says that its registration cannot be read.
 	Problem string `json:"problem,omitempty"`
 }
@@ -61,7 +65,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
 		Capacity: i.Capacity, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types,
-		Incarnation: i.Incarnation, Problem: problem,
+		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {
 		s.Labels = map[string]string{}

@@ -53,6 +53,9 @@ type Config struct {
 	Capacity int
 	// Version is the application's, shown to operators.
 	Version string
+	// LogDir is where this node keeps the output of tasks, for clients on the
+	// same host to find. Windlass itself writes nothing there.
+	LogDir string
 	// Events reports what happens. The zero value reports nothing.
 	Events Events
 	// Renewed, if set, is told after every renewal until when handlers may run,
@@ -154,6 +157,10 @@ type NodeInfo struct {
 	SessionTTL string `json:"session_ttl"`
 	// Incarnation names the node's present session.
 	Incarnation string `json:"incarnation"`
+	// Host is the machine it runs on, LogDir where it keeps the output of
+	// tasks there.
+	Host   string `json:"host,omitempty"`
+	LogDir string `json:"log_dir,omitempty"`
 	// Frozen nodes claim nothing and keep what they have; Draining ones give
 	// it away.
 	Frozen   bool `json:"frozen"`
@@ -161,7 +168,9 @@ type NodeInfo struct {
 }
 
 func (c Config) info(s *session.Session, started time.Time) NodeInfo {
+	host, _ := os.Hostname() // it only helps people find the node
 	return NodeInfo{
+		Host: host, LogDir: c.LogDir,
 		Name: c.Name, StartedAt: started.UTC(), Version: c.Version, Zone: c.Zone, Labels: c.Labels,
 		Capacity: c.Capacity, Types: slices.Sorted(maps.Keys(c.Handlers)),
 		SessionTTL: s.Timing().TTL.String(), Incarnation: s.Incarnation(),

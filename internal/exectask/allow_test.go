@@ -1,0 +1,113 @@
+package exectask
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// programs makes a folder with two files and links: cat and dog are links to
+// one file that is many programs, as with busybox.
+func programs(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	for _, name := range []string{"many", "one"} {
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "plain"), nil, 0o600))
+	must(t, os.Mkdir(filepath.Join(dir, "links"), 0o700))
+	for link, target := range map[string]string{"cat": "many", "dog": "many", "links/one": "../one", "alias": "one"} {
+		must(t, os.Symlink(target, filepath.Join(dir, link)))
+	}
+	t.Setenv("PATH", dir)
+	return dir
+}
+
+func TestAllow(t *testing.T) {
+	dir := programs(t)
+	for _, c := range []struct {
+		name    string
+		list    []string
+		command string
+		want    string // part of the error, or empty
+	}{
+		{"nothing is allowed by default", nil, "one", "this node allows no command"},
+		{"a star allows everything", []string{"*"}, "dog", ""},
+		{"a bare name by its name", []string{"one"}, "one", ""},
+		{"a bare name by its path", []string{"one"}, dir + "/one", ""},
+		{"a path by its bare name", []string{dir + "/one"}, "one", ""},
+		{"a link to it of the same name", []string{"one"}, dir + "/links/one", ""},
+		{"a path that is not clean", []string{"one"}, dir + "/links/../one", ""},
+		{"another program", []string{"one"}, "cat", "this node allows " + dir + "/one"},
+		{"another name of a file that is many programs", []string{"cat"}, "dog", "this node allows " + dir + "/many as cat"},
+		{"the file itself, which takes its name from an argument", []string{"cat"}, "many", "not allowed"},
+		{"the same link", []string{"cat"}, dir + "/cat", ""},
+		{"an alias", []string{"one"}, "alias", "not allowed"},
+		{"a relative path", []string{"*"}, "./one", "must be an absolute path or a bare name"},
+		{"a relative path without dot", []string{"*"}, "links/one", "must be an absolute path or a bare name"},
+		{"an unknown name", []string{"*"}, "nope", `command "nope": not found in PATH`},
+		{"an unknown path", []string{"*"}, "/nope", `command "/nope": not found`},
+		{"not a program", []string{"*"}, dir + "/plain", "not executable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, err := NewAllow(c.list)
+			must(t, err)
+			path, err := a.Check(Props{Command: []string{c.command, "x"}})
+			switch {
+			case c.want != "":
+				contains(t, err, c.want, c.command)
+				if !errors.Is(err, ErrNotAllowed) && !errors.Is(err, ErrNotStarted) {
+					t.Errorf("%v has no sentinel", err)
+				}
+			case err != nil:
+				t.Error(err)
+			case !filepath.IsAbs(path):
+				t.Errorf("path %q", path)
+			}
+		})
+	}
+}
+
+func TestAllowRefusesAListThatCannotBeMeant(t *testing.T) {
+	programs(t)
+	for want, list := range map[string][]string{
+		`allow[1] is "nope": not found in PATH`: {"one", "nope"},
+		`allow[0] is "./one": must be an`:       {"./one"},
+		`allow[0] is "": `:                      {""},
+		"allow is 1025 entries long":            make([]string, AllowMax+1),
+	} {
+		_, err := NewAllow(list)
+		contains(t, err, want)
+	}
+}
+
+func TestAllowRefusesVariablesThatLoadCode(t *testing.T) {
+	programs(t)
+	some, err := NewAllow([]string{"one"})
+	must(t, err)
+	all, err := NewAllow([]string{"*"})
+	must(t, err)
+	for _, name := range []string{"LD_PRELOAD", "PATH", "BASH_ENV", "PYTHONPATH", "DYLD_INSERT_LIBRARIES"} {
+		p := Props{Command: []string{"one"}, Env: map[string]string{name: "x"}}
+		_, err := some.Check(p)
+		contains(t, err, name)
+		if _, err := all.Check(p); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := some.Check(Props{Command: []string{"one"}, Env: map[string]string{"COLOUR": "red"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAllowShortensALongList(t *testing.T) {
+	programs(t)
+	a, err := NewAllow(strings.Split(strings.Repeat("one ", 20)+"one", " "))
+	must(t, err)
+	if s := a.String(); !strings.HasSuffix(s, "and 13 more") {
+		t.Error(s)
+	}
+}

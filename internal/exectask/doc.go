@@ -1,0 +1,77 @@
+// Package exectask runs OS commands for tasks, so that no command outlives its
+// node's right to run it.
+//
+// A context cannot end a process of somebody else, and a node that is killed
+// or frozen cannot end anything. So each node has one small helper process, the
+// supervisor, which is the same binary started again in a session of its own:
+//
+//	node process                      supervisor process
+//	Supervisor.Run ---- start ------>  forker thread --> program     group 1 --> its children
+//	Supervisor.SetDeadline - t ----->  loop: one clock,  program     group 2
+//	           <- exited, output ----        one owner   strays ...  found by walking /proc
+//	(killed: end of stream)            deadline t passed, or stream ended:
+//	(frozen: silence)                  SIGTERM, then SIGKILL, until nothing is left
+//
+// The node says until when its commands may live; the supervisor ends them at
+// that moment unless it heard of a later one. The deadline is an absolute
+// reading of Boot, a clock that all processes of a host share and that runs
+// through suspension, so a message that arrives late is not worth more.
+//
+// # Guaranteed, on Linux
+//
+//   - Nothing starts before the first SetDeadline nor past the stop deadline.
+//   - At the stop deadline every run gets SIGTERM, at the hard deadline SIGKILL,
+//     whatever state the node is in. After the machine was suspended that may
+//     be 100 ms late.
+//   - When the node dies, every run gets SIGTERM at once, and SIGKILL after its
+//     grace or at the hard deadline, whichever is first.
+//   - When the supervisor dies or falls silent, the node kills it and all runs
+//     and reports ErrSupervisorLost; the next Run has a fresh one. If the node
+//     is frozen or dead too, the programs themselves still die with the
+//     supervisor (death signal), but not what they had started.
+//   - Run returns only when no process of the command is alive: not in its
+//     group, not one that left it by setsid and double fork. The supervisor is
+//     a child subreaper, so such processes become its children; they are told
+//     apart by ancestry, group and the variable WINDLASS_RUN.
+//   - The program stays unreaped until then, so no signal goes to a stranger
+//     who got its number.
+//   - Children see PATH, HOME, USER, LANG, TZ and TMPDIR of the node, what the
+//     props set, and WINDLASS_TASK, _TOKEN, _NODE and _RUN: none of the node's
+//     credentials, and none of its open files.
+//
+// # Not guaranteed
+//
+//   - It is no sandbox. A command runs as the node's user and may kill or
+//     freeze node and supervisor. Allow limits which program starts.
+//   - Work handed to somebody else's process (systemd-run, at, docker) is not a
+//     descendant and lives on.
+//   - A process in uninterruptible sleep cannot be killed; its run does not end
+//     until it wakes. A process that a root command gave to another user loses
+//     its death signal. A fork bomb can outrun the walks until the run is
+//     killed, and some of it even then: a cgroup around the node is the cure.
+//   - A process that left its group, lost its parents and cleared its
+//     environment belongs to nobody visibly. If it is the only run's it ends
+//     with that; among several it goes with the first that ends.
+//   - Set-uid programs (sudo, su) get no privileges: no_new_privs is set,
+//     since such a process could not be signalled.
+//   - A program whose start was under way at the hard deadline is killed right
+//     after it has begun.
+//   - Other systems than Linux have process groups only: deadlines, grace and
+//     the end of the node work, but processes that leave their group are not
+//     found, and nothing dies with the supervisor before the node notices.
+//
+// # How it fails
+//
+// What the command did is in Result, never an error. Errors are about not
+// starting (ErrNotStarted, ErrPastDeadline, ErrTooMany, *InputError) or about
+// not knowing the end (ErrSupervisorLost). A log that cannot be written costs
+// the run nothing but Result.LogError.
+//
+// # Logs
+//
+// With Config.LogDir the whole output of a run is appended to
+// LogPath(dir, task) below a line that names time, node, token and run. At
+// Config.LogMax the file becomes ".1", in place of an older one, so that a task
+// keeps at most two. Files are 0600 in a folder that only the owner may write.
+// On a file system that ignores case, IDs that differ by case share a log.
+package exectask

@@ -1,0 +1,211 @@
+package exectask
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// slack is what a loaded test machine may add to a time that is kept.
+const slack = 1500 * time.Millisecond
+
+func TestNothingStartsBeforeTheFirstDeadlineOrAfterItsEnd(t *testing.T) {
+	s := startIdle(t)
+	_, err := s.Run(context.Background(), script("t", "true"))
+	contains(t, err, "no deadline was set yet")
+	if !errors.Is(err, ErrPastDeadline) {
+		t.Errorf("%v is not ErrPastDeadline", err)
+	}
+	s.SetDeadline(Boot()-time.Second, Boot()+time.Hour)
+	_, err = s.Run(context.Background(), script("t", "true"))
+	contains(t, err, "the deadline passed 1.")
+	if !errors.Is(err, ErrPastDeadline) {
+		t.Errorf("%v is not ErrPastDeadline", err)
+	}
+	s.SetDeadline(Boot()+time.Hour, Boot()+time.Hour)
+	runOK(t, s, script("t", "true"))
+}
+
+func TestStopDeadlineIsSIGTERMAndHardDeadlineSIGKILL(t *testing.T) {
+	s := start(t)
+	soft, stubborn := marker(), marker()
+	a := background(t, s, script("soft", "trap 'exit 9' TERM; sleep "+soft+" & wait"))
+	c := script("stubborn", "trap '' TERM; sleep "+stubborn)
+	c.Grace = time.Hour
+	b := background(t, s, c)
+	appears(t, soft, 2)
+	appears(t, stubborn, 2)
+	stop := Boot() + 300*time.Millisecond
+	hard := stop + 500*time.Millisecond
+	s.SetDeadline(stop, hard)
+	if o := a.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Code != 9 || Boot() < stop {
+		t.Errorf("soft: %s, %v", o.result, o.err)
+	}
+	if o := b.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Signal != "SIGKILL" || Boot() < hard || Boot() > hard+slack {
+		t.Errorf("stubborn: %s, %v, %s after hard", o.result, o.err, Boot()-hard)
+	}
+}
+
+func TestARenewedDeadlineLetsARunLive(t *testing.T) {
+	s := start(t)
+	r := background(t, s, script("t", "sleep 0.6; exit 2"))
+	renew := time.NewTicker(20 * time.Millisecond)
+	defer renew.Stop()
+	for {
+		s.SetDeadline(Boot()+300*time.Millisecond, Boot()+400*time.Millisecond)
+		select {
+		case o := <-r.done:
+			if o.err != nil || o.result.Why != WhyExited || o.result.Code != 2 {
+				t.Errorf("got %s, %v", o.result, o.err)
+			}
+			return
+		case <-renew.C:
+		}
+	}
+}
+
+func TestNothingSurvivesAKilledNode(t *testing.T) {
+	m := marker()
+	node, supervisor := startNode(t, nodePlan{
+		Stop: time.Hour, Hard: time.Hour, Grace: 500 * time.Millisecond,
+		Script: "(setsid sleep " + m + " &); trap '' TERM; (env -i setsid sleep " + m + " &); sleep " + m + "; sleep " + m,
+	})
+	appears(t, m, 4)
+	must(t, node.Kill())
+	vanishes(t, m, 500*time.Millisecond+slack)
+	eventually(t, slack, "the supervisor ends", func() bool { return syscall.Kill(supervisor, 0) != nil || zombie(supervisor) })
+}
+
+func zombie(pid int) bool {
+	p, err := readStat(pid)
+	return err != nil || p.zombie
+}
+
+func TestAFrozenNodesCommandsEndBetweenItsDeadlines(t *testing.T) {
+	for name, c := range map[string]struct {
+		script   string
+		min, max time.Duration
+	}{
+		"who obeys SIGTERM ends at the stop deadline":   {"sleep ", time.Second, time.Second + slack},
+		"who ignores SIGTERM ends at the hard deadline": {"trap '' TERM; (setsid sh -c 'sleep $0' $M &); sleep ", 2 * time.Second, 2*time.Second + slack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := marker()
+			node, _ := startNode(t, nodePlan{Stop: time.Second, Hard: 2 * time.Second, Grace: time.Hour, Script: "M=" + m + "; " + c.script + m})
+			appears(t, m, 2)
+			// The last renewal was sent at most one period before this.
+			frozen := Boot() - 20*time.Millisecond
+			must(t, node.Signal(syscall.SIGSTOP))
+			vanishes(t, m, c.max+slack)
+			if d := Boot() - frozen; d < c.min-100*time.Millisecond || d > c.max {
+				t.Errorf("gone %s after the freeze: want %s to %s", d, c.min, c.max)
+			}
+			must(t, node.Signal(syscall.SIGCONT))
+		})
+	}
+}
+
+func TestAShortFreezeHarmsNobody(t *testing.T) {
+	m := marker()
+	node, supervisor := startNode(t, nodePlan{Stop: 20 * time.Second, Hard: 30 * time.Second, Answer: time.Second, Script: "sleep " + m})
+	appears(t, m, 2)
+	before := alive(t, m)
+	must(t, node.Signal(syscall.SIGSTOP))
+	thaw := time.NewTimer(1500 * time.Millisecond)
+	<-thaw.C
+	must(t, node.Signal(syscall.SIGCONT))
+	// Longer than the node would need to take its supervisor for lost.
+	watch := time.NewTimer(1500 * time.Millisecond)
+	<-watch.C
+	if now := alive(t, m); len(now) != len(before) || now[0] != before[0] {
+		t.Errorf("processes were %v, are %v", before, now)
+	}
+	if zombie(supervisor) {
+		t.Error("the supervisor was replaced")
+	}
+}
+
+func TestNothingSurvivesAKilledSupervisor(t *testing.T) {
+	m := marker()
+	s := start(t)
+	r := background(t, s, script("t", "(setsid sleep "+m+" &); (trap '' TERM; sleep "+m+") & sleep "+m))
+	appears(t, m, 4)
+	old := s.Pid()
+	must(t, syscall.Kill(old, syscall.SIGKILL))
+	o := r.wait(t)
+	if !errors.Is(o.err, ErrSupervisorLost) {
+		t.Errorf("got %s, %v", o.result, o.err)
+	}
+	if left := alive(t, m); len(left) > 0 {
+		t.Errorf("still alive when Run returned: %v", left)
+	}
+	if res := runOK(t, s, script("t", "echo again")); string(res.Output) != "again\n" || s.Pid() == old {
+		t.Errorf("after the loss: %s %q", res, res.Output)
+	}
+}
+
+func TestAProgramDiesWithItsSupervisorEvenIfTheNodeIsFrozen(t *testing.T) {
+	m := marker()
+	node, supervisor := startNode(t, nodePlan{Stop: time.Hour, Hard: time.Hour, Script: "exec sleep " + m})
+	appears(t, m, 1)
+	must(t, node.Signal(syscall.SIGSTOP))
+	must(t, syscall.Kill(supervisor, syscall.SIGKILL))
+	vanishes(t, m, slack)
+}
+
+func TestAFreshSupervisorKnowsTheDeadline(t *testing.T) {
+	s := startIdle(t)
+	s.SetDeadline(Boot()-time.Second, Boot()+time.Hour)
+	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
+	eventually(t, 10*time.Second, "the loss is seen", func() bool { return s.Pid() == 0 })
+	_, err := s.Run(context.Background(), script("t", "true"))
+	contains(t, err, "the deadline passed")
+}
+
+func TestAFrozenSupervisorIsReplacedAndItsRunsKilled(t *testing.T) {
+	m := marker()
+	s := start(t)
+	r := background(t, s, script("t", "(setsid sleep "+m+" &); sleep "+m))
+	appears(t, m, 3)
+	must(t, syscall.Kill(s.Pid(), syscall.SIGSTOP))
+	began := time.Now()
+	r.cancel()
+	o := r.wait(t)
+	if !errors.Is(o.err, ErrSupervisorLost) || !errors.Is(o.err, context.Canceled) {
+		t.Errorf("got %s, %v", o.result, o.err)
+	}
+	if d := time.Since(began); d > time.Second+time.Second/pingsMax+slack {
+		t.Errorf("took %s", d)
+	}
+	vanishes(t, m, 0)
+	runOK(t, s, script("t", "true"))
+}
+
+func TestCloseOfAFrozenSupervisor(t *testing.T) {
+	m := marker()
+	s := start(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
+	r := background(t, s, script("t", "sleep "+m))
+	appears(t, m, 2)
+	must(t, syscall.Kill(s.Pid(), syscall.SIGSTOP))
+	must(t, s.Close())
+	if o := r.wait(t); !errors.Is(o.err, ErrSupervisorLost) {
+		t.Errorf("got %s, %v", o.result, o.err)
+	}
+	vanishes(t, m, 0)
+}
+
+func TestStartSaysWhyTheSupervisorDidNotComeUp(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	must(t, err)
+	defer null.Close()
+	_, err = Start(context.Background(), Config{Args: []string{"-test.run=^$"}, Stderr: null})
+	contains(t, err, "did not come up", "-test.run")
+	_, err = Start(context.Background(), Config{})
+	contains(t, err, "Args is empty")
+	_, err = Start(context.Background(), Config{Args: []string{supervisorRole}, LogDir: "logs"})
+	contains(t, err, `LogDir is "logs": must be absolute`)
+}

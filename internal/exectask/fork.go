@@ -1,0 +1,113 @@
+package exectask
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// forked is the outcome of one start.
+type forked struct {
+	run  *run
+	pid  int
+	pipe *os.File // the run's output
+	err  error
+}
+
+// forker starts every run of this process from one thread that never ends. The
+// kernel ties a child's death signal to the thread that forked it, and the
+// locked thread is also where no_new_privs is set. Its ready channel tells
+// whether the thread could be prepared.
+func forker(ready chan<- error, orders <-chan *run, results chan<- forked) {
+	runtime.LockOSThread()
+	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
+	if err == nil {
+		err = prepareForker()
+	}
+	ready <- err
+	for r := range orders {
+		pid, pipe, err := fork(null.Fd(), r.order)
+		results <- forked{run: r, pid: pid, pipe: pipe, err: err}
+	}
+}
+
+// fork starts one command with standard input from null and both outputs into
+// a new pipe.
+func fork(null uintptr, order *startOrder) (int, *os.File, error) {
+	path, dir := string(order.Path), string(order.Dir)
+	if err := startable(path, dir); err != nil {
+		return 0, nil, err
+	}
+	var ends [2]int
+	if err := syscall.Pipe(ends[:]); err != nil {
+		return 0, nil, fmt.Errorf("pipe: %w", err)
+	}
+	// No other goroutine of this process forks, so nothing inherits the ends
+	// between their making and these calls.
+	syscall.CloseOnExec(ends[0])
+	syscall.CloseOnExec(ends[1])
+	defer syscall.Close(ends[1])
+	// Non-blocking before os.NewFile sees it, so that reads can time out. The
+	// other end has its own flag and stays as programs expect it.
+	if err := syscall.SetNonblock(ends[0], true); err != nil {
+		syscall.Close(ends[0])
+		return 0, nil, fmt.Errorf("pipe: %w", err)
+	}
+	pid, err := syscall.ForkExec(path, toStrings(order.Argv), &syscall.ProcAttr{
+		Dir:   dir,
+		Env:   toStrings(order.Env),
+		Files: []uintptr{null, uintptr(ends[1]), uintptr(ends[1])},
+		Sys:   childAttr(),
+	})
+	if err != nil {
+		syscall.Close(ends[0])
+		return 0, nil, explain(path, err)
+	}
+	return pid, os.NewFile(uintptr(ends[0]), "output"), nil
+}
+
+// startable names what is wrong with the program or the folder. The kernel
+// reports both with the same few numbers, so they are looked at beforehand.
+func startable(path, dir string) error {
+	if dir != "" {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("dir %q: does not exist", dir)
+		case err != nil:
+			return fmt.Errorf("dir %q: %w", dir, errors.Unwrap(err))
+		case !info.IsDir():
+			return fmt.Errorf("dir %q: is not a folder", dir)
+		case syscall.Access(dir, 1) != nil:
+			return fmt.Errorf("dir %q: may not be entered, mode is %s", dir, info.Mode())
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("command %q: not found", path)
+	case err != nil:
+		return fmt.Errorf("command %q: %w", path, errors.Unwrap(err))
+	case info.IsDir():
+		return fmt.Errorf("command %q: is a folder", path)
+	case syscall.Access(path, 1) != nil:
+		return fmt.Errorf("command %q: not executable, mode is %s", path, info.Mode())
+	}
+	return nil
+}
+
+// explain adds the usual cause to what the kernel says of a start.
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("command %q: %w; a script needs a first line such as #!/bin/sh", path, err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("command %q: %w; the interpreter that it names is missing", path, err)
+	case errors.Is(err, syscall.EAGAIN):
+		return fmt.Errorf("command %q: %w; the limit of processes (ulimit -u) may be reached", path, err)
+	}
+	return fmt.Errorf("command %q: %w", path, err)
+}

@@ -1,0 +1,194 @@
+package exectask
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// nodePlan is what a node process is told on its standard input, which unlike
+// its environment and arguments is not seen by the search for a marker.
+type nodePlan struct {
+	Stop, Hard    time.Duration // the deadlines lie this far ahead
+	Grace, Answer time.Duration
+	Script        string
+}
+
+// nodeMain is a node that renews its right to run every 10 ms, runs one script
+// and prints its supervisor's number.
+func nodeMain(stdin io.Reader) error {
+	var plan nodePlan
+	if err := json.NewDecoder(stdin).Decode(&plan); err != nil {
+		return err
+	}
+	s, err := Start(context.Background(), Config{Args: []string{supervisorRole}, Grace: plan.Grace, Answer: plan.Answer})
+	if err != nil {
+		return err
+	}
+	renew := time.NewTicker(10 * time.Millisecond)
+	defer renew.Stop()
+	stop := make(chan struct{})
+	go func() {
+		for {
+			s.SetDeadline(Boot()+plan.Stop, Boot()+plan.Hard)
+			select {
+			case <-renew.C:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	fmt.Println(s.Pid())
+	for {
+		_, err = s.Run(context.Background(), script("node-task", plan.Script))
+		if err == nil {
+			break
+		}
+	}
+	close(stop)
+	return s.Close()
+}
+
+// startNode starts a node process and returns it with its supervisor's number.
+func startNode(t *testing.T, plan nodePlan) (node *os.Process, supervisor int) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self, nodeRole)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGCONT)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	must(t, json.NewEncoder(in).Encode(plan))
+	_, err = fmt.Fscan(out, &supervisor)
+	must(t, err)
+	return cmd.Process, supervisor
+}
+
+// start starts a supervisor that may run things for an hour, and at the end of
+// the test closes it and reads what it had to complain about.
+func start(t testing.TB, change ...func(*Config)) *Supervisor {
+	t.Helper()
+	s := startIdle(t, change...)
+	s.SetDeadline(Boot()+time.Hour, Boot()+time.Hour)
+	return s
+}
+
+func startIdle(t testing.TB, change ...func(*Config)) *Supervisor {
+	t.Helper()
+	complaints, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	must(t, err)
+	cfg := Config{Args: []string{supervisorRole}, Node: "node-1", Answer: time.Second, Stderr: complaints}
+	cfg.Env = []string{"GOCOVERDIR=" + t.TempDir()} // or a binary built for coverage complains
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := Start(context.Background(), cfg)
+	must(t, err)
+	t.Cleanup(func() {
+		if pid := s.Pid(); t.Failed() && pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // do not wait for what the test found not to end
+		}
+		must(t, s.Close())
+		text, err := os.ReadFile(complaints.Name())
+		must(t, err)
+		if len(text) > 0 {
+			t.Errorf("the supervisor complained:\n%s", text)
+		}
+		complaints.Close()
+	})
+	return s
+}
+
+func script(task, text string) Command {
+	return Command{Task: task, Token: "7", Path: "/bin/sh", Argv: []string{"sh", "-c", text}}
+}
+
+// outcomes of commands that run beside the test.
+type running struct {
+	cancel context.CancelFunc
+	done   chan outcome
+}
+
+func background(t *testing.T, s *Supervisor, c Command) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	r := &running{cancel: cancel, done: make(chan outcome, 1)}
+	go func() {
+		res, err := s.Run(ctx, c)
+		r.done <- outcome{res, err}
+	}()
+	return r
+}
+
+// wait returns the outcome within the time that every such test allows.
+func (r *running) wait(t *testing.T) outcome {
+	t.Helper()
+	select {
+	case o := <-r.done:
+		return o
+	case <-time.After(20 * time.Second):
+		t.Fatal("the run did not end within 20s")
+		return outcome{}
+	}
+}
+
+func runOK(t *testing.T, s *Supervisor, c Command) Result {
+	t.Helper()
+	res, err := s.Run(context.Background(), c)
+	must(t, err)
+	return res
+}
+
+// marker is a number that no other process shows: scripts put it into the
+// arguments of sleep, where it is seen even if the environment was cleared.
+func marker() string { return fmt.Sprintf("1000.%09d", rand.IntN(1e9)) }
+
+// alive lists the living processes that show the marker in their arguments or
+// their environment: an outside view that knows nothing of Windlass.
+func alive(t testing.TB, marker string) []int {
+	t.Helper()
+	names, err := filepath.Glob("/proc/[0-9]*")
+	must(t, err)
+	var found []int
+	for _, name := range names {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		args, _ := os.ReadFile(name + "/cmdline")
+		env, _ := os.ReadFile(name + "/environ")
+		if bytes.Contains(args, []byte(marker)) || bytes.Contains(env, []byte(marker)) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func appears(t testing.TB, marker string, n int) {
+	t.Helper()
+	eventually(t, 10*time.Second, fmt.Sprintf("%d processes with %s", n, marker), func() bool { return len(alive(t, marker)) >= n })
+}
+
+func vanishes(t testing.TB, marker string, limit time.Duration) {
+	t.Helper()
+	eventually(t, limit, "no process with "+marker, func() bool { return len(alive(t, marker)) == 0 })
+}

@@ -1,0 +1,162 @@
+package exectask
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestLogPath(t *testing.T) {
+	for id, want := range map[string]string{
+		"task-1_a.b":  "task-1_a.b.log",
+		"a|b c":       "a%7Cb%20c.log",
+		"../etc":      "%2E.%2Fetc.log",
+		"a.log":       "a.log.log",
+		"é":           "%C3%A9.log",
+		"50%":         "50%25.log",
+		"~":           "%7E.log",
+		"":            "%.log",
+		"line\nbreak": "line%0Abreak.log",
+	} {
+		if got := LogPath("/d", id); got != "/d/"+want {
+			t.Errorf("%q: %s, want /d/%s", id, got, want)
+		}
+	}
+}
+
+func TestLogPathsOfLongIDsFitAndDiffer(t *testing.T) {
+	seen := map[string]string{}
+	for n := 150; n <= TaskMax; n++ {
+		for _, letter := range []string{"a", "|"} {
+			id := strings.Repeat(letter, n)
+			path := LogPath("/d", id)
+			if len(filepath.Base(path))+len(oldSuffix) > 255 {
+				t.Errorf("%d × %s: name of %d bytes", n, letter, len(filepath.Base(path)))
+			}
+			if other, ok := seen[path]; ok {
+				t.Errorf("%q and %q share %s", other, id, path)
+			}
+			seen[path] = id
+		}
+	}
+}
+
+func FuzzLogPath(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("a|b", "a%7Cb")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		p, q := LogPath("/d", a), LogPath("/d", b)
+		if (a == b) != (p == q) {
+			t.Fatalf("%q: %s, %q: %s", a, p, b, q)
+		}
+		if filepath.Dir(p) != "/d" || len(filepath.Base(p)) > 253 {
+			t.Fatalf("%q: %s", a, p)
+		}
+	})
+}
+
+func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		l, err := openLog(LogPath(dir, "t"), LogMin, fmt.Sprintf("--- run %d", i))
+		must(t, err)
+		for range 3 {
+			_, err := l.Write(bytes.Repeat([]byte{'a' + byte(i)}, 1000))
+			must(t, err)
+		}
+		must(t, l.close())
+	}
+	text := readAll(t, dir, "t")
+	for _, want := range []string{"--- run 1 (continued)\n", "--- run 2\nccc"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("log lacks %q", want)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	must(t, err)
+	if len(files) != 2 || len(text) > 2*LogMin {
+		t.Errorf("%d files of %d bytes", len(files), len(text))
+	}
+}
+
+func TestReadLogOfATaskThatNeverRan(t *testing.T) {
+	if _, err := ReadLog(t.TempDir(), "t"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	if err := Tail(context.Background(), &bytes.Buffer{}, t.TempDir(), "t", 3, false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTailCutsLines(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(LogPath(dir, "t")+oldSuffix, []byte("1\n2\n"), 0o600))
+	must(t, os.WriteFile(LogPath(dir, "t"), []byte("3\n4\nrest"), 0o600))
+	for n, want := range map[int]string{0: "", 1: "rest", 2: "4\nrest", 4: "2\n3\n4\nrest", 9: "1\n2\n3\n4\nrest", -1: "1\n2\n3\n4\nrest"} {
+		var got bytes.Buffer
+		must(t, Tail(context.Background(), &got, dir, "t", n, false))
+		if got.String() != want {
+			t.Errorf("%d lines: %q, want %q", n, &got, want)
+		}
+	}
+}
+
+// lockedBuffer is written by Tail and read by the test.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	var got lockedBuffer
+	done := make(chan error)
+	// Begun before the task's first run.
+	go func() { done <- Tail(ctx, &got, dir, "t", -1, true) }()
+	l, err := openLog(LogPath(dir, "t"), LogMin, "---")
+	must(t, err)
+	for i := range 6 {
+		line := strings.Repeat(fmt.Sprint(i), 1000) + "\n"
+		_, err := l.Write([]byte(line))
+		must(t, err)
+		eventually(t, 5*time.Second, fmt.Sprintf("line %d is followed", i), func() bool { return strings.HasSuffix(got.String(), line) })
+	}
+	must(t, l.close())
+	cancel()
+	must(t, <-done)
+	if n := strings.Count(got.String(), "\n"); n != 8 {
+		t.Errorf("%d lines, want 6 and 2 headers", n)
+	}
+}
+
+func TestLogFolderMustBeTheOwnersAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "open")
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.Chmod(dir, 0o777))
+	contains(t, prepareLogDir(dir), "LogDir", "only its owner writes to")
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	contains(t, prepareLogDir(file), "LogDir")
+	must(t, prepareLogDir(filepath.Join(t.TempDir(), "a", "b")))
+}

@@ -1,0 +1,60 @@
+package exectask
+
+import (
+	"fmt"
+	"time"
+)
+
+// Why says what ended a run.
+type Why string
+
+// The reasons. A run that was told to stop and then exited with 0 still ended
+// by WhyStopped.
+const (
+	// WhyExited: the program ended by itself.
+	WhyExited Why = "exited"
+	// WhyStopped: the run's context ended, or the node closed or died.
+	WhyStopped Why = "stopped"
+	// WhyDeadline: the node's right to run things ended and was not renewed.
+	WhyDeadline Why = "deadline"
+)
+
+// A Result is how a run ended. When the node has it, no process of the run is
+// alive.
+type Result struct {
+	// Run is the run's own ID, the child's WINDLASS_RUN.
+	Run string `json:"run"`
+	// Pid was the program's process.
+	Pid int `json:"pid"`
+	// Code is the exit code, or -1 when a signal ended the program.
+	Code int `json:"code"`
+	// Signal is the signal's name, or empty.
+	Signal string `json:"signal,omitempty"`
+	// Why says what ended the run.
+	Why Why `json:"why"`
+	// Started and Finished are the wall clock at start and end of the program.
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	// Duration is the time between them by a clock that nobody sets.
+	Duration time.Duration `json:"duration"`
+	// Output is the end of standard output and error together.
+	Output []byte `json:"output,omitempty"`
+	// OutputBytes is how much the run wrote in all.
+	OutputBytes int64 `json:"output_bytes"`
+	// Truncated says that Output is not all that the run wrote.
+	Truncated bool `json:"truncated,omitempty"`
+	// LogError says why the log is incomplete; the run went on without it.
+	LogError string `json:"log_error,omitempty"`
+}
+
+// OK says whether the program ended by itself with exit code 0.
+func (r Result) OK() bool { return r.Why == WhyExited && r.Signal == "" && r.Code == 0 }
+
+// String is one line for a person.
+func (r Result) String() string {
+	end := fmt.Sprintf("exit code %d", r.Code)
+	if r.Signal != "" {
+		end = r.Signal
+	}
+	return fmt.Sprintf("%s: %s after %s", r.Why, end, r.Duration.Round(time.Millisecond))
+}

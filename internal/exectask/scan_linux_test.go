@@ -1,0 +1,43 @@
+package exectask
+
+import (
+	"os"
+	"testing"
+)
+
+func TestParseStatTrustsNoName(t *testing.T) {
+	p, err := parseStat([]byte("42 (a) Z 1 (b) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0\n"))
+	must(t, err)
+	want := proc{pid: 42, ppid: 7, pgrp: 42, sid: 40, start: 12345}
+	if p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	for _, bad := range []string{"", "1", "1 (a", "1 (a) S 2 3", "x (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0"} {
+		if p, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q: got %+v", bad, p)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	raw, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Add([]byte("1 ()) S 0 0 0"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if p, err := parseStat(raw); err == nil && p.pid < 0 {
+			t.Fatalf("%q: %+v", raw, p)
+		}
+	})
+}
+
+func TestSignalSparesAnotherProcessWithTheSameNumber(t *testing.T) {
+	p, err := readStat(os.Getpid())
+	must(t, err)
+	p.start--
+	if err := p.signal(9); err == nil {
+		t.Fatal("signalled") // not reached: this process would be dead
+	}
+}

@@ -1,0 +1,135 @@
+package exectask
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Available says whether this system can run commands for tasks: Linux with a
+// /proc that shows a process its own children.
+func Available() error {
+	self, err := readStat(os.Getpid())
+	if err != nil || self.pid != os.Getpid() {
+		return fmt.Errorf("%w: /proc/self/stat cannot be read (%v); processes that leave their group would not be found", ErrUnavailable, err)
+	}
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return fmt.Errorf("%w: CLOCK_BOOTTIME: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// ownProgram is the file to start again. The link is used as it is: it leads
+// to this very binary even after an upgrade has replaced the file on disk.
+func ownProgram() (string, error) { return "/proc/self/exe", nil }
+
+// prepareSupervisor makes orphans of every run children of this process, so
+// that none can leave by forking twice, and keeps the files of the node that
+// were opened without care from reaching the runs.
+func prepareSupervisor() error {
+	// Best effort: the call is younger than the oldest kernels we run on.
+	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("exectask: become child subreaper: %w", err)
+	}
+	return nil
+}
+
+// prepareForker forbids new privileges to all that this thread forks. A set-uid
+// program could neither be signalled by us nor would it keep its death signal.
+func prepareForker() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("exectask: set no_new_privs: %w", err)
+	}
+	return nil
+}
+
+// childAttr gives a child its own process group, and SIGKILL when the
+// supervisor dies.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// leaders knows which programs have ended. On Linux it asks without reaping:
+// as long as the program is a zombie its number, which is also its group's,
+// cannot go to a stranger, and killing the group stays safe.
+type leaders struct{}
+
+func newLeaders() *leaders { return &leaders{} }
+
+func (*leaders) ended(pid int) bool {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != syscall.EINTR {
+			// Signo stays zero when nothing has ended yet.
+			return errors.Is(err, syscall.ECHILD) || err == nil && info.Signo != 0
+		}
+	}
+}
+
+func (*leaders) reap(pid int) syscall.WaitStatus { return waitFor(pid) }
+
+// lostStatus stands for a status that somebody else took: exit code 255, as an
+// unknown end must not look like success.
+const lostStatus = syscall.WaitStatus(255 << 8)
+
+// waitFor reaps a child that has ended.
+func waitFor(pid int) syscall.WaitStatus {
+	var status syscall.WaitStatus
+	for {
+		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+		case got != pid:
+			return lostStatus
+		default:
+			return status
+		}
+	}
+}
+
+// signal sends sig to the process that p was read from, never to a later one
+// with the same number: the descriptor pins it, the start time identifies it.
+func (p proc) signal(sig syscall.Signal) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, syscall.ENOSYS) {
+		return p.signalByNumber(sig)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if now, err := readStat(p.pid); err != nil || now.start != p.start {
+		return syscall.ESRCH
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// signalByNumber is for kernels before 5.3; a number can be taken over between
+// the two calls.
+func (p proc) signalByNumber(sig syscall.Signal) error {
+	if now, err := readStat(p.pid); err != nil || now.start != p.start {
+		return syscall.ESRCH
+	}
+	return syscall.Kill(p.pid, sig)
+}
+
+func procPath(pid int, file string) string {
+	return "/proc/" + strconv.Itoa(pid) + "/" + file
+}
+
+// identity is this process as /proc shows it.
+func identity() proc {
+	p, err := readStat(os.Getpid())
+	if err != nil {
+		return proc{pid: os.Getpid()}
+	}
+	return p
+}

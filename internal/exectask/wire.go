@@ -1,0 +1,190 @@
+package exectask
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// protocol is the version that hello carries. Node and supervisor are one
+// binary, so it differs only if somebody pairs two.
+const protocol = 1
+
+// kind names a message.
+type kind string
+
+// Messages of the node.
+const (
+	kindStart    kind = "start"
+	kindStop     kind = "stop"
+	kindDeadline kind = "deadline"
+	kindPing     kind = "ping"
+)
+
+// Messages of the supervisor.
+const (
+	kindHello   kind = "hello"
+	kindStarted kind = "started"
+	kindExited  kind = "exited"
+	kindError   kind = "error"
+	kindPong    kind = "pong"
+)
+
+// message is one frame: four bytes of length, big endian, and this as JSON.
+// There is no close message: the end of the stream is it, so that a node that
+// closes and a node that dies take one path.
+type message struct {
+	Kind    kind          `json:"kind"`
+	Run     string        `json:"run,omitempty"`
+	Version int           `json:"version,omitempty"` // hello
+	Start   *startOrder   `json:"start,omitempty"`   // start
+	Grace   time.Duration `json:"grace,omitempty"`   // stop, zero means SIGKILL at once
+	Stop    time.Duration `json:"stop,omitempty"`    // deadline, a reading of Boot
+	Hard    time.Duration `json:"hard,omitempty"`    // deadline, a reading of Boot
+	Pid     int           `json:"pid,omitempty"`     // started
+	Exit    *Result       `json:"exit,omitempty"`    // exited
+	Failure failure       `json:"failure,omitempty"` // error
+	Text    string        `json:"text,omitempty"`    // error
+}
+
+// startOrder is what the supervisor needs to start a run. What the system
+// treats as bytes travels as bytes: JSON text would replace what is not UTF-8.
+type startOrder struct {
+	Path   []byte        `json:"path"`
+	Argv   [][]byte      `json:"argv"`
+	Env    [][]byte      `json:"env"`
+	Dir    []byte        `json:"dir,omitempty"`
+	Log    []byte        `json:"log,omitempty"` // file, empty means no log
+	LogMax int64         `json:"log_max"`
+	Header string        `json:"header"` // first line of the run in the log
+	Tail   int           `json:"tail"`
+	Grace  time.Duration `json:"grace"`
+}
+
+func toBytes(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+func toStrings(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// encode builds one frame.
+func encode(m message) ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > frameMax {
+		return nil, fmt.Errorf("exectask: %s message is %d bytes: at most %d", m.Kind, len(body), frameMax)
+	}
+	frame := make([]byte, 4, 4+len(body))
+	binary.BigEndian.PutUint32(frame, uint32(len(body)))
+	return append(frame, body...), nil
+}
+
+// decode reads one frame; io.EOF only between frames.
+func decode(r io.Reader) (message, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return message{}, err
+	}
+	size := binary.BigEndian.Uint32(head[:])
+	if size > frameMax {
+		return message{}, fmt.Errorf("exectask: frame of %d bytes: at most %d", size, frameMax)
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return message{}, fmt.Errorf("exectask: frame cut short: %w", err)
+	}
+	var m message
+	if err := json.Unmarshal(body, &m); err != nil {
+		return message{}, fmt.Errorf("exectask: frame: %w", err)
+	}
+	return m, nil
+}
+
+// outbox holds messages until the other side takes them. Neither side's state
+// may wait for the other: a frozen node must not keep the supervisor from
+// killing, a frozen supervisor must not keep the node from fencing. Its length
+// is bounded by the runs that are alive and by the silence that the node
+// tolerates.
+type outbox struct {
+	mu     sync.Mutex
+	queue  []message
+	closed bool
+	wake   chan struct{} // holds one token when there is news
+}
+
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+
+// put appends m; a deadline replaces one that waits at the end.
+func (o *outbox) put(m message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return
+	}
+	if n := len(o.queue); n > 0 && m.Kind == kindDeadline && o.queue[n-1].Kind == kindDeadline {
+		o.queue[n-1] = m
+	} else {
+		o.queue = append(o.queue, m)
+	}
+	o.signal()
+}
+
+// close lets drain return once everything is written.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	o.signal()
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) take() (batch []message, closed bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	batch, o.queue = o.queue, nil
+	return batch, o.closed
+}
+
+// drain writes until the outbox is closed and empty, or the writer fails.
+func (o *outbox) drain(w io.Writer) error {
+	for {
+		batch, closed := o.take()
+		for _, m := range batch {
+			frame, err := encode(m)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(frame); err != nil {
+				return err
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		if closed {
+			return nil
+		}
+		<-o.wake
+	}
+}
