@@ -51,7 +51,7 @@ func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []erro
 	var open []*submitting
 	now := time.Now().UTC()
 	for i, s := range submissions {
-		if errs[i] = s.validate(); errs[i] != nil {
+		if errs[i] = s.Validate(); errs[i] != nil {
 			continue
 		}
 		s.Spec.Digest = s.digest()

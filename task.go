@@ -77,8 +77,8 @@ type Submission struct {
 	Rerun bool
 }
 
-// validate refuses what must not reach the store.
-func (s Submission) validate() error {
+// Validate refuses what Submit would refuse whatever is in the store.
+func (s Submission) Validate() error {
 	if err := keys.CheckTaskID(s.ID); err != nil {
 		return badName(err)
 	}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/session"
+)
+
+// devConfig is what the flags of dev say.
+type devConfig struct {
+	nodes      int
+	data       string
+	allow      []string
+	sessionTTL time.Duration
+	verbose    bool
+}
+
+// devNodesMax bounds the nodes of one dev; each has a process of its own beside.
+const devNodesMax = 64
+
+func (a *app) devCommand() *cobra.Command {
+	var c devConfig
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a broker and nodes on this machine, for this user",
+		Long: `Run an embedded etcd and nodes that run OS commands, in one process. It listens
+on no network port: other processes of the same user reach it through a socket in
+a private folder, and find it by themselves.
+
+With --data it keeps its data in a folder and can be stopped and started again;
+without, the data goes when it ends. With --nodes 0 it is the broker alone, for
+"windlass node" to join.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.dev(cmd.Context(), c) },
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&c.nodes, "nodes", 3, "how many nodes to run, 0 to 64")
+	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
+	flags.StringArrayVar(&c.allow, "exec-allow", []string{"*"}, "command that tasks may run, by path or by name; * for every one; repeatable")
+	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
+	return cmd
+}
+
+func (a *app) dev(ctx context.Context, c devConfig) (err error) {
+	if c.nodes < 0 || c.nodes > devNodesMax {
+		return usagef("--nodes %d: must be from 0 to %d", c.nodes, devNodesMax)
+	}
+	if err := session.CheckTTL(c.sessionTTL); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	allow, err := exectask.NewAllow(c.allow)
+	if err != nil {
+		return usagef("--exec-allow: %w", err)
+	}
+	if c.data == "" {
+		if c.data, err = os.MkdirTemp("", "windlass-dev-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(c.data)) }()
+	}
+	log := a.logger(c.verbose)
+	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	withdraw, err := announceDev(server.Dir())
+	if err != nil {
+		return err
+	}
+	defer withdraw()
+	workers, err := startWorkers(ctx, server, c.nodes, workerConfig{
+		namespace: a.namespace, sessionTTL: c.sessionTTL, allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
+	})
+	if err != nil {
+		return err
+	}
+	a.greet(server, workers, allow)
+	return runWorkers(ctx, server, workers)
+}
+
+// startWorkers makes the nodes, each with its own connection.
+func startWorkers(ctx context.Context, server *embedded.Server, n int, c workerConfig) ([]*worker, error) {
+	logs, log := c.logDir, c.log
+	var workers []*worker
+	for i := range n {
+		c.name = fmt.Sprintf("dev-%d", i+1)
+		c.logDir, c.log = filepath.Join(logs, c.name), log.With("node", c.name)
+		w, err := newWorker(ctx, server.Broker(), c)
+		if err != nil {
+			for _, started := range workers {
+				err = errors.Join(err, started.supervisor.Close())
+			}
+			return nil, err
+		}
+		workers = append(workers, w)
+	}
+	return workers, nil
+}
+
+// runWorkers runs the nodes until ctx is done, one of them fails, or the broker
+// stops by itself.
+func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	errs := make([]error, len(workers))
+	for i, w := range workers {
+		running.Go(func() {
+			if errs[i] = w.run(ctx); errs[i] != nil {
+				cancel(errs[i])
+			}
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-server.Done():
+		cancel(server.Err())
+	}
+	running.Wait()
+	return errors.Join(append(errs, server.Err())...)
+}
+
+func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.Allow) {
+	fmt.Fprintf(a.err, `
+Windlass is running: an embedded etcd with %d node(s), for this user alone.
+  data    %s
+  broker  %s
+  runs    %s
+
+In another terminal:
+  windlass task submit hello -- echo "hello from windlass"
+  windlass task get hello
+  windlass node list
+`, len(workers), server.Dir(), server.Socket(), allow)
+	if len(workers) == 0 {
+		fmt.Fprintf(a.err, "  windlass node --broker %s --name n1 --exec-allow '*'\n", server.Dir())
+	}
+	fmt.Fprintln(a.err, "\n(\"go run ./cmd/windlass\" stands for \"windlass\" in a checkout.) Stop with Ctrl-C.")
+}

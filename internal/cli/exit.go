@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/internal/exectask"
+)
+
+// The exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnavailable = 5
+	exitInterrupted = 130
+)
+
+// usageError is a command line that makes no sense.
+type usageError struct{ error }
+
+// Unwrap makes the cause visible.
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// exitCodes is the one table from errors to exit codes, the first match counts.
+var exitCodes = []struct {
+	err  error
+	code int
+}{
+	{windlass.ErrNotFound, exitNotFound},
+	{windlass.ErrExists, exitConflict},
+	{windlass.ErrFinished, exitConflict},
+	{windlass.ErrNameTaken, exitConflict},
+	{broker.ErrUnavailable, exitUnavailable},
+	{broker.ErrNoQuorum, exitUnavailable},
+	{broker.ErrNoSpace, exitUnavailable},
+	{context.Canceled, exitInterrupted},
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	var input *windlass.BadInputError
+	var props *exectask.InputError
+	var locked *embedded.LockedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.As(err, &input), errors.As(err, &props):
+		return exitUsage
+	case errors.As(err, &locked):
+		return exitConflict
+	}
+	for _, row := range exitCodes {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	return exitFailed
+}
+
+// describe is an error with what to do about it, where that is known.
+func describe(err error) string {
+	switch text := err.Error(); {
+	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):
+		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
+	case errors.Is(err, broker.ErrNoSpace):
+		return text + "\nThe broker is full. Delete what is not needed, then compact and defragment it."
+	case errors.Is(err, fs.ErrPermission):
+		return text + "\nAn embedded broker can be used by the user who started it only."
+	default:
+		return text
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s: unknown command or argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return usagef("%s needs %d argument(s) %q and got %d", cmd.CommandPath(), len(names), names, len(args))
+		}
+		return nil
+	}
+}
+
+func minimumArgs(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s needs at least one %s", cmd.CommandPath(), name)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+func (a *app) nodeCommand() *cobra.Command {
+	var c workerConfig
+	var allow []string
+	var verbose bool
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run a node that runs OS commands; or list and direct nodes",
+		Long: `Run a node that joins a broker and runs tasks of type "exec". It runs only the
+commands that --exec-allow names, and without one nothing at all.
+
+It works until it gets SIGTERM or an interrupt; then it stops its commands, gives
+the tasks back and leaves. When the broker goes away it stops its commands before
+its session can expire, and joins again when the broker is back.`,
+		Example: `  windlass node --broker etcd://10.0.0.1:2379 --name n1 --exec-allow /usr/bin/rsync`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.log, c.namespace = a.logger(verbose), a.namespace
+			return a.runNode(cmd.Context(), c, allow)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.name, "name", "", "name of the node, unique among live nodes; default: the host's")
+	flags.StringArrayVar(&allow, "exec-allow", nil, "command that tasks may run, by path or by name; * for every one; repeatable")
+	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
+	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
+	flags.StringVar(&c.zone, "zone", "", "zone of the node, for clients to see")
+	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for clients to see, as key=value; repeatable")
+	flags.IntVar(&c.capacity, "capacity", 0, "how many tasks the node means to take, for clients to see")
+	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
+	cmd.AddCommand(a.nodeListCommand(),
+		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
+		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze or drain"),
+		a.plainNodeCommand("balance", windlass.CommandBalance, "Make nodes rebalance at once, frozen or not"),
+		a.drainCommand(), a.stopTaskCommand())
+	return cmd
+}
+
+func (a *app) runNode(ctx context.Context, c workerConfig, allow []string) error {
+	if err := session.CheckTTL(c.sessionTTL); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	if c.name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usagef("--name is not set, and the host has none: %w", err)
+		}
+		c.name = host
+	}
+	if err := keys.CheckNodeName(c.name); err != nil {
+		return usagef("--name: %w", err)
+	}
+	var err error
+	if c.allow, err = exectask.NewAllow(allow); err != nil {
+		return usagef("--exec-allow: %w", err)
+	}
+	if c.logDir == "" {
+		if c.logDir, err = defaultLogDir(c.name); err != nil {
+			return err
+		}
+	}
+	if c.logDir, err = filepath.Abs(c.logDir); err != nil {
+		return usagef("--log-dir: %w", err)
+	}
+	b, err := a.broker.open(ctx)
+	if err != nil {
+		return err
+	}
+	c.exitOnFence = true
+	w, err := newWorker(ctx, b, c)
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	fmt.Fprintf(a.err, "node %s: session %v; may run %s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, c.logDir)
+	began := time.Now()
+	err = w.run(ctx)
+	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.name, time.Since(began).Round(time.Second))
+	return err
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+)
+
+func (a *app) nodeListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the nodes that are there",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				nodes, err := c.Nodes(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(nodes, func() table { return nodeTable(nodes) })
+			})
+		},
+	}
+	return a.outputFlag(cmd)
+}
+
+func nodeTable(nodes []windlass.NodeStatus) table {
+	t := table{heading: []string{"NAME", "TASKS", "FROZEN", "DRAINING", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}}
+	now := time.Now()
+	for _, n := range nodes {
+		t.rows = append(t.rows, []string{
+			n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), orDash(n.Zone), orDash(n.Host),
+			age(&n.StartedAt, now), orDash(n.SessionTTL), orDash(n.Version),
+		})
+	}
+	return t
+}
+
+// plainNodeCommand sends a command without parameters to each node named.
+func (a *app) plainNodeCommand(use, command, short string) *cobra.Command {
+	return &cobra.Command{
+		Use:               use + " NODE...",
+		Short:             short,
+		Args:              minimumArgs("NODE"),
+		ValidArgsFunction: a.completeNodes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				return a.sendAll(cmd.Context(), c, args, windlass.Command{Command: command})
+			})
+		},
+	}
+}
+
+func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, command windlass.Command) error {
+	var failed error
+	for _, node := range nodes {
+		if err := c.Send(ctx, node, command); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		fmt.Fprintf(a.err, "sent %s to %s\n", command.Command, printable(node))
+	}
+	return failed
+}
+
+func (a *app) drainCommand() *cobra.Command {
+	var perSecond int
+	var wait bool
+	cmd := &cobra.Command{
+		Use:               "drain NODE...",
+		Short:             "Make nodes give everything back, at a pace, and take nothing new; unfreeze ends it",
+		Args:              minimumArgs("NODE"),
+		ValidArgsFunction: a.completeNodes,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			command := windlass.Command{Command: windlass.CommandDrain}
+			if cmd.Flags().Changed("per-second") {
+				command.Parameters = json.RawMessage(fmt.Sprintf(`{"per_second":%d}`, perSecond))
+			}
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				if err := a.sendAll(cmd.Context(), c, args, command); err != nil || !wait {
+					return err
+				}
+				return a.waitDrained(cmd.Context(), c, args)
+			})
+		},
+	}
+	cmd.Flags().IntVar(&perSecond, "per-second", 200, "how many tasks to give back in a second")
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when the nodes hold nothing any more")
+	return cmd
+}
+
+// waitDrained returns when none of the nodes holds a task. One that is gone
+// holds none.
+func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []string) error {
+	poll := time.NewTicker(250 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		nodes, err := c.Nodes(ctx)
+		if err != nil {
+			return err
+		}
+		left := 0
+		for _, n := range nodes {
+			for _, name := range names {
+				if n.Name == name && (n.Tasks > 0 || !n.Draining) {
+					left++
+				}
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-poll.C:
+		}
+	}
+}
+
+func (a *app) stopTaskCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop-task NODE TASK",
+		Short: "Make a node give back one task that it runs",
+		Args:  exactArgs("NODE", "TASK"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			parameters, err := json.Marshal(map[string]string{"task": args[1]})
+			if err != nil {
+				return usageError{err}
+			}
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				return a.sendAll(cmd.Context(), c, args[:1], windlass.Command{Command: windlass.CommandStopTask, Parameters: parameters})
+			})
+		},
+	}
+}
+
+// completeNodes offers the names of nodes to the shell.
+func (a *app) completeNodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	var names []string
+	_ = a.withClient(ctx, func(c *windlass.Client) error { // a shell has no place for the error
+		nodes, err := c.Nodes(ctx)
+		for _, n := range nodes {
+			names = append(names, n.Name)
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"sigs.k8s.io/yaml"
+)
+
+// table is what -o table prints: a heading and rows of cells.
+type table struct {
+	heading []string
+	rows    [][]string
+}
+
+// print writes value in the format that was asked for; t is its table.
+func (a *app) print(value any, t func() table) error {
+	switch a.output {
+	case "json":
+		e := json.NewEncoder(a.out)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(value)
+	case "yaml":
+		content, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = a.out.Write(content)
+		return err
+	case "table":
+		return t().write(a.out)
+	}
+	return usagef("-o %q: must be table, json or yaml", a.output)
+}
+
+// checkOutput refuses a format before anything is done.
+func (a *app) checkOutput() error {
+	switch a.output {
+	case "table", "json", "yaml":
+		return nil
+	}
+	return usagef("-o %q: must be table, json or yaml", a.output)
+}
+
+func (t table) write(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if len(t.heading) > 0 {
+		fmt.Fprintln(w, strings.Join(t.heading, "\t"))
+	}
+	for _, row := range t.rows {
+		for i, cell := range row {
+			row[i] = printable(cell)
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// printable keeps what a task or node calls itself from moving the cursor.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '·'
+	}, s)
+}
+
+// age is how long ago something was, as people say it.
+func age(at *time.Time, now time.Time) string {
+	if at == nil || at.IsZero() {
+		return "-"
+	}
+	d := now.Sub(*at)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "-"
+}

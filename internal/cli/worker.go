@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/session"
+)
+
+// supervisorUse is the hidden subcommand that a node starts this program with.
+const supervisorUse = "exec-supervisor"
+
+func (a *app) supervisorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    supervisorUse,
+		Hidden: true,
+		Args:   noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if code := exectask.SuperviseMain(exectask.SocketFD); code != 0 {
+				return fmt.Errorf("the supervisor of commands ended with code %d", code)
+			}
+			return nil
+		},
+	}
+}
+
+// worker is a node that runs OS commands, with its supervisor.
+type worker struct {
+	node       *windlass.Node
+	supervisor *exectask.Supervisor
+	broker     broker.Broker
+}
+
+// workerConfig is what the flags of a node say.
+type workerConfig struct {
+	name       string
+	namespace  string
+	zone       string
+	labels     map[string]string
+	capacity   int
+	sessionTTL time.Duration
+	logDir     string
+	allow      exectask.Allow
+	log        *slog.Logger
+	// exitOnFence makes the process exit when a handler outlives its claim.
+	exitOnFence bool
+}
+
+// exitFenced is the exit code of a process that ended itself because a handler
+// did not return in time; supervisors restart on it.
+const exitFenced = 70
+
+func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, error) {
+	timing := session.Derive(c.sessionTTL)
+	supervisor, err := exectask.Start(ctx, exectask.Config{
+		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir,
+		// Killing must be over before the session's grace is.
+		Grace: timing.Grace * 3 / 4,
+	})
+	if err != nil {
+		return nil, err
+	}
+	w := &worker{supervisor: supervisor, broker: b}
+	config := windlass.Config{
+		Broker: b, Namespace: c.namespace, Name: c.name, Handlers: exectask.Handlers(supervisor, c.allow),
+		NewTask: exectask.Leave(c.allow, func(task string, err error) {
+			c.log.Warn("left to other nodes", "task", task, "error", err)
+		}),
+		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Capacity: c.capacity, Version: buildVersion().Version,
+		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline, Clock: exectask.Boot,
+	}
+	if c.exitOnFence {
+		config.Fence = func(overdue []string) { w.exitIfOverdue(c.log, overdue, timing.Slack) }
+	}
+	if w.node, err = windlass.NewNode(config); err != nil {
+		return nil, errors.Join(err, supervisor.Close())
+	}
+	return w, nil
+}
+
+// exitIfOverdue ends the process if handlers do not return within the slack that
+// is kept for this. A process that was frozen for long gets here before its
+// handlers have had a moment to find out, although their commands were killed
+// in time by the supervisor.
+func (w *worker) exitIfOverdue(log *slog.Logger, overdue []string, slack time.Duration) {
+	time.Sleep(slack)
+	var left []string
+	for _, t := range w.node.Tasks() {
+		if slices.Contains(overdue, t.ID) && !t.Parked {
+			left = append(left, t.ID)
+		}
+	}
+	if len(left) > 0 {
+		log.Error("handlers did not return before their claims could end; exiting", "tasks", left)
+		os.Exit(exitFenced)
+	}
+}
+
+// run works until ctx is done. The connection is closed afterwards.
+func (w *worker) run(ctx context.Context) error {
+	return errors.Join(w.node.Run(ctx), w.supervisor.Close(), w.broker.Close())
+}
+
+// defaultLogDir is where a node keeps the output of its tasks.
+func defaultLogDir(node string) (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if state == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("folder for logs: %w; name one with --log-dir", err)
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "windlass", "logs", node), nil
+}
+
+// logger writes for people, to standard error.
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}
