@@ -44,6 +44,9 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
+		if trigger == TriggerDrift && view.Now.Sub(r.started) < settle {
+			continue
+		}
 		if !r.leaving() && r.phase != phaseSaving && !in.forced[id] && in.someoneTakes(r.claim.spec.Type) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
@@ -71,13 +74,17 @@ func (in *incarnation) someoneTakes(taskType string) bool {
 	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.eligible() && p.handles(taskType) })
 }
 
-// settleStep balances a while after tasks came or went.
+// settleStep balances a while after tasks came or went, and again while this
+// node has more than its share of tasks that were too young to move.
 func (in *incarnation) settleStep(now time.Time) {
 	if in.settleAt.IsZero() || now.Before(in.settleAt) {
 		return
 	}
 	in.settleAt = time.Time{}
 	in.balance(TriggerDrift)
+	if view := in.view(now); view.Self.Tasks > view.Share()+1 && len(in.peers) > 0 {
+		in.settleAt = now.Add(settle)
+	}
 }
 
 // hold keeps this node from claiming a task again at once.

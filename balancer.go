@@ -72,7 +72,8 @@ const (
 	TriggerMembership Trigger = iota + 1
 	// TriggerCommand: someone asked for it.
 	TriggerCommand
-	// TriggerDrift: tasks came or went, a while ago.
+	// TriggerDrift: tasks came or went, a while ago. Running then has only tasks
+	// that have been running for a while.
 	TriggerDrift
 )
 

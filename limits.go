@@ -37,8 +37,9 @@ const (
 	// told to release.
 	releasedHold = 2 * time.Second
 	// settle is how long an imbalance that no join or leave caused must last
-	// before tasks move for it.
-	settle = time.Second
+	// before tasks move for it, and how long a task must have been running to
+	// be moved then: finite tasks that come and go unevenly are best left alone.
+	settle = 10 * time.Second
 	// reconcileEvery is the period after which a copy is listed anew.
 	reconcileEvery = 2 * time.Minute
 	// retryClaim is when a claim that failed at the broker is tried again.

@@ -1,0 +1,175 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+var endRules = []Rule{
+	{Number: "B53", Name: "closed_broker_says_so", test: closed,
+		Sentence: "After Close every method returns ErrClosed, and Close again is no error."},
+	{Number: "B54", Name: "close_ends_a_watch", test: closeEndsWatch,
+		Sentence: "Close ends a watch under way with ErrClosed."},
+	{Number: "B55", Name: "ended_context_is_unavailable", test: endedContext,
+		Sentence: "With a context that has ended every method returns, promptly, ErrUnavailable with the context's error as its cause."},
+	{Number: "B56", Name: "connections_share_the_store", test: connectionsShare, reopen: true,
+		Sentence: "What was committed through one connection is seen at once through another."},
+	{Number: "B57", Name: "close_ends_no_session", test: closeEndsNoSession, reopen: true,
+		Sentence: "Closing a connection ends no session and no other connection."},
+}
+
+// everyMethod calls each method that returns an error, and hands it over.
+func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(method string, err error)) {
+	b, k := t.broker, t.prefix+"a"
+	_, err := b.Get(ctx, k)
+	got("Get", err)
+	pages := 0
+	for _, err := range b.List(ctx, t.prefix) {
+		got("List", err)
+		pages++
+	}
+	if pages != 1 {
+		t.Errorf("List yielded %d times, want once, its error", pages)
+	}
+	put := broker.Txn{Then: []broker.Op{broker.Put(k, nil)}}
+	read := broker.Txn{Then: []broker.Op{broker.Read(k)}}
+	results := b.Commit(ctx, put, read, put)
+	if len(results) != 3 {
+		t.Errorf("Commit of 3 transactions returned %d results", len(results))
+	}
+	for _, r := range results {
+		got("Commit", r.Err)
+	}
+	watched := 0
+	for _, err := range b.Watch(ctx, t.prefix, 1<<40) {
+		got("Watch", err)
+		watched++
+	}
+	if watched != 1 {
+		t.Errorf("Watch yielded %d times, want once, its error", watched)
+	}
+	_, err = b.Grant(ctx, t.opts.MinTTL)
+	got("Grant", err)
+	_, err = b.KeepAlive(ctx, id)
+	got("KeepAlive", err)
+	got("Revoke", b.Revoke(ctx, id))
+}
+
+func closed(t *trial) {
+	s := t.grant()
+	for range 2 {
+		if err := t.broker.Close(); err != nil {
+			t.Fatalf("Close: %v", err)
+		}
+		everyMethod(t, t.ctx, s.ID, func(method string, err error) {
+			t.wantKind(method, err, broker.ErrClosed)
+		})
+	}
+}
+
+func closeEndsWatch(t *trial) {
+	rev := t.put("a/x", "")
+	first, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		var last error
+		for batch, err := range t.broker.Watch(t.ctx, t.prefix+"a/", rev) {
+			last = err
+			if err == nil && len(batch.Events) > 0 {
+				close(first)
+			}
+		}
+		ended <- last
+	}()
+	wait := func(what string, c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(patience):
+			t.Fatalf("%s did not happen within %v", what, patience)
+		}
+	}
+	wait("the first batch", first)
+	if err := t.broker.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	select {
+	case err := <-ended:
+		t.wantKind("the watch", err, broker.ErrClosed)
+	case <-time.After(patience):
+		t.Fatalf("the watch did not end within %v of Close", patience)
+	}
+}
+
+func endedContext(t *trial) {
+	s := t.grant()
+	t.put("a", "")
+	canceled, cancel := context.WithCancel(t.ctx)
+	cancel()
+	expired, cancel := context.WithDeadline(t.ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	started := time.Now()
+	for _, ctx := range []context.Context{canceled, expired} {
+		everyMethod(t, ctx, s.ID, func(method string, err error) {
+			t.wantKind(method, err, broker.ErrUnavailable)
+			if !errors.Is(err, ctx.Err()) {
+				t.Errorf("%s: error %v does not have the cause %v", method, err, ctx.Err())
+			}
+		})
+	}
+	if took := time.Since(started); took > patience {
+		t.Errorf("calls with a context that had ended took %v", took)
+	}
+	t.get("a") // the connection is none the worse
+}
+
+func (t *trial) reopen() broker.Broker {
+	t.Helper()
+	b := t.opts.Reopen(t.T, t.broker)
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return b
+}
+
+func connectionsShare(t *trial) {
+	other := t.reopen()
+	k := t.prefix + "a"
+	for i := range 10 {
+		rev := t.put("a", string(rune('0'+i)))
+		kv, err := other.Get(t.ctx, k)
+		if err != nil || kv.Modified != rev {
+			t.Errorf("the other connection read %+v, %v, want revision %d", kv, err, rev)
+		}
+		r, err := broker.CommitOne(t.ctx, other, broker.Txn{If: []broker.Cond{broker.Modified(k, rev)},
+			Then: []broker.Op{broker.Put(k, nil)}})
+		if err != nil || !r.OK {
+			t.Errorf("the other connection's transaction has result %+v, %v, want OK", r, err)
+		}
+		if kv := t.get("a"); kv.Modified != r.Revision {
+			t.Errorf("the first connection read revision %d, want %d", kv.Modified, r.Revision)
+		}
+	}
+}
+
+func closeEndsNoSession(t *trial) {
+	other := t.reopen()
+	s := t.grant()
+	t.write(broker.PutSession(t.prefix+"a", nil, s.ID))
+	if err := t.broker.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if kv, err := other.Get(t.ctx, t.prefix+"a"); err != nil || kv.Session != s.ID {
+		t.Errorf("after Close the key is %+v, %v, want it on session %d", kv, err, s.ID)
+	}
+	if _, err := other.KeepAlive(t.ctx, s.ID); err != nil {
+		t.Errorf("KeepAlive through the other connection: %v", err)
+	}
+	if err := other.Revoke(t.ctx, s.ID); err != nil {
+		t.Errorf("Revoke through the other connection: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// Broker is a connection to etcd. Its methods are safe for concurrent use.
+type Broker struct {
+	client  *clientv3.Client
+	watches pb.WatchClient
+	leases  pb.LeaseClient
+	timeout time.Duration
+	address string
+	onClose func()
+
+	// life ends with Close; its cause is what calls in flight report.
+	life context.Context
+	end  context.CancelCauseFunc
+
+	// mu guards closed, and that calls is not added to after Close waits on it.
+	mu     sync.Mutex
+	closed bool
+	// calls are the requests in flight, watches not included.
+	calls sync.WaitGroup
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// Options of New. The zero value is for a client that has a connection.
+type Options struct {
+	// RequestTimeout is as in Config.
+	RequestTimeout time.Duration
+	// Address names the store in error texts; empty is the client's endpoints.
+	Address string
+	// Watches and Leases replace the client's own streams. A client that talks
+	// to a server in this process has no connection to open them on, and the
+	// client's own watcher does not work inside a testing/synctest bubble,
+	// because it waits on a channel made outside of it.
+	Watches pb.WatchClient
+	// Leases goes with Watches: either both are set or neither.
+	Leases pb.LeaseClient
+	// OnClose, if set, is called once, at the end of the first Close.
+	OnClose func()
+}
+
+// New makes a broker of an existing client and owns it from then on: Close
+// closes the client too.
+func New(client *clientv3.Client, options Options) *Broker {
+	b := &Broker{
+		client:  client,
+		watches: options.Watches,
+		leases:  options.Leases,
+		timeout: options.RequestTimeout,
+		address: options.Address,
+		onClose: options.OnClose,
+	}
+	if b.watches == nil {
+		// Each watch gets a stream of its own. The client's watcher puts all
+		// watches on one, where a slow one holds up the others, buffers without
+		// bound, and reconnects in silence.
+		b.watches = pb.NewWatchClient(client.ActiveConnection())
+		b.leases = pb.NewLeaseClient(client.ActiveConnection())
+	}
+	if b.timeout == 0 {
+		b.timeout = RequestTimeoutDefault
+	}
+	if b.address == "" {
+		b.address = joinEndpoints(client)
+	}
+	b.life, b.end = context.WithCancelCause(context.Background())
+	return b
+}
+
+// Address names the store: the endpoints, or the data folder of an embedded one.
+func (b *Broker) Address() string { return b.address }
+
+// Close implements broker.Broker. When it returns, no request is in flight.
+func (b *Broker) Close() error { return b.CloseCause(nil) }
+
+// CloseCause closes the broker; what is in flight, and every later call, reports
+// ErrClosed with the given cause, which may be nil.
+func (b *Broker) CloseCause(cause error) error {
+	b.mu.Lock()
+	first := !b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if !first {
+		b.calls.Wait()
+		return nil
+	}
+	b.end(closedCause{cause})
+	b.calls.Wait()
+	if b.onClose != nil {
+		defer b.onClose()
+	}
+	if err := b.client.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return b.failure("close", "", err)
+	}
+	return nil
+}
+
+// closedCause carries the cause of CloseCause through the context, which would
+// take a nil one for "canceled".
+type closedCause struct{ error }
+
+// closedError is what a call reports once the broker is closed.
+func (b *Broker) closedError(op, key string) *broker.Error {
+	e := broker.NewError(op, key, broker.ErrClosed, nil)
+	if c, ok := context.Cause(b.life).(closedCause); ok && c.error != nil {
+		e.Cause = c.error
+	}
+	return e
+}
+
+// enter registers a request in flight. The caller calls b.calls.Done.
+func (b *Broker) enter() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.calls.Add(1)
+	return true
+}
+
+// leaderPause is the time between two attempts while there is no leader. An
+// election takes one to two seconds.
+const leaderPause = 50 * time.Millisecond
+
+// call makes one request within its time and says what became of it. Requests
+// that a member refused because it knows no leader are repeated: none of them
+// was passed on, so none can have been applied.
+func (b *Broker) call(ctx context.Context, op, key string, request func(context.Context) error) *broker.Error {
+	if !b.enter() {
+		return b.closedError(op, key)
+	}
+	defer b.calls.Done()
+	if err := ctx.Err(); err != nil {
+		return broker.NewError(op, key, broker.ErrUnavailable, err)
+	}
+	bounded, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	defer context.AfterFunc(b.life, cancel)()
+	leading := clientv3.WithRequireLeader(bounded)
+	for {
+		err := request(leading)
+		if err == nil {
+			return nil
+		}
+		if !isNoLeader(err) || !pause(bounded, leaderPause) {
+			return b.requestFailure(ctx, op, key, err)
+		}
+	}
+}
+
+// pause waits, and tells whether the context has outlived it.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

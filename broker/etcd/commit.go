@@ -1,0 +1,196 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// requestsInFlightMax bounds the requests that one Commit has under way. etcd
+// applies them one after the other anyway; a few hide the way there and back.
+const requestsInFlightMax = 4
+
+// errNotSent is the cause for a transaction that had to wait for another one
+// whose outcome then was unknown.
+var errNotSent = errors.New("not sent, because an earlier transaction of this call has an unknown outcome")
+
+// Commit implements broker.Broker.
+//
+//	transactions  -> waves      those with a key in common, one after the other
+//	wave          -> requests   as many as fit, four in flight
+//	request       -> results    refused as a whole? then one by one
+func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	results := make([]broker.Result, len(txns))
+	pending := make([]int, 0, len(txns))
+	for i, txn := range txns {
+		if err := txn.Validate(); err != nil {
+			results[i].Err = err
+			continue
+		}
+		pending = append(pending, i)
+	}
+	c := commit{broker: b, txns: txns, results: results}
+	pending = c.grantTTLs(ctx, pending)
+	for _, wave := range waves(txns, pending) {
+		if c.unknown {
+			// Sending it would let it overtake the one it follows.
+			for _, i := range wave {
+				results[i].Err = broker.NewError("commit", keyOf(txns[i]), broker.ErrUnavailable, errNotSent)
+			}
+			continue
+		}
+		c.wave(ctx, wave)
+	}
+	return results
+}
+
+// commit is one call of Commit.
+type commit struct {
+	broker *Broker
+	txns   []broker.Txn
+	// results has one entry for each transaction; requests in flight write to
+	// different ones.
+	results []broker.Result
+	// leases are those granted for this call's TTLs, by whole seconds. Keys
+	// with the same TTL share one.
+	leases map[int64]broker.SessionID
+	// unknown is set when a transaction has an unknown outcome.
+	unknown bool
+}
+
+// grantTTLs gets a lease for each TTL in use, and returns the transactions that
+// can go ahead.
+func (c *commit) grantTTLs(ctx context.Context, pending []int) []int {
+	granted := pending[:0]
+	for _, i := range pending {
+		if err := c.grantTTL(ctx, c.txns[i]); err != nil {
+			// Only the lease can have come into being, and it expires.
+			err.Maybe = false
+			c.results[i].Err = err
+			continue
+		}
+		granted = append(granted, i)
+	}
+	return granted
+}
+
+func (c *commit) grantTTL(ctx context.Context, txn broker.Txn) *broker.Error {
+	for _, op := range txn.Then {
+		seconds := wholeSeconds(op.TTL)
+		if seconds == 0 || c.leases[seconds] != 0 {
+			continue
+		}
+		session, err := c.broker.grant(ctx, "commit", min(seconds, ttlSecondsMax))
+		if err != nil {
+			err.Key = op.Key
+			return err
+		}
+		if c.leases == nil {
+			c.leases = map[int64]broker.SessionID{}
+		}
+		c.leases[seconds] = session.ID
+	}
+	return nil
+}
+
+// wave commits transactions that have no key in common.
+func (c *commit) wave(ctx context.Context, wave []int) {
+	again := c.send(ctx, pack(c.txns, wave))
+	if len(again) > 0 {
+		alone := make([][]int, len(again))
+		for n, i := range again {
+			alone[n] = []int{i}
+		}
+		c.send(ctx, alone)
+	}
+	for _, i := range wave {
+		if err := c.results[i].Err; err != nil && broker.MaybeApplied(err) {
+			c.unknown = true
+		}
+	}
+}
+
+// send makes the requests, a few at a time, and returns the transactions of
+// those that were refused as a whole because of one of them.
+func (c *commit) send(ctx context.Context, requests [][]int) (again []int) {
+	if len(requests) == 1 {
+		return c.request(ctx, requests[0])
+	}
+	var mu sync.Mutex
+	var flight errgroup.Group
+	flight.SetLimit(requestsInFlightMax)
+	for _, members := range requests {
+		flight.Go(func() error {
+			refused := c.request(ctx, members)
+			mu.Lock()
+			again = append(again, refused...)
+			mu.Unlock()
+			return nil
+		})
+	}
+	_ = flight.Wait() // no request returns an error; they are in the results
+	return again
+}
+
+// request sends transactions as one request and fills in their results. It
+// returns them when they were refused and can be tried one by one.
+func (c *commit) request(ctx context.Context, members []int) (again []int) {
+	key := ""
+	if len(members) == 1 {
+		key = keyOf(c.txns[members[0]])
+	}
+	request := c.build(members)
+	var answer *clientv3.TxnResponse
+	e := c.broker.call(ctx, "commit", key, func(ctx context.Context) (err error) {
+		answer, err = c.broker.client.KV.Txn(ctx).If(request.conds...).Then(request.then...).Else(request.otherwise...).Commit()
+		return err
+	})
+	if e != nil {
+		if len(members) > 1 && concernsOne(e) {
+			return members
+		}
+		for _, i := range members {
+			c.results[i].Err = e
+		}
+		return nil
+	}
+	revision := broker.Revision(answer.Header.Revision)
+	if len(members) == 1 {
+		c.results[members[0]] = result((*pb.TxnResponse)(answer), revision)
+		return nil
+	}
+	for n, i := range members {
+		// A nested answer has no revision of its own: all of a request's
+		// writes are of the same one, the request's.
+		c.results[i] = result(answer.Responses[n].GetResponseTxn(), revision)
+	}
+	return nil
+}
+
+// concernsOne tells whether a refusal may be about a single transaction of the
+// request rather than about the broker's state.
+func concernsOne(e *broker.Error) bool {
+	return !e.Maybe && e.Kind != broker.ErrUnavailable && e.Kind != broker.ErrNoQuorum && e.Kind != broker.ErrClosed
+}
+
+// keyOf is the key to name in an error about a transaction.
+func keyOf(txn broker.Txn) string {
+	for _, op := range txn.Then {
+		if op.Kind != broker.OpRead {
+			return op.Key
+		}
+	}
+	if len(txn.Then) > 0 {
+		return txn.Then[0].Key
+	}
+	if len(txn.If) > 0 {
+		return txn.If[0].Key
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// scripted answers the n-th transaction request with the n-th function, and
+// those after the last as the last one does.
+type scripted struct {
+	pb.KVClient
+	script []func(*pb.TxnRequest) error
+	sent   int
+}
+
+func (s *scripted) Txn(_ context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	step := s.script[min(s.sent, len(s.script)-1)]
+	s.sent++
+	if err := step(r); err != nil {
+		return nil, err
+	}
+	answer := &pb.TxnResponse{Header: &pb.ResponseHeader{Revision: int64(s.sent)}, Succeeded: true}
+	for range r.Success {
+		answer.Responses = append(answer.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{
+			ResponseTxn: &pb.TxnResponse{Succeeded: true},
+		}})
+	}
+	return answer, nil
+}
+
+func (s *scripted) broker(ctx context.Context) *Broker {
+	client := clientv3.NewCtxClient(ctx)
+	client.KV = clientv3.NewKVFromKVClient(s, client)
+	return New(client, Options{Address: "script"})
+}
+
+func answerWith(err error) func(*pb.TxnRequest) error {
+	return func(*pb.TxnRequest) error { return err }
+}
+
+func TestNothingOvertakesATransactionOfUnknownOutcome(t *testing.T) {
+	s := &scripted{script: []func(*pb.TxnRequest) error{
+		answerWith(status.Error(codes.Unavailable, "error reading from server: EOF")), answerWith(nil),
+	}}
+	results := s.broker(t.Context()).Commit(t.Context(), then(broker.Put("/a", nil)), then(broker.Put("/b", nil)), then(broker.Put("/a", nil)))
+	for i, maybe := range []bool{true, true, false} {
+		if err := results[i].Err; !errors.Is(err, broker.ErrUnavailable) || broker.MaybeApplied(err) != maybe {
+			t.Errorf("transaction %d: %v; may have been applied: %t", i, err, maybe)
+		}
+	}
+	if s.sent != 1 || !errors.Is(results[2].Err, errNotSent) {
+		t.Errorf("%d requests: %+v", s.sent, results)
+	}
+}
+
+func TestARequestIsRepeatedUntilThereIsALeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		elected := time.Now().Add(2 * time.Second)
+		s := &scripted{script: []func(*pb.TxnRequest) error{func(*pb.TxnRequest) error {
+			if time.Now().Before(elected) {
+				return rpctypes.ErrGRPCNoLeader
+			}
+			return nil
+		}}}
+		b := s.broker(t.Context())
+		if r := b.Commit(t.Context(), then(broker.Put("/a", nil)))[0]; r.Err != nil || !r.OK {
+			t.Errorf("%+v", r)
+		}
+		elected = time.Now().Add(time.Hour)
+		began := time.Now()
+		_, err := broker.CommitOne(t.Context(), b, then(broker.Put("/a", nil)))
+		if !errors.Is(err, broker.ErrNoQuorum) || broker.MaybeApplied(err) || time.Since(began) != RequestTimeoutDefault {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+func TestTooManyRequestsAreNotMadeMore(t *testing.T) {
+	s := &scripted{script: []func(*pb.TxnRequest) error{answerWith(rpctypes.ErrGRPCRequestTooManyRequests)}}
+	results := s.broker(t.Context()).Commit(t.Context(), then(broker.Put("/a", nil)), then(broker.Put("/b", nil)))
+	if s.sent != 1 || !errors.Is(results[0].Err, broker.ErrUnavailable) || broker.MaybeApplied(results[0].Err) {
+		t.Errorf("%d requests: %+v", s.sent, results)
+	}
+}

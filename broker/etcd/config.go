@@ -1,0 +1,181 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/internal/zaplog"
+)
+
+// Defaults and limits of Config.
+const (
+	// DialTimeoutDefault is used when Config.DialTimeout is zero.
+	DialTimeoutDefault = 5 * time.Second
+	// RequestTimeoutDefault is used when Config.RequestTimeout is zero. It
+	// outlasts an election (1 to 2 s with etcd's defaults).
+	RequestTimeoutDefault = 5 * time.Second
+	// TimeoutMax bounds both timeouts: longer than that a caller learns nothing
+	// from waiting.
+	TimeoutMax = time.Minute
+	// EndpointsMax bounds the number of endpoints.
+	EndpointsMax = 64
+)
+
+// A connection whose peer is gone without a word is noticed within 13 seconds.
+// etcd's servers end a connection that pings more often than every 5 seconds, or
+// that pings while it has no stream, so pings are sent only along streams.
+const (
+	pingInterval = 10 * time.Second
+	pingTimeout  = 3 * time.Second
+)
+
+// Config says where the cluster is and how to talk to it. Only Endpoints is
+// needed.
+type Config struct {
+	// Endpoints are the members' client addresses: "host:port",
+	// "http://host:port", "https://host:port", "unix:///path" or
+	// "unixs:///path"; at least one, at most EndpointsMax, and either all with
+	// TLS or all without. Give every member, so that one may fail.
+	Endpoints []string
+
+	// DialTimeout bounds Open: the time in which some member must answer and
+	// know a leader. Zero is DialTimeoutDefault; at most TimeoutMax.
+	DialTimeout time.Duration
+
+	// RequestTimeout bounds each request to the cluster, of which one call may
+	// make several. Zero is RequestTimeoutDefault; at most TimeoutMax.
+	RequestTimeout time.Duration
+
+	// TLS secures the connection: the roots, the client's certificate, the
+	// minimum version. Nil is no TLS, except for https and unixs endpoints,
+	// which then use the system's roots. It is not modified.
+	TLS *tls.Config
+
+	// Username and Password are those of an etcd user; empty is none. Without
+	// TLS they cross the network in the clear. A client certificate whose
+	// common name is the user needs neither.
+	Username string
+	// Password goes with Username.
+	Password string
+
+	// Logger receives what the etcd client has to say, all of it at debug level
+	// because what matters is returned as an error. Nil is silence.
+	Logger *slog.Logger
+}
+
+// String prints the configuration with its derived values and without secrets.
+func (c Config) String() string {
+	c = c.withDefaults()
+	user := c.Username
+	if user == "" {
+		user = "none"
+	}
+	return fmt.Sprintf("etcd endpoints=%s tls=%t user=%s dial_timeout=%v request_timeout=%v",
+		strings.Join(c.Endpoints, ","), c.secure(), user, c.DialTimeout, c.RequestTimeout)
+}
+
+// LogValue makes a structured logger print what String prints.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func (c Config) withDefaults() Config {
+	if c.DialTimeout == 0 {
+		c.DialTimeout = DialTimeoutDefault
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = RequestTimeoutDefault
+	}
+	return c
+}
+
+func (c Config) secure() bool {
+	return len(c.Endpoints) > 0 && endpointSecure(c.Endpoints[0], c.TLS != nil)
+}
+
+// endpointSecure tells whether the client uses TLS for an endpoint. One without
+// a scheme goes by whether TLS is configured.
+func endpointSecure(endpoint string, tlsConfigured bool) bool {
+	scheme, _, found := strings.Cut(endpoint, "://")
+	switch {
+	case !found:
+		return tlsConfigured
+	case scheme == "https" || scheme == "unixs":
+		return true
+	default:
+		return false
+	}
+}
+
+// validate refuses what would not work, or would work with less protection than
+// was asked for: the client takes the first endpoint's scheme for all of them,
+// and ignores TLS when that scheme is a plain one.
+func (c Config) validate() error {
+	invalid := func(format string, args ...any) error {
+		return broker.NewError("open", strings.Join(c.Endpoints, ","), broker.ErrInvalid, fmt.Errorf(format, args...))
+	}
+	if n := len(c.Endpoints); n == 0 || n > EndpointsMax {
+		return invalid("%d endpoints; give 1 to %d", n, EndpointsMax)
+	}
+	for _, timeout := range []time.Duration{c.DialTimeout, c.RequestTimeout} {
+		if timeout < 0 || timeout > TimeoutMax {
+			return invalid("a timeout of %v; the limit is %v", timeout, TimeoutMax)
+		}
+	}
+	for _, endpoint := range c.Endpoints {
+		scheme, rest, found := strings.Cut(endpoint, "://")
+		if endpoint == "" || (found && rest == "") {
+			return invalid("endpoint %q has no address", endpoint)
+		}
+		if found && !strings.Contains(" http https unix unixs ", " "+scheme+" ") {
+			return invalid("endpoint %q: the scheme is one of http, https, unix, unixs", endpoint)
+		}
+		secure := endpointSecure(endpoint, c.TLS != nil)
+		if c.TLS != nil && !secure {
+			return invalid("endpoint %q is without TLS, but TLS is configured", endpoint)
+		}
+		if secure != c.secure() {
+			return invalid("endpoint %q: either all endpoints use TLS or none", endpoint)
+		}
+	}
+	if (c.Username == "") != (c.Password == "") {
+		return invalid("user name and password go together")
+	}
+	return nil
+}
+
+// client makes the etcd client. It does not wait for a connection, except that
+// it fetches a token when there is a user.
+func (c Config) client(ctx context.Context) (*clientv3.Client, error) {
+	// The client's own context lives as long as the client; ctx only bounds
+	// its making.
+	life, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, cancel)
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            c.Endpoints,
+		DialTimeout:          c.DialTimeout,
+		DialKeepAliveTime:    pingInterval,
+		DialKeepAliveTimeout: pingTimeout,
+		PermitWithoutStream:  false,
+		TLS:                  c.TLS,
+		Username:             c.Username,
+		Password:             c.Password,
+		Logger:               zaplog.New(c.Logger, zaplog.AllDebug),
+		Context:              life,
+	})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if !stop() {
+		err = errors.Join(context.Cause(ctx), client.Close())
+		return nil, err
+	}
+	return client, nil
+}

@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// FolderError tells that a folder is not fit to hold data, because another user
+// could change or replace what is in it.
+type FolderError struct {
+	// Path is the folder that is not fit: the data folder or the one it is in.
+	Path string
+	// Problem says what is wrong and Hint what would mend it.
+	Problem string
+	// Hint is a command or advice.
+	Hint string
+}
+
+// Error implements error.
+func (e *FolderError) Error() string {
+	return fmt.Sprintf("folder %s is %s, so that its content could be forged; %s", e.Path, e.Problem, e.Hint)
+}
+
+// prepareFolder makes a data folder, if need be, and refuses one that others
+// could tamper with. It returns its real path.
+func prepareFolder(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	return checkedFolder(dir)
+}
+
+// checkedFolder resolves links first, so that it is the real folder, and the
+// one the real folder is in, that are looked at.
+func checkedFolder(dir string) (string, error) {
+	real, err := realPath(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	if !info.IsDir() {
+		return "", fmt.Errorf("data folder: %w", &fs.PathError{Op: "open", Path: real, Err: errors.New("not a folder")})
+	}
+	if err := checkWritable(real, info); err != nil {
+		return "", err
+	}
+	if uid, known := ownerOf(info); known && uid != os.Geteuid() {
+		return "", &FolderError{real, fmt.Sprintf("owned by user %d and not by %d", uid, os.Geteuid()), "use a folder of your own"}
+	}
+	return real, checkParent(filepath.Dir(real))
+}
+
+func realPath(dir string) (string, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	real, err := filepath.EvalSymlinks(absolute)
+	if err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	return real, nil
+}
+
+// checkParent looks at the folder around: who may write there can put another
+// folder in place of ours, unless it is sticky, as /tmp is.
+func checkParent(parent string) error {
+	info, err := os.Stat(parent)
+	if err != nil {
+		return fmt.Errorf("data folder: %w", err)
+	}
+	if uid, known := ownerOf(info); known && uid != os.Geteuid() && uid != 0 {
+		return &FolderError{parent, fmt.Sprintf("owned by user %d", uid), "use a folder inside one of your own"}
+	}
+	if info.Mode()&os.ModeSticky != 0 {
+		return nil
+	}
+	return checkWritable(parent, info)
+}
+
+func checkWritable(path string, info os.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return &FolderError{path, fmt.Sprintf("writable by others (mode %04o)", mode), "chmod go-w " + path}
+	}
+	return nil
+}
+
+// socketBytesMax bounds the path of a socket. Linux has room for 107 bytes and
+// macOS for 103.
+const socketBytesMax = 100
+
+// socketPath returns where the socket of a data folder goes: into the folder if
+// nobody else can look inside and the path is short enough, or else into a
+// private folder for temporary files, named by a digest of the data folder.
+func socketPath(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", fmt.Errorf("data folder: %w", err)
+	}
+	path := filepath.Join(dir, "windlass.sock")
+	if len(path) <= socketBytesMax && info.Mode().Perm()&0o077 == 0 {
+		return path, nil
+	}
+	private, err := privateFolder()
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.Sum256([]byte(dir))
+	path = filepath.Join(private, fmt.Sprintf("%x.sock", digest[:8]))
+	if len(path) > socketBytesMax {
+		return "", fmt.Errorf("socket: the path %s has %d bytes, the limit is %d; set TMPDIR to a shorter folder", path, len(path), socketBytesMax)
+	}
+	return path, nil
+}
+
+// privateFolder makes a folder for sockets that nobody else can enter. Another
+// user may have made one of that name before, or a link: both are refused.
+func privateFolder() (string, error) {
+	path := filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Geteuid()))
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("socket: %w", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", fmt.Errorf("socket: %w", err)
+	}
+	uid, known := ownerOf(info)
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || (known && uid != os.Geteuid()) {
+		return "", &FolderError{path, fmt.Sprintf("not a private folder of user %d (%v)", os.Geteuid(), info.Mode()), "remove it, or set TMPDIR"}
+	}
+	return path, nil
+}

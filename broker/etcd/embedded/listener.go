@@ -1,0 +1,62 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// listener serves etcd's gRPC services on a unix socket, and nothing else. etcd's
+// own listener would also serve its HTTP gateway and metrics there, would make
+// the socket readable for all, and would wait 7 seconds for open watches when it
+// closes.
+type listener struct {
+	path    string
+	server  *grpc.Server
+	running sync.WaitGroup
+	// err is why serving ended; it is set when running is done.
+	err error
+}
+
+// pingIntervalMin is what etcd's own listener allows.
+const pingIntervalMin = 5 * time.Second
+
+// listen serves on a socket that only this user can connect to. A file that a
+// killed process left there is removed; the lock of the data folder says that
+// nobody uses it.
+func listen(path string, e *embed.Etcd) (*listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	// The folder keeps others out until then.
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("socket: %w", err), l.Close())
+	}
+	s := &listener{path: path, server: v3rpc.Server(e.Server, nil, nil,
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingIntervalMin}))}
+	s.running.Go(func() { s.err = s.server.Serve(l) })
+	return s, nil
+}
+
+// close ends all connections, removes the socket and waits.
+func (s *listener) close() error {
+	s.server.Stop()
+	s.running.Wait()
+	if errors.Is(s.err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return s.err
+}

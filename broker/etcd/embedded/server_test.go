@@ -1,0 +1,181 @@
+package embedded_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+)
+
+func TestARestartKeepsTheData(t *testing.T) {
+	dir := t.TempDir()
+	var revision broker.Revision
+	for round := range 3 {
+		s := start(t, fast(dir))
+		b := s.Broker()
+		if round > 0 {
+			kv, err := b.Get(t.Context(), "/a")
+			if err != nil || kv.Modified != revision {
+				t.Fatalf("round %d: %+v, %v; want revision %d", round, kv, err, revision)
+			}
+		}
+		revision = mustPut(t, b, "/a")
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestATemporaryFolderGoesWithTheServer(t *testing.T) {
+	s := start(t, fast(""))
+	mustPut(t, s.Broker(), "/a")
+	info, err := os.Stat(s.Dir())
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(s.Dir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there: %v", s.Dir(), err)
+	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("not done")
+	}
+}
+
+func TestANormalStartAndStopIsQuiet(t *testing.T) {
+	var log bytes.Buffer
+	config := withSocket(t.TempDir())
+	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	s := start(t, config)
+	b := s.Broker()
+	mustPut(t, b, "/a")
+	if err := b.Revoke(t.Context(), 42); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if log.Len() > 0 {
+		t.Errorf("it logged\n%s", log.String())
+	}
+}
+
+func TestABrokerIsClosedAloneOrWithItsServer(t *testing.T) {
+	s := start(t, fast(""))
+	first, second := s.Broker(), s.Broker()
+	if err := errors.Join(first.Close(), first.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := first.Get(t.Context(), "/a"); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	mustPut(t, second, "/a")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, b := range []broker.Broker{second, s.Broker()} {
+		if _, err := b.Get(t.Context(), "/a"); !errors.Is(err, broker.ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
+	config := fast("")
+	config.QuotaBytes = 18 << 20
+	b := start(t, config).Broker()
+	session, err := b.Grant(t.Context(), broker.ProgressMax)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, b, "/kept")
+	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
+	for i := 0; err == nil; i++ {
+		if i == 200 {
+			t.Fatal("100 MiB fit into 18")
+		}
+		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/fill/%d", i), value)}})
+	}
+	if !errors.Is(err, broker.ErrNoSpace) || broker.MaybeApplied(err) || !broker.Temporary(err) {
+		t.Errorf("%v", err)
+	}
+	results := b.Commit(t.Context(), put("/more"), broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}, put("/most"))
+	if !errors.Is(results[0].Err, broker.ErrNoSpace) || results[1].Err != nil || !errors.Is(results[2].Err, broker.ErrNoSpace) {
+		t.Errorf("%+v", results)
+	}
+	if _, err := b.Get(t.Context(), "/kept"); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Grant(t.Context(), broker.ProgressMax); !errors.Is(err, broker.ErrNoSpace) {
+		t.Errorf("grant: %v", err)
+	}
+}
+
+// TestAStartThatWasCutShortCanBeRepeated cuts the first start of a folder at
+// several moments. etcd alone would leave a log without a member behind, and hang
+// in every later start.
+func TestAStartThatWasCutShortCanBeRepeated(t *testing.T) {
+	dir := t.TempDir()
+	for cut := time.Duration(0); cut < 50*time.Millisecond; cut += 5 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(t.Context(), cut)
+		s, err := embedded.Start(ctx, fast(dir))
+		cancel()
+		if err == nil {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("cut after %v: %v", cut, err)
+		}
+	}
+	mustPut(t, start(t, fast(dir)).Broker(), "/a")
+}
+
+// TestAnUnfinishedFirstStartIsBegunAnew finds what a killed process leaves.
+func TestAnUnfinishedFirstStartIsBegunAnew(t *testing.T) {
+	dir := t.TempDir()
+	wal := filepath.Join(dir, "etcd", "member", "wal")
+	if err := os.MkdirAll(wal, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(dir, "windlass.starting"), filepath.Join(wal, "0.tmp")} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	revision := mustPut(t, start(t, fast(dir)).Broker(), "/a")
+	if _, err := os.Stat(filepath.Join(dir, "windlass.starting")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the mark is still there (%v): the next start would remove revision %d", err, revision)
+	}
+}
+
+func TestAnImpossibleConfigurationIsRefused(t *testing.T) {
+	for want, config := range map[string]embedded.Config{
+		"a quota of -1":     {QuotaBytes: -1},
+		"a history of 1ns":  {History: 1},
+		"a tick of 1h0m0s;": {Tick: 3600e9},
+	} {
+		if _, err := embedded.Start(t.Context(), config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", config, err)
+		}
+	}
+}

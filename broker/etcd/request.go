@@ -1,0 +1,164 @@
+package etcd
+
+import (
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// etcd's limits for a request. The first is its --max-txn-ops: the operations of
+// a transaction, and those of a nested one together with the transaction around
+// it, so that n transactions of at most m conditions or operations fit when
+// n + m is within it. The second leaves a third of --max-request-bytes (1.5 MiB)
+// for what the estimate of a size leaves out.
+const (
+	requestOpsMax   = 128
+	requestBytesMax = 1 << 20
+)
+
+// pack divides transactions that have no key in common into requests, in order.
+func pack(txns []broker.Txn, wave []int) [][]int {
+	var requests [][]int
+	var members []int
+	opsMax, bytes := 0, 0
+	for _, i := range wave {
+		ops, size := weigh(txns[i])
+		full := len(members)+1+max(opsMax, ops) > requestOpsMax || bytes+size > requestBytesMax
+		if full && len(members) > 0 {
+			requests = append(requests, members)
+			members, opsMax, bytes = nil, 0, 0
+		}
+		members = append(members, i)
+		opsMax, bytes = max(opsMax, ops), bytes+size
+	}
+	if len(members) > 0 {
+		requests = append(requests, members)
+	}
+	return requests
+}
+
+// opOverhead is what a condition or operation takes beside its key and value,
+// a generous estimate.
+const opOverhead = 48
+
+// weigh returns what counts against the operation limit, and about how many
+// bytes the transaction takes on the wire.
+func weigh(txn broker.Txn) (ops, bytes int) {
+	bytes = opOverhead
+	for _, c := range txn.If {
+		bytes += opOverhead + len(c.Key)
+	}
+	for _, branch := range [][]broker.Op{txn.Then, txn.Else} {
+		for _, op := range branch {
+			bytes += opOverhead + len(op.Key) + len(op.Value)
+		}
+	}
+	return max(len(txn.If), len(txn.Then), len(txn.Else)), bytes
+}
+
+// request is a transaction in etcd's terms.
+type request struct {
+	conds     []clientv3.Cmp
+	then      []clientv3.Op
+	otherwise []clientv3.Op
+}
+
+// build makes one request of the given transactions: a single one as it is,
+// several nested in one that always holds.
+func (c *commit) build(members []int) request {
+	if len(members) == 1 {
+		return c.translate(c.txns[members[0]])
+	}
+	outer := request{then: make([]clientv3.Op, len(members))}
+	for n, i := range members {
+		inner := c.translate(c.txns[i])
+		outer.then[n] = clientv3.OpTxn(inner.conds, inner.then, inner.otherwise)
+	}
+	return outer
+}
+
+func (c *commit) translate(txn broker.Txn) request {
+	r := request{conds: make([]clientv3.Cmp, len(txn.If))}
+	for i, cond := range txn.If {
+		r.conds[i] = comparison(cond)
+	}
+	r.then = c.operations(txn.Then)
+	r.otherwise = c.operations(txn.Else)
+	return r
+}
+
+// comparison uses that a key which does not exist has creation revision 0.
+func comparison(cond broker.Cond) clientv3.Cmp {
+	revision := int64(cond.Revision)
+	switch cond.Kind {
+	case broker.CondExists:
+		return clientv3.Compare(clientv3.CreateRevision(cond.Key), ">", 0)
+	case broker.CondAbsent:
+		return clientv3.Compare(clientv3.CreateRevision(cond.Key), "=", 0)
+	case broker.CondCreated, broker.CondModified:
+		if revision <= 0 {
+			// No key has such a revision, but for etcd an absent one would.
+			revision = -1
+		}
+		if cond.Kind == broker.CondCreated {
+			return clientv3.Compare(clientv3.CreateRevision(cond.Key), "=", revision)
+		}
+		return clientv3.Compare(clientv3.ModRevision(cond.Key), "=", revision)
+	default:
+		panic("etcd: a condition that Validate let through")
+	}
+}
+
+// operations puts the reads first, because a read is of the state before the
+// transaction's own writes and etcd runs operations in order.
+func (c *commit) operations(ops []broker.Op) []clientv3.Op {
+	out := make([]clientv3.Op, 0, len(ops))
+	for _, op := range ops {
+		if op.Kind == broker.OpRead {
+			out = append(out, clientv3.OpGet(op.Key))
+		}
+	}
+	for _, op := range ops {
+		switch op.Kind {
+		case broker.OpPut:
+			out = append(out, c.put(op))
+		case broker.OpDelete:
+			out = append(out, clientv3.OpDelete(op.Key))
+		case broker.OpDeleteTree:
+			out = append(out, clientv3.OpDelete(op.Key, clientv3.WithPrefix()))
+		case broker.OpRead:
+		}
+	}
+	return out
+}
+
+func (c *commit) put(op broker.Op) clientv3.Op {
+	session := op.Session
+	if op.TTL > 0 {
+		session = c.leases[wholeSeconds(op.TTL)]
+	}
+	if session == 0 {
+		return clientv3.OpPut(op.Key, string(op.Value))
+	}
+	return clientv3.OpPut(op.Key, string(op.Value), clientv3.WithLease(clientv3.LeaseID(session)))
+}
+
+// result reads one transaction's answer. The reads are in front of everything
+// else, in order.
+func result(answer *pb.TxnResponse, revision broker.Revision) broker.Result {
+	r := broker.Result{OK: answer.Succeeded, Revision: revision}
+	for _, op := range answer.Responses {
+		found := op.GetResponseRange()
+		if found == nil {
+			break
+		}
+		if len(found.Kvs) == 0 {
+			r.Reads = append(r.Reads, nil)
+			continue
+		}
+		kv := toKV(found.Kvs[0])
+		r.Reads = append(r.Reads, &kv)
+	}
+	return r
+}

@@ -1,0 +1,81 @@
+package etcd
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// message is what a reader hands over: the stream once it is open, then its
+// responses, then an error; exactly one of them.
+type message struct {
+	stream   pb.Watch_WatchClient
+	response *pb.WatchResponse
+	err      error
+}
+
+// reader reads one watch stream. It hands over one message at a time and does
+// not read on before it is taken, so that a slow caller slows down the server
+// and nothing piles up here.
+type reader struct {
+	messages chan message
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+}
+
+// openReader starts reading the changes below prefix. It ends with close.
+func openReader(ctx context.Context, watches pb.WatchClient, prefix string, from int64) *reader {
+	ctx, cancel := context.WithCancel(ctx)
+	r := &reader{messages: make(chan message), cancel: cancel}
+	r.running.Go(func() {
+		if err := r.read(ctx, watches, prefix, from); err != nil {
+			r.hand(ctx, message{err: err})
+		}
+	})
+	return r
+}
+
+// close ends the stream and waits until the reader has ended.
+func (r *reader) close() {
+	r.cancel()
+	r.running.Wait()
+}
+
+func (r *reader) read(ctx context.Context, watches pb.WatchClient, prefix string, from int64) error {
+	stream, err := watches.Watch(clientv3.WithRequireLeader(ctx), grpc.MaxCallRecvMsgSize(math.MaxInt32))
+	if err != nil {
+		return err
+	}
+	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{
+		Key:           []byte(prefix),
+		RangeEnd:      []byte(clientv3.GetPrefixRangeEnd(prefix)),
+		StartRevision: from,
+	}}}
+	// When sending fails, receiving says why.
+	if stream.Send(create) == nil && !r.hand(ctx, message{stream: stream}) {
+		return nil
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if !r.hand(ctx, message{response: response}) {
+			return nil
+		}
+	}
+}
+
+// hand hands a message over, unless nobody wants it any more.
+func (r *reader) hand(ctx context.Context, m message) bool {
+	select {
+	case r.messages <- m:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,254 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/clock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a broker of which only sessions work, as the test says.
+type fake struct {
+	broker.Broker
+	ttl time.Duration
+	// delay is how long the answer to a renewal takes after it was processed.
+	delay time.Duration
+	// fails, if not nil, is the answer to every renewal.
+	fails     atomic.Pointer[error]
+	processed atomic.Int64 // when the last renewal was processed, by clock.Process
+	renewals  atomic.Int64
+	revoked   atomic.Bool
+}
+
+func (f *fake) Grant(context.Context, time.Duration) (broker.Session, error) {
+	f.processed.Store(int64(clock.Process()))
+	return broker.Session{ID: 7, TTL: f.ttl}, nil
+}
+
+func (f *fake) KeepAlive(ctx context.Context, _ broker.SessionID) (time.Duration, error) {
+	if err := f.fails.Load(); err != nil {
+		return 0, *err
+	}
+	f.processed.Store(int64(clock.Process()))
+	f.renewals.Add(1)
+	select {
+	case <-time.After(f.delay):
+		return f.ttl, nil
+	case <-ctx.Done():
+		return 0, broker.NewError("keepalive", "", broker.ErrUnavailable, ctx.Err())
+	}
+}
+
+func (f *fake) Revoke(context.Context, broker.SessionID) error {
+	f.revoked.Store(true)
+	return nil
+}
+
+func (f *fake) fail(err error) { f.fails.Store(&err) }
+
+// open opens a session in a bubble and keeps it alive; ended is closed when Run
+// has returned.
+func open(t *testing.T, f *fake, config Config) (s *Session, ended chan struct{}) {
+	t.Helper()
+	config.Clock = clock.Process
+	s, err := Open(t.Context(), f, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.Run(context.Background())
+	}()
+	return s, ended
+}
+
+func TestDerive_TheDeadlinesAddUpToTheTTL(t *testing.T) {
+	for _, ttl := range []time.Duration{TTLMin, 7 * time.Second, TTLDefault, time.Minute, TTLMax} {
+		d := Derive(ttl)
+		if d.Stop+d.Grace+d.Slack+d.Drift != ttl {
+			t.Errorf("%v: %v", ttl, d)
+		}
+		// Three tries that time out must fit before handlers have to stop.
+		if d.Renew+3*d.Try > d.Stop && ttl <= TTLDefault {
+			t.Errorf("%v: three failed tries do not fit: %v", ttl, d)
+		}
+		if d.Slack <= 0 || d.Grace <= 0 || d.Claim <= 0 || d.Claim >= d.Stop {
+			t.Errorf("%v: %v", ttl, d)
+		}
+	}
+}
+
+func TestSession_StaysAsLongAsItIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second, delay: time.Second}
+		s, ended := open(t, f, Config{})
+		time.Sleep(time.Hour)
+		if s.Context().Err() != nil || !s.MayStart() {
+			t.Errorf("it ended: %v", context.Cause(s.Context()))
+		}
+		if n := f.renewals.Load(); n < 1150 || n > 1250 {
+			t.Errorf("%d renewals in an hour; one every 3s are due", n)
+		}
+		if err := s.Close(t.Context()); err != nil || !f.revoked.Load() {
+			t.Errorf("closing: %v, revoked %t", err, f.revoked.Load())
+		}
+		<-ended
+		if !errors.Is(context.Cause(s.Context()), ErrClosed) {
+			t.Errorf("cause %v", context.Cause(s.Context()))
+		}
+	})
+}
+
+// The measurement that made us write our own: with a deadline that counts from
+// the reply, the owner believes for the delay of the reply too long.
+func TestSession_M14_EndsBeforeTheBrokerCanExpireItHoweverLateTheReplyCame(t *testing.T) {
+	for _, delay := range []time.Duration{0, 100 * time.Millisecond, time.Second, 1900 * time.Millisecond, 4 * time.Second} {
+		for _, ttl := range []time.Duration{TTLMin, TTLDefault, TTLMax} {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{ttl: ttl, delay: delay}
+				var hardAt atomic.Int64
+				s, ended := open(t, f, Config{TTL: ttl, Hard: func() { hardAt.Store(int64(clock.Process())) }})
+				var stopped atomic.Int64
+				context.AfterFunc(s.Context(), func() { stopped.Store(int64(clock.Process())) })
+				time.Sleep(ttl + ttl/3) // a reply that is slower than a try ends it before this is over
+				f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+				<-ended
+				synctest.Wait()
+				expires := time.Duration(f.processed.Load()) + ttl
+				timing := s.Timing()
+				if late := time.Duration(stopped.Load()) + timing.Grace + timing.Slack - expires; late > 0 {
+					t.Errorf("ttl %v, delay %v: told to stop %v too late", ttl, delay, late)
+				}
+				if late := time.Duration(hardAt.Load()) + timing.Slack - expires; hardAt.Load() == 0 || late > 0 {
+					t.Errorf("ttl %v, delay %v: the hard deadline came %v too late", ttl, delay, late)
+				}
+				if cause := context.Cause(s.Context()); !errors.Is(cause, ErrDeadline) || !errors.Is(cause, ErrLost) {
+					t.Errorf("cause %v", cause)
+				}
+			})
+		}
+	}
+}
+
+func TestSession_AnExpiryThatTheBrokerReportsEndsItAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second}
+		hard := false
+		s, ended := open(t, f, Config{Hard: func() { hard = true }})
+		time.Sleep(10 * time.Second)
+		f.fail(broker.NewError("keepalive", "", broker.ErrSessionExpired, nil))
+		start := time.Now()
+		<-s.Context().Done()
+		if took := time.Since(start); took > s.Timing().Renew {
+			t.Errorf("it took %v", took)
+		}
+		if !errors.Is(context.Cause(s.Context()), ErrExpired) {
+			t.Errorf("cause %v", context.Cause(s.Context()))
+		}
+		<-ended
+		if took := time.Since(start); !hard || took > s.Timing().Renew+s.Timing().Slack {
+			t.Errorf("the hard deadline: %t after %v", hard, took)
+		}
+		if s.MayStart() {
+			t.Error("something may start on a session that ended")
+		}
+	})
+}
+
+func TestSession_NothingStartsLateInItsLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second}
+		s, ended := open(t, f, Config{})
+		f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+		time.Sleep(s.Timing().Stop - s.Timing().Claim - time.Millisecond)
+		if !s.MayStart() {
+			t.Error("too early to refuse")
+		}
+		time.Sleep(2 * time.Millisecond)
+		if s.MayStart() || s.Context().Err() != nil {
+			t.Error("too late to start, and too early to end")
+		}
+		<-ended
+	})
+}
+
+func TestSession_ABrokerThatComesBackInTimeKeepsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second}
+		s, ended := open(t, f, Config{})
+		for range 20 {
+			f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+			time.Sleep(6 * time.Second)
+			f.fails.Store(nil)
+			time.Sleep(4 * time.Second)
+		}
+		if s.Context().Err() != nil {
+			t.Errorf("it ended: %v", context.Cause(s.Context()))
+		}
+		_ = s.Close(t.Context())
+		<-ended
+	})
+}
+
+// A suspended machine: its timers stand still and its clock does not.
+func TestSession_ASuspensionIsNoticedByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second, delay: time.Hour} // no renewal ever comes back
+		var suspended atomic.Int64
+		s, err := Open(t.Context(), f, Config{Clock: func() time.Duration {
+			return clock.Process() + time.Duration(suspended.Load())
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = s.Run(context.Background())
+		}()
+		time.Sleep(2500 * time.Millisecond)
+		suspended.Store(int64(time.Hour))
+		start := time.Now()
+		<-ended
+		if took := time.Since(start); took > checkEvery {
+			t.Errorf("noticed after %v", took)
+		}
+	})
+}
+
+func TestSession_TheFirstCauseCountsAndEndIsIdempotent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ended := open(t, &fake{ttl: 15 * time.Second}, Config{})
+		first := errors.New("first")
+		done := make(chan struct{})
+		for range 10 {
+			go func() { s.End(first); done <- struct{}{} }()
+		}
+		for range 10 {
+			<-done
+		}
+		s.End(errors.New("second"))
+		if !errors.Is(context.Cause(s.Context()), first) {
+			t.Errorf("cause %v", context.Cause(s.Context()))
+		}
+		<-ended
+	})
+}
+
+func TestSession_ATTLOutOfBoundsIsRefused(t *testing.T) {
+	for _, ttl := range []time.Duration{-time.Second, time.Second, TTLMin - 1, TTLMax + 1} {
+		if _, err := Open(t.Context(), &fake{}, Config{TTL: ttl}); err == nil {
+			t.Errorf("a TTL of %v was accepted", ttl)
+		}
+	}
+}
