@@ -131,7 +131,8 @@ func (even) CanClaim(v *View, c Candidate) (bool, time.Time) {
 	if v.Self.Tasks < v.Share() || c.Waiting >= patience {
 		return true, time.Time{}
 	}
-	return false, v.Now.Add(patience - c.Waiting)
+	// Soon, because shares grow while tasks are being submitted.
+	return false, v.Now.Add(min(patience-c.Waiting, rankStep))
 }
 
 // Balance implements Balancer.

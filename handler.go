@@ -72,8 +72,8 @@ func (c *Claim) Props() json.RawMessage { return c.granted.Props }
 // Node is the name of this node.
 func (c *Claim) Node() string { return c.node }
 
-// Token is the fencing token: it rises with every claim of this task, and of
-// all tasks of the namespace. Hand it to whatever the handler writes to, and
+// Token is the fencing token: it rises with every claim of this task. Claims of
+// other tasks may share it. Hand it to whatever the handler writes to, and
 // have it refuse a lower token than it has seen.
 func (c *Claim) Token() int64 { return int64(c.granted.Token) }
 

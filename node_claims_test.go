@@ -325,6 +325,6 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 			t.Errorf("the claim of a handler that still runs was given up: %s", s)
 		}
 		close(release)
-		time.Sleep(20 * time.Second) // the abandoned session expires
+		c.sleep(20 * time.Second) // the abandoned session expires
 	})
 }

@@ -41,15 +41,20 @@ type Fair struct {
 
 var _ windlass.Balancer = (*Fair)(nil)
 
-// patience is how long a node that has its share leaves a task to others.
-const patience = 2 * time.Second
+// A node that has its share leaves a task to others for as long as patience,
+// and asks itself again every step, because shares grow while tasks are being
+// submitted.
+const (
+	patience = 2 * time.Second
+	step     = 250 * time.Millisecond
+)
 
 // CanClaim implements windlass.Balancer.
 func (f *Fair) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
 	if v.Self.Tasks < v.Share() || c.Waiting >= patience {
 		return true, time.Time{}
 	}
-	return false, v.Now.Add(patience - c.Waiting)
+	return false, v.Now.Add(min(patience-c.Waiting, step))
 }
 
 // Balance implements windlass.Balancer.

@@ -29,21 +29,24 @@ type Broker interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Page, error]
 
 	// Commit applies independent transactions in as few round trips as the
-	// store allows and returns one result for each, in order. They take effect
-	// as if one after the other, in order; that one fails stops no other.
+	// store allows and returns one result for each, in order. Those that have a
+	// key in common take effect as if one after the other, in order; others may
+	// share a revision, or have theirs in another order. That one is refused
+	// stops no other; when the outcome of one is unknown, later ones that have
+	// a key in common with it are not sent.
 	Commit(ctx context.Context, txns ...Txn) []Result
 
 	// Watch yields the changes of the keys below prefix, which must end in a
 	// slash, from the given revision on (at least 1, that revision included).
-	// Batches come in order; a batch without events is progress: nothing
-	// before its revision is outstanding. Progress comes at least every
+	// Batches come in order, and their revisions never fall; a batch without
+	// events is progress: nothing up to its revision is outstanding. Progress comes at least every
 	// ProgressMax while the watch is healthy. It ends when the caller stops
 	// iterating, or with an error, after which nothing more is yielded:
 	// ErrCompacted when the history from that revision is gone, ErrUnavailable
 	// or ErrNoQuorum when the stream broke or went silent.
 	Watch(ctx context.Context, prefix string, from Revision) iter.Seq2[Batch, error]
 
-	// Grant opens a session. The store may grant another TTL than asked for,
+	// Grant opens a session. A TTL that is not positive is ErrInvalid. The store may grant another TTL than asked for,
 	// and only the one it returns counts.
 	Grant(ctx context.Context, ttl time.Duration) (Session, error)
 
@@ -80,7 +83,8 @@ type KV struct {
 	Created Revision
 	// Modified is the revision of its last change.
 	Modified Revision
-	// Session is the session the key lives with, zero for a permanent key.
+	// Session is the session the key lives with, zero for a permanent key. For
+	// a key with a TTL of its own it may be anything.
 	Session SessionID
 }
 
@@ -120,6 +124,9 @@ const (
 	// TxnOpsMax bounds the conditions, and likewise the operations of either
 	// branch, of one transaction.
 	TxnOpsMax = 96
+	// TxnBytesMax bounds the keys and values of either branch of one
+	// transaction together, in bytes.
+	TxnBytesMax = 1280 << 10
 	// ProgressMax is the longest time between two batches of a healthy watch.
 	ProgressMax = 10 * time.Second
 )

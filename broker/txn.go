@@ -25,8 +25,8 @@ type Result struct {
 	// OK tells that the conditions held and Then was applied.
 	OK bool
 	// Revision is the store's after the transaction. When OK and Then wrote
-	// something it is the revision of exactly these writes, so a key created
-	// by them has it as its Created.
+	// something it is the revision of these writes, so a key created by them
+	// has it as its Created. Other transactions of the call may share it.
 	Revision Revision
 	// Reads has one entry for each OpRead of the branch taken, in order, nil
 	// where the key does not exist.
@@ -83,7 +83,8 @@ const (
 	// OpDelete deletes a key; one that does not exist is no error.
 	OpDelete
 	// OpDeleteTree deletes every key below a prefix ending in a slash, the
-	// prefix's own node not included.
+	// prefix's own node not included. Nothing below it may be put in the same
+	// transaction.
 	OpDeleteTree
 	// OpRead reads a key as the transaction finds it: before its own writes.
 	OpRead
@@ -104,7 +105,9 @@ type Op struct {
 func Put(key string, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: value} }
 
 // PutSession writes a key that vanishes with the session. Such a key is always
-// a leaf: nothing may be put below it.
+// a leaf: nothing may be put below it, and it may not be put above existing
+// keys; a broker may refuse either with ErrInvalid. A key that exists already
+// must be of the same session.
 func PutSession(key string, value []byte, id SessionID) Op {
 	return Op{Kind: OpPut, Key: key, Value: value, Session: id}
 }
@@ -152,7 +155,9 @@ func (t Txn) Validate() error {
 
 func validateWrites(ops []Op) error {
 	var written []Op
+	size := 0
 	for _, op := range ops {
+		size += len(op.Key) + len(op.Value)
 		if err := op.validate(); err != nil {
 			return err
 		}
@@ -165,6 +170,10 @@ func validateWrites(ops []Op) error {
 			}
 		}
 		written = append(written, op)
+	}
+	if size > TxnBytesMax {
+		return NewError("commit", "", ErrTooLarge,
+			fmt.Errorf("%d bytes of keys and values in one transaction; the limit is %d", size, TxnBytesMax))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -72,35 +73,25 @@ func closed(t *trial) {
 
 func closeEndsWatch(t *trial) {
 	rev := t.put("a/x", "")
-	first, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		var last error
-		for batch, err := range t.broker.Watch(t.ctx, t.prefix+"a/", rev) {
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	first := make(chan struct{})
+	var last error
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		begun := sync.OnceFunc(func() { close(first) })
+		defer begun()
+		for _, err := range t.broker.Watch(ctx, t.prefix+"a/", rev) {
 			last = err
-			if err == nil && len(batch.Events) > 0 {
-				close(first)
-			}
+			begun()
 		}
-		ended <- last
-	}()
-	wait := func(what string, c <-chan struct{}) {
-		t.Helper()
-		select {
-		case <-c:
-		case <-time.After(patience):
-			t.Fatalf("%s did not happen within %v", what, patience)
-		}
-	}
-	wait("the first batch", first)
+	})
+	<-first
 	if err := t.broker.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	select {
-	case err := <-ended:
-		t.wantKind("the watch", err, broker.ErrClosed)
-	case <-time.After(patience):
-		t.Fatalf("the watch did not end within %v of Close", patience)
-	}
+	watch.Wait()
+	t.wantKind("the watch", last, broker.ErrClosed)
 }
 
 func endedContext(t *trial) {

@@ -228,7 +228,7 @@ func TestMutants(t *testing.T) {
 
 func checkMutant(t *testing.T, name string) {
 	brokertest.Run(t, func(*testing.T) broker.Broker {
-		b := memory.New().Connect()
+		b := memory.New().Broker()
 		for _, m := range mutants {
 			if wrong := m.mutant(); m.name == name && wrong != nil {
 				wrong.Broker = b

@@ -55,9 +55,8 @@ func watchPast(t *trial) {
 func watchFuture(t *trial) {
 	from := t.put("a/x", "0") + 5
 	var want []broker.Revision
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
+	var writer sync.WaitGroup
+	writer.Go(func() {
 		for len(want) < 3 && t.ctx.Err() == nil {
 			r, err := broker.CommitOne(t.ctx, t.broker, broker.Txn{Then: []broker.Op{broker.Put(t.prefix+"a/x", nil)}})
 			if err != nil {
@@ -68,10 +67,10 @@ func watchFuture(t *trial) {
 				want = append(want, r.Revision)
 			}
 		}
-	}()
-	defer func() { <-written }()
+	})
+	defer writer.Wait()
 	events := t.followN("a/", from, 3)
-	<-written
+	writer.Wait()
 	for i, event := range events {
 		if event.KV.Modified != want[i] {
 			t.Errorf("event %d is %s, want revision %d", i, describe(event), want[i])
@@ -118,10 +117,9 @@ func watchWhileWriting(t *trial) {
 
 func watchAfterList(t *trial) {
 	const writes = 100
-	written := make(chan struct{})
 	t.put("a/x", "0")
-	go func() {
-		defer close(written)
+	var writer sync.WaitGroup
+	writer.Go(func() {
 		for i := range writes {
 			_, err := broker.CommitOne(t.ctx, t.broker,
 				broker.Txn{Then: []broker.Op{broker.Put(t.prefix+"a/x", []byte(strconv.Itoa(i+1)))}})
@@ -130,8 +128,8 @@ func watchAfterList(t *trial) {
 				return
 			}
 		}
-	}()
-	defer func() { <-written }()
+	})
+	defer writer.Wait()
 	for range 5 {
 		kvs, rev := t.list("a/")
 		seen, _ := strconv.Atoi(string(kvs[0].Value))

@@ -42,6 +42,7 @@ var exitCodes = []struct {
 	{windlass.ErrExists, exitConflict},
 	{windlass.ErrFinished, exitConflict},
 	{windlass.ErrNameTaken, exitConflict},
+	{errNoDev, exitUnavailable},
 	{broker.ErrUnavailable, exitUnavailable},
 	{broker.ErrNoQuorum, exitUnavailable},
 	{broker.ErrNoSpace, exitUnavailable},
@@ -76,6 +77,8 @@ func describe(err error) string {
 		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
 	case errors.Is(err, broker.ErrNoSpace):
 		return text + "\nThe broker is full. Delete what is not needed, then compact and defragment it."
+	case errors.Is(err, windlass.ErrFinished):
+		return text + "\nRerun is --rerun on the command line, and \"rerun\":true in a file."
 	case errors.Is(err, fs.ErrPermission):
 		return text + "\nAn embedded broker can be used by the user who started it only."
 	default:

@@ -92,6 +92,14 @@ func age(at *time.Time, now time.Time) string {
 	}
 }
 
+// ago is age as a statement.
+func ago(at *time.Time, now time.Time) string {
+	if text := age(at, now); text != "-" {
+		return text + " ago"
+	}
+	return "-"
+}
+
 func orDash(s string) string {
 	if s == "" {
 		return "-"

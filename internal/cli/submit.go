@@ -73,7 +73,7 @@ Arguments after -- are the command of a task of type "exec".`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error { return a.submit(cmd.Context(), c, tasks) })
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error { return a.submit(cmd.Context(), c, tasks, file != "") })
 		},
 	}
 	flags := cmd.Flags()
@@ -214,7 +214,9 @@ type submitted struct {
 	Errors    []string `json:"errors"`
 }
 
-func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) error {
+// submit sends tasks. With again, those that were submitted before count as
+// done; a single task that is named on the command line is a conflict then.
+func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
 	sum := submitted{Errors: []string{}}
 	var failed error
 	bar := a.newProgress("submitting", len(tasks))
@@ -224,7 +226,7 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 			switch {
 			case err == nil:
 				sum.Submitted++
-			case len(tasks) > 1 && windlass.AlreadySubmitted(err):
+			case again && windlass.AlreadySubmitted(err):
 				sum.Existed++
 			default:
 				sum.Failed++

@@ -162,7 +162,7 @@ func detailTable(t windlass.TaskDetail) table {
 	rows := [][]string{
 		{"ID", t.ID}, {"Type", orDash(t.Type)}, {"Status", string(t.Status)}, {"Node", orDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
-		{"Submitted", age(t.SubmittedAt, now) + " ago"}, {"Claimed", age(t.ClaimedAt, now) + " ago"},
+		{"Submitted", ago(t.SubmittedAt, now)}, {"Claimed", ago(t.ClaimedAt, now)},
 	}
 	if t.Until != nil {
 		rows = append(rows, []string{"Sleeps until", t.Until.Format(time.RFC3339)})

@@ -1,0 +1,46 @@
+.DEFAULT_GOAL := help
+GO ?= go
+STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## build bin/windlass
+	$(GO) build -trimpath -o bin/windlass ./cmd/windlass
+
+.PHONY: check
+check: fmt lint ## everything but the tests
+
+.PHONY: fmt
+fmt: ## fail if a file is not formatted
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+
+.PHONY: lint
+lint: ## vet and staticcheck, for Linux and for macOS
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: test
+test: ## all tests
+	$(GO) test ./...
+
+.PHONY: race
+race: ## all tests but those of whole processes, with the race detector
+	$(GO) test -race -short ./...
+
+.PHONY: bench
+bench: ## benchmarks, as ratios to the broker's raw rates in the same run
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for half a minute
+	@for target in $$(grep -rlE '^func Fuzz' --include='*_test.go' .); do \
+		for name in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$target | cut -d' ' -f2); do \
+			$(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime 30s ./$$(dirname $$target) || exit 1; done; done
+
+.PHONY: generate
+generate: ## rewrite the files in docs/ that come from the code
+	$(GO) test -run TestTidy . -update

@@ -1,0 +1,128 @@
+package faulty
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Ops is a set of operations.
+type Ops uint16
+
+// The operations of a broker. OpBatch is each batch that a watch is about to
+// deliver, whereas OpWatch is the watch's beginning.
+const (
+	OpGet Ops = 1 << iota
+	OpList
+	OpCommit
+	OpWatch
+	OpBatch
+	OpGrant
+	OpKeepAlive
+	OpRevoke
+
+	opReads  = OpGet | OpList
+	opWrites = OpCommit | OpGrant | OpKeepAlive | OpRevoke
+	opWatch  = OpWatch | OpBatch
+	opAll    = opReads | opWrites | opWatch
+)
+
+var opNames = []string{"get", "list", "commit", "watch", "batch", "grant", "keepalive", "revoke"}
+
+// String returns the names of the operations, divided by commas, in the order of
+// the constants.
+func (o Ops) String() string {
+	var names []string
+	for i, name := range opNames {
+		if o&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// method is what the errors of a single operation name.
+func (o Ops) method() string {
+	if o == OpBatch {
+		o = OpWatch
+	}
+	return opNames[bits.TrailingZeros16(uint16(o))]
+}
+
+func parseOps(s string) (Ops, error) {
+	var ops Ops
+	for name := range strings.SplitSeq(s, ",") {
+		i := slices.Index(opNames, name)
+		if i < 0 {
+			return 0, fmt.Errorf("operation %q is unknown; there are %s", name, strings.Join(opNames, ", "))
+		}
+		ops |= 1 << i
+	}
+	return ops, nil
+}
+
+// Fault is what happens to a call.
+type Fault uint8
+
+// The faults. What a duration means is said where a fault takes one.
+const (
+	// DelayRequest holds a request back for the duration.
+	DelayRequest Fault = iota + 1
+	// DelayReply holds a reply back for the duration.
+	DelayReply
+	// LoseRequest drops a request; the error comes after the duration.
+	LoseRequest
+	// LoseReply passes a request on and drops the reply; the error comes after
+	// the duration.
+	LoseReply
+	// Late reports an error at once and passes the request on after the
+	// duration, during which anything else may be applied.
+	Late
+	// Refuse fails a call at once, as something that was never sent.
+	Refuse
+	// Stall holds a request back until Thaw.
+	Stall
+	// Break ends a watch with ErrUnavailable.
+	Break
+	// Compact ends a watch or a listing with ErrCompacted.
+	Compact
+)
+
+// traits are what there is to know about a fault.
+type traits struct {
+	name string
+	// ops are those that it can strike.
+	ops Ops
+	// duration tells that it takes one.
+	duration bool
+}
+
+var faults = map[Fault]traits{
+	DelayRequest: {"delay-request", opAll, true},
+	DelayReply:   {"delay-reply", opAll, true},
+	LoseRequest:  {"lose-request", opReads | opWrites, true},
+	LoseReply:    {"lose-reply", opReads | opWrites, true},
+	Late:         {"late", opWrites, true},
+	Refuse:       {"refuse", opReads | opWrites | OpWatch, false},
+	Stall:        {"stall", opAll, false},
+	Break:        {"break", opWatch, false},
+	Compact:      {"compact", opWatch | OpList, false},
+}
+
+// String returns the fault's name in a plan.
+func (f Fault) String() string {
+	if t, ok := faults[f]; ok {
+		return t.name
+	}
+	return fmt.Sprintf("fault(%d)", uint8(f))
+}
+
+func parseFault(name string) (Fault, error) {
+	for f, t := range faults {
+		if t.name == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("fault %q is unknown", name)
+}

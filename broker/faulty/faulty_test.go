@@ -1,0 +1,122 @@
+package faulty_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/brokertest"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/broker/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestBroker checks that what delays only is a broker still, and so is what does
+// nothing.
+func TestBroker(t *testing.T) {
+	plans := map[string]*faulty.Plan{
+		"no_plan":    nil,
+		"empty_plan": {Seed: 1},
+		"delays":     faulty.MustParse("seed 3\ndelay-request 7ms chance 0.3\ndelay-reply 4ms chance 0.3"),
+	}
+	for name, plan := range plans {
+		t.Run(name, func(t *testing.T) { runRules(t, plan) })
+	}
+}
+
+func runRules(t *testing.T, plan *faulty.Plan) {
+	var store *memory.Store
+	brokertest.Run(t, func(t *testing.T) broker.Broker {
+		store = newStore(t)
+		return faulty.Wrap(store.Broker(), plan)
+	}, brokertest.Options{
+		Around:  synctest.Test,
+		Compact: func(ctx context.Context, rev broker.Revision) error { return store.Compact(ctx, rev) },
+		Reopen:  func(*testing.T, broker.Broker) broker.Broker { return faulty.Wrap(store.Broker(), plan) },
+	})
+}
+
+func newStore(t *testing.T) *memory.Store {
+	store := memory.New()
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return store
+}
+
+// world is a store with a connection that has faults and one that has none.
+type world struct {
+	*testing.T
+	faulty *faulty.Broker
+	sound  broker.Broker
+}
+
+// inWorld runs a test in virtual time.
+func inWorld(t *testing.T, plan string, test func(t world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore(t)
+		w := world{T: t, faulty: faulty.Wrap(store.Broker(), faulty.MustParse(plan)), sound: store.Broker()}
+		t.Cleanup(func() {
+			if err := w.faulty.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		})
+		test(w)
+	})
+}
+
+func put(key string) broker.Txn { return broker.Txn{Then: []broker.Op{broker.Put(key, nil)}} }
+
+// commit commits a put through the faulty connection and returns how long that
+// took.
+func (w world) commit(key string) (time.Duration, error) {
+	started := time.Now()
+	_, err := broker.CommitOne(w.Context(), w.faulty, put(key))
+	return time.Since(started), err
+}
+
+// there tells whether a key exists in the store, whatever the faults.
+func (w world) there(key string) bool {
+	w.Helper()
+	_, err := w.sound.Get(w.Context(), key)
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
+		w.Fatalf("Get: %v", err)
+	}
+	return err == nil
+}
+
+// wantError checks an error's kind and whether the outcome is unknown.
+func (w world) wantError(what string, err, kind error, maybe bool) {
+	w.Helper()
+	if !errors.Is(err, kind) || broker.MaybeApplied(err) != maybe {
+		w.Errorf("%s: error %v, want %q with an unknown outcome: %t", what, err, kind, maybe)
+	}
+}
+
+func (w world) wantTook(what string, took, want time.Duration) {
+	w.Helper()
+	if took != want {
+		w.Errorf("%s took %v, want %v", what, took, want)
+	}
+}
+
+// within calls f with a context that ends after some time.
+func (w world) within(d time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(w.Context(), d)
+	defer cancel()
+	return f(ctx)
+}
+
+func (w world) get(ctx context.Context) error {
+	_, err := w.faulty.Get(ctx, "/a")
+	return err
+}

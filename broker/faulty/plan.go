@@ -1,0 +1,135 @@
+package faulty
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// RulesMax bounds the rules of a plan.
+const RulesMax = 1000
+
+// Plan is what goes wrong. The zero value is a broker without faults.
+type Plan struct {
+	// Seed decides the chances.
+	Seed uint64
+	// Rules are looked at in order; at most RulesMax.
+	Rules []Rule
+}
+
+// Rule is a fault, and which calls it strikes: those that fit all of its fields.
+type Rule struct {
+	// Fault is what happens.
+	Fault Fault
+	// Duration is the fault's, if it takes one; zero means at once.
+	Duration time.Duration
+	// Ops are the operations struck. Zero means all that the fault can strike.
+	Ops Ops
+	// Below is what the key begins with. Empty means any key, and calls without
+	// one. The key of a listing or a watch is its prefix, a batch has those of
+	// its events too. Of a commit only the transactions are lost, refused or
+	// late that name such a key, the others are not.
+	Below string
+	// Call is which of the calls that fit the fields above is struck, counted
+	// from one. Zero means every call.
+	Call int
+	// Chance is the part of these calls that is struck, above 0 and at most 1.
+	// Zero means all.
+	Chance float64
+}
+
+// String prints the plan, one rule a line, so that Parse reads it back.
+func (p *Plan) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d\n", p.Seed)
+	for _, r := range p.Rules {
+		b.WriteString(r.String())
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// String prints the rule as a line of a plan.
+func (r Rule) String() string {
+	s := r.Fault.String()
+	if faults[r.Fault].duration {
+		s += " " + r.Duration.String()
+	}
+	if r.Ops != 0 {
+		s += " on " + r.Ops.String()
+	}
+	if r.Below != "" {
+		s += " below " + strconv.Quote(r.Below)
+	}
+	if r.Call != 0 {
+		s += " call " + strconv.Itoa(r.Call)
+	}
+	if r.Chance != 0 {
+		s += " chance " + strconv.FormatFloat(r.Chance, 'g', -1, 64)
+	}
+	return s
+}
+
+func (p *Plan) validate() error {
+	if n := len(p.Rules); n > RulesMax {
+		return fmt.Errorf("%d rules; the limit is %d", n, RulesMax)
+	}
+	for i, r := range p.Rules {
+		if err := r.validate(); err != nil {
+			return fmt.Errorf("rule %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (r Rule) validate() error {
+	t, known := faults[r.Fault]
+	switch {
+	case !known:
+		return fmt.Errorf("%v is unknown", r.Fault)
+	case r.Duration < 0 || r.Duration > 0 && !t.duration:
+		return fmt.Errorf("%v: duration %v", r.Fault, r.Duration)
+	case r.Ops&^t.ops != 0:
+		return fmt.Errorf("%v cannot strike %v, only %v", r.Fault, r.Ops&^t.ops, t.ops)
+	case r.Call < 0:
+		return fmt.Errorf("%v: call %d; they are counted from 1", r.Fault, r.Call)
+	case !(r.Chance >= 0 && r.Chance <= 1): // written so that NaN is refused
+		return fmt.Errorf("%v: chance %v; it is above 0 and at most 1", r.Fault, r.Chance)
+	}
+	return nil
+}
+
+// fits tells whether the rule is about an operation on any of some keys.
+func (r Rule) fits(op Ops, keys []string) bool {
+	ops := r.Ops
+	if ops == 0 {
+		ops = faults[r.Fault].ops
+	}
+	if ops&op == 0 {
+		return false
+	}
+	if r.Below == "" {
+		return true
+	}
+	for _, key := range keys {
+		if strings.HasPrefix(key, r.Below) {
+			return true
+		}
+	}
+	return false
+}
+
+// strikes decides about the n-th call that a rule fits.
+func (p *Plan) strikes(rule, n int) bool {
+	r := p.Rules[rule]
+	if r.Call != 0 && r.Call != n {
+		return false
+	}
+	if r.Chance == 0 {
+		return true
+	}
+	// A generator for each decision, so that it depends on nothing else.
+	return rand.New(rand.NewPCG(p.Seed, uint64(rule)<<32|uint64(n))).Float64() < r.Chance
+}

@@ -1,0 +1,127 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// session is one that is alive; it is forgotten when it ends.
+type session struct {
+	id       broker.SessionID
+	ttl      time.Duration
+	deadline time.Time
+	timer    *time.Timer // calls expire
+	keys     map[string]struct{}
+	// ownKey tells that the session was made for one key with a TTL, and goes
+	// when that key does.
+	ownKey bool
+}
+
+// Grant implements broker.Broker. Like other stores it keeps whole seconds,
+// rounded up.
+func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+	if ttl <= 0 {
+		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid, fmt.Errorf("TTL %v: it is positive", ttl))
+	}
+	if err := b.usable(ctx, "grant", ""); err != nil {
+		return broker.Session{}, err
+	}
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	ss := b.store.grant(ttl)
+	return broker.Session{ID: ss.id, TTL: ss.ttl}, nil
+}
+
+func (s *Store) grant(ttl time.Duration) *session {
+	s.lastSession++
+	ss := &session{id: s.lastSession, keys: map[string]struct{}{}}
+	ss.ttl = ttl.Truncate(time.Second)
+	if ss.ttl < ttl {
+		ss.ttl += time.Second
+	}
+	ss.deadline = time.Now().Add(ss.ttl)
+	ss.timer = time.AfterFunc(ss.ttl, func() { s.expire(ss) })
+	s.sessions[ss.id] = ss
+	return ss
+}
+
+// expire is called by a session's timer, which may have been set again since it
+// fired.
+func (s *Store) expire(ss *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if isClosed(s.closed) || s.sessions[ss.id] != ss {
+		return
+	}
+	if left := time.Until(ss.deadline); left > 0 {
+		ss.timer.Reset(left)
+		return
+	}
+	s.end(ss)
+}
+
+// end forgets a session and deletes its keys, all at one revision.
+func (s *Store) end(ss *session) {
+	ss.timer.Stop()
+	delete(s.sessions, ss.id)
+	var events []broker.Event
+	for _, key := range slices.Sorted(maps.Keys(ss.keys)) {
+		events = append(events, s.remove(s.keys.get(key)))
+	}
+	s.record(events)
+}
+
+// detach takes a key away from its session, if it has one.
+func (s *Store) detach(kv *broker.KV) {
+	ss := s.sessions[kv.Session]
+	if ss == nil {
+		return
+	}
+	delete(ss.keys, kv.Key)
+	if ss.ownKey {
+		ss.timer.Stop()
+		delete(s.sessions, ss.id)
+	}
+}
+
+// KeepAlive implements broker.Broker.
+func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
+	if err := b.usable(ctx, "keepalive", ""); err != nil {
+		return 0, err
+	}
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	ss := b.store.sessions[id]
+	if ss == nil {
+		return 0, broker.NewError("keepalive", "", broker.ErrSessionExpired, nil)
+	}
+	ss.deadline = time.Now().Add(ss.ttl)
+	ss.timer.Reset(ss.ttl)
+	return ss.ttl, nil
+}
+
+// Revoke implements broker.Broker.
+func (b *Broker) Revoke(ctx context.Context, id broker.SessionID) error {
+	if err := b.usable(ctx, "revoke", ""); err != nil {
+		return err
+	}
+	b.store.ExpireSession(id)
+	return nil
+}
+
+// ExpireSession ends a session at once, as if its time had come, and tells
+// whether it was alive.
+func (s *Store) ExpireSession(id broker.SessionID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ss := s.sessions[id]
+	if ss != nil {
+		s.end(ss)
+	}
+	return ss != nil
+}

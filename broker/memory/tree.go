@@ -1,0 +1,96 @@
+package memory
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// node is one segment of the paths. Keys are kept as a tree of segments rather
+// than in one ordered list because everything the store is asked for names
+// either a key or a subtree; the order is made when a listing needs it.
+//
+// Invariant: a node but the root has a key, or children, or both.
+type node struct {
+	kv       *broker.KV // nil when there is no such key; never modified, only replaced
+	children map[string]*node
+}
+
+// segments is the path of a key, or of a prefix with its slash cut off.
+func segments(key string) []string { return strings.Split(strings.Trim(key, "/"), "/") }
+
+// find returns the node of a path, or nil.
+func (n *node) find(path []string) *node {
+	for _, segment := range path {
+		if n = n.children[segment]; n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+// get returns the key, or nil.
+func (n *node) get(key string) *broker.KV {
+	if n = n.find(segments(key)); n == nil {
+		return nil
+	}
+	return n.kv
+}
+
+func (n *node) set(kv *broker.KV) {
+	for _, segment := range segments(kv.Key) {
+		child := n.children[segment]
+		if child == nil {
+			child = &node{}
+			if n.children == nil {
+				n.children = map[string]*node{}
+			}
+			n.children[segment] = child
+		}
+		n = child
+	}
+	n.kv = kv
+}
+
+// remove takes the key at the end of a path away, and every node on the path
+// that is of no use any more.
+func (n *node) remove(path []string) {
+	if len(path) == 0 {
+		n.kv = nil
+		return
+	}
+	child := n.children[path[0]]
+	if child == nil {
+		return
+	}
+	child.remove(path[1:])
+	if child.kv == nil && len(child.children) == 0 {
+		delete(n.children, path[0])
+	}
+}
+
+// below returns the keys below a prefix in the order of their bytes.
+func (n *node) below(prefix string) []*broker.KV {
+	top := n.find(segments(prefix))
+	if top == nil {
+		return nil
+	}
+	var kvs []*broker.KV
+	for _, child := range top.children {
+		kvs = child.gather(kvs)
+	}
+	// The order of the segments would be another one: "a-1" sorts before "a/x".
+	slices.SortFunc(kvs, func(a, b *broker.KV) int { return strings.Compare(a.Key, b.Key) })
+	return kvs
+}
+
+func (n *node) gather(kvs []*broker.KV) []*broker.KV {
+	if n.kv != nil {
+		kvs = append(kvs, n.kv)
+	}
+	for _, child := range n.children {
+		kvs = child.gather(kvs)
+	}
+	return kvs
+}

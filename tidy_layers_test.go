@@ -1,0 +1,111 @@
+package windlass_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers says what each package of the module may import of the module. It is a
+// statement of policy: imports point down only. A package that is not listed
+// may not exist.
+var layers = map[string][]string{
+	// Vocabulary and the pure parts.
+	"broker": {}, "statemachine": {}, "placement": {},
+	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/runner": {},
+	// Adapters, which do not know each other.
+	"broker/brokertest":           {"broker"},
+	"broker/memory":               {"broker"},
+	"broker/faulty":               {"broker"},
+	"broker/etcd":                 {"broker", "broker/etcd/internal/zaplog"},
+	"broker/etcd/embedded":        {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
+	"broker/etcd/internal/zaplog": {},
+	// Machinery.
+	"session":         {"broker", "internal/clock"},
+	"internal/mirror": {"broker", "internal/keys"},
+	"coordinator":     {"broker", "internal/keys"},
+	// The node with its client. It imports no adapter.
+	".": {"broker", "statemachine", "placement", "session", "coordinator",
+		"internal/keys", "internal/depend", "internal/runner", "internal/mirror"},
+	// Edges: what uses only the public face.
+	"balancer":          {"."},
+	"internal/exectask": {".", "session"},
+	// Wiring.
+	"internal/cli": {".", "broker", "broker/etcd", "broker/etcd/embedded", "internal/exectask", "internal/keys", "session"},
+	"cmd/windlass": {"internal/cli"},
+	"bench":        {},
+	// Tests of the built program; they contain none of our code.
+	"internal/acceptance": {},
+}
+
+func layerCheck(s source) (problems []string) {
+	if s.test {
+		return nil
+	}
+	allowed, listed := layers[s.pkg]
+	if !listed {
+		return []string{fmt.Sprintf("%s: package %s is not in the list of layers", s.path, s.pkg)}
+	}
+	for _, spec := range s.file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || (path != module && !strings.HasPrefix(path, module+"/")) {
+			continue
+		}
+		of := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+		if of == "" {
+			of = "."
+		}
+		if !slices.Contains(allowed, of) {
+			problems = append(problems, fmt.Sprintf("%s: package %s may not import %s", s.path, s.pkg, of))
+		}
+	}
+	return problems
+}
+
+func TestTidy_ImportsPointDownOnly(t *testing.T) { check(t, layerCheck) }
+
+func TestTidy_LayerCheckFails(t *testing.T) {
+	up := fmt.Sprintf("package session\nimport _ %q\n", module+"/coordinator")
+	down := fmt.Sprintf("package session\nimport _ %q\n", module+"/broker")
+	failsOn(t, layerCheck, "session/x.go", up, down)
+	if s, err := parse("nowhere/x.go", "package nowhere\n"); err != nil || len(layerCheck(s)) != 1 {
+		t.Errorf("a package that is not listed is accepted (%v)", err)
+	}
+}
+
+// forbidden is what importing the library must not pull in, and what lets a user
+// see that it does.
+var forbidden = map[string]string{
+	"go.etcd.io/":                   "etcd, server or client",
+	"google.golang.org/grpc":        "gRPC",
+	"github.com/spf13/":             "a command line",
+	"github.com/prometheus/":        "a metrics registry",
+	"github.com/danielgtaylor/huma": "an HTTP framework",
+	"go.opentelemetry.io/":          "tracing",
+	"go.uber.org/zap":               "a logger",
+	"net/http":                      "an HTTP server",
+}
+
+func TestTidy_TheLibraryPullsInNoServerCommandLineOrMetrics(t *testing.T) {
+	sources(t) // the result of this test depends on every file; reading them tells the test cache
+	for _, pkg := range []string{".", "./balancer", "./session", "./coordinator"} {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps := strings.Fields(string(out))
+		if len(deps) < 50 {
+			t.Fatalf("%s has only %d dependencies; the list is not what it should be", pkg, len(deps))
+		}
+		for _, dep := range deps {
+			for prefix, what := range forbidden {
+				if dep == prefix || strings.HasPrefix(dep, strings.TrimSuffix(prefix, "/")+"/") {
+					t.Errorf("%s pulls in %s: %s", pkg, what, dep)
+				}
+			}
+		}
+	}
+}
