@@ -41,6 +41,9 @@ func (in *incarnation) balance(trigger Trigger) {
 	if in.info.Frozen && trigger != TriggerCommand {
 		return
 	}
+	if trigger != TriggerDrift && len(in.inFlight) > 0 {
+		in.balanceAgain = trigger // what is being claimed cannot be given back yet
+	}
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {

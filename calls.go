@@ -21,7 +21,7 @@ type claimResults struct {
 // endResults are the results of one call to end.
 type endResults struct {
 	endings []coordinator.Ending
-	errs    []error
+	results []coordinator.Ended
 }
 
 // startClaims sends what is queued: everything that is ready goes in the next
@@ -44,12 +44,20 @@ func (in *incarnation) startClaims(ctx context.Context) {
 
 // startAdopts asks about claims that the mirror shows as ours and that no run
 // belongs to.
-func (in *incarnation) startAdopts(ctx context.Context) {
-	if len(in.adoptQueue) == 0 || in.lost {
+func (in *incarnation) startAdopts(ctx context.Context, now time.Time) {
+	if in.lost || in.closing {
 		return
 	}
-	batch := in.adoptQueue
-	in.adoptQueue = nil
+	var batch []string
+	for _, id := range in.adopts.popDue(now) {
+		if in.isOrphan(id) {
+			in.adopting[id] = true
+			batch = append(batch, id)
+		}
+	}
+	if len(batch) == 0 {
+		return
+	}
 	in.claimCalls++
 	in.work.Go(func() {
 		r := claimResults{results: in.coord.Adopt(ctx, batch), adopted: true}
@@ -74,7 +82,7 @@ func (in *incarnation) startEndings(ctx context.Context, now time.Time) {
 		in.endQueue = in.endQueue[n:]
 		in.endCalls++
 		in.work.Go(func() {
-			r := endResults{endings: batch, errs: in.coord.End(ctx, batch)}
+			r := endResults{endings: batch, results: in.coord.End(ctx, batch)}
 			select {
 			case in.endResults <- r:
 			case <-in.over:
@@ -91,22 +99,36 @@ func (in *incarnation) claimed(r claimResults) {
 		id := r.wanted[i].ID
 		c := in.inFlight[id]
 		delete(in.inFlight, id)
-		if c == nil {
-			c = &candidate{id: id, task: in.taskOfAdopted(id, result)}
+		delete(in.adopting, id)
+		err := result.Err
+		if err == nil && in.isOver(result.Granted) {
+			err = fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id)
+			in.events.Fenced(id, int64(result.Token), err)
 		}
-		if in.runs[id] != nil {
-			continue
-		}
-		if result.Err == nil {
-			if r.adopted {
-				in.events.Adopted(id, int64(result.Token))
-			}
+		switch {
+		case in.runs[id] != nil: // cannot be: nothing is claimed or asked about that runs
+		case err != nil:
+			delete(in.forced, id)
+			in.claimRefused(id, err, now, r.adopted)
+		case r.adopted:
+			in.events.Adopted(id, int64(result.Token))
+			in.begin(result.Granted, &candidate{id: id, task: in.taskOfAdopted(id, result)})
+		default:
 			in.begin(result.Granted, c)
-			continue
 		}
-		delete(in.forced, id)
-		in.claimRefused(id, result.Err, now)
 	}
+	if trigger := in.balanceAgain; trigger != 0 {
+		in.balanceAgain = 0
+		in.balance(trigger)
+	}
+}
+
+// isOver tells of a claim whose grant is only now known that it has ended since:
+// the mirror is ahead of the answer and shows that it is gone.
+func (in *incarnation) isOver(g coordinator.Granted) bool {
+	t := in.tasks.Remains(g.ID)
+	held := t != nil && t.Session == in.session.ID() && t.Token == g.Token
+	return in.tombs[g.ID] == g.Token || (in.tasks.Revision() >= g.Token && !held)
 }
 
 // taskOfAdopted makes the task of a claim that was not a candidate any more.
@@ -122,8 +144,11 @@ func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task 
 }
 
 // claimRefused arranges for another look where one is worth it.
-func (in *incarnation) claimRefused(id string, err error, now time.Time) {
-	if broker.Temporary(err) {
+func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted bool) {
+	switch {
+	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone),
+		errors.Is(err, coordinator.ErrBlocked), errors.Is(err, ErrLost):
+	default:
 		in.events.BrokerTrouble(fmt.Errorf("claim %q: %w", id, err))
 	}
 	t := in.tasks.Get(id)
@@ -131,7 +156,9 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time) {
 		return
 	}
 	if t.Owned() {
-		in.checkClaim(id)
+		if in.checkClaim(id); adopted && in.adopts.has(id) {
+			in.adopts.set(id, now.Add(retryClaim))
+		}
 		return
 	}
 	c := in.candidates.add(id, t.Created, now)
@@ -143,19 +170,26 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time) {
 // ended takes the results of a call to end.
 func (in *incarnation) ended(r endResults) {
 	in.endCalls--
-	for i, err := range r.errs {
-		run := in.runs[r.endings[i].ID]
+	for i, result := range r.results {
+		run, err := in.runs[r.endings[i].ID], result.Err
 		if run == nil || run.claim.token() != r.endings[i].Token {
 			continue
 		}
 		switch {
 		case errors.Is(err, coordinator.ErrFenced) || errors.Is(err, broker.ErrSessionExpired):
 			in.drop(run, err)
+		case errors.Is(err, coordinator.ErrStateChanged):
+			// Someone wrote it by hand, or an older save of ours came late: the
+			// owner's word is the last.
+			run.stateRevision = result.StateRevision
+			run.ending.Replaces = result.StateRevision
+			in.endQueue = append(in.endQueue, run.ending)
 		case broker.Temporary(err):
 			in.endAgain(run, err)
 		case err != nil:
 			in.endRefused(run, err)
 		case r.endings[i].Kind == coordinator.Save:
+			run.stateRevision = result.StateRevision
 			in.saved(run)
 		default:
 			in.reportEnd(run, run.outcome)
@@ -176,11 +210,11 @@ func (in *incarnation) endAgain(r *run, err error) {
 }
 
 // endRefused handles a state that the broker will never take, for example
-// because it is too large: without its result it is stored, or else given back.
+// because it is too large: the claim is given back without it.
 func (in *incarnation) endRefused(r *run, err error) {
 	in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("store state: %w", err))
 	if r.ending.Kind == coordinator.Release {
-		in.drop(r, err)
+		in.endAgain(r, err) // or the claim would be held for nobody
 		return
 	}
 	in.release(r)

@@ -110,10 +110,10 @@ const reconsiderEvery = 100 * time.Millisecond
 // claimPass looks at every candidate that is due and claims those that this
 // node should have, the most important first.
 func (in *incarnation) claimPass(now time.Time) {
-	if in.candidates.balked && !now.Before(in.candidates.retryAt) && in.loadFell {
+	if in.candidates.balked && in.loadFell && !now.Before(in.candidates.retryAt) {
 		in.candidates.reconsider(now)
 	}
-	in.loadFell = false
+	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
 	due := in.candidates.due.popDue(now)
 	if len(due) == 0 {
 		return
@@ -139,7 +139,7 @@ func (in *incarnation) claimPass(now time.Time) {
 // If something does, it arranges for when to look again.
 func (in *incarnation) claimable(c *candidate, now time.Time) bool {
 	t := in.tasks.Get(c.id)
-	if t == nil || t.Owned() || in.runs[c.id] != nil || in.inFlight[c.id] != nil {
+	if t == nil || t.Owned() || in.busyWith(c.id) {
 		in.candidates.remove(c.id)
 		return false
 	}
@@ -173,6 +173,12 @@ func (in *incarnation) claimable(c *candidate, now time.Time) bool {
 	}
 	delete(in.holds, c.id)
 	return true
+}
+
+// busyWith tells whether this node holds a task, is claiming it, or is asking
+// whether it holds it.
+func (in *incarnation) busyWith(id string) bool {
+	return in.runs[id] != nil || in.inFlight[id] != nil || in.adopting[id]
 }
 
 // prepare reads what a task is. It returns false if this node leaves it to
@@ -215,7 +221,7 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 
 // consider claims a candidate, or arranges for when to look again.
 func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
-	if turn := c.since.Add(time.Duration(ranks.of(c)) * rankStep); turn.After(view.Now) {
+	if turn := c.since.Add(min(time.Duration(ranks.of(c))*rankStep, patience)); turn.After(view.Now) {
 		in.candidates.due.set(c.id, turn)
 		return
 	}
@@ -238,6 +244,18 @@ func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
 	in.candidates.remove(c.id)
 	t := in.tasks.Get(c.id)
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{ID: c.id, PropsOnly: !t.HasKey, Blockers: c.blockers})
+}
+
+// dropQueued takes back the claims that were not asked for yet.
+func (in *incarnation) dropQueued() {
+	for _, w := range in.claimQueue {
+		delete(in.inFlight, w.ID)
+		delete(in.forced, w.ID)
+		if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
+			in.candidates.add(w.ID, t.Created, time.Now())
+		}
+	}
+	in.claimQueue = nil
 }
 
 // later is the later of two times. A balancer that names the past must not make

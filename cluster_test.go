@@ -28,6 +28,8 @@ type cluster struct {
 	server *embedded.Server
 	client *windlass.Client
 	store  broker.Broker
+	// members are all nodes that were ever started.
+	members []*member
 
 	mu sync.Mutex
 	// running counts the handlers of a task that run right now.
@@ -59,10 +61,17 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 			t: t, server: server, client: client, store: store, running: map[string]int{}, starts: map[string]int{},
 			where: map[string]string{}, causes: map[string][]error{},
 		}
+		// Also when the test gave up: a bubble with goroutines left is a panic
+		// that hides why.
+		defer func() {
+			for _, m := range c.members {
+				m.leave()
+			}
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
 		test(t, c)
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if len(c.overlaps) > 0 {
@@ -110,6 +119,7 @@ func (c *cluster) join(name string, configure ...func(*windlass.Config)) *member
 		defer close(m.ended)
 		m.err = node.Run(ctx)
 	}()
+	c.members = append(c.members, m)
 	return m
 }
 

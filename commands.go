@@ -57,8 +57,11 @@ func (in *incarnation) runCommands() {
 	if self == nil {
 		return
 	}
-	var done []string
-	for _, waiting := range self.Commands() {
+	commands := self.Commands()
+	if len(commands) == 0 {
+		clear(in.commandsDone) // the deletions have come round
+	}
+	for _, waiting := range commands {
 		if in.commandsDone[waiting.Key] {
 			continue
 		}
@@ -68,10 +71,7 @@ func (in *incarnation) runCommands() {
 			err = in.runCommand(c)
 		}
 		in.events.Commanded(c.Command, err)
-		done = append(done, waiting.Key)
-	}
-	if len(done) > 0 {
-		in.deleteCommands(done)
+		in.commandsLeft = append(in.commandsLeft, waiting.Key)
 	}
 }
 
@@ -177,6 +177,7 @@ func (in *incarnation) startDrain(raw json.RawMessage) error {
 		return err
 	}
 	in.drain = drain{perSecond: perSecond, next: time.Now()}
+	in.node.draining.Store(true)
 	in.setMode(in.info.Frozen, true)
 	return nil
 }
@@ -218,39 +219,58 @@ func (in *incarnation) setMode(frozen, draining bool) {
 	in.node.mu.Lock()
 	in.node.frozen = frozen
 	in.node.mu.Unlock()
-	if !in.frozenOrLeaving() {
-		in.candidates.reconsider(time.Now())
+	if in.frozenOrLeaving() {
+		in.dropQueued()
+		return
 	}
+	in.candidates.reconsider(time.Now())
 }
 
 // publishInfo writes the node's info where it changed.
-func (in *incarnation) publishInfo() {
-	if !in.infoDirty || in.lost {
+func (in *incarnation) publishInfo(ctx context.Context, now time.Time) {
+	if !in.infoDirty || in.infoInFlight || in.lost || now.Before(in.infoRetryAt) {
 		return
 	}
-	in.infoDirty = false
-	key, value, created := in.node.space.NodeInfo(in.config.Name), in.info.encode(), in.infoCreated
+	in.infoDirty, in.infoInFlight = false, true
+	key, value := in.node.space.NodeInfo(in.config.Name), in.info.encode()
+	txn := broker.Txn{
+		If:   []broker.Cond{broker.Modified(key, in.infoModified)},
+		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
+		Else: []broker.Op{broker.Read(key)},
+	}
 	in.background(func() func() {
-		_, err := broker.CommitOne(in.session.Context(), in.config.Broker, broker.Txn{
-			If:   []broker.Cond{broker.Created(key, created)},
-			Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
-		})
-		return func() {
-			if err != nil {
-				in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
-			}
-			if broker.Temporary(err) && !in.closing {
-				in.infoDirty = true
-			}
-		}
+		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
+		return func() { in.infoPublished(r, err) }
 	})
+}
+
+// infoPublished takes the result of a call to publish the info.
+func (in *incarnation) infoPublished(r broker.Result, err error) {
+	in.infoInFlight = false
+	switch {
+	case err != nil:
+		in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
+		if broker.Temporary(err) && !in.closing {
+			in.infoDirty, in.infoRetryAt = true, time.Now().Add(retryEnd)
+		}
+	case r.OK:
+		in.infoModified = r.Revision
+	case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
+		// An attempt whose outcome was unknown was applied after all.
+		in.infoModified, in.infoDirty = r.Reads[0].Modified, true
+	}
 }
 
 // deleteCommands takes commands that were carried out off the store. If that
 // fails they go with the session; they are not carried out again.
-func (in *incarnation) deleteCommands(done []string) {
+func (in *incarnation) deleteCommands(ctx context.Context) {
+	if len(in.commandsLeft) == 0 || in.lost {
+		return
+	}
+	done := in.commandsLeft
+	in.commandsLeft = nil
 	in.background(func() func() {
-		ctx, cancel := context.WithTimeout(in.session.Context(), in.session.Timing().TTL)
+		ctx, cancel := context.WithTimeout(ctx, in.session.Timing().TTL)
 		defer cancel()
 		txns := make([]broker.Txn, len(done))
 		for i, key := range done {

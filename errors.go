@@ -52,8 +52,8 @@ var ErrRelease = errors.New("release the task")
 // ErrFenced: a write was refused because the claim is no longer held.
 var ErrFenced = coordinator.ErrFenced
 
-// FinishedError says in which terminal state a task already is. It is an
-// ErrFinished.
+// FinishedError says in which terminal state a task already is; with
+// Submission.Rerun it is run afresh. It is an ErrFinished.
 type FinishedError struct {
 	ID    string
 	State statemachine.State
@@ -63,7 +63,10 @@ type FinishedError struct {
 
 // Error implements error.
 func (e *FinishedError) Error() string {
-	return fmt.Sprintf("task %q is %s already; submit it with Rerun to run it afresh", e.ID, e.State)
+	if !e.Same {
+		return fmt.Sprintf("task %q is %s already, with another type, properties or other settings", e.ID, e.State)
+	}
+	return fmt.Sprintf("task %q is %s already", e.ID, e.State)
 }
 
 // Is makes it an ErrFinished.

@@ -31,8 +31,14 @@ type incarnation struct {
 
 	info        NodeInfo
 	infoCreated broker.Revision
+	// infoModified is the revision of what was published last. One call at a
+	// time publishes, on the condition that it is still that, or else an older
+	// one that is applied late would hide a newer one.
+	infoModified broker.Revision
 	// infoDirty tells that info differs from what was published.
-	infoDirty bool
+	infoDirty    bool
+	infoInFlight bool
+	infoRetryAt  time.Time
 
 	runs       map[string]*run
 	candidates candidates
@@ -54,14 +60,23 @@ type incarnation struct {
 	inFlight   map[string]*candidate // queued or being claimed
 	endQueue   []coordinator.Ending
 	endRetryAt time.Time
-	adoptQueue []string
+	// adopts are claims to ask about, when it is time; adopting are those that
+	// are being asked about. Nothing else is begun with the latter meanwhile, so
+	// that an answer is never older than what is known already.
+	adopts     timeQueue
+	adopting   map[string]bool
 	claimCalls int
 	endCalls   int
 	otherCalls int
 
 	commandsDone map[string]bool
+	// commandsLeft are commands that were carried out, to be deleted.
+	commandsLeft []string
 	drain        drain
 	settleAt     time.Time
+	// balanceAgain is the trigger to balance for once more when claims that were
+	// in flight have come in; zero for none.
+	balanceAgain Trigger
 	auditAt      time.Time
 	closing      bool
 	closeBy      time.Time
@@ -114,7 +129,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		tasks: mirror.NewTasks(n.space, n.config.NewTask != nil), nodes: mirror.NewNodes(n.space),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
-		inFlight: map[string]*candidate{}, forced: map[string]bool{}, holds: map[string]time.Time{},
+		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{},
 		taskUpdates:  make(chan mirror.Update), nodeUpdates: make(chan mirror.Update),
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
@@ -136,12 +151,13 @@ func (in *incarnation) join(ctx context.Context) error {
 	if in.config.Coordinator != nil {
 		in.coord = in.config.Coordinator(coord)
 	}
-	in.info.Draining = n.draining.Load()
+	// Losing a session is no restart: what the node was told still holds.
+	in.info.Frozen, in.info.Draining = n.Frozen(), n.draining.Load()
 	if err := in.register(ctx); err != nil {
 		return err
 	}
 	n.mu.Lock()
-	n.joined, n.frozen = true, false
+	n.joined = true
 	n.mu.Unlock()
 	return nil
 }
@@ -172,10 +188,10 @@ func (in *incarnation) register(ctx context.Context) error {
 		case err != nil:
 			in.events.BrokerTrouble(err)
 		case r.OK:
-			in.infoCreated = r.Revision
+			in.infoCreated, in.infoModified = r.Revision, r.Revision
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
-			in.infoCreated = r.Reads[0].Created // an earlier attempt was applied
+			in.infoCreated, in.infoModified = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
 			return nil
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()

@@ -56,13 +56,16 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 		in.claimPass(now)
 	}
 	in.startClaims(ending)
-	in.startAdopts(ending)
+	in.startAdopts(ending, now)
 	in.startEndings(ending, now)
-	in.publishInfo()
+	in.deleteCommands(ending)
+	in.publishInfo(ending, now)
 	return in.nextWake(now)
 }
 
-// nextWake is how long until something is due by itself.
+// nextWake is how long until something is due by itself. What is due already and
+// has to wait for something else, a call in flight or the end of the handlers,
+// must not count: the loop would spin.
 func (in *incarnation) nextWake(now time.Time) time.Duration {
 	next := now.Add(time.Minute)
 	earlier := func(t time.Time) {
@@ -70,22 +73,38 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 			next = t
 		}
 	}
-	if in.mayClaim() {
-		earlier(in.candidates.due.next())
-	} else if !in.frozenOrLeaving() && in.candidates.due.Len() > 0 {
-		earlier(now.Add(in.session.Timing().Renew)) // the session is late in its life
-	}
-	earlier(in.parked.next())
-	earlier(in.drain.next)
-	earlier(in.settleAt)
-	earlier(in.auditAt)
-	if len(in.endQueue) > 0 {
+	if len(in.endQueue) > 0 && in.endCalls < callsInFlightMax {
 		earlier(in.endRetryAt)
 	}
-	if in.closing {
+	switch {
+	case in.lost: // the session tells when its hard deadline passes
+	case in.closing:
 		earlier(in.closeBy)
+	default:
+		in.wakeForTasks(now, earlier)
+		earlier(in.parked.next())
+		earlier(in.drain.next)
+		earlier(in.settleAt)
+		earlier(in.auditAt)
+		earlier(in.adopts.next())
+		if in.infoDirty && !in.infoInFlight {
+			earlier(in.infoRetryAt)
+		}
 	}
 	return max(next.Sub(now), 0)
+}
+
+// wakeForTasks names the times at which something could be claimed.
+func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
+	switch {
+	case in.mayClaim():
+		earlier(in.candidates.due.next())
+		if in.candidates.balked && in.loadFell {
+			earlier(in.candidates.retryAt)
+		}
+	case !in.frozenOrLeaving() && in.candidates.due.Len() > 0:
+		earlier(now.Add(in.session.Timing().Renew)) // the session is late in its life
+	}
 }
 
 // frozenOrLeaving tells whether the node means to claim nothing.
@@ -111,7 +130,7 @@ func (in *incarnation) beginClosing() {
 	}
 	in.closeBy = time.Now().Add(grace)
 	in.info.Draining, in.infoDirty = true, true
-	in.claimQueue = nil
+	in.dropQueued()
 	for id := range in.runs {
 		in.stopRun(id, ErrDraining)
 	}
@@ -121,7 +140,7 @@ func (in *incarnation) beginClosing() {
 // session's. Nothing is given back: the session's end does that.
 func (in *incarnation) sessionLost() {
 	in.lost = true
-	in.claimQueue = nil
+	in.dropQueued()
 	for id, r := range in.runs {
 		if r.handle == nil && r.phase != phaseEnding {
 			in.forget(id)

@@ -33,12 +33,13 @@ type Node struct {
 
 	mu sync.Mutex // never held during I/O or a callback
 	// held are the claims of the present incarnation.
-	held map[string]RunningTask
+	held map[string]holding
 	// leftBehind are tasks whose handler outlived its incarnation, with how
 	// many such handlers there are. This node does not claim them.
 	leftBehind map[string]int
-	frozen     bool
-	joined     bool
+	// frozen is what the node was last told; it outlives an incarnation.
+	frozen bool
+	joined bool
 }
 
 // RunningTask is a task that a node holds.
@@ -56,6 +57,13 @@ type RunningTask struct {
 	Parked bool `json:"parked,omitempty"`
 }
 
+// holding is a claim as others than the loop see it.
+type holding struct {
+	RunningTask
+	// handling tells that the handler has not returned.
+	handling bool
+}
+
 // NewNode makes a node. Nothing happens until Run.
 func NewNode(config Config) (*Node, error) {
 	config, space, err := config.withDefaults()
@@ -65,7 +73,7 @@ func NewNode(config Config) (*Node, error) {
 	return &Node{
 		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		held: map[string]RunningTask{}, leftBehind: map[string]int{},
+		held: map[string]holding{}, leftBehind: map[string]int{},
 	}, nil
 }
 
@@ -93,8 +101,10 @@ func (n *Node) Run(ctx context.Context) error {
 		began := time.Now()
 		err := n.incarnate(ctx)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && errors.Is(err, ErrAbandoned):
 			return err
+		case ctx.Err() != nil:
+			return nil // stopping was what was asked for
 		case !n.hasJoined() && (errors.Is(err, ErrNameTaken) || errors.Is(err, broker.ErrPermission)):
 			return err
 		}
@@ -151,7 +161,7 @@ func (n *Node) Tasks() []RunningTask {
 	defer n.mu.Unlock()
 	tasks := make([]RunningTask, 0, len(n.held))
 	for _, t := range n.held {
-		tasks = append(tasks, t)
+		tasks = append(tasks, t.RunningTask)
 	}
 	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })
 	return tasks
@@ -179,7 +189,7 @@ func (n *Node) fence() {
 	var overdue []string
 	n.mu.Lock()
 	for id, t := range n.held {
-		if !t.Parked {
+		if t.handling {
 			overdue = append(overdue, id)
 		}
 	}

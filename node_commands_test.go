@@ -102,6 +102,7 @@ func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
 		c.submit(10, windlass.Spec{})
 		c.eventually(time.Second, "all run", c.allRunning(10))
 		c.send("a", "freeze", "")
+		c.eventually(time.Second, "a is frozen", a.Frozen)
 		b := c.join("b")
 		c.eventually(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
 		c.sleep(time.Minute)
@@ -123,8 +124,10 @@ func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
 func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a, b := c.join("a"), c.join("b")
+		c.eventually(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
+		c.sleep(time.Second) // and know of each other
 		c.submit(100, windlass.Spec{})
-		c.eventually(5*time.Second, "all run", c.allRunning(100))
+		c.eventually(5*time.Second, "even", func() bool { return c.runningOn("a") == 50 && c.runningOn("b") == 50 })
 		start := time.Now()
 		c.send("a", "drain", `{"per_second":20}`)
 		c.eventually(20*time.Second, "a is empty", func() bool { return c.runningOn("a") == 0 })
@@ -146,5 +149,29 @@ func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 		}
 		a.leave()
 		b.leave()
+	})
+}
+
+func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.send("n", "freeze", "")
+		c.eventually(time.Second, "it is frozen", n.Frozen)
+		before := c.nodes()[0].Incarnation
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(20*time.Second, "it is back", func() bool {
+			nodes := c.nodes()
+			return len(nodes) == 1 && nodes[0].Incarnation != before
+		})
+		c.submit(1, windlass.Spec{})
+		c.sleep(time.Minute)
+		if !c.nodes()[0].Frozen || c.startsOf("task-000") != 0 {
+			t.Error("it forgot that it was frozen")
+		}
+		c.send("n", "unfreeze", "")
+		c.eventually(time.Second, "it claims", c.allRunning(1))
 	})
 }

@@ -41,6 +41,8 @@ type run struct {
 	stopped time.Time
 	// cause is why the handler was told to stop.
 	cause error
+	// stateRevision is the revision of the stored state, zero for none.
+	stateRevision broker.Revision
 	// ending is what is being stored, and outcome what that means.
 	ending  coordinator.Ending
 	outcome Outcome
@@ -58,7 +60,7 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	delete(in.tombs, g.ID)
 	claim := &Claim{task: c.task, node: in.config.Name, granted: g, claimedAt: time.Now(), session: in.session}
-	r := &run{claim: claim}
+	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
 	if in.lost {
 		in.forget(g.ID)
@@ -161,6 +163,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 	case r.phase == phaseParked:
 		in.parked.remove(id)
 		r.cause = cause
+		in.loadFell = true
 		in.release(r)
 	case r.phase == phaseRunning:
 		r.phase, r.cause = phaseStopping, cause
@@ -201,6 +204,9 @@ func (in *incarnation) exited(x exit) {
 		in.release(r)
 	default:
 		in.fault(r, x.err)
+	}
+	if in.runs[x.id] == r {
+		in.publishRun(r) // for the fence, the handler is no longer out
 	}
 }
 
@@ -278,7 +284,9 @@ func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Re
 		return
 	}
 	r.phase = phaseEnding
-	r.ending = coordinator.Ending{ID: r.claim.ID(), Token: r.claim.token(), Kind: kind, State: value}
+	r.ending = coordinator.Ending{
+		ID: r.claim.ID(), Token: r.claim.token(), Kind: kind, State: value, Replaces: r.stateRevision,
+	}
 	in.endQueue = append(in.endQueue, r.ending)
 }
 
@@ -312,7 +320,7 @@ func (in *incarnation) forget(id string) {
 	delete(in.runs, id)
 	delete(in.forced, id)
 	in.parked.remove(id)
-	in.loadFell = true
+	in.loadFell = in.loadFell || !r.leaving()
 	in.node.mu.Lock()
 	delete(in.node.held, id)
 	in.node.mu.Unlock()
@@ -329,8 +337,11 @@ func (in *incarnation) forget(id string) {
 func (in *incarnation) publishRun(r *run) {
 	in.node.mu.Lock()
 	defer in.node.mu.Unlock()
-	in.node.held[r.claim.ID()] = RunningTask{
-		ID: r.claim.ID(), Token: r.claim.Token(), Started: r.started, Stopped: r.stopped, Parked: r.phase == phaseParked,
+	in.node.held[r.claim.ID()] = holding{
+		RunningTask: RunningTask{
+			ID: r.claim.ID(), Token: r.claim.Token(), Started: r.started, Stopped: r.stopped, Parked: r.phase == phaseParked,
+		},
+		handling: r.phase == phaseRunning || r.phase == phaseStopping,
 	}
 }
 

@@ -32,7 +32,7 @@ var layers = map[string][]string{
 		"internal/keys", "internal/depend", "internal/runner", "internal/mirror"},
 	// Edges: what uses only the public face.
 	"balancer":          {"."},
-	"internal/exectask": {".", "session"},
+	"internal/exectask": {".", "session", "internal/clock"},
 	// Wiring.
 	"internal/cli": {".", "broker", "broker/etcd", "broker/etcd/embedded", "internal/exectask", "internal/keys", "session"},
 	"cmd/windlass": {"internal/cli"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -28,7 +29,11 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.events.BrokerTrouble(u.Err)
 		return
 	case u.Snapshot != nil:
+		in.checkRevision(in.tasks.Revision(), u.Snapshot.Revision)
 		changed = in.tasks.Reset(u.Snapshot)
+		// What came and went while nothing was seen is no difference between
+		// two snapshots, and may have been a claim of this node.
+		in.auditAt = time.Time{}
 	default:
 		changed = in.tasks.Apply(u.Batch)
 	}
@@ -41,18 +46,31 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	}
 }
 
+// checkRevision ends the incarnation when the broker's revision went back: it
+// was restored from a copy of an earlier time, which may know this session and
+// not the claims that were made with it since.
+func (in *incarnation) checkRevision(before, now broker.Revision) {
+	if now < before {
+		in.session.End(fmt.Errorf("%w: the broker went back from revision %d to %d", ErrLost, before, now))
+	}
+}
+
 // taskChanged brings everything that depends on one task up to date.
 func (in *incarnation) taskChanged(id string, now time.Time) {
 	t := in.tasks.Get(id)
 	if t == nil {
-		in.candidates.freed(id, now)
 		delete(in.holds, id)
+	}
+	if t == nil || !t.HasKey {
+		in.candidates.freed(id, now)
 	}
 	switch {
 	case t == nil || t.Owned():
 		in.candidates.remove(id)
-	case in.runs[id] == nil && in.inFlight[id] == nil:
-		in.candidates.add(id, t.Created, now)
+	case !in.busyWith(id):
+		if c := in.candidates.add(id, t.Created, now); !c.prepared {
+			in.candidates.due.set(id, now) // what could not be read, or was ignored, may have been mended
+		}
 	}
 	in.checkClaim(id)
 }
@@ -70,11 +88,20 @@ func (in *incarnation) checkClaim(id string) {
 		} else {
 			in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
 		}
-	case held && r == nil && in.inFlight[id] == nil && in.tombs[id] != t.Token:
-		in.adoptQueue = append(in.adoptQueue, id)
+	case in.isOrphan(id):
+		if !in.adopts.has(id) {
+			in.adopts.set(id, time.Now())
+		}
 	case !held:
 		delete(in.tombs, id)
 	}
+}
+
+// isOrphan tells whether the mirror shows a claim of this node that nothing here
+// belongs to.
+func (in *incarnation) isOrphan(id string) bool {
+	t := in.tasks.Remains(id)
+	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.tombs[id] != t.Token
 }
 
 // auditStep looks at every claim from time to time, for what no single update
@@ -85,10 +112,18 @@ func (in *incarnation) auditStep(now time.Time) {
 		return
 	}
 	in.auditAt = now.Add(in.session.Timing().TTL / 2)
-	in.adoptQueue = nil
 	for t := range in.tasks.All() {
-		if t.Session == in.session.ID() && in.runs[t.ID] == nil {
+		switch {
+		case in.busyWith(t.ID):
+		case !t.Owned():
+			in.candidates.add(t.ID, t.Created, now)
+		case t.Session == in.session.ID():
 			in.checkClaim(t.ID)
+		}
+	}
+	for id, token := range in.tombs {
+		if in.tasks.Revision() >= token {
+			in.checkClaim(id)
 		}
 	}
 	for id := range in.runs {
@@ -104,6 +139,7 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		in.events.BrokerTrouble(u.Err)
 		return
 	case u.Snapshot != nil:
+		in.checkRevision(in.nodes.Revision(), u.Snapshot.Revision)
 		changed = in.nodes.Reset(u.Snapshot)
 	default:
 		changed = in.nodes.Apply(u.Batch)
@@ -145,6 +181,7 @@ func (in *incarnation) peersChanged(changed []string) {
 			continue
 		}
 		if in.eligiblePeers() != before {
+			clear(in.forced) // whoever came may take what nobody took
 			in.candidates.reconsider(time.Now())
 			in.balance(TriggerMembership)
 		}

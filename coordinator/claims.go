@@ -20,6 +20,9 @@ var (
 	ErrBlocked = errors.New("the task is blocked")
 	// ErrFenced: the claim is no longer held, so nothing was written.
 	ErrFenced = errors.New("the claim is no longer held")
+	// ErrStateChanged: the claim is held and the state is not the one that the
+	// ending was to replace, so nothing was written.
+	ErrStateChanged = errors.New("the state has changed meanwhile")
 )
 
 // Wanted is a task to be claimed.
@@ -41,6 +44,8 @@ type Granted struct {
 	// Spec, Props and State are what the store had at the moment of the claim,
 	// nil where there was nothing.
 	Spec, Props, State []byte
+	// StateRevision is the revision of State, zero where there was none.
+	StateRevision broker.Revision
 }
 
 // Result is the outcome of one wanted claim. Without an error it was granted.
@@ -71,11 +76,12 @@ type Coordinator interface {
 	// mean that they are not.
 	Adopt(ctx context.Context, ids []string) []Result
 	// End performs every ending, each in one transaction that only the present
-	// owner can win, and returns one error for each, in order: nil when it took
-	// effect, ErrFenced when the claim is no longer held, otherwise the
-	// broker's error. After one that broker.MaybeApplied, the same ending is to
-	// be tried again with Again set.
-	End(ctx context.Context, endings []Ending) []error
+	// owner can win, and returns one result for each, in order. Its error is
+	// nil when it took effect, ErrFenced when the claim is no longer held,
+	// ErrStateChanged when only the state was not the expected one, otherwise
+	// the broker's. After one that broker.MaybeApplied, the same ending is to be
+	// tried again with Again set.
+	End(ctx context.Context, endings []Ending) []Ended
 }
 
 // Identity is in whose name claims are made.
@@ -213,7 +219,11 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 }
 
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
-	return Granted{ID: id, Token: token, Spec: value(reads[0]), Props: value(reads[1]), State: value(reads[2])}
+	g := Granted{ID: id, Token: token, Spec: value(reads[0]), Props: value(reads[1]), State: value(reads[2])}
+	if reads[2] != nil {
+		g.StateRevision = reads[2].Modified
+	}
+	return g
 }
 
 func value(kv *broker.KV) []byte {

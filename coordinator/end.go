@@ -30,38 +30,61 @@ type Ending struct {
 	// State is the state to write. It must be set for Save and Done, and may
 	// be for Release.
 	State []byte
+	// Replaces is the revision of the state that a Save replaces, zero for
+	// none. It keeps a Save that is applied late from undoing a later one of
+	// the same claim.
+	Replaces broker.Revision
 	// Again tells that an earlier attempt at this very ending may have been
 	// applied.
 	Again bool
 }
 
+// Ended is the outcome of one ending.
+type Ended struct {
+	// Err says why it did not take effect, nil if it did.
+	Err error
+	// StateRevision is the revision of the state after a Save, and with
+	// ErrStateChanged the one that it would have to replace.
+	StateRevision broker.Revision
+}
+
 // End implements Coordinator.
-func (c *claims) End(ctx context.Context, endings []Ending) []error {
+func (c *claims) End(ctx context.Context, endings []Ending) []Ended {
 	txns := make([]broker.Txn, len(endings))
 	for i, e := range endings {
 		txns[i] = c.endTxn(e)
 	}
-	errs := make([]error, len(endings))
+	results := make([]Ended, len(endings))
 	for i, r := range c.broker.Commit(ctx, txns...) {
-		errs[i] = endings[i].outcome(r)
+		results[i] = endings[i].outcome(r)
 	}
-	return errs
+	return results
 }
 
 // outcome reads the result of one attempt. If an earlier attempt may have been
 // applied, being refused now may mean that it was.
-func (e Ending) outcome(r broker.Result) error {
+func (e Ending) outcome(r broker.Result) Ended {
 	switch {
 	case r.Err != nil:
-		return r.Err
+		return Ended{Err: r.Err}
 	case r.OK:
-		return nil
+		return Ended{StateRevision: r.Revision}
+	}
+	state, owner := r.Reads[0], r.Reads[1]
+	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)
+	switch {
 	case e.Again && e.Kind == Release && e.State == nil:
-		return nil // given back by us or lost: it is not held, which is all that was asked for
-	case e.Again && e.Kind != Save && r.Reads[0] != nil && bytes.Equal(r.Reads[0].Value, e.State):
-		return nil // the state carries our token, so nobody else wrote it
+		return Ended{} // given back by us or lost: it is not held, which is all that was asked for
+	case ours && e.Kind != Save:
+		return Ended{} // the state carries our token, so nobody else wrote it
+	case owner == nil || owner.Created != e.Token:
+		return Ended{Err: ErrFenced}
+	case ours:
+		return Ended{StateRevision: state.Modified}
+	case state == nil:
+		return Ended{Err: ErrStateChanged}
 	default:
-		return ErrFenced
+		return Ended{Err: ErrStateChanged, StateRevision: state.Modified}
 	}
 }
 
@@ -69,7 +92,13 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	owner, state := c.space.Owner(e.ID), c.space.State(e.ID)
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Created(owner, e.Token)},
-		Else: []broker.Op{broker.Read(state)},
+		Else: []broker.Op{broker.Read(state), broker.Read(owner)},
+	}
+	switch {
+	case e.Kind == Save && e.Replaces == 0:
+		txn.If = append(txn.If, broker.Absent(state))
+	case e.Kind == Save:
+		txn.If = append(txn.If, broker.Modified(state, e.Replaces))
 	}
 	if e.State != nil {
 		txn.Then = append(txn.Then, broker.Put(state, e.State))

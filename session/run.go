@@ -9,9 +9,10 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// checkEvery is how often the deadline is looked at beside its timer. Timers
-// stand still while the machine is suspended and the clock does not, so after a
-// resume this is how late the deadline may be noticed.
+// checkEvery is how often the deadline is looked at beside its timer, at most.
+// Timers stand still while the machine is suspended and the clock does not, so
+// after a resume this is how late the deadline may be noticed; it stays within
+// the slack that is kept for lateness.
 const checkEvery = time.Second
 
 // Run keeps the session alive until it ends for whatever reason, and returns
@@ -96,7 +97,7 @@ func (s *Session) enforceDeadlines(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.rearm:
-		case <-time.After(min(next-now, checkEvery)):
+		case <-time.After(min(next-now, checkEvery, s.timing.Slack/2)):
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/internal/zaplog"
@@ -35,6 +37,14 @@ const (
 const (
 	pingInterval = 10 * time.Second
 	pingTimeout  = 3 * time.Second
+)
+
+// Bounds of the pause before a lost connection is tried again. gRPC's own, a
+// second to begin with and two minutes in the end, lost sessions to a store that
+// was away for half a second.
+const (
+	redialMin = 100 * time.Millisecond
+	redialMax = time.Second
 )
 
 // Config says where the cluster is and how to talk to it. Only Endpoints is
@@ -168,6 +178,13 @@ func (c Config) client(ctx context.Context) (*clientv3.Client, error) {
 		Password:             c.Password,
 		Logger:               zaplog.New(c.Logger, zaplog.AllDebug),
 		Context:              life,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{
+				BaseDelay: redialMin, Multiplier: backoff.DefaultConfig.Multiplier,
+				Jitter: backoff.DefaultConfig.Jitter, MaxDelay: redialMax,
+			},
+			MinConnectTimeout: c.DialTimeout,
+		})},
 	})
 	if err != nil {
 		cancel()

@@ -1,8 +1,14 @@
-//go:build !linux
+//go:build unix && !linux
 
 package clock
 
-import "time"
+import (
+	"time"
 
-// Boot is Process where the system has no clock that runs through suspension.
-func Boot() time.Duration { return Process() }
+	"golang.org/x/sys/unix"
+)
+
+// Boot is the time since some moment before the machine's processes started;
+// all of them read the same clock. On Darwin it runs through suspension; on
+// other systems it may stand still meanwhile.
+func Boot() time.Duration { return read(unix.CLOCK_MONOTONIC) }

@@ -10,21 +10,21 @@ import (
 var (
 	// ErrPastDeadline means that the node's right to run things had ended, or
 	// had not begun, when the command was to be started.
-	ErrPastDeadline = errors.New("exectask: no right to run")
+	ErrPastDeadline = errors.New("no right to run commands now")
 	// ErrNotStarted means that the system refused the command: no such file,
 	// not executable, no such folder.
-	ErrNotStarted = errors.New("exectask: command not started")
+	ErrNotStarted = errors.New("command not started")
 	// ErrNotAllowed means that the node's allow-list does not hold the command.
-	ErrNotAllowed = errors.New("exectask: command not allowed")
+	ErrNotAllowed = errors.New("command not allowed")
 	// ErrSupervisorLost means that the supervisor died or stopped answering;
 	// the run's processes were killed by the node.
-	ErrSupervisorLost = errors.New("exectask: supervisor lost")
+	ErrSupervisorLost = errors.New("the supervisor of commands was lost")
 	// ErrClosed means that Close was called.
-	ErrClosed = errors.New("exectask: closed")
+	ErrClosed = errors.New("the supervisor of commands is closed")
 	// ErrUnavailable means that this system cannot run commands for tasks.
-	ErrUnavailable = errors.New("exectask: not available")
+	ErrUnavailable = errors.New("commands cannot be run on this system")
 	// ErrTooMany means that RunsMax commands are running already.
-	ErrTooMany = errors.New("exectask: too many runs")
+	ErrTooMany = errors.New("too many commands are running")
 )
 
 // An InputError is a value that the package refuses.
@@ -36,7 +36,7 @@ type InputError struct {
 
 // Error names the field, the value and the limit.
 func (e *InputError) Error() string {
-	return fmt.Sprintf("exectask: %s is %s: %s", e.Field, e.Value, e.Limit)
+	return fmt.Sprintf("%s is %s: %s", e.Field, e.Value, e.Limit)
 }
 
 const shownMax = 64
@@ -77,5 +77,5 @@ func failed(f failure, text string) error {
 	if base, ok := sentinels[f]; ok {
 		return fmt.Errorf("%w: %s", base, text)
 	}
-	return fmt.Errorf("exectask: %s", text)
+	return fmt.Errorf("%s", text)
 }

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // slack is what a loaded test machine may add to a time that is kept.
@@ -19,13 +21,13 @@ func TestNothingStartsBeforeTheFirstDeadlineOrAfterItsEnd(t *testing.T) {
 	if !errors.Is(err, ErrPastDeadline) {
 		t.Errorf("%v is not ErrPastDeadline", err)
 	}
-	s.SetDeadline(Boot()-time.Second, Boot()+time.Hour)
+	s.SetDeadline(clock.Boot()-time.Second, clock.Boot()+time.Hour)
 	_, err = s.Run(context.Background(), script("t", "true"))
 	contains(t, err, "the deadline passed 1.")
 	if !errors.Is(err, ErrPastDeadline) {
 		t.Errorf("%v is not ErrPastDeadline", err)
 	}
-	s.SetDeadline(Boot()+time.Hour, Boot()+time.Hour)
+	s.SetDeadline(clock.Boot()+time.Hour, clock.Boot()+time.Hour)
 	runOK(t, s, script("t", "true"))
 }
 
@@ -38,14 +40,14 @@ func TestStopDeadlineIsSIGTERMAndHardDeadlineSIGKILL(t *testing.T) {
 	b := background(t, s, c)
 	appears(t, soft, 2)
 	appears(t, stubborn, 2)
-	stop := Boot() + 300*time.Millisecond
+	stop := clock.Boot() + 300*time.Millisecond
 	hard := stop + 500*time.Millisecond
 	s.SetDeadline(stop, hard)
-	if o := a.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Code != 9 || Boot() < stop {
+	if o := a.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Code != 9 || clock.Boot() < stop {
 		t.Errorf("soft: %s, %v", o.result, o.err)
 	}
-	if o := b.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Signal != "SIGKILL" || Boot() < hard || Boot() > hard+slack {
-		t.Errorf("stubborn: %s, %v, %s after hard", o.result, o.err, Boot()-hard)
+	if o := b.wait(t); o.err != nil || o.result.Why != WhyDeadline || o.result.Signal != "SIGKILL" || clock.Boot() < hard || clock.Boot() > hard+slack {
+		t.Errorf("stubborn: %s, %v, %s after hard", o.result, o.err, clock.Boot()-hard)
 	}
 }
 
@@ -55,7 +57,7 @@ func TestARenewedDeadlineLetsARunLive(t *testing.T) {
 	renew := time.NewTicker(20 * time.Millisecond)
 	defer renew.Stop()
 	for {
-		s.SetDeadline(Boot()+300*time.Millisecond, Boot()+400*time.Millisecond)
+		s.SetDeadline(clock.Boot()+300*time.Millisecond, clock.Boot()+400*time.Millisecond)
 		select {
 		case o := <-r.done:
 			if o.err != nil || o.result.Why != WhyExited || o.result.Code != 2 {
@@ -98,10 +100,10 @@ func TestAFrozenNodesCommandsEndBetweenItsDeadlines(t *testing.T) {
 			node, _ := startNode(t, nodePlan{Stop: time.Second, Hard: 2 * time.Second, Grace: time.Hour, Script: "M=" + m + "; " + c.script + m})
 			appears(t, m, 2)
 			// The last renewal was sent at most one period before this.
-			frozen := Boot() - 20*time.Millisecond
+			frozen := clock.Boot() - 20*time.Millisecond
 			must(t, node.Signal(syscall.SIGSTOP))
 			vanishes(t, m, c.max+slack)
-			if d := Boot() - frozen; d < c.min-100*time.Millisecond || d > c.max {
+			if d := clock.Boot() - frozen; d < c.min-100*time.Millisecond || d > c.max {
 				t.Errorf("gone %s after the freeze: want %s to %s", d, c.min, c.max)
 			}
 			must(t, node.Signal(syscall.SIGCONT))
@@ -159,7 +161,7 @@ func TestAProgramDiesWithItsSupervisorEvenIfTheNodeIsFrozen(t *testing.T) {
 
 func TestAFreshSupervisorKnowsTheDeadline(t *testing.T) {
 	s := startIdle(t)
-	s.SetDeadline(Boot()-time.Second, Boot()+time.Hour)
+	s.SetDeadline(clock.Boot()-time.Second, clock.Boot()+time.Hour)
 	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
 	eventually(t, 10*time.Second, "the loss is seen", func() bool { return s.Pid() == 0 })
 	_, err := s.Run(context.Background(), script("t", "true"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -132,7 +133,7 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 		if errors.Is(context.Cause(ctx), session.ErrExpired) {
 			// The broker has ended the session already, so others may start
 			// what runs here: there is no grace left, for any of it.
-			now := Boot()
+			now := clock.Boot()
 			h.supervisor.SetDeadline(now, now)
 		}
 	})()
@@ -147,7 +148,7 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir,
 	}
 	if err := c.SetResult(outcome); err != nil {
-		return result, fmt.Errorf("exectask: record the result: %w", err)
+		return result, fmt.Errorf("record the result: %w", err)
 	}
 	return result, nil
 }

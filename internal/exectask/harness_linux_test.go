@@ -10,10 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // nodePlan is what a node process is told on its standard input, which unlike
@@ -40,7 +44,7 @@ func nodeMain(stdin io.Reader) error {
 	stop := make(chan struct{})
 	go func() {
 		for {
-			s.SetDeadline(Boot()+plan.Stop, Boot()+plan.Hard)
+			s.SetDeadline(clock.Boot()+plan.Stop, clock.Boot()+plan.Hard)
 			select {
 			case <-renew.C:
 			case <-stop:
@@ -87,7 +91,7 @@ func startNode(t *testing.T, plan nodePlan) (node *os.Process, supervisor int) {
 func start(t testing.TB, change ...func(*Config)) *Supervisor {
 	t.Helper()
 	s := startIdle(t, change...)
-	s.SetDeadline(Boot()+time.Hour, Boot()+time.Hour)
+	s.SetDeadline(clock.Boot()+time.Hour, clock.Boot()+time.Hour)
 	return s
 }
 
@@ -183,9 +187,28 @@ func alive(t testing.TB, marker string) []int {
 	return found
 }
 
+// appears waits until n processes show the marker and none of them is a shell's
+// child that is still about to become something else: a signal in that moment is
+// taken by what the shell left behind, and lost.
 func appears(t testing.TB, marker string, n int) {
 	t.Helper()
-	eventually(t, 10*time.Second, fmt.Sprintf("%d processes with %s", n, marker), func() bool { return len(alive(t, marker)) >= n })
+	eventually(t, 10*time.Second, fmt.Sprintf("%d processes with %s", n, marker), func() bool {
+		pids := alive(t, marker)
+		return len(pids) >= n && !slices.ContainsFunc(pids, func(pid int) bool { return becoming(pid) })
+	})
+}
+
+// becoming tells whether a process still is the copy of its parent.
+func becoming(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, ok := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if err != nil || !ok || len(fields) < 2 {
+		return false
+	}
+	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	parents, _ := os.ReadFile("/proc/" + fields[1] + "/cmdline")
+	return bytes.Equal(own, parents)
 }
 
 func vanishes(t testing.TB, marker string, limit time.Duration) {

@@ -50,13 +50,13 @@ type outcome struct {
 func spawn(ctx context.Context, cfg Config) (*link, error) {
 	conn, theirs, err := socketPair()
 	if err != nil {
-		return nil, fmt.Errorf("exectask: socket: %w", err)
+		return nil, fmt.Errorf("socket: %w", err)
 	}
 	defer theirs.Close()
 	program, err := ownProgram()
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("exectask: own program: %w", err)
+		return nil, fmt.Errorf("own program: %w", err)
 	}
 	cmd := exec.Command(program, cfg.Args...)
 	cmd.Args[0] = os.Args[0] // what ps shows
@@ -72,7 +72,7 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("exectask: start supervisor: %w", err)
+		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	theirs.Close() // or its end would never be seen
 	l := &link{
@@ -83,7 +83,7 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 		conn.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		return nil, fmt.Errorf("exectask: supervisor %q did not come up: %w", cfg.Args, err)
+		return nil, fmt.Errorf("supervisor %q did not come up: %w", cfg.Args, err)
 	}
 	go l.serve()
 	return l, nil

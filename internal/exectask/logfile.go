@@ -121,18 +121,18 @@ func prepareLogDir(dir string) error {
 		return refuse("LogDir", quote(dir), "must be absolute")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("exectask: LogDir: %w", err)
+		return fmt.Errorf("LogDir: %w", err)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("exectask: LogDir: %w", err)
+		return fmt.Errorf("LogDir: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return refuse("LogDir", quote(dir), fmt.Sprintf("must be a folder that only its owner writes to, mode is %s", info.Mode()))
 	}
 	probe, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
-		return fmt.Errorf("exectask: LogDir: %w", err)
+		return fmt.Errorf("LogDir: %w", err)
 	}
 	probe.Close()
 	return os.Remove(probe.Name())

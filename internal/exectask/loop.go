@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // never is later than every reading of Boot.
@@ -83,11 +85,11 @@ func (l *loop) run() {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	for {
-		l.step(Boot())
+		l.step(clock.Boot())
 		if l.eof && len(l.runs) == 0 {
 			return
 		}
-		wait, some := l.next(Boot())
+		wait, some := l.next(clock.Boot())
 		if some {
 			timer.Reset(wait)
 		} else {
@@ -229,7 +231,7 @@ func (l *loop) forked(f forked) {
 		l.refuse(r.id, failStart, f.err.Error())
 		return
 	}
-	r.pid, r.started, r.startedAt = f.pid, time.Now(), Boot()
+	r.pid, r.started, r.startedAt = f.pid, time.Now(), clock.Boot()
 	r.output = &output{pipe: f.pipe, max: r.order.Tail}
 	go func(o *output, order *startOrder) {
 		o.copy(order)

@@ -168,7 +168,7 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 		return Result{}, err
 	}
 	if ctx.Err() != nil {
-		return Result{}, fmt.Errorf("exectask: task %q not started: %w", c.Task, context.Cause(ctx))
+		return Result{}, fmt.Errorf("task %q not started: %w", c.Task, context.Cause(ctx))
 	}
 	c.Grace = orDefault(c.Grace, s.cfg.Grace)
 	run := rand.Text()
@@ -176,7 +176,7 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	for {
 		l, err := s.live(ctx)
 		if err != nil {
-			return Result{}, fmt.Errorf("exectask: task %q not started: %w", c.Task, err)
+			return Result{}, fmt.Errorf("task %q not started: %w", c.Task, err)
 		}
 		if w, ok := l.begin(run, order); ok {
 			return l.await(ctx, w)

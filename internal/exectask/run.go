@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // run is one command in the supervisor's hands. It goes through these, each at
@@ -53,7 +55,7 @@ func (l *loop) endAll(why Why) {
 // end asks a run to stop and sets when it is made to. A second call can only
 // bring that moment closer.
 func (l *loop) end(r *run, why Why, grace time.Duration) {
-	at := Boot() + grace
+	at := clock.Boot() + grace
 	if r.ending {
 		r.killAt = min(r.killAt, at)
 		return
@@ -79,7 +81,7 @@ func (l *loop) end(r *run, why Why, grace time.Duration) {
 
 // refuseEnded answers for a run that was told to end before it was started.
 func (l *loop) refuseEnded(r *run) {
-	if text := l.noRight(Boot()); r.why == WhyDeadline && text != "" {
+	if text := l.noRight(clock.Boot()); r.why == WhyDeadline && text != "" {
 		l.refuse(r.id, failDeadline, text)
 		return
 	}
@@ -107,7 +109,7 @@ func (l *loop) checkLeader(r *run) {
 		return
 	}
 	r.over, r.overAt = true, l.walk.begun
-	r.finished, r.finishedAt = time.Now(), Boot()
+	r.finished, r.finishedAt = time.Now(), clock.Boot()
 	if r.why == "" {
 		r.why = WhyExited
 	}
@@ -118,7 +120,7 @@ func (l *loop) checkLeader(r *run) {
 // vanish records that nothing of a run is alive. Only now is the program
 // reaped and its number given back.
 func (l *loop) vanish(r *run) {
-	r.gone, r.goneAt = true, Boot()
+	r.gone, r.goneAt = true, clock.Boot()
 	r.status = l.leaders.reap(r.pid)
 	// All that the run wrote is in the pipe by now. If the pipe does not end
 	// here, somebody outside the run holds it.

@@ -19,7 +19,7 @@ type proc struct {
 	marker               string // WINDLASS_RUN of it or of its topmost ancestor, if owner is empty
 }
 
-var errStat = errors.New("exectask: /proc/<pid>/stat is not as expected")
+var errStat = errors.New("/proc/<pid>/stat is not as expected")
 
 // gone tells a process that has ended from one that could not be read: taking
 // the second for the first would end a run whose processes live.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 func TestEveryRunReturnsWhateverHappensAtOnce(t *testing.T) {
@@ -38,10 +40,10 @@ func TestEveryRunReturnsWhateverHappensAtOnce(t *testing.T) {
 				}
 			}
 			ahead := time.Duration(rand.IntN(100)) * time.Millisecond
-			s.SetDeadline(Boot()+ahead, Boot()+ahead+20*time.Millisecond)
+			s.SetDeadline(clock.Boot()+ahead, clock.Boot()+ahead+20*time.Millisecond)
 			runtimePause(10 * time.Millisecond)
 		}
-		s.SetDeadline(Boot()+time.Hour, Boot()+time.Hour)
+		s.SetDeadline(clock.Boot()+time.Hour, clock.Boot()+time.Hour)
 	})
 	group.Wait()
 	vanishes(t, m, 0)

@@ -36,7 +36,7 @@ func supervise(fd int) error {
 	}
 	conn, err := socket(os.NewFile(uintptr(fd), "node"))
 	if err != nil {
-		return fmt.Errorf("exectask: descriptor %d is not a node's socket, a supervisor is started by a node only: %w", fd, err)
+		return fmt.Errorf("descriptor %d is not a node's socket, a supervisor is started by a node only: %w", fd, err)
 	}
 	defer conn.Close()
 	// A signal to everything in a cgroup (systemd's stop) must leave the

@@ -36,7 +36,7 @@ func prepareSupervisor() error {
 	// Best effort: the call is younger than the oldest kernels we run on.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("exectask: become child subreaper: %w", err)
+		return fmt.Errorf("become child subreaper: %w", err)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func prepareSupervisor() error {
 // program could neither be signalled by us nor would it keep its death signal.
 func prepareForker() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("exectask: set no_new_privs: %w", err)
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	return nil
 }

@@ -3,6 +3,8 @@ package exectask
 import (
 	"syscall"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // walk is when the process table is read next. Reading it costs some
@@ -51,9 +53,9 @@ func (l *loop) walkNext(now time.Duration) {
 		}
 	}
 	go func() {
-		began := Boot()
+		began := clock.Boot()
 		s.procs, s.err = scan(runs)
-		s.took = Boot() - began
+		s.took = clock.Boot() - began
 		l.scans <- s
 	}()
 }
@@ -62,7 +64,7 @@ func (l *loop) walkNext(now time.Duration) {
 func (l *loop) scanned(s scanned) {
 	l.walk.busy = false
 	l.walk.pause = min(max(2*l.walk.pause, scanPauseMin), scanPauseMax)
-	now := Boot()
+	now := clock.Boot()
 	l.walk.soon = now + max(scanPauseMin, scanShare*s.took)
 	l.walk.after = max(l.walk.soon, now+l.walk.pause)
 	l.checkLeaders()

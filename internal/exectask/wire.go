@@ -87,7 +87,7 @@ func encode(m message) ([]byte, error) {
 		return nil, err
 	}
 	if len(body) > frameMax {
-		return nil, fmt.Errorf("exectask: %s message is %d bytes: at most %d", m.Kind, len(body), frameMax)
+		return nil, fmt.Errorf("%s message is %d bytes: at most %d", m.Kind, len(body), frameMax)
 	}
 	frame := make([]byte, 4, 4+len(body))
 	binary.BigEndian.PutUint32(frame, uint32(len(body)))
@@ -102,15 +102,15 @@ func decode(r io.Reader) (message, error) {
 	}
 	size := binary.BigEndian.Uint32(head[:])
 	if size > frameMax {
-		return message{}, fmt.Errorf("exectask: frame of %d bytes: at most %d", size, frameMax)
+		return message{}, fmt.Errorf("frame of %d bytes: at most %d", size, frameMax)
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
-		return message{}, fmt.Errorf("exectask: frame cut short: %w", err)
+		return message{}, fmt.Errorf("frame cut short: %w", err)
 	}
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return message{}, fmt.Errorf("exectask: frame: %w", err)
+		return message{}, fmt.Errorf("frame: %w", err)
 	}
 	return m, nil
 }

@@ -77,17 +77,19 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 		snapshot.Revision = page.Revision
 	}
 	send(Update{Snapshot: snapshot})
+	followed := false
 	watching, cancel := context.WithTimeout(ctx, s.period())
 	defer cancel()
 	for batch, err := range s.Broker.Watch(watching, s.Prefix, snapshot.Revision+1) {
 		switch {
 		case err != nil && watching.Err() != nil:
 			return nil
-		case errors.Is(err, broker.ErrCompacted):
-			return nil // listing anew is the whole cure
+		case errors.Is(err, broker.ErrCompacted) && followed:
+			return nil // listing anew is the whole cure, but not without a pause each time
 		case err != nil:
 			return err
 		}
+		followed = true
 		healthy()
 		for i := range batch.Events {
 			s.strip(&batch.Events[i].KV)

@@ -21,7 +21,8 @@ type Task struct {
 	// properties do. Invariant: one of them is true, for a task exists by
 	// either.
 	HasKey, HasProps bool
-	// Created is the revision at which it was submitted.
+	// Created is the revision at which its own key came into being, or its
+	// properties if it has no key; zero for the remains of a task.
 	Created broker.Revision
 	// Owner is the node that holds the claim. It is empty without a claim, and
 	// also where the owner key is not readable.
@@ -30,6 +31,9 @@ type Task struct {
 	Token broker.Revision
 	// Session is the session that the claim lives with.
 	Session broker.SessionID
+
+	// keyCreated and propsCreated are the revisions that Created is made from.
+	keyCreated, propsCreated broker.Revision
 }
 
 // Exists tells a task from the remains of one, such as an owner key whose task
@@ -188,12 +192,11 @@ func (m *Tasks) count(t *Task, by int) {
 }
 
 func (t *Task) set(kind keys.Kind, e broker.Event, keepProps bool) {
-	existed := t.Exists()
 	switch kind {
 	case keys.Task:
-		t.HasKey, t.Spec = !e.Deleted, e.KV.Value
+		t.HasKey, t.Spec, t.keyCreated = !e.Deleted, e.KV.Value, e.KV.Created
 	case keys.Props:
-		t.HasProps, t.Props = !e.Deleted, nil
+		t.HasProps, t.Props, t.propsCreated = !e.Deleted, nil, e.KV.Created
 		if keepProps {
 			t.Props = e.KV.Value
 		}
@@ -202,10 +205,10 @@ func (t *Task) set(kind keys.Kind, e broker.Event, keepProps bool) {
 		if !e.Deleted {
 			t.Owner, t.Token, t.Session = ParseOwner(e.KV.Value), e.KV.Created, e.KV.Session
 		}
-		return
 	}
-	if !existed && t.Exists() {
-		t.Created = e.KV.Created
+	t.Created = t.keyCreated
+	if !t.HasKey {
+		t.Created = t.propsCreated
 	}
 }
 

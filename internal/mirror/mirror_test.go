@@ -1,0 +1,229 @@
+package mirror
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func space(t interface{ Fatal(...any) }) keys.Space {
+	s, err := keys.New("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fresh is a copy made from a listing alone.
+func fresh(t interface{ Fatal(...any) }, b broker.Broker, s keys.Space) *Tasks {
+	kvs, revision, err := broker.Collect(context.Background(), b, s.Tasks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewTasks(s, true)
+	m.Reset(&Snapshot{KVs: kvs, Revision: revision})
+	return m
+}
+
+func equal(t interface{ Fatalf(string, ...any) }, got, want *Tasks) {
+	if len(got.tasks) != len(want.tasks) || got.unowned != want.unowned || !maps.Equal(got.owned, want.owned) {
+		t.Fatalf("%d tasks, %d unowned, owned %v; want %d, %d, %v",
+			len(got.tasks), got.unowned, got.owned, len(want.tasks), want.unowned, want.owned)
+	}
+	for id, w := range want.tasks {
+		g := got.tasks[id]
+		if g == nil || !same(g, w) || g.Owner != w.Owner || string(g.Props) != string(w.Props) || g.Session != w.Session {
+			t.Fatalf("%s is %+v, want %+v", id, g, w)
+		}
+	}
+}
+
+// However tasks, properties and owners come and go, and however the changes are
+// cut into batches, the copy equals a listing, and what changed is reported.
+func TestTasks_M10_ACopyFedByAWatchEqualsAListing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := space(t)
+		store := memory.New()
+		defer store.Close()
+		b := store.Broker()
+		session, err := b.Grant(context.Background(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := fresh(t, b, s)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			change(t, b, s, session.ID)
+			if !rapid.Bool().Draw(t, "catch up") {
+				continue
+			}
+			before := fresh(t, b, s)
+			if rapid.IntRange(0, 4).Draw(t, "how") == 0 {
+				kvs, revision, err := broker.Collect(context.Background(), b, s.Tasks())
+				if err != nil {
+					t.Fatal(err)
+				}
+				copied.Reset(&Snapshot{KVs: kvs, Revision: revision})
+			} else {
+				catchUp(t, b, s, copied, before.revision)
+			}
+			equal(t, copied, before)
+		}
+	})
+}
+
+// change makes one random change below tasks/.
+func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID) {
+	id := rapid.SampledFrom([]string{"a", "ab", "a|b", "a-1"}).Draw(t, "task")
+	ops := map[string]broker.Op{
+		"submit": broker.Put(s.Task(id), []byte(rapid.SampledFrom([]string{"", `{"type":"x"}`}).Draw(t, "spec"))),
+		"props":  broker.Put(s.Props(id), []byte("1")),
+		"claim":  broker.PutSession(s.Owner(id), []byte(`{"node":"n"}`), session),
+		"give":   broker.Delete(s.Owner(id)),
+		"unprop": broker.Delete(s.Props(id)),
+		"delete": broker.Delete(s.Task(id)),
+		"tree":   broker.DeleteTree(s.TaskTree(id)),
+		"alien":  broker.Put(s.TaskTree(id)+"unknown", nil),
+	}
+	op := ops[rapid.SampledFrom(slices.Sorted(maps.Keys(ops))).Draw(t, "op")]
+	if _, err := broker.CommitOne(context.Background(), b, broker.Txn{Then: []broker.Op{op}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func catchUp(t *rapid.T, b broker.Broker, s keys.Space, copied *Tasks, to broker.Revision) {
+	if copied.revision >= to {
+		return
+	}
+	for batch, err := range b.Watch(context.Background(), s.Tasks(), copied.revision+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := map[string]Task{}
+		for id, task := range copied.tasks {
+			was[id] = *task
+		}
+		changed := copied.Apply(batch)
+		for id, task := range copied.tasks {
+			if old := was[id]; !same(&old, task) && !slices.Contains(changed, id) {
+				t.Fatalf("%s changed from %+v to %+v and was not reported", id, old, task)
+			}
+		}
+		if copied.revision >= to {
+			return
+		}
+	}
+}
+
+// Whatever happens to the watch, nothing is missed for longer than the
+// reconcile period.
+func TestFollow_M10_NothingIsMissedThroughBrokenStalledAndCompactedWatches(t *testing.T) {
+	for _, plan := range []string{
+		"break on batch chance 0.3", "stall on batch call 3", "compact on watch chance 0.5", "lose-request 100ms on list chance 0.3",
+	} {
+		t.Run(plan, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := space(t)
+				store := memory.New()
+				defer store.Close()
+				b, shaky := store.Broker(), faulty.Wrap(store.Broker(), faulty.MustParse("seed 1\n"+plan))
+				ctx, cancel := context.WithCancel(t.Context())
+				updates := make(chan Update)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					Follow(ctx, Source{Broker: shaky, Prefix: s.Tasks(), Reconcile: time.Minute}, func(u Update) {
+						select {
+						case updates <- u:
+						case <-ctx.Done():
+						}
+					})
+				}()
+				copied := NewTasks(s, true)
+				go func() {
+					for i := range 200 {
+						txn := broker.Txn{Then: []broker.Op{broker.Put(s.Task(fmt.Sprint("t", i)), nil)}}
+						if i%3 == 2 {
+							txn.Then = []broker.Op{broker.Delete(s.Task(fmt.Sprint("t", i-1)))}
+						}
+						if _, err := broker.CommitOne(context.Background(), b, txn); err != nil {
+							t.Error(err)
+						}
+						time.Sleep(time.Second)
+					}
+				}()
+				last := broker.Revision(0)
+				for end := time.After(6 * time.Minute); ; {
+					select {
+					case u := <-updates:
+						switch {
+						case u.Snapshot != nil:
+							copied.Reset(u.Snapshot)
+						case u.Err == nil:
+							copied.Apply(u.Batch)
+						}
+						if copied.Revision() < last {
+							t.Errorf("the revision fell from %d to %d", last, copied.Revision())
+						}
+						last = copied.Revision()
+						continue
+					case <-end:
+					}
+					break
+				}
+				cancel()
+				<-done
+				equal(t, copied, fresh(t, b, s))
+				_ = shaky.Close()
+			})
+		})
+	}
+}
+
+func TestNodes_KeepsCommandsInTheOrderInWhichTheyWereSent(t *testing.T) {
+	s := space(t)
+	m := NewNodes(s)
+	put := func(key, value string, created broker.Revision) broker.Event {
+		return broker.Event{KV: broker.KV{Key: key, Value: []byte(value), Created: created, Modified: created, Session: 1}}
+	}
+	changed := m.Apply(broker.Batch{Revision: 4, Events: []broker.Event{
+		put(s.NodeCommand("n", "z"), "first", 2), put(s.NodeInfo("n"), "{}", 3), put(s.NodeCommand("n", "a"), "second", 4),
+		put(s.NodeCommand("gone", "a"), "x", 4),
+	}})
+	if !slices.Equal(changed, []string{"n"}) || len(m.Registered()) != 1 {
+		t.Errorf("changed %q, registered %v", changed, m.Registered())
+	}
+	commands := m.Get("n").Commands()
+	if len(commands) != 2 || string(commands[0].Value) != "first" {
+		t.Errorf("commands %v", commands)
+	}
+	changed = m.Reset(&Snapshot{Revision: 9, KVs: []broker.KV{{Key: s.NodeInfo("m"), Value: []byte("{}"), Created: 8, Modified: 8}}})
+	slices.Sort(changed)
+	if !slices.Equal(changed, []string{"gone", "m", "n"}) {
+		t.Errorf("changed %q", changed)
+	}
+}
+
+func FuzzParseOwner(f *testing.F) {
+	for _, seed := range []string{`{"node":"a"}`, "a", "", "{", `{"node":"a/b"}`, " a "} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		if name := ParseOwner(value); name != "" && keys.CheckNodeName(name) != nil {
+			t.Errorf("%q gave the node name %q", value, name)
+		}
+	})
+}
