@@ -78,7 +78,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 			c.log.Warn("left to other nodes", "task", task, "error", err)
 		}),
 		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Capacity: c.capacity, Version: buildVersion().Version,
-		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline, Clock: exectask.Boot,
+		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
 	}
 	if c.exitOnFence {
 		config.Fence = func(overdue []string) { w.exitIfOverdue(c.log, overdue, timing.Slack) }

@@ -1,0 +1,182 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+)
+
+// ttl is the session TTL of all nodes here, the shortest that is allowed.
+const ttl = 5 * time.Second
+
+// Sizes of the fleet. A node's fair share is a third; a tenth more or less is
+// even enough.
+const (
+	fleetNodes = 3
+	fleetTasks = 300
+	shareMin   = 90
+	shareMax   = 110
+)
+
+// movesMax is how many tasks nodes may give to each other while a fresh load
+// settles. As a rule it is none.
+const movesMax = fleetTasks / 20
+
+// forever is a command that does not end by itself.
+var forever = []string{"sh", "-c", "exec sleep 1000000"}
+
+// fleet is a broker of its own, some nodes, and many tasks that do not end.
+type fleet struct {
+	*world
+	broker *process
+	nodes  map[string]*process
+}
+
+// newFleet starts a broker and nodes that run everything.
+func newFleet(t *testing.T, nodes ...string) *fleet {
+	t.Helper()
+	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
+	f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
+	f.startBroker()
+	f.eventually(soon, func() string { return f.missingNodes(0) })
+	for _, name := range nodes {
+		f.startNode(name)
+	}
+	f.eventually(soon, func() string { return f.missingNodes(len(nodes)) })
+	return f
+}
+
+// loadedFleet is three nodes that run 300 tasks, each once, evenly spread.
+func loadedFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t, "n1", "n2", "n3")
+	began := time.Now()
+	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("t", fleetTasks, forever)))
+	f.took("300 submitted tasks run", began, f.waitAllRun(fleetTasks))
+	f.waitEven()
+	if again := f.startedAgain(); len(again) > movesMax {
+		t.Errorf("%d tasks were started more than once: %v", len(again), again)
+	}
+	return f
+}
+
+// startedAgain lists the tasks that were started more than once.
+func (f *fleet) startedAgain() []string {
+	f.t.Helper()
+	var again []string
+	for id, runs := range f.census.history() {
+		if len(runs) > 1 {
+			again = append(again, id)
+		}
+	}
+	f.t.Logf("measured: %d tasks were started more than once so far", len(again))
+	return again
+}
+
+func commands(prefix string, n int, command []string) []any {
+	var lines []any
+	for i := range n {
+		lines = append(lines, map[string]any{
+			"id": fmt.Sprintf("%s%03d", prefix, i), "type": "exec", "props": map[string]any{"command": command},
+		})
+	}
+	return lines
+}
+
+func (f *fleet) startBroker() {
+	f.t.Helper()
+	f.broker = f.start(brokerName, "dev", "--nodes", "0", "--data", f.path("data"))
+}
+
+func (f *fleet) startNode(name string, allow ...string) {
+	f.t.Helper()
+	args := []string{"node", "--name", name, "--session-ttl", ttl.String()}
+	if len(allow) == 0 {
+		allow = []string{"*"}
+	}
+	for _, a := range allow {
+		args = append(args, "--exec-allow", a)
+	}
+	f.nodes[name] = f.start(name, args...)
+}
+
+// waitAllRun waits until so many tasks run, on nodes that are not among those
+// that went.
+func (f *fleet) waitAllRun(want int, went ...string) time.Time {
+	f.t.Helper()
+	return f.eventually(patience, func() string {
+		running := 0
+		for _, r := range f.census.now() {
+			if !slices.Contains(went, r.node) {
+				running++
+			}
+		}
+		return missing(running, want, "tasks run")
+	})
+}
+
+// waitEven waits until each node runs its share, and the node list says so.
+func (f *fleet) waitEven() time.Time {
+	f.t.Helper()
+	return f.eventually(patience, func() string {
+		counts := f.census.byNode()
+		var nodes []node
+		f.list(&nodes, "node", "list")
+		listed := map[string]int{}
+		for _, n := range nodes {
+			listed[n.Name] = n.Tasks
+			if n.Tasks < shareMin || n.Tasks > shareMax {
+				return fmt.Sprintf("node %s holds %d tasks; %v run", n.Name, n.Tasks, counts)
+			}
+		}
+		if len(counts) != fleetNodes || !maps.Equal(counts, listed) {
+			return fmt.Sprintf("%v run, and listed are %v", counts, listed)
+		}
+		return ""
+	})
+}
+
+// waitNoneOf waits until no command of a node is alive.
+func (f *fleet) waitNoneOf(name string) time.Time {
+	f.t.Helper()
+	return f.eventually(patience, func() string {
+		return missing(f.census.byNode()[name], 0, "commands of "+name+" may be alive")
+	})
+}
+
+// incarnation of a node, as the node list has it; empty if it is not there.
+func (f *fleet) incarnation(name string) string {
+	f.t.Helper()
+	var nodes []node
+	f.list(&nodes, "node", "list")
+	for _, n := range nodes {
+		if n.Name == name {
+			return n.Incarnation
+		}
+	}
+	return ""
+}
+
+// noneLost checks that the list has each task once, as running.
+func (f *fleet) noneLost(want int) {
+	f.t.Helper()
+	f.eventually(patience, func() string {
+		var tasks []task
+		f.list(&tasks, "task", "list", "--status", "running")
+		return missing(len(tasks), want, "tasks are listed as running")
+	})
+}
+
+// noneExited checks that the nodes' processes have gone through it all.
+func (f *fleet) noneExited() {
+	f.t.Helper()
+	for name, p := range f.nodes {
+		if !p.alive() {
+			f.t.Errorf("the process of node %s has exited: %v", name, p.cmd.ProcessState)
+		}
+	}
+}

@@ -1,0 +1,283 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// brokerName is the name of processes that others need until they have ended.
+const brokerName = "broker"
+
+// Deadlines. They are generous: how long things took is logged, and what
+// matters is that nothing overlaps and nothing is lost.
+const (
+	soon      = 30 * time.Second
+	patience  = 60 * time.Second
+	callLimit = 30 * time.Second
+	pollEvery = 50 * time.Millisecond
+)
+
+// world is everything that one test starts, in a folder of its own.
+type world struct {
+	t       *testing.T
+	dir     string
+	env     []string
+	census  *census
+	started []*process
+}
+
+// process is a windlass that was started and not waited for.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	output string        // file
+	done   chan struct{} // closed when it has exited
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs for long")
+	}
+	// Not t.TempDir: its paths are too long for a socket.
+	dir, err := os.MkdirTemp("/tmp", "wl-")
+	must(t, err)
+	w := &world{t: t, dir: dir, env: []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"),
+		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
+	}}
+	for _, name := range []string{"home", "tmp", "run", "state", "out"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("kept %s", dir)
+			return
+		}
+		must(t, os.RemoveAll(dir))
+	})
+	// TMPDIR is among the few variables that commands get from their node.
+	marker := "TMPDIR=" + filepath.Join(dir, "tmp") + "\x00"
+	w.census = startCensus(t, marker)
+	t.Cleanup(func() { w.end(marker) })
+	return w
+}
+
+// path of something in the world.
+func (w *world) path(elem ...string) string {
+	return filepath.Join(append([]string{w.dir}, elem...)...)
+}
+
+// start runs windlass until it is told to end.
+func (w *world) start(name string, args ...string) *process {
+	w.t.Helper()
+	p := &process{name: name, output: w.path("out", fmt.Sprintf("%02d-%s", len(w.started), name)), done: make(chan struct{})}
+	out, err := os.Create(p.output)
+	must(w.t, err)
+	defer out.Close()
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = w.env, w.dir, out, out
+	// A group of its own; and should the test itself be killed, it goes too.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	must(w.t, p.cmd.Start())
+	go func() {
+		defer close(p.done)
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+	}()
+	w.started = append(w.started, p)
+	return p
+}
+
+func (p *process) alive() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+func (w *world) signal(p *process, sig syscall.Signal) time.Time {
+	w.t.Helper()
+	at := time.Now()
+	must(w.t, p.cmd.Process.Signal(sig))
+	return at
+}
+
+// kill ends a process without giving it a chance.
+func (w *world) kill(p *process) time.Time {
+	w.t.Helper()
+	at := w.signal(p, syscall.SIGKILL)
+	<-p.done
+	return at
+}
+
+// end stops everything, kindly first, and checks that nothing is left.
+func (w *world) end(marker string) {
+	// The nodes together, then what they need to leave in good order.
+	isBroker := func(p *process) bool { return p.name == brokerName }
+	w.endAll(slices.DeleteFunc(slices.Clone(w.started), isBroker))
+	w.endAll(w.started)
+	var left []int
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for end := time.Now().Add(soon); time.Now().Before(end); <-poll.C {
+		if left = processesOf(marker); len(left) == 0 {
+			return
+		}
+	}
+	for _, pid := range left {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // only for the message
+		w.t.Errorf("left behind: process %d %q", pid, command)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// endAll tells processes to end, and waits until they have.
+func (w *world) endAll(processes []*process) {
+	for _, p := range processes {
+		if p.alive() {
+			_ = p.cmd.Process.Signal(syscall.SIGCONT) // it may end meanwhile
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	limit := time.After(soon)
+	for _, p := range processes {
+		select {
+		case <-p.done:
+		case <-limit:
+			w.t.Errorf("%s did not end on SIGTERM", p.name)
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			<-p.done
+			limit = time.After(0) // no more patience for the others
+		}
+	}
+}
+
+// processesOf lists the processes whose environment contains the marker.
+func processesOf(marker string) []int {
+	var list []int
+	for _, pid := range pids() {
+		if _, ok := startOf(pid); !ok {
+			continue
+		}
+		if environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && bytes.Contains(environ, []byte(marker)) {
+			list = append(list, pid)
+		}
+	}
+	return list
+}
+
+// call runs windlass to its end and returns what it printed.
+func (w *world) call(args ...string) (stdout, stderr string, code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	var out, errs bytes.Buffer
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = w.env, w.dir, &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return out.String(), err.Error(), -1
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// must calls windlass, expects success and returns its standard output.
+func (w *world) must(args ...string) string {
+	w.t.Helper()
+	out, errs, code := w.call(args...)
+	if code != 0 {
+		w.t.Fatalf("windlass %s: exit code %d: %s", strings.Join(args, " "), code, errs)
+	}
+	return out
+}
+
+// task and node are what the lists say, as far as the tests ask.
+type task struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+	Node   string `json:"node"`
+	Token  int64  `json:"token"`
+	Result struct {
+		ExitCode int    `json:"exit_code"`
+		Signal   string `json:"signal"`
+		Output   string `json:"output"`
+	} `json:"result"`
+}
+
+type node struct {
+	Name        string `json:"name"`
+	Tasks       int    `json:"tasks"`
+	Incarnation string `json:"incarnation"`
+}
+
+// list reads the JSON that a command prints into v; false while the broker is
+// not there.
+func (w *world) list(v any, args ...string) bool {
+	w.t.Helper()
+	out, errs, code := w.call(append(args, "-o", "json")...)
+	const unavailable = 5
+	switch {
+	case code == unavailable:
+		return false
+	case code != 0:
+		w.t.Fatalf("windlass %s: exit code %d: %s", strings.Join(args, " "), code, errs)
+	}
+	must(w.t, json.Unmarshal([]byte(out), v))
+	return true
+}
+
+// eventually polls until what is missing is nothing, and returns when it was.
+func (w *world) eventually(limit time.Duration, missing func() string) time.Time {
+	w.t.Helper()
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	for end := time.Now().Add(limit); ; <-poll.C {
+		text := missing()
+		at := time.Now()
+		if text == "" {
+			return at
+		}
+		if at.After(end) {
+			w.t.Fatalf("not within %v: %s", limit, text)
+		}
+	}
+}
+
+// took logs how long something took.
+func (w *world) took(what string, since, until time.Time) {
+	w.t.Helper()
+	w.t.Logf("measured: %s: %v", what, until.Sub(since).Round(time.Millisecond))
+}
+
+// writeLines writes values as lines of JSON into a file and returns its name.
+func (w *world) writeLines(name string, values []any) string {
+	w.t.Helper()
+	var b bytes.Buffer
+	for _, v := range values {
+		must(w.t, json.NewEncoder(&b).Encode(v))
+	}
+	must(w.t, os.WriteFile(w.path(name), b.Bytes(), 0o600))
+	return w.path(name)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

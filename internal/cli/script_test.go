@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// TestMain lets scripts run this binary as windlass. It is a supervisor of
+// commands as well, since a node starts its own program for that.
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"windlass": func() { os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+// leakChecked fails a run of tests that leaves goroutines behind.
+type leakChecked struct{ m *testing.M }
+
+// Run implements testscript.TestingM.
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// Each script is one behaviour of the command line, named noun-verb. Beside
+// testscript's own commands there are:
+//
+//	exits CODE PROGRAM ARG...       runs it and expects that exit code
+//	[!] eventually COMMAND PATTERN  runs it until its output does (not) match
+//	json FILE PATH [PATTERN]        a value exists, and matches if a pattern is given
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			// Or each windlass waits for a second at its end, under -race.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "run"))
+			return errors.Join(os.Mkdir(env.Getenv("HOME"), 0o700), os.Mkdir(env.Getenv("XDG_RUNTIME_DIR"), 0o700))
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON,
+		},
+	})
+}
+
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// eventuallyMax bounds how long a script waits for something.
+const eventuallyMax = 30 * time.Second
+
+func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: [!] eventually COMMAND PATTERN")
+	}
+	command := strings.Fields(args[0])
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(eventuallyMax); ; <-poll.C {
+		// It may fail for now, for example because the broker is starting.
+		failed := ts.Exec(command[0], command[1:]...)
+		if out := ts.ReadFile("stdout"); failed == nil && pattern.MatchString(out) != neg {
+			return
+		}
+		if time.Now().After(end) {
+			ts.Fatalf("not within %v: %s", eventuallyMax, args[1])
+		}
+	}
+}
+
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: json FILE PATH [PATTERN]")
+	}
+	var value any
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &value))
+	for step := range strings.SplitSeq(args[1], ".") {
+		next, ok := into(value, step)
+		if !ok {
+			ts.Fatalf("%s: there is no %q in %v", args[1], step, value)
+		}
+		value = next
+	}
+	if len(args) == 2 {
+		return
+	}
+	text, isText := value.(string)
+	if !isText {
+		encoded, err := json.Marshal(value)
+		ts.Check(err)
+		text = string(encoded)
+	}
+	if !regexp.MustCompile(args[2]).MatchString(text) {
+		ts.Fatalf("%s is %s, want a match of %s", args[1], text, args[2])
+	}
+}
+
+// into takes one step: a field's name, or an index.
+func into(value any, step string) (any, bool) {
+	switch v := value.(type) {
+	case map[string]any:
+		next, ok := v[step]
+		return next, ok
+	case []any:
+		i, err := strconv.Atoi(step)
+		if err != nil || i < 0 || i >= len(v) {
+			return nil, false
+		}
+		return v[i], true
+	}
+	return nil, false
+}
