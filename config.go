@@ -63,11 +63,11 @@ type Config struct {
 	// returned. It must not block.
 	Renewed func(stop, hard time.Duration)
 	// Fence, if set, is called when the hard deadline passes while handlers
-	// have not returned, with the IDs of their tasks. It runs apart from the
-	// node's loop and may end the process; that is the only sure way to stop a
-	// handler that ignores its context. Nil leaves such handlers behind: what
-	// they write through Windlass is refused.
-	Fence func(overdue []string)
+	// have not returned; overdue returns the IDs of their tasks, as of each
+	// call. It runs apart from the node's loop and may end the process; that is
+	// the only sure way to stop a handler that ignores its context. Nil leaves
+	// such handlers behind: what they write through Windlass is refused.
+	Fence func(overdue func() []string)
 	// Coordinator, if set, replaces or wraps the coordinator of each
 	// incarnation.
 	Coordinator func(plain coordinator.Coordinator) coordinator.Coordinator

@@ -162,7 +162,7 @@ func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t 
 		release := make(chan struct{})
 		var fenced atomic.Int32
 		a := w.joins("a", "", func(cfg *windlass.Config) {
-			cfg.Fence = func(overdue []string) { fenced.Add(int32(len(overdue))) }
+			cfg.Fence = func(overdue func() []string) { fenced.Add(int32(len(overdue()))) }
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 				defer w.began(claim)()
 				<-release
@@ -450,7 +450,7 @@ func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *test
 	inWorld(t, func(t *testing.T, w *world) {
 		w.finite = func(string) time.Duration { return 20 * time.Second }
 		fenced := make(chan []string, 10)
-		n := w.joins("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue []string) { fenced <- overdue } })
+		n := w.joins("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue func() []string) { fenced <- overdue() } })
 		ids := w.submit(1, windlass.Spec{})
 		w.eventually(time.Minute, "it runs", w.allRunning(1))
 		w.sleep(18 * time.Second)

@@ -183,21 +183,23 @@ func (n *Node) hasJoined() bool {
 // fence reports the handlers that have not returned by the hard deadline. It is
 // called by the session's deadline goroutine.
 func (n *Node) fence() {
-	if n.config.Fence == nil {
-		return
+	if n.config.Fence != nil && len(n.overdue()) > 0 {
+		n.config.Fence(n.overdue)
 	}
-	var overdue []string
+}
+
+// overdue are the tasks whose handlers have not returned, sorted by ID.
+func (n *Node) overdue() []string {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	var ids []string
 	for id, t := range n.held {
 		if t.handling {
-			overdue = append(overdue, id)
+			ids = append(ids, id)
 		}
 	}
-	n.mu.Unlock()
-	if len(overdue) > 0 {
-		slices.Sort(overdue)
-		n.config.Fence(overdue)
-	}
+	slices.Sort(ids)
+	return ids
 }
 
 // isLeftBehind tells whether a handler of an earlier claim of the task still

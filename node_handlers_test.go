@@ -414,7 +414,7 @@ func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
 		var cutAt time.Time
 		n := c.join("n", func(cfg *windlass.Config) {
 			conn = cfg.Broker
-			cfg.Fence = func(overdue []string) { fenced, at = overdue, time.Since(cutAt) }
+			cfg.Fence = func(overdue func() []string) { fenced, at = overdue(), time.Since(cutAt) }
 			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
 		})
 		c.submit(2, windlass.Spec{})

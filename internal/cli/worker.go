@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -81,7 +80,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
 	}
 	if c.exitOnFence {
-		config.Fence = func(overdue []string) { w.exitIfOverdue(c.log, overdue, timing.Slack) }
+		config.Fence = func(overdue func() []string) { exitIfOverdue(c.log, overdue, timing.Slack) }
 	}
 	if w.node, err = windlass.NewNode(config); err != nil {
 		return nil, errors.Join(err, supervisor.Close())
@@ -93,15 +92,9 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 // is kept for this. A process that was frozen for long gets here before its
 // handlers have had a moment to find out, although their commands were killed
 // in time by the supervisor.
-func (w *worker) exitIfOverdue(log *slog.Logger, overdue []string, slack time.Duration) {
+func exitIfOverdue(log *slog.Logger, overdue func() []string, slack time.Duration) {
 	time.Sleep(slack)
-	var left []string
-	for _, t := range w.node.Tasks() {
-		if slices.Contains(overdue, t.ID) && !t.Parked {
-			left = append(left, t.ID)
-		}
-	}
-	if len(left) > 0 {
+	if left := overdue(); len(left) > 0 {
 		log.Error("handlers did not return before their claims could end; exiting", "tasks", left)
 		os.Exit(exitFenced)
 	}
