@@ -4,6 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -54,6 +58,66 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 		list = append(list, nodeStatus(n, tasks.Owned(n.Name)))
 	}
 	return list, nil
+}
+
+// NodeChange is a node that joined or changed, or that is gone.
+type NodeChange struct {
+	Node NodeStatus
+	// Gone tells that the node left; only its name is set then.
+	Gone bool
+}
+
+// WatchNodes yields the registered nodes as they are, sorted by name, and then
+// every change, that of the number of their tasks included, until ctx is done or
+// the caller stops. A broker that goes away yields its error, and the watch goes
+// on when it is back; the caller may stop instead.
+func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
+	return func(yield func(NodeChange, error) bool) {
+		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, false)
+		shown := map[string]NodeStatus{}
+		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: tasks.Strip}}
+		c.follow(ctx, sources, func(u sourced, complete bool) bool {
+			switch {
+			case u.Err != nil:
+				return yield(NodeChange{}, fmt.Errorf("watch nodes: %w", u.Err))
+			case u.source == 0 && u.Snapshot != nil:
+				nodes.Reset(u.Snapshot)
+			case u.source == 0:
+				nodes.Apply(u.Batch)
+			case u.Snapshot != nil:
+				tasks.Reset(u.Snapshot)
+			default:
+				tasks.Apply(u.Batch)
+			}
+			return !complete || showNodes(nodes, tasks, shown, yield)
+		})
+	}
+}
+
+// showNodes yields what differs from what was shown.
+func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, yield func(NodeChange, error) bool) bool {
+	there := map[string]bool{}
+	for _, n := range nodes.Registered() {
+		status := nodeStatus(n, tasks.Owned(n.Name))
+		there[n.Name] = true
+		if was, ok := shown[n.Name]; ok && reflect.DeepEqual(was, status) {
+			continue
+		}
+		shown[n.Name] = status
+		if !yield(NodeChange{Node: status}, nil) {
+			return false
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		if there[name] {
+			continue
+		}
+		delete(shown, name)
+		if !yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true}, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 func nodeStatus(n *mirror.Node, tasks int) NodeStatus {

@@ -290,6 +290,39 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 	})
 }
 
+func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var seen []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for change, err := range c.client.WatchNodes(ctx) {
+				if err != nil {
+					t.Error(err)
+				}
+				c.mu.Lock()
+				seen = append(seen, fmt.Sprint(change.Node.Name, " ", change.Node.Tasks, " ", change.Node.Frozen, " ", change.Gone))
+				c.mu.Unlock()
+			}
+		}()
+		n := c.join("n")
+		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.submit(1, windlass.Spec{})
+		c.eventually(time.Second, "it runs", c.allRunning(1))
+		c.send("n", "freeze", "")
+		c.sleep(time.Second)
+		n.leave()
+		c.sleep(time.Second)
+		cancel()
+		<-done
+		joined, frozen := slices.Index(seen, "n 0 false false"), slices.Index(seen, "n 1 true false")
+		if joined != 0 || !slices.Contains(seen, "n 1 false false") || frozen < 0 || seen[len(seen)-1] != "n 0 false true" {
+			t.Errorf("seen %q", seen)
+		}
+	})
+}
+
 func TestClient_ABrokerThatIsClosedIsReported(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.store.Close()

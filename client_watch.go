@@ -28,46 +28,51 @@ type TaskChange struct {
 // instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		var following sync.WaitGroup
-		defer following.Wait()
-		defer cancel()
-		updates := make(chan sourced)
 		w := &taskWatch{client: c, filter: f, board: newBoard(c.space), shown: map[string]bool{}}
 		sources := []mirror.Source{
 			{Prefix: c.space.Tasks(), Strip: w.board.tasks.Strip}, {Prefix: c.space.Claims()}, {Prefix: c.space.States()},
 		}
-		for i, source := range sources {
-			source.Broker, source.Reconcile = c.broker, reconcileEvery
-			following.Go(func() {
-				mirror.Follow(ctx, source, func(u mirror.Update) {
-					select {
-					case updates <- sourced{Update: u, source: i}:
-					case <-ctx.Done():
-					}
-				})
+		c.follow(ctx, sources, func(u sourced, complete bool) bool {
+			if u.Err != nil {
+				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
+			}
+			changed := w.apply(u)
+			return !complete || w.show(changed, yield)
+		})
+	}
+}
+
+// follow follows several prefixes and hands their updates to take, one at a
+// time, until it returns false or ctx is done. complete tells that each prefix
+// was seen whole by then: half a picture would show things as what they are not.
+func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(u sourced, complete bool) bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	updates := make(chan sourced)
+	for i, source := range sources {
+		source.Broker, source.Reconcile = c.broker, reconcileEvery
+		following.Go(func() {
+			mirror.Follow(ctx, source, func(u mirror.Update) {
+				select {
+				case updates <- sourced{Update: u, source: i}:
+				case <-ctx.Done():
+				}
 			})
-		}
-		loaded := map[int]bool{}
-		for {
-			select {
-			case <-ctx.Done():
+		})
+	}
+	seen := map[int]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case u := <-updates:
+			if u.Snapshot != nil {
+				seen[u.source] = true
+			}
+			if !take(u, len(seen) == len(sources)) {
 				return
-			case u := <-updates:
-				if u.Err != nil {
-					if !yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err)) {
-						return
-					}
-					continue
-				}
-				changed := w.apply(u)
-				loaded[u.source] = loaded[u.source] || u.Snapshot != nil
-				if len(loaded) < len(sources) {
-					continue // half a picture would show tasks as what they are not
-				}
-				if !w.show(changed, yield) {
-					return
-				}
 			}
 		}
 	}

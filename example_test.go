@@ -2,45 +2,35 @@ package windlass_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
 // A node that runs tasks of one type, and a client that submits one. In
-// production the broker is etcd.Open's.
+// production the broker is the one that etcd.Open returns.
 func Example() {
 	store := memory.New()
 	defer store.Close()
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-
+	ctx, stop := context.WithCancel(context.Background())
 	node, err := windlass.NewNode(windlass.Config{
-		Broker: store.Broker(),
-		Name:   "node-1",
-		Handlers: map[string]windlass.NewHandler{
-			"greet": windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
-				fmt.Printf("%s greets %s\n", c.Node(), c.Props())
-				stop() // one greeting is enough for an example
-				return nil
-			}),
-		},
+		Broker: store.Broker(), Name: "node-1",
+		Handlers: map[string]windlass.NewHandler{"greet": windlass.HandlerFunc(
+			func(ctx context.Context, c *windlass.Claim) error {
+				defer stop() // one greeting is enough for an example
+				_, err := fmt.Printf("%s greets %s\n", c.Node(), c.Props())
+				return err
+			})},
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := windlass.NewClient(store.Broker(), "")
-	if err != nil {
+	client, clientErr := windlass.NewClient(store.Broker(), "")
+	if err := errors.Join(err, clientErr); err != nil {
 		log.Fatal(err)
 	}
 	task := windlass.Submission{ID: "first", Spec: windlass.Spec{Type: "greet"}, Props: []byte(`"the world"`)}
-	if err := client.Submit(ctx, task); err != nil {
-		log.Fatal(err)
-	}
-	if err := node.Run(ctx); err != nil {
+	if err := errors.Join(client.Submit(ctx, task), node.Run(ctx)); err != nil {
 		log.Fatal(err)
 	}
 	// Output: node-1 greets "the world"

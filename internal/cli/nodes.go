@@ -14,6 +14,7 @@ import (
 )
 
 func (a *app) nodeListCommand() *cobra.Command {
+	var watch bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the nodes that are there",
@@ -23,6 +24,9 @@ func (a *app) nodeListCommand() *cobra.Command {
 				return err
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				if watch {
+					return a.watchNodes(cmd.Context(), c)
+				}
 				nodes, err := c.Nodes(cmd.Context())
 				if err != nil {
 					return err
@@ -31,19 +35,46 @@ func (a *app) nodeListCommand() *cobra.Command {
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change")
 	return a.outputFlag(cmd)
 }
 
+var nodeHeading = []string{"NAME", "TASKS", "FROZEN", "DRAINING", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}
+
 func nodeTable(nodes []windlass.NodeStatus) table {
-	t := table{heading: []string{"NAME", "TASKS", "FROZEN", "DRAINING", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}}
+	t := table{heading: nodeHeading}
 	now := time.Now()
 	for _, n := range nodes {
-		t.rows = append(t.rows, []string{
-			n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), orDash(n.Zone), orDash(n.Host),
-			age(&n.StartedAt, now), orDash(n.SessionTTL), orDash(n.Version),
-		})
+		t.rows = append(t.rows, nodeRow(n, now))
 	}
 	return t
+}
+
+func nodeRow(n windlass.NodeStatus, now time.Time) []string {
+	return []string{
+		n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), orDash(n.Zone), orDash(n.Host),
+		age(&n.StartedAt, now), orDash(n.SessionTTL), orDash(n.Version),
+	}
+}
+
+// watchNodes prints a line for each change: the row of a table, or one JSON
+// object.
+func (a *app) watchNodes(ctx context.Context, c *windlass.Client) error {
+	lines := lineWriter{app: a, heading: nodeHeading, widths: []int{16, 6, 7, 9, 8, 12, 6, 12, 0}}
+	for change, err := range c.WatchNodes(ctx) {
+		if err != nil {
+			fmt.Fprintln(a.err, "windlass:", err)
+			continue
+		}
+		row, value := nodeRow(change.Node, time.Now()), any(change.Node)
+		if change.Gone {
+			row, value = []string{change.Node.Name, "gone"}, map[string]any{"name": change.Node.Name, "gone": true}
+		}
+		if err := lines.write(value, row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plainNodeCommand sends a command without parameters to each node named.
