@@ -69,6 +69,7 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(c.data)) }()
 	}
+	outliveReaders()
 	log := a.logger(c.verbose)
 	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log})
 	if err != nil {

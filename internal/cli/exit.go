@@ -88,7 +88,7 @@ func describe(err error) string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s: unknown command or argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+		return usagef("unknown command or argument %q; see %s --help", args[0], cmd.CommandPath())
 	}
 	return nil
 }

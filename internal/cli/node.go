@@ -83,6 +83,7 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow []string) error
 	if err != nil {
 		return err
 	}
+	outliveReaders()
 	c.exitOnFence = true
 	w, err := newWorker(ctx, b, c)
 	if err != nil {

@@ -120,7 +120,8 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file,
 	if s.NotBefore, err = parseTime(notBefore); err != nil {
 		return nil, usagef("--not-before %q: %w", notBefore, err)
 	}
-	return []windlass.Submission{s.submission()}, checkExec(s)
+	task := s.submission()
+	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s))
 }
 
 func parseTime(text string) (time.Time, error) {

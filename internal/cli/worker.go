@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -117,6 +119,10 @@ func defaultLogDir(node string) (string, error) {
 	}
 	return filepath.Join(state, "windlass", "logs", node), nil
 }
+
+// outliveReaders keeps a process that is to end in order from ending at once
+// because nobody reads what it logs any more.
+func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
 // logger writes for people, to standard error.
 func (a *app) logger(verbose bool) *slog.Logger {
