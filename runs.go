@@ -108,8 +108,12 @@ func (in *incarnation) resume(r *run) {
 	}
 }
 
-// start runs the handler.
+// start runs the handler, unless the session is too late in its life by now.
 func (in *incarnation) start(r *run) {
+	if !in.session.MayStart() {
+		in.release(r)
+		return
+	}
 	id, token := r.claim.ID(), r.claim.token()
 	r.phase, r.started = phaseRunning, time.Now()
 	in.events.Claimed(id, int64(token))
