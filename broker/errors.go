@@ -15,7 +15,8 @@ var (
 	ErrUnavailable = errors.New("broker unavailable")
 	// ErrNoQuorum: the broker answers, but too few of its members are there.
 	ErrNoQuorum = errors.New("broker has no quorum")
-	// ErrNoSpace: the broker is full and refuses writes.
+	// ErrNoSpace: the broker is full and refuses writes; the one that filled it
+	// may have been applied.
 	ErrNoSpace = errors.New("broker out of space")
 	// ErrTooLarge: a key, value, transaction or request is over its limit.
 	ErrTooLarge = errors.New("too large")

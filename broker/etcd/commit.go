@@ -162,7 +162,10 @@ func (c *commit) request(ctx context.Context, members []int) (again []int) {
 	}
 	revision := broker.Revision(answer.Header.Revision)
 	if len(members) == 1 {
-		c.results[members[0]] = result((*pb.TxnResponse)(answer), revision)
+		r := &c.results[members[0]]
+		if *r = result((*pb.TxnResponse)(answer), revision); bare(c.txns[members[0]]) {
+			r.Reads = nil // nobody asked for what build added
+		}
 		return nil
 	}
 	for n, i := range members {

@@ -94,3 +94,19 @@ func TestTooManyRequestsAreNotMadeMore(t *testing.T) {
 		t.Errorf("%d requests: %+v", s.sent, results)
 	}
 }
+
+// TestAFullStoreMayHaveTakenTheWrite: etcd applies what meets the quota only
+// when it is applied, and reports it as it reports a refusal. To send it again
+// would find its own write in the way.
+func TestAFullStoreMayHaveTakenTheWrite(t *testing.T) {
+	s := &scripted{script: []func(*pb.TxnRequest) error{answerWith(rpctypes.ErrGRPCNoSpace)}}
+	results := s.broker(t.Context()).Commit(t.Context(), then(broker.Put("/a", nil)), then(broker.Put("/b", nil)))
+	for i, r := range results {
+		if !errors.Is(r.Err, broker.ErrNoSpace) || !broker.MaybeApplied(r.Err) {
+			t.Errorf("transaction %d: %v", i, r.Err)
+		}
+	}
+	if s.sent != 1 {
+		t.Errorf("%d requests", s.sent)
+	}
+}

@@ -28,7 +28,6 @@ var verdicts = func() map[string]verdict {
 	refused := map[error][]error{
 		broker.ErrCompacted:      {rpctypes.ErrGRPCCompacted},
 		broker.ErrSessionExpired: {rpctypes.ErrGRPCLeaseNotFound},
-		broker.ErrNoSpace:        {rpctypes.ErrGRPCNoSpace},
 		broker.ErrTooLarge:       {rpctypes.ErrGRPCRequestTooLarge, rpctypes.ErrGRPCTooManyOps},
 		broker.ErrPermission: {
 			rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthFailed,
@@ -59,6 +58,10 @@ var verdicts = func() map[string]verdict {
 			rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCCanceled, rpctypes.ErrGRPCDeadlineExceeded,
 			rpctypes.ErrGRPCWatchCanceled,
 		},
+		// A request that passed a member's first look at the quota and meets a
+		// full store when it is applied is applied all the same, and then
+		// reported with the same error as one that was refused.
+		broker.ErrNoSpace: {rpctypes.ErrGRPCNoSpace},
 	}
 	table := map[string]verdict{}
 	for kind, errs := range refused {

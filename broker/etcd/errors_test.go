@@ -24,7 +24,7 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 	}{
 		{rpctypes.ErrGRPCCompacted, broker.ErrCompacted, true},
 		{rpctypes.ErrGRPCLeaseNotFound, broker.ErrSessionExpired, true},
-		{rpctypes.ErrGRPCNoSpace, broker.ErrNoSpace, true},
+		{rpctypes.ErrGRPCNoSpace, broker.ErrNoSpace, false},
 		{rpctypes.ErrGRPCRequestTooLarge, broker.ErrTooLarge, true},
 		{rpctypes.ErrGRPCTooManyOps, broker.ErrTooLarge, true},
 		{status.Error(codes.ResourceExhausted, "trying to send message larger than max (3 vs. 2)"), broker.ErrTooLarge, true},
@@ -102,8 +102,8 @@ func TestAnErrorSaysWhoEndedTheCall(t *testing.T) {
 		}
 	})
 	t.Run("a refusal stays one when the caller has left", func(t *testing.T) {
-		err := newBroker().requestFailure(canceled, "commit", "/a", rpctypes.ErrNoSpace)
-		if !errors.Is(err, broker.ErrNoSpace) || err.Maybe {
+		err := newBroker().requestFailure(canceled, "commit", "/a", rpctypes.ErrLeaseNotFound)
+		if !errors.Is(err, broker.ErrSessionExpired) || err.Maybe {
 			t.Errorf("%v", err)
 		}
 	})

@@ -80,3 +80,22 @@ func TestRequestsStayWithinTheLimits(t *testing.T) {
 		t.Errorf("%d of %d transactions", next, len(txns))
 	}
 }
+
+func TestWhatFreesSpaceTravelsApartFromWhatTakesIt(t *testing.T) {
+	txns := []broker.Txn{
+		then(broker.Put("/a", nil)), then(broker.DeleteTree("/b/")),
+		then(broker.Delete("/c"), broker.Put("/d", nil)), then(broker.Read("/e")),
+	}
+	if diff := cmp.Diff([][]int{{0, 2}, {1, 3}}, pack(txns, all(txns))); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestConditionsAloneAreNotDecidedFromOneMembersMemory: etcd takes a transaction
+// without a single operation for one that may be answered by a member that lags.
+func TestConditionsAloneAreNotDecidedFromOneMembersMemory(t *testing.T) {
+	c := commit{txns: []broker.Txn{given(broker.Exists("/a"))}}
+	if r := c.build([]int{0}); len(r.then)+len(r.otherwise) == 0 {
+		t.Error("no operation")
+	}
+}

@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"slices"
+
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -18,7 +20,24 @@ const (
 )
 
 // pack divides transactions that have no key in common into requests, in order.
+// Those that only delete or read travel apart from those that put: a full store
+// takes the former, which is how space is made, and refuses the latter together
+// with whatever shares their request.
 func pack(txns []broker.Txn, wave []int) [][]int {
+	var putting, others []int
+	for _, i := range wave {
+		if slices.ContainsFunc(txns[i].Then, isPut) {
+			putting = append(putting, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return append(packAlike(txns, putting), packAlike(txns, others)...)
+}
+
+func isPut(op broker.Op) bool { return op.Kind == broker.OpPut }
+
+func packAlike(txns []broker.Txn, wave []int) [][]int {
 	var requests [][]int
 	var members []int
 	opsMax, bytes := 0, 0
@@ -68,7 +87,13 @@ type request struct {
 // several nested in one that always holds.
 func (c *commit) build(members []int) request {
 	if len(members) == 1 {
-		return c.translate(c.txns[members[0]])
+		r := c.translate(c.txns[members[0]])
+		if bare(c.txns[members[0]]) && len(r.conds) > 0 {
+			// Without any operation etcd decides the conditions by what one
+			// member remembers; a read makes it ask the others first.
+			r.otherwise = []clientv3.Op{clientv3.OpGet(c.txns[members[0]].If[0].Key, clientv3.WithKeysOnly())}
+		}
+		return r
 	}
 	outer := request{then: make([]clientv3.Op, len(members))}
 	for n, i := range members {
@@ -77,6 +102,9 @@ func (c *commit) build(members []int) request {
 	}
 	return outer
 }
+
+// bare tells of a transaction that has conditions only.
+func bare(txn broker.Txn) bool { return len(txn.Then)+len(txn.Else) == 0 }
 
 func (c *commit) translate(txn broker.Txn) request {
 	r := request{conds: make([]clientv3.Cmp, len(txn.If))}

@@ -61,6 +61,10 @@ type watch struct {
 	start int64
 	// stream is the one in use, nil until it is open.
 	stream pb.Watch_WatchClient
+	// created tells that the server has confirmed the stream in use. Before that
+	// it is not asked: etcd holds back the events of an unconfirmed watch, but
+	// not the answer, which would then claim that they were delivered.
+	created bool
 	// ahead tells that the stream began at a revision the store had not
 	// reached. etcd keeps silent about the progress of such a watch until the
 	// store gets there, however often it is asked.
@@ -103,9 +107,9 @@ func (w *watch) run(ctx context.Context, yield func(broker.Batch, error) bool) e
 				// Begin one revision earlier, which the store has reached:
 				// there will be answers. What has been delivered is left out.
 				r.close()
-				w.start, w.stream = w.next-1, nil
+				w.start, w.stream, w.created = w.next-1, nil, false
 				r = openReader(ctx, b.watches, w.prefix, w.start)
-			} else if w.stream != nil {
+			} else if w.created {
 				// An error of sending is one of receiving, too.
 				_ = w.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{
 					ProgressRequest: &pb.WatchProgressRequest{},
@@ -145,7 +149,7 @@ func (w *watch) receive(m message) (*broker.Batch, error) {
 	case m.response.Canceled:
 		return nil, canceled(m.response)
 	case m.response.Created:
-		w.ahead = m.response.Header.Revision < w.start
+		w.created, w.ahead = true, m.response.Header.Revision < w.start
 		return nil, nil
 	case len(m.response.Events) == 0:
 		// A member that lags behind what the caller has seen elsewhere may

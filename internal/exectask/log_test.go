@@ -160,3 +160,13 @@ func TestLogFolderMustBeTheOwnersAlone(t *testing.T) {
 	contains(t, prepareLogDir(file), "LogDir")
 	must(t, prepareLogDir(filepath.Join(t.TempDir(), "a", "b")))
 }
+
+func TestTheLogFolderOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for whom alone it matters")
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	must(t, os.Chown(dir, 12345, -1))
+	contains(t, prepareLogDir(dir), "LogDir", "owned by")
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Log files end in logSuffix, the rotated one in logSuffix+oldSuffix, so no
@@ -129,6 +130,10 @@ func prepareLogDir(dir string) error {
 	}
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return refuse("LogDir", quote(dir), fmt.Sprintf("must be a folder that only its owner writes to, mode is %s", info.Mode()))
+	}
+	// Only root gets this far in a folder of somebody else's.
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		return refuse("LogDir", quote(dir), fmt.Sprintf("must be owned by user %d, its owner is %d", os.Geteuid(), stat.Uid))
 	}
 	probe, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {

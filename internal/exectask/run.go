@@ -32,6 +32,7 @@ type run struct {
 	killed bool
 	over   bool
 	overAt int // walks begun when over: only a later one can see that all are gone
+	doubts int // walks that met a zombie of nobody and so could not end the run
 	gone   bool
 	goneAt time.Duration
 	status syscall.WaitStatus

@@ -41,3 +41,26 @@ func TestSignalSparesAnotherProcessWithTheSameNumber(t *testing.T) {
 		t.Fatal("signalled") // not reached: this process would be dead
 	}
 }
+
+// TestARunDoesNotEndByAWalkThatMetTheDead: such a process may have left a child
+// behind that the walk could not list any more.
+func TestARunDoesNotEndByAWalkThatMetTheDead(t *testing.T) {
+	const nobody = 1<<22 + 1 // above every process number
+	for _, owner := range []string{"r", ""} {
+		pipe, other, err := os.Pipe()
+		must(t, err)
+		defer pipe.Close()
+		defer other.Close()
+		r := &run{id: "r", pid: nobody, over: true, overAt: 1, ending: true, output: &output{pipe: pipe}}
+		l := &loop{leaders: newLeaders(), self: identity(), runs: map[string]*run{"r": r}}
+		dead := proc{pid: nobody + 1, ppid: l.self.pid, pgrp: nobody + 1, zombie: true, owner: owner}
+		l.scanned(scanned{number: 2, procs: []proc{dead}})
+		if r.gone || !l.walk.wanted {
+			t.Errorf("owner %q: gone=%t wanted=%t", owner, r.gone, l.walk.wanted)
+		}
+		l.scanned(scanned{number: 3})
+		if !r.gone {
+			t.Errorf("owner %q: not gone after a walk that met nobody", owner)
+		}
+	}
+}

@@ -110,6 +110,7 @@ func (l *loop) sort(s scanned) map[*run]int {
 		case p.zombie:
 			if p.ppid == l.self.pid {
 				waitFor(p.pid)
+				l.doubt(r, alive)
 			}
 		case r != nil:
 			alive[r]++
@@ -124,6 +125,28 @@ func (l *loop) sort(s scanned) map[*run]int {
 	}
 	l.sortStrays(strays, alive)
 	return alive
+}
+
+// doubtsMax bounds for how many walks zombies that could be anybody's keep one
+// run from ending: another run may make such zombies all the time.
+const doubtsMax = 8
+
+// doubt keeps a run from ending by a walk that met a dead child of ours, of run
+// r or, if that is nil, of nobody in sight. It may have forked after the walk
+// had listed the processes and before it looked at this one, so that the walk
+// missed its child. One that only met the living and the reaped missed none:
+// nobody but us, and only between walks, reaps the topmost.
+func (l *loop) doubt(r *run, alive map[*run]int) {
+	if r != nil {
+		alive[r]++
+		return
+	}
+	for _, any := range l.runs {
+		if any.over && any.doubts < doubtsMax {
+			any.doubts++
+			alive[any]++
+		}
+	}
 }
 
 // beingStarted says whether p may be the child that the forker has made and

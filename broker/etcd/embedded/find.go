@@ -10,7 +10,7 @@ import (
 )
 
 // What Find says when there is no way to a server. That there is no such folder
-// is fs.ErrNotExist.
+// is fs.ErrNotExist, and that it is in other users' reach is a FolderError.
 var (
 	// ErrNotRunning: no process has the folder open.
 	ErrNotRunning = errors.New("no embedded etcd is running there")
@@ -21,7 +21,9 @@ var (
 // Find returns the socket of the server that has a data folder open, and who
 // that is; of a server without a socket it still says who it is.
 func Find(dir string) (socket string, holder Holder, err error) {
-	real, err := realPath(dir)
+	// A folder that was ours may have been removed since, and made again by
+	// somebody else, who would be the broker then.
+	real, err := checkedFolder(dir)
 	if err != nil {
 		return "", Holder{}, err
 	}

@@ -210,3 +210,14 @@ func TestASocketGoesElsewhereWhenTheFolderIsTooDeepOrOpen(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAServerInAFolderThatOthersCanChangeIsNotFound(t *testing.T) {
+	s := start(t, withSocket(t.TempDir()))
+	if err := os.Chmod(s.Dir(), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	var unfit *embedded.FolderError
+	if _, err := embedded.Dial(t.Context(), s.Dir()); !errors.As(err, &unfit) {
+		t.Errorf("%v", err)
+	}
+}

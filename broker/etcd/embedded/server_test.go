@@ -110,7 +110,7 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 		}
 		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/fill/%d", i), value)}})
 	}
-	if !errors.Is(err, broker.ErrNoSpace) || broker.MaybeApplied(err) || !broker.Temporary(err) {
+	if !errors.Is(err, broker.ErrNoSpace) || !broker.MaybeApplied(err) || !broker.Temporary(err) {
 		t.Errorf("%v", err)
 	}
 	results := b.Commit(t.Context(), put("/more"), broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}, put("/most"))
