@@ -111,6 +111,14 @@ func (b *Broker) CloseCause(cause error) error {
 // take a nil one for "canceled".
 type closedCause struct{ error }
 
+// Error implements error, for who prints a context's cause.
+func (c closedCause) Error() string {
+	if c.error == nil {
+		return broker.ErrClosed.Error()
+	}
+	return c.error.Error()
+}
+
 // closedError is what a call reports once the broker is closed.
 func (b *Broker) closedError(op, key string) *broker.Error {
 	e := broker.NewError(op, key, broker.ErrClosed, nil)

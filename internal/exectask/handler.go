@@ -129,14 +129,21 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 
 // runOnce runs the command once and leaves what came of it as the task's result.
 func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Command) (Result, error) {
-	defer context.AfterFunc(ctx, func() {
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(killed)
 		if errors.Is(context.Cause(ctx), session.ErrExpired) {
 			// The broker has ended the session already, so others may start
 			// what runs here: there is no grace left, for any of it.
 			now := clock.Boot()
 			h.supervisor.SetDeadline(now, now)
 		}
-	})()
+	})
+	defer func() {
+		if !stop() {
+			<-killed // or it could hit what runs under the next session
+		}
+	}()
 	result, err := h.supervisor.Run(ctx, command)
 	if err != nil {
 		return result, err
