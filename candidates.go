@@ -201,11 +201,12 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 			return false
 		}
 	}
-	c.spec, c.blockers, c.prepared = spec, depend.Blockers(c.id, spec.Needs), true
-	if len(c.blockers) > NeedsMax {
-		in.events.Corrupt(in.node.space.Task(c.id), fmt.Errorf("waits for %d tasks; the limit is %d", len(c.blockers), NeedsMax))
+	blockers := depend.Blockers(c.id, spec.Needs)
+	if len(blockers) > NeedsMax {
+		in.events.Corrupt(in.node.space.Task(c.id), fmt.Errorf("waits for %d tasks; the limit is %d", len(blockers), NeedsMax))
 		return false
 	}
+	c.spec, c.blockers, c.prepared = spec, blockers, true
 	return true
 }
 

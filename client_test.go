@@ -306,10 +306,13 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 				c.mu.Unlock()
 			}
 		}()
+		c.sleep(time.Second) // a watch that is just beginning may show several changes as one
 		n := c.join("n")
 		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.sleep(time.Second)
 		c.submit(1, windlass.Spec{})
 		c.eventually(time.Second, "it runs", c.allRunning(1))
+		c.sleep(time.Second)
 		c.send("n", "freeze", "")
 		c.sleep(time.Second)
 		n.leave()

@@ -58,8 +58,8 @@ func (in *incarnation) runCommands() {
 		return
 	}
 	commands := self.Commands()
-	if len(commands) == 0 {
-		clear(in.commandsDone) // the deletions have come round
+	if len(commands) == 0 && len(in.commandsDone) > commandsDoneMax {
+		clear(in.commandsDone)
 	}
 	for _, waiting := range commands {
 		if in.commandsDone[waiting.Key] {

@@ -21,6 +21,10 @@ const (
 	// coordinator. It is several of the largest requests that a broker takes,
 	// which adapters send side by side.
 	claimBatchMax = 1000
+	// commandsDoneMax bounds the commands that a node remembers as carried out,
+	// for a sender whose reply was lost, and who sends the same one again
+	// although it was carried out and deleted meanwhile.
+	commandsDoneMax = 10_000
 	// callsInFlightMax bounds the calls of the coordinator under way at once,
 	// for claims and for endings each.
 	callsInFlightMax = 2

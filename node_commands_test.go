@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
 )
 
 func (c *cluster) send(node, command, parameters string) {
@@ -173,5 +174,60 @@ func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T)
 		}
 		c.send("n", "unfreeze", "")
 		c.eventually(time.Second, "it claims", c.allRunning(1))
+	})
+}
+
+// A sender whose reply was lost writes the same command again, when the node has
+// carried it out and deleted it already.
+func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran int
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Events.Commanded = func(string, error) { ran++ } })
+		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 1"))
+		defer shaky.Close()
+		client, err := windlass.NewClient(shaky, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandBalance}); err != nil {
+			t.Error(err)
+		}
+		c.sleep(10 * time.Second)
+		n.leave()
+		if ran != 1 {
+			t.Errorf("it was carried out %d times", ran)
+		}
+	})
+}
+
+// More blockers than a claim can check, written past the client's own limit.
+func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		needs := make([]string, windlass.NeedsMax+50)
+		for i := range needs {
+			needs[i] = fmt.Sprint("n", i)
+		}
+		spec, err := json.Marshal(windlass.Spec{Needs: needs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", spec)}}); err != nil {
+			t.Fatal(err)
+		}
+		var corrupt, trouble int
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.Corrupt = func(string, error) { corrupt++ }
+			cfg.Events.BrokerTrouble = func(error) { trouble++ }
+		})
+		c.sleep(time.Minute)
+		if corrupt == 0 || trouble != 0 || c.startsOf("a") != 0 {
+			t.Errorf("%d reports, %d refusals of the broker, %d starts", corrupt, trouble, c.startsOf("a"))
+		}
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "it runs", c.allRunning(1))
+		n.leave()
 	})
 }
