@@ -50,7 +50,7 @@ func (in *incarnation) balance(trigger Trigger) {
 		if trigger == TriggerDrift && view.Now.Sub(r.started) < settle {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && !in.forced[id] && in.someoneTakes(r.claim.spec.Type) {
+		if !r.leaving() && r.phase != phaseSaving && !in.forced[id].until.After(view.Now) && in.someoneTakes(r.claim.spec.Type) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
 			})
@@ -88,6 +88,26 @@ func (in *incarnation) settleStep(now time.Time) {
 	if view := in.view(now); view.Self.Tasks > view.Share()+1 && len(in.peers) > 0 {
 		in.settleAt = now.Add(settle)
 	}
+}
+
+// forcing is a claim above this node's share. Giving the task back for balance
+// would most likely bring it here again, so that is not tried before a while,
+// and ever later: whoever could not take it may be able to by then.
+type forcing struct {
+	until time.Time
+	pause time.Duration
+}
+
+// Bounds of the pause before a forced claim may be given back for balance.
+const (
+	forcedMin = 30 * time.Second
+	forcedMax = time.Hour
+)
+
+// force records that a task is claimed above this node's share.
+func (in *incarnation) force(id string, now time.Time) {
+	pause := min(max(2*in.forced[id].pause, forcedMin), forcedMax)
+	in.forced[id] = forcing{until: now.Add(pause), pause: pause}
 }
 
 // hold keeps this node from claiming a task again at once.

@@ -108,7 +108,6 @@ func (in *incarnation) claimed(r claimResults) {
 		switch {
 		case in.runs[id] != nil: // cannot be: nothing is claimed or asked about that runs
 		case err != nil:
-			delete(in.forced, id)
 			in.claimRefused(id, err, now, r.adopted)
 		case r.adopted:
 			in.events.Adopted(id, int64(result.Token))
@@ -178,6 +177,8 @@ func (in *incarnation) ended(r endResults) {
 		switch {
 		case errors.Is(err, coordinator.ErrFenced) || errors.Is(err, broker.ErrSessionExpired):
 			in.drop(run, err)
+		case errors.Is(err, coordinator.ErrGone):
+			in.abandon(run)
 		case errors.Is(err, coordinator.ErrStateChanged):
 			// Someone wrote it by hand, or an older save of ours came late: the
 			// owner's word is the last.
@@ -223,8 +224,10 @@ func (in *incarnation) endRefused(r *run, err error) {
 // saved continues a run whose state is stored now.
 func (in *incarnation) saved(r *run) {
 	switch {
-	case in.lost || errors.Is(r.cause, ErrDeleted) || errors.Is(r.cause, ErrLost):
+	case in.lost || errors.Is(r.cause, ErrLost):
 		in.drop(r, r.cause)
+	case errors.Is(r.cause, ErrDeleted):
+		in.abandon(r)
 	case r.cause != nil:
 		in.release(r)
 	case r.record.State == statemachine.Sleeping:

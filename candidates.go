@@ -240,7 +240,11 @@ func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
 	}
 	view.Self.Tasks++
 	view.Unowned--
-	in.forced[c.id] = over
+	if over {
+		in.force(c.id, view.Now)
+	} else {
+		delete(in.forced, c.id)
+	}
 	in.inFlight[c.id] = c
 	in.candidates.remove(c.id)
 	t := in.tasks.Get(c.id)
@@ -251,7 +255,6 @@ func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
 func (in *incarnation) dropQueued() {
 	for _, w := range in.claimQueue {
 		delete(in.inFlight, w.ID)
-		delete(in.forced, w.ID)
 		if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
 			in.candidates.add(w.ID, t.Created, time.Now())
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,10 +15,14 @@ import (
 )
 
 // Client submits, inspects and directs; it runs nothing. Its methods are safe
-// for concurrent use. Errors of the broker come through as package broker's.
+// for concurrent use. Errors of the broker come through as package broker's. It
+// writes nothing into a namespace whose layout is newer than it knows, and says
+// ErrLayout instead.
 type Client struct {
 	broker broker.Broker
 	space  keys.Space
+	// layoutRead is when the layout was last read and found to be known.
+	layoutRead atomic.Pointer[time.Time]
 }
 
 // NewClient returns a client for a namespace; an empty one is
@@ -36,35 +41,63 @@ func NewClient(b broker.Broker, namespace string) (*Client, error) {
 	return &Client{broker: b, space: space}, nil
 }
 
-// Delete removes a task with its properties, its claim and its pending command;
-// its state stays. A running handler is stopped. It returns ErrNotFound when no
-// such task is live.
+// Delete removes a task with its properties and its pending command; its state
+// stays. A running handler is stopped, and only when it has returned does its
+// node give the claim up: until then a task that is submitted under the same ID
+// is not run. It returns ErrNotFound when no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {
 		return badName(err)
 	}
-	// A task exists by its own key or, in the older form, by its properties.
-	again := false
-	for _, exists := range []string{c.space.Task(id), c.space.Props(id)} {
-		txn := broker.Txn{
-			If: []broker.Cond{broker.Exists(exists)},
-			Then: []broker.Op{
-				broker.Delete(c.space.Task(id)), broker.DeleteTree(c.space.TaskTree(id)),
-				broker.Delete(c.space.Claim(id)), broker.Delete(c.space.TaskCommand(id)),
-			},
+	if err := c.checkLayout(ctx); err != nil {
+		return fmt.Errorf("delete task %q: %w", id, err)
+	}
+	for range attemptsMax {
+		txn, found, err := c.deletion(ctx, id)
+		if err != nil {
+			return fmt.Errorf("delete task %q: %w", id, err)
+		}
+		if !found {
+			return fmt.Errorf("task %q: %w", id, ErrNotFound)
 		}
 		r, maybe, err := c.persist(ctx, txn)
 		if err != nil {
 			return fmt.Errorf("delete task %q: %w", id, err)
 		}
-		if again = again || maybe; r.OK {
-			return nil
+		if r.OK || maybe {
+			return nil // if it was not this transaction, that very task is gone all the same
 		}
 	}
-	if again {
-		return nil // an attempt whose outcome was unknown did it
+	return fmt.Errorf("delete task %q: it changes too often", id)
+}
+
+// deletion reads a task and makes the transaction that deletes that very task.
+// One that is applied late must not touch another that was submitted under its
+// ID since.
+func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found bool, err error) {
+	task, props, owner := c.space.Task(id), c.space.Props(id), c.space.Owner(id)
+	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{
+		broker.Read(task), broker.Read(props), broker.Read(owner),
+	}})
+	if err != nil {
+		return broker.Txn{}, false, err
 	}
-	return fmt.Errorf("task %q: %w", id, ErrNotFound)
+	// A task exists by its own key or, in the older form, by its properties.
+	for i, key := range []string{task, props} {
+		if kv := r.Reads[i]; kv == nil {
+			txn.If = append(txn.If, broker.Absent(key))
+		} else {
+			txn.If = append(txn.If, broker.Created(key, kv.Created))
+			found = true
+		}
+	}
+	txn.Then = []broker.Op{broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id))}
+	if kv := r.Reads[2]; kv != nil && kv.Session == 0 {
+		// In the oldest form a claim belongs to no session, and nobody gives it up.
+		txn.If = append(txn.If, broker.Created(owner, kv.Created))
+		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(id)))
+	}
+	return txn, found, nil
 }
 
 // persist commits a transaction that can take effect only once, again and again
@@ -106,6 +139,9 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("send a command: %w", err)
+	}
+	if err := c.checkLayout(ctx); err != nil {
+		return fmt.Errorf("send a command to node %q: %w", node, err)
 	}
 	info, err := c.broker.Get(ctx, c.space.NodeInfo(node))
 	if errors.Is(err, broker.ErrNotFound) {

@@ -63,6 +63,7 @@ func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []erro
 		}
 		open = append(open, &submitting{Submission: s, index: i, spec: spec})
 	}
+	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
 	for attempt := 1; len(open) > 0; attempt++ {
 		open = c.submitOnce(ctx, open, errs)
@@ -158,6 +159,21 @@ func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
 	// What a deleted task left behind does not concern a new one.
 	s.replaces = state.Modified
 	return fmt.Errorf("submit task %q: it changes too often", s.ID), true
+}
+
+// refuseLayout refuses all of them if the namespace is not one to write into.
+func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []error) []*submitting {
+	if len(open) == 0 {
+		return nil
+	}
+	err := c.checkLayout(ctx)
+	if err == nil {
+		return open
+	}
+	for _, s := range open {
+		errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
+	}
+	return nil
 }
 
 // refuseCycles refuses the tasks that would wait for themselves, through tasks

@@ -216,6 +216,9 @@ func (in *incarnation) setMode(frozen, draining bool) {
 		return
 	}
 	in.info.Frozen, in.info.Draining, in.infoDirty = frozen, draining, true
+	if !draining {
+		in.drain.next = time.Time{} // or the loop would be woken for it again and again
+	}
 	in.node.mu.Lock()
 	in.node.frozen = frozen
 	in.node.mu.Unlock()

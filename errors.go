@@ -28,6 +28,9 @@ var (
 	ErrRunning = errors.New("a node runs only once")
 	// ErrNotRunning: the node does not run.
 	ErrNotRunning = errors.New("the node does not run")
+	// ErrLayout: the namespace's layout is newer than this version knows; see
+	// *LayoutError.
+	ErrLayout = errors.New("the layout of the namespace is newer than this version knows")
 )
 
 // Causes with which a handler's context ends; match context.Cause with

@@ -46,10 +46,9 @@ type incarnation struct {
 	// tombs are claims that this node has ended, until the mirror has seen it.
 	tombs map[string]broker.Revision
 
-	// forced tells of a claim, queued or held, whether it was made above this
-	// node's share because nobody else took the task. Giving such a task back
-	// for balance would only bring it here again.
-	forced map[string]bool
+	// forced are tasks that were claimed above this node's share because nobody
+	// else took them.
+	forced map[string]forcing
 	// holds are tasks that this node was told to release, until when it leaves
 	// them to others.
 	holds map[string]time.Time
@@ -129,7 +128,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		tasks: mirror.NewTasks(n.space, n.config.NewTask != nil), nodes: mirror.NewNodes(n.space),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
-		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, holds: map[string]time.Time{},
+		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]forcing{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{},
 		taskUpdates:  make(chan mirror.Update), nodeUpdates: make(chan mirror.Update),
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
@@ -162,24 +161,16 @@ func (in *incarnation) join(ctx context.Context) error {
 	return nil
 }
 
-// register puts the node's info key. A holder of the name gets as long as its
-// session can last to turn out dead; one that lives on has the name.
+// register puts the node's info key, and the layout's version where there is
+// none. A holder of the name gets as long as its session can last to turn out
+// dead; one that lives on has the name.
 func (in *incarnation) register(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(in.session.Context(), cancel)()
-	key := in.node.space.NodeInfo(in.config.Name)
-	txn := broker.Txn{
-		If: []broker.Cond{broker.Absent(key)},
-		Then: []broker.Op{
-			broker.PutSession(key, in.info.encode(), in.session.ID()),
-			// Commands to an earlier node of this name are lost with it.
-			broker.DeleteTree(in.node.space.NodeCommands(in.config.Name)),
-		},
-		Else: []broker.Op{broker.Read(key)},
-	}
-	var holder *broker.KV
+	var holder, layout *broker.KV
 	var since time.Time
+	txn := in.registration(layout)
 	for {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
 		switch {
@@ -187,12 +178,20 @@ func (in *incarnation) register(ctx context.Context) error {
 			return fmt.Errorf("register node %q: %w", in.config.Name, err)
 		case err != nil:
 			in.events.BrokerTrouble(err)
+			since = time.Now() // a broker that was away may have given every session its whole TTL again
 		case r.OK:
 			in.infoCreated, in.infoModified = r.Revision, r.Revision
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 			in.infoCreated, in.infoModified = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
 			return nil
+		case !sameRevision(r.Reads[1], layout):
+			layout = r.Reads[1]
+			if err := in.acceptLayout(layout); err != nil {
+				return err
+			}
+			txn = in.registration(layout)
+			continue // nothing to wait for: this attempt only found out
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))

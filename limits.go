@@ -46,6 +46,9 @@ const (
 	settle = 10 * time.Second
 	// reconcileEvery is the period after which a copy is listed anew.
 	reconcileEvery = 2 * time.Minute
+	// layoutReadEvery is how often, at most, a client that writes reads the
+	// version of the layout.
+	layoutReadEvery = time.Minute
 	// retryClaim is when a claim that failed at the broker is tried again.
 	retryClaim = 500 * time.Millisecond
 	// retryEnd is when endings that failed at the broker are tried again.

@@ -90,7 +90,8 @@ func (n *Node) Done() <-chan struct{} { return n.done }
 // A broker that goes away never ends Run: the node stops its handlers before
 // its session can expire, and joins again as a new incarnation when the broker
 // is back. Run fails only when it never joined: with ErrNameTaken when a live
-// node has the name, or with broker.ErrPermission. It can be called once.
+// node has the name, with ErrLayout when the namespace's layout is newer than
+// this version knows, or with broker.ErrPermission. It can be called once.
 func (n *Node) Run(ctx context.Context) error {
 	if !n.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -105,7 +106,7 @@ func (n *Node) Run(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return nil // stopping was what was asked for
-		case !n.hasJoined() && (errors.Is(err, ErrNameTaken) || errors.Is(err, broker.ErrPermission)):
+		case !n.hasJoined() && (errors.Is(err, ErrNameTaken) || errors.Is(err, ErrLayout) || errors.Is(err, broker.ErrPermission)):
 			return err
 		}
 		n.events.Waiting(err)

@@ -71,6 +71,10 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		in.events.Corrupt(in.node.space.Task(g.ID), err)
 	}
 	claim.spec = spec
+	if in.isDeleted(r) {
+		in.abandon(r)
+		return
+	}
 	if err != nil || claim.task == nil || in.config.handler(spec.Type) == nil ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
@@ -194,8 +198,10 @@ func (in *incarnation) exited(x exit) {
 	r.handle = nil
 	in.loadFell = true
 	switch {
-	case errors.Is(r.cause, ErrDeleted) || (errors.Is(r.cause, ErrLost) && !in.lost):
+	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
 		in.drop(r, r.cause)
+	case errors.Is(r.cause, ErrDeleted):
+		in.abandon(r)
 	case x.err == nil:
 		r.outcome = OutcomeCompleted
 		r.record.State = statemachine.Completed
@@ -261,8 +267,26 @@ func (in *incarnation) fail(r *run, err error) {
 // release gives the claim back.
 func (in *incarnation) release(r *run) {
 	r.phase, r.outcome = phaseEnding, OutcomeReleased
-	r.ending = coordinator.Ending{ID: r.claim.ID(), Token: r.claim.token(), Kind: coordinator.Release}
+	r.ending = r.claim.granted.Ending(coordinator.Release)
 	in.endQueue = append(in.endQueue, r.ending)
+}
+
+// abandon gives back the claim on a task that was deleted. Only now may a task
+// that was submitted under its ID be claimed: its handlers have returned.
+func (in *incarnation) abandon(r *run) {
+	in.release(r)
+	r.outcome = OutcomeDropped
+}
+
+// isDeleted tells whether the mirror shows that the task of a claim is gone, or
+// is another by now, while the claim is held.
+func (in *incarnation) isDeleted(r *run) bool {
+	g := r.claim.granted
+	if g.Created == 0 {
+		return true
+	}
+	t := in.tasks.Remains(g.ID)
+	return in.tasks.Revision() >= g.Token && (t == nil || t.CreatedAs(g.PropsOnly) != g.Created)
 }
 
 // save stores the run's record and keeps the claim.
@@ -288,9 +312,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Re
 		return
 	}
 	r.phase = phaseEnding
-	r.ending = coordinator.Ending{
-		ID: r.claim.ID(), Token: r.claim.token(), Kind: kind, State: value, Replaces: r.stateRevision,
-	}
+	r.ending = r.claim.granted.Ending(kind)
+	r.ending.State, r.ending.Replaces = value, r.stateRevision
 	in.endQueue = append(in.endQueue, r.ending)
 }
 
@@ -322,7 +345,6 @@ func (in *incarnation) lose(r *run, cause error) {
 func (in *incarnation) forget(id string) {
 	r := in.runs[id]
 	delete(in.runs, id)
-	delete(in.forced, id)
 	in.parked.remove(id)
 	in.loadFell = in.loadFell || !r.leaving()
 	in.node.mu.Lock()

@@ -33,8 +33,16 @@ var layers = map[string][]string{
 	// Edges: what uses only the public face.
 	"balancer":          {"."},
 	"internal/exectask": {".", "session", "internal/clock"},
+	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
+	// What checks a whole cluster.
+	"internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
+	"internal/simulation": {".", "broker", "broker/faulty", "broker/etcd/embedded", "coordinator", "session", "statemachine",
+		"windlasstest", "internal/clock", "internal/history"},
 	// Wiring.
-	"internal/cli": {".", "broker", "broker/etcd", "broker/etcd/embedded", "internal/exectask", "internal/keys", "session"},
+	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
+		"internal/clock", "internal/depend", "internal/keys", "internal/mirror"},
+	"internal/cli": {".", "broker", "broker/etcd", "broker/etcd/embedded", "session",
+		"internal/doctor", "internal/exectask", "internal/keys"},
 	"cmd/windlass": {"internal/cli"},
 	"bench":        {},
 	// Tests of the built program; they contain none of our code.

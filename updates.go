@@ -60,6 +60,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	t := in.tasks.Get(id)
 	if t == nil {
 		delete(in.holds, id)
+		delete(in.forced, id)
 	}
 	if t == nil || !t.HasKey {
 		in.candidates.freed(id, now)
@@ -88,6 +89,8 @@ func (in *incarnation) checkClaim(id string) {
 		} else {
 			in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
 		}
+	case r != nil && in.isDeleted(r):
+		in.stopRun(id, ErrDeleted)
 	case in.isOrphan(id):
 		if !in.adopts.has(id) {
 			in.adopts.set(id, time.Now())

@@ -41,6 +41,11 @@ type Granted struct {
 	ID string
 	// Token is the fencing token.
 	Token broker.Revision
+	// Created is the revision at which the task came to exist: its own key, or
+	// its properties if PropsOnly. Zero where the claim is held and the task was
+	// deleted meanwhile; then the claim is to be released.
+	Created   broker.Revision
+	PropsOnly bool
 	// Spec, Props and State are what the store had at the moment of the claim,
 	// nil where there was nothing.
 	Spec, Props, State []byte
@@ -78,8 +83,8 @@ type Coordinator interface {
 	// End performs every ending, each in one transaction that only the present
 	// owner can win, and returns one result for each, in order. Its error is
 	// nil when it took effect, ErrFenced when the claim is no longer held,
-	// ErrStateChanged when only the state was not the expected one, otherwise
-	// the broker's. After one that broker.MaybeApplied, the same ending is to be
+	// ErrGone when it is and the task was deleted, ErrStateChanged when only the
+	// state was not the expected one, otherwise the broker's. After one that broker.MaybeApplied, the same ending is to be
 	// tried again with Again set.
 	End(ctx context.Context, endings []Ending) []Ended
 }
@@ -220,6 +225,12 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
 	g := Granted{ID: id, Token: token, Spec: value(reads[0]), Props: value(reads[1]), State: value(reads[2])}
+	switch {
+	case reads[0] != nil:
+		g.Created = reads[0].Created
+	case reads[1] != nil:
+		g.Created, g.PropsOnly = reads[1].Created, true
+	}
 	if reads[2] != nil {
 		g.StateRevision = reads[2].Modified
 	}

@@ -194,25 +194,25 @@ func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 		if now.Err != nil || now.Token <= old.Token {
 			t.Fatalf("the new claim: %+v after %+v", now, old)
 		}
-		end := func(c Coordinator, token broker.Revision, kind Kind, state string) error {
-			e := Ending{ID: "a", Token: token, Kind: kind}
+		end := func(c Coordinator, claim Result, kind Kind, state string) error {
+			e := claim.Ending(kind)
 			if state != "" {
 				e.State = []byte(state)
 			}
 			return c.End(context.Background(), []Ending{e})[0].Err
 		}
 		for _, kind := range []Kind{Save, Release, Done} {
-			if err := end(zombie, old.Token, kind, "zombie"); !errors.Is(err, ErrFenced) {
+			if err := end(zombie, old, kind, "zombie"); !errors.Is(err, ErrFenced) {
 				t.Errorf("kind %d by the old owner: %v", kind, err)
 			}
 		}
 		if got := w.get("/c/state/a"); got != "-" {
 			t.Errorf("the old owner wrote %s", got)
 		}
-		if err := end(owner, now.Token, Save, "one"); err != nil || w.get("/c/state/a") != "one" {
+		if err := end(owner, now, Save, "one"); err != nil || w.get("/c/state/a") != "one" {
 			t.Errorf("save: %v, %s", err, w.get("/c/state/a"))
 		}
-		if err := end(owner, now.Token, Done, "two"); err != nil {
+		if err := end(owner, now, Done, "two"); err != nil {
 			t.Error(err)
 		}
 		for key, want := range map[string]string{
@@ -223,7 +223,7 @@ func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 				t.Errorf("%s is %q, want %q", key, got, want)
 			}
 		}
-		if err := end(owner, now.Token, Done, "three"); !errors.Is(err, ErrFenced) {
+		if err := end(owner, now, Done, "three"); !errors.Is(err, ErrFenced) {
 			t.Errorf("done twice: %v", err)
 		}
 	})
@@ -236,7 +236,7 @@ func TestEnd_M12_AnEndingWhoseReplyWasLostSucceedsWhenItIsTriedAgain(t *testing.
 				w.put("/c/tasks/a", "")
 				c, _, _ := w.node("n", plan)
 				r := claimOne(c, Wanted{ID: "a"})
-				e := Ending{ID: "a", Token: r.Token, Kind: kind}
+				e := r.Ending(kind)
 				if kind == Done {
 					e.State = []byte(fmt.Sprint("done by ", r.Token))
 				}
@@ -267,7 +267,8 @@ func TestEnd_BeingRefusedAgainIsNoSuccessForAnotherOwnersState(t *testing.T) {
 		}
 		w.put("/c/state/a", "someone else's")
 		for _, kind := range []Kind{Save, Done} {
-			e := Ending{ID: "a", Token: r.Token, Kind: kind, State: []byte("ours"), Again: true}
+			e := r.Ending(kind)
+			e.State, e.Again = []byte("ours"), true
 			err := c.End(context.Background(), []Ending{e})[0].Err
 			if !errors.Is(err, ErrFenced) {
 				t.Errorf("kind %d: %v", kind, err)
@@ -292,9 +293,9 @@ func TestEnd_M53_AnOlderSaveThatIsAppliedLateUndoesNoNewerOne(t *testing.T) {
 		c, _, _ := w.node("n", "late 5s on commit call 2")
 		r := claimOne(c, Wanted{ID: "a"})
 		save := func(state string, replaces broker.Revision, again bool) Ended {
-			return c.End(context.Background(), []Ending{
-				{ID: "a", Token: r.Token, Kind: Save, State: []byte(state), Replaces: replaces, Again: again},
-			})[0]
+			e := r.Ending(Save)
+			e.State, e.Replaces, e.Again = []byte(state), replaces, again
+			return c.End(context.Background(), []Ending{e})[0]
 		}
 		if e := save("one", 0, false); !broker.MaybeApplied(e.Err) {
 			t.Fatalf("%+v", e)
@@ -317,13 +318,60 @@ func TestEnd_AStateThatSomeoneElseChangedIsReportedWithItsRevision(t *testing.T)
 		c, _, _ := w.node("n", "")
 		r := claimOne(c, Wanted{ID: "a"})
 		by := w.put("/c/state/a", "by hand")
-		e := c.End(context.Background(), []Ending{{ID: "a", Token: r.Token, Kind: Save, State: []byte("ours")}})[0]
+		ours := r.Ending(Save)
+		ours.State = []byte("ours")
+		e := c.End(context.Background(), []Ending{ours})[0]
 		if !errors.Is(e.Err, ErrStateChanged) || e.StateRevision != by {
 			t.Errorf("%+v", e)
 		}
-		e = c.End(context.Background(), []Ending{{ID: "a", Token: r.Token, Kind: Save, State: []byte("ours"), Replaces: e.StateRevision}})[0]
+		ours.Replaces = e.StateRevision
+		e = c.End(context.Background(), []Ending{ours})[0]
 		if e.Err != nil || w.get("/c/state/a") != "ours" {
 			t.Errorf("%+v, the state is %s", e, w.get("/c/state/a"))
 		}
 	})
+}
+
+// The task is deleted and submitted again under a claim: what the claim says is
+// about a task that is gone.
+func TestEnd_M13_NothingIsSaidAboutATaskThatWasSubmittedUnderTheClaim(t *testing.T) {
+	for _, propsOnly := range []bool{false, true} {
+		inWorld(t, func(w *world) {
+			key := "/c/tasks/a"
+			if propsOnly {
+				key = "/c/tasks/a/props"
+			}
+			w.put(key, "1")
+			c, _, _ := w.node("n", "")
+			r := claimOne(c, Wanted{ID: "a", PropsOnly: propsOnly})
+			if _, err := broker.CommitOne(context.Background(), w.b, broker.Txn{Then: []broker.Op{broker.Delete(key)}}); err != nil {
+				t.Fatal(err)
+			}
+			end := func(kind Kind) error {
+				e := r.Ending(kind)
+				if kind != Release {
+					e.State = []byte("old")
+				}
+				return c.End(context.Background(), []Ending{e})[0].Err
+			}
+			for range 2 {
+				for _, kind := range []Kind{Save, Done} {
+					if err := end(kind); !errors.Is(err, ErrGone) {
+						t.Errorf("kind %d: %v", kind, err)
+					}
+				}
+				w.put(key, "2")
+			}
+			other, _, _ := w.node("m", "")
+			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); !errors.Is(r.Err, ErrOwned) {
+				t.Errorf("claimed while the old claim is held: %+v", r)
+			}
+			if err := end(Release); err != nil {
+				t.Error(err)
+			}
+			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); r.Err != nil || w.get("/c/state/a") != "-" {
+				t.Errorf("%+v, the state is %s", r, w.get("/c/state/a"))
+			}
+		})
+	}
 }

@@ -25,6 +25,11 @@ type Ending struct {
 	// ID and Token are the claim's.
 	ID    string
 	Token broker.Revision
+	// Created and PropsOnly are the claim's too, and must be set for Save and
+	// Done: these concern the task that was claimed, and no other that was
+	// submitted under its ID since it was deleted.
+	Created   broker.Revision
+	PropsOnly bool
 	// Kind says what to do.
 	Kind Kind
 	// State is the state to write. It must be set for Save and Done, and may
@@ -37,6 +42,11 @@ type Ending struct {
 	// Again tells that an earlier attempt at this very ending may have been
 	// applied.
 	Again bool
+}
+
+// Ending begins the ending of a claim.
+func (g Granted) Ending(kind Kind) Ending {
+	return Ending{ID: g.ID, Token: g.Token, Created: g.Created, PropsOnly: g.PropsOnly, Kind: kind}
 }
 
 // Ended is the outcome of one ending.
@@ -70,7 +80,7 @@ func (e Ending) outcome(r broker.Result) Ended {
 	case r.OK:
 		return Ended{StateRevision: r.Revision}
 	}
-	state, owner := r.Reads[0], r.Reads[1]
+	state, owner, task := r.Reads[0], r.Reads[1], r.Reads[2]
 	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)
 	switch {
 	case e.Again && e.Kind == Release && e.State == nil:
@@ -79,6 +89,8 @@ func (e Ending) outcome(r broker.Result) Ended {
 		return Ended{} // the state carries our token, so nobody else wrote it
 	case owner == nil || owner.Created != e.Token:
 		return Ended{Err: ErrFenced}
+	case e.Kind != Release && (task == nil || task.Created != e.Created):
+		return Ended{Err: ErrGone}
 	case ours:
 		return Ended{StateRevision: state.Modified}
 	case state == nil:
@@ -89,10 +101,16 @@ func (e Ending) outcome(r broker.Result) Ended {
 }
 
 func (c *claims) endTxn(e Ending) broker.Txn {
-	owner, state := c.space.Owner(e.ID), c.space.State(e.ID)
+	owner, state, exists := c.space.Owner(e.ID), c.space.State(e.ID), c.space.Task(e.ID)
+	if e.PropsOnly {
+		exists = c.space.Props(e.ID)
+	}
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Created(owner, e.Token)},
-		Else: []broker.Op{broker.Read(state), broker.Read(owner)},
+		Else: []broker.Op{broker.Read(state), broker.Read(owner), broker.Read(exists)},
+	}
+	if e.Kind != Release {
+		txn.If = append(txn.If, broker.Created(exists, e.Created))
 	}
 	switch {
 	case e.Kind == Save && e.Replaces == 0:

@@ -63,6 +63,13 @@ func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
 	if err := b.Revoke(t.Context(), session.ID); err != nil {
 		t.Error(err)
 	}
+	// It may see how the members are, and not do anything to them.
+	if members, err := b.Members(t.Context()); err != nil || len(members) != 1 || members[0].Err != nil || !members[0].Leader {
+		t.Errorf("%+v, %v", members, err)
+	}
+	if err := b.Reclaim(t.Context()); !errors.Is(err, broker.ErrPermission) {
+		t.Errorf("%v", err)
+	}
 }
 
 func enableAccessControl(t *testing.T, endpoint string) {

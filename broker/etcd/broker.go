@@ -19,6 +19,7 @@ type Broker struct {
 	leases  pb.LeaseClient
 	timeout time.Duration
 	address string
+	defrag  func() error
 	onClose func()
 
 	// life ends with Close; its cause is what calls in flight report.
@@ -47,6 +48,10 @@ type Options struct {
 	Watches pb.WatchClient
 	// Leases goes with Watches: either both are set or neither.
 	Leases pb.LeaseClient
+	// Defragment replaces the client's, for a server in this process: there the
+	// client's ends in a panic (etcd 3.7.3), because it has nobody to tell that the
+	// server is busy.
+	Defragment func() error
 	// OnClose, if set, is called once, at the end of the first Close.
 	OnClose func()
 }
@@ -60,6 +65,7 @@ func New(client *clientv3.Client, options Options) *Broker {
 		leases:  options.Leases,
 		timeout: options.RequestTimeout,
 		address: options.Address,
+		defrag:  options.Defragment,
 		onClose: options.OnClose,
 	}
 	if b.watches == nil {

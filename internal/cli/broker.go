@@ -38,6 +38,12 @@ func (b *brokerFlags) register(flags *pflag.FlagSet) {
 // etcdScheme begins the address of an external etcd.
 const etcdScheme = "etcd://"
 
+// external returns the endpoints of an external etcd, and false if another broker
+// was asked for.
+func (b *brokerFlags) external() (endpoints string, ok bool) {
+	return strings.CutPrefix(b.address, etcdScheme)
+}
+
 // open connects to the broker, each time anew.
 func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
 	address := b.address

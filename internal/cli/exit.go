@@ -46,6 +46,8 @@ var exitCodes = []struct {
 	{broker.ErrUnavailable, exitUnavailable},
 	{broker.ErrNoQuorum, exitUnavailable},
 	{broker.ErrNoSpace, exitUnavailable},
+	{windlass.ErrLayout, exitFailed},
+	{errUnwell, exitFailed},
 	{context.Canceled, exitInterrupted},
 }
 
@@ -76,7 +78,9 @@ func describe(err error) string {
 	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):
 		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
 	case errors.Is(err, broker.ErrNoSpace):
-		return text + "\nThe broker is full. Delete what is not needed, then compact and defragment it."
+		return text + "\nThe broker is full. \"windlass doctor --fix\" frees what nothing uses; delete what is not needed."
+	case errors.Is(err, windlass.ErrLayout):
+		return text + "\nUse a newer version of windlass."
 	case errors.Is(err, windlass.ErrFinished):
 		return text + "\nRerun is --rerun on the command line, and \"rerun\":true in a file."
 	case errors.Is(err, fs.ErrPermission):

@@ -16,6 +16,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
 // TestMain lets scripts run this binary as windlass. It is a supervisor of
@@ -45,6 +48,7 @@ func (l leakChecked) Run() int {
 //	exits CODE PROGRAM ARG...       runs it and expects that exit code
 //	[!] eventually COMMAND PATTERN  runs it until its output does (not) match
 //	json FILE PATH [PATTERN]        a value exists, and matches if a pattern is given
+//	put FOLDER KEY VALUE            writes a key by hand into the store of that dev
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -59,7 +63,7 @@ func TestScript(t *testing.T) {
 			return errors.Join(os.Mkdir(env.Getenv("HOME"), 0o700), os.Mkdir(env.Getenv("XDG_RUNTIME_DIR"), 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON,
+			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON, "put": scriptPut,
 		},
 	})
 }
@@ -104,6 +108,16 @@ func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("not within %v: %s", eventuallyMax, args[1])
 		}
 	}
+}
+
+func scriptPut(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: put FOLDER KEY VALUE")
+	}
+	store, err := embedded.Dial(context.Background(), ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = broker.CommitOne(context.Background(), store, broker.Txn{Then: []broker.Op{broker.Put(args[1], []byte(args[2]))}})
+	ts.Check(errors.Join(err, store.Close()))
 }
 
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {

@@ -103,6 +103,10 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 			errors.Is(err, ErrTooMany):
 			// An interruption, or a full node, which the task is not to blame for.
 			return windlass.ErrRelease
+		case err == nil && result.Why != WhyExited:
+			// Its right to run ended before the news of that got here, as it
+			// does after a freeze: an interruption too.
+			return windlass.ErrRelease
 		case props.Restart == RestartAlways:
 		case err != nil && props.Restart == RestartNever:
 			return windlass.Permanent(err)

@@ -2,6 +2,7 @@
 //
 // Everything of a namespace lives below /<namespace>:
 //
+//	layout                       the version of all this
 //	nodes/<node>/info            the node, with its session
 //	nodes/<node>/commands/<id>   a command to it, with its session
 //	tasks/<task>                 the task's spec, until done or deleted

@@ -58,6 +58,7 @@ func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
 		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
 		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
+		s.Layout():                 {Kind: Layout},
 	} {
 		if got := s.Parse(key); got != want {
 			t.Errorf("Parse(%q) = %+v, want %+v", key, got, want)
@@ -69,7 +70,8 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 	s, _ := New("x")
 	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
 		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
-		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections/e/c", "", "x/tasks/a"} {
+		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections/e/c", "/x/layout/", "/x/layout/a", "/x/layouts",
+		"", "x/tasks/a"} {
 		if got := s.Parse(key); got != (Parsed{}) {
 			t.Errorf("Parse(%q) = %+v, want it unknown", key, got)
 		}
@@ -86,7 +88,7 @@ func FuzzParse(f *testing.F) {
 		spelled := map[Kind]string{
 			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), State: s.State(p.Name),
 			Claim: s.Claim(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
-			NodeCommand: s.NodeCommand(p.Name, p.Command),
+			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(),
 		}
 		if p.Kind != Unknown && spelled[p.Kind] != key {
 			t.Errorf("Parse(%q) = %+v, which spells %q", key, p, spelled[p.Kind])

@@ -32,6 +32,12 @@ func New(namespace string) (Space, error) {
 // Root is the namespace with its leading slash.
 func (s Space) Root() string { return s.root }
 
+// All is the prefix of everything in the namespace.
+func (s Space) All() string { return s.root + "/" }
+
+// Layout is the key that says which version of this layout the namespace has.
+func (s Space) Layout() string { return s.root + "/layout" }
+
 // Nodes is the prefix of everything about nodes.
 func (s Space) Nodes() string { return s.root + "/nodes/" }
 
@@ -97,6 +103,8 @@ const (
 	State
 	// TaskCommand is commands/<task>.
 	TaskCommand
+	// Layout is layout. It has no name.
+	Layout
 )
 
 // Parsed is what a key says.
@@ -114,6 +122,9 @@ func (s Space) Parse(key string) Parsed {
 	rest, ok := strings.CutPrefix(key, s.root+"/")
 	if !ok {
 		return Parsed{}
+	}
+	if rest == "layout" {
+		return Parsed{Kind: Layout}
 	}
 	area, rest, ok := strings.Cut(rest, "/")
 	if !ok {

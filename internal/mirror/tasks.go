@@ -40,6 +40,19 @@ type Task struct {
 // was deleted by hand.
 func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
 
+// CreatedAs is the revision at which the task's own key came into being, or its
+// properties if propsOnly; zero where that does not exist. It tells a task from
+// another that was submitted under its ID later.
+func (t *Task) CreatedAs(propsOnly bool) broker.Revision {
+	switch {
+	case propsOnly && t.HasProps:
+		return t.propsCreated
+	case !propsOnly && t.HasKey:
+		return t.keyCreated
+	}
+	return 0
+}
+
 // Owned tells whether someone holds the claim.
 func (t *Task) Owned() bool { return t.Token != 0 }
 

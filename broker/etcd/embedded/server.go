@@ -221,9 +221,10 @@ func (s *Server) Broker() *etcd.Broker {
 	server := s.etcd.Server
 	var b *etcd.Broker
 	b = etcd.New(v3client.New(server), etcd.Options{
-		Address: s.dir,
-		Watches: adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(server)),
-		Leases:  adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(server)),
+		Address:    s.dir,
+		Defragment: func() error { return server.Backend().Defrag() },
+		Watches:    adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(server)),
+		Leases:     adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(server)),
 		OnClose: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()

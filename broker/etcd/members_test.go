@@ -1,0 +1,188 @@
+package etcd_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+)
+
+// TestMembers_AnEmbeddedServerIsOne asks it from inside its process, and over
+// its socket.
+func TestMembers_AnEmbeddedServerIsOne(t *testing.T) {
+	config := fast()
+	config.Dir, config.Socket, config.QuotaBytes = t.TempDir(), true, 32<<20
+	s := startServer(t, config)
+	for _, b := range []*etcd.Broker{s.Broker(), dial(t, s)} {
+		members, err := b.Members(t.Context())
+		if err != nil || len(members) != 1 {
+			t.Fatalf("%+v, %v", members, err)
+		}
+		m := members[0]
+		if m.Err != nil || m.ID == 0 || m.Name != "windlass" || !strings.HasPrefix(m.Version, "3.") || !m.Leader || m.Leaderless || m.Learner ||
+			m.DBSize <= 0 || m.InUse <= 0 || m.Quota != 32<<20 || len(m.Alarms) > 0 || m.RaftIndex == 0 || m.Endpoint == "" {
+			t.Errorf("%+v", m)
+		}
+	}
+}
+
+func dial(t *testing.T, s *embedded.Server) *etcd.Broker {
+	t.Helper()
+	b, err := embedded.Dial(t.Context(), s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func TestMembers_OfAClosedBrokerAreAnError(t *testing.T) {
+	b := startServer(t, fast()).Broker()
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Members(t.Context()); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+	if err := b.Reclaim(t.Context()); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("%v", err)
+	}
+}
+
+// fill writes until the store is full.
+func fill(t *testing.T, b broker.Broker, key func(i int) string) {
+	t.Helper()
+	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
+	for i := range 200 {
+		_, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(key(i), value)}})
+		if errors.Is(err, broker.ErrNoSpace) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("100 MiB fit")
+}
+
+// TestReclaim_MakesAFullStoreTakeWritesAgain fills a store with versions of one
+// key, all but the last of which are history.
+func TestReclaim_MakesAFullStoreTakeWritesAgain(t *testing.T) {
+	config := fast()
+	config.Dir, config.Socket, config.QuotaBytes = t.TempDir(), true, 18<<20
+	s := startServer(t, config)
+	for _, b := range []*etcd.Broker{s.Broker(), dial(t, s)} {
+		fill(t, b, func(int) string { return "/a" })
+		before, err := b.Members(t.Context())
+		if err != nil || !slices.Contains(before[0].Alarms, etcd.AlarmNoSpace) {
+			t.Fatalf("%+v, %v", before, err)
+		}
+		if err := b.Reclaim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after, err := b.Members(t.Context())
+		if err != nil || len(after[0].Alarms) > 0 || after[0].DBSize >= before[0].DBSize/2 {
+			t.Errorf("before %+v, after %+v, %v", before, after, err)
+		}
+		mustCommit(t, b, put("/b"))
+	}
+}
+
+func TestReclaim_DoesNotDisarmWhatIsFullOfLiveData(t *testing.T) {
+	config := fast()
+	config.QuotaBytes = 18 << 20
+	b := startServer(t, config).Broker()
+	fill(t, b, func(i int) string { return fmt.Sprintf("/a/%d", i) })
+	if err := b.Reclaim(t.Context()); !errors.Is(err, broker.ErrNoSpace) {
+		t.Errorf("%v", err)
+	}
+	members, err := b.Members(t.Context())
+	if err != nil || !slices.Contains(members[0].Alarms, etcd.AlarmNoSpace) {
+		t.Errorf("%+v, %v", members, err)
+	}
+	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.DeleteTree("/a/")}})
+	if err := b.Reclaim(t.Context()); err != nil {
+		t.Error(err)
+	}
+	mustCommit(t, b, put("/b"))
+}
+
+// TestMembers_OfAClusterAreFoundFromOneOfThem kills one of three members, and
+// then a second, after which nobody leads.
+func TestMembers_OfAClusterAreFoundFromOneOfThem(t *testing.T) {
+	c := startCluster(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	leader, follower := c.leader(ctx)
+	third := 3 - leader - follower
+	config := etcd.Config{Endpoints: []string{c.members[leader].config.Client}, DialTimeout: patience}
+	b, err := etcd.Open(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close() // nothing is under way
+	if told := describe(ctx, t, b.Members); told != "leader follower follower" {
+		t.Errorf("at first: %s", told)
+	}
+	mustCommit(t, b, put("/a"))
+	if err := b.Reclaim(ctx); err != nil {
+		t.Errorf("reclaim on three members: %v", err)
+	}
+	c.kill(third)
+	if told := describe(ctx, t, b.Members); told != "dead leader follower" {
+		t.Errorf("with one killed: %s", told)
+	}
+	if err := b.Reclaim(ctx); err != nil {
+		t.Errorf("reclaim on two of three members: %v", err)
+	}
+	c.kill(follower)
+	survey := func(ctx context.Context) ([]etcd.Member, error) { return etcd.Members(ctx, config) }
+	for told := ""; told != "dead dead leaderless"; {
+		// It takes an election timeout to notice.
+		if told = describe(ctx, t, survey); ctx.Err() != nil {
+			t.Fatalf("with two killed: %s", told)
+		}
+	}
+}
+
+// describe is what the members are, sorted.
+func describe(ctx context.Context, t *testing.T, ask func(context.Context) ([]etcd.Member, error)) string {
+	t.Helper()
+	members, err := ask(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words []string
+	for _, m := range members {
+		switch {
+		case m.ID == 0 || m.Name == "":
+			t.Errorf("nobody's: %+v", m)
+		case m.Err != nil && strings.Contains(m.Err.Error(), "connection refused"):
+			words = append(words, "dead")
+		case m.Err != nil:
+			t.Errorf("%+v", m)
+		case m.Leader:
+			words = append(words, "leader")
+		case m.Leaderless:
+			words = append(words, "leaderless")
+		default:
+			words = append(words, "follower")
+		}
+	}
+	slices.SortFunc(words, func(a, b string) int {
+		order := []string{"dead", "leader", "leaderless", "follower"}
+		return slices.Index(order, a) - slices.Index(order, b)
+	})
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,9 @@
+//go:build !linux
+
+package clock
+
+import "time"
+
+func kernelRate() (Rate, bool) { return Rate{}, false }
+
+func readRaw() (time.Duration, bool) { return 0, false }

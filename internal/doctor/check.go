@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Status is how a check came out.
+type Status string
+
+// The statuses, the worst last.
+const (
+	// OK: nothing was found.
+	OK Status = "ok"
+	// Unknown: it could not be checked.
+	Unknown Status = "unknown"
+	// Warning: it works, and someone should look.
+	Warning Status = "warning"
+	// Problem: something does not work, or will not for long.
+	Problem Status = "problem"
+)
+
+var severity = map[Status]int{OK: 0, Unknown: 1, Warning: 2, Problem: 3}
+
+// Check is one line of the report. Its JSON is stable.
+type Check struct {
+	// Name is what was checked.
+	Name string `json:"check"`
+	// Status is how it came out.
+	Status Status `json:"status"`
+	// Found says what was found, Do what to do about it.
+	Found string `json:"found"`
+	Do    string `json:"do,omitempty"`
+	// Details name what was found, at most DetailsMax of each kind.
+	Details []string `json:"details,omitempty"`
+}
+
+// DetailsMax bounds the examples that a check gives of one kind of finding.
+const DetailsMax = 5
+
+// note is one kind of finding, with how often and where.
+type note struct {
+	status   Status
+	what, do string
+	count    int
+	examples []string
+}
+
+// notes collects the findings of one check, grouped by kind, in the order in
+// which they came.
+type notes struct{ list []*note }
+
+// add records a finding. what completes the sentence that begins with how many
+// there are.
+func (n *notes) add(status Status, what, do, example string) {
+	var at *note
+	for _, known := range n.list {
+		if known.what == what {
+			at = known
+		}
+	}
+	if at == nil {
+		at = &note{status: status, what: what, do: do}
+		n.list = append(n.list, at)
+	}
+	at.count++
+	if len(at.examples) < DetailsMax {
+		at.examples = append(at.examples, example)
+	}
+}
+
+// check makes a line of what was collected, or of healthy if nothing was.
+func (n *notes) check(name, healthy string) Check {
+	c := Check{Name: name, Status: OK, Found: healthy}
+	var found, do []string
+	for _, k := range n.list {
+		if severity[k.status] > severity[c.Status] {
+			c.Status = k.status
+		}
+		found, do = append(found, fmt.Sprintf("%d %s", k.count, k.what)), append(do, k.do)
+		c.Details = append(c.Details, k.examples...)
+		if more := k.count - len(k.examples); more > 0 {
+			c.Details = append(c.Details, fmt.Sprintf("and %d more", more))
+		}
+	}
+	if len(found) > 0 {
+		c.Found, c.Do = strings.Join(found, "; "), strings.Join(do, "; ")
+	}
+	return c
+}

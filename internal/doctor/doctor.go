@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// Doctor examines one namespace. Its methods return errors of package broker when
+// the broker does not answer; whatever is wrong beside is in the checks.
+type Doctor struct {
+	// Broker is examined; Space is the namespace.
+	Broker broker.Broker
+	Space  keys.Space
+	// SessionTTL is the one to judge times by. Zero means session.TTLDefault.
+	SessionTTL time.Duration
+	// Waiting, if set, is told before a second look for how long that waits, and
+	// what for.
+	Waiting func(d time.Duration, why string)
+}
+
+func (d *Doctor) ttl() time.Duration {
+	if d.SessionTTL == 0 {
+		return session.TTLDefault
+	}
+	return d.SessionTTL
+}
+
+// The checks of a namespace.
+const (
+	// CheckLayout: the version of the layout.
+	CheckLayout = "layout"
+	// CheckNodes: the registrations of nodes.
+	CheckNodes = "nodes"
+	// CheckClaims: claims that nobody stands behind.
+	CheckClaims = "claims"
+	// CheckDuplicates: what exists twice, in two forms of which one excludes the
+	// other.
+	CheckDuplicates = "duplicates"
+	// CheckTasks: tasks that cannot run.
+	CheckTasks = "tasks"
+	// CheckValues: values that cannot be read.
+	CheckValues = "values"
+	// CheckLeftovers: keys whose task or node is gone.
+	CheckLeftovers = "leftovers"
+)
+
+// secondLook is the wait for tasks to be claimed: longer than nodes leave a task
+// to each other.
+const secondLook = 5 * time.Second
+
+// Namespace checks everything below the namespace. It looks twice only if
+// something has to be told from what passes by itself.
+func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
+	now, err := read(ctx, d.Broker, d.Space)
+	if err != nil {
+		return nil, fmt.Errorf("list the namespace: %w", err)
+	}
+	layout, known := now.checkLayout(d.Space)
+	if !known {
+		checks := []Check{layout}
+		for _, name := range []string{CheckNodes, CheckClaims, CheckDuplicates, CheckTasks, CheckValues, CheckLeftovers} {
+			checks = append(checks, Check{Name: name, Status: Unknown, Found: "not checked: the layout is newer than this version knows"})
+		}
+		return checks, nil
+	}
+	before, at := now, time.Now()
+	if wait, why := now.doubts(at, d.ttl()); wait > 0 {
+		if d.Waiting != nil {
+			d.Waiting(wait, why)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+		if now, err = read(ctx, d.Broker, d.Space); err != nil {
+			return nil, fmt.Errorf("list the namespace: %w", err)
+		}
+		at = time.Now()
+	}
+	return []Check{
+		layout, now.checkNodes(d.Space), now.checkClaims(before, d.Space), now.checkDuplicates(),
+		now.checkTasks(before, at), now.checkValues(d.Space), now.checkLeftovers(d.Space),
+	}, nil
+}
+
+// doubts tells how long to wait for a second look, and what for; zero if the
+// first one told everything.
+func (s *snapshot) doubts(now time.Time, ttl time.Duration) (wait time.Duration, why string) {
+	for _, t := range s.tasks {
+		if s.unbacked(t) {
+			for _, n := range s.nodes {
+				if granted, err := time.ParseDuration(n.infos.SessionTTL); err == nil {
+					ttl = max(ttl, min(granted, session.TTLMax))
+				}
+			}
+			return ttl*11/10 + time.Second, "claims whose node is gone should go with their sessions"
+		}
+	}
+	for _, t := range s.tasks {
+		if s.waits(t, now) {
+			return secondLook, "tasks that nobody holds should be claimed"
+		}
+	}
+	return 0, ""
+}

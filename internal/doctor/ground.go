@@ -1,0 +1,188 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/session"
+)
+
+// The checks of what everything stands on.
+const (
+	// CheckClock: the rate of this machine's clock.
+	CheckClock = "clock"
+	// CheckRoundTrip: how long the broker takes to answer.
+	CheckRoundTrip = "round trip"
+	// CheckPermissions: what the user may do.
+	CheckPermissions = "permissions"
+)
+
+// clockOver is how long the clocks are compared.
+const clockOver = time.Second
+
+// Clock checks the rate of this machine's clock.
+func Clock(ctx context.Context) Check { return judgeClock(clock.MeasureRate(ctx, clockOver)) }
+
+// driftPPM is the deviation that deadlines allow for: session.Timing.Drift of any
+// TTL, in parts per million.
+var driftPPM = float64(session.Derive(session.TTLMax).Drift) / float64(session.TTLMax) * 1e6
+
+func judgeClock(r clock.Rate, err error) Check {
+	c := Check{Name: CheckClock, Status: OK}
+	if err != nil {
+		c.Status, c.Found = Unknown, "cannot be checked: "+err.Error()
+		return c
+	}
+	// Adding zero takes the sign off a negative one.
+	c.Found = fmt.Sprintf("runs %.1f ppm off the machine's oscillator, of %.0f allowed", math.Round(r.PPM*10)/10+0, driftPPM)
+	switch {
+	case !r.KernelKnown:
+		c.Found += "; the kernel does not tell what it corrects"
+	case !r.Synchronized:
+		c.Found += fmt.Sprintf("; the kernel corrects by %.1f, and no time service keeps the time of day", r.Kernel)
+	default:
+		c.Found += fmt.Sprintf("; the kernel corrects by %.1f", r.Kernel)
+	}
+	switch worst := max(math.Abs(r.PPM), math.Abs(r.Kernel)); {
+	case worst >= driftPPM:
+		c.Status = Problem
+		c.Do = "do not run nodes here: two handlers of one task could overlap; see what corrects the clock so much"
+	case worst >= driftPPM/2:
+		c.Status, c.Do = Warning, "see what corrects the clock so much"
+	}
+	return c
+}
+
+// probes is how many reads, and how many writes, are timed.
+const probes = 20
+
+// RoundTrip times reads, and writes whose condition never holds, which the broker
+// agrees on like any other.
+func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
+	c := Check{Name: CheckRoundTrip, Status: OK}
+	reads, err := times(func() error {
+		_, err := d.Broker.Get(ctx, d.Space.Layout())
+		if errors.Is(err, broker.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+	if errors.Is(err, broker.ErrPermission) {
+		c.Status, c.Found = Unknown, "this user may not read here"
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read: %w", err)
+	}
+	writes, err := times(func() error {
+		_, err := broker.CommitOne(ctx, d.Broker, d.never())
+		return err
+	})
+	worst := reads[len(reads)-1]
+	c.Found = "reads " + spread(reads)
+	switch {
+	case errors.Is(err, broker.ErrNoSpace), errors.Is(err, broker.ErrPermission):
+		c.Found += ", writes are refused"
+	case err != nil:
+		return c, fmt.Errorf("write: %w", err)
+	default:
+		worst = max(worst, writes[len(writes)-1])
+		c.Found += ", writes " + spread(writes)
+	}
+	try := session.Derive(d.ttl()).Try
+	c.Found += fmt.Sprintf("; with a session TTL of %v a renewal may take %v", d.ttl(), try.Round(time.Millisecond))
+	switch {
+	case worst >= try:
+		c.Status = Problem
+		c.Do = "look at the broker's disks and the network, or use a longer session TTL: sessions will be lost"
+	case worst >= try/4:
+		c.Status = Warning
+		c.Do = "look at the broker's disks and the network, or use a longer session TTL"
+	}
+	return c, nil
+}
+
+// times returns how long the calls took, the shortest first.
+func times(call func() error) ([]time.Duration, error) {
+	took := make([]time.Duration, 0, probes)
+	for range probes {
+		began := time.Now()
+		if err := call(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+func spread(took []time.Duration) string {
+	round := func(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }
+	return fmt.Sprintf("p50 %v, max %v", round(took[len(took)/2]), round(took[len(took)-1]))
+}
+
+// never is a transaction whose conditions exclude each other, so that it is never
+// applied. A broker checks the rights to everything in it all the same.
+func (d *Doctor) never() broker.Txn {
+	key := d.Space.Layout()
+	return broker.Txn{
+		If:   []broker.Cond{broker.Exists(key), broker.Absent(key)},
+		Then: []broker.Op{broker.Put(key, nil), broker.DeleteTree(d.Space.Tasks())},
+	}
+}
+
+// Permissions checks what this user may do: read and write below the namespace,
+// and open a session.
+func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
+	c := Check{Name: CheckPermissions, Status: OK, Found: fmt.Sprintf("may read and write below %s, and open sessions", d.Space.All())}
+	var refused []string
+	full := false
+	for _, right := range []struct {
+		what string
+		use  func(context.Context) error
+	}{{"read below " + d.Space.All(), d.mayRead}, {"write below " + d.Space.All(), d.mayWrite}, {"open sessions", d.mayGrant}} {
+		switch err := right.use(ctx); {
+		case errors.Is(err, broker.ErrPermission):
+			refused = append(refused, "may not "+right.what)
+		case errors.Is(err, broker.ErrNoSpace):
+			full = true
+		case err != nil:
+			return c, fmt.Errorf("%s: %w", right.what, err)
+		}
+	}
+	switch {
+	case len(refused) > 0:
+		c.Status, c.Found = Problem, fmt.Sprintf("%d right(s) missing", len(refused))
+		c.Do = "grant the role that docs/security.md shows, for the prefix " + d.Space.All()
+		c.Details = refused
+	case full:
+		c.Status, c.Found = Unknown, "the broker is full and refuses writes to everyone"
+	}
+	return c, nil
+}
+
+func (d *Doctor) mayRead(ctx context.Context) error {
+	for _, err := range d.Broker.List(ctx, d.Space.All()) {
+		return err // the first page tells
+	}
+	return nil
+}
+
+func (d *Doctor) mayWrite(ctx context.Context) error {
+	_, err := broker.CommitOne(ctx, d.Broker, d.never())
+	return err
+}
+
+func (d *Doctor) mayGrant(ctx context.Context) error {
+	s, err := d.Broker.Grant(ctx, d.ttl())
+	if err != nil {
+		return err
+	}
+	return d.Broker.Revoke(ctx, s.ID)
+}

@@ -1,0 +1,139 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// checkLayout judges the version of the layout; known is false if it is from the
+// future, so that nothing else here can be judged.
+func (s *snapshot) checkLayout(space keys.Space) (c Check, known bool) {
+	c = Check{Name: CheckLayout, Status: OK}
+	if s.layout == nil {
+		c.Found = "no version is written down; the next node that joins does that"
+		if s.known == 0 {
+			c.Found = "the namespace is empty; the first node that joins writes the version down"
+		}
+		return c, true
+	}
+	var value struct {
+		Version int `json:"version"`
+	}
+	err := json.Unmarshal(s.layout.Value, &value)
+	switch {
+	case err == nil && value.Version > windlass.LayoutVersion:
+		c.Status = Problem
+		c.Found = fmt.Sprintf("version %d; this version of windlass knows layouts up to version %d", value.Version, windlass.LayoutVersion)
+		c.Do = "use a newer version of windlass"
+		return c, false
+	case err != nil || value.Version < 1:
+		c.Status, c.Found = Problem, "the version cannot be read"
+		c.Do = fmt.Sprintf(`find out who wrote it; then put {"version":%d} there, or delete the key`, windlass.LayoutVersion)
+		c.Details = []string{space.Layout()}
+		return c, true
+	}
+	c.Found = fmt.Sprintf("version %d", value.Version)
+	return c, true
+}
+
+// registered are the nodes that are there, by name.
+func (s *snapshot) registered() []*node {
+	var nodes []*node
+	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
+		if s.nodes[name].info != nil {
+			nodes = append(nodes, s.nodes[name])
+		}
+	}
+	return nodes
+}
+
+func (s *snapshot) checkNodes(space keys.Space) Check {
+	var n notes
+	nodes := s.registered()
+	versions, ttls := map[string]string{}, map[string]string{}
+	var idle []string
+	for _, node := range nodes {
+		if node.info.session == 0 {
+			n.add(Problem, "registration(s) without a session, which block the name and never go",
+				"delete the key if no such node runs", space.NodeInfo(node.name))
+		}
+		if node.corrupt != nil {
+			continue // told with the values
+		}
+		if name := node.infos.Name; name != "" && name != node.name {
+			n.add(Warning, "registration(s) that name another node", "see who writes them", fmt.Sprintf("%s names %q", space.NodeInfo(node.name), name))
+		}
+		if node.infos.Frozen || node.infos.Draining {
+			idle = append(idle, node.name)
+		}
+		versions[node.infos.Version] = node.name
+		ttls[node.infos.SessionTTL] = node.name
+	}
+	if len(idle) == len(nodes) {
+		for _, name := range idle {
+			n.add(Warning, "node(s) frozen or draining, which is all of them: nothing is claimed", `"windlass node unfreeze" takes them back`, name)
+		}
+	}
+	differ(&n, versions, "version", "that is fine during a deploy")
+	differ(&n, ttls, "session TTL", "each takes over at its own pace; start them with the same --session-ttl")
+	if len(nodes) == 0 {
+		return Check{Name: CheckNodes, Status: Warning, Found: "no node is registered", Do: "start one, or see in its log why it does not join"}
+	}
+	healthy := fmt.Sprintf("%d registered", len(nodes))
+	if len(idle) > 0 {
+		healthy += fmt.Sprintf(", %d of them frozen or draining", len(idle))
+	}
+	return n.check(CheckNodes, healthy)
+}
+
+// differ warns of nodes that say different things of themselves; values are what
+// they say, each with a node that says so.
+func differ(n *notes, values map[string]string, what, do string) {
+	if len(values) < 2 {
+		return
+	}
+	for _, value := range slices.Sorted(maps.Keys(values)) {
+		shown := value
+		if shown == "" {
+			shown = "none"
+		}
+		n.add(Warning, "different "+what+"s of nodes", do, fmt.Sprintf("%s %s, as node %s", what, shown, values[value]))
+	}
+}
+
+// checkDuplicates looks for what excludes each other.
+func (s *snapshot) checkDuplicates() Check {
+	var n notes
+	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
+		if t := s.tasks[id]; t.exists() && t.ended() {
+			n.add(Problem, "task(s) that have ended and are still there", `"windlass doctor --fix" removes what is left of them, unless someone holds them`,
+				fmt.Sprintf("%s is %s", id, t.now.State))
+		}
+	}
+	sessions, incarnations := map[broker.SessionID][]string{}, map[string][]string{}
+	for _, node := range s.registered() {
+		if node.info.session != 0 {
+			sessions[node.info.session] = append(sessions[node.info.session], node.name)
+		}
+		if i := node.infos.Incarnation; i != "" {
+			incarnations[i] = append(incarnations[i], node.name)
+		}
+	}
+	twice := map[string]bool{}
+	for _, names := range slices.Concat(slices.Collect(maps.Values(sessions)), slices.Collect(maps.Values(incarnations))) {
+		if len(names) > 1 {
+			twice[strings.Join(names, " and ")] = true
+		}
+	}
+	for _, names := range slices.Sorted(maps.Keys(twice)) {
+		n.add(Problem, "session(s) with more than one registration", "stop those nodes, and delete what stays of them", names)
+	}
+	return n.check(CheckDuplicates, "none")
+}
