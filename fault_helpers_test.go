@@ -2,12 +2,9 @@ package windlass_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/history"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -47,7 +45,11 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		w := &world{cluster: c, members: map[string]*troubled{}, finite: func(string) time.Duration { return 0 }}
 		following, stop := context.WithCancel(t.Context())
-		var events []broker.Event
+		log, err := history.New("test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Unannounced = true
 		followed := make(chan struct{})
 		go func() {
 			defer close(followed)
@@ -58,7 +60,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 					}
 					return
 				}
-				events = append(events, batch.Events...)
+				log.Apply(batch.Events)
 			}
 		}()
 		test(t, w)
@@ -81,7 +83,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		c.sleep(time.Second)
 		stop()
 		<-followed
-		for _, wrong := range replay(events) {
+		for _, wrong := range log.Violations() {
 			t.Error(wrong)
 		}
 	})
@@ -264,65 +266,6 @@ func split(key string) (id, area string) {
 	return id, area
 }
 
-// replay checks a history: no state is written but by the claim that is live at
-// that revision, tokens rise, and what has ended stays so.
-func replay(events []broker.Event) (wrong []string) {
-	owner, last := map[string]broker.Revision{}, map[string]broker.Revision{}
-	ended := map[string]bool{}
-	for len(events) > 0 {
-		rev := events[0].KV.Modified
-		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != rev })
-		if n < 0 {
-			n = len(events)
-		}
-		var group []broker.Event
-		group, events = events[:n], events[n:]
-		if len(events) > 0 && events[0].KV.Modified < rev {
-			return append(wrong, fmt.Sprintf("revision %d comes after %d", events[0].KV.Modified, rev))
-		}
-		complain := func(format string, args ...any) {
-			wrong = append(wrong, fmt.Sprintf("revision %d: %s", rev, fmt.Sprintf(format, args...)))
-		}
-		for _, e := range group { // against the owners before this revision
-			if id, area := split(e.KV.Key); area == "state" {
-				checkState(e, id, owner[id], ended, complain)
-			}
-		}
-		for _, e := range group {
-			id, area := split(e.KV.Key)
-			switch {
-			case area != "owner":
-			case e.Deleted:
-				delete(owner, id)
-			case owner[id] != e.KV.Created:
-				if owner[id] != 0 || e.KV.Created <= last[id] {
-					complain("%s is granted %d after %d, of which %d was live", id, e.KV.Created, last[id], owner[id])
-				}
-				owner[id], last[id] = e.KV.Created, e.KV.Created
-			}
-		}
-	}
-	return wrong
-}
-
-func checkState(e broker.Event, id string, live broker.Revision, ended map[string]bool, complain func(string, ...any)) {
-	if e.Deleted {
-		delete(ended, id)
-		return
-	}
-	var r statemachine.Record
-	if err := json.Unmarshal(e.KV.Value, &r); err != nil {
-		complain("the state of %s: %v", id, err)
-	}
-	if ended[id] {
-		complain("%s had ended and becomes %s", id, r.State)
-	}
-	if broker.Revision(r.Token) != live || live == 0 {
-		complain("the state of %s is written with token %d while %d is live", id, r.Token, live)
-	}
-	ended[id] = r.State.Terminal()
-}
-
 // restored is a broker that, once, lists the tasks at a revision long past.
 type restored struct {
 	broker.Broker
@@ -372,72 +315,6 @@ func (m *meddler) Adopt(ctx context.Context, ids []string) []coordinator.Result 
 
 func (m *meddler) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 	return m.end(ctx, endings)
-}
-
-// storm does at random what can happen to a cluster.
-type storm struct {
-	*world
-	random *rand.Rand
-	// byHand allows what breaks the assumptions of S2.
-	byHand    bool
-	up        []*troubled
-	live      []string // acknowledged and not deleted
-	submitted int
-}
-
-func (s *storm) step() {
-	s.t.Helper()
-	what := s.random.IntN(10)
-	switch {
-	case what == 0 || len(s.up) == 0:
-		if len(s.up) < 6 {
-			plan := fmt.Sprintf("seed %d\n%s", s.random.Uint64(), plans[s.random.IntN(len(plans))])
-			if s.random.IntN(2) == 0 {
-				plan = ""
-			}
-			s.up = append(s.up, s.joins(fmt.Sprintf("n%d", s.random.IntN(8)), plan))
-		}
-	case what <= 3:
-		s.submitted++
-		s.live = append(s.live, s.world.submitted(s.client, fmt.Sprintf("batch%03d", s.submitted), 1+s.random.IntN(8))...)
-	case what == 4 && len(s.live) > 0:
-		i := s.random.IntN(len(s.live))
-		if err := s.client.Delete(s.t.Context(), s.live[i]); err == nil {
-			s.live = slices.Delete(s.live, i, i+1)
-		} else if !errors.Is(err, windlass.ErrNotFound) {
-			s.t.Fatal(err)
-		}
-	case what == 5 && s.byHand && len(s.live) > 0:
-		if kv, held := s.holderOf(s.live[s.random.IntN(len(s.live))]); held && s.random.IntN(4) == 0 {
-			if err := s.store.Revoke(s.t.Context(), kv.Session); err != nil {
-				s.t.Fatal(err)
-			}
-		} else if held {
-			s.delete(kv.Key)
-		}
-	default:
-		s.trouble(s.random.IntN(len(s.up)))
-	}
-}
-
-// trouble happens to one node.
-func (s *storm) trouble(i int) {
-	m := s.up[i]
-	switch s.random.IntN(8) {
-	case 0:
-		_ = m.leave() // what it says depends on its troubles
-		s.up = slices.Delete(s.up, i, i+1)
-	case 1, 2:
-		m.faults.Cut()
-	case 3:
-		m.faults.Freeze()
-	case 4:
-		m.use(s.t, fmt.Sprintf("seed %d\n%s", s.random.Uint64(), plans[s.random.IntN(len(plans))]))
-	default:
-		m.faults.Use(nil)
-		m.faults.Heal()
-		m.faults.Thaw()
-	}
 }
 
 // finiteSome makes two of three tasks finite.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -545,32 +544,4 @@ func TestNode_M14_ABrokerThatWasRestoredFromAnEarlierTimeEndsTheIncarnation(t *t
 		}
 		w.settles(time.Minute, ids)
 	})
-}
-
-func TestStorm_M10_M16_NothingIsLostOrRunsTwiceWhateverComesAndGoes(t *testing.T) {
-	for _, byHand := range []bool{false, true} {
-		for seed := range uint64(4) {
-			t.Run(fmt.Sprintf("seed=%d,byHand=%t", seed, byHand), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
-					w.finite = finiteSome
-					s := &storm{world: w, random: rand.New(rand.NewPCG(seed, 1)), byHand: byHand}
-					start := time.Now()
-					for time.Since(start) < 10*time.Minute {
-						s.step()
-						w.sleep(time.Duration(s.random.ExpFloat64() * float64(2*time.Second)))
-					}
-					for _, m := range s.up {
-						m.faults.Use(nil)
-						m.faults.Thaw()
-						m.faults.Heal()
-					}
-					w.joins("last", "")
-					w.settles(3*time.Minute, s.live)
-					if byHand {
-						w.forgive()
-					}
-				})
-			})
-		}
-	}
 }

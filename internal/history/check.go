@@ -1,0 +1,121 @@
+package history
+
+import (
+	"slices"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// checkState checks the writing or the removal of a state (I2, I6, I7).
+func (l *Log) checkState(e broker.Event, id string) {
+	t := l.task(id)
+	if e.Deleted {
+		return // a submission afresh; what is lost by it, the submitter asked for
+	}
+	r, err := statemachine.Parse(e.KV.Value)
+	if err != nil {
+		l.complain("I7: the state of %q: %v", id, err)
+		return
+	}
+	if token := broker.Revision(r.Token); token != t.owner || t.owner == 0 {
+		l.complain("I2: the state of %q is written with token %d while %d is live", id, token, t.owner)
+	}
+	if at := r.ChangedAt; at != nil && t.changedBy == r.Token && at.Before(t.changedAt) {
+		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
+	}
+	switch {
+	case t.unreadable:
+	case t.state.Terminal():
+		l.complain("I6: %q had ended as %s and becomes %s", id, t.state, r.State)
+	case !reachable(t.state, r.State):
+		l.complain("I7: %q goes from %q to %q", id, t.state, r.State)
+	}
+}
+
+// reachable tells whether one stored state may follow another. A fault and what
+// was decided about it are stored as one.
+func reachable(from, to statemachine.State) bool {
+	after := func(s statemachine.State) (next []statemachine.State) {
+		for _, m := range messages {
+			if n, err := statemachine.Next(s, m); err == nil {
+				next = append(next, n)
+			}
+		}
+		return next
+	}
+	direct := after(from)
+	return slices.Contains(direct, to) ||
+		slices.Contains(direct, statemachine.Fault) && slices.Contains(after(statemachine.Fault), to)
+}
+
+var messages = []statemachine.Message{
+	statemachine.Run, statemachine.Sleep, statemachine.Pause, statemachine.Release, statemachine.Error,
+	statemachine.Kill, statemachine.Complete, statemachine.Checkpoint,
+}
+
+// checkGrant checks the creation of an owner key (I1, I4, I8).
+func (l *Log) checkGrant(e broker.Event, id string) {
+	t := l.task(id)
+	switch {
+	case e.KV.Created != e.KV.Modified:
+		l.complain("I1: the owner of %q, granted at %d, is written again", id, e.KV.Created)
+		return
+	case t.owner != 0:
+		l.complain("I1: %q is granted while %d is live", id, t.owner)
+	case e.KV.Created <= t.last:
+		l.complain("I4: %q is granted with token %d after %d", id, e.KV.Created, t.last)
+	}
+	if t.state.Terminal() {
+		l.complain("I6: %q has ended as %s and is granted", id, t.state)
+	}
+	if !t.exists {
+		l.complain("I6: %q does not exist and is granted", id)
+	}
+	for _, b := range t.blockers(id) {
+		if blocker := l.tasks[b]; blocker != nil && blocker.exists {
+			l.complain("I8: %q is granted while %q exists", id, b)
+		}
+	}
+}
+
+// checkRelease checks the deletion of an owner key (I12).
+func (l *Log) checkRelease(id string, withSession bool) {
+	t := l.task(id)
+	switch {
+	case withSession || t.owner == 0 || l.Unannounced:
+	case l.endings[claim{id, t.owner}]:
+	default:
+		l.complain("I12: the owner key of %q, granted at %d, is deleted, which nobody asked for", id, t.owner)
+	}
+}
+
+// checkGone checks the removal of a task (I5).
+func (l *Log) checkGone(id string, group []broker.Event) {
+	if l.deleting[id] || l.Unannounced {
+		return
+	}
+	for _, e := range group {
+		if p := l.space.Parse(e.KV.Key); p.Kind == keys.State && p.Name == id && !e.Deleted {
+			if r, err := statemachine.Parse(e.KV.Value); err == nil && r.State.Terminal() {
+				return
+			}
+		}
+	}
+	if t := l.task(id); t.state.Terminal() {
+		return // what was left of a task that had ended
+	}
+	l.complain("I5: %q disappears without having ended, and nobody deleted it", id)
+}
+
+func (l *Log) deletes(group []broker.Event, key string) bool {
+	return slices.ContainsFunc(group, func(e broker.Event) bool { return e.Deleted && e.KV.Key == key })
+}
+
+// checkRegistration checks the writing of a node's registration (M04).
+func (l *Log) checkRegistration(e broker.Event) {
+	if before := l.sessionOf[e.KV.Key]; !e.Deleted && before != 0 && before != e.KV.Session {
+		l.complain("M04: %s is taken over by session %d from %d, which lives", e.KV.Key, e.KV.Session, before)
+	}
+}

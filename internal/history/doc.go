@@ -1,0 +1,25 @@
+// Package history checks everything that was ever written below a namespace: the
+// event log of the store itself, from its first revision on, replayed in order.
+// It trusts no node's view of what it did.
+//
+// The invariants, by the numbers that the tests and the documentation use:
+//
+//	I1   one grant at a time: a task's owner key is created only while there is none
+//	I2   a state is written only by the claim that is live at that revision, and
+//	     no older one of that claim after a newer
+//	I4   the tokens of a task rise
+//	I5   a task disappears only with its final state, or because a client deleted it
+//	I6   what has ended stays so, until it is submitted afresh, and nothing is
+//	     claimed that does not exist
+//	I7   states follow each other as the transition table allows
+//	I8   no task is claimed while one that it waits for exists
+//	I12  an owner key goes with its session, with its own claim's ending or by an
+//	     operator's hand, and not otherwise
+//	M04  a node's registration is not taken over while its session lives
+//
+// What a log cannot know, it is told: which endings nodes asked for, what clients
+// deleted, what an operator did by hand.
+//
+// Log is not safe for concurrent use but for Ending, Deleting and ByHand, which
+// must be called before the write that they announce is sent.
+package history

@@ -1,0 +1,194 @@
+package history
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// script writes a history: one call of its functions is one revision.
+type script struct {
+	revision broker.Revision
+	events   []broker.Event
+	created  map[string]broker.Revision
+}
+
+// write is one key of a revision; del deletes one.
+type write struct {
+	key, value string
+	session    broker.SessionID
+	del        bool
+}
+
+func put(key, value string) write { return write{key: key, value: value} }
+func del(key string) write        { return write{key: key, del: true} }
+func owner(task string, session broker.SessionID) write {
+	return write{key: "tasks/" + task + "/owner", value: `{"node":"n"}`, session: session}
+}
+
+// at commits writes as one revision.
+func (s *script) at(writes ...write) broker.Revision {
+	if s.created == nil {
+		s.created = map[string]broker.Revision{}
+	}
+	s.revision++
+	for _, w := range writes {
+		key := "/h/" + w.key
+		e := broker.Event{KV: broker.KV{Key: key, Modified: s.revision}, Deleted: w.del}
+		if w.del {
+			delete(s.created, key)
+		} else {
+			if s.created[key] == 0 {
+				s.created[key] = s.revision
+			}
+			e.KV.Value, e.KV.Created, e.KV.Session = []byte(w.value), s.created[key], w.session
+		}
+		s.events = append(s.events, e)
+	}
+	return s.revision
+}
+
+func state(name string, token broker.Revision) string {
+	return fmt.Sprintf(`{"state":%q,"token":%d,"until":"2027-01-01T00:00:00Z"}`, name, token)
+}
+
+// stateAt is a state with the time at which it was written.
+func stateAt(name string, token broker.Revision, second int) string {
+	return fmt.Sprintf(`{"state":%q,"token":%d,"until":"2027-01-01T00:00:00Z","changed_at":%q}`, name, token,
+		time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC).Format(time.RFC3339))
+}
+
+// checked applies a script and returns what was found.
+func checked(t *testing.T, play func(s *script, l *Log)) (*Log, []string) {
+	t.Helper()
+	l, err := New("h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{}
+	play(s, l)
+	l.Apply(s.events)
+	return l, l.Violations()
+}
+
+func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
+	l, wrong := checked(t, func(s *script, l *Log) {
+		s.at(put("tasks/a", ""), put("tasks/a/props", "1"))
+		s.at(put("tasks/a|b", ""))
+		s.at(write{key: "nodes/n/info", session: 1})
+		first := s.at(owner("a", 1))
+		s.at(put("state/a", stateAt("sleeping", first, 1)))
+		s.at(put("state/a", stateAt("runnable", first, 2)))
+		s.at(del("tasks/a/owner"), del("nodes/n/info")) // its session expired
+		second := s.at(owner("a", 2))
+		l.Ending("a", second)
+		s.at(put("state/a", state("completed", second)), del("tasks/a"), del("tasks/a/props"), del("tasks/a/owner"))
+		third := s.at(owner("a|b", 2))
+		l.Ending("a|b", third)
+		s.at(del("tasks/a|b/owner"))
+		s.at(put("tasks/a", ""), del("state/a")) // submitted afresh
+		l.Deleting("a")
+		s.at(del("tasks/a"))
+	})
+	if len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+	want := Counts{Revisions: 13, Events: 19, Submitted: 3, Grants: 3, HandOvers: 1, Completed: 1}
+	if got := l.Counts(); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+	if exists, s := l.Task("a"); exists || s != "" || len(l.Live()) != 0 {
+		t.Errorf("a exists: %t, as %q; live are %v", exists, s, l.Live())
+	}
+}
+
+func TestLog_EachViolationIsFound(t *testing.T) {
+	task := func(s *script) broker.Revision { return s.at(put("tasks/a", "")) }
+	for name, play := range map[string]func(s *script, l *Log){
+		"I1 granted while live":         func(s *script, l *Log) { task(s); s.at(owner("a", 1)); s.at(del("x"), owner("a", 2)) },
+		"I2 state without a claim":      func(s *script, l *Log) { task(s); s.at(put("state/a", state("sleeping", 2))) },
+		"I2 state of an old claim":      oldClaim,
+		"I2 an older save lands late":   lateSave,
+		"I5 vanishes":                   func(s *script, l *Log) { task(s); s.at(del("tasks/a")) },
+		"I6 ended and granted":          func(s *script, l *Log) { ended(s, l); s.at(put("tasks/a", "")); s.at(owner("a", 1)) },
+		"I6 granted without existing":   func(s *script, l *Log) { s.at(owner("a", 1)) },
+		"I6 completed twice":            completedTwice,
+		"I7 paused becomes completed":   func(s *script, l *Log) { jump(s, "paused", "completed") },
+		"I7 no state at all":            func(s *script, l *Log) { jump(s, "paused", "melted") },
+		"I8 claimed while blocked":      func(s *script, l *Log) { task(s); s.at(put("tasks/a|b", "")); s.at(owner("a|b", 1)) },
+		"I8 claimed while it needs one": func(s *script, l *Log) { task(s); s.at(put("tasks/c", `{"needs":["a"]}`)); s.at(owner("c", 1)) },
+		"I12 released by nobody": func(s *script, l *Log) {
+			task(s)
+			s.at(write{key: "nodes/n/info", session: 1})
+			s.at(owner("a", 1))
+			s.at(del("tasks/a/owner"))
+		},
+		"M04 a name is taken over": func(s *script, l *Log) {
+			s.at(write{key: "nodes/n/info", session: 1})
+			s.at(write{key: "nodes/n/info", session: 2})
+		},
+	} {
+		number, _, _ := strings.Cut(name, " ")
+		if _, wrong := checked(t, play); len(wrong) == 0 || !strings.Contains(strings.Join(wrong, "\n"), " "+number+": ") {
+			t.Errorf("%s: found %q", name, wrong)
+		}
+	}
+}
+
+func oldClaim(s *script, l *Log) {
+	s.at(put("tasks/a", ""))
+	old := s.at(owner("a", 1))
+	s.at(del("tasks/a/owner"))
+	s.at(owner("a", 2))
+	s.at(put("state/a", state("sleeping", old)))
+}
+
+func lateSave(s *script, l *Log) {
+	s.at(put("tasks/a", ""))
+	token := s.at(owner("a", 1))
+	s.at(put("state/a", stateAt("runnable", token, 2)))
+	s.at(put("state/a", stateAt("sleeping", token, 1)))
+}
+
+func ended(s *script, l *Log) {
+	s.at(put("tasks/a", ""))
+	token := s.at(owner("a", 1))
+	l.Ending("a", token)
+	s.at(put("state/a", state("completed", token)), del("tasks/a"), del("tasks/a/owner"))
+}
+
+func completedTwice(s *script, l *Log) {
+	s.at(put("tasks/a", ""))
+	token := s.at(owner("a", 1))
+	s.at(put("state/a", state("completed", token)))
+	s.at(put("state/a", state("completed", token)))
+}
+
+func jump(s *script, from, to string) {
+	s.at(put("tasks/a", ""))
+	token := s.at(owner("a", 1))
+	s.at(put("state/a", state(from, token)))
+	s.at(put("state/a", state(to, token)))
+}
+
+func TestLog_WhatAnOperatorDoesIsHeldAgainstNobody(t *testing.T) {
+	_, wrong := checked(t, func(s *script, l *Log) {
+		for _, key := range []string{"/h/tasks/a/owner", "/h/state/a", "/h/nodes/n/info"} {
+			l.ByHand(key)
+		}
+		s.at(put("tasks/a", ""), write{key: "nodes/n/info", session: 1})
+		s.at(owner("a", 1))
+		s.at(del("tasks/a/owner"), put("state/a", "{"))
+		s.at(put("nodes/n/info", "forged"))
+	})
+	if len(wrong) > 0 {
+		t.Errorf("%q", wrong)
+	}
+}

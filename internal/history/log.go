@@ -1,0 +1,337 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// ViolationsMax bounds how many violations are kept; one is enough to fail.
+const ViolationsMax = 100
+
+// Counts are what a log has seen.
+type Counts struct {
+	// Revisions and Events of the store.
+	Revisions, Events int
+	// Submitted tasks, Grants of claims, HandOvers among them that were not a
+	// task's first, Completed tasks and, of these, Duplicated ones that had
+	// completed before and were not submitted afresh.
+	Submitted, Grants, HandOvers, Completed, Duplicated int
+}
+
+// Observer is told what happened to claims, in order; all of its functions must
+// be set.
+type Observer struct {
+	// Created: a task came to exist. Vanished: it exists no more, and with it
+	// went this claim, zero for none.
+	Created  func(id string)
+	Vanished func(id string, owner broker.Revision)
+	// Granted: a claim began. Lost: it ended by itself.
+	Granted func(id string, token broker.Revision)
+	Lost    func(id string, token broker.Revision)
+}
+
+// Log is the history of one namespace.
+type Log struct {
+	// Observer, if set, is told of what is applied.
+	Observer *Observer
+	// Unannounced leaves I5 and I12 out, for who announces nothing.
+	Unannounced bool
+
+	space  keys.Space
+	counts Counts
+	wrong  []string
+
+	revision broker.Revision
+	// sessionOf is the session of each key that has one; alive are the keys of
+	// each session.
+	sessionOf map[string]broker.SessionID
+	alive     map[broker.SessionID]map[string]bool
+	tasks     map[string]*task
+
+	mu sync.Mutex // guards what is announced
+	// endings are the claims that a node asked to end, deleting the tasks that a
+	// client asked to delete, byHand the keys that an operator wrote.
+	endings  map[claim]bool
+	deleting map[string]bool
+	byHand   map[string]bool
+}
+
+// task is what the log knows of one task at the present revision.
+type task struct {
+	exists bool
+	needs  []string
+	// owner is the token of the live claim, last that of the latest, zero for
+	// none.
+	owner, last broker.Revision
+	state       statemachine.State
+	// changedAt and changedBy are the time and the token that the state names.
+	changedAt time.Time
+	changedBy int64
+	// unreadable tells that the state is not one that can be parsed.
+	unreadable bool
+}
+
+type claim struct {
+	id    string
+	token broker.Revision
+}
+
+// New returns the log of a namespace that is empty.
+func New(namespace string) (*Log, error) {
+	space, err := keys.New(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{
+		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
+		tasks: map[string]*task{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
+	}, nil
+}
+
+// Ending announces that a node asks to release or to finish a claim.
+func (l *Log) Ending(id string, token broker.Revision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endings[claim{id, token}] = true
+}
+
+// Deleting announces that a client asks to delete a task.
+func (l *Log) Deleting(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deleting[id] = true
+}
+
+// ByHand announces that an operator writes or deletes a key. From then on
+// nothing that happens to that key is held against anyone.
+func (l *Log) ByHand(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byHand[key] = true
+}
+
+// Violations are the first of what was wrong, in order.
+func (l *Log) Violations() []string { return slices.Clone(l.wrong) }
+
+// Counts are what was seen so far.
+func (l *Log) Counts() Counts { return l.counts }
+
+// Revision is the last that was seen.
+func (l *Log) Revision() broker.Revision { return l.revision }
+
+// Live are the claims that are live, by task.
+func (l *Log) Live() map[string]broker.Revision {
+	live := map[string]broker.Revision{}
+	for id, t := range l.tasks {
+		if t.owner != 0 {
+			live[id] = t.owner
+		}
+	}
+	return live
+}
+
+// Task tells whether a task exists, and its state; the empty state is none.
+func (l *Log) Task(id string) (exists bool, state statemachine.State) {
+	t := l.tasks[id]
+	if t == nil {
+		return false, ""
+	}
+	return t.exists, t.state
+}
+
+// Apply checks events, whole revisions of them, in order.
+func (l *Log) Apply(events []broker.Event) {
+	for len(events) > 0 {
+		rev := events[0].KV.Modified
+		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != rev })
+		if n < 0 {
+			n = len(events)
+		}
+		if rev <= l.revision {
+			l.complain("revision %d comes after %d", rev, l.revision)
+		}
+		l.revision = rev
+		l.applyRevision(events[:n])
+		events = events[n:]
+	}
+}
+
+func (l *Log) complain(format string, args ...any) {
+	if len(l.wrong) < ViolationsMax {
+		l.wrong = append(l.wrong, fmt.Sprintf("revision %d: %s", l.revision, fmt.Sprintf(format, args...)))
+	}
+}
+
+// applyRevision checks what happened at one revision against what was before it,
+// and only then takes it in.
+func (l *Log) applyRevision(group []broker.Event) {
+	l.counts.Revisions++
+	l.counts.Events += len(group)
+	ended := l.sessionsEnded(group)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range group {
+		p := l.space.Parse(e.KV.Key)
+		switch {
+		case l.byHand[e.KV.Key]:
+		case p.Kind == keys.State:
+			l.checkState(e, p.Name)
+		case p.Kind == keys.Owner && e.Deleted:
+			l.checkRelease(p.Name, ended[e.KV.Key])
+		case p.Kind == keys.Owner:
+			l.checkGrant(e, p.Name)
+		case p.Kind == keys.Task && e.Deleted:
+			l.checkGone(p.Name, group)
+		case p.Kind == keys.NodeInfo:
+			l.checkRegistration(e)
+		}
+	}
+	if l.Observer != nil {
+		l.observe(group)
+	}
+	for _, e := range group {
+		l.take(e)
+	}
+}
+
+// observe tells the observer of a revision that is not taken in yet.
+func (l *Log) observe(group []broker.Event) {
+	for _, e := range group {
+		p := l.space.Parse(e.KV.Key)
+		switch t := l.tasks[p.Name]; {
+		case p.Kind == keys.Task && e.Deleted && l.deletes(group, l.space.Owner(p.Name)):
+			l.Observer.Vanished(p.Name, t.owner)
+		case p.Kind == keys.Task && e.Deleted:
+			l.Observer.Vanished(p.Name, 0)
+		case p.Kind == keys.Task && (t == nil || !t.exists):
+			l.Observer.Created(p.Name)
+		case p.Kind != keys.Owner:
+		case !e.Deleted && e.KV.Session != 0:
+			l.Observer.Granted(p.Name, e.KV.Created)
+		case t == nil || t.owner == 0: // an operator's, and no claim
+		case !l.deletes(group, l.space.Task(p.Name)):
+			l.Observer.Lost(p.Name, t.owner)
+		}
+	}
+}
+
+// sessionsEnded tells of each key that is deleted at this revision whether the
+// whole session that it belonged to went with it.
+func (l *Log) sessionsEnded(group []broker.Event) map[string]bool {
+	ended := map[string]bool{}
+	for _, e := range group {
+		id := l.sessionOf[e.KV.Key]
+		if e.Deleted && id != 0 {
+			delete(l.alive[id], e.KV.Key)
+		}
+	}
+	for _, e := range group {
+		if id := l.sessionOf[e.KV.Key]; e.Deleted && id != 0 {
+			ended[e.KV.Key] = len(l.alive[id]) == 0
+		}
+	}
+	return ended
+}
+
+func (l *Log) task(id string) *task {
+	t := l.tasks[id]
+	if t == nil {
+		t = &task{}
+		l.tasks[id] = t
+	}
+	return t
+}
+
+// take brings the log up to an event that was checked.
+func (l *Log) take(e broker.Event) {
+	l.takeSession(e)
+	p := l.space.Parse(e.KV.Key)
+	switch p.Kind {
+	case keys.Task:
+		l.takeTask(e, l.task(p.Name))
+	case keys.Owner:
+		l.takeOwner(e, l.task(p.Name))
+	case keys.State:
+		l.takeState(e, l.task(p.Name))
+	}
+}
+
+func (l *Log) takeSession(e broker.Event) {
+	key := e.KV.Key
+	if old := l.sessionOf[key]; old != 0 {
+		delete(l.alive[old], key)
+		delete(l.sessionOf, key)
+		if len(l.alive[old]) == 0 {
+			delete(l.alive, old)
+		}
+	}
+	if id := e.KV.Session; id != 0 && !e.Deleted {
+		l.sessionOf[key] = id
+		if l.alive[id] == nil {
+			l.alive[id] = map[string]bool{}
+		}
+		l.alive[id][key] = true
+	}
+}
+
+func (l *Log) takeTask(e broker.Event, t *task) {
+	if e.Deleted {
+		t.exists, t.needs = false, nil
+		return
+	}
+	if !t.exists {
+		l.counts.Submitted++
+	}
+	var spec struct {
+		Needs []string `json:"needs"`
+	}
+	if json.Unmarshal(e.KV.Value, &spec) != nil {
+		spec.Needs = nil // nobody claims what cannot be read
+	}
+	t.exists, t.needs = true, spec.Needs
+}
+
+func (l *Log) takeOwner(e broker.Event, t *task) {
+	switch {
+	case e.Deleted || e.KV.Session == 0: // the latter is no claim
+		t.owner = 0
+	case t.owner != e.KV.Created:
+		l.counts.Grants++
+		if t.last != 0 {
+			l.counts.HandOvers++
+		}
+		t.owner, t.last = e.KV.Created, e.KV.Created
+	}
+}
+
+func (l *Log) takeState(e broker.Event, t *task) {
+	if e.Deleted {
+		t.state, t.unreadable, t.changedAt = "", false, time.Time{}
+		return
+	}
+	r, err := statemachine.Parse(e.KV.Value)
+	if t.unreadable = err != nil; err != nil {
+		return
+	}
+	if r.State == statemachine.Completed {
+		l.counts.Completed++
+		if t.state == statemachine.Completed {
+			l.counts.Duplicated++
+		}
+	}
+	t.state, t.changedBy = r.State, r.Token
+	if r.ChangedAt != nil {
+		t.changedAt = *r.ChangedAt
+	}
+}
+
+// blockers are the tasks that one waits for.
+func (t *task) blockers(id string) []string { return depend.Blockers(id, t.needs) }

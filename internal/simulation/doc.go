@@ -1,0 +1,31 @@
+// Package simulation runs whole clusters of real nodes on a real etcd in virtual
+// time, does to them at random what can go wrong, and checks that what Windlass
+// promises held.
+//
+//	seed ─► profile ─► storm ──────────────► nodes, clients ─► faulty ─► line ─► etcd
+//	                     │ kill, suspend, cut…                                     │
+//	                     └─► heal, settle, measure a take-over ─► storm …          │ every event
+//	                                                                               ▼
+//	        runs of handlers ─► overlap      answers of claims ─► linear      history.Log
+//
+// One run is one seed: the seed decides the profile (session TTL, number and
+// clocks of the nodes, pace and kinds of faults) and everything that the storm
+// does. Goroutines are scheduled as they are, so that a seed that failed once may
+// need a few repetitions to fail again.
+//
+// Four judges look at each run, and none of them trusts what nodes say:
+//
+//   - package history replays the store's own event log (I1, I2, I4 to I8, I12);
+//   - the runs of handlers are compared by the one clock that all of them share
+//     (I3); a node that is suspended makes no step, and may make none after it
+//     goes on before it notices;
+//   - claims and endings, as answered to the nodes, are linearizable (porcupine);
+//     answers that never came are decided by the event log, or count as never sent;
+//   - once everything is healed each task that was acknowledged runs once or has
+//     ended (I5, V1, V3), the nodes hold the same number of tasks (V2) and every
+//     node that lives has rejoined (V6).
+//
+// A profile with operators breaks, by hand, what S2 assumes of the store: it
+// revokes sessions and deletes owner keys. Everything but the overlap must hold
+// there too, and the overlap is reported apart.
+package simulation

@@ -1,0 +1,169 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"runtime"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+// behaviour is what the handler of a task is like, by the task's ID.
+type behaviour uint8
+
+const (
+	// endless runs until it is told to stop, and then returns.
+	endless behaviour = iota
+	// late is endless, and takes all of its grace to return.
+	late
+	// stubborn is endless, and ignores its context.
+	stubborn
+	// stepwise keeps its progress in the ledger and is done after some steps.
+	stepwise
+	// quick is done at once.
+	quick
+	// flaky returns errors now and then before it is done.
+	flaky
+	// panicking panics now and then before it is done.
+	panicking
+	// exiting ends its goroutine now and then before it is done.
+	exiting
+	// doomed fails for good.
+	doomed
+	// giving gives itself back again and again before it is done.
+	giving
+	// final is endless, and says that it is done when it is told to stop.
+	final
+)
+
+// shares of the behaviours, in a hundred.
+var shares = []struct {
+	behaviour
+	share uint32
+}{
+	{endless, 36}, {late, 12}, {stubborn, 3}, {stepwise, 22}, {quick, 8}, {flaky, 6}, {panicking, 2}, {exiting, 1},
+	{doomed, 2}, {giving, 4}, {final, 4},
+}
+
+func hash(text string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(text))
+	return h.Sum32()
+}
+
+func behaviourOf(id string) behaviour {
+	n := hash(id) % 100
+	for _, s := range shares {
+		if n < s.share {
+			return s.behaviour
+		}
+		n -= s.share
+	}
+	return endless
+}
+
+// stays tells whether tasks of this kind run until they are stopped.
+func (b behaviour) stays() bool { return b == endless || b == late || b == stubborn }
+
+// steps is how many steps a stepwise task takes, one a second.
+const steps = 12
+
+// handler runs one claim on one process.
+type handler struct{ process *process }
+
+func (p *process) newHandler(windlass.Task) windlass.Handler { return handler{p} }
+
+// errFlaky is what flaky handlers return.
+var errFlaky = errors.New("this time it did not work")
+
+// Run implements windlass.Handler.
+func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
+	b := behaviourOf(claim.ID())
+	if err := h.write(claim, "begun"); err != nil {
+		return err
+	}
+	// Whether it goes wrong this time depends on the claim alone.
+	unlucky := hash(claim.ID()+time.Unix(0, claim.Token()).String())%2 == 0
+	switch {
+	case b == stepwise:
+		return h.walk(ctx, claim)
+	case b == quick:
+		return claim.SetResult(claim.Token())
+	case b == doomed:
+		return windlass.Permanent(errFlaky)
+	case b == flaky && unlucky:
+		return errFlaky
+	case b == panicking && unlucky:
+		panic("this time it went very wrong")
+	case b == exiting && unlucky:
+		runtime.Goexit()
+	case b == giving && unlucky:
+		return windlass.ErrRelease
+	case b == flaky, b == panicking, b == exiting, b == giving:
+		return h.wait(ctx, time.Second)
+	}
+	return h.stay(ctx, claim, b)
+}
+
+// stay runs until it is told to stop, and ends as its kind does.
+func (h handler) stay(ctx context.Context, claim *windlass.Claim, b behaviour) error {
+	<-ctx.Done()
+	if grace := h.process.timing.Grace; b == late {
+		h.rest(time.Duration(hash(claim.ID())%1000) * grace / 1000)
+	} else if b == stubborn {
+		h.rest(2 * h.process.timing.TTL)
+	}
+	h.process.pass()
+	// One step more, as a process that was suspended makes before it notices
+	// anything. The ledger knows whether it is too late.
+	_ = h.write(claim, "ended")
+	if b == final {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// rest waits whatever happens, but for the death of the process.
+func (h handler) rest(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end) && !h.process.Killed(); {
+		time.Sleep(min(time.Until(end), h.process.timing.TTL/10))
+		h.process.pass()
+	}
+}
+
+// walk makes the steps that are left.
+func (h handler) walk(ctx context.Context, claim *windlass.Claim) error {
+	done := 0
+	if _, err := h.process.world.progress.Read(claim, &done); err != nil {
+		return err
+	}
+	for done < steps {
+		if err := h.wait(ctx, time.Second); err != nil {
+			return err
+		}
+		done++
+		if err := h.process.world.progress.Write(claim, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h handler) wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		h.process.pass()
+		return ctx.Err()
+	case <-time.After(d):
+		h.process.pass()
+		return nil
+	}
+}
+
+// write makes a step that others would see.
+func (h handler) write(claim *windlass.Claim, what string) error {
+	h.process.pass()
+	return h.process.world.effects.Write(claim, what)
+}

@@ -1,0 +1,54 @@
+package simulation
+
+import "github.com/windlass-go/windlass/statemachine"
+
+// judge checks, when all is over, what was written and what ran.
+func (w *world) judge() {
+	for _, text := range w.log.Violations() {
+		w.fail("%s", text)
+	}
+	for _, key := range w.stage.outside {
+		w.fail("I11: %s is outside of the namespace", key)
+	}
+	for id, token := range w.log.Live() {
+		w.fail("V3: %q is held with token %d when all nodes have gone", id, token)
+	}
+	for _, text := range w.commands.disorder() {
+		w.fail("%s", text)
+	}
+	w.judgeProgress()
+	w.report.Seeds = 1
+	w.report.History = w.log.Counts()
+	w.report.Refused = w.effects.Refused() + w.progress.Refused()
+	w.report.ByHand = w.profile.byHand
+	longest, first, second, known := w.overlap()
+	if !known {
+		return
+	}
+	if w.profile.byHand {
+		w.report.overlapOutside(longest)
+		return
+	}
+	w.report.overlap(longest)
+	if longest > 0 {
+		w.fail("I3: two handlers of %q (%v) at once for %v: %v and %v; suspended were %v", first.Task, behaviourOf(first.Task),
+			longest, first, second, w.suspensions())
+	}
+}
+
+// judgeProgress checks that no step of a task was lost or made twice (V5).
+func (w *world) judgeProgress() {
+	for _, id := range w.cluster.Ran() {
+		if e := w.progress.Entry(id); e.Writes > steps {
+			w.fail("V5: %q made %d steps of %d", id, e.Writes, steps)
+		}
+	}
+	for id := range w.expected {
+		if behaviourOf(id) != stepwise {
+			continue
+		}
+		if _, state := w.log.Task(id); state == statemachine.Completed && w.progress.Entry(id).Writes != steps {
+			w.fail("V5: %q is completed after %d steps of %d", id, w.progress.Entry(id).Writes, steps)
+		}
+	}
+}

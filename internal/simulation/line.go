@@ -1,0 +1,211 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// prefix of everything in the store that is Windlass's.
+const prefix = "/" + windlasstest.Namespace + "/"
+
+// stage is the etcd that everything runs on. It can be restarted.
+type stage struct {
+	dir string
+
+	mu sync.Mutex
+	// server is nil while it is away; generation counts the servers.
+	server     *embedded.Server
+	generation int
+	// outside are the keys outside of the namespace that anyone meant to write.
+	outside []string
+}
+
+// within notes the keys of transactions that are not of the namespace (I11).
+func (s *stage) within(txns []broker.Txn) {
+	for _, txn := range txns {
+		for _, op := range slices.Concat(txn.Then, txn.Else) {
+			if !strings.HasPrefix(op.Key, prefix) {
+				s.mu.Lock()
+				s.outside = append(s.outside, op.Key)
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+func (s *stage) start(ctx context.Context) error {
+	server, err := embedded.Start(ctx, embedded.Config{Dir: s.dir, UnsafeNoFsync: true, History: time.Hour})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server = server
+	s.generation++
+	return nil
+}
+
+// stop ends the server as a crash would for its clients: calls in flight have
+// unknown outcomes, and sessions live on with all of their TTL once it is back.
+func (s *stage) stop() error {
+	s.mu.Lock()
+	server := s.server
+	s.server = nil
+	s.mu.Unlock()
+	if server == nil {
+		return nil
+	}
+	return server.Close()
+}
+
+// line is a connection that finds the server again after a restart, as one over
+// a network does.
+type line struct {
+	stage *stage
+
+	mu         sync.Mutex
+	conn       broker.Broker
+	generation int
+	closed     bool
+}
+
+var _ broker.Broker = (*line)(nil)
+
+// errAway is the cause of errors while the server is away.
+var errAway = errors.New("the server is away")
+
+// to returns a connection to the present server.
+func (l *line) to(op string) (broker.Broker, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, broker.NewError(op, "", broker.ErrClosed, nil)
+	}
+	l.stage.mu.Lock()
+	defer l.stage.mu.Unlock()
+	if l.stage.server == nil {
+		return nil, broker.NewError(op, "", broker.ErrUnavailable, errAway)
+	}
+	if l.generation != l.stage.generation {
+		l.conn, l.generation = l.stage.server.Broker(), l.stage.generation
+	}
+	return l.conn, nil
+}
+
+// translate makes the end of a server what it is for a client: unavailability.
+func translate(err error) error {
+	var e *broker.Error
+	if errors.As(err, &e) && errors.Is(e.Kind, broker.ErrClosed) {
+		return &broker.Error{Op: e.Op, Key: e.Key, Kind: broker.ErrUnavailable, Cause: errAway, Maybe: e.Maybe}
+	}
+	return err
+}
+
+// Get implements broker.Broker.
+func (l *line) Get(ctx context.Context, key string) (broker.KV, error) {
+	b, err := l.to("get")
+	if err != nil {
+		return broker.KV{}, err
+	}
+	kv, err := b.Get(ctx, key)
+	return kv, translate(err)
+}
+
+// List implements broker.Broker.
+func (l *line) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
+	return func(yield func(broker.Page, error) bool) {
+		b, err := l.to("list")
+		if err != nil {
+			yield(broker.Page{}, err)
+			return
+		}
+		for page, err := range b.List(ctx, prefix) {
+			if !yield(page, translate(err)) {
+				return
+			}
+		}
+	}
+}
+
+// Commit implements broker.Broker.
+func (l *line) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	l.stage.within(txns)
+	b, err := l.to("commit")
+	if err != nil {
+		results := make([]broker.Result, len(txns))
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	results := b.Commit(ctx, txns...)
+	for i := range results {
+		results[i].Err = translate(results[i].Err)
+	}
+	return results
+}
+
+// Watch implements broker.Broker.
+func (l *line) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
+	return func(yield func(broker.Batch, error) bool) {
+		b, err := l.to("watch")
+		if err != nil {
+			yield(broker.Batch{}, err)
+			return
+		}
+		for batch, err := range b.Watch(ctx, prefix, from) {
+			if !yield(batch, translate(err)) {
+				return
+			}
+		}
+	}
+}
+
+// Grant implements broker.Broker.
+func (l *line) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+	b, err := l.to("grant")
+	if err != nil {
+		return broker.Session{}, err
+	}
+	s, err := b.Grant(ctx, ttl)
+	return s, translate(err)
+}
+
+// KeepAlive implements broker.Broker.
+func (l *line) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
+	b, err := l.to("keepalive")
+	if err != nil {
+		return 0, err
+	}
+	ttl, err := b.KeepAlive(ctx, id)
+	return ttl, translate(err)
+}
+
+// Revoke implements broker.Broker.
+func (l *line) Revoke(ctx context.Context, id broker.SessionID) error {
+	b, err := l.to("revoke")
+	if err != nil {
+		return err
+	}
+	return translate(b.Revoke(ctx, id))
+}
+
+// Close implements broker.Broker.
+func (l *line) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.conn == nil {
+		return nil
+	}
+	return l.conn.Close()
+}

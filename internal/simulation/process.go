@@ -1,0 +1,177 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// process is a node as the storm sees it: a process that can be killed,
+// suspended and started again, with a clock of its own.
+type process struct {
+	*windlasstest.Node
+	world  *world
+	timing session.Timing
+
+	// rate is by how much its clock is fast, as a part of one.
+	rate float64
+
+	mu sync.Mutex
+	// leaps is how far its clock has leapt ahead.
+	leaps time.Duration
+	// resumed is closed when a suspension ends; nil while there is none.
+	resumed chan struct{}
+	// overdue are the tasks whose handlers were overdue while it was suspended.
+	overdue []string
+	// suspensions are the times during which it made no step.
+	suspensions []window
+}
+
+// window is a stretch of time; an open one has no end.
+type window struct{ from, to time.Time }
+
+// start starts a process of a name that no living one has.
+func (w *world) start(name string) *process {
+	p := &process{world: w, timing: session.Derive(w.profile.ttl)}
+	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
+	p.Node = w.cluster.Start(name, windlass.Config{
+		SessionTTL: w.profile.ttl,
+		Clock:      p.clock,
+		Handlers:   map[string]windlass.NewHandler{windlass.AnyType: p.newHandler},
+		Fence:      p.fence,
+		Events:     p.events(),
+		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator {
+			return &witness{Coordinator: plain, ops: &w.operations, log: w.log}
+		},
+	})
+	w.processes = append(w.processes, p)
+	w.up = append(w.up, p)
+	return p
+}
+
+func (p *process) clock() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := clock.Process()
+	return t + time.Duration(float64(t)*p.rate) + p.leaps
+}
+
+// leap makes the clock leap ahead, as after a suspension of the machine that its
+// timers did not notice.
+func (p *process) leap(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaps += d
+}
+
+// fence is the policy of the program: handlers that are overdue end the process.
+// Killing it takes nearly all of the slack that is kept for that.
+func (p *process) fence(overdue func() []string) {
+	ids := overdue()
+	for _, id := range ids {
+		if behaviourOf(id) != stubborn && !p.hurried() {
+			p.world.fail("M14: the handler of %q, which returns within its grace, is overdue on %s", id, p.Name())
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resumed != nil {
+		p.overdue = append(p.overdue, ids...) // it is found out when the process goes on
+		return
+	}
+	p.world.count("process ended by the fence")
+	time.AfterFunc(p.timing.Slack*9/10, p.Kill)
+}
+
+// suspend stops the process as SIGSTOP does. Its timers cannot be stopped here,
+// but neither its handlers nor its calls get any further.
+func (p *process) suspend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resumed != nil {
+		return
+	}
+	p.resumed = make(chan struct{})
+	p.suspensions = append(p.suspensions, window{from: time.Now()})
+	p.Freeze()
+}
+
+// resume is SIGCONT: the handlers go on for the instant that it takes to notice
+// how late it is.
+func (p *process) resume() {
+	p.mu.Lock()
+	if p.resumed == nil {
+		p.mu.Unlock()
+		return
+	}
+	close(p.resumed)
+	p.resumed = nil
+	p.suspensions[len(p.suspensions)-1].to = time.Now()
+	overdue := p.overdue
+	p.overdue = nil
+	p.mu.Unlock()
+	p.Thaw()
+	synctest.Wait()
+	if slices.ContainsFunc(overdue, p.runs) {
+		p.world.count("process ended by the fence")
+		p.Kill()
+	}
+}
+
+// hurried tells whether its handlers may have had less than their grace: it is
+// suspended, its clock leapt beyond both deadlines, or an operator has revoked
+// its session.
+func (p *process) hurried() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resumed != nil || p.leaps > 0 || p.world.profile.byHand
+}
+
+// runs tells whether a handler of a task has not returned here.
+func (p *process) runs(id string) bool {
+	return slices.ContainsFunc(p.world.cluster.Runs(id), func(r windlasstest.Run) bool {
+		return r.Node == p.Name() && r.Ended.IsZero()
+	})
+}
+
+// pass lets a handler on, unless its process is suspended.
+func (p *process) pass() {
+	for {
+		p.mu.Lock()
+		resumed := p.resumed
+		p.mu.Unlock()
+		if resumed == nil || p.Killed() {
+			return
+		}
+		<-resumed
+	}
+}
+
+// mend ends everything that is wrong with the process.
+func (p *process) mend() {
+	p.Faults().Use(nil)
+	p.resume()
+	p.Thaw()
+	p.Heal()
+}
+
+func (p *process) events() windlass.Events {
+	w := p.world
+	return windlass.Events{
+		Fenced:  func(string, int64, error) { w.count(countFenced) },
+		Adopted: func(string, int64) { w.count("claim adopted") },
+		Commanded: func(command string, err error) {
+			if command == windlass.CommandStopTask && err != nil {
+				w.commands.executed(p.Name(), fmt.Sprint(err))
+			}
+		},
+	}
+}

@@ -1,0 +1,48 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// profile is what one seed is like.
+type profile struct {
+	ttl time.Duration
+	// nodes is how many are wanted, at most nodesMax.
+	nodes int
+	// pace is the mean time between two things that happen in a storm, storm how
+	// long one lasts, and quiet how long nothing happens after it.
+	pace, storm, quiet time.Duration
+	// drift is by how much a node's clock may be fast or slow, as a part of one.
+	drift float64
+	// restarts and byHand allow restarts of the store and what operators do by
+	// hand, which breaks the assumptions of S2.
+	restarts, byHand bool
+}
+
+// nodesMax bounds the nodes of a cluster.
+const nodesMax = 7
+
+// pick draws one of some values.
+func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(len(values))] }
+
+func newProfile(random *rand.Rand) profile {
+	return profile{
+		ttl:   pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
+		nodes: 2 + random.IntN(nodesMax-1),
+		pace:  pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
+		storm: pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
+		quiet: pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
+		// Rates of two clocks differ by less than a thousandth, which is assumed.
+		drift:    pick(random, 0, 0.00049),
+		restarts: random.IntN(3) == 0,
+		byHand:   random.IntN(4) == 0,
+	}
+}
+
+// String describes the profile.
+func (p profile) String() string {
+	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t",
+		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand)
+}

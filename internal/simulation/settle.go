@@ -1,0 +1,134 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+// heal ends everything that is wrong, and starts what is missing.
+func (w *world) heal() {
+	w.harvest(w.troubled)
+	w.troubled.Use(nil)
+	w.troubled.Thaw()
+	w.troubled.Heal()
+	for _, p := range w.processes {
+		w.harvest(p.Faults())
+		p.mend()
+	}
+	w.mendCorrupt()
+	for _, p := range w.processes {
+		if p.Killed() {
+			w.removeUp(p)
+		}
+	}
+}
+
+// settleMax bounds how long it takes until everything is as it should be again:
+// sessions of the dead expire, nodes that lost theirs come back, what was under
+// way for 30 s arrives, and the audits find it.
+func (w *world) settleMax() time.Duration { return 5*w.profile.ttl + 90*time.Second }
+
+// settle waits until everything is as it should be (I5, V1, V2, V3, V6).
+func (w *world) settle() {
+	for len(w.up) < 2 {
+		w.start(w.newName())
+	}
+	w.thawNodes()
+	began := time.Now()
+	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
+		if time.Since(began) > w.settleMax() {
+			w.fail("not settled within %v: %s", w.settleMax(), wrong)
+			return
+		}
+		w.sleep(250 * time.Millisecond)
+		w.replaceDead()
+	}
+	w.report.settled(time.Since(began))
+	if !w.unknownKept() {
+		w.fail("M06: keys that nobody knows are gone")
+	}
+}
+
+// replaceDead starts a node for each that the fence has ended meanwhile, and
+// finds those that ended by themselves, which none may (M14).
+func (w *world) replaceDead() {
+	for _, p := range slices.Clone(w.up) {
+		if p.Killed() {
+			w.removeUp(p)
+		} else if err := p.Over(); err != nil {
+			w.fail("M14: node %s gave up: %v", p.Name(), err)
+			w.removeUp(p)
+		}
+	}
+	for len(w.up) < 2 {
+		w.start(w.newName())
+	}
+}
+
+// thawNodes ends what commands have made nodes do.
+func (w *world) thawNodes() {
+	for range 3 {
+		for _, p := range w.up {
+			_ = w.client.Send(w.t.Context(), p.Name(), windlass.Command{Command: windlass.CommandUnfreeze}) // it may have to join first
+		}
+		w.sleep(w.profile.ttl)
+	}
+}
+
+// amiss says what is not as it should be; nothing if all is.
+func (w *world) amiss() string {
+	synctest.Wait()
+	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
+		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
+	}
+	if lost := w.lost(); lost != "" {
+		return lost
+	}
+	nodes, err := w.client.Nodes(w.t.Context())
+	if err != nil {
+		return err.Error()
+	}
+	registered := map[string]windlass.NodeStatus{}
+	sum, most := 0, 0
+	for _, n := range nodes {
+		registered[n.Name] = n
+		sum, most = sum+n.Tasks, max(most, n.Tasks)
+		if n.Frozen || n.Draining {
+			_ = w.client.Send(w.t.Context(), n.Name, windlass.Command{Command: windlass.CommandUnfreeze}) // it may just be leaving
+			return fmt.Sprintf("node %s is frozen or draining", n.Name)
+		}
+	}
+	for _, p := range w.up {
+		if _, ok := registered[p.Name()]; !ok {
+			return fmt.Sprintf("V6: node %s has not rejoined", p.Name())
+		}
+	}
+	switch {
+	case len(registered) != len(w.up):
+		return fmt.Sprintf("%d nodes are registered and %d live", len(registered), len(w.up))
+	case float64(most) > float64(sum)/float64(len(nodes))*drifted+1:
+		return fmt.Sprintf("V2: a node holds %d of %d tasks, and there are %d nodes", most, sum, len(nodes))
+	}
+	return ""
+}
+
+// drifted is how far above the average the default balancer lets a node be, for
+// one task more, when tasks come and go by themselves.
+const drifted = 1.1
+
+// lost names a task that was acknowledged and is nowhere (I5).
+func (w *world) lost() string {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	for id := range w.expected {
+		if exists, state := w.log.Task(id); !exists && !state.Terminal() {
+			return fmt.Sprintf("I5: %q was acknowledged and is lost", id)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,369 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+// event is something that can happen in a storm. do returns false if it could
+// not happen now.
+type event struct {
+	name   string
+	weight int
+	do     func(w *world) bool
+}
+
+// events of every storm, with how likely they are.
+var events = []event{
+	{"node killed", 4, func(w *world) bool { return w.onNode((*process).Kill, true) }},
+	{"node stopped", 3, func(w *world) bool { return w.stopNode() }},
+	{"node started", 8, func(w *world) bool { return w.startNode() }},
+	{"node suspended", 3, func(w *world) bool { return w.onNode((*process).suspend, false) }},
+	{"network silent", 3, func(w *world) bool { return w.onNode(func(p *process) { p.Freeze() }, false) }},
+	{"network refusing", 4, func(w *world) bool { return w.onNode(func(p *process) { p.Partition() }, false) }},
+	{"clock leapt", 1, func(w *world) bool {
+		return w.onNode(func(p *process) { p.leap(time.Duration(w.random.Int64N(int64(2 * w.profile.ttl)))) }, false)
+	}},
+	{"", 10, func(w *world) bool { return w.onNode((*process).mend, false) }},
+	{"", 14, func(w *world) bool { return w.onNode(func(p *process) { w.trouble(p.Faults()) }, false) }},
+	{"", 3, func(w *world) bool { w.trouble(w.troubled); return true }},
+	{"", 14, func(w *world) bool { w.submit(1 + w.random.IntN(6)); return true }},
+	{"", 5, func(w *world) bool { return w.delete() }},
+	{"", 2, func(w *world) bool { return w.rerun() }},
+	{"", 2, func(w *world) bool { return w.resubmit() }},
+	{"", 4, func(w *world) bool { return w.command() }},
+	{"history compacted", 2, func(w *world) bool { return w.compact() }},
+	{"corrupt value", 2, func(w *world) bool { return w.corruptValue() }},
+	{"store restarted", 1, func(w *world) bool { return w.profile.restarts && w.restartStore() }},
+	{"session revoked by hand", 1, func(w *world) bool { return w.profile.byHand && w.revokeSession() }},
+	{"owner key deleted by hand", 3, func(w *world) bool { return w.profile.byHand && w.deleteOwner() }},
+	{"owner key written by hand", 1, func(w *world) bool { return w.profile.byHand && w.forgeOwner() }},
+	{"registration deleted by hand", 1, func(w *world) bool { return w.profile.byHand && w.deleteRegistration() }},
+	{"restart storm", 1, func(w *world) bool { return w.restartStorm() }},
+}
+
+var eventsWeight = func() (sum int) {
+	for _, e := range events {
+		sum += e.weight
+	}
+	return sum
+}()
+
+// happen does one thing at random.
+func (w *world) happen() {
+	n := w.random.IntN(eventsWeight)
+	for _, e := range events {
+		if n -= e.weight; n < 0 {
+			if e.do(w) && e.name != "" {
+				w.count(e.name)
+			}
+			return
+		}
+	}
+}
+
+// onNode does something to a node that is up. fatal tells that it is not after.
+func (w *world) onNode(do func(*process), fatal bool) bool {
+	if len(w.up) == 0 {
+		return false
+	}
+	p := w.up[w.random.IntN(len(w.up))]
+	do(p)
+	if fatal {
+		w.removeUp(p)
+	}
+	return true
+}
+
+func (w *world) startNode() bool {
+	if len(w.up) >= w.profile.nodes {
+		return false
+	}
+	name := w.newName()
+	// Now and then it is one that is known, whose session may not have expired.
+	if w.names > 2 && w.random.IntN(2) == 0 {
+		name = fmt.Sprintf("n%d", 1+w.random.IntN(w.names-1))
+		if slices.ContainsFunc(w.up, func(p *process) bool { return p.Name() == name }) {
+			return false
+		}
+	}
+	w.start(name)
+	return true
+}
+
+// stopNode ends a node in good order. What it says of that depends on its
+// troubles; that it ends in time does not.
+func (w *world) stopNode() bool {
+	return w.onNode(func(p *process) {
+		p.resume()
+		w.reap(p)
+	}, true)
+}
+
+// reap stops a process and checks that this is bounded in time (M16).
+func (w *world) reap(p *process) {
+	began := time.Now()
+	_ = p.Stop() // an error names handlers that are late, which others judge
+	if took := time.Since(began); took > 2*w.profile.ttl {
+		w.fail("M16: node %s took %v to stop; its TTL is %v", p.Name(), took, w.profile.ttl)
+	}
+}
+
+// restartStorm kills and starts everything, as a bad deploy does.
+func (w *world) restartStorm() bool {
+	for range 2 {
+		for _, p := range slices.Clone(w.up) {
+			p.Kill()
+			w.removeUp(p)
+		}
+		for range w.profile.nodes {
+			w.start(w.newName())
+		}
+		w.sleep(time.Duration(w.random.Int64N(int64(w.profile.ttl))))
+	}
+	return true
+}
+
+// plans are what can go wrong with single calls, without any assumption being
+// broken.
+var plans = []string{
+	`lose-reply 0s on commit chance 0.4`,
+	`lose-reply 2s on commit below "/test/tasks/" chance 0.7`,
+	`lose-request 1s on commit chance 0.4`,
+	`late 100ms on commit chance 0.4`,
+	`late 4s on commit below "/test/tasks/" chance 0.4`,
+	`late 30s on commit below "/test/tasks/" chance 0.3`,
+	`late 30s on commit below "/test/state/" chance 0.3`,
+	`delay-request 3s on commit chance 0.4`,
+	`delay-reply 4s on commit chance 0.4`,
+	`refuse on commit chance 0.5`,
+	`lose-reply 1s on keepalive,grant,revoke chance 0.6`,
+	`late 5s on keepalive,grant,revoke chance 0.5`,
+	`delay-reply 600ms on keepalive`,
+	`delay-reply 1900ms on keepalive`,
+	`delay-reply 1900ms on keepalive,commit`,
+	`break on batch chance 0.3`,
+	`compact on batch,list chance 0.3`,
+	`stall on batch call 8`,
+	`delay-reply 7s on batch chance 0.2`,
+	"refuse on list chance 0.6\nbreak on batch chance 0.5",
+	`stall on keepalive chance 0.3`,
+	`delay-request 200ms`,
+}
+
+// trouble makes single calls of a connection go wrong.
+func (w *world) trouble(line *faulty.Broker) {
+	w.harvest(line)
+	plan, err := faulty.Parse(fmt.Sprintf("seed %d\n%s", w.random.Uint64(), plans[w.random.IntN(len(plans))]))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	w.report.plans[line] = plan
+	w.mu.Unlock()
+	line.Use(plan)
+}
+
+// harvest counts the calls that the plan of a connection has struck.
+func (w *world) harvest(line *faulty.Broker) {
+	w.mu.Lock()
+	plan := w.report.plans[line]
+	delete(w.report.plans, line)
+	w.mu.Unlock()
+	if plan == nil {
+		return
+	}
+	for i, struck := range line.Struck() {
+		w.countN("call struck by "+plan.Rules[i].Fault.String(), struck)
+	}
+}
+
+// patience bounds what a client waits for.
+const patience = 5 * time.Second
+
+// attempt calls a client, for as long as it has patience.
+func (w *world) attempt(call func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	return call(ctx)
+}
+
+// submit submits some tasks, of names that begin like others, in trees, and with
+// needs.
+func (w *world) submit(n int) {
+	var ids []string
+	for range n {
+		w.submitted++
+		s := windlass.Submission{ID: fmt.Sprintf("t%d", w.submitted)}
+		switch parent := fmt.Sprintf("t%d", 1+w.random.IntN(w.submitted)); w.random.IntN(12) {
+		case 0:
+			s.ID = parent + "|c" + s.ID
+		case 1:
+			s.ID = parent + "-a"
+		case 2:
+			if parent != s.ID {
+				s.Spec.Needs = []string{parent}
+			}
+		case 3:
+			s.Spec.NotBefore = time.Now().Add(time.Duration(w.random.Int64N(int64(time.Minute))))
+		case 4:
+			s.Props = json.RawMessage(`{"some":["thing"]}`)
+		}
+		s.Spec.Priority = w.random.IntN(3)
+		if behaviourOf(s.ID).stays() && w.staying() >= stayingMax {
+			continue
+		}
+		err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, s) })
+		if err == nil || windlass.AlreadySubmitted(err) {
+			w.expected[s.ID] = true
+			ids = append(ids, s.ID)
+		}
+	}
+	w.countN(countAcknowledged, len(ids))
+}
+
+// stayingMax bounds the tasks that run until they are stopped.
+const stayingMax = 40
+
+const countAcknowledged = "acknowledged"
+
+func (w *world) staying() (n int) {
+	for id := range w.expected {
+		if behaviourOf(id).stays() {
+			n++
+		}
+	}
+	return n
+}
+
+// some draws a task that was acknowledged, in an order that the seed decides.
+func (w *world) some(wanted func(id string) bool) (string, bool) {
+	var ids []string
+	for id := range w.expected {
+		if wanted(id) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return "", false
+	}
+	slices.Sort(ids)
+	return ids[w.random.IntN(len(ids))], true
+}
+
+func (w *world) delete() bool {
+	id, ok := w.some(func(id string) bool { return behaviourOf(id).stays() || w.random.IntN(4) == 0 })
+	if !ok {
+		return false
+	}
+	// Whatever comes of it, nothing is expected of the task any more.
+	delete(w.expected, id)
+	w.log.Deleting(id)
+	err := w.attempt(func(ctx context.Context) error { return w.client.Delete(ctx, id) })
+	if err == nil {
+		w.count("deleted")
+		w.deleted = append(w.deleted, id)
+	}
+	return true
+}
+
+// resubmit submits a task again that a client has deleted.
+func (w *world) resubmit() bool {
+	if len(w.deleted) == 0 {
+		return false
+	}
+	i := w.random.IntN(len(w.deleted))
+	id := w.deleted[i]
+	err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id}) })
+	if err == nil || windlass.AlreadySubmitted(err) {
+		w.expected[id] = true
+		w.deleted = slices.Delete(w.deleted, i, i+1)
+	}
+	return err == nil
+}
+
+// rerun submits a task afresh that has ended.
+func (w *world) rerun() bool {
+	w.logMu.Lock()
+	id, ok := w.some(func(id string) bool {
+		exists, state := w.log.Task(id)
+		return !exists && state.Terminal()
+	})
+	w.logMu.Unlock()
+	if !ok {
+		return false
+	}
+	err := w.attempt(func(ctx context.Context) error {
+		return w.client.Submit(ctx, windlass.Submission{ID: id, Rerun: true})
+	})
+	return err == nil
+}
+
+// command sends a command to a node.
+func (w *world) command() bool {
+	if len(w.up) == 0 {
+		return false
+	}
+	node := w.up[w.random.IntN(len(w.up))].Name()
+	c := windlass.Command{Command: pick(w.random, windlass.CommandFreeze, windlass.CommandUnfreeze, windlass.CommandUnfreeze,
+		windlass.CommandBalance, windlass.CommandDrain, windlass.CommandStopTask, windlass.CommandStopTask)}
+	tag := ""
+	if c.Command == windlass.CommandStopTask {
+		if id, ok := w.some(func(id string) bool { return behaviourOf(id).stays() }); ok && w.random.IntN(2) == 0 {
+			c.Parameters = stopTask(id)
+		} else {
+			tag = w.commands.tagged(node)
+			c.Parameters = stopTask(tag)
+		}
+	}
+	err := w.attempt(func(ctx context.Context) error { return w.client.Send(ctx, node, c) })
+	if err != nil {
+		return errors.Is(err, windlass.ErrNotFound)
+	}
+	w.count("command acknowledged")
+	if tag != "" {
+		w.commands.acknowledged(tag)
+	}
+	return true
+}
+
+func stopTask(id string) json.RawMessage {
+	parameters, err := json.Marshal(map[string]string{"task": id})
+	if err != nil {
+		return nil // cannot be: a map of strings
+	}
+	return parameters
+}
+
+// compact makes the store forget its history, which the follower has seen.
+func (w *world) compact() bool {
+	w.sleep(0)
+	w.logMu.Lock()
+	revision := w.log.Revision()
+	w.logMu.Unlock()
+	w.stage.mu.Lock()
+	server := w.stage.server
+	w.stage.mu.Unlock()
+	return server != nil && server.Compact(w.t.Context(), revision) == nil
+}
+
+// restartStore takes the store away for a while.
+func (w *world) restartStore() bool {
+	w.sleep(time.Second) // the follower has seen what there is
+	if err := w.stage.stop(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.sleep(time.Duration(w.random.Int64N(int64(w.profile.ttl * 5 / 4))))
+	if err := w.stage.start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.sleep(100 * time.Millisecond)
+	return true
+}

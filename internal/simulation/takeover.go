@@ -1,0 +1,80 @@
+package simulation
+
+import (
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// takeOvers are the ways in which a node loses its tasks, one at a time and with
+// all others in health, so that what is measured is the take-over and nothing
+// else. From the time that it takes, beyond is subtracted the TTL; a clean stop
+// needs none.
+var takeOvers = []struct {
+	name  string
+	do    func(w *world, p *process)
+	undo  func(w *world, p *process)
+	clean bool
+}{
+	{"kill", func(_ *world, p *process) { p.Kill() }, func(w *world, p *process) { w.removeUp(p); w.start(p.Name()) }, false},
+	{"freeze", func(_ *world, p *process) { p.suspend() }, func(_ *world, p *process) { p.resume() }, false},
+	{"partition", func(_ *world, p *process) { p.Partition() }, func(_ *world, p *process) { p.Heal() }, false},
+	{"clean stop", func(w *world, p *process) { w.stopping.Go(func() { w.reap(p) }) }, func(w *world, p *process) {
+		w.stopping.Wait()
+		w.removeUp(p)
+		w.start(p.Name())
+	}, true},
+}
+
+// takeOver measures one take-over.
+func (w *world) takeOver() {
+	kind := takeOvers[w.random.IntN(len(takeOvers))]
+	victim := w.up[w.random.IntN(len(w.up))]
+	tasks := victim.Tasks()
+	began := time.Now()
+	kind.do(w, victim)
+	limit := began.Add(3*w.profile.ttl + 20*time.Second)
+	for _, task := range tasks {
+		if behaviourOf(task.ID) != endless || task.Parked {
+			continue // it may end by itself, or takes its time to stop
+		}
+		next, ok := w.nextRun(task.ID, task.Token, limit)
+		if !ok && w.blocked(task.ID) {
+			continue // one that it needs was submitted afresh while it ran
+		}
+		if !ok {
+			w.fail("V1: %q, %+v, was not taken over within %v of a %s of %s; it had the runs %v",
+				task.ID, task, limit.Sub(began), kind.name, victim.Name(), w.cluster.Runs(task.ID))
+			break
+		}
+		took := next.Started.Sub(began)
+		if !kind.clean {
+			took -= w.profile.ttl
+		}
+		w.report.tookOver(kind.name, took)
+	}
+	kind.undo(w, victim)
+	w.settle()
+}
+
+// nextRun waits for the run of a task after the one with a token.
+func (w *world) nextRun(id string, token int64, limit time.Time) (windlasstest.Run, bool) {
+	for {
+		runs := w.cluster.Runs(id)
+		for _, r := range runs {
+			if r.Token > token {
+				return r, true
+			}
+		}
+		if time.Now().After(limit) {
+			return windlasstest.Run{}, false
+		}
+		w.sleep(20 * time.Millisecond)
+	}
+}
+
+func (w *world) blocked(id string) bool {
+	detail, err := w.client.Task(w.t.Context(), id)
+	return err == nil && detail.Status == windlass.StatusBlocked
+}

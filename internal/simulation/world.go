@@ -1,0 +1,226 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/internal/history"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// Options are how one seed is run.
+type Options struct {
+	// Seed decides everything.
+	Seed uint64
+	// Length is how much virtual time is simulated at least.
+	Length time.Duration
+}
+
+// world is one run.
+type world struct {
+	t       *testing.T
+	options Options
+	profile profile
+	random  *rand.Rand
+
+	stage   *stage
+	cluster *windlasstest.Cluster
+	// effects and progress are stores outside of Windlass that handlers write to.
+	effects, progress *windlasstest.Ledger
+	// store is the operator's connection, troubled the clients'.
+	store    broker.Broker
+	troubled *faulty.Broker
+	client   *windlass.Client
+	log      *history.Log
+	// logMu guards log, which the follower writes.
+	logMu      sync.Mutex
+	operations operations
+	commands   commands
+
+	// processes are all that were ever started, up those that were not killed or
+	// stopped.
+	processes, up []*process
+	names         int
+	// stopping are those that end in good order while something is measured.
+	stopping sync.WaitGroup
+	// expected are the tasks that were acknowledged and not deleted since.
+	expected map[string]bool
+	// deleted are tasks whose deletion was acknowledged.
+	deleted   []string
+	submitted int
+	// corrupt are keys with values that nobody can read, by what to do about it.
+	corrupt []string
+
+	mu     sync.Mutex // guards report
+	report *Report
+	wrong  []string
+}
+
+// The names of counts that the report gives a place of their own.
+const countFenced = "fenced"
+
+// Run runs one seed and fails the test for everything that is wrong.
+func Run(t *testing.T, options Options) *Report {
+	t.Helper()
+	w := &world{
+		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), expected: map[string]bool{},
+		report: newReport(),
+	}
+	w.profile = newProfile(w.random)
+	dir, err := os.MkdirTemp("", "windlass-simulation-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir) // what cannot be removed is the system's to remove
+	began := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		w.t = t
+		w.stage = &stage{dir: dir}
+		w.play()
+	})
+	w.report.Real = time.Since(began)
+	// Outside of the bubble, where time limits are real.
+	wrong, undecided := w.operations.linearizable(linearMax)
+	w.report.Undecided = undecided
+	for _, text := range append(w.wrong, wrong...) {
+		t.Errorf("seed %d (%v): %s", options.Seed, w.profile, text)
+	}
+	return w.report
+}
+
+// linearMax bounds the check of one task's operations, in real time.
+const linearMax = 10 * time.Second
+
+// fail notes something that is wrong.
+func (w *world) fail(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.wrong) < history.ViolationsMax {
+		w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) count(what string) { w.countN(what, 1) }
+
+func (w *world) countN(what string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Counts[what] += n
+}
+
+func (w *world) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.wrong) > 0
+}
+
+// play is the whole run, inside its bubble.
+func (w *world) play() {
+	began := time.Now()
+	if err := w.stage.start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.cluster = windlasstest.New(w.t, windlasstest.Options{
+		Open:          func() broker.Broker { return &line{stage: w.stage} },
+		AllowOverlaps: true,
+	})
+	w.effects, w.progress = w.cluster.NewLedger(), w.cluster.NewLedger()
+	w.store, w.troubled = w.cluster.Connect(), w.cluster.Connect()
+	var err error
+	if w.client, err = windlass.NewClient(w.troubled, windlasstest.Namespace); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.log, err = history.New(windlasstest.Namespace); err != nil {
+		w.t.Fatal(err)
+	}
+	w.log.Observer = w.operations.observer()
+	following, stop := context.WithCancel(w.t.Context())
+	var follower sync.WaitGroup
+	follower.Go(func() { w.follow(following) })
+	for time.Since(began) < w.options.Length && !w.failed() {
+		w.round()
+	}
+	w.end()
+	synctest.Wait()
+	stop()
+	follower.Wait()
+	if err := w.stage.stop(); err != nil {
+		w.t.Error(err)
+	}
+	w.judge()
+	w.report.Virtual = time.Since(began)
+}
+
+// follow feeds the log with every event of the store, across its restarts.
+func (w *world) follow(ctx context.Context) {
+	own := &line{stage: w.stage}
+	defer own.Close()
+	from := broker.Revision(1)
+	for ctx.Err() == nil {
+		for batch, err := range own.Watch(ctx, prefix, from) {
+			if err != nil {
+				if !broker.Temporary(err) && ctx.Err() == nil {
+					w.fail("the history cannot be followed from %d: %v", from, err)
+					return
+				}
+				break
+			}
+			w.logMu.Lock()
+			w.log.Apply(batch.Events)
+			w.logMu.Unlock()
+			from = batch.Revision + 1
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// round is a storm, what settles it, a take-over that is measured, and quiet.
+func (w *world) round() {
+	for len(w.up) < w.profile.nodes {
+		w.start(w.newName())
+	}
+	w.submit(5 + w.random.IntN(20))
+	for end := time.Now().Add(w.profile.storm); time.Now().Before(end) && !w.failed(); {
+		w.happen()
+		w.cluster.Advance(time.Duration(w.random.ExpFloat64() * float64(w.profile.pace)))
+	}
+	w.heal()
+	w.settle()
+	if !w.failed() {
+		w.takeOver()
+	}
+	w.cluster.Advance(w.profile.quiet)
+}
+
+// end closes everything, as far as the failure of a test allows.
+func (w *world) end() {
+	w.heal()
+	w.cluster.Close()
+	w.operations.decide()
+}
+
+func (w *world) newName() string {
+	w.names++
+	return fmt.Sprintf("n%d", w.names)
+}
+
+// removeUp takes a process off the list of those that are up.
+func (w *world) removeUp(p *process) {
+	w.up = slices.DeleteFunc(w.up, func(q *process) bool { return q == p })
+}
+
+// sleep lets time pass.
+func (w *world) sleep(d time.Duration) { w.cluster.Advance(d) }

@@ -1,0 +1,105 @@
+package windlasstest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/windlass-go/windlass"
+)
+
+// ErrStale: the ledger has seen a higher token for that task.
+var ErrStale = errors.New("the token is older than one that was seen")
+
+// Entry is what a ledger has for a task.
+type Entry struct {
+	// Token is the highest that was seen, Writes how many writes were taken.
+	Token  int64
+	Writes int
+	// Value is the last one written, as JSON.
+	Value json.RawMessage
+}
+
+// Ledger stands for a database outside of Windlass in which handlers keep their
+// progress, and which refuses the writes of old claims, as a statement like
+//
+//	UPDATE progress SET value = $1, fence = $2 WHERE id = $3 AND fence <= $2
+//
+// does. Its methods may be called from anywhere.
+type Ledger struct {
+	records *records
+
+	mu      sync.Mutex
+	entries map[string]Entry
+	refused int
+}
+
+// Write keeps the JSON of a value for the claim's task. It fails with ErrStale
+// when a later claim has written or read before, and with ErrKilled when the
+// claim's node was killed, which could not have called it.
+func (l *Ledger) Write(claim *windlass.Claim, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("ledger: value of %q: %w", claim.ID(), err)
+	}
+	return l.touch(claim, func(e *Entry) {
+		e.Writes++
+		e.Value = content
+	})
+}
+
+// Read reads what was kept for the claim's task into a value, and tells whether
+// there was anything. From then on writes of earlier claims are refused: who
+// reads to go on from there must not be overtaken.
+func (l *Ledger) Read(claim *windlass.Claim, into any) (found bool, err error) {
+	var content json.RawMessage
+	if err := l.touch(claim, func(e *Entry) { content = e.Value }); err != nil || content == nil {
+		return false, err
+	}
+	return true, json.Unmarshal(content, into)
+}
+
+// touch changes an entry in the name of a claim, unless a later one has.
+func (l *Ledger) touch(claim *windlass.Claim, change func(*Entry)) error {
+	if l.records.isKilled(claim) {
+		return fmt.Errorf("ledger: %q: %w", claim.ID(), ErrKilled)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[claim.ID()]
+	if claim.Token() < e.Token {
+		l.refused++
+		return fmt.Errorf("ledger: %q with token %d after %d: %w", claim.ID(), claim.Token(), e.Token, ErrStale)
+	}
+	e.Token = claim.Token()
+	change(&e)
+	l.entries[claim.ID()] = e
+	return nil
+}
+
+// Entry is what the ledger has for a task.
+func (l *Ledger) Entry(task string) Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries[task]
+}
+
+// Refused is how many writes and reads were refused as stale.
+func (l *Ledger) Refused() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
+}
+
+// isKilled tells whether the run of a claim ended with its node's death.
+func (rs *records) isKilled(claim *windlass.Claim) bool {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, r := range rs.byTask[claim.ID()] {
+		if r.Token == claim.Token() && r.Node == claim.Node() {
+			return r.Killed
+		}
+	}
+	return false
+}
