@@ -44,3 +44,17 @@ fuzz: ## each fuzz target for half a minute
 .PHONY: generate
 generate: ## rewrite the files in docs/ that come from the code
 	$(GO) test -run TestTidy . -update
+
+SEEDS ?= 4500
+.PHONY: simulate
+simulate: ## the long simulation: SEEDS seeds of about 27 virtual minutes each, in virtual time
+	$(GO) test ./internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -timeout 0 -v
+
+.PHONY: mutants
+mutants: ## bring known defects back, one at a time, and see that the simulation finds each
+	$(GO) test ./internal/simulation -run '^TestMutants' -mutants . -timeout 0 -v
+
+SOAK ?= 1h
+.PHONY: soak
+soak: ## real processes and networks under random faults for SOAK; needs root
+	$(GO) test ./internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v

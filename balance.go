@@ -62,6 +62,10 @@ func (in *incarnation) balance(trigger Trigger) {
 	released := 0
 	for _, id := range in.config.Balancer.Balance(view) {
 		if r := in.runs[id]; r != nil && !r.leaving() {
+			if f, ok := in.forced[id]; ok {
+				f.offered = true
+				in.forced[id] = f
+			}
 			in.hold(id)
 			in.stopRun(id, ErrReleased)
 			released++
@@ -92,10 +96,13 @@ func (in *incarnation) settleStep(now time.Time) {
 
 // forcing is a claim above this node's share. Giving the task back for balance
 // would most likely bring it here again, so that is not tried before a while,
-// and ever later: whoever could not take it may be able to by then.
+// and later each time that it did: whoever could not take it may be able to by
+// then.
 type forcing struct {
 	until time.Time
 	pause time.Duration
+	// offered tells that it was given back for balance since.
+	offered bool
 }
 
 // Bounds of the pause before a forced claim may be given back for balance.
@@ -106,7 +113,10 @@ const (
 
 // force records that a task is claimed above this node's share.
 func (in *incarnation) force(id string, now time.Time) {
-	pause := min(max(2*in.forced[id].pause, forcedMin), forcedMax)
+	pause := forcedMin
+	if before := in.forced[id]; before.offered {
+		pause = min(2*before.pause, forcedMax)
+	}
 	in.forced[id] = forcing{until: now.Add(pause), pause: pause}
 }
 

@@ -64,6 +64,8 @@ type TaskInfo struct {
 	Errors      []statemachine.ErrorEntry `json:"errors"`
 	// Until is when a sleeping task runs again.
 	Until *time.Time `json:"until,omitempty"`
+	// NotBefore is the earliest time to start; until then the task is pending.
+	NotBefore time.Time `json:"not_before,omitzero"`
 	// FinishedAt is when it reached a terminal state.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
@@ -294,7 +296,7 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		unreadable = true
 		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
 	}
-	info.Type, info.Priority = spec.Type, spec.Priority
+	info.Type, info.Priority, info.NotBefore = spec.Type, spec.Priority, spec.NotBefore
 	if !spec.SubmittedAt.IsZero() {
 		info.SubmittedAt = &spec.SubmittedAt
 	}

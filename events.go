@@ -13,8 +13,8 @@ import (
 type Events struct {
 	// Joined: the node registered, with the derived deadlines of its session.
 	Joined func(incarnation string, timing session.Timing)
-	// Left: the incarnation ended; cause is nil after a graceful stop. lost are
-	// the tasks whose handlers had not returned.
+	// Left: the incarnation ended; cause is nil after a graceful stop. abandoned
+	// are the tasks whose handlers had not returned.
 	Left func(incarnation string, cause error, abandoned []string)
 	// Waiting: the node cannot join yet and tries again.
 	Waiting func(cause error)

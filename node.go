@@ -132,7 +132,8 @@ const (
 
 // Drain makes the node give back what it holds, at a pace, and take nothing
 // new; it returns when nothing is left, or when ctx is done, in which case the
-// draining goes on. Run goes on as well.
+// draining goes on. Run goes on as well. Before Run was called it returns
+// ErrNotRunning.
 func (n *Node) Drain(ctx context.Context) error {
 	if !n.started.Load() {
 		return ErrNotRunning

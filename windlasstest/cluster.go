@@ -1,9 +1,8 @@
 package windlasstest
 
 import (
-	"context"
 	"fmt"
-	"strings"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -29,44 +28,57 @@ type Options struct {
 	// AllowOverlaps leaves it to the test to judge two handlers of one task at
 	// one moment.
 	AllowOverlaps bool
+	// Fence kills a node whose handlers are overdue, which is what a service
+	// does whose Config.Fence ends its process. Without it they are left behind.
+	// A node whose own configuration has a Fence keeps that.
+	Fence bool
 }
 
 // Cluster is some nodes on one broker. Its methods are for the test's own
 // goroutine, those that say otherwise excepted.
 type Cluster struct {
-	t       *testing.T
+	t       testing.TB
 	options Options
 	store   *memory.Store // nil if the test brought its own broker
 	client  *windlass.Client
 	lines   []*faulty.Broker
 	nodes   []*Node
 	records records
-	// running are the nodes, and the handlers, of nodes that were killed too.
+	journal journal
+	// running are the nodes. Handlers are not in it: one that its node has left
+	// behind could be added while Close waits.
 	running sync.WaitGroup
-	closed  sync.Once
+	closed  bool
 }
 
 // Test runs a test with a cluster in virtual time, and checks at its end that no
-// task ever had two handlers at one moment.
-func Test(t *testing.T, test func(t *testing.T, c *Cluster)) { TestWith(t, Options{}, test) }
+// task ever had two handlers at one moment. When the test fails, for whatever
+// reason, its log tells what happened to the nodes and tasks, and when.
+func Test(t *testing.T, test func(t *testing.T, c *Cluster)) {
+	t.Helper()
+	TestWith(t, Options{}, test)
+}
 
 // TestWith is Test with options.
 func TestWith(t *testing.T, options Options, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(t, options)
-		// Also when the test gave up: a bubble with goroutines left is a panic
-		// that hides why.
+		// Before the test's own Cleanup functions: handlers may use until they
+		// return what those take away.
 		defer c.Close()
 		test(t, c)
 	})
 }
 
-// New makes a cluster without nodes, inside a bubble that exists. Close must be
-// called in the same bubble.
-func New(t *testing.T, options Options) *Cluster {
+// New makes a cluster without nodes, inside a bubble that exists, for the test of
+// that bubble, at whose end it is closed.
+func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, options: options}
+	// Also when the test gives up: a bubble with goroutines left is a panic that
+	// hides why.
+	t.Cleanup(c.Close)
 	if options.Open == nil {
 		c.store = memory.New()
 		c.options.Open = func() broker.Broker { return c.store.Broker() }
@@ -80,36 +92,77 @@ func New(t *testing.T, options Options) *Cluster {
 }
 
 // Close heals everything, stops the nodes, waits until every handler has
-// returned, and checks for overlaps unless the options allow them. Closing twice
-// does nothing.
+// returned, and checks that no node had ended by itself and, unless the options
+// allow them, that there were no overlaps. Closing twice does nothing.
 func (c *Cluster) Close() {
-	c.closed.Do(func() {
-		for _, line := range c.lines {
-			line.Use(nil)
-			line.Thaw()
+	c.t.Helper()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.journal.note("", "the test is over, everything is healed and stopped")
+	c.heal()
+	for _, n := range c.nodes {
+		if n.hasEnded() && !n.Killed() {
+			c.t.Errorf("node %s ended by itself: %v", n.Name(), n.err)
+		}
+		n.stop()
+	}
+	c.running.Wait()
+	c.awaitHandlers()
+	for _, line := range c.lines {
+		if err := line.Close(); err != nil { // waits for requests that are late
+			c.t.Errorf("closing a connection: %v", err)
+		}
+	}
+	if c.store != nil {
+		if err := c.store.Close(); err != nil {
+			c.t.Errorf("closing the broker: %v", err)
+		}
+	}
+	if !c.options.AllowOverlaps {
+		c.AssertNoOverlap()
+	}
+	if c.t.Failed() {
+		c.t.Logf("what happened:\n%v", &c.journal)
+	}
+}
+
+// heal ends all faults but death.
+func (c *Cluster) heal() {
+	dead := map[*faulty.Broker]bool{}
+	for _, n := range c.nodes {
+		dead[n.faults] = n.Killed()
+	}
+	for _, line := range c.lines {
+		line.Use(nil)
+		line.Thaw()
+		if !dead[line] {
 			line.Heal()
 		}
-		for _, n := range c.nodes {
-			if !n.killed.Load() {
-				n.faults.Heal()
-			}
-			n.stop()
+	}
+}
+
+// closeMax bounds how long Close waits for handlers that were told to stop.
+const closeMax = time.Hour
+
+// awaitHandlers waits for the handlers that their nodes have left behind.
+func (c *Cluster) awaitHandlers() {
+	for start := time.Now(); ; {
+		synctest.Wait() // a handler that was only just started must be on record
+		left := c.records.working()
+		if len(left) == 0 {
+			return
 		}
-		c.running.Wait()
-		for _, line := range c.lines {
-			if err := line.Close(); err != nil { // waits for requests that are late
-				c.t.Errorf("closing a connection: %v", err)
-			}
+		if time.Since(start) > closeMax {
+			// A goroutine that stays would keep the bubble from ending: at best
+			// with a panic that says less, at worst in an endless loop.
+			debug.SetTraceback("all") // to show where they are
+			panic(fmt.Sprintf("windlasstest: %v after the cluster was closed these handlers have not returned: %v\nwhat happened:\n%v",
+				closeMax, left, &c.journal))
 		}
-		if c.store != nil {
-			if err := c.store.Close(); err != nil {
-				c.t.Errorf("closing the broker: %v", err)
-			}
-		}
-		if !c.options.AllowOverlaps {
-			c.AssertNoOverlap()
-		}
-	})
+		time.Sleep(time.Second)
+	}
 }
 
 // Client is a client without faults.
@@ -117,7 +170,7 @@ func (c *Cluster) Client() *windlass.Client { return c.client }
 
 // NewLedger makes a store outside of Windlass.
 func (c *Cluster) NewLedger() *Ledger {
-	return &Ledger{records: &c.records, entries: map[string]Entry{}}
+	return &Ledger{records: &c.records, journal: &c.journal, entries: map[string]Entry{}}
 }
 
 // Connect opens one more connection to the broker, whose faults the test sets;
@@ -142,83 +195,4 @@ func (c *Cluster) Submit(submissions ...windlass.Submission) {
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-// settleStep is how often a condition is looked at.
-const settleStep = 50 * time.Millisecond
-
-// WaitUntil lets time pass until a condition holds, and returns how long that
-// took. It fails the test when it takes longer than within.
-func (c *Cluster) WaitUntil(within time.Duration, what string, holds func() bool) time.Duration {
-	c.t.Helper()
-	start := time.Now()
-	synctest.Wait()
-	for !holds() {
-		if time.Since(start) >= within {
-			c.t.Fatalf("not within %v: %s", within, what)
-		}
-		c.Advance(settleStep)
-	}
-	return time.Since(start)
-}
-
-// Settle lets time pass until every task that can run does, on exactly one node,
-// and returns how long that took. Tasks that are done, sleep, are paused, wait
-// for others or are not due are as they should be. It fails the test, naming
-// what is amiss, when it takes longer than within.
-func (c *Cluster) Settle(within time.Duration) time.Duration {
-	c.t.Helper()
-	start := time.Now()
-	for {
-		synctest.Wait()
-		amiss, err := c.Unsettled(c.t.Context())
-		if err != nil {
-			c.t.Fatalf("settle: %v", err)
-		}
-		if len(amiss) == 0 {
-			return time.Since(start)
-		}
-		if time.Since(start) >= within {
-			c.t.Fatalf("not settled within %v: %s", within, strings.Join(amiss, "; "))
-		}
-		c.Advance(settleStep)
-	}
-}
-
-// Unsettled says, for each task that is not as it should be after a while
-// without faults, what is wrong; at most the first ten.
-func (c *Cluster) Unsettled(ctx context.Context) (amiss []string, err error) {
-	tasks, err := c.client.Tasks(ctx, windlass.Filter{})
-	if err != nil {
-		return nil, err
-	}
-	live := c.records.live()
-	for _, task := range tasks {
-		if what := unsettled(task, live[task.ID]); what != "" && len(amiss) < 10 {
-			amiss = append(amiss, what)
-		}
-		delete(live, task.ID)
-	}
-	for id := range live {
-		amiss = append(amiss, fmt.Sprintf("%q runs and does not exist", id))
-	}
-	return amiss, nil
-}
-
-// unsettled compares what the store says of a task with the runs of it that are
-// going on.
-func unsettled(task windlass.TaskInfo, live []Run) string {
-	switch task.Status {
-	case windlass.StatusRunning:
-		if len(live) != 1 || live[0].Token != task.Token {
-			return fmt.Sprintf("%q is held by %s with token %d and has the runs %v", task.ID, task.Node, task.Token, live)
-		}
-	case windlass.StatusPending:
-		return fmt.Sprintf("%q is pending", task.ID)
-	default:
-		if len(live) > 0 {
-			return fmt.Sprintf("%q is %s and has the runs %v", task.ID, task.Status, live)
-		}
-	}
-	return ""
 }

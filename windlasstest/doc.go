@@ -4,11 +4,12 @@
 // broker, that drain. An hour of failures takes milliseconds.
 //
 //	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
-//		a, b := c.Start("a", config()), c.Start("b", config())
+//		c.Start("a", config)
+//		c.Start("b", config)
 //		c.Submit(windlass.Submission{ID: "tenant-1"})
 //		c.Settle(time.Minute)
-//		a.Kill()
-//		c.Settle(time.Minute) // on b, after a's session expired
+//		c.Holder("tenant-1").Kill()
+//		c.Settle(time.Minute) // on the other, once the session has expired
 //	})
 //
 // The nodes are the real ones, and so is their protocol. The broker is the one
@@ -17,10 +18,11 @@
 //
 // # What is checked without asking
 //
-// At the end of Test, that no task ever had two handlers at one moment. What else
-// must hold is for the test to say: Cluster.Runs tells everything that ran, and
-// Ledger stands for a database outside of Windlass that keeps progress and
-// refuses the writes of old claims.
+// At the end of Test, that no task ever had two handlers at one moment, that
+// every handler returns in the end, and that no node gave up. What else must hold
+// is for the test to say: Cluster.Runs tells everything that ran, and Ledger
+// stands for a database outside of Windlass that keeps progress and refuses the
+// writes of old claims.
 //
 // # Time
 //
@@ -34,11 +36,14 @@
 //
 // A goroutine cannot be killed or stopped from outside. A handler on a node that
 // was killed is told so by its context, as if its process had been given one
-// last moment; nothing that it does then reaches the broker or the Ledger. A
-// handler on a node that hangs goes on until its deadline.
+// last moment; nothing that it does then reaches the broker or a Ledger. A
+// handler on a node that is frozen goes on until its deadline.
 //
 // # How it fails
 //
 // A call that makes no sense, a node of a name in use or a condition that does
-// not come true in time fails the test at once, with the reason.
+// not come true in time fails the test at once, with what is amiss and how the
+// nodes are. Every test that fails also logs what happened to nodes and tasks,
+// in order and with the time. Handlers that never return end the whole process
+// with a panic that names them: neither the bubble nor the next test could go on.
 package windlasstest

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/windlass-go/windlass"
 )
@@ -29,9 +28,9 @@ type Entry struct {
 // does. Its methods may be called from anywhere.
 type Ledger struct {
 	records *records
+	journal *journal
 
-	mu      sync.Mutex
-	entries map[string]Entry
+	entries map[string]Entry // guarded by records.mu, as refused is
 	refused int
 }
 
@@ -62,14 +61,15 @@ func (l *Ledger) Read(claim *windlass.Claim, into any) (found bool, err error) {
 
 // touch changes an entry in the name of a claim, unless a later one has.
 func (l *Ledger) touch(claim *windlass.Claim, change func(*Entry)) error {
+	l.records.mu.Lock()
+	defer l.records.mu.Unlock()
 	if l.records.isKilled(claim) {
 		return fmt.Errorf("ledger: %q: %w", claim.ID(), ErrKilled)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	e := l.entries[claim.ID()]
 	if claim.Token() < e.Token {
 		l.refused++
+		l.journal.note(claim.Node(), "is refused by the ledger: %q with token %d after %d", claim.ID(), claim.Token(), e.Token)
 		return fmt.Errorf("ledger: %q with token %d after %d: %w", claim.ID(), claim.Token(), e.Token, ErrStale)
 	}
 	e.Token = claim.Token()
@@ -80,26 +80,14 @@ func (l *Ledger) touch(claim *windlass.Claim, change func(*Entry)) error {
 
 // Entry is what the ledger has for a task.
 func (l *Ledger) Entry(task string) Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.records.mu.Lock()
+	defer l.records.mu.Unlock()
 	return l.entries[task]
 }
 
 // Refused is how many writes and reads were refused as stale.
 func (l *Ledger) Refused() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.records.mu.Lock()
+	defer l.records.mu.Unlock()
 	return l.refused
-}
-
-// isKilled tells whether the run of a claim ended with its node's death.
-func (rs *records) isKilled(claim *windlass.Claim) bool {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	for _, r := range rs.byTask[claim.ID()] {
-		if r.Token == claim.Token() && r.Node == claim.Node() {
-			return r.Killed
-		}
-	}
-	return false
 }

@@ -3,7 +3,9 @@ package windlasstest
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/faulty"
@@ -24,18 +26,24 @@ type Node struct {
 	stop    context.CancelFunc
 	ended   chan struct{}
 	err     error // set before ended is closed
-	killed  atomic.Bool
-	// death ends when the node is killed; the contexts of handlers do too.
-	death context.Context
-	kill  context.CancelCauseFunc
+
+	mu sync.Mutex // also orders Cut and Heal, so that the dead stay dead
+	// dead is how its process ended, "killed" or "stopped"; empty while it lives.
+	dead                string
+	frozen, partitioned bool
 }
 
-// Start starts a node. Broker, Namespace and Name of the configuration are set
-// by the cluster, and the clock where there is none.
+// Start starts a node, under a name that no living one has. Broker, Namespace
+// and Name of the configuration are set by the cluster, and the clock where
+// there is none.
 func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	c.t.Helper()
+	for _, other := range c.nodes {
+		if other.Name() == name && other.lives() {
+			c.t.Fatalf("start node %s: one of that name lives; Kill or Stop it before", name)
+		}
+	}
 	n := &Node{cluster: c, config: config, ended: make(chan struct{})}
-	n.death, n.kill = context.WithCancelCause(context.Background())
 	n.faults = c.Connect()
 	config.Broker, config.Namespace, config.Name = n.faults, Namespace, name
 	if config.Clock == nil {
@@ -44,7 +52,11 @@ func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	if config.SessionTTL == 0 {
 		config.SessionTTL = c.options.SessionTTL
 	}
+	if config.Fence == nil && c.options.Fence {
+		config.Fence = func(func() []string) { n.Kill() }
+	}
 	config.Handlers = n.recorded(config.Handlers)
+	config.Events = n.noted(name, config.Events)
 	node, err := windlass.NewNode(config)
 	if err != nil {
 		c.t.Fatal(err)
@@ -52,6 +64,7 @@ func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	n.Node = node
 	ctx, stop := context.WithCancel(context.Background())
 	n.stop = stop
+	c.journal.note(name, "starts")
 	c.running.Go(func() {
 		defer close(n.ended)
 		n.err = node.Run(ctx)
@@ -60,76 +73,116 @@ func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	return n
 }
 
-// recorded makes handlers keep a record of their runs.
-func (n *Node) recorded(handlers map[string]windlass.NewHandler) map[string]windlass.NewHandler {
-	if handlers == nil {
-		return nil // for NewNode to refuse
-	}
-	wrapped := make(map[string]windlass.NewHandler, len(handlers))
-	for name, plain := range handlers {
-		if plain != nil {
-			wrapped[name] = func(task windlass.Task) windlass.Handler {
-				return &recordedHandler{node: n, plain: plain(task)}
-			}
+// noted makes the events that explain a failing test part of the journal.
+func (n *Node) noted(name string, events windlass.Events) windlass.Events {
+	note := func(format string, args ...any) {
+		if !n.Killed() { // nobody would hear of what happens then
+			n.cluster.journal.note(name, format, args...)
 		}
 	}
-	return wrapped
+	waitingFor := "" // said once, not at every attempt
+	events.Joined = after(func() {
+		waitingFor = ""
+		note("has joined")
+	}, events.Joined)
+	left, waiting := events.Left, events.Waiting
+	events.Left = func(incarnation string, cause error, abandoned []string) {
+		switch {
+		case len(abandoned) > 0:
+			note("leaves the handlers of %q behind (%v)", abandoned, cause)
+		case cause != nil:
+			note("has left (%v)", cause)
+		default:
+			note("has left")
+		}
+		if left != nil {
+			left(incarnation, cause, abandoned)
+		}
+	}
+	events.Waiting = func(cause error) {
+		if text := fmt.Sprint(cause); text != waitingFor {
+			waitingFor = text
+			note("waits to join (%s)", text)
+		}
+		if waiting != nil {
+			waiting(cause)
+		}
+	}
+	return events
 }
 
-// recordedHandler is the application's handler with a record of its run.
-type recordedHandler struct {
-	node  *Node
-	plain windlass.Handler
-}
-
-// Run implements windlass.Handler.
-func (h *recordedHandler) Run(ctx context.Context, claim *windlass.Claim) (err error) {
-	h.node.cluster.running.Add(1) // while its node's Run counts, or is about to leave it behind
-	defer h.node.cluster.running.Done()
-	records := &h.node.cluster.records
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(h.node.death, func() { cancel(ErrKilled) })()
-	run := records.began(h.node, claim)
-	// Also after a panic, whose value goes on to the node.
-	defer func() { records.ended(run, err, context.Cause(ctx)) }()
-	return h.plain.Run(ctx, claim)
+// after makes an event, which may be nil, happen after something else.
+func after[A, B any](first func(), event func(A, B)) func(A, B) {
+	return func(a A, b B) {
+		first()
+		if event != nil {
+			event(a, b)
+		}
+	}
 }
 
 // Kill ends the node as kill -9 ends a process: nothing that it does from now on
-// reaches the broker, and its session is left to expire. Its runs end now; the
-// contexts of their handlers end with ErrKilled. It may be called from anywhere,
-// Config.Fence included.
+// reaches the broker or a ledger, and its session is left to expire. Its runs end
+// now; the contexts of their handlers end with ErrKilled. It may be called from
+// anywhere, Config.Fence included.
 func (n *Node) Kill() {
-	if n.killed.Swap(true) {
-		return
+	if n.die("killed") {
+		n.cluster.journal.note(n.Name(), "is killed")
 	}
-	n.faults.Cut()
-	n.cluster.records.killed(n)
-	n.kill(ErrKilled)
-	n.stop()
 }
 
-// Killed tells whether the node was killed.
-func (n *Node) Killed() bool { return n.killed.Load() }
+// die ends the process of the node, unless it has ended.
+func (n *Node) die(how string) bool {
+	n.mu.Lock()
+	lived := n.dead == ""
+	if lived {
+		n.dead = how
+		n.faults.Cut()
+	}
+	n.mu.Unlock()
+	if lived {
+		n.cluster.records.killed(n) // before handlers are told to stop for another cause
+		n.stop()
+	}
+	return lived
+}
+
+// Killed tells whether the node was killed, or has stopped: a process that has
+// exited runs nothing either.
+func (n *Node) Killed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.dead != ""
+}
 
 // Freeze lets nothing through between the node and the broker, in neither
 // direction, without an error, as a network does that drops packets; what is
-// under way arrives after Thaw.
-func (n *Node) Freeze() { n.faults.Freeze() }
+// under way arrives after Thaw. The embedded node's Frozen tells of something
+// else, of being told to claim nothing.
+func (n *Node) Freeze() { n.set(&n.frozen, true, "is frozen", n.faults.Freeze) }
 
 // Thaw ends Freeze.
-func (n *Node) Thaw() { n.faults.Thaw() }
+func (n *Node) Thaw() { n.set(&n.frozen, false, "is thawed", n.faults.Thaw) }
 
 // Partition fails every call of the node to the broker at once, as a network
 // does that refuses connections.
-func (n *Node) Partition() { n.faults.Cut() }
+func (n *Node) Partition() { n.set(&n.partitioned, true, "is partitioned", n.faults.Cut) }
 
 // Heal ends Partition. A node that was killed stays dead.
-func (n *Node) Heal() {
-	if !n.killed.Load() {
-		n.faults.Heal()
+func (n *Node) Heal() { n.set(&n.partitioned, false, "is healed", n.faults.Heal) }
+
+// set switches a fault of a node that lives.
+func (n *Node) set(fault *bool, on bool, what string, do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.dead != "" {
+		return
 	}
+	if *fault != on {
+		n.cluster.journal.note(n.Name(), "%s", what)
+	}
+	*fault = on
+	do()
 }
 
 // Use makes a plan of faults, in the language of package broker/faulty, strike
@@ -141,35 +194,84 @@ func (n *Node) Use(plan string) {
 	if err != nil {
 		n.cluster.t.Fatal(err)
 	}
+	n.cluster.journal.note(n.Name(), "has the faults %q", plan)
 	n.faults.Use(p)
 }
 
-// Faults is the node's connection to the broker.
+// Faults is the node's connection to the broker. What is switched there, Settle
+// does not know of.
 func (n *Node) Faults() *faulty.Broker { return n.faults }
+
+// Drain is the embedded node's: it gives back what the node holds and returns
+// when nothing is left, or when ctx is done. The node runs on and takes nothing.
+func (n *Node) Drain(ctx context.Context) error {
+	n.cluster.journal.note(n.Name(), "is drained")
+	err := n.Node.Drain(ctx)
+	if errors.Is(err, windlass.ErrNotRunning) { // it was started in this instant
+		time.Sleep(time.Millisecond)
+		err = n.Node.Drain(ctx)
+	}
+	return err
+}
 
 // Stop ends the node as SIGTERM ends a service, waits for it, and returns what
 // Run returned. Then the process exits, and with it handlers that are late.
 func (n *Node) Stop() error {
+	if !n.Killed() {
+		n.cluster.journal.note(n.Name(), "is told to stop")
+	}
 	n.stop()
 	<-n.ended
-	n.Kill()
+	if n.die("stopped") {
+		n.cluster.journal.note(n.Name(), "has stopped")
+	}
 	return n.err
 }
 
 // Over returns what Run returned if it has returned an error, and nil while it
 // goes on.
 func (n *Node) Over() error {
-	select {
-	case <-n.ended:
+	if n.hasEnded() {
 		return n.err
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Restart starts a node of the same name and configuration, as a supervisor does
-// with a process that has ended or was killed.
+// with a process that has ended or was killed. One that lives fails the test.
 func (n *Node) Restart() *Node {
 	n.cluster.t.Helper()
 	return n.cluster.Start(n.Name(), n.config)
+}
+
+// hasEnded tells whether Run has returned.
+func (n *Node) hasEnded() bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (n *Node) lives() bool { return !n.Killed() && !n.hasEnded() }
+
+// handles tells whether the node lives and has a handler for a type.
+func (n *Node) handles(taskType string) bool {
+	return n.lives() && (n.config.Handlers[taskType] != nil || n.config.Handlers[windlass.AnyType] != nil)
+}
+
+// trouble is what keeps the node from the broker, nothing if nothing does.
+func (n *Node) trouble() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.dead != "":
+		return n.dead
+	case n.partitioned:
+		return "partitioned"
+	case n.frozen:
+		return "frozen"
+	}
+	return ""
 }

@@ -2,6 +2,7 @@ package windlasstest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -20,9 +21,9 @@ type Run struct {
 	// Started is when the handler was called. Ended is when it returned, or when
 	// its node was killed; zero while it runs.
 	Started, Ended time.Time
-	// Killed tells that its node was killed while it ran.
+	// Killed tells that its node was killed, or exited, while it ran.
 	Killed bool
-	// Err is what it returned; nil also after a panic.
+	// Err is what it returned, or some error if it panicked.
 	Err error
 	// Cause is why its context had ended before it returned, nil if it had not.
 	Cause error
@@ -30,16 +31,16 @@ type Run struct {
 
 // String describes the run in a failing test.
 func (r Run) String() string {
-	text := fmt.Sprintf("%s(%d) from %s", r.Node, r.Token, r.Started.Format("15:04:05.000"))
+	text := fmt.Sprintf("%s(%d) from %s", r.Node, r.Token, clockOf(r.Started))
 	switch {
 	case r.Ended.IsZero():
 		return text + " on"
 	case r.Killed:
-		return text + " to its node's death at " + r.Ended.Format("15:04:05.000")
+		return text + " to its node's death at " + clockOf(r.Ended)
 	case r.Cause != nil:
-		return fmt.Sprintf("%s to %s, told to stop (%v)", text, r.Ended.Format("15:04:05.000"), r.Cause)
+		return fmt.Sprintf("%s to %s, told to stop (%v)", text, clockOf(r.Ended), r.Cause)
 	default:
-		return text + " to " + r.Ended.Format("15:04:05.000")
+		return fmt.Sprintf("%s to %s (%v)", text, clockOf(r.Ended), result(r.Err))
 	}
 }
 
@@ -57,6 +58,8 @@ func (o Overlap) String() string {
 
 // records are all runs. Handlers write them.
 type records struct {
+	// mu also guards what ledgers hold, so that a write is either before a
+	// node's death or refused.
 	mu     sync.Mutex
 	byTask map[string][]*record
 }
@@ -64,15 +67,21 @@ type records struct {
 type record struct {
 	Run
 	node *Node
+	// cancel ends the handler's context.
+	cancel context.CancelCauseFunc
+	// returned tells that its goroutine has ended, of a node that was killed too.
+	returned bool
 }
 
-func (rs *records) began(n *Node, claim *windlass.Claim) *record {
+// began records a run. It is nil on a node that was killed, whose process can
+// start nothing.
+func (rs *records) began(n *Node, claim *windlass.Claim, cancel context.CancelCauseFunc) *record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	r := &record{node: n, Run: Run{Task: claim.ID(), Node: claim.Node(), Token: claim.Token(), Started: time.Now()}}
-	if n.killed.Load() { // its process has ended and does not know
-		r.Ended, r.Killed = r.Started, true
+	if n.Killed() {
+		return nil
 	}
+	r := &record{node: n, cancel: cancel, Run: Run{Task: claim.ID(), Node: claim.Node(), Token: claim.Token(), Started: time.Now()}}
 	if rs.byTask == nil {
 		rs.byTask = map[string][]*record{}
 	}
@@ -83,12 +92,13 @@ func (rs *records) began(n *Node, claim *windlass.Claim) *record {
 func (rs *records) ended(r *record, err, cause error) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
+	r.returned = true
 	if r.Ended.IsZero() {
 		r.Ended, r.Err, r.Cause = time.Now(), err, cause
 	}
 }
 
-// killed ends the runs of a node.
+// killed ends the runs of a node, and tells their handlers.
 func (rs *records) killed(n *Node) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -97,24 +107,52 @@ func (rs *records) killed(n *Node) {
 		for _, r := range runs {
 			if r.node == n && r.Ended.IsZero() {
 				r.Ended, r.Killed = now, true
+				r.cancel(ErrKilled)
 			}
 		}
 	}
 }
 
-// live are the runs that go on, by task.
-func (rs *records) live() map[string][]Run {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	live := map[string][]Run{}
-	for id, runs := range rs.byTask {
-		for _, r := range runs {
-			if r.Ended.IsZero() {
-				live[id] = append(live[id], r.Run)
-			}
+// isKilled tells whether the node of a claim was killed. The caller holds mu.
+func (rs *records) isKilled(claim *windlass.Claim) bool {
+	for _, r := range rs.byTask[claim.ID()] {
+		if r.Token == claim.Token() && r.Node == claim.Node() {
+			return r.node.Killed()
 		}
 	}
+	return false
+}
+
+// live are the runs that go on, by task.
+func (rs *records) live() map[string][]record {
+	live := map[string][]record{}
+	rs.each(func(r *record) {
+		if r.Ended.IsZero() {
+			live[r.Task] = append(live[r.Task], *r)
+		}
+	})
 	return live
+}
+
+// working are the runs whose goroutines have not ended, with their tasks.
+func (rs *records) working() (left []string) {
+	rs.each(func(r *record) {
+		if !r.returned {
+			left = append(left, fmt.Sprintf("%q on %v", r.Task, r.Run))
+		}
+	})
+	slices.Sort(left)
+	return left
+}
+
+func (rs *records) each(do func(*record)) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	for _, runs := range rs.byTask {
+		for _, r := range runs {
+			do(r)
+		}
+	}
 }
 
 // Runs are all runs of a task, by the time of their start.
@@ -148,14 +186,18 @@ func (c *Cluster) Overlaps() []Overlap {
 	now := time.Now()
 	var overlaps []Overlap
 	for _, id := range c.Ran() {
-		runs := c.Runs(id)
-		for i, second := range runs {
-			for _, first := range runs[:i] {
-				both := minTime(end(first, now), end(second, now)).Sub(second.Started)
+		var open []Run // those that may go on when the next starts
+		for _, second := range c.Runs(id) {
+			open = slices.DeleteFunc(open, func(first Run) bool {
+				return !first.Ended.IsZero() && !first.Ended.After(second.Started)
+			})
+			for _, first := range open {
+				both := min(end(first, now).Sub(second.Started), end(second, now).Sub(second.Started))
 				if both > 0 || (first.Ended.IsZero() && second.Ended.IsZero()) {
 					overlaps = append(overlaps, Overlap{First: first, Second: second, For: both})
 				}
 			}
+			open = append(open, second)
 		}
 	}
 	return overlaps
@@ -181,11 +223,4 @@ func end(r Run, now time.Time) time.Time {
 		return now
 	}
 	return r.Ended
-}
-
-func minTime(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

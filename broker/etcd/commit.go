@@ -160,20 +160,36 @@ func (c *commit) request(ctx context.Context, members []int) (again []int) {
 		}
 		return nil
 	}
-	revision := broker.Revision(answer.Header.Revision)
+	revision := broker.Revision((*pb.TxnResponse)(answer).GetHeader().GetRevision())
 	if len(members) == 1 {
-		r := &c.results[members[0]]
-		if *r = result((*pb.TxnResponse)(answer), revision); bare(c.txns[members[0]]) {
-			r.Reads = nil // nobody asked for what build added
-		}
+		c.take(members[0], (*pb.TxnResponse)(answer), revision)
 		return nil
 	}
 	for n, i := range members {
 		// A nested answer has no revision of its own: all of a request's
 		// writes are of the same one, the request's.
-		c.results[i] = result(answer.Responses[n].GetResponseTxn(), revision)
+		var nested *pb.TxnResponse
+		if len(answer.Responses) == len(members) {
+			nested = answer.Responses[n].GetResponseTxn()
+		}
+		c.take(i, nested, revision)
 	}
 	return nil
+}
+
+// errMisfit is an answer that cannot be one to its request. Without TLS nothing
+// else tells of damage on the way.
+var errMisfit = errors.New("the answer does not fit the request")
+
+// take fills in the result of one transaction from its answer.
+func (c *commit) take(i int, answer *pb.TxnResponse, revision broker.Revision) {
+	r, fits := result(c.txns[i], answer, revision)
+	if !fits || revision <= 0 {
+		e := broker.NewError("commit", keyOf(c.txns[i]), broker.ErrUnavailable, errMisfit)
+		e.Maybe = true
+		r = broker.Result{Err: e}
+	}
+	c.results[i] = r
 }
 
 // concernsOne tells whether a refusal may be about a single transaction of the

@@ -176,7 +176,7 @@ func (c Config) client(ctx context.Context) (*clientv3.Client, error) {
 		TLS:                  c.TLS,
 		Username:             c.Username,
 		Password:             c.Password,
-		Logger:               zaplog.New(c.Logger, zaplog.AllDebug),
+		Logger:               zaplog.New(c.Logger, zaplog.AllDebug, nil),
 		Context:              life,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"fmt"
 	"iter"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -90,9 +89,8 @@ func (b *Broker) page(ctx context.Context, prefix, from, end string, revision br
 	if e != nil {
 		return nil, readOnly(e)
 	}
-	if answer.More && len(answer.Kvs) == 0 {
-		return nil, broker.NewError("list", prefix, broker.ErrUnavailable,
-			fmt.Errorf("an empty page that claims to be followed by another"))
+	if answer.Header == nil || answer.More && len(answer.Kvs) == 0 {
+		return nil, broker.NewError("list", prefix, broker.ErrUnavailable, errMisfit)
 	}
 	return answer, nil
 }

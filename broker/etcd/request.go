@@ -173,9 +173,13 @@ func (c *commit) put(op broker.Op) clientv3.Op {
 }
 
 // result reads one transaction's answer. The reads are in front of everything
-// else, in order.
-func result(answer *pb.TxnResponse, revision broker.Revision) broker.Result {
-	r := broker.Result{OK: answer.Succeeded, Revision: revision}
+// else, in order. It returns false if they are not those of the branch that was
+// taken: callers rely on getting what they asked for.
+func result(txn broker.Txn, answer *pb.TxnResponse, revision broker.Revision) (r broker.Result, fits bool) {
+	if answer == nil {
+		return r, false
+	}
+	r = broker.Result{OK: answer.Succeeded, Revision: revision}
 	for _, op := range answer.Responses {
 		found := op.GetResponseRange()
 		if found == nil {
@@ -188,5 +192,19 @@ func result(answer *pb.TxnResponse, revision broker.Revision) broker.Result {
 		kv := toKV(found.Kvs[0])
 		r.Reads = append(r.Reads, &kv)
 	}
-	return r
+	if bare(txn) {
+		r.Reads = nil // nobody asked for what build added
+		return r, true
+	}
+	branch := txn.Else
+	if answer.Succeeded {
+		branch = txn.Then
+	}
+	asked := 0
+	for _, op := range branch {
+		if op.Kind == broker.OpRead {
+			asked++
+		}
+	}
+	return r, len(r.Reads) == asked
 }

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -122,6 +125,13 @@ func (w *watch) run(ctx context.Context, yield func(broker.Batch, error) bool) e
 	}
 }
 
+// isOver tells whether a context's deadline has passed, also where its timer has
+// not fired yet. What the server is told of it is rounded to milliseconds.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= time.Millisecond
+}
+
 // failure is the error that ends the watch.
 func (w *watch) failure(ctx context.Context, err error) error {
 	if w.broker.life.Err() != nil {
@@ -130,9 +140,9 @@ func (w *watch) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return broker.NewError("watch", w.prefix, broker.ErrUnavailable, ctx.Err())
 	}
-	if isDeadline(err) {
+	if isDeadline(err) || status.Code(err) == codes.Canceled && isOver(ctx) {
 		// The only deadline of a watch is its caller's, and the server, which
-		// is told of it, may notice first.
+		// is told of it, may notice first and calls that either name.
 		err = context.DeadlineExceeded
 	}
 	return w.broker.failure("watch", w.prefix, err)
@@ -148,6 +158,8 @@ func (w *watch) receive(m message) (*broker.Batch, error) {
 		return nil, nil
 	case m.response.Canceled:
 		return nil, canceled(m.response)
+	case m.response.Header == nil, slices.ContainsFunc(m.response.Events, func(e *mvccpb.Event) bool { return e.GetKv() == nil }):
+		return nil, errMisfit
 	case m.response.Created:
 		w.created, w.ahead = true, m.response.Header.Revision < w.start
 		return nil, nil

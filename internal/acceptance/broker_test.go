@@ -109,15 +109,15 @@ func (f *fleet) waitAtLeast(want int) {
 // unavailable it tries again, and that the task exists by then is fine, since
 // an answer may have been lost.
 func (f *fleet) submitUntilAccepted(id string) error {
-	const done, conflict, unavailable = 0, 4, 5
+	const done = 0
 	retry := time.NewTicker(pollEvery)
 	defer retry.Stop()
 	for tries, end := 1, time.Now().Add(patience); ; tries++ {
 		_, errs, code := f.call("task", "submit", id, "--", "sleep", "1000000")
 		switch {
-		case code == done, code == conflict && tries > 1:
+		case code == done, code == exitConflict && tries > 1:
 			return nil
-		case code != unavailable || time.Now().After(end):
+		case code != exitUnavailable || time.Now().After(end):
 			return fmt.Errorf("submit %s, attempt %d: exit code %d: %s", id, tries, code, errs)
 		}
 		<-retry.C

@@ -21,6 +21,30 @@ func pretend(t *testing.T, marker, task, id, token string) {
 	})
 }
 
+func TestCensus_KeepsItsFindingsWhenItForgets(t *testing.T) {
+	c := newCensus("")
+	at := time.Now()
+	for i, r := range []run{
+		{id: "1", task: "a", token: 1, node: "n1"}, {id: "2", task: "a", token: 2, node: "n2"},
+		{id: "3", task: "b", token: 4, node: "n1"}, {id: "4", task: "b", token: 4, node: "n2"},
+		{id: "5", task: "c", token: 5, node: "n1"},
+	} {
+		r.first = at.Add(time.Duration(i) * time.Second)
+		r.last = r.first.Add(900 * time.Millisecond)
+		c.runs[r.id] = &r
+	}
+	c.condense(func(task string) bool { return task == "a" })
+	if c.closest != 100*time.Millisecond || c.observed != 2 {
+		t.Errorf("the closest of %d hand-overs is %v", c.observed, c.closest)
+	}
+	if len(c.bad) != 1 || !strings.Contains(c.bad[0], "task b") {
+		t.Errorf("bad tokens %q, want those of b", c.bad)
+	}
+	if len(c.runs) != 1 || c.runs["2"] == nil {
+		t.Errorf("%v are kept, want the last of a", c.runs)
+	}
+}
+
 // The census must be able to fail.
 func TestCensus_SeesTwoRunsOfOneTaskAndTokensThatDoNotRise(t *testing.T) {
 	if testing.Short() {

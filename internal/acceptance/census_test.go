@@ -5,6 +5,7 @@ package acceptance
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -20,6 +21,9 @@ const walkEvery = 20 * time.Millisecond
 // strangerAge is for how long a process that is not ours is looked at again: a
 // command that is just being started still has its supervisor's environment.
 const strangerAge = 2 * time.Second
+
+// never is longer than all that is measured.
+const never = time.Duration(math.MaxInt64)
 
 // run is one run of a task, as its processes told.
 type run struct {
@@ -47,6 +51,11 @@ type census struct {
 	runs     map[string]*run // every one ever seen, by ID
 	alive    map[string]*run // after the last walk, by task
 	overlaps []string
+	bad      []string // tokens that did not rise, of runs that were condensed
+	// closest is the shortest time from one run of a task to its next, over the
+	// runs that were condensed: below zero they overlapped.
+	closest  time.Duration
+	observed int // hand-overs that closest is about
 	walks    int
 	gap      time.Duration // longest time between the beginnings of two walks
 	walked   time.Time     // beginning of the last walk
@@ -60,11 +69,12 @@ func startCensus(t *testing.T, marker string) *census {
 	t.Cleanup(func() {
 		close(c.stop)
 		c.done.Wait()
+		c.bad = append(c.bad, c.badTokens()...)
 		t.Logf("census: %d walks, at most %v apart, %d runs of commands", c.walks, c.gap.Round(time.Millisecond), len(c.runs))
 		for _, o := range c.overlaps {
 			t.Errorf("two runs of one task at one moment: %s", o)
 		}
-		for _, text := range c.badTokens() {
+		for _, text := range c.bad {
 			t.Error(text)
 		}
 	})
@@ -73,7 +83,7 @@ func startCensus(t *testing.T, marker string) *census {
 
 func newCensus(marker string) *census {
 	return &census{
-		marker: []byte(marker), stop: make(chan struct{}),
+		marker: []byte(marker), stop: make(chan struct{}), closest: never,
 		known: map[int]*known{}, runs: map[string]*run{}, alive: map[string]*run{},
 	}
 }
@@ -209,6 +219,30 @@ func (c *census) history() map[string][]run {
 		slices.SortFunc(runs, func(a, b run) int { return a.first.Compare(b.first) })
 	}
 	return all
+}
+
+// condense draws the sums of all runs so far and forgets those that are over,
+// but for the last one of each task that is still wanted. A census that goes on
+// for hours would grow without end.
+func (c *census) condense(wanted func(task string) bool) {
+	bad := c.badTokens()
+	history := c.history()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	const shown = 20
+	c.bad = append(c.bad, bad[:min(len(bad), max(0, shown-len(c.bad)))]...)
+	for task, runs := range history {
+		for i := 1; i < len(runs); i++ {
+			c.closest = min(c.closest, runs[i].first.Sub(runs[i-1].last))
+			c.observed++
+		}
+		if c.alive[task] == nil && !wanted(task) {
+			delete(c.runs, runs[len(runs)-1].id)
+		}
+		for _, r := range runs[:len(runs)-1] {
+			delete(c.runs, r.id)
+		}
+	}
 }
 
 // now is the run of each task that is alive, by a walk that begins after the

@@ -13,11 +13,23 @@
 // lasts, and keeps for each task which runs of it are alive. Two at one moment
 // are an overlap, which fails the test whatever it is about.
 //
-// What it cannot see: a run that begins and ends between two walks. Tests whose
-// commands are short let them count themselves in a file.
+// The broker is the embedded one (fleet), or an etcd of one or three members
+// over TCP (room, cluster): this test binary, started again for each member.
+// Nodes reach it over loopback, out of network namespaces of their own that can
+// be cut (network; needs root and the program ip), or by a proxy that delays,
+// throttles, holds back, breaks and damages (proxy).
+//
+// What the census cannot see: a run that begins and ends between two walks.
+// Tests whose commands are short let them count themselves in a file, or read
+// the store's own history of claims and endings (ledger).
+//
+// TestSoak draws faults of every kind from a seed, for as long as one likes:
+//
+//	go test ./internal/acceptance -run TestSoak -soak 1h -timeout 0 -v
 //
 // It runs on Linux, and not under -short. A world has a folder of its own for
 // everything a user has (home, state, run, temporary files), so tests disturb
 // neither each other nor a dev of whoever runs them; when it ends, nothing that
-// it started is alive, which is checked as well.
+// it started is alive, which is checked as well. What a test that was killed
+// leaves behind, namespaces and mounts, the next one removes.
 package acceptance

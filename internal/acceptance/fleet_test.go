@@ -32,8 +32,11 @@ var forever = []string{"sh", "-c", "exec sleep 1000000"}
 // fleet is a broker of its own, some nodes, and many tasks that do not end.
 type fleet struct {
 	*world
-	broker *process
+	broker *process // an embedded one, or nil
 	nodes  map[string]*process
+	net    *network // that the nodes are in, or nil
+	// address is that of the broker for the nodes that have one of their own.
+	address map[string]string
 }
 
 // newFleet starts a broker and nodes that run everything.
@@ -94,14 +97,26 @@ func (f *fleet) startBroker() {
 
 func (f *fleet) startNode(name string, allow ...string) {
 	f.t.Helper()
-	args := []string{"node", "--name", name, "--session-ttl", ttl.String()}
+	f.nodes[name] = f.launch(launch{name: name, argv: f.nodeCommand(name, allow...)})
+}
+
+// nodeCommand is the command line of a node, which runs everything if nothing
+// is named.
+func (f *fleet) nodeCommand(name string, allow ...string) []string {
+	argv := []string{program, "node", "--name", name, "--session-ttl", ttl.String()}
 	if len(allow) == 0 {
 		allow = []string{"*"}
 	}
 	for _, a := range allow {
-		args = append(args, "--exec-allow", a)
+		argv = append(argv, "--exec-allow", a)
 	}
-	f.nodes[name] = f.start(name, args...)
+	if address := f.address[name]; address != "" {
+		argv = append(argv, "--broker", address)
+	}
+	if f.net != nil {
+		argv = on(f.net.space(name), argv...)
+	}
+	return argv
 }
 
 // waitAllRun waits until so many tasks run, on nodes that are not among those

@@ -16,7 +16,12 @@ import (
 // program is the built windlass.
 var program string
 
+// TestMain builds windlass and runs the tests, or is an etcd member when it is
+// told to: the tests start this binary again for the members of their clusters.
 func TestMain(m *testing.M) {
+	if os.Getenv(memberEnv) != "" {
+		os.Exit(runMember())
+	}
 	flag.Parse()
 	if testing.Short() {
 		os.Exit(m.Run()) // every test skips itself
@@ -30,6 +35,7 @@ func TestMain(m *testing.M) {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "build windlass:", err)
+		_ = os.RemoveAll(dir) // it may not have been made
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {

@@ -30,6 +30,15 @@ const (
 	pollEvery = 50 * time.Millisecond
 )
 
+// Exit codes of windlass.
+const (
+	exitFailed      = 1
+	exitConflict    = 4
+	exitUnavailable = 5
+	exitInterrupted = 130
+	exitSignalled   = -1 // what Go says of a process that a signal ended
+)
+
 // world is everything that one test starts, in a folder of its own.
 type world struct {
 	t       *testing.T
@@ -37,6 +46,8 @@ type world struct {
 	env     []string
 	census  *census
 	started []*process
+	// launches counts everything that was ever started.
+	launches int
 }
 
 // process is a windlass that was started and not waited for.
@@ -81,15 +92,34 @@ func (w *world) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
+// launch is what to start.
+type launch struct {
+	name string
+	argv []string
+	env  []string // beside the world's
+	// output is a file to append to; empty is a file of its own.
+	output string
+}
+
 // start runs windlass until it is told to end.
 func (w *world) start(name string, args ...string) *process {
 	w.t.Helper()
-	p := &process{name: name, output: w.path("out", fmt.Sprintf("%02d-%s", len(w.started), name)), done: make(chan struct{})}
-	out, err := os.Create(p.output)
+	return w.launch(launch{name: name, argv: append([]string{program}, args...)})
+}
+
+// launch runs any program until it is told to end.
+func (w *world) launch(l launch) *process {
+	w.t.Helper()
+	p := &process{name: l.name, output: l.output, done: make(chan struct{})}
+	if p.output == "" {
+		p.output = w.path("out", fmt.Sprintf("%02d-%s", w.launches, l.name))
+	}
+	w.launches++
+	out, err := os.OpenFile(p.output, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	must(w.t, err)
 	defer out.Close()
-	p.cmd = exec.Command(program, args...)
-	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = w.env, w.dir, out, out
+	p.cmd = exec.Command(l.argv[0], l.argv[1:]...)
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = slices.Concat(w.env, l.env), w.dir, out, out
 	// A group of its own; and should the test itself be killed, it goes too.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	must(w.t, p.cmd.Start())
@@ -113,7 +143,10 @@ func (p *process) alive() bool {
 func (w *world) signal(p *process, sig syscall.Signal) time.Time {
 	w.t.Helper()
 	at := time.Now()
-	must(w.t, p.cmd.Process.Signal(sig))
+	// One that is just ending by itself shows in how it ended.
+	if err := p.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
+		must(w.t, err)
+	}
 	return at
 }
 
@@ -230,9 +263,8 @@ type node struct {
 func (w *world) list(v any, args ...string) bool {
 	w.t.Helper()
 	out, errs, code := w.call(append(args, "-o", "json")...)
-	const unavailable = 5
 	switch {
-	case code == unavailable:
+	case code == exitUnavailable:
 		return false
 	case code != 0:
 		w.t.Fatalf("windlass %s: exit code %d: %s", strings.Join(args, " "), code, errs)

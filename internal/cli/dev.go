@@ -71,7 +71,7 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	}
 	outliveReaders()
 	log := a.logger(c.verbose)
-	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log})
+	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log, Fatal: brokerEnded})
 	if err != nil {
 		return err
 	}
@@ -149,4 +149,11 @@ In another terminal:
 		fmt.Fprintf(a.err, "  windlass node --broker %s --name n1 --exec-allow '*'\n", server.Dir())
 	}
 	fmt.Fprintln(a.err, "\n(\"go run ./cmd/windlass\" stands for \"windlass\" in a checkout.) Stop with Ctrl-C.")
+}
+
+// brokerEnded ends the process when its broker cannot go on. Commands that run
+// are ended by their supervisor, as with any node that dies.
+func brokerEnded(text string) {
+	fmt.Fprintln(os.Stderr, "windlass: the embedded broker cannot go on:", text)
+	os.Exit(exitFailed)
 }

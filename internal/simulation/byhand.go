@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -49,6 +50,18 @@ func (w *world) revokeSession() bool {
 func (w *world) deleteOwner() bool {
 	kv, ok := w.someOwned()
 	return ok && w.operate(broker.Delete(kv.Key))
+}
+
+// robNode deletes all owner keys of a node whose requests to end claims are
+// being lost.
+func (w *world) robNode(p *process) {
+	w.use(p.Faults(), `lose-request 300ms on commit below "/test/" chance 0.6`)
+	w.sleep(2 * time.Second)
+	for _, kv := range w.owned() {
+		if strings.Contains(string(kv.Value), `"`+p.Name()+`"`) {
+			w.operate(broker.Delete(kv.Key))
+		}
+	}
 }
 
 // forgeOwner replaces an owner key by one that nobody is behind; it goes when

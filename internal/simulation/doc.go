@@ -19,8 +19,9 @@
 //   - the runs of handlers are compared by the one clock that all of them share
 //     (I3); a node that is suspended makes no step, and may make none after it
 //     goes on before it notices;
-//   - claims and endings, as answered to the nodes, are linearizable (porcupine);
-//     answers that never came are decided by the event log, or count as never sent;
+//   - claims and endings, as answered to the nodes, and the queues of commands are
+//     linearizable (porcupine); answers that never came are decided by the event
+//     log, or count as never sent;
 //   - once everything is healed each task that was acknowledged runs once or has
 //     ended (I5, V1, V3), the nodes hold the same number of tasks (V2) and every
 //     node that lives has rejoined (V6).

@@ -3,7 +3,7 @@ package simulation
 import (
 	"flag"
 	"fmt"
-	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,14 +24,20 @@ func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
 		seeds = min(seeds, 8) // with the race detector they take ten times as long
 	}
 	total := newReport()
-	for i := range seeds {
-		seed := *fromFlag + uint64(i)
-		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			total.Add(Run(t, Options{Seed: seed, Length: *lengthFlag}))
-		})
-		if i%20 == 19 {
-			runtime.GC()
+	var mu sync.Mutex
+	began := time.Now()
+	t.Run("group", func(t *testing.T) {
+		for i := range seeds {
+			seed := *fromFlag + uint64(i)
+			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+				t.Parallel()
+				report := Run(t, Options{Seed: seed, Length: *lengthFlag})
+				mu.Lock()
+				defer mu.Unlock()
+				total.Add(report)
+			})
 		}
-	}
+	})
+	total.Real = time.Since(began)
 	t.Log(total)
 }

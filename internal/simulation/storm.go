@@ -47,6 +47,9 @@ var events = []event{
 	{"owner key written by hand", 1, func(w *world) bool { return w.profile.byHand && w.forgeOwner() }},
 	{"registration deleted by hand", 1, func(w *world) bool { return w.profile.byHand && w.deleteRegistration() }},
 	{"restart storm", 1, func(w *world) bool { return w.restartStorm() }},
+	{"slow network that falls silent", 3, func(w *world) bool { return w.onNode(w.fallSilent, false) }},
+	{"deletion that comes again late", 2, func(w *world) bool { return w.deleteTwice() }},
+	{"owner keys deleted by hand while endings are lost", 2, func(w *world) bool { return w.profile.byHand && w.onNode(w.robNode, false) }},
 }
 
 var eventsWeight = func() (sum int) {
@@ -80,6 +83,15 @@ func (w *world) onNode(do func(*process), fatal bool) bool {
 		w.removeUp(p)
 	}
 	return true
+}
+
+// fallSilent makes a node's renewals slow, as slow as is still in time, and then
+// cuts it off without a word: whoever counts from the replies believes for
+// longer than is true.
+func (w *world) fallSilent(p *process) {
+	w.use(p.Faults(), fmt.Sprintf("delay-reply %v on keepalive", p.timing.Try*19/20))
+	w.sleep(2 * p.timing.Renew)
+	p.Freeze()
 }
 
 func (w *world) startNode() bool {
@@ -159,9 +171,12 @@ var plans = []string{
 }
 
 // trouble makes single calls of a connection go wrong.
-func (w *world) trouble(line *faulty.Broker) {
+func (w *world) trouble(line *faulty.Broker) { w.use(line, plans[w.random.IntN(len(plans))]) }
+
+// use makes a plan the one of a connection.
+func (w *world) use(line *faulty.Broker, rules string) {
 	w.harvest(line)
-	plan, err := faulty.Parse(fmt.Sprintf("seed %d\n%s", w.random.Uint64(), plans[w.random.IntN(len(plans))]))
+	plan, err := faulty.Parse(fmt.Sprintf("seed %d\n%s", w.random.Uint64(), rules))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -205,6 +220,8 @@ func (w *world) submit(n int) {
 		switch parent := fmt.Sprintf("t%d", 1+w.random.IntN(w.submitted)); w.random.IntN(12) {
 		case 0:
 			s.ID = parent + "|c" + s.ID
+		case 5: // whose parent comes right after it, as the next of these
+			s.ID = fmt.Sprintf("t%d|c", w.submitted+1)
 		case 1:
 			s.ID = parent + "-a"
 		case 2:
@@ -274,12 +291,29 @@ func (w *world) delete() bool {
 	return true
 }
 
+// deleteTwice deletes a task with a request that also arrives again, much later,
+// and submits it anew in between.
+func (w *world) deleteTwice() bool {
+	before := len(w.deleted)
+	w.use(w.troubled, `late 12s on commit below "/test/tasks/" chance 0.5`)
+	ok := w.delete()
+	w.use(w.troubled, "")
+	if !ok || len(w.deleted) == before {
+		return false
+	}
+	w.sleep(2 * time.Second)
+	return w.resubmitOne(len(w.deleted) - 1)
+}
+
 // resubmit submits a task again that a client has deleted.
 func (w *world) resubmit() bool {
 	if len(w.deleted) == 0 {
 		return false
 	}
-	i := w.random.IntN(len(w.deleted))
+	return w.resubmitOne(w.random.IntN(len(w.deleted)))
+}
+
+func (w *world) resubmitOne(i int) bool {
 	id := w.deleted[i]
 	err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id}) })
 	if err == nil || windlass.AlreadySubmitted(err) {
@@ -311,7 +345,12 @@ func (w *world) command() bool {
 	if len(w.up) == 0 {
 		return false
 	}
-	node := w.up[w.random.IntN(len(w.up))].Name()
+	p := w.up[w.random.IntN(len(w.up))]
+	node := p.Name()
+	if w.random.IntN(3) == 0 {
+		// It cannot take off the store what it has carried out.
+		w.use(p.Faults(), `lose-request 1s on commit below "/test/nodes/" chance 0.8`)
+	}
 	c := windlass.Command{Command: pick(w.random, windlass.CommandFreeze, windlass.CommandUnfreeze, windlass.CommandUnfreeze,
 		windlass.CommandBalance, windlass.CommandDrain, windlass.CommandStopTask, windlass.CommandStopTask)}
 	tag := ""

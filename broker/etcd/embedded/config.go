@@ -42,6 +42,11 @@ type Config struct {
 	// information.
 	Logger *slog.Logger
 
+	// Fatal is told when etcd cannot go on, because its disk is full or gone, and
+	// does not return: the process must end, for what etcd has in memory may be
+	// more than it will find on its disk. Nil is a panic.
+	Fatal func(text string)
+
 	// QuotaBytes is the size of the database at which writes are refused with
 	// broker.ErrNoSpace. Zero is QuotaBytesDefault; at most QuotaBytesMax.
 	QuotaBytes int64

@@ -127,6 +127,9 @@ func (s *Server) startEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkData(s.dir); err != nil {
+		return fmt.Errorf("embedded etcd in %s: %w", s.dir, err)
+	}
 	setSegmentBytes()
 	if s.etcd, err = embed.StartEtcd(s.etcdConfig()); err != nil {
 		return fmt.Errorf("embedded etcd in %s: %w", s.dir, err)
@@ -164,7 +167,7 @@ func (s *Server) etcdConfig() *embed.Config {
 	c.TickMs = uint(s.config.Tick / time.Millisecond)
 	c.ElectionMs = c.TickMs * ElectionTicks
 	c.UnsafeNoFsync = s.config.UnsafeNoFsync
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zaplog.New(s.config.Logger, logLevel))
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zaplog.New(s.config.Logger, logLevel, s.config.Fatal))
 	return c
 }
 

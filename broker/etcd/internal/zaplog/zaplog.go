@@ -4,7 +4,8 @@
 // etcd reports at error level what is part of every normal start and stop, so a
 // Level function decides anew how much each message matters. What etcd calls
 // fatal ends the process whatever the logger: zap would do so without a word
-// when the logger is silent, so here it is a panic that says what happened.
+// when the logger is silent, so here it is told to who asked for it, and is a
+// panic that says what happened otherwise.
 package zaplog
 
 import (
@@ -24,13 +25,17 @@ type Level func(zapcore.Entry) slog.Level
 // AllDebug passes everything on at debug level.
 func AllDebug(zapcore.Entry) slog.Level { return slog.LevelDebug }
 
-// New returns a zap logger that logs to logger, or nowhere when it is nil.
-func New(logger *slog.Logger, level Level) *zap.Logger {
+// New returns a zap logger that logs to logger, or nowhere when it is nil. What
+// etcd calls fatal goes to fatal, which does not return; nil is a panic.
+func New(logger *slog.Logger, level Level, fatal func(text string)) *zap.Logger {
 	handler := slog.DiscardHandler
 	if logger != nil {
 		handler = logger.Handler()
 	}
-	return zap.New(core{handler, level}, zap.WithFatalHook(fatal{}))
+	if fatal == nil {
+		fatal = func(text string) { panic(text) }
+	}
+	return zap.New(core{handler, level}, zap.WithFatalHook(fatalHook(fatal)))
 }
 
 // core is immutable; With makes another.
@@ -87,10 +92,12 @@ func fieldValues(fields []zapcore.Field) map[string]any {
 	return encoder.Fields
 }
 
-// fatal replaces zap's silent exit.
-type fatal struct{}
+// fatalHook replaces zap's silent exit.
+type fatalHook func(text string)
 
 // OnWrite implements zapcore.CheckWriteHook.
-func (fatal) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
-	panic(fmt.Sprintf("etcd: %s %v", entry.Message, fieldValues(fields)))
+func (end fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	text := fmt.Sprintf("etcd: %s %v", entry.Message, fieldValues(fields))
+	end(text)
+	panic(text) // whoever wrote the message relies on not going on
 }

@@ -22,7 +22,7 @@ func TestMessagesKeepTheirFieldsAndGetANewLevel(t *testing.T) {
 		}
 		return slog.LevelWarn
 	}
-	log := zaplog.New(slog.New(handler), level).With(zap.String("member", "m1"))
+	log := zaplog.New(slog.New(handler), level, nil).With(zap.String("member", "m1"))
 	log.Error("noise")
 	log.Info("news", zap.Int("b", 2), zap.Int("a", 1))
 	if got := out.String(); strings.Contains(got, "noise") || !strings.Contains(got, "level=WARN msg=news member=m1 a=1 b=2") {
@@ -36,5 +36,5 @@ func TestWhatIsFatalIsSaidEvenWithoutALogger(t *testing.T) {
 			t.Error(got)
 		}
 	}()
-	zaplog.New(nil, zaplog.AllDebug).Fatal("disk gone", zap.String("path", "/data"))
+	zaplog.New(nil, zaplog.AllDebug, nil).Fatal("disk gone", zap.String("path", "/data"))
 }

@@ -1,0 +1,41 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// The ledger must be able to find fault.
+func TestLedger_SeesWhatEndsTwiceAndWhatNothingLeadsTo(t *testing.T) {
+	l := newLedger(t)
+	put := func(key, value string, created, modified int64) {
+		l.book([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
+			Key: []byte(root + key), Value: []byte(value), CreateRevision: created, ModRevision: modified,
+		}}})
+	}
+	const done = `{"state":"completed","token":7}`
+	put("tasks/a/owner", `{}`, 5, 5)
+	put("tasks/a/owner", `{}`, 7, 7)
+	put("state/a", done, 9, 9)
+	put("state/b", done, 10, 10)
+	grants, handOvers, doubled, failed := l.sums()
+	if grants != 2 || handOvers != 1 || len(doubled)+len(failed) > 0 || l.endedAt("a") != (ending{9, 7}) {
+		t.Fatalf("%d grants, %d hand-overs, %q, %q, %+v", grants, handOvers, doubled, failed, l.endedAt("a"))
+	}
+	put("state/a", done, 9, 11)
+	put("tasks/b/owner", `{}`, 12, 12)
+	put("state/c", `{"state":"failed"}`, 13, 13)
+	put("state/endless-001", done, 14, 14)
+	_, _, doubled, failed = l.sums()
+	if len(doubled) != 2 || !strings.Contains(doubled[0], "task a") || !strings.Contains(doubled[1], "task b") {
+		t.Errorf("doubled are %q", doubled)
+	}
+	if len(failed) != 2 || !strings.Contains(failed[0], "task c") || !strings.Contains(failed[1], "endless") {
+		t.Errorf("failed are %q", failed)
+	}
+}

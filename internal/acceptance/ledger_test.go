@@ -1,0 +1,132 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// ledger follows the keys of Windlass in the store, and books each claim and
+// each final state by its revision. A watch that is resumed by revision misses
+// nothing, whatever happens to the members meanwhile.
+type ledger struct {
+	t    *testing.T
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu        sync.Mutex
+	grants    int
+	handOvers int               // grants of a task that had been granted before
+	granted   map[string]int64  // revision of the last grant, by task that has not ended
+	ended     map[string]ending // by task
+	doubled   []string          // completions that came after another, or before another grant
+	failed    []string          // states that nothing here should ever get into
+}
+
+// ending is a task's final state: when it was written, and by which claim.
+type ending struct{ revision, token int64 }
+
+// root begins the keys of the default namespace.
+const root = "/windlass/"
+
+func startLedger(t *testing.T, client *clientv3.Client) *ledger {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	now, err := client.Get(ctx, root)
+	must(t, err)
+	l := newLedger(t)
+	l.stop = cancel
+	changes := client.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(now.Header.Revision+1))
+	l.done.Go(func() {
+		for batch := range changes {
+			if err := batch.Err(); err != nil && ctx.Err() == nil {
+				t.Errorf("the ledger has a gap: %v", err)
+			}
+			l.book(batch.Events)
+		}
+	})
+	t.Cleanup(l.close)
+	return l
+}
+
+func newLedger(t *testing.T) *ledger {
+	return &ledger{t: t, granted: map[string]int64{}, ended: map[string]ending{}}
+}
+
+func (l *ledger) close() {
+	l.stop()
+	l.done.Wait()
+}
+
+func (l *ledger) book(events []*clientv3.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range events {
+		if e.Type != clientv3.EventTypePut {
+			continue
+		}
+		parts := strings.Split(strings.TrimPrefix(string(e.Kv.Key), root), "/")
+		switch {
+		case len(parts) == 3 && parts[0] == "tasks" && parts[2] == "owner" && e.IsCreate():
+			l.grant(parts[1], e.Kv.CreateRevision)
+		case len(parts) == 2 && parts[0] == "state":
+			l.state(parts[1], e.Kv.Value, e.Kv.ModRevision)
+		}
+	}
+}
+
+func (l *ledger) grant(task string, revision int64) {
+	l.grants++
+	if l.granted[task] > 0 {
+		l.handOvers++
+	}
+	if at := l.ended[task].revision; at > 0 {
+		l.doubled = append(l.doubled, fmt.Sprintf("task %s was completed at revision %d and granted again at %d", task, at, revision))
+		return
+	}
+	l.granted[task] = revision
+}
+
+func (l *ledger) state(task string, value []byte, revision int64) {
+	var state struct {
+		State string `json:"state"`
+		Token int64  `json:"token"`
+	}
+	if err := json.Unmarshal(value, &state); err != nil || state.State != "completed" || isEndless(task) {
+		l.failed = append(l.failed, fmt.Sprintf("task %s at revision %d: %s", task, revision, value))
+	}
+	if at := l.ended[task].revision; at > 0 {
+		l.doubled = append(l.doubled, fmt.Sprintf("task %s was completed at revision %d and again at %d", task, at, revision))
+	}
+	l.ended[task] = ending{revision, state.Token}
+	delete(l.granted, task)
+}
+
+// endedAt is a task's final state, zero while there is none.
+func (l *ledger) endedAt(task string) ending {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended[task]
+}
+
+// missing are the tasks of a list that have not ended.
+func (l *ledger) missing(tasks []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(tasks), func(task string) bool { return l.ended[task].revision > 0 })
+}
+
+// sums returns a copy of what was counted.
+func (l *ledger) sums() (grants, handOvers int, doubled, failed []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.grants, l.handOvers, slices.Clone(l.doubled), slices.Clone(l.failed)
+}

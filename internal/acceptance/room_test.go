@@ -1,0 +1,39 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"testing"
+)
+
+// room is a fleet whose broker is an etcd over TCP.
+type room struct {
+	*fleet
+	etcd *cluster
+}
+
+// newRoom starts an etcd of three members and nodes, in a network if one is
+// wanted, so that it can be cut.
+func newRoom(t *testing.T, config clusterConfig, nodes ...string) *room {
+	t.Helper()
+	w := newWorld(t)
+	r := &room{fleet: &fleet{world: w, nodes: map[string]*process{}, net: config.net, address: map[string]string{}}}
+	r.etcd = startCluster(w, config)
+	w.env = append(w.env, "WINDLASS_BROKER="+r.etcd.address())
+	for _, name := range nodes {
+		if r.net != nil {
+			r.net.add(name)
+		}
+		r.startNode(name)
+	}
+	r.eventually(soon, func() string { return r.missingNodes(len(nodes)) })
+	return r
+}
+
+// load submits tasks that do not end and waits until each runs.
+func (r *room) load(tasks int) {
+	r.t.Helper()
+	r.must("task", "submit", "-f", r.writeLines("tasks.jsonl", commands("t", tasks, forever)))
+	r.waitAllRun(tasks)
+	r.waitQuiet(tasks)
+}

@@ -1,0 +1,254 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	soakTime = flag.Duration("soak", 45*time.Second, "how long TestSoak goes on")
+	soakSeed = flag.Uint64("soak-seed", 0, "what TestSoak draws its faults from; zero draws the seed as well")
+)
+
+// Sizes of the soak.
+const (
+	soakNodes   = 5
+	soakEndless = 80
+	burstMin    = 6 * time.Second
+	burstMax    = 20 * time.Second
+	pauseMax    = 1500 * time.Millisecond // between two faults of a burst
+)
+
+// settleMax bounds how long after the last fault everything runs again: what
+// takes longest is a task of the stream that has to begin anew.
+const settleMax = 2 * time.Minute
+
+// soak is a room under a storm: nodes and members are killed, frozen, cut off
+// and stopped at random, while commands stream in and others never end.
+type soak struct {
+	*room
+	seed     uint64
+	random   *rand.Rand
+	citizens []*citizen
+	weather  [3]weather
+	stream   *stream
+	ledger   *ledger
+
+	began     time.Time
+	injected  map[string]int
+	refusals  map[int]int // starts of nodes that could not join, by exit code
+	fenced    int
+	audited   int
+	again     int // runs of a command that had reached its end before, unrecorded
+	lost      []string
+	takeovers map[string][]time.Duration
+}
+
+func isEndless(task string) bool { return strings.HasPrefix(task, "endless-") }
+
+// TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm goes on for the
+// time that -soak says.
+func TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm(t *testing.T) {
+	s := newSoak(t)
+	defer func() { t.Logf("the soak:\n\n%s", s.report()) }()
+	kinds := slices.Clone(takeoverKinds)
+	cycles := 0
+	for spent := time.Duration(0); cycles == 0 || spent+spent/time.Duration(2*cycles) < *soakTime; spent = time.Since(s.began) {
+		promised := s.stream.pending()
+		s.burst()
+		s.settle(nil)
+		kind := kinds[cycles%len(kinds)]
+		s.measure(kind)
+		s.settle(promised)
+		s.audit()
+		s.tidy()
+		cycles++
+		t.Logf("cycle %d after %v: %d grants, %d of the stream audited, %d lost, take-over after %s at most %v so far", cycles,
+			time.Since(s.began).Round(time.Second), s.grants(), s.audited, len(s.lost), kind, s.longestTakeover(kind))
+		if t.Failed() {
+			break
+		}
+	}
+	s.stream.end()
+	s.settle(s.stream.pending())
+	s.audit()
+	s.tidy()
+}
+
+func newSoak(t *testing.T) *soak {
+	t.Helper()
+	seed := *soakSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d; -soak-seed %d draws the same numbers, which meet the same processes as far as time allows", seed, seed)
+	s := &soak{
+		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), room: newRoom(t, clusterConfig{net: newNetwork(t)}),
+		injected: map[string]int{}, refusals: map[int]int{}, takeovers: map[string][]time.Duration{}, began: time.Now(),
+	}
+	client := s.etcd.client()
+	t.Cleanup(func() { must(t, client.Close()) })
+	s.ledger = startLedger(t, client)
+	for i := range soakNodes {
+		c := &citizen{name: fmt.Sprintf("n%d", i+1)}
+		s.net.add(c.name)
+		s.startCitizen(c)
+		s.citizens = append(s.citizens, c)
+	}
+	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", commands("endless-", soakEndless, forever)))
+	// The last commands are to have ended when the time is over.
+	s.stream = startStream(s.room, seed, time.Now().Add(*soakTime-finiteMax))
+	s.settle(nil)
+	return s
+}
+
+// burst draws faults for a while, one before the other is over.
+func (s *soak) burst() {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	longest := max(2*burstMin, min(burstMax, *soakTime/4)) - burstMin
+	end := time.Now().Add(burstMin + time.Duration(s.random.Int64N(int64(longest))))
+	var next time.Time
+	for now := time.Now(); now.Before(end); now = <-tick.C {
+		s.tend(now)
+		if now.After(next) {
+			s.draw(now)
+			next = now.Add(time.Duration(s.random.Int64N(int64(pauseMax))))
+		}
+	}
+}
+
+// settle ends the storm and waits until everything is as it should be: all
+// nodes there, every endless command running and at rest, and what is named of
+// the stream done.
+func (s *soak) settle(promised []string) {
+	s.t.Helper()
+	s.calm()
+	began := time.Now()
+	var last map[string]run
+	var since time.Time
+	s.eventually(settleMax, func() string {
+		s.tend(time.Now())
+		if s.etcd.leader() < 0 {
+			return "the members of the broker agree on a leader"
+		}
+		now := s.census.now()
+		maps.DeleteFunc(now, func(task string, _ run) bool { return !isEndless(task) })
+		if !maps.EqualFunc(now, last, func(a, b run) bool { return a.id == b.id }) {
+			last, since = now, time.Now()
+		}
+		if len(now) != soakEndless {
+			return s.lostText(began, notRunning(now))
+		}
+		if time.Since(since) < quiet {
+			return "nothing moves"
+		}
+		if left := s.ledger.missing(promised); len(left) > 0 {
+			return s.lostText(began, left)
+		}
+		return s.missingNodes(soakNodes)
+	})
+	s.lost = nil // some may only have been late
+}
+
+func endlessTasks() []string {
+	var list []string
+	for i := range soakEndless {
+		list = append(list, fmt.Sprintf("endless-%03d", i))
+	}
+	return list
+}
+
+// notRunning lists the endless tasks that do not run.
+func notRunning(now map[string]run) []string {
+	return slices.DeleteFunc(endlessTasks(), func(id string) bool { return now[id].id != "" })
+}
+
+// lostText names tasks; when the patience is about to end, with all that is
+// known about them.
+func (s *soak) lostText(began time.Time, tasks []string) string {
+	text := fmt.Sprintf("seed %d: %d tasks are neither done nor running: %v", s.seed, len(tasks), tasks[:min(len(tasks), 10)])
+	if time.Since(began) < settleMax-soon {
+		return text
+	}
+	s.lost = tasks
+	for _, id := range tasks[:min(len(tasks), 3)] {
+		out, errs, _ := s.call("task", "get", id, "-o", "json")
+		text += "\n" + out + errs
+	}
+	return text
+}
+
+// audit compares what the stream was promised with what became of it, as the
+// store and the commands themselves tell.
+func (s *soak) audit() {
+	s.t.Helper()
+	audited := map[string]bool{}
+	for _, id := range s.stream.pending() {
+		end := s.ledger.endedAt(id)
+		if end.revision == 0 {
+			continue // settle waits for those that were promised before the calm
+		}
+		m, err := s.marksOf(id)
+		must(s.t, err)
+		if m.ends[end.token] != 1 {
+			s.t.Errorf("seed %d: task %s was completed by token %d, whose run reached its end %d times: %+v", s.seed, id, end.token, m.ends[end.token], m)
+		}
+		for token, n := range m.begins {
+			if n > 1 || token > end.token {
+				s.t.Errorf("seed %d: task %s was begun %d times by token %d, and completed by token %d", s.seed, id, n, token, end.token)
+			}
+		}
+		s.again += len(m.ends) - 1
+		must(s.t, os.Remove(s.path("marks", id)))
+		for _, c := range s.citizens {
+			_ = os.Remove(s.path("state", "windlass", "logs", c.name, id+".log")) // most have not run it
+		}
+		audited[id] = true
+	}
+	s.audited += len(audited)
+	s.stream.forget(audited)
+	_, _, doubled, failed := s.ledger.sums()
+	for _, text := range doubled {
+		s.t.Errorf("seed %d: completed twice: %s", s.seed, text)
+	}
+	for _, text := range failed {
+		s.t.Errorf("seed %d: a state that nothing here leads to: %s", s.seed, text)
+	}
+}
+
+// tidy bounds what is kept: the records of processes that are gone, and their
+// output.
+func (s *soak) tidy() {
+	s.started = slices.DeleteFunc(s.started, func(p *process) bool { return !p.alive() })
+	s.census.condense(isEndless)
+	for _, c := range s.citizens {
+		text := s.since(c, c.counted)
+		c.counted += int64(len(text))
+		s.fenced += bytes.Count(text, []byte("msg=fenced"))
+		if c.counted > outputMax && !s.t.Failed() {
+			must(s.t, os.Truncate(s.output(c), 0)) // what is appended goes on from there
+			c.counted, c.began = 0, 0
+		}
+	}
+	for _, m := range s.etcd.members {
+		if info, err := os.Stat(s.path("out", m.config.Name)); err == nil && info.Size() > outputMax {
+			must(s.t, os.Truncate(s.path("out", m.config.Name), 0))
+		}
+	}
+}
+
+func (s *soak) grants() int {
+	grants, _, _, _ := s.ledger.sums()
+	return grants
+}

@@ -1,0 +1,324 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// citizen is a node of the soak: the process that is in its place, and what is
+// being done to it.
+type citizen struct {
+	name    string
+	process *process
+	began   int64 // where in its output the process began
+	counted int64 // up to where its output was counted
+
+	stopping  bool // was told to end
+	down      bool // has ended, as it should
+	downUntil time.Time
+	stopBy    time.Time
+
+	frozen      bool
+	frozenUntil time.Time
+	cut         bool
+	cutUntil    time.Time
+}
+
+// outputMax is how much of a process's output is kept from one cycle of the
+// soak to the next.
+const outputMax = 4 << 20
+
+func (c *citizen) up() bool { return !c.down && !c.stopping && !c.frozen && c.process.alive() }
+
+func (s *soak) output(c *citizen) string { return s.path("out", c.name) }
+
+func (s *soak) startCitizen(c *citizen) {
+	s.t.Helper()
+	c.began = 0
+	if info, err := os.Stat(s.output(c)); err == nil {
+		c.began = info.Size()
+	}
+	c.process = s.launch(launch{name: c.name, argv: s.nodeCommand(c.name), output: s.output(c)})
+	c.stopping, c.down, c.frozen = false, false, false
+	s.nodes[c.name] = c.process
+}
+
+// tend carries out what is due, and looks after processes that have ended.
+func (s *soak) tend(now time.Time) {
+	for _, c := range s.citizens {
+		if c.frozen && !now.Before(c.frozenUntil) {
+			s.signal(c.process, syscall.SIGCONT)
+			c.frozen = false
+		}
+		if c.cut && !now.Before(c.cutUntil) {
+			s.net.heal(c.name)
+			c.cut = false
+		}
+		if !c.down && !c.process.alive() {
+			s.buried(c, now)
+		}
+		if c.stopping && !c.down && now.After(c.stopBy) {
+			s.t.Errorf("node %s did not end on SIGTERM", c.name)
+			s.kill(c.process)
+		}
+		if c.down && !now.Before(c.downUntil) {
+			s.startCitizen(c)
+		}
+	}
+	for i, m := range s.etcd.members {
+		w := &s.weather[i]
+		switch {
+		case w.killed && !now.Before(w.until):
+			s.etcd.start(i)
+			w.killed = false
+		case m.frozen && !now.Before(w.until):
+			s.etcd.thaw(i)
+		case !w.killed && !m.process.alive():
+			s.t.Errorf("etcd member %d ended by itself: %v", i, m.process.cmd.ProcessState)
+			s.etcd.start(i)
+		}
+	}
+}
+
+// buried judges the end of a node's process. One that could not join, because
+// its predecessor's session still holds the name or because the broker is away,
+// is started again, as by whatever starts nodes elsewhere. One that is told to
+// stop before it has joined may not even have begun to listen to signals.
+func (s *soak) buried(c *citizen, now time.Time) {
+	code := c.process.cmd.ProcessState.ExitCode()
+	text := s.since(c, c.began)
+	joined := bytes.Contains(text, []byte("msg=joined"))
+	beforeJoining := []int{exitConflict, exitUnavailable, exitInterrupted, exitSignalled}
+	switch {
+	case c.stopping && (code == 0 || !joined && slices.Contains(beforeJoining, code)):
+	case !c.stopping && !joined && (code == exitUnavailable || code == exitConflict):
+		s.refusals[code]++
+		c.downUntil = now.Add(retryEvery)
+	default:
+		s.t.Errorf("node %s has exited with code %d (told to stop: %t):\n%s", c.name, code, c.stopping, tail(text))
+	}
+	c.down, c.stopping = true, false
+}
+
+// since is a node's output from some byte on.
+func (s *soak) since(c *citizen, from int64) []byte {
+	f, err := os.Open(s.output(c))
+	if err != nil {
+		return nil // it has printed nothing yet
+	}
+	defer f.Close() // only read
+	text, err := io.ReadAll(io.NewSectionReader(f, from, outputMax))
+	if err != nil {
+		s.t.Error(err)
+	}
+	return text
+}
+
+func tail(text []byte) []byte {
+	const kept = 3000
+	return text[max(0, len(text)-kept):]
+}
+
+// weather is what is being done to a member.
+type weather struct {
+	killed bool
+	until  time.Time
+}
+
+// storm is a kind of fault, with how often it is drawn. It returns false when
+// nobody is there to be hit.
+type storm struct {
+	kind   string
+	weight int
+	hit    func(s *soak, now time.Time) bool
+}
+
+var storms = []storm{
+	{"node killed", 4, (*soak).killNode},
+	{"node frozen", 4, (*soak).freezeNode},
+	{"node stopped", 3, (*soak).stopNode},
+	{"node's supervisor killed", 2, (*soak).killSupervisor},
+	{"network: silence", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, silence, false) }},
+	{"network: requests lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, requestsLost, false) }},
+	{"network: replies lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, repliesLost, false) }},
+	{"network: refused", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, refused, false) }},
+	{"network: some members silent", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, silence, true) }},
+	{"network: some members refused", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, refused, true) }},
+	{"member killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), true) }},
+	{"member frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), false) }},
+	{"leader killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.etcd.leader(), true) }},
+	{"leader frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.etcd.leader(), false) }},
+	{"leader moved", 3, (*soak).moveLeader},
+	{"all members killed", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, true) }},
+	{"all members frozen", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, false) }},
+}
+
+// draw makes a fault, of a kind by weight.
+func (s *soak) draw(now time.Time) {
+	total := 0
+	for _, f := range storms {
+		total += f.weight
+	}
+	n := s.random.IntN(total)
+	for _, f := range storms {
+		if n -= f.weight; n < 0 {
+			if f.hit(s, now) {
+				s.injected[f.kind]++
+			}
+			return
+		}
+	}
+}
+
+// between draws a time, in TTLs.
+func (s *soak) between(low, high float64) time.Duration {
+	return time.Duration((low + (high-low)*s.random.Float64()) * float64(ttl))
+}
+
+// anyNode draws a node that fits, nil if there is none.
+func (s *soak) anyNode(fits func(*citizen) bool) *citizen {
+	var list []*citizen
+	for _, c := range s.citizens {
+		if fits(c) {
+			list = append(list, c)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return list[s.random.IntN(len(list))]
+}
+
+func (s *soak) killNode(now time.Time) bool {
+	c := s.anyNode(func(c *citizen) bool { return !c.down && c.process.alive() })
+	if c == nil {
+		return false
+	}
+	s.kill(c.process)
+	c.down, c.frozen, c.stopping, c.downUntil = true, false, false, now.Add(s.between(0, 1.6))
+	return true
+}
+
+func (s *soak) freezeNode(now time.Time) bool {
+	c := s.anyNode((*citizen).up)
+	if c == nil {
+		return false
+	}
+	s.signal(c.process, syscall.SIGSTOP)
+	c.frozen, c.frozenUntil = true, now.Add(s.between(0.1, 3))
+	return true
+}
+
+// stopLimit is how long a node may take to end on SIGTERM.
+const stopLimit = 3 * ttl
+
+func (s *soak) stopNode(now time.Time) bool {
+	c := s.anyNode((*citizen).up)
+	if c == nil {
+		return false
+	}
+	s.signal(c.process, syscall.SIGTERM)
+	c.stopping, c.stopBy, c.downUntil = true, now.Add(stopLimit), now.Add(s.between(0, 0.6))
+	return true
+}
+
+func (s *soak) killSupervisor(time.Time) bool {
+	c := s.anyNode((*citizen).up)
+	if c == nil {
+		return false
+	}
+	pid := supervisorOf(c.process.cmd.Process.Pid)
+	return pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil
+}
+
+// supervisorOf is the child of a node that owns its commands, zero for none.
+func supervisorOf(node int) int {
+	for _, pid := range pids() {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue // it has just ended
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		const parent = 1
+		if len(fields) > parent && fields[parent] == strconv.Itoa(node) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// cutNode makes a fault towards all members, or towards one or two.
+func (s *soak) cutNode(now time.Time, f fault, partial bool) bool {
+	c := s.anyNode(func(c *citizen) bool { return !c.cut })
+	if c == nil {
+		return false
+	}
+	var members []int
+	if partial {
+		members = s.random.Perm(membersMax)[:1+s.random.IntN(membersMax-1)]
+	}
+	s.net.cut(c.name, f, members...)
+	c.cut, c.cutUntil = true, now.Add(s.between(0.1, 3))
+	return true
+}
+
+func (s *soak) hitMember(now time.Time, i int, kill bool) bool {
+	if i < 0 || !s.etcd.members[i].answers() {
+		return false
+	}
+	w := &s.weather[i]
+	w.until = now.Add(s.between(0.1, 1.6))
+	if w.killed = kill; kill {
+		s.etcd.kill(i)
+	} else {
+		s.etcd.freeze(i)
+	}
+	return true
+}
+
+func (s *soak) hitAll(now time.Time, kill bool) bool {
+	if slices.ContainsFunc(s.etcd.members, func(m *member) bool { return !m.answers() }) {
+		return false
+	}
+	until := now.Add(s.between(0.1, 2.4))
+	for i := range s.etcd.members {
+		s.hitMember(now, i, kill)
+		s.weather[i].until = until
+	}
+	return true
+}
+
+// moveLeader may fail for good reasons in the middle of other faults; only what
+// took place counts.
+func (s *soak) moveLeader(time.Time) bool {
+	from := s.etcd.leader()
+	if from < 0 {
+		return false
+	}
+	to := (from + 1 + s.random.IntN(2)) % 3
+	return s.etcd.members[to].answers() && s.etcd.moveLeader(from, to) == nil
+}
+
+// calm ends all faults, and brings back what is away.
+func (s *soak) calm() {
+	now := time.Now()
+	for _, c := range s.citizens {
+		c.frozenUntil, c.cutUntil = now, now
+		if c.downUntil.After(now) {
+			c.downUntil = now
+		}
+	}
+	for i := range s.weather {
+		s.weather[i].until = now
+	}
+	s.tend(now)
+}
