@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // view is the cluster as it is now, for the balancer.
@@ -50,7 +52,7 @@ func (in *incarnation) balance(trigger Trigger) {
 		if trigger == TriggerDrift && view.Now.Sub(r.started) < settle {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && !in.forced[id].until.After(view.Now) && in.someoneTakes(r.claim.spec.Type) {
+		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.claim.spec.Type, view.Now)) && in.someoneTakes(r.claim.spec.Type) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
 			})
@@ -61,11 +63,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	})
 	released := 0
 	for _, id := range in.config.Balancer.Balance(view) {
-		if r := in.runs[id]; r != nil && !r.leaving() {
-			if f, ok := in.forced[id]; ok {
-				f.offered = true
-				in.forced[id] = f
-			}
+		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, r.claim.spec.Type) {
 			in.hold(id)
 			in.stopRun(id, ErrReleased)
 			released++
@@ -82,42 +80,81 @@ func (in *incarnation) someoneTakes(taskType string) bool {
 }
 
 // settleStep balances a while after tasks came or went, and again while this
-// node has more than its share of tasks that were too young to move.
+// node has more than its share: its tasks may have been too young to move, or
+// others not ready for them.
 func (in *incarnation) settleStep(now time.Time) {
 	if in.settleAt.IsZero() || now.Before(in.settleAt) {
 		return
 	}
 	in.settleAt = time.Time{}
 	in.balance(TriggerDrift)
-	if view := in.view(now); view.Self.Tasks > view.Share()+1 && len(in.peers) > 0 {
+	if view := in.view(now); view.Self.Tasks > view.Share() && len(in.peers) > 0 {
 		in.settleAt = now.Add(settle)
 	}
 }
 
-// forcing is a claim above this node's share. Giving the task back for balance
-// would most likely bring it here again, so that is not tried before a while,
-// and later each time that it did: whoever could not take it may be able to by
-// then.
-type forcing struct {
-	until time.Time
+// offer is when a forced task of some type is given back again, to see whether
+// others can take it by now. One task stands for all of its type: if it comes
+// back, the pause until the next attempt doubles, and beyond offerMax there is
+// none, so that what only this node can run is not interrupted for ever.
+type offer struct {
+	at    time.Time
 	pause time.Duration
-	// offered tells that it was given back for balance since.
-	offered bool
+	// probe is the task that was given back, empty for none.
+	probe string
 }
 
-// Bounds of the pause before a forced claim may be given back for balance.
+// Bounds of the pause before a forced task is offered.
 const (
-	forcedMin = 30 * time.Second
-	forcedMax = time.Hour
+	offerMin = 30 * time.Second
+	offerMax = time.Hour
 )
 
 // force records that a task is claimed above this node's share.
-func (in *incarnation) force(id string, now time.Time) {
-	pause := forcedMin
-	if before := in.forced[id]; before.offered {
-		pause = min(2*before.pause, forcedMax)
+func (in *incarnation) force(id, taskType string, now time.Time) {
+	in.forced[id] = true
+	switch o, ok := in.offers[taskType]; {
+	case !ok:
+		in.offers[taskType] = offer{at: now.Add(offerMin), pause: offerMin}
+	case o.probe == id:
+		in.offers[taskType] = offer{at: now.Add(2 * o.pause), pause: 2 * o.pause}
 	}
-	in.forced[id] = forcing{until: now.Add(pause), pause: pause}
+}
+
+// mayOffer tells whether a forced task may be given back for balance.
+func (in *incarnation) mayOffer(taskType string, now time.Time) bool {
+	o := in.offers[taskType]
+	return o.probe == "" && o.pause <= offerMax && !o.at.After(now)
+}
+
+// offered tells whether a task may go, and notes that it does.
+func (in *incarnation) offered(id, taskType string) bool {
+	if !in.forced[id] {
+		return true
+	}
+	o := in.offers[taskType]
+	if o.probe != "" {
+		return false // one stands for all
+	}
+	o.probe = id
+	in.offers[taskType] = o
+	return true
+}
+
+// answerOffer takes what became of a task that was offered: if another node has
+// it, others of its type can go as well.
+func (in *incarnation) answerOffer(id string, t *mirror.Task) {
+	for taskType, o := range in.offers {
+		switch {
+		case o.probe != id:
+		case t == nil: // it is gone, and nobody knows who could have taken it
+			o.probe, o.at = "", time.Now().Add(o.pause)
+			in.offers[taskType] = o
+		case t.Owned() && t.Session != in.session.ID():
+			delete(in.offers, taskType)
+			clear(in.forced)
+		}
+	}
 }
 
 // hold keeps this node from claiming a task again at once.

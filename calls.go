@@ -151,10 +151,7 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted
 		in.events.BrokerTrouble(fmt.Errorf("claim %q: %w", id, err))
 	}
 	t := in.tasks.Get(id)
-	if t == nil {
-		return
-	}
-	if t.Owned() {
+	if t == nil || t.Owned() {
 		if in.checkClaim(id); adopted && in.adopts.has(id) {
 			in.adopts.set(id, now.Add(retryClaim))
 		}

@@ -35,8 +35,8 @@ type candidate struct {
 type candidates struct {
 	byID map[string]*candidate
 	due  timeQueue
-	// waiters are the candidates that wait for a task to go.
-	waiters map[string][]string
+	// waiters are the candidates that wait for a task to go, by that task.
+	waiters map[string]map[string]struct{}
 	// idle counts the candidates that are idle.
 	idle int
 	// balked tells that the balancer refused some since it was last asked
@@ -46,7 +46,7 @@ type candidates struct {
 }
 
 func newCandidates() candidates {
-	return candidates{byID: map[string]*candidate{}, waiters: map[string][]string{}}
+	return candidates{byID: map[string]*candidate{}, waiters: map[string]map[string]struct{}{}}
 }
 
 func (cs *candidates) setIdle(c *candidate, idle bool) {
@@ -67,6 +67,11 @@ func (cs *candidates) remove(id string) {
 		return
 	}
 	cs.setIdle(c, false)
+	for _, b := range c.blockers {
+		if delete(cs.waiters[b], id); len(cs.waiters[b]) == 0 {
+			delete(cs.waiters, b)
+		}
+	}
 	delete(cs.byID, id)
 	cs.due.remove(id)
 }
@@ -83,9 +88,17 @@ func (cs *candidates) add(id string, created broker.Revision, now time.Time) *ca
 	return c
 }
 
+// wait notes that a candidate waits for a task to go.
+func (cs *candidates) wait(id, blocker string) {
+	if cs.waiters[blocker] == nil {
+		cs.waiters[blocker] = map[string]struct{}{}
+	}
+	cs.waiters[blocker][id] = struct{}{}
+}
+
 // freed looks again at what waited for a task that is gone.
 func (cs *candidates) freed(id string, now time.Time) {
-	for _, waiter := range cs.waiters[id] {
+	for waiter := range cs.waiters[id] {
 		if cs.byID[waiter] != nil {
 			cs.due.set(waiter, now)
 		}
@@ -155,7 +168,7 @@ func (in *incarnation) claimable(c *candidate, now time.Time) bool {
 	for _, b := range c.blockers {
 		if blocker := in.tasks.Get(b); blocker != nil && blocker.HasKey {
 			in.candidates.setIdle(c, true)
-			in.candidates.waiters[b] = append(in.candidates.waiters[b], c.id)
+			in.candidates.wait(c.id, b)
 			return false
 		}
 	}
@@ -241,14 +254,14 @@ func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
 	view.Self.Tasks++
 	view.Unowned--
 	if over {
-		in.force(c.id, view.Now)
+		in.force(c.id, c.spec.Type, view.Now)
 	} else {
 		delete(in.forced, c.id)
 	}
 	in.inFlight[c.id] = c
 	in.candidates.remove(c.id)
 	t := in.tasks.Get(c.id)
-	in.claimQueue = append(in.claimQueue, coordinator.Wanted{ID: c.id, PropsOnly: !t.HasKey, Blockers: c.blockers})
+	in.claimQueue = append(in.claimQueue, coordinator.Wanted{ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers})
 }
 
 // dropQueued takes back the claims that were not asked for yet.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -52,10 +53,14 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("delete task %q: %w", id, err)
 	}
+	var tried broker.Cond // names the task that an attempt may have deleted
 	for range attemptsMax {
 		txn, found, err := c.deletion(ctx, id)
 		if err != nil {
 			return fmt.Errorf("delete task %q: %w", id, err)
+		}
+		if tried.Key != "" && !slices.Contains(txn.If, tried) {
+			return nil
 		}
 		if !found {
 			return fmt.Errorf("task %q: %w", id, ErrNotFound)
@@ -64,8 +69,13 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 		if err != nil {
 			return fmt.Errorf("delete task %q: %w", id, err)
 		}
-		if r.OK || maybe {
-			return nil // if it was not this transaction, that very task is gone all the same
+		if r.OK {
+			return nil
+		}
+		if maybe {
+			if tried = txn.If[0]; tried.Kind != broker.CondCreated {
+				tried = txn.If[1]
+			}
 		}
 	}
 	return fmt.Errorf("delete task %q: it changes too often", id)

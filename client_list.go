@@ -319,7 +319,7 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		info.Status = StatusSleeping
 	case record.State == statemachine.Paused:
 		info.Status = StatusPaused
-	case t.Owned():
+	case t.Owned() && t.Created <= t.Token:
 		info.Status = StatusRunning
 	case len(info.BlockedBy) > 0:
 		info.Status = StatusBlocked

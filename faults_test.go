@@ -11,33 +11,11 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/simulation"
 )
 
-// plans are what can go wrong between a node and its broker for a minute without
-// any assumption of S2 being broken.
-var plans = []string{
-	`lose-reply 0s on commit chance 0.4`,
-	`lose-reply 2s on commit below "/test/tasks/" chance 0.7`,
-	`lose-request 1s on commit chance 0.4`,
-	`late 100ms on commit chance 0.4`,
-	`late 4s on commit below "/test/tasks/" chance 0.4`,
-	`late 30s on commit below "/test/tasks/" chance 0.3`,
-	`late 30s on commit below "/test/state/" chance 0.3`,
-	`delay-request 3s on commit chance 0.4`,
-	`delay-reply 4s on commit chance 0.4`,
-	`refuse on commit chance 0.5`,
-	`lose-reply 1s on keepalive,grant,revoke chance 0.6`,
-	`late 5s on keepalive,grant,revoke chance 0.5`,
-	`delay-reply 1900ms on keepalive`,
-	`break on batch chance 0.3`,
-	`compact on batch,list chance 0.3`,
-	`stall on batch call 8`,
-	`delay-reply 7s on batch chance 0.2`,
-	"refuse on list chance 0.6\nbreak on batch chance 0.5",
-}
-
 func TestFaults_M10_M11_M12_M13_M16_EveryTaskRunsAndOnOneNodeOnly(t *testing.T) {
-	for i, plan := range plans {
+	for i, plan := range simulation.Plans {
 		t.Run(fmt.Sprintf("%d %s", i, plan), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				plan := fmt.Sprintf("seed %d\n%s", i+1, plan)

@@ -47,8 +47,9 @@ type incarnation struct {
 	tombs map[string]broker.Revision
 
 	// forced are tasks that were claimed above this node's share because nobody
-	// else took them.
-	forced map[string]forcing
+	// else took them; offers are when, by type, one of them is offered again.
+	forced map[string]bool
+	offers map[string]offer
 	// holds are tasks that this node was told to release, until when it leaves
 	// them to others.
 	holds map[string]time.Time
@@ -128,7 +129,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		tasks: mirror.NewTasks(n.space, n.config.NewTask != nil), nodes: mirror.NewNodes(n.space),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
-		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]forcing{}, holds: map[string]time.Time{},
+		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{},
 		taskUpdates:  make(chan mirror.Update), nodeUpdates: make(chan mirror.Update),
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
@@ -162,8 +163,9 @@ func (in *incarnation) join(ctx context.Context) error {
 }
 
 // register puts the node's info key, and the layout's version where there is
-// none. A holder of the name gets as long as its session can last to turn out
-// dead; one that lives on has the name.
+// none. A holder of the name gets twice as long as its session can last to turn
+// out dead, for a renewal of a dead one may be under way, or the broker may
+// change its leader; one that lives on has the name.
 func (in *incarnation) register(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -195,7 +197,7 @@ func (in *incarnation) register(ctx context.Context) error {
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
-		case holder != nil && time.Since(since) > holderTTL(holder.Value)*11/10+time.Second:
+		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
 		}
 		select {

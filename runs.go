@@ -172,7 +172,9 @@ func (in *incarnation) stopRun(id string, cause error) {
 		in.parked.remove(id)
 		r.cause = cause
 		in.loadFell = true
-		in.release(r)
+		if in.release(r); errors.Is(cause, ErrDeleted) {
+			r.outcome = OutcomeDropped
+		}
 	case r.phase == phaseRunning:
 		r.phase, r.cause = phaseStopping, cause
 		in.markStopped(r)

@@ -62,6 +62,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 		delete(in.holds, id)
 		delete(in.forced, id)
 	}
+	in.answerOffer(id, t)
 	if t == nil || !t.HasKey {
 		in.candidates.freed(id, now)
 	}
@@ -124,6 +125,9 @@ func (in *incarnation) auditStep(now time.Time) {
 			in.checkClaim(t.ID)
 		}
 	}
+	for t := range in.tasks.Remnants() {
+		in.checkClaim(t.ID)
+	}
 	for id, token := range in.tombs {
 		if in.tasks.Revision() >= token {
 			in.checkClaim(id)
@@ -185,6 +189,7 @@ func (in *incarnation) peersChanged(changed []string) {
 		}
 		if in.eligiblePeers() != before {
 			clear(in.forced) // whoever came may take what nobody took
+			clear(in.offers)
 			in.candidates.reconsider(time.Now())
 			in.balance(TriggerMembership)
 		}

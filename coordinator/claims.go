@@ -31,6 +31,10 @@ type Wanted struct {
 	ID string
 	// PropsOnly tells that the task exists by its properties alone.
 	PropsOnly bool
+	// Created is the revision at which the task came to exist, as in Granted: it
+	// is this very task that is wanted, and no other that was submitted under
+	// its ID since. Zero is any.
+	Created broker.Revision
 	// Blockers are the tasks that must not exist.
 	Blockers []string
 }
@@ -141,7 +145,7 @@ func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 		case r.Err != nil:
 			results[i].Err = r.Err
 		case !r.OK:
-			results[i].Err = refusal(r.Reads)
+			results[i].Err = wanted[i].refusal(r.Reads)
 		default:
 			results[i].Granted = granted(wanted[i].ID, r.Revision, r.Reads)
 		}
@@ -165,6 +169,12 @@ func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 		},
 		Else: []broker.Op{broker.Read(exists), broker.Read(c.space.Owner(id))},
 	}
+	if w.Created != 0 {
+		txn.If = append(txn.If, broker.Created(exists, w.Created))
+	}
+	if w.PropsOnly {
+		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key brings needs that nobody has looked at
+	}
 	for _, b := range w.Blockers {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(b)))
 	}
@@ -172,9 +182,9 @@ func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 }
 
 // refusal finds out which condition failed.
-func refusal(reads []*broker.KV) error {
+func (w Wanted) refusal(reads []*broker.KV) error {
 	switch {
-	case reads[0] == nil:
+	case reads[0] == nil, w.Created != 0 && reads[0].Created != w.Created:
 		return ErrGone
 	case reads[1] != nil:
 		return ErrOwned
@@ -226,9 +236,9 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
 	g := Granted{ID: id, Token: token, Spec: value(reads[0]), Props: value(reads[1]), State: value(reads[2])}
 	switch {
-	case reads[0] != nil:
+	case reads[0] != nil && reads[0].Created <= token:
 		g.Created = reads[0].Created
-	case reads[1] != nil:
+	case reads[1] != nil && reads[1].Created <= token:
 		g.Created, g.PropsOnly = reads[1].Created, true
 	}
 	if reads[2] != nil {

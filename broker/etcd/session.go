@@ -38,6 +38,11 @@ func (b *Broker) grant(ctx context.Context, op string, seconds int64) (broker.Se
 	if e != nil {
 		return broker.Session{}, e
 	}
+	if answer.ID == 0 || answer.TTL < seconds {
+		// Keys of no session would stay for ever. What was granted, if it was,
+		// expires.
+		return broker.Session{}, broker.NewError(op, "", broker.ErrUnavailable, errMisfit)
+	}
 	return broker.Session{
 		ID:  broker.SessionID(answer.ID),
 		TTL: time.Duration(answer.TTL) * time.Second,

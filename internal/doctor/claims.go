@@ -42,11 +42,11 @@ func (s *snapshot) checkClaims(before *snapshot, space keys.Space) Check {
 		switch {
 		case t.owner.session == 0:
 			n.add(Problem, "claim(s) without a session, which never go", `"windlass doctor --fix" deletes the owner key`, space.Owner(id))
-		case !t.exists():
-			n.add(Warning, "claim(s) of a task that does not exist", "the claim goes when its handler returns, or with the session of its node",
-				fmt.Sprintf("%s, held by %s", space.Owner(id), t.node))
 		case s.unbacked(t) && before.stillUnbacked(t):
 			s.noteUnbacked(&n, t)
+		case !t.exists() && before.holds(t):
+			n.add(Warning, "claim(s) of tasks that were deleted, whose handlers do not return", "see what they do; the claim goes when they return, or with the session of the node",
+				fmt.Sprintf("%s, held by %s", space.Owner(id), t.node))
 		case s.recordDiffers(t):
 			n.add(Warning, "record(s) of another incarnation than the one that holds the claim", "nothing: the record informs and decides nothing", space.Claim(id))
 		}
@@ -55,9 +55,13 @@ func (s *snapshot) checkClaims(before *snapshot, space keys.Space) Check {
 }
 
 // stillUnbacked tells that a claim was found in the first look as it is now.
-func (s *snapshot) stillUnbacked(now *task) bool {
+func (s *snapshot) stillUnbacked(now *task) bool { return s.holds(now) && s.unbacked(s.tasks[now.id]) }
+
+// holds tells that the first look has found the same claim, of a task that did
+// not exist then if it does not now.
+func (s *snapshot) holds(now *task) bool {
 	was := s.tasks[now.id]
-	return was != nil && was.owner != nil && was.owner.created == now.owner.created && s.unbacked(was)
+	return was != nil && was.owner != nil && was.owner.created == now.owner.created && (now.exists() || !was.exists())
 }
 
 func (s *snapshot) noteUnbacked(n *notes, t *task) {

@@ -103,6 +103,11 @@ func (s *snapshot) doubts(now time.Time, ttl time.Duration) (wait time.Duration,
 		}
 	}
 	for _, t := range s.tasks {
+		if t.owner != nil && t.owner.session != 0 && !t.exists() {
+			return ttl, "handlers of tasks that were deleted should return"
+		}
+	}
+	for _, t := range s.tasks {
 		if s.waits(t, now) {
 			return secondLook, "tasks that nobody holds should be claimed"
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"syscall"
 )
 
 // What callers branch on.
@@ -23,7 +24,8 @@ var (
 	ErrClosed = errors.New("the supervisor of commands is closed")
 	// ErrUnavailable means that this system cannot run commands for tasks.
 	ErrUnavailable = errors.New("commands cannot be run on this system")
-	// ErrTooMany means that RunsMax commands are running already.
+	// ErrTooMany means that RunsMax commands are running already, or that the
+	// machine is out of processes, files or memory.
 	ErrTooMany = errors.New("too many commands are running")
 )
 
@@ -70,6 +72,17 @@ var sentinels = map[failure]error{
 	failDeadline: ErrPastDeadline,
 	failStart:    ErrNotStarted,
 	failLimit:    ErrTooMany,
+}
+
+// failureOf tells a command that the system refuses, wherever it is started, from
+// a machine that has nothing left to start it with.
+func failureOf(err error) failure {
+	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+		if errors.Is(err, scarce) {
+			return failLimit
+		}
+	}
+	return failStart
 }
 
 // failed turns the supervisor's error message into an error.

@@ -3,6 +3,7 @@ package exectask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"testing"
@@ -198,6 +199,33 @@ func TestCloseOfAFrozenSupervisor(t *testing.T) {
 		t.Errorf("got %s, %v", o.result, o.err)
 	}
 	vanishes(t, m, 0)
+}
+
+// A supervisor that is killed while it starts, or that cannot be started, is no
+// fault of the task that was to run under it.
+func TestACommandForWhichNoSupervisorComesUpIsLostAndNotRefused(t *testing.T) {
+	s := start(t)
+	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
+	s.spawning.Lock()
+	good := s.cfg.Args
+	s.cfg.Args = []string{"-test.run=^$"} // it ends at once
+	s.spawning.Unlock()
+	if _, err := s.Run(context.Background(), script("t", "true")); !errors.Is(err, ErrSupervisorLost) {
+		t.Errorf("%v", err)
+	}
+	s.spawning.Lock()
+	s.cfg.Args = good
+	s.spawning.Unlock()
+	runOK(t, s, script("t", "true"))
+}
+
+func TestAMachineThatIsOutOfProcessesRefusesNoCommandForGood(t *testing.T) {
+	for err, want := range map[error]error{syscall.EAGAIN: ErrTooMany, syscall.ENOMEM: ErrTooMany, syscall.EMFILE: ErrTooMany,
+		syscall.ENOENT: ErrNotStarted, syscall.EACCES: ErrNotStarted} {
+		if got := failed(failureOf(fmt.Errorf("fork: %w", err)), "x"); !errors.Is(got, want) {
+			t.Errorf("%v is %v", err, got)
+		}
+	}
 }
 
 func TestStartSaysWhyTheSupervisorDidNotComeUp(t *testing.T) {

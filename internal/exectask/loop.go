@@ -228,7 +228,7 @@ func (l *loop) forked(f forked) {
 	r := f.run
 	if f.err != nil {
 		delete(l.runs, r.id)
-		l.refuse(r.id, failStart, f.err.Error())
+		l.refuse(r.id, failureOf(f.err), f.err.Error())
 		return
 	}
 	r.pid, r.started, r.startedAt = f.pid, time.Now(), clock.Boot()

@@ -3,6 +3,7 @@ package exectask
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -162,7 +163,8 @@ func (s *Supervisor) SetDeadline(stop, hard time.Duration) {
 // A nil error means that the command did start; how it ended is in the Result.
 //
 // With ErrSupervisorLost every process of the command that could be found was
-// killed, but how it ended is not known.
+// killed, but how it ended is not known; or none was started, because no
+// supervisor came up.
 func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	if err := c.validate(); err != nil {
 		return Result{}, err
@@ -176,13 +178,22 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	for {
 		l, err := s.live(ctx)
 		if err != nil {
-			return Result{}, fmt.Errorf("task %q not started: %w", c.Task, err)
+			return Result{}, fmt.Errorf("task %q not started: %w", c.Task, unsupervised(err))
 		}
 		if w, ok := l.begin(run, order); ok {
 			return l.await(ctx, w)
 		}
 		// It was lost since; the next turn waits for its end.
 	}
+}
+
+// unsupervised is the error for a run that no supervisor could be started for:
+// one that was lost before it could begin.
+func unsupervised(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrSupervisorLost, err)
 }
 
 // order spells a command for the supervisor.

@@ -22,6 +22,9 @@ func (l *Log) checkState(e broker.Event, id string) {
 	if token := broker.Revision(r.Token); token != t.owner || t.owner == 0 {
 		l.complain("I2: the state of %q is written with token %d while %d is live", id, token, t.owner)
 	}
+	if t.exists && t.created > t.owner && t.owner != 0 {
+		l.complain("I2: the claim %d of a deleted task writes a state of %q, which was submitted at %d", t.owner, id, t.created)
+	}
 	if at := r.ChangedAt; at != nil && t.changedBy == r.Token && at.Before(t.changedAt) {
 		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
 	}

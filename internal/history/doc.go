@@ -5,8 +5,8 @@
 // The invariants, by the numbers that the tests and the documentation use:
 //
 //	I1   one grant at a time: a task's owner key is created only while there is none
-//	I2   a state is written only by the claim that is live at that revision, and
-//	     no older one of that claim after a newer
+//	I2   a state is written only by the claim that is live at that revision, of
+//	     the task that it claimed, and no older one of that claim after a newer
 //	I4   the tokens of a task rise
 //	I5   a task disappears only with its final state, or because a client deleted it
 //	I6   what has ended stays so, until it is submitted afresh, and nothing is

@@ -112,10 +112,18 @@ func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
 func TestLog_EachViolationIsFound(t *testing.T) {
 	task := func(s *script) broker.Revision { return s.at(put("tasks/a", "")) }
 	for name, play := range map[string]func(s *script, l *Log){
-		"I1 granted while live":         func(s *script, l *Log) { task(s); s.at(owner("a", 1)); s.at(del("x"), owner("a", 2)) },
-		"I2 state without a claim":      func(s *script, l *Log) { task(s); s.at(put("state/a", state("sleeping", 2))) },
-		"I2 state of an old claim":      oldClaim,
-		"I2 an older save lands late":   lateSave,
+		"I1 granted while live":       func(s *script, l *Log) { task(s); s.at(owner("a", 1)); s.at(del("x"), owner("a", 2)) },
+		"I2 state without a claim":    func(s *script, l *Log) { task(s); s.at(put("state/a", state("sleeping", 2))) },
+		"I2 state of an old claim":    oldClaim,
+		"I2 an older save lands late": lateSave,
+		"I2 of a deleted task": func(s *script, l *Log) {
+			task(s)
+			token := s.at(owner("a", 1))
+			l.Deleting("a")
+			s.at(del("tasks/a"))
+			task(s)
+			s.at(put("state/a", state("sleeping", token)))
+		},
 		"I5 vanishes":                   func(s *script, l *Log) { task(s); s.at(del("tasks/a")) },
 		"I6 ended and granted":          func(s *script, l *Log) { ended(s, l); s.at(put("tasks/a", "")); s.at(owner("a", 1)) },
 		"I6 granted without existing":   func(s *script, l *Log) { s.at(owner("a", 1)) },

@@ -29,9 +29,9 @@ type Counts struct {
 // Observer is told what happened to claims, in order; all of its functions must
 // be set.
 type Observer struct {
-	// Created: a task came to exist. Vanished: it exists no more, and with it
+	// Created: a task came to exist, at a revision. Vanished: it exists no more, and with it
 	// went this claim, zero for none.
-	Created  func(id string)
+	Created  func(id string, at broker.Revision)
 	Vanished func(id string, owner broker.Revision)
 	// Granted: a claim began. Lost: it ended by itself.
 	Granted func(id string, token broker.Revision)
@@ -67,7 +67,9 @@ type Log struct {
 // task is what the log knows of one task at the present revision.
 type task struct {
 	exists bool
-	needs  []string
+	// created is the revision at which it came to exist.
+	created broker.Revision
+	needs   []string
 	// owner is the token of the live claim, last that of the latest, zero for
 	// none.
 	owner, last broker.Revision
@@ -212,7 +214,7 @@ func (l *Log) observe(group []broker.Event) {
 		case p.Kind == keys.Task && e.Deleted:
 			l.Observer.Vanished(p.Name, 0)
 		case p.Kind == keys.Task && (t == nil || !t.exists):
-			l.Observer.Created(p.Name)
+			l.Observer.Created(p.Name, e.KV.Created)
 		case p.Kind != keys.Owner:
 		case !e.Deleted && e.KV.Session != 0:
 			l.Observer.Granted(p.Name, e.KV.Created)
@@ -289,6 +291,7 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 	}
 	if !t.exists {
 		l.counts.Submitted++
+		t.created = e.KV.Modified
 	}
 	var spec struct {
 		Needs []string `json:"needs"`

@@ -82,7 +82,8 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 	defer cancel()
 	for batch, err := range s.Broker.Watch(watching, s.Prefix, snapshot.Revision+1) {
 		switch {
-		case err != nil && watching.Err() != nil:
+		case err != nil && isOver(watching):
+			<-watching.Done()
 			return nil
 		case errors.Is(err, broker.ErrCompacted) && followed:
 			return nil // listing anew is the whole cure, but not without a pause each time
@@ -114,4 +115,11 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
+}
+
+// isOver tells whether a context has ended, or is about to: the other side may
+// notice a moment earlier.
+func isOver(ctx context.Context) bool {
+	deadline, bounded := ctx.Deadline()
+	return ctx.Err() != nil || bounded && time.Until(deadline) <= time.Millisecond
 }

@@ -107,6 +107,17 @@ func (m *Tasks) All() iter.Seq[*Task] {
 	}
 }
 
+// Remnants yields every claim without a task, in no order.
+func (m *Tasks) Remnants() iter.Seq[*Task] {
+	return func(yield func(*Task) bool) {
+		for _, t := range m.tasks {
+			if !t.Exists() && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
 // Len is the number of existing tasks.
 func (m *Tasks) Len() int {
 	n := m.unowned

@@ -14,6 +14,7 @@ func (w *world) judge() {
 		w.fail("V3: %q is held with token %d when all nodes have gone", id, token)
 	}
 	w.judgeProgress()
+	w.judgeLost()
 	w.report.Seeds = 1
 	w.report.History = w.log.Counts()
 	w.report.Refused = w.effects.Refused() + w.progress.Refused()
@@ -30,6 +31,16 @@ func (w *world) judge() {
 	if longest > 0 {
 		w.fail("I3: two handlers of %q (%v) at once for %v: %v and %v; suspended were %v", first.Task, behaviourOf(first.Task),
 			longest, first, second, w.suspensions())
+	}
+}
+
+// judgeLost counts the tasks that were acknowledged and are nowhere (I5).
+func (w *world) judgeLost() {
+	for id := range w.expected {
+		if exists, state := w.log.Task(id); !exists && !state.Terminal() {
+			w.report.Lost++
+			w.fail("I5: %q was acknowledged and is lost", id)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // it, and whose completion ended it.
 type register struct {
 	exists  bool
+	created broker.Revision
 	owner   broker.Revision
 	last    broker.Revision
 	endedBy broker.Revision
@@ -35,7 +36,7 @@ func (r register) step(op operation) (register, bool) {
 	switch op.kind {
 	case opCreated:
 		ok := !r.exists
-		r.exists = true
+		r.exists, r.created = true, op.token
 		return r, ok
 	case opClaim:
 		ok := r.exists && r.owner == 0 && op.token > r.last
@@ -44,7 +45,7 @@ func (r register) step(op operation) (register, bool) {
 	case opHeld, opSave:
 		return r, holds
 	case opGone:
-		return r, !r.exists
+		return r, !r.exists || op.token != 0 && op.token != r.created
 	case opFenced:
 		return r, !holds
 	case opRelease:

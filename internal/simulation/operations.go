@@ -20,7 +20,7 @@ const (
 	opClaim kind = iota + 1
 	// opHeld read that a token is held.
 	opHeld
-	// opGone read that the task does not exist.
+	// opGone read that the task does not exist, or is another by now.
 	opGone
 	// opSave wrote a state and kept the claim.
 	opSave
@@ -40,7 +40,9 @@ const (
 
 // operation is one of them, between two readings of the operations' counter.
 type operation struct {
-	kind  kind
+	kind kind
+	// token is the claim's; of opCreated it is the task's own creation, of opGone
+	// that of the task that was wanted, zero for any.
 	token broker.Revision
 	// again tells that an earlier attempt may have been what took effect.
 	again     bool
@@ -116,7 +118,7 @@ func (o *operations) observer() *history.Observer {
 		o.seen[id] = append(o.seen[id], op)
 	}
 	return &history.Observer{
-		Created:  func(id string) { seen(id, opCreated, 0) },
+		Created:  func(id string, at broker.Revision) { seen(id, opCreated, at) },
 		Vanished: func(id string, owner broker.Revision) { seen(id, opVanished, owner) },
 		Granted:  func(id string, token broker.Revision) { seen(id, opClaim, token) },
 		Lost:     func(id string, token broker.Revision) { seen(id, opLost, token) },
@@ -164,7 +166,7 @@ func (w *witness) Claim(ctx context.Context, wanted []coordinator.Wanted) []coor
 	call := w.ops.now()
 	results := w.Coordinator.Claim(ctx, wanted)
 	for i, r := range results {
-		w.answered(wanted[i].ID, r, opClaim, call)
+		w.answered(wanted[i].ID, r, opClaim, wanted[i].Created, call)
 	}
 	return results
 }
@@ -174,17 +176,17 @@ func (w *witness) Adopt(ctx context.Context, ids []string) []coordinator.Result 
 	call := w.ops.now()
 	results := w.Coordinator.Adopt(ctx, ids)
 	for i, r := range results {
-		w.answered(ids[i], r, opHeld, call)
+		w.answered(ids[i], r, opHeld, 0, call)
 	}
 	return results
 }
 
-func (w *witness) answered(id string, r coordinator.Result, granted kind, call int64) {
+func (w *witness) answered(id string, r coordinator.Result, granted kind, created broker.Revision, call int64) {
 	switch {
 	case r.Err == nil:
 		w.ops.add(id, operation{kind: granted, token: r.Token, call: call})
 	case errors.Is(r.Err, coordinator.ErrGone):
-		w.ops.add(id, operation{kind: opGone, call: call})
+		w.ops.add(id, operation{kind: opGone, token: created, call: call})
 	}
 }
 

@@ -21,6 +21,8 @@ type Report struct {
 	History history.Counts
 	// Counts are the faults by name, and other things that were counted.
 	Counts map[string]int
+	// Lost are tasks that were acknowledged and were nowhere in the end.
+	Lost int
 	// Refused are writes outside of Windlass that were refused as stale.
 	Refused int
 	// Undecided are tasks whose answers could not be put in an order in time.
@@ -75,6 +77,7 @@ func (r *Report) Add(other *Report) {
 	for name, n := range other.Counts {
 		r.Counts[name] += n
 	}
+	r.Lost += other.Lost
 	r.Refused += other.Refused
 	r.Undecided += other.Undecided
 	if other.Longest != nil {
@@ -104,7 +107,7 @@ func (r *Report) String() string {
 	row("tasks completed", r.History.Completed)
 	row("writes refused because the claim was over (Windlass)", r.Counts[countFenced])
 	row("writes refused because the token was old (outside)", r.Refused)
-	row("**lost tasks**", 0) // a lost task is a failure of the run
+	row("**lost tasks**", r.Lost)
 	row("**duplicated completions**", r.History.Duplicated)
 	row("**longest overlap under the assumptions**", describe(r.Longest))
 	row("longest overlap where an operator broke them", describe(r.LongestOutside))

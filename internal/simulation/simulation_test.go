@@ -35,9 +35,15 @@ func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				total.Add(report)
+				total.Real = time.Since(began)
+				if total.Seeds%logEvery == 0 {
+					t.Log(total) // a long run that is cut short has shown something
+				}
 			})
 		}
 	})
-	total.Real = time.Since(began)
 	t.Log(total)
 }
+
+// logEvery is after how many seeds the table so far is printed.
+const logEvery = 500

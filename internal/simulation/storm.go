@@ -49,6 +49,8 @@ var events = []event{
 	{"restart storm", 1, func(w *world) bool { return w.restartStorm() }},
 	{"slow network that falls silent", 3, func(w *world) bool { return w.onNode(w.fallSilent, false) }},
 	{"deletion that comes again late", 2, func(w *world) bool { return w.deleteTwice() }},
+	{"task replaced while its node is deaf", 2, func(w *world) bool { return w.onNode(w.replaceTasks, false) }},
+	{"name taken up again while the store restarts", 1, func(w *world) bool { return w.profile.restarts && w.reclaimName() }},
 	{"owner keys deleted by hand while endings are lost", 2, func(w *world) bool { return w.profile.byHand && w.onNode(w.robNode, false) }},
 }
 
@@ -92,6 +94,33 @@ func (w *world) fallSilent(p *process) {
 	w.use(p.Faults(), fmt.Sprintf("delay-reply %v on keepalive", p.timing.Try*19/20))
 	w.sleep(2 * p.timing.Renew)
 	p.Freeze()
+}
+
+// starve keeps a node from claiming anything for so long that the others take
+// more than their share, and then lets it.
+func (w *world) starve(p *process) {
+	w.use(p.Faults(), `lose-request 1s on commit below "/test/tasks/"`)
+	w.submit(10)
+	w.sleep(15 * time.Second)
+	w.harvest(p.Faults())
+	p.Faults().Use(nil)
+}
+
+// reclaimName starts a node under the name of one that was just killed, whose
+// session the store prolongs twice while the new one waits for it to expire.
+func (w *world) reclaimName() bool {
+	if len(w.up) == 0 {
+		return false
+	}
+	dead := w.up[w.random.IntN(len(w.up))]
+	dead.Kill()
+	w.removeUp(dead)
+	w.start(dead.Name())
+	for range 2 {
+		w.sleep(w.profile.ttl * 3 / 4)
+		w.restartStore()
+	}
+	return true
 }
 
 func (w *world) startNode() bool {
@@ -143,9 +172,9 @@ func (w *world) restartStorm() bool {
 	return true
 }
 
-// plans are what can go wrong with single calls, without any assumption being
-// broken.
-var plans = []string{
+// Plans are what can go wrong with single calls, without any assumption of S2
+// being broken, for as long as one of them is in force.
+var Plans = []string{
 	`lose-reply 0s on commit chance 0.4`,
 	`lose-reply 2s on commit below "/test/tasks/" chance 0.7`,
 	`lose-request 1s on commit chance 0.4`,
@@ -171,7 +200,7 @@ var plans = []string{
 }
 
 // trouble makes single calls of a connection go wrong.
-func (w *world) trouble(line *faulty.Broker) { w.use(line, plans[w.random.IntN(len(plans))]) }
+func (w *world) trouble(line *faulty.Broker) { w.use(line, Plans[w.random.IntN(len(Plans))]) }
 
 // use makes a plan the one of a connection.
 func (w *world) use(line *faulty.Broker, rules string) {
@@ -277,9 +306,14 @@ func (w *world) some(wanted func(id string) bool) (string, bool) {
 
 func (w *world) delete() bool {
 	id, ok := w.some(func(id string) bool { return behaviourOf(id).stays() || w.random.IntN(4) == 0 })
-	if !ok {
-		return false
+	if ok {
+		w.deleteOne(id)
 	}
+	return ok
+}
+
+// deleteOne deletes a task and tells whether that was acknowledged.
+func (w *world) deleteOne(id string) bool {
 	// Whatever comes of it, nothing is expected of the task any more.
 	delete(w.expected, id)
 	w.log.Deleting(id)
@@ -288,7 +322,7 @@ func (w *world) delete() bool {
 		w.count("deleted")
 		w.deleted = append(w.deleted, id)
 	}
-	return true
+	return err == nil
 }
 
 // deleteTwice deletes a task with a request that also arrives again, much later,
@@ -303,6 +337,19 @@ func (w *world) deleteTwice() bool {
 	}
 	w.sleep(2 * time.Second)
 	return w.resubmitOne(len(w.deleted) - 1)
+}
+
+// replaceTasks makes a node deaf, and deletes and submits anew what it runs and
+// will soon have done.
+func (w *world) replaceTasks(p *process) {
+	w.use(p.Faults(), "stall on batch\nrefuse on list,watch")
+	for _, task := range p.Tasks() {
+		if b := behaviourOf(task.ID); (b == stepwise || b == flaky) && w.expected[task.ID] {
+			if w.deleteOne(task.ID) {
+				w.resubmitOne(len(w.deleted) - 1)
+			}
+		}
+	}
 }
 
 // resubmit submits a task again that a client has deleted.

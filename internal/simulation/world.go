@@ -201,6 +201,12 @@ func (w *world) round() {
 	}
 	w.heal()
 	w.settle()
+	if !w.failed() && w.random.IntN(3) == 0 {
+		// In a calm, where no coming and going of others hides what follows.
+		w.onNode(w.starve, false)
+		w.count("node that lives and cannot claim")
+		w.settle()
+	}
 	if !w.failed() {
 		w.takeOver()
 	}

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
 	"go.etcd.io/etcd/server/v3/storage/wal"
 	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
 	"go.uber.org/zap"
@@ -30,34 +32,67 @@ func (e *DamagedError) Error() string {
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
 // checkData reads what etcd is about to read. etcd itself panics over a database
-// that it cannot open, in a goroutine of its own, and cuts a log that is damaged
-// at its beginning off there, which leaves nothing of it.
+// that it cannot open or does not find, in a goroutine of its own, and cuts a log
+// that is damaged at its beginning off there, which leaves nothing of it.
 func checkData(dir string) error {
 	member := filepath.Join(dir, dataName, "member")
-	path := filepath.Join(member, "snap", "db")
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
-		if err != nil {
-			return &DamagedError{path, err}
-		}
-		if err := db.Close(); err != nil {
-			return &DamagedError{path, err}
+	database, logs := filepath.Join(member, "snap", "db"), filepath.Join(member, "wal")
+	_, err := os.Stat(database)
+	hasDatabase, hasLog := !errors.Is(err, fs.ErrNotExist), wal.Exist(logs)
+	if hasDatabase {
+		if err := checkDatabase(database); err != nil {
+			return err
 		}
 	}
-	logs := filepath.Join(member, "wal")
-	if !wal.Exist(logs) {
+	switch {
+	case !hasLog && hasDatabase:
+		return &DamagedError{logs, fmt.Errorf("the log is missing, and %s is there", database)}
+	case !hasLog:
 		return nil
 	}
-	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), logs)
-	if err != nil {
-		return &DamagedError{logs, err}
+	newest, err := checkLog(logs)
+	if err == nil && newest.GetIndex() > 0 && !hasDatabase {
+		return &DamagedError{database, fmt.Errorf("the database is missing, and the log goes on from revision %d of it", newest.GetIndex())}
 	}
+	return err
+}
+
+// checkDatabase opens the database. What keeps it from being opened is damage
+// only if it is about the content.
+func checkDatabase(path string) error {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	for _, damage := range []error{bberrors.ErrInvalid, bberrors.ErrVersionMismatch, bberrors.ErrChecksum} {
+		if errors.Is(err, damage) {
+			return &DamagedError{path, err}
+		}
+	}
+	switch {
+	case errors.Is(err, bberrors.ErrTimeout):
+		return fmt.Errorf("%s is in use by another process", path)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
+		return fmt.Errorf("open %s: %w", path, err)
+	case err != nil:
+		return &DamagedError{path, err}
+	}
+	return db.Close()
+}
+
+// checkLog reads the log to its end, and returns the newest snapshot that it
+// goes on from.
+func checkLog(dir string) (*walpb.Snapshot, error) {
+	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
 	newest := &walpb.Snapshot{}
-	if len(snapshots) > 0 {
-		newest = snapshots[len(snapshots)-1]
+	if n := len(snapshots); n > 0 {
+		newest = snapshots[n-1]
 	}
-	if _, err := wal.Verify(zap.NewNop(), logs, newest); err != nil {
-		return &DamagedError{logs, err}
+	if err == nil {
+		_, err = wal.Verify(zap.NewNop(), dir, newest)
 	}
-	return nil
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
+		return nil, fmt.Errorf("read %s: %w", dir, err)
+	case err != nil:
+		return nil, &DamagedError{dir, err}
+	}
+	return newest, nil
 }
