@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -182,7 +185,7 @@ func TestSettle_NamesWhatIsAmissAndHowTheNodesAre(t *testing.T) {
 			if err := c.Start("b", typed).Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
-			c.Start("c", typed).Use("refuse on grant")
+			c.Start("c", typed) // whose broker gives no sessions
 			c.Submit(windlass.Submission{ID: "task", Spec: windlass.Spec{Type: "mail"}})
 		}, []string{`"task" is pending;`, "node a is partitioned", "node b is draining", "node c has not joined"}},
 		"the only holder is cut off": {func(t *testing.T, c *windlasstest.Cluster) {
@@ -197,13 +200,32 @@ func TestSettle_NamesWhatIsAmissAndHowTheNodesAre(t *testing.T) {
 		}, []string{`"task" is held by a with token`, "the runs []"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := attempt(t, windlasstest.Options{}, func(c *windlasstest.Cluster) {
+			log := attempt(t, windlasstest.Options{Open: noSessionsForThe(4)}, func(c *windlasstest.Cluster) {
 				test.do(t, c)
 				c.Settle(time.Minute)
 			})
 			contains(t, log, "not settled within", strings.ReplaceAll(test.want[0], ";", ""))
 			contains(t, log, test.want[1:]...)
 		})
+	}
+}
+
+// noSessionsForThe opens connections to one broker in memory, of which the n-th
+// gets no session.
+func noSessionsForThe(n int) func() broker.Broker {
+	var store *memory.Store
+	return func() broker.Broker {
+		if store == nil {
+			store = memory.New() // inside the bubble
+		}
+		if n--; n != 0 {
+			return store.Broker()
+		}
+		plan, err := faulty.Parse("refuse on grant")
+		if err != nil {
+			panic(err) // it is a constant
+		}
+		return faulty.Wrap(store.Broker(), plan)
 	}
 }
 
