@@ -139,6 +139,9 @@ func (in *incarnation) beginClosing() {
 // sessionLost waits for the handlers, whose contexts have ended with the
 // session's. Nothing is given back: the session's end does that.
 func (in *incarnation) sessionLost() {
+	if in.lost {
+		return
+	}
 	in.lost = true
 	in.dropQueued()
 	for id, r := range in.runs {

@@ -197,6 +197,9 @@ func (in *incarnation) exited(x exit) {
 	if r == nil || r.claim.token() != x.token {
 		return // cannot be: a run stays on the record until its handler has returned
 	}
+	if in.session.Context().Err() != nil {
+		in.sessionLost() // which is why it returned, and the loop has not heard of it yet
+	}
 	r.handle = nil
 	in.loadFell = true
 	switch {

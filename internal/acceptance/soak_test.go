@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", 45*time.Second, "how long TestSoak goes on")
+	soakTime = flag.Duration("soak", 20*time.Second, "how long TestSoak goes on")
 	soakSeed = flag.Uint64("soak-seed", 0, "what TestSoak draws its faults from; zero draws the seed as well")
 )
 

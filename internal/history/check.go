@@ -1,6 +1,7 @@
 package history
 
 import (
+	"context"
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
@@ -18,6 +19,11 @@ func (l *Log) checkState(e broker.Event, id string) {
 	if err != nil {
 		l.complain("I7: the state of %q: %v", id, err)
 		return
+	}
+	for _, e := range r.Errors {
+		if e.Error == context.Canceled.Error() {
+			l.complain("M55: being told to stop counts as an error of %q", id)
+		}
 	}
 	if token := broker.Revision(r.Token); token != t.owner || t.owner == 0 {
 		l.complain("I2: the state of %q is written with token %d while %d is live", id, token, t.owner)

@@ -15,6 +15,7 @@
 //	I8   no task is claimed while one that it waits for exists
 //	I12  an owner key goes with its session, with its own claim's ending or by an
 //	     operator's hand, and not otherwise
+//	M55  being told to stop counts as no error of a task
 //	M04  a node's registration is not taken over while its session lives
 //
 // What a log cannot know, it is told: which endings nodes asked for, what clients

@@ -138,6 +138,11 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 			s.at(owner("a", 1))
 			s.at(del("tasks/a/owner"))
 		},
+		"M55 an interruption is an error": func(s *script, l *Log) {
+			task(s)
+			token := s.at(owner("a", 1))
+			s.at(put("state/a", fmt.Sprintf(`{"state":"runnable","token":%d,"errors":[{"error":"context canceled"}]}`, token)))
+		},
 		"M04 a name is taken over": func(s *script, l *Log) {
 			s.at(write{key: "nodes/n/info", session: 1})
 			s.at(write{key: "nodes/n/info", session: 2})
