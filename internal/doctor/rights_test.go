@@ -34,7 +34,7 @@ func TestPermissions_OfEtcdAreFoundWithoutWriting(t *testing.T) {
 		"node": nil, "reader": {"may not write below /w/"},
 		"stranger": {"may not read below /w/", "may not write below /w/"},
 	} {
-		b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: user, Password: "secret"})
+		b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: user, Password: "secret", DialTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,6 +80,7 @@ var errFlaky = errors.New("this time it did not work")
 
 // Run implements windlass.Handler.
 func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
+	<-h.process.started
 	b := behaviourOf(claim.ID())
 	if err := h.write(claim, "begun"); err != nil {
 		return err

@@ -20,6 +20,8 @@ type process struct {
 	*windlasstest.Node
 	world  *world
 	timing session.Timing
+	// started is closed when Node is set; what the node calls waits for that.
+	started chan struct{}
 
 	// rate is by how much its clock is fast, as a part of one.
 	rate float64
@@ -40,7 +42,7 @@ type window struct{ from, to time.Time }
 
 // start starts a process of a name that no living one has.
 func (w *world) start(name string) *process {
-	p := &process{world: w, timing: session.Derive(w.profile.ttl)}
+	p := &process{world: w, timing: session.Derive(w.profile.ttl), started: make(chan struct{})}
 	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
 	p.Node = w.cluster.Start(name, windlass.Config{
 		SessionTTL: w.profile.ttl,
@@ -52,6 +54,7 @@ func (w *world) start(name string) *process {
 			return &witness{Coordinator: plain, ops: &w.operations, log: w.log}
 		},
 	})
+	close(p.started)
 	w.processes = append(w.processes, p)
 	w.up = append(w.up, p)
 	return p
@@ -75,6 +78,7 @@ func (p *process) leap(d time.Duration) {
 // fence is the policy of the program: handlers that are overdue end the process.
 // Killing it takes nearly all of the slack that is kept for that.
 func (p *process) fence(overdue func() []string) {
+	<-p.started
 	ids := overdue()
 	for _, id := range ids {
 		if behaviourOf(id) != stubborn && !p.hurried() {
@@ -169,6 +173,7 @@ func (p *process) events() windlass.Events {
 		Fenced:  func(string, int64, error) { w.count(countFenced) },
 		Adopted: func(string, int64) { w.count("claim adopted") },
 		Commanded: func(command string, err error) {
+			<-p.started
 			if command == windlass.CommandStopTask && err != nil {
 				w.commands.executed(p.Name(), fmt.Sprint(err))
 			}

@@ -21,7 +21,7 @@ var (
 func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
 	seeds := *seedsFlag
 	if testing.Short() {
-		seeds = min(seeds, 8) // with the race detector they take ten times as long
+		seeds = min(seeds, 3) // with the race detector they take ten times as long
 	}
 	total := newReport()
 	var mu sync.Mutex

@@ -51,6 +51,7 @@ var events = []event{
 	{"deletion that comes again late", 2, func(w *world) bool { return w.deleteTwice() }},
 	{"task replaced while its node is deaf", 2, func(w *world) bool { return w.onNode(w.replaceTasks, false) }},
 	{"name taken up again while the store restarts", 1, func(w *world) bool { return w.profile.restarts && w.reclaimName() }},
+	{"task replaced while its claim is on the way", 1, func(w *world) bool { return w.replaceOnTheWay() }},
 	{"owner keys deleted by hand while endings are lost", 2, func(w *world) bool { return w.profile.byHand && w.onNode(w.robNode, false) }},
 }
 
@@ -350,6 +351,35 @@ func (w *world) replaceTasks(p *process) {
 			}
 		}
 	}
+}
+
+// replaceOnTheWay submits a task that all nodes want, and replaces it by one that
+// waits for another while their claims are under way.
+func (w *world) replaceOnTheWay() bool {
+	blocker, ok := w.some(func(id string) bool { return behaviourOf(id).stays() })
+	if !ok {
+		return false
+	}
+	for _, p := range w.up {
+		w.use(p.Faults(), `delay-request 3s on commit below "/test/tasks/"`)
+	}
+	w.submitted++
+	id := fmt.Sprintf("t%d", w.submitted)
+	submit := func(spec windlass.Spec) bool {
+		err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id, Spec: spec}) })
+		return err == nil
+	}
+	if submit(windlass.Spec{}) {
+		w.sleep(time.Second)
+		if w.deleteOne(id) && submit(windlass.Spec{Needs: []string{blocker}}) {
+			w.expected[id] = true
+		}
+		w.sleep(3 * time.Second)
+	}
+	for _, p := range w.up {
+		w.use(p.Faults(), "")
+	}
+	return w.expected[id]
 }
 
 // resubmit submits a task again that a client has deleted.
