@@ -45,9 +45,9 @@ fuzz: ## each fuzz target for half a minute
 generate: ## rewrite the files in docs/ that come from the code
 	$(GO) test -run TestTidy . -update
 
-SEEDS ?= 4500
+SEEDS ?= 4000
 .PHONY: simulate
-simulate: ## the long simulation: SEEDS seeds of about 27 virtual minutes each, in virtual time
+simulate: ## the long simulation: SEEDS seeds of about half a virtual hour each, in virtual time
 	$(GO) test ./internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -timeout 0 -v
 
 .PHONY: mutants

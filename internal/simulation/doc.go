@@ -23,7 +23,7 @@
 //     linearizable (porcupine); answers that never came are decided by the event
 //     log, or count as never sent;
 //   - once everything is healed each task that was acknowledged runs once or has
-//     ended (I5, V1, V3), the nodes hold the same number of tasks (V2) and every
+//     ended (I5, V1, V3), no node holds more than its share and a tenth (V2) and every
 //     node that lives has rejoined (V6).
 //
 // A profile with operators breaks, by hand, what S2 assumes of the store: it
