@@ -319,8 +319,8 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		info.Status = StatusSleeping
 	case record.State == statemachine.Paused:
 		info.Status = StatusPaused
-	case t.Owned() && t.Created <= t.Token:
-		info.Status = StatusRunning
+	case t.Owned() && (t.Created <= t.Token || t.Session == 0):
+		info.Status = StatusRunning // otherwise an older run of its ID has not returned yet
 	case len(info.BlockedBy) > 0:
 		info.Status = StatusBlocked
 	default:
