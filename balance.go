@@ -152,7 +152,11 @@ func (in *incarnation) answerOffer(id string, t *mirror.Task) {
 			in.offers[taskType] = o
 		case t.Owned() && t.Session != in.session.ID():
 			delete(in.offers, taskType)
-			clear(in.forced)
+			for forced := range in.forced {
+				if r := in.runs[forced]; r == nil || r.claim.spec.Type == taskType {
+					delete(in.forced, forced) // one that is not held here is marked anew if it must be
+				}
+			}
 		}
 	}
 }
