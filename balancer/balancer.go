@@ -1,6 +1,3 @@
-// Package balancer has the balancers of Metafora for windlass.Config.Balancer:
-// AcceptAll and Fair. They look at nothing but counts; the default of
-// windlass.Config keeps nodes more even with fewer moves.
 package balancer
 
 import (
