@@ -6,29 +6,32 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
 )
+
+// driftTolerance is how far above its share a node may be before tasks move only
+// because others came or went. It keeps finite tasks from being moved towards the
+// end of their lives, when counts differ for an instant.
+const driftTolerance = 1.1
 
 // view is the cluster as it is now, for the balancer.
 func (in *incarnation) view(now time.Time) *View {
-	v := &View{Now: now, Self: NodeLoad{Name: in.config.Name, Frozen: in.info.Frozen, Draining: in.info.Draining}}
-	v.Self.Tasks = len(in.inFlight)
-	for id, r := range in.runs {
-		if !r.leaving() && in.inFlight[id] == nil {
-			v.Self.Tasks++
+	load := func(i *NodeInfo) NodeLoad {
+		h := in.tally.Of(i.Name)
+		return NodeLoad{
+			Name: i.Name, Tasks: h.Tasks, Weight: h.Weight,
+			Frozen: i.Frozen, Draining: i.Draining || i.Returning, Overloaded: i.Overloaded,
 		}
 	}
-	// What nobody eligible holds is up for taking, or about to be: tasks of
-	// nodes that are gone but not yet expired are, those of frozen nodes and
-	// those that nothing can claim now are not.
-	unowned := in.tasks.Len() - v.Self.Tasks - in.candidates.idle
-	for _, p := range in.peers {
-		load := NodeLoad{
-			Name: p.info.Name, Tasks: in.tasks.Owned(p.info.Name), Frozen: p.info.Frozen, Draining: p.info.Draining,
-		}
-		unowned -= load.Tasks
-		v.Nodes = append(v.Nodes, load)
+	v := &View{Now: now, Self: load(&in.info)}
+	for i := range in.peers {
+		v.Nodes = append(v.Nodes, load(&in.peers[i].info))
 	}
-	v.Unowned = max(unowned, 0)
+	for c, n := range in.planning.open {
+		if in.config.handler(c.Type) != nil {
+			v.Unowned += n
+		}
+	}
 	return v
 }
 
@@ -43,16 +46,17 @@ func (in *incarnation) balance(trigger Trigger) {
 	if in.info.Frozen && trigger != TriggerCommand {
 		return
 	}
-	if trigger != TriggerDrift && len(in.inFlight) > 0 {
+	atOnce := trigger == TriggerMembership || trigger == TriggerCommand
+	if atOnce && len(in.inFlight) > 0 {
 		in.balanceAgain = trigger // what is being claimed cannot be given back yet
 	}
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if trigger == TriggerDrift && view.Now.Sub(r.started) < settle {
+		if !atOnce && view.Now.Sub(r.started) < settle {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.claim.spec.Type, view.Now)) && in.someoneTakes(r.claim.spec.Type) {
+		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.claim.spec.Type, view.Now)) && in.someoneTakes(r.class) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
 			})
@@ -61,11 +65,17 @@ func (in *incarnation) balance(trigger Trigger) {
 	slices.SortFunc(view.Running, func(a, b RunningTask) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
 	})
+	var targets map[string]string
+	view.planned = func() (ids []string) {
+		ids, targets = in.plannedMoves(view)
+		return ids
+	}
+	in.unsettled = false
+	chosen := in.config.Balancer.Balance(view)
 	released := 0
-	for _, id := range in.config.Balancer.Balance(view) {
+	for _, id := range chosen {
 		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, r.claim.spec.Type) {
-			in.hold(id)
-			in.stopRun(id, ErrReleased)
+			in.move(id, targets[id])
 			released++
 		}
 	}
@@ -74,21 +84,120 @@ func (in *incarnation) balance(trigger Trigger) {
 	}
 }
 
-// someoneTakes tells whether another node could take a task of a type.
-func (in *incarnation) someoneTakes(taskType string) bool {
-	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.eligible() && p.handles(taskType) })
+// plannedMoves are the tasks that the plan moves away from this node, the
+// youngest first, and where each is to go.
+func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[string]string) {
+	cluster, tolerance := in.clusterView(), 1.0
+	if in.info.Frozen {
+		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
+	}
+	if view.Trigger == TriggerDrift || view.Trigger == TriggerReview {
+		tolerance = driftTolerance
+	}
+	targets = map[string]string{}
+	wanted := 0
+	for _, m := range placement.New(cluster).Moves(in.config.MovesMax*len(cluster.Nodes), tolerance) {
+		if m.From != in.config.Name {
+			continue
+		}
+		wanted += m.Tasks
+		left := min(m.Tasks, in.config.MovesMax-len(ids))
+		// First those that do not end up beside more of their group.
+		for _, harm := range []bool{false, true} {
+			for i := len(view.Running) - 1; i >= 0 && left > 0; i-- {
+				id := view.Running[i].ID
+				c := in.runs[id].class
+				if _, taken := targets[id]; taken || !m.Covers(c) || in.crowds(c, m.To) != harm {
+					continue
+				}
+				ids, targets[id] = append(ids, id), m.To
+				left--
+			}
+		}
+	}
+	in.unsettled = wanted > len(ids)
+	if len(ids) == in.config.MovesMax && wanted > len(ids) {
+		in.nextRound = view.Trigger
+	}
+	return ids, targets
+}
+
+// crowds tells whether a task would have more of its group beside it on another
+// node than here.
+func (in *incarnation) crowds(c *placement.Class, node string) bool {
+	return c.Group != "" && in.tally.InGroup(c.Group, node)+1 > in.tally.InGroup(c.Group, in.config.Name)
+}
+
+// moving is a task that is on its way to another node, until the mirror shows
+// that this node does not hold it any more.
+type moving struct {
+	to    string
+	class *placement.Class
+}
+
+// move gives a task away: to a node, or to anyone if that is empty.
+func (in *incarnation) move(id, to string) {
+	r := in.runs[id]
+	in.hold(id)
+	if in.stopRun(id, ErrReleased); to == "" || in.runs[id] != r || r.cause == nil {
+		return
+	}
+	r.handTo = to
+	if r.phase == phaseEnding { // a parked one is queued to be released already
+		for i := range in.endQueue {
+			if in.endQueue[i].ID == id && in.endQueue[i].Token == r.ending.Token {
+				in.endQueue[i].For = to
+			}
+		}
+		r.ending.For = to
+	}
+	in.moving[id] = moving{to: to, class: r.class}
+	in.tally.Add(to, r.class, 1)
+}
+
+// moved takes a task off those on their way, and goes on with the next round of
+// moves after the last.
+func (in *incarnation) moved(id string) {
+	m, ok := in.moving[id]
+	if !ok {
+		return
+	}
+	delete(in.moving, id)
+	in.tally.Add(m.to, m.class, -1)
+	if trigger := in.nextRound; len(in.moving) == 0 && trigger != 0 {
+		in.nextRound = 0
+		in.balance(trigger)
+	}
+}
+
+// another is the node that should have a task that this one gives away.
+func (in *incarnation) another(r *run) string {
+	v := in.clusterView()
+	v.Nodes[0].Closed = "it gives the task away"
+	v.Open = map[*placement.Class]int{r.class: 1}
+	return placement.New(v).Take(r.claim.ID(), r.class)
+}
+
+// someoneTakes tells whether another node could take a task of a class.
+func (in *incarnation) someoneTakes(c *placement.Class) bool {
+	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.placed.Closed == "" && p.placed.Excludes(c) == "" })
 }
 
 // settleStep balances a while after tasks came or went, and again while this
 // node has more than its share: its tasks may have been too young to move, or
 // others not ready for them.
 func (in *incarnation) settleStep(now time.Time) {
+	if r, ok := in.config.Balancer.(Reviewer); ok && !now.Before(in.reviewAt) {
+		in.reviewAt = now.Add(max(r.ReviewEvery(), time.Second))
+		in.balance(TriggerReview)
+	}
 	if in.settleAt.IsZero() || now.Before(in.settleAt) {
 		return
 	}
 	in.settleAt = time.Time{}
 	in.balance(TriggerDrift)
-	if view := in.view(now); view.Self.Tasks > view.Share() && len(in.peers) > 0 {
+	view := in.view(now)
+	if _, planned := in.config.Balancer.(Planner); in.unsettled || !planned && view.Self.Tasks > view.Share() && len(in.peers) > 0 {
 		in.settleAt = now.Add(settle)
 	}
 }

@@ -2,14 +2,16 @@ package windlass
 
 import (
 	"time"
-
-	"github.com/windlass-go/windlass/placement"
 )
 
 // Balancer decides which tasks a node claims and which it gives back. It is
 // consulted by the node's one loop, so it must not block, and one Balancer
 // serves one node. It decides from the node's own copy of the cluster, which
 // may lag a little; that costs efficiency, never safety.
+//
+// In front of it stands the planner of package placement: a node asks its
+// balancer about a task when the plan gives it to this node, or when the node
+// that it is given to has not claimed it for a while.
 type Balancer interface {
 	// CanClaim tells whether to claim a task. If not, again is when to ask
 	// anew; zero means when the cluster changes, or after a second.
@@ -17,6 +19,29 @@ type Balancer interface {
 	// Balance returns the IDs of the node's own tasks to release.
 	Balance(v *View) []string
 }
+
+// Reviewer is a Balancer that also wants to be asked when nothing has changed in
+// the cluster, because it goes by something else.
+type Reviewer interface {
+	Balancer
+	// ReviewEvery is how often Balance is called with TriggerReview. Less than a
+	// second counts as a second.
+	ReviewEvery() time.Duration
+}
+
+// Planner is the default balancer: it claims what the plan of package placement
+// gives to this node, and releases what the plan moves elsewhere. So nodes have
+// their share by weight, labels, capacity and pins are kept, groups are spread,
+// and as few tasks move as possible.
+type Planner struct{}
+
+var _ Balancer = Planner{}
+
+// CanClaim implements Balancer.
+func (Planner) CanClaim(*View, Candidate) (bool, time.Time) { return true, time.Time{} }
+
+// Balance implements Balancer.
+func (Planner) Balance(v *View) []string { return v.Planned() }
 
 // View is the cluster as a balancer sees it.
 type View struct {
@@ -28,7 +53,7 @@ type View struct {
 	// Nodes are the other nodes that are registered, by name. Only those that
 	// are Eligible take tasks.
 	Nodes []NodeLoad
-	// Unowned is the number of tasks that nobody holds.
+	// Unowned is the number of tasks that nobody holds and that could be claimed.
 	Unowned int
 	// Trigger says why Balance is called.
 	Trigger Trigger
@@ -36,6 +61,8 @@ type View struct {
 	// running first. It is set for Balance only.
 	Running []RunningTask
 
+	// planned makes what Planned returns.
+	planned func() []string
 	// share caches Share: claiming moves a task from unowned to this node and
 	// leaves the sum, and so the share, as it is.
 	share int
@@ -44,20 +71,21 @@ type View struct {
 // NodeLoad is a node with what it holds.
 type NodeLoad struct {
 	Name string
-	// Tasks is the number of tasks it holds.
-	Tasks int
-	// Frozen nodes and draining ones claim nothing.
-	Frozen, Draining bool
+	// Tasks is the number of tasks it holds, Weight what they weigh together.
+	Tasks, Weight int
+	// Frozen nodes, draining ones and overloaded ones claim nothing.
+	Frozen, Draining, Overloaded bool
 }
 
 // Eligible tells whether the node takes tasks.
-func (n NodeLoad) Eligible() bool { return !n.Frozen && !n.Draining }
+func (n NodeLoad) Eligible() bool { return !n.Frozen && !n.Draining && !n.Overloaded }
 
 // Candidate is a task that nobody holds.
 type Candidate struct {
 	// Task as NewTask made it.
 	Task Task
-	// Spec of the task.
+	// Spec of the task, without the time at which it was submitted and its
+	// digest.
 	Spec Spec
 	// Waiting is how long this node has known it to be claimable.
 	Waiting time.Duration
@@ -75,7 +103,18 @@ const (
 	// TriggerDrift: tasks came or went, a while ago. Running then has only tasks
 	// that have been running for a while.
 	TriggerDrift
+	// TriggerReview: nothing; it is time, see Reviewer.
+	TriggerReview
 )
+
+// Planned are the tasks that the planner would move elsewhere; nil where Balance
+// is not called.
+func (v *View) Planned() []string {
+	if v.planned == nil {
+		return nil
+	}
+	return v.planned()
+}
 
 // Share is how many tasks this node should hold so that all eligible nodes hold
 // the same number, but for one, with as few tasks as possible moving. Tasks of
@@ -84,14 +123,21 @@ func (v *View) Share() int {
 	if v.share > 0 {
 		return v.share
 	}
-	loads := make([]placement.Load, 0, len(v.Nodes)+1)
-	loads = append(loads, placement.Load{Node: v.Self.Name, Tasks: v.Self.Tasks})
+	total, nodes, fuller := v.Unowned+v.Self.Tasks, 1, 0
 	for _, n := range v.Nodes {
-		if n.Eligible() {
-			loads = append(loads, placement.Load{Node: n.Name, Tasks: n.Tasks})
+		if !n.Eligible() {
+			continue
+		}
+		total += n.Tasks
+		nodes++
+		if n.Tasks > v.Self.Tasks || (n.Tasks == v.Self.Tasks && n.Name < v.Self.Name) {
+			fuller++
 		}
 	}
-	v.share = placement.Shares(loads, v.Unowned)[0]
+	v.share = total / nodes
+	if fuller < total%nodes {
+		v.share++ // the larger shares are for those that have more already
+	}
 	return v.share
 }
 
@@ -115,30 +161,4 @@ func (v *View) Youngest(n int) []string {
 		ids = append(ids, v.Running[i].ID)
 	}
 	return ids
-}
-
-// even is the default balancer: the same number of tasks on every node, but
-// for one.
-type even struct{}
-
-// driftTolerance is how far above the average a node may be before tasks move
-// only because others came or went. It keeps finite tasks from being moved
-// towards the end of their lives, when counts differ for an instant.
-const driftTolerance = 1.1
-
-// CanClaim implements Balancer.
-func (even) CanClaim(v *View, c Candidate) (bool, time.Time) {
-	if v.Self.Tasks < v.Share() || c.Waiting >= patience {
-		return true, time.Time{}
-	}
-	// Soon, because shares grow while tasks are being submitted.
-	return false, v.Now.Add(min(patience-c.Waiting, rankStep))
-}
-
-// Balance implements Balancer.
-func (even) Balance(v *View) []string {
-	if v.Trigger == TriggerDrift && float64(v.Self.Tasks) <= v.Average()*driftTolerance+1 {
-		return nil
-	}
-	return v.Youngest(v.Self.Tasks - v.Share())
 }

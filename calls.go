@@ -97,8 +97,7 @@ func (in *incarnation) claimed(r claimResults) {
 	now := time.Now()
 	for i, result := range r.results {
 		id := r.wanted[i].ID
-		c := in.inFlight[id]
-		delete(in.inFlight, id)
+		c := in.landed(id)
 		delete(in.adopting, id)
 		err := result.Err
 		if err == nil && in.isOver(result.Granted) {
@@ -157,7 +156,7 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted
 		}
 		return
 	}
-	c := in.candidates.add(id, t.Created, now)
+	c := in.addCandidate(t, now)
 	// The mirror says that the task is free and the broker says otherwise: one
 	// of them is about to be caught up with.
 	in.candidates.due.set(c.id, now.Add(retryClaim))

@@ -11,24 +11,32 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/placement"
 )
 
 // candidate is a task that nobody holds, as this node sees it.
 type candidate struct {
 	id      string
 	created broker.Revision
-	// since is when this node first saw it claimable.
-	since time.Time
-	// idle tells that nothing but a change can make it claimable here: it is
-	// blocked, not yet due, or left to others.
-	idle bool
+	kind    *kind
+	// seen is when this node first saw it without an owner, since is when it
+	// first saw it claimable.
+	seen, since time.Time
 
 	// prepared tells that the fields below are filled in.
 	prepared bool
-	spec     Spec
 	task     Task
 	blockers []string
+	// ours tells that this node has a handler for it.
+	ours bool
+
+	// open tells that nothing but rank and balance speaks against claiming it;
+	// planned that it has a target, foreign that this is another node although
+	// this one could run it, and plannedAt since when.
+	open, planned, foreign bool
+	target                 string
+	plannedAt              time.Time
+	// slotted tells that the brake has given it its time.
+	slotted bool
 }
 
 // candidates are all of them, with when to look at each again.
@@ -37,8 +45,6 @@ type candidates struct {
 	due  timeQueue
 	// waiters are the candidates that wait for a task to go, by that task.
 	waiters map[string]map[string]struct{}
-	// idle counts the candidates that are idle.
-	idle int
 	// balked tells that the balancer refused some since it was last asked
 	// about all of them, at retryAt at the earliest.
 	balked  bool
@@ -49,24 +55,26 @@ func newCandidates() candidates {
 	return candidates{byID: map[string]*candidate{}, waiters: map[string]map[string]struct{}{}}
 }
 
-func (cs *candidates) setIdle(c *candidate, idle bool) {
-	if c.idle == idle {
-		return
+// addCandidate makes a task a candidate, to be looked at now, unless it is one
+// already.
+func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
+	if c := in.candidates.byID[t.ID]; c != nil && c.created == t.Created {
+		return c
 	}
-	c.idle = idle
-	if idle {
-		cs.idle++
-	} else {
-		cs.idle--
-	}
+	in.dropCandidate(t.ID)
+	c := &candidate{id: t.ID, created: t.Created, kind: in.kindOf(t), seen: now, since: now}
+	in.candidates.byID[t.ID] = c
+	in.candidates.due.set(t.ID, now)
+	return c
 }
 
-func (cs *candidates) remove(id string) {
+func (in *incarnation) dropCandidate(id string) {
+	cs := &in.candidates
 	c := cs.byID[id]
 	if c == nil {
 		return
 	}
-	cs.setIdle(c, false)
+	in.planning.remove(c)
 	for _, b := range c.blockers {
 		if delete(cs.waiters[b], id); len(cs.waiters[b]) == 0 {
 			delete(cs.waiters, b)
@@ -74,18 +82,6 @@ func (cs *candidates) remove(id string) {
 	}
 	delete(cs.byID, id)
 	cs.due.remove(id)
-}
-
-// add makes a task a candidate, to be looked at now, unless it is one already.
-func (cs *candidates) add(id string, created broker.Revision, now time.Time) *candidate {
-	if c := cs.byID[id]; c != nil && c.created == created {
-		return c
-	}
-	cs.remove(id)
-	c := &candidate{id: id, created: created, since: now}
-	cs.byID[id] = c
-	cs.due.set(id, now)
-	return c
 }
 
 // wait notes that a candidate waits for a task to go.
@@ -107,75 +103,99 @@ func (cs *candidates) freed(id string, now time.Time) {
 }
 
 // reconsider looks again at all that could be claimed: the cluster changed.
-func (cs *candidates) reconsider(now time.Time) {
-	for id, c := range cs.byID {
-		if !c.idle {
-			cs.due.set(id, now)
+func (in *incarnation) reconsider(now time.Time) {
+	for id, c := range in.candidates.byID {
+		if c.open {
+			in.candidates.due.set(id, now)
 		}
 	}
-	cs.balked = false
+	in.planning.dirty, in.planning.stale = true, true
+	in.candidates.balked = false
 }
 
 // reconsiderEvery bounds how often the end of a run makes a node look again at
 // everything that its balancer refused.
 const reconsiderEvery = 100 * time.Millisecond
 
-// claimPass looks at every candidate that is due and claims those that this
-// node should have, the most important first.
+// claimPass looks at every candidate that is due, plans who is to have what, and
+// claims those that this node should have, the most important first.
 func (in *incarnation) claimPass(now time.Time) {
 	if in.candidates.balked && in.loadFell && !now.Before(in.candidates.retryAt) {
-		in.candidates.reconsider(now)
+		in.reconsider(now)
 	}
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
-	due := in.candidates.due.popDue(now)
-	if len(due) == 0 {
-		return
-	}
-	ready := make([]*candidate, 0, len(due))
-	for _, id := range due {
-		if c := in.candidates.byID[id]; c != nil && in.claimable(c, now) {
-			ready = append(ready, c)
+	var turn []*candidate
+	for _, id := range in.candidates.due.popDue(now) {
+		// What has no target yet gets it below.
+		if c := in.candidates.byID[id]; c != nil && in.look(c, now) && c.planned && !in.planning.stale && c.target == in.config.Name {
+			turn = append(turn, c)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.spec.Priority, a.spec.Priority), cmp.Compare(a.created, b.created),
+	turn = append(turn, in.planPass(now)...)
+	turn = append(turn, in.sweep(now)...)
+	if len(turn) == 0 {
+		return
+	}
+	slices.SortFunc(turn, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(b.kind.spec.Priority, a.kind.spec.Priority), cmp.Compare(a.created, b.created),
 			cmp.Compare(a.id, b.id))
 	})
 	view := in.view(now)
-	ranks := in.newRanking(view)
-	for _, c := range ready {
-		in.consider(c, view, ranks)
+	for _, c := range turn {
+		if c.open && in.mayTake(c, now) {
+			in.consider(c, view)
+		}
 	}
 }
 
-// claimable tells whether nothing but rank and balance speaks against claiming.
-// If something does, it arranges for when to look again.
-func (in *incarnation) claimable(c *candidate, now time.Time) bool {
+// look tells whether nothing but rank and balance speaks against claiming. If
+// something does, it arranges for when to look again.
+func (in *incarnation) look(c *candidate, now time.Time) bool {
 	t := in.tasks.Get(c.id)
 	if t == nil || t.Owned() || in.busyWith(c.id) {
-		in.candidates.remove(c.id)
+		in.dropCandidate(c.id)
 		return false
 	}
 	if !c.prepared && !in.prepare(c, t) {
-		in.candidates.setIdle(c, true)
+		in.planning.remove(c)
 		return false
 	}
-	if c.spec.NotBefore.After(now) {
-		in.candidates.setIdle(c, true)
-		in.candidates.due.set(c.id, c.spec.NotBefore)
+	until, open := in.claimableFrom(c, t, now)
+	switch {
+	case !open:
+		in.planning.remove(c)
+		if !until.IsZero() {
+			in.candidates.due.set(c.id, until)
+		}
 		return false
+	case !c.open:
+		c.since = now // claimable only from now on
+		in.planning.add(c)
+	}
+	return true
+}
+
+// claimableFrom tells whether a candidate could be claimed by any node; if not,
+// until when it cannot, zero for until something changes.
+func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time) (until time.Time, open bool) {
+	if c.kind.spec.NotBefore.After(now) {
+		return c.kind.spec.NotBefore, false
 	}
 	for _, b := range c.blockers {
 		if blocker := in.tasks.Get(b); blocker != nil && blocker.HasKey {
-			in.candidates.setIdle(c, true)
 			in.candidates.wait(c.id, b)
-			return false
+			return time.Time{}, false
 		}
 	}
-	if c.idle {
-		c.since = now // claimable only from now on
-		in.candidates.setIdle(c, false)
+	if until := in.reservedUntil(c, t, now); until.After(now) {
+		return until, false
 	}
+	return time.Time{}, true
+}
+
+// mayTake tells whether this node may claim a candidate now; if not, it arranges
+// for when to look again.
+func (in *incarnation) mayTake(c *candidate, now time.Time) bool {
 	if in.node.isLeftBehind(c.id) {
 		in.candidates.due.set(c.id, now.Add(retryClaim))
 		return false
@@ -195,18 +215,18 @@ func (in *incarnation) busyWith(id string) bool {
 }
 
 // prepare reads what a task is. It returns false if this node leaves it to
-// others.
+// others without knowing whether they take it.
 func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
-	spec, err := parseSpec(t.Spec)
-	if err != nil {
-		in.events.Corrupt(in.node.space.Task(c.id), err)
+	in.planning.remove(c) // its class may be another one
+	c.kind = in.kindOf(t)
+	if c.kind.err != nil {
+		in.events.Corrupt(in.node.space.Task(c.id), c.kind.err)
 		return false
 	}
-	if in.config.handler(spec.Type) == nil {
-		return false
-	}
+	c.ours = in.config.handler(c.kind.spec.Type) != nil
 	c.task = plainTask(c.id)
-	if in.config.NewTask != nil {
+	if in.config.NewTask != nil && c.ours {
+		var err error
 		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props); err != nil {
 			in.events.Corrupt(in.node.space.Props(c.id), err)
 		}
@@ -214,12 +234,12 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 			return false
 		}
 	}
-	blockers := depend.Blockers(c.id, spec.Needs)
+	blockers := depend.Blockers(c.id, c.kind.spec.Needs)
 	if len(blockers) > NeedsMax {
 		in.events.Corrupt(in.node.space.Task(c.id), fmt.Errorf("waits for %d tasks; the limit is %d", len(blockers), NeedsMax))
 		return false
 	}
-	c.spec, c.blockers, c.prepared = spec, blockers, true
+	c.blockers, c.prepared = blockers, true
 	return true
 }
 
@@ -233,100 +253,89 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 	return f(id, props), nil
 }
 
-// consider claims a candidate, or arranges for when to look again.
-func (in *incarnation) consider(c *candidate, view *View, ranks *ranking) {
-	if turn := c.since.Add(min(time.Duration(ranks.of(c))*rankStep, patience)); turn.After(view.Now) {
-		in.candidates.due.set(c.id, turn)
-		return
+// consider claims a candidate whose turn it is here, or arranges for when to
+// look again.
+func (in *incarnation) consider(c *candidate, view *View) {
+	again, ok := view.Now.Add(time.Second), c.ours && in.room(c)
+	if ok {
+		again, ok = in.brake.slot(c, in.tasks.Get(c.id).Last, view.Now)
 	}
-	over := view.Self.Tasks >= view.Share()
-	ok, again := in.config.Balancer.CanClaim(view, Candidate{Task: c.task, Spec: c.spec, Waiting: view.Now.Sub(c.since)})
-	if !ok {
+	if ok {
+		ok, again = in.config.Balancer.CanClaim(view, Candidate{Task: c.task, Spec: c.kind.spec, Waiting: view.Now.Sub(c.since)})
 		if again.IsZero() {
 			again = view.Now.Add(time.Second)
 		}
-		in.candidates.due.set(c.id, later(again, view.Now.Add(time.Millisecond)))
-		if !in.candidates.balked {
+		if !ok && !in.candidates.balked {
 			in.candidates.balked, in.candidates.retryAt = true, view.Now.Add(reconsiderEvery)
 		}
+	}
+	if !ok {
+		// A balancer that names the past must not make the loop spin.
+		in.candidates.due.set(c.id, later(again, view.Now.Add(time.Millisecond)))
 		return
 	}
 	view.Self.Tasks++
 	view.Unowned--
-	if over {
-		in.force(c.id, c.spec.Type, view.Now)
+	in.claim(c, view.Now)
+}
+
+// claim queues the claim on a candidate.
+func (in *incarnation) claim(c *candidate, now time.Time) {
+	if c.target != in.config.Name {
+		in.force(c.id, c.kind.spec.Type, now)
 	} else {
 		delete(in.forced, c.id)
 	}
-	in.inFlight[c.id] = c
-	in.candidates.remove(c.id)
 	t := in.tasks.Get(c.id)
-	in.claimQueue = append(in.claimQueue, coordinator.Wanted{ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers})
+	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
+		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers,
+		HandedOver: t.For != "", Reason: in.reason(c, t),
+	})
+	in.inFlight[c.id] = c
+	in.tally.Add(in.config.Name, c.kind.class, 1)
+	in.dropCandidate(c.id)
+}
+
+// reason says for people why a task is claimed.
+func (in *incarnation) reason(c *candidate, t *mirror.Task) string {
+	switch {
+	case c.target == "":
+		return "no node should have it"
+	case c.target != in.config.Name:
+		return "node " + c.target + " should have claimed it and did not"
+	case t.For == in.config.Name && t.Last != "":
+		return "moved here from node " + t.Last
+	case t.Last != "":
+		return "taken over from node " + t.Last
+	}
+	return "placed"
+}
+
+// landed takes a claim off those in flight.
+func (in *incarnation) landed(id string) *candidate {
+	c := in.inFlight[id]
+	if c != nil {
+		delete(in.inFlight, id)
+		in.tally.Add(in.config.Name, c.kind.class, -1)
+	}
+	return c
 }
 
 // dropQueued takes back the claims that were not asked for yet.
 func (in *incarnation) dropQueued() {
 	for _, w := range in.claimQueue {
-		delete(in.inFlight, w.ID)
+		in.landed(w.ID)
 		if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
-			in.candidates.add(w.ID, t.Created, time.Now())
+			in.addCandidate(t, time.Now())
 		}
 	}
 	in.claimQueue = nil
 }
 
-// later is the later of two times. A balancer that names the past must not make
-// the loop spin.
+// later is the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
-}
-
-// ranking says whose turn it is, for one pass: the nodes that handle a type and
-// have less than their share, or all that handle it if none has.
-type ranking struct {
-	in     *incarnation
-	view   *View
-	byType map[string][]string
-	// full tells that byType reflects that this node has its share.
-	full bool
-}
-
-func (in *incarnation) newRanking(view *View) *ranking {
-	return &ranking{in: in, view: view, byType: map[string][]string{}}
-}
-
-func (r *ranking) of(c *candidate) int {
-	if !r.full && r.view.Self.Tasks >= r.view.Share() {
-		r.full = true
-		clear(r.byType) // this node has reached its share during the pass
-	}
-	nodes, ok := r.byType[c.spec.Type]
-	if !ok {
-		nodes = r.takers(c.spec.Type)
-		r.byType[c.spec.Type] = nodes
-	}
-	return placement.Rank(c.id, r.view.Self.Name, nodes)
-}
-
-func (r *ranking) takers(taskType string) []string {
-	var below, all []string
-	add := func(name string, tasks int) {
-		all = append(all, name)
-		if tasks < r.view.Share() {
-			below = append(below, name)
-		}
-	}
-	add(r.view.Self.Name, r.view.Self.Tasks)
-	for _, p := range r.in.peers {
-		if p.eligible() && p.handles(taskType) {
-			add(p.info.Name, r.in.tasks.Owned(p.info.Name))
-		}
-	}
-	if len(below) > 0 {
-		return below
-	}
-	return all
 }

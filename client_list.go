@@ -174,7 +174,7 @@ type board struct {
 }
 
 func newBoard(space keys.Space) *board {
-	return &board{space: space, tasks: mirror.NewTasks(space, false), states: map[string][]byte{}, claims: map[string][]byte{}}
+	return &board{space: space, tasks: mirror.NewTasks(space, mirror.Keep{}), states: map[string][]byte{}, claims: map[string][]byte{}}
 }
 
 // load reads everything. The tasks come first: one that is done in between is

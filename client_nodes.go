@@ -51,7 +51,7 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: count their tasks: %w", err)
 	}
-	tasks := mirror.NewTasks(c.space, false)
+	tasks := mirror.NewTasks(c.space, mirror.Keep{})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	list := []NodeStatus{}
 	for _, n := range nodes.Registered() {
@@ -73,7 +73,7 @@ type NodeChange struct {
 // on when it is back; the caller may stop instead.
 func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 	return func(yield func(NodeChange, error) bool) {
-		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, false)
+		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, mirror.Keep{})
 		shown := map[string]NodeStatus{}
 		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: tasks.Strip}}
 		c.follow(ctx, sources, func(u sourced, complete bool) bool {

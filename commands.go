@@ -160,8 +160,7 @@ func (in *incarnation) stopTask(raw json.RawMessage) error {
 	if in.runs[id] == nil {
 		return fmt.Errorf("task %q does not run here", id)
 	}
-	in.hold(id)
-	in.stopRun(id, ErrReleased)
+	in.move(id, in.another(in.runs[id]))
 	return nil
 }
 
@@ -226,7 +225,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 		in.dropQueued()
 		return
 	}
-	in.candidates.reconsider(time.Now())
+	in.reconsider(time.Now())
 }
 
 // publishInfo writes the node's info where it changed.

@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -37,8 +38,8 @@ type Config struct {
 	// just its ID. With it, the node keeps the properties of all tasks in
 	// memory, because it asks before it claims.
 	NewTask NewTask
-	// Balancer decides what to claim and to release. Nil means the same number
-	// of tasks on every node.
+	// Balancer decides what to claim and to release. Nil means Planner: every
+	// node has its share.
 	Balancer Balancer
 	// SessionTTL is how long the node may be out of touch before others take
 	// over; everything else about time derives from it, see session.Derive.
@@ -47,10 +48,33 @@ type Config struct {
 	// ShutdownGrace is how long Run waits for handlers after its context ended.
 	// Zero means the session's grace, 4 s for the default TTL.
 	ShutdownGrace time.Duration
-	// Zone, Labels and Capacity describe the node to others.
-	Zone     string
-	Labels   map[string]string
+	// Zone and Labels say what the node is, for tasks that ask for it and for
+	// the spread of groups.
+	Zone   string
+	Labels map[string]string
+	// Weight is the node's share of the work beside that of other nodes. Zero
+	// counts as 1; at most WeightMax.
+	Weight int
+	// Capacity bounds the weight of the tasks that the node takes. Zero is no
+	// bound; at most CapacityMax.
 	Capacity int
+	// Load, if set, says how much of the node is used up, from 0 to 1, whatever
+	// by. It is asked every few seconds by the node's loop, so it must not block.
+	// From OverloadedAt on the node takes no more tasks until it is below
+	// RelievedAt, and keeps those that it has.
+	Load func() float64
+	// ReturnWithin asks the others to leave this node's tasks alone for that
+	// long when it vanishes or is stopped, in case a node of the same name comes
+	// back: then it takes them again. Zero means not to wait; at most
+	// ReturnWithinMax.
+	ReturnWithin time.Duration
+	// MovesMax bounds the tasks that the node gives away in one round of
+	// balancing. Zero means 1000.
+	MovesMax int
+	// FailoverRate is how many tasks a second the node takes over from nodes
+	// that vanished when more than half of all nodes vanish at about the same
+	// time, so that those that are left are not crushed. Zero means 200.
+	FailoverRate int
 	// Version is the application's, shown to operators.
 	Version string
 	// LogDir is where this node keeps the output of tasks, for clients on the
@@ -104,16 +128,45 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	if c.ShutdownGrace < 0 {
 		return fail(badInput("shutdown grace", c.ShutdownGrace, "must not be negative"))
 	}
-	if c.Capacity < 0 {
-		return fail(badInput("capacity", c.Capacity, "must not be negative"))
+	if err := c.checkPlacement(); err != nil {
+		return fail(err)
 	}
 	if err := c.checkHandlers(); err != nil {
 		return fail(err)
 	}
 	if c.Balancer == nil {
-		c.Balancer = even{}
+		c.Balancer = Planner{}
+	}
+	if c.MovesMax == 0 {
+		c.MovesMax = movesMaxDefault
+	}
+	if c.FailoverRate == 0 {
+		c.FailoverRate = failoverRateDefault
 	}
 	return c, space, nil
+}
+
+// checkPlacement checks what concerns where tasks go.
+func (c Config) checkPlacement() error {
+	if c.Capacity < 0 || c.Capacity > CapacityMax {
+		return badInput("capacity", c.Capacity, fmt.Sprintf("must be from 1 to %d, or 0 for no bound", CapacityMax))
+	}
+	if err := checkWeight("node weight", c.Weight); err != nil {
+		return err
+	}
+	if err := checkLabels("labels", c.Labels); err != nil {
+		return err
+	}
+	if c.ReturnWithin < 0 || c.ReturnWithin > ReturnWithinMax {
+		return badInput("return within", c.ReturnWithin, fmt.Sprintf("must be from 0 to %v", ReturnWithinMax))
+	}
+	if c.MovesMax < 0 {
+		return badInput("moves", c.MovesMax, "must be at least 1, or 0 for the default")
+	}
+	if c.FailoverRate < 0 {
+		return badInput("failover rate", c.FailoverRate, "must be at least 1 a second, or 0 for the default")
+	}
+	return nil
 }
 
 func (c Config) checkHandlers() error {
@@ -147,10 +200,13 @@ type NodeInfo struct {
 	StartedAt time.Time `json:"started_at"`
 	Version   string    `json:"version,omitempty"`
 	Zone      string    `json:"zone,omitempty"`
-	// Labels describe the node; Capacity is how many tasks it means to take,
-	// zero for no limit of its own.
+	// Labels, Weight and Capacity are as configured.
 	Labels   map[string]string `json:"labels,omitempty"`
+	Weight   int               `json:"weight,omitempty"`
 	Capacity int               `json:"capacity,omitempty"`
+	// ReturnWithin is for how long others leave its tasks alone when it goes, as
+	// a duration such as "30s"; empty for not at all.
+	ReturnWithin string `json:"return_within,omitempty"`
 	// Types are the task types it has handlers for.
 	Types []string `json:"types"`
 	// SessionTTL is the granted one, as a duration such as "15s".
@@ -165,6 +221,34 @@ type NodeInfo struct {
 	// it away.
 	Frozen   bool `json:"frozen"`
 	Draining bool `json:"draining"`
+	// Load is how much of it was used up when it last said so, in hundredths.
+	// Overloaded nodes keep what they have and claim nothing.
+	Load       int  `json:"load,omitempty"`
+	Overloaded bool `json:"overloaded,omitempty"`
+	// Returning nodes are being stopped and mean to come back.
+	Returning bool `json:"returning,omitempty"`
+}
+
+// closed says why a node takes no tasks; empty if it does.
+func (i *NodeInfo) closed() string {
+	switch {
+	case i.Draining:
+		return "draining"
+	case i.Returning:
+		return "stopping"
+	case i.Frozen:
+		return "frozen"
+	case i.Overloaded:
+		return "overloaded"
+	}
+	return ""
+}
+
+// placed is a node for the planner.
+func (i *NodeInfo) placed() placement.Node {
+	return placement.Node{
+		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: i.Weight, Capacity: i.Capacity, Closed: i.closed(),
+	}
 }
 
 func (c Config) info(s *session.Session, started time.Time) NodeInfo {
@@ -172,9 +256,16 @@ func (c Config) info(s *session.Session, started time.Time) NodeInfo {
 	return NodeInfo{
 		Host: host, LogDir: c.LogDir,
 		Name: c.Name, StartedAt: started.UTC(), Version: c.Version, Zone: c.Zone, Labels: c.Labels,
-		Capacity: c.Capacity, Types: slices.Sorted(maps.Keys(c.Handlers)),
-		SessionTTL: s.Timing().TTL.String(), Incarnation: s.Incarnation(),
+		Weight: c.Weight, Capacity: c.Capacity, Types: slices.Sorted(maps.Keys(c.Handlers)),
+		SessionTTL: s.Timing().TTL.String(), Incarnation: s.Incarnation(), ReturnWithin: returnWithin(c.ReturnWithin),
 	}
+}
+
+func returnWithin(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return d.String()
 }
 
 func (i NodeInfo) encode() []byte {

@@ -37,6 +37,9 @@ type Events struct {
 	Corrupt func(key string, err error)
 	// BrokerTrouble: following the broker failed and is tried again.
 	BrokerTrouble func(err error)
+	// Braked: so many nodes vanished at about the same time that their tasks are
+	// taken over at this rate only.
+	Braked func(vanished, perSecond int)
 	// Balanced: tasks are released for others to take.
 	Balanced func(trigger Trigger, released int)
 }
@@ -93,6 +96,9 @@ func (e Events) withDefaults() Events {
 	if e.BrokerTrouble == nil {
 		e.BrokerTrouble = func(error) {}
 	}
+	if e.Braked == nil {
+		e.Braked = func(int, int) {}
+	}
 	if e.Balanced == nil {
 		e.Balanced = func(Trigger, int) {}
 	}
@@ -134,6 +140,9 @@ func LogEvents(log *slog.Logger) Events {
 		},
 		Corrupt:       func(key string, err error) { log.Warn("unreadable value", "key", key, "error", err) },
 		BrokerTrouble: func(err error) { log.Warn("broker trouble", "error", err) },
+		Braked: func(vanished, perSecond int) {
+			log.Warn("most nodes vanished; taking over slowly", "vanished", vanished, "per_second", perSecond)
+		},
 		Balanced: func(trigger Trigger, released int) {
 			log.Info("balancing", "trigger", trigger.String(), "released", released)
 		},
@@ -149,6 +158,8 @@ func (t Trigger) String() string {
 		return "command"
 	case TriggerDrift:
 		return "drift"
+	case TriggerReview:
+		return "review"
 	}
 	return "unknown"
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -43,6 +44,24 @@ type incarnation struct {
 	runs       map[string]*run
 	candidates candidates
 	parked     timeQueue
+
+	// tally counts what every node holds: the others by the mirror, this one by
+	// its own knowledge. kinds reads specs.
+	tally    placement.Tally
+	kinds    *kinds
+	planning planning
+	// moving are tasks that this node gives to another.
+	moving map[string]moving
+	// nextRound is the trigger to balance for when these are gone; zero for none.
+	nextRound Trigger
+	// away are nodes that are gone and mean to be back by a time.
+	away  map[string]time.Time
+	brake brake
+	// unsettled tells that the plan wants more tasks to move than could.
+	unsettled bool
+	reviewAt  time.Time
+	// loadAt is when to ask for the load again.
+	loadAt time.Time
 	// tombs are claims that this node has ended, until the mirror has seen it.
 	tombs map[string]broker.Revision
 
@@ -124,9 +143,9 @@ func (n *Node) incarnate(ctx context.Context) error {
 }
 
 func newIncarnation(n *Node, s *session.Session) *incarnation {
-	return &incarnation{
-		node: n, config: n.config, events: n.events, session: s,
-		tasks: mirror.NewTasks(n.space, n.config.NewTask != nil), nodes: mirror.NewNodes(n.space),
+	in := &incarnation{
+		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
+		kinds: newKinds(), planning: newPlanning(), moving: map[string]moving{}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
@@ -135,6 +154,10 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
 		exits: make(chan exit), calls: make(chan func()), over: make(chan struct{}),
 	}
+	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
+		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
+	})
+	return in
 }
 
 // join registers the node under its name.

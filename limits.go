@@ -13,6 +13,15 @@ const (
 	// NeedsMax bounds the tasks that one task waits for, its ancestors
 	// included.
 	NeedsMax = 64
+	// WeightMax bounds the weight of a task, and that of a node.
+	WeightMax = 1000
+	// LabelsMax bounds the labels that a task requires or prefers, and those of
+	// a node.
+	LabelsMax = 32
+	// CapacityMax bounds the capacity of a node.
+	CapacityMax = 1_000_000_000
+	// ReturnWithinMax bounds for how long a node asks others to wait for it.
+	ReturnWithinMax = 10 * time.Minute
 	// PriorityMin and PriorityMax bound a priority.
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax bounds the tasks in one call of SubmitAll.
@@ -34,9 +43,14 @@ const (
 const (
 	// rankStep is how much longer the next-ranked node waits with claiming.
 	rankStep = 250 * time.Millisecond
-	// patience is how long a node that has its share leaves a task to others
-	// before it takes it all the same: so long that nobody else is going to.
-	patience = 2 * time.Second
+	// ranksMax bounds the ranks that wait one after the other; whoever comes
+	// later claims together with them.
+	ranksMax = 40
+	// busyMax bounds for how long a node that goes on claiming other tasks is
+	// waited for.
+	busyMax = 10 * time.Second
+	// replanEvery bounds how often everything that nobody holds is planned anew.
+	replanEvery = 20 * time.Millisecond
 	// releasedHold keeps a node from claiming again at once what it was just
 	// told to release.
 	releasedHold = 2 * time.Second
@@ -53,6 +67,14 @@ const (
 	retryClaim = 500 * time.Millisecond
 	// retryEnd is when endings that failed at the broker are tried again.
 	retryEnd = 200 * time.Millisecond
+	// movesMaxDefault bounds the tasks that a node gives away in one round of
+	// balancing.
+	movesMaxDefault = 1000
+	// failoverRateDefault is how many tasks a second a node takes over while
+	// most nodes have vanished at once.
+	failoverRateDefault = 200
+	// loadEvery is how often a node asks for its load.
+	loadEvery = 5 * time.Second
 	// drainTick is the step in which a paced drain releases tasks.
 	drainTick = 100 * time.Millisecond
 	// drainRateDefault is how many tasks a second a drain releases.

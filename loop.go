@@ -52,6 +52,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.wakeParked(now)
 	in.settleStep(now)
 	in.auditStep(now)
+	in.loadStep(now)
 	if in.mayClaim() {
 		in.claimPass(now)
 	}
@@ -85,6 +86,10 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		earlier(in.parked.next())
 		earlier(in.drain.next)
 		earlier(in.settleAt)
+		earlier(in.loadAt)
+		if _, ok := in.config.Balancer.(Reviewer); ok {
+			earlier(in.reviewAt)
+		}
 		earlier(in.auditAt)
 		earlier(in.adopts.next())
 		if in.infoDirty && !in.infoInFlight {
@@ -99,6 +104,12 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	switch {
 	case in.mayClaim():
 		earlier(in.candidates.due.next())
+		if in.planning.stale {
+			earlier(in.planning.planAt)
+		}
+		if in.planning.foreign > 0 {
+			earlier(in.planning.sweepAt)
+		}
 		if in.candidates.balked && in.loadFell {
 			earlier(in.candidates.retryAt)
 		}
@@ -129,7 +140,8 @@ func (in *incarnation) beginClosing() {
 		grace = in.session.Timing().Grace
 	}
 	in.closeBy = time.Now().Add(grace)
-	in.info.Draining, in.infoDirty = true, true
+	in.info.Returning = in.config.ReturnWithin > 0
+	in.info.Draining, in.infoDirty = !in.info.Returning, true
 	in.dropQueued()
 	for id := range in.runs {
 		in.stopRun(id, ErrDraining)

@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/runner"
+	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -33,8 +34,14 @@ const (
 // run is a claim that this node holds.
 type run struct {
 	claim  *Claim
+	class  *placement.Class
 	record statemachine.Record
-	phase  phase
+	// phase is set by enter alone.
+	phase phase
+	// counted tells that it counts as this node's load.
+	counted bool
+	// handTo is the node that it is to be released for, empty for anyone.
+	handTo string
 	// handle is set while the handler has not returned.
 	handle  *runner.Run
 	started time.Time
@@ -46,6 +53,24 @@ type run struct {
 	// ending is what is being stored, and outcome what that means.
 	ending  coordinator.Ending
 	outcome Outcome
+}
+
+// enter brings a run to a phase, and the load of this node up to date.
+func (in *incarnation) enter(r *run, p phase) {
+	r.phase = p
+	in.countRun(r)
+}
+
+func (in *incarnation) countRun(r *run) {
+	counts := in.runs[r.claim.ID()] == r && !r.leaving()
+	switch {
+	case counts == r.counted:
+	case counts:
+		in.tally.Add(in.config.Name, r.class, 1)
+	default:
+		in.tally.Add(in.config.Name, r.class, -1)
+	}
+	r.counted = counts
 }
 
 // exit is a handler that returned.
@@ -60,8 +85,9 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	delete(in.tombs, g.ID)
 	claim := &Claim{task: c.task, node: in.config.Name, granted: g, claimedAt: time.Now(), session: in.session}
-	r := &run{claim: claim, stateRevision: g.StateRevision}
+	r := &run{claim: claim, stateRevision: g.StateRevision, class: in.kinds.of(g.Spec).class}
 	in.runs[g.ID] = r
+	in.countRun(r)
 	if in.lost {
 		in.forget(g.ID)
 		return
@@ -119,7 +145,8 @@ func (in *incarnation) start(r *run) {
 		return
 	}
 	id, token := r.claim.ID(), r.claim.token()
-	r.phase, r.started = phaseRunning, time.Now()
+	in.enter(r, phaseRunning)
+	r.started = time.Now()
 	in.events.Claimed(id, int64(token))
 	in.publishRun(r)
 	task, handlerOf := r.claim.task, in.config.handler(r.claim.spec.Type)
@@ -136,7 +163,8 @@ func (in *incarnation) start(r *run) {
 
 // park holds the claim without a handler.
 func (in *incarnation) park(r *run) {
-	r.phase, r.handle = phaseParked, nil
+	in.enter(r, phaseParked)
+	r.handle = nil
 	in.publishRun(r)
 }
 
@@ -176,7 +204,8 @@ func (in *incarnation) stopRun(id string, cause error) {
 			r.outcome = OutcomeDropped
 		}
 	case r.phase == phaseRunning:
-		r.phase, r.cause = phaseStopping, cause
+		in.enter(r, phaseStopping)
+		r.cause = cause
 		in.markStopped(r)
 		r.handle.Stop(cause)
 	case r.phase == phaseSaving:
@@ -271,8 +300,10 @@ func (in *incarnation) fail(r *run, err error) {
 
 // release gives the claim back.
 func (in *incarnation) release(r *run) {
-	r.phase, r.outcome = phaseEnding, OutcomeReleased
+	in.enter(r, phaseEnding)
+	r.outcome = OutcomeReleased
 	r.ending = r.claim.granted.Ending(coordinator.Release)
+	r.ending.For = r.handTo
 	in.endQueue = append(in.endQueue, r.ending)
 }
 
@@ -297,7 +328,7 @@ func (in *incarnation) isDeleted(r *run) bool {
 // save stores the run's record and keeps the claim.
 func (in *incarnation) save(r *run) {
 	in.end(r, coordinator.Save, r.record)
-	r.phase = phaseSaving
+	in.enter(r, phaseSaving)
 }
 
 // end queues the writing of a record.
@@ -316,7 +347,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Re
 		in.release(r)
 		return
 	}
-	r.phase = phaseEnding
+	in.enter(r, phaseEnding)
 	r.ending = r.claim.granted.Ending(kind)
 	r.ending.State, r.ending.Replaces = value, r.stateRevision
 	in.endQueue = append(in.endQueue, r.ending)
@@ -335,7 +366,8 @@ func (in *incarnation) lose(r *run, cause error) {
 	case phaseParked:
 		in.drop(r, cause)
 	case phaseRunning, phaseStopping:
-		r.phase, r.cause = phaseStopping, cause
+		in.enter(r, phaseStopping)
+		r.cause = cause
 		in.markStopped(r)
 		r.handle.Stop(cause)
 	case phaseSaving:
@@ -350,6 +382,7 @@ func (in *incarnation) lose(r *run, cause error) {
 func (in *incarnation) forget(id string) {
 	r := in.runs[id]
 	delete(in.runs, id)
+	in.countRun(r)
 	in.parked.remove(id)
 	in.loadFell = in.loadFell || !r.leaving()
 	in.node.mu.Lock()
@@ -360,7 +393,7 @@ func (in *incarnation) forget(id string) {
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
 		in.tombs[id] = token
 	} else if t != nil && t.Exists() && !t.Owned() {
-		in.candidates.add(id, t.Created, time.Now())
+		in.addCandidate(t, time.Now())
 	}
 }
 

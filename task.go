@@ -44,6 +44,19 @@ type Spec struct {
 	// Needs are the IDs of tasks that must not exist any more, be it done or
 	// deleted, before this one starts; at most NeedsMax.
 	Needs []string `json:"needs,omitempty"`
+	// Weight is how much of a node's share and capacity the task takes, beside
+	// other tasks. Zero counts as 1; at most WeightMax.
+	Weight int `json:"weight,omitempty"`
+	// Require are labels that a node must have to run the task, Prefer labels
+	// that it had better have; at most LabelsMax each. The label "zone" stands
+	// for the node's zone where it has no label of that name.
+	Require map[string]string `json:"require,omitempty"`
+	Prefer  map[string]string `json:"prefer,omitempty"`
+	// Node pins the task to the node of that name.
+	Node string `json:"node,omitempty"`
+	// Group spreads the task: as far as there are enough, tasks of one group go
+	// to different zones, and within a zone to different nodes.
+	Group string `json:"group,omitempty"`
 	// SubmittedAt is set by the client that submits.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Digest identifies what was submitted, properties included; it is set by
@@ -96,7 +109,48 @@ func (s Submission) Validate() error {
 	if len(s.Props) > 0 && !json.Valid(s.Props) {
 		return badInput("props", shorten(string(s.Props)), "must be valid JSON")
 	}
+	if err := s.Spec.validatePlacement(); err != nil {
+		return err
+	}
 	return s.validateNeeds()
+}
+
+// validatePlacement checks what says where a task may run.
+func (s Spec) validatePlacement() error {
+	if err := checkWeight("weight", s.Weight); err != nil {
+		return err
+	}
+	if s.Node != "" {
+		if err := keys.CheckNodeName(s.Node); err != nil {
+			return badName(err)
+		}
+	}
+	if len(s.Group) > TypeBytesMax {
+		return badInput("group", shorten(s.Group), fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
+	}
+	if err := checkLabels("require", s.Require); err != nil {
+		return err
+	}
+	return checkLabels("prefer", s.Prefer)
+}
+
+func checkWeight(field string, weight int) error {
+	if weight < 0 || weight > WeightMax {
+		return badInput(field, weight, fmt.Sprintf("must be from 1 to %d, or 0 for the default of 1", WeightMax))
+	}
+	return nil
+}
+
+func checkLabels(field string, labels map[string]string) error {
+	if n := len(labels); n > LabelsMax {
+		return badInput(field, fmt.Sprintf("%d labels", n), fmt.Sprintf("must be at most %d", LabelsMax))
+	}
+	for k, v := range labels {
+		if k == "" || len(k) > TypeBytesMax || len(v) > TypeBytesMax {
+			return badInput(field, shorten(k+"="+v), fmt.Sprintf("a label and its value must be at most %d bytes, and the label not empty", TypeBytesMax))
+		}
+	}
+	return nil
 }
 
 func (s Submission) validateNeeds() error {

@@ -7,19 +7,17 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
 )
 
 // peer is another registered node.
 type peer struct {
 	info NodeInfo
-	// any tells that it handles every type; types are those it handles.
-	any   bool
-	types map[string]bool
+	// placed is the node for the planner.
+	placed placement.Node
+	// returnWithin is for how long its tasks are kept for it when it goes.
+	returnWithin time.Duration
 }
-
-func (p peer) eligible() bool { return !p.info.Frozen && !p.info.Draining }
-
-func (p peer) handles(taskType string) bool { return p.any || p.types[taskType] }
 
 // applyTasks takes an update of the tasks' mirror.
 func (in *incarnation) applyTasks(u mirror.Update) {
@@ -41,6 +39,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	for _, id := range changed {
 		in.taskChanged(id, now)
 	}
+	in.planning.dirty = in.planning.dirty || len(changed) > 0
 	if len(changed) > 0 && in.settleAt.IsZero() {
 		in.settleAt = now.Add(settle)
 	}
@@ -62,15 +61,21 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 		delete(in.holds, id)
 		delete(in.forced, id)
 	}
+	if t == nil || t.Session != in.session.ID() {
+		in.moved(id)
+	}
 	in.answerOffer(id, t)
 	if t == nil || !t.HasKey {
 		in.candidates.freed(id, now)
 	}
 	switch {
 	case t == nil || t.Owned():
-		in.candidates.remove(id)
+		if c := in.candidates.byID[id]; c != nil && t != nil {
+			in.planning.claimedAt[t.Owner] = now
+		}
+		in.dropCandidate(id)
 	case !in.busyWith(id):
-		if c := in.candidates.add(id, t.Created, now); !c.prepared {
+		if c := in.addCandidate(t, now); !c.prepared {
 			in.candidates.due.set(id, now) // what could not be read, or was ignored, may have been mended
 		}
 	}
@@ -120,7 +125,7 @@ func (in *incarnation) auditStep(now time.Time) {
 		switch {
 		case in.busyWith(t.ID):
 		case !t.Owned():
-			in.candidates.add(t.ID, t.Created, now)
+			in.addCandidate(t, now)
 		case t.Session == in.session.ID():
 			in.checkClaim(t.ID)
 		}
@@ -171,8 +176,8 @@ func (in *incarnation) checkRegistration() {
 
 // peersChanged reads the other nodes anew, and balances if that may be needed.
 func (in *incarnation) peersChanged(changed []string) {
-	before := in.eligiblePeers()
-	in.peers = in.peers[:0]
+	before, were := in.eligiblePeers(), in.peers
+	in.peers = make([]peer, 0, len(were)+1)
 	for _, n := range in.nodes.Registered() {
 		if n.Name == in.config.Name {
 			continue
@@ -183,6 +188,7 @@ func (in *incarnation) peersChanged(changed []string) {
 		}
 		in.peers = append(in.peers, p)
 	}
+	in.departures(were, time.Now())
 	for _, name := range changed {
 		if name == in.config.Name {
 			continue
@@ -190,7 +196,7 @@ func (in *incarnation) peersChanged(changed []string) {
 		if in.eligiblePeers() != before {
 			clear(in.forced) // whoever came may take what nobody took
 			clear(in.offers)
-			in.candidates.reconsider(time.Now())
+			in.reconsider(time.Now())
 			in.balance(TriggerMembership)
 		}
 		return
@@ -200,8 +206,8 @@ func (in *incarnation) peersChanged(changed []string) {
 // eligiblePeers identifies the set of nodes that take tasks.
 func (in *incarnation) eligiblePeers() string {
 	var set []byte
-	for _, p := range in.peers {
-		if p.eligible() {
+	for i := range in.peers {
+		if p := &in.peers[i]; p.placed.Closed == "" {
 			set = append(append(append(set, p.info.Name...), '/'), p.info.Incarnation...)
 			set = append(set, '\n')
 		}
@@ -218,10 +224,9 @@ func parsePeer(n *mirror.Node) (peer, error) {
 		p.info = NodeInfo{Frozen: true}
 	}
 	p.info.Name = n.Name
-	p.types = make(map[string]bool, len(p.info.Types))
-	for _, name := range p.info.Types {
-		p.types[name] = true
-		p.any = p.any || name == AnyType
+	p.placed = p.info.placed()
+	if d, parseErr := time.ParseDuration(p.info.ReturnWithin); parseErr == nil {
+		p.returnWithin = min(max(d, 0), ReturnWithinMax)
 	}
 	return p, err
 }

@@ -37,6 +37,11 @@ type Wanted struct {
 	Created broker.Revision
 	// Blockers are the tasks that must not exist.
 	Blockers []string
+	// HandedOver tells that the task was released for some node, be it this one:
+	// the claim takes that note away.
+	HandedOver bool
+	// Reason is why the claim is made, for people.
+	Reason string
 }
 
 // Granted is a claim that is held.
@@ -70,6 +75,8 @@ type Record struct {
 	ClaimedAt time.Time `json:"claimed_at"`
 	// Incarnation names the session of the node.
 	Incarnation string `json:"incarnation"`
+	// Reason is why it was claimed.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Coordinator is what a node asks of the cluster for one incarnation: to claim
@@ -127,12 +134,18 @@ var _ Coordinator = (*claims)(nil)
 
 // Claim implements Coordinator.
 func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
-	record, err := json.Marshal(Record{ClaimedAt: time.Now().UTC(), Incarnation: c.Incarnation})
-	if err != nil {
-		return failAll(len(wanted), err)
-	}
+	now := time.Now().UTC()
+	records := map[string][]byte{} // by reason: there are few
 	txns := make([]broker.Txn, len(wanted))
 	for i, w := range wanted {
+		record := records[w.Reason]
+		if record == nil {
+			var err error
+			if record, err = json.Marshal(Record{ClaimedAt: now, Incarnation: c.Incarnation, Reason: w.Reason}); err != nil {
+				return failAll(len(wanted), err)
+			}
+			records[w.Reason] = record
+		}
 		txns[i] = c.claimTxn(w, record)
 	}
 	results := make([]Result, len(wanted))
@@ -171,6 +184,9 @@ func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 	}
 	if w.Created != 0 {
 		txn.If = append(txn.If, broker.Created(exists, w.Created))
+	}
+	if w.HandedOver {
+		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
 	}
 	if w.PropsOnly {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key brings needs that nobody has looked at

@@ -32,6 +32,10 @@ type Ending struct {
 	PropsOnly bool
 	// Kind says what to do.
 	Kind Kind
+	// For, if set, is the node that a Release is meant for. It is noted beside
+	// the task, with this session, for others to leave it to that node for a
+	// moment.
+	For string
 	// State is the state to write. It must be set for Save and Done, and may
 	// be for Release.
 	State []byte
@@ -124,6 +128,9 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	switch e.Kind {
 	case Release:
 		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(e.ID)))
+		if e.For != "" {
+			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
+		}
 	case Done:
 		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.DeleteTree(c.space.TaskTree(e.ID)),
 			broker.Delete(c.space.Claim(e.ID)), broker.Delete(c.space.TaskCommand(e.ID)))

@@ -2,6 +2,8 @@ package placement
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -11,118 +13,470 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestShares_M43_AreEvenCompleteAndMoveAsLittleAsPossible(t *testing.T) {
+// model is a cluster that carries out plans.
+type model struct {
+	nodes   []Node
+	classes Classes
+	held    map[string]map[*Class]int
+	open    map[*Class][]string // IDs, the oldest first
+}
+
+func (m *model) view() View {
+	v := View{Nodes: m.nodes, Held: &Tally{}, Open: map[*Class]int{}}
+	for node, classes := range m.held {
+		for c, n := range classes {
+			v.Held.Add(node, c, n)
+		}
+	}
+	for c, ids := range m.open {
+		v.Open[c] = len(ids)
+	}
+	return v
+}
+
+func (m *model) hold(node string, c *Class, n int) {
+	if m.held[node] == nil {
+		m.held[node] = map[*Class]int{}
+	}
+	m.held[node][c] += n
+}
+
+// place gives out every open task and returns how many had no place.
+func (m *model) place() (left int) {
+	plan := New(m.view())
+	for c, ids := range m.open {
+		for _, id := range ids {
+			if node := plan.Take(id, c); node != "" {
+				m.hold(node, c, 1)
+			} else {
+				left++
+			}
+		}
+	}
+	m.open = map[*Class][]string{}
+	return left
+}
+
+// move carries out the moves of one round and returns how many there were.
+func (m *model) move(most int, tolerance float64) (moved int) {
+	for _, mv := range New(m.view()).Moves(most, tolerance) {
+		for range mv.Tasks {
+			for c, n := range m.held[mv.From] {
+				if n > 0 && mv.Covers(c) {
+					m.hold(mv.From, c, -1)
+					m.hold(mv.To, c, 1)
+					moved++
+					break
+				}
+			}
+		}
+	}
+	return moved
+}
+
+func (m *model) load(node string) (weight int) {
+	for c, n := range m.held[node] {
+		weight += n * c.Weight
+	}
+	return weight
+}
+
+func (m *model) tasks() (n int) {
+	for _, classes := range m.held {
+		for _, k := range classes {
+			n += k
+		}
+	}
+	for _, ids := range m.open {
+		n += len(ids)
+	}
+	return n
+}
+
+// uniform is a cluster of equal nodes and tasks of one class.
+func uniform(counts []int, open int) (*model, *Class) {
+	m := &model{held: map[string]map[*Class]int{}, open: map[*Class][]string{}}
+	c := m.classes.Of(Class{Type: "t"})
+	for i, n := range counts {
+		name := fmt.Sprintf("n%03d", i)
+		m.nodes = append(m.nodes, Node{Name: name, Types: []string{AnyType}})
+		m.hold(name, c, n)
+	}
+	for i := range open {
+		m.open[c] = append(m.open[c], fmt.Sprint("task-", i))
+	}
+	return m, c
+}
+
+func drawUniform(t *rapid.T) (*model, *Class, []int, int) {
+	counts := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 12).Draw(t, "counts")
+	open := rapid.IntRange(0, 60).Draw(t, "open")
+	m, c := uniform(counts, open)
+	return m, c, counts, open
+}
+
+func TestPlan_M43_IsEvenWithFewestMovesAndAFixedPoint(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 12).Draw(t, "counts")
-		unowned := rapid.IntRange(0, 60).Draw(t, "unowned")
-		loads := make([]Load, len(counts))
-		total := unowned
-		for i, n := range counts {
-			loads[i] = Load{Node: fmt.Sprint("n", i), Tasks: n}
+		m, _, counts, open := drawUniform(t)
+		total := open
+		for _, n := range counts {
 			total += n
 		}
-		shares := Shares(loads, unowned)
-		sum, releases := 0, 0
-		for i, s := range shares {
-			sum += s
-			releases += max(0, counts[i]-s)
+		if left := m.place(); left != 0 {
+			t.Fatalf("%d tasks have no place", left)
 		}
-		if sum != total || slices.Max(shares)-slices.Min(shares) > 1 {
-			t.Fatalf("shares %v of %v with %d unowned", shares, counts, unowned)
+		after := make([]int, len(m.nodes))
+		for i, n := range m.nodes {
+			after[i] = m.load(n.Name)
 		}
-		if least := leastReleases(counts, total); releases != least {
-			t.Fatalf("shares %v of %v release %d tasks; %d would do", shares, counts, releases, least)
+		moved := m.move(1<<20, 1)
+		if least := leastMoves(after); moved != least {
+			t.Fatalf("from %v: %d moves; %d would do", after, moved, least)
+		}
+		var loads []int
+		for _, n := range m.nodes {
+			loads = append(loads, m.load(n.Name))
+		}
+		if slices.Max(loads)-slices.Min(loads) > 1 || m.tasks() != total {
+			t.Fatalf("%v and %d open tasks end as %v", counts, open, loads)
+		}
+		if again := m.move(1<<20, 1); again != 0 {
+			t.Fatalf("%v is even and %d tasks would still move", loads, again)
 		}
 	})
 }
 
-// leastReleases gives the larger shares to the fullest nodes by trying, for
-// every node, whether it is above the floor, which is the best anyone can do.
-func leastReleases(counts []int, total int) int {
-	small, larger := total/len(counts), total%len(counts)
-	released := 0
+// leastMoves is what evening out costs at least: the excess over the upper
+// bound, or the want below the lower one, whichever is more.
+func leastMoves(counts []int) int {
+	total := 0
 	for _, n := range counts {
-		if n > small {
-			released += n - small
-			if larger > 0 {
-				larger--
-				released--
-			}
-		}
+		total += n
 	}
-	return released
+	low := total / len(counts)
+	high := low
+	if total%len(counts) > 0 {
+		high++
+	}
+	excess, want := 0, 0
+	for _, n := range counts {
+		excess += max(0, n-high)
+		want += max(0, low-n)
+	}
+	return max(excess, want)
 }
 
-func TestShares_M43_AreAFixedPoint(t *testing.T) {
+// TestPlan_M17_IsTheSameWhileItIsCarriedOut is what nodes without a master rely
+// on: one that has not heard of some claims yet gives the rest to the same
+// nodes.
+func TestPlan_M17_IsTheSameWhileItIsCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		counts := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 12).Draw(t, "counts")
-		loads := make([]Load, len(counts))
-		for i, n := range counts {
-			loads[i] = Load{Node: fmt.Sprint("n", i), Tasks: n}
+		m, c, _, _ := drawUniform(t)
+		for i := range m.nodes {
+			m.nodes[i].Weight = rapid.IntRange(1, 4).Draw(t, "weight")
 		}
-		for i, s := range Shares(loads, 0) {
-			loads[i].Tasks = s
+		plan, want := New(m.view()), map[string]string{}
+		for _, id := range m.open[c] {
+			want[id] = plan.Take(id, c)
 		}
-		for i, s := range Shares(loads, 0) {
-			if s != loads[i].Tasks {
-				t.Fatalf("%v is even and would still change to %v", loads, Shares(loads, 0))
+		done := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 0, 40, rapid.ID[int]).Draw(t, "done")
+		ids := m.open[c]
+		m.open[c] = nil
+		for i, id := range ids {
+			if slices.Contains(done, i) {
+				m.hold(want[id], c, 1)
+			} else {
+				m.open[c] = append(m.open[c], id)
+			}
+		}
+		rest := New(m.view())
+		for _, id := range m.open[c] {
+			if got := rest.Take(id, c); got != want[id] {
+				t.Fatalf("%s goes to %s, and to %s once others are placed", id, want[id], got)
 			}
 		}
 	})
 }
 
-func TestRank_IsAPermutationThatDoesNotDependOnOrder(t *testing.T) {
-	nodes := []string{"a", "b", "c", "d", "e"}
-	reversed := slices.Clone(nodes)
-	slices.Reverse(reversed)
-	for i := range 100 {
-		task := fmt.Sprint("task-", i)
-		seen := map[int]bool{}
-		for _, n := range nodes {
-			r := Rank(task, n, nodes)
-			seen[r] = true
-			if other := Rank(task, n, reversed); other != r {
-				t.Fatalf("rank of %s for %s: %d, and %d in another order", n, task, r, other)
+func TestPlan_AFurtherTaskChangesNothingAboutEarlierQuotas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, c, _, _ := drawUniform(t)
+		before := New(m.view())
+		m.open[c] = append(m.open[c], "one more")
+		after := New(m.view())
+		more := 0
+		for _, n := range m.nodes {
+			switch after.Load(n.Name) - before.Load(n.Name) {
+			case 0:
+			case 1:
+				more++
+			default:
+				t.Fatalf("%s gets %d instead of %d", n.Name, after.Load(n.Name), before.Load(n.Name))
 			}
 		}
-		if len(seen) != len(nodes) {
-			t.Fatalf("ranks for %s are not a permutation: %v", task, seen)
+		if more != 1 {
+			t.Fatalf("one more task is placed %d times", more)
 		}
-	}
-	if r := Rank("t", "stranger", nodes); r != len(nodes) {
-		t.Errorf("a stranger has rank %d", r)
-	}
+	})
 }
 
-func TestRank_SpreadsEvenlyAndANewNodeTakesOnlyItsPart(t *testing.T) {
-	before, after := []string{"n1", "n2", "n3"}, []string{"n1", "n2", "n3", "n4"}
-	first := func(task string, nodes []string) string {
-		for _, n := range nodes {
-			if Rank(task, n, nodes) == 0 {
-				return n
+// drawMixed is a cluster with everything in it.
+func drawMixed(t *rapid.T) *model {
+	m := &model{held: map[string]map[*Class]int{}, open: map[*Class][]string{}}
+	types := []string{"a", "b", AnyType}
+	for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
+		m.nodes = append(m.nodes, Node{
+			Name:     fmt.Sprint("n", i),
+			Types:    []string{rapid.SampledFrom(types).Draw(t, "type"), "a"},
+			Zone:     rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "zone"),
+			Labels:   map[string]string{"disk": rapid.SampledFrom([]string{"ssd", "hdd"}).Draw(t, "disk")},
+			Weight:   rapid.IntRange(0, 3).Draw(t, "weight"),
+			Capacity: rapid.SampledFrom([]int{0, 0, 10, 30}).Draw(t, "capacity"),
+			Closed:   rapid.SampledFrom([]string{"", "", "", "frozen"}).Draw(t, "closed"),
+		})
+	}
+	for i := range rapid.IntRange(1, 5).Draw(t, "classes") {
+		c := Class{
+			Type:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "of type"),
+			Weight: rapid.IntRange(0, 4).Draw(t, "task weight"),
+			Group:  rapid.SampledFrom([]string{"", "g"}).Draw(t, "group"),
+			Node:   rapid.SampledFrom([]string{"", "", "n0"}).Draw(t, "pinned"),
+		}
+		if rapid.Bool().Draw(t, "requires") {
+			c.Require = map[string]string{"disk": "ssd"}
+		}
+		if rapid.Bool().Draw(t, "prefers") {
+			c.Prefer = map[string]string{"zone": "x"}
+		}
+		k := m.classes.Of(c)
+		for j := range rapid.IntRange(0, 20).Draw(t, "open") {
+			m.open[k] = append(m.open[k], fmt.Sprint("task-", i, "-", j))
+		}
+		for range rapid.IntRange(0, 20).Draw(t, "held") {
+			n := rapid.SampledFrom(m.nodes).Draw(t, "holder")
+			if n.Excludes(k) == "" {
+				m.hold(n.Name, k, 1)
 			}
 		}
-		return ""
 	}
+	return m
+}
+
+func TestPlan_M43_WhateverTheClusterMovesEndAndRulesAreKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMixed(t)
+		before := m.tasks()
+		within := map[string]bool{}
+		for _, n := range m.nodes {
+			within[n.Name] = n.Capacity == 0 || m.load(n.Name) <= n.Capacity
+		}
+		left := m.place()
+		rounds, most := 0, rapid.IntRange(1, 50).Draw(t, "most")
+		for moved := m.move(most, 1); moved > 0; moved = m.move(most, 1) {
+			if moved > most {
+				t.Fatalf("%d moves in a round of %d", moved, most)
+			}
+			if rounds++; rounds > 1000 {
+				t.Fatal("moving does not end")
+			}
+		}
+		if m.tasks()+left != before {
+			t.Fatalf("%d tasks of %d are left", m.tasks()+left, before)
+		}
+		for _, n := range m.nodes {
+			if within[n.Name] && n.Capacity > 0 && m.load(n.Name) > n.Capacity {
+				t.Errorf("%s has %d; its capacity is %d", n.Name, m.load(n.Name), n.Capacity)
+			}
+			for c, k := range m.held[n.Name] {
+				if why := n.Excludes(c); k > 0 && why != "" {
+					t.Errorf("%s has a task although %s", n.Name, why)
+				}
+			}
+		}
+	})
+}
+
+func TestPlan_DoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMixed(t)
+		decide := func() string {
+			plan := New(m.view())
+			var out []string
+			classes := slices.Collect(maps.Keys(m.open))
+			slices.SortFunc(classes, func(a, b *Class) int { return slices.Compare(m.open[a], m.open[b]) })
+			for _, c := range classes {
+				for _, id := range m.open[c] {
+					out = append(out, id+">"+plan.Take(id, c))
+				}
+			}
+			for _, mv := range plan.Moves(100, 1) {
+				out = append(out, fmt.Sprint(mv.From, mv.To, mv.Like.pool, mv.Tasks))
+			}
+			return fmt.Sprint(out)
+		}
+		first := decide()
+		for range 3 {
+			rand.Shuffle(len(m.nodes), func(i, j int) { m.nodes[i], m.nodes[j] = m.nodes[j], m.nodes[i] })
+			if again := decide(); again != first {
+				t.Fatalf("another order decides otherwise:\n%s\n%s", first, again)
+			}
+		}
+	})
+}
+
+func TestPlan_M17_ANodeThatJoinsOrLeavesChangesTheFirstChoiceOfItsPartOnly(t *testing.T) {
 	const tasks = 3000
+	first := func(nodes int) map[string]string {
+		m, c := uniform(make([]int, nodes), 0)
+		got := map[string]string{}
+		for i := range tasks {
+			id := fmt.Sprint("pkg/", i)
+			for _, n := range m.nodes {
+				if Rank(id, c, m.nodes, "", n.Name) == 0 {
+					got[id] = n.Name
+				}
+			}
+		}
+		return got
+	}
+	three, four := first(3), first(4)
 	count, moved := map[string]int{}, 0
-	for i := range tasks {
-		task := fmt.Sprint("pkg/", i)
-		was, is := first(task, before), first(task, after)
+	for id, was := range three {
 		count[was]++
-		if was != is {
+		if is := four[id]; is != was {
 			moved++
-			if is != "n4" {
-				t.Fatalf("%s moved from %s to %s when n4 joined", task, was, is)
+			if is != "n003" {
+				t.Fatalf("%s moved from %s to %s when another joined", id, was, is)
 			}
 		}
 	}
-	for n, c := range count {
-		if c < tasks/3*9/10 || c > tasks/3*11/10 {
-			t.Errorf("%s is first for %d of %d tasks", n, c, tasks)
+	for n, k := range count {
+		if k < tasks/3*9/10 || k > tasks/3*11/10 {
+			t.Errorf("%s is the first choice of %d of %d tasks", n, k, tasks)
 		}
 	}
 	if moved < tasks/4*8/10 || moved > tasks/4*12/10 {
-		t.Errorf("%d of %d tasks changed their first node; a quarter should", moved, tasks)
+		t.Errorf("%d of %d tasks changed their first choice; a quarter should", moved, tasks)
+	}
+}
+
+func TestRank_IsAPermutationWithThePlansChoiceFirst(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := drawMixed(t)
+		for c := range m.open {
+			var open []string
+			for _, n := range m.nodes {
+				if n.Closed == "" && n.Excludes(c) == "" {
+					open = append(open, n.Name)
+				}
+			}
+			first := ""
+			if len(open) > 0 && rapid.Bool().Draw(t, "planned") {
+				first = rapid.SampledFrom(open).Draw(t, "first")
+			}
+			seen := map[int]string{}
+			for _, name := range open {
+				r := Rank("task", c, m.nodes, first, name)
+				if other, taken := seen[r]; taken || r >= len(open) {
+					t.Fatalf("%s has rank %d of %d, and so has %q", name, r, len(open), other)
+				}
+				seen[r] = name
+			}
+			if first != "" && seen[0] != first {
+				t.Fatalf("%s is first, not %s", seen[0], first)
+			}
+		}
+	})
+}
+
+func TestPlan_TolerancesKeepSmallImbalances(t *testing.T) {
+	m, _ := uniform([]int{10, 8, 9}, 0)
+	if n := m.move(100, 1.1); n != 0 {
+		t.Errorf("%d moves for 10, 8, 9 within a tenth", n)
+	}
+	m, _ = uniform([]int{20, 5, 5}, 0)
+	if n := m.move(100, 1.1); n == 0 || m.load("n000") > 12 {
+		t.Errorf("20, 5, 5 becomes %v after %d moves", m.held, n)
+	}
+}
+
+func TestPlan_GroupsAreSpreadOverZonesThenNodes(t *testing.T) {
+	m, _ := uniform([]int{0, 0, 0, 0}, 0)
+	for i := range m.nodes {
+		m.nodes[i].Zone = []string{"east", "east", "east", "west"}[i]
+	}
+	c := m.classes.Of(Class{Type: "t", Group: "replicas"})
+	plain := m.classes.Of(Class{Type: "t"})
+	m.hold("n003", plain, 5) // the only one of its zone is the fullest
+	for i := range 4 {
+		m.open[c] = append(m.open[c], fmt.Sprint("replica-", i))
+	}
+	m.place()
+	if m.held["n003"][c] != 2 {
+		t.Errorf("west has %d of four, not two", m.held["n003"][c])
+	}
+	for _, n := range m.nodes[:3] {
+		if m.held[n.Name][c] > 1 {
+			t.Errorf("%s has %d of the two in the east", n.Name, m.held[n.Name][c])
+		}
+	}
+}
+
+func TestPlan_WeightsCapacitiesAndPinsDecideTheShares(t *testing.T) {
+	m, c := uniform([]int{0, 0, 0}, 100)
+	m.nodes[0].Weight = 2
+	m.nodes[1].Capacity = 10
+	pinned := m.classes.Of(Class{Type: "t", Node: "n002"})
+	for i := range 12 {
+		m.open[pinned] = append(m.open[pinned], fmt.Sprint("pinned-", i))
+	}
+	m.place()
+	if m.load("n001") != 10 || m.held["n002"][pinned] != 12 || m.load("n000") != 68 || m.load("n002") != 34 {
+		t.Errorf("n000 has %d, n001 %d, n002 %d of which %d pinned; want 68, 10, 34, 12",
+			m.load("n000"), m.load("n001"), m.load("n002"), m.held["n002"][pinned])
+	}
+	m.nodes[2].Closed = "frozen"
+	m.open[pinned] = []string{"another"}
+	if plan := New(m.view()); plan.Take("another", pinned) != "" || plan.Unplaced() != 1 {
+		t.Error("a task went to a node that takes none")
+	}
+	_ = c
+}
+
+func TestPlan_TasksOfADrainingNodeAreMadeRoomFor(t *testing.T) {
+	m, c := uniform([]int{10, 10, 4, 8}, 0)
+	m.nodes[3].Closed = "draining"
+	v := m.view()
+	v.Leaving = map[*Class]int{c: 8}
+	plan := New(v)
+	if moves := plan.Moves(100, 1); len(moves) != 0 {
+		t.Errorf("moves %v although the tasks that are leaving make it even", moves)
+	}
+	if plan.Load("n002") != 10 {
+		t.Errorf("n002 gets up to %d, want 10 of 32 by three", plan.Load("n002"))
+	}
+}
+
+// BenchmarkFailover plans for a thousand nodes one of which was lost.
+func BenchmarkFailover(b *testing.B) {
+	for _, tasks := range []int{10_000, 100_000, 1_000_000} {
+		b.Run(fmt.Sprint(tasks), func(b *testing.B) {
+			const nodes = 1000
+			for b.Loop() {
+				m, c := uniform(make([]int, nodes-1), 0)
+				held := &Tally{}
+				for i := range tasks - tasks/nodes {
+					held.Add(m.nodes[i%len(m.nodes)].Name, c, 1)
+				}
+				plan := New(View{Nodes: m.nodes, Held: held, Open: map[*Class]int{c: tasks / nodes}})
+				for i := range tasks / nodes {
+					if plan.Take(fmt.Sprint("task-", i), c) == "" {
+						b.Fatal("a task has no place")
+					}
+				}
+				plan.Moves(1000, 1)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tasks), "ns/task")
+		})
 	}
 }

@@ -121,6 +121,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) {
 		s.layout = &kv
 	case keys.NodeInfo, keys.NodeCommand:
 		s.takeNode(p, kv)
+	case keys.Handover: // a hint that goes by itself
 	default:
 		t := s.tasks[p.Name]
 		if t == nil {

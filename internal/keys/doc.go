@@ -8,6 +8,7 @@
 //	tasks/<task>                 the task's spec, until done or deleted
 //	tasks/<task>/props           its properties
 //	tasks/<task>/owner           who runs it, with the owner's session
+//	tasks/<task>/handover        for whom it was released, with that owner's session
 //	claims/<task>                when it was claimed, with the owner's session
 //	state/<task>                 its state, permanent
 //	commands/<task>              a command to it

@@ -53,6 +53,7 @@ func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 		s.Task("a|b"):              {Kind: Task, Name: "a|b"},
 		s.Props("a"):               {Kind: Props, Name: "a"},
 		s.Owner("a"):               {Kind: Owner, Name: "a"},
+		s.Handover("a"):            {Kind: Handover, Name: "a"},
 		s.State("a"):               {Kind: State, Name: "a"},
 		s.Claim("a"):               {Kind: Claim, Name: "a"},
 		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
@@ -86,7 +87,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string) {
 		p := s.Parse(key)
 		spelled := map[Kind]string{
-			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), State: s.State(p.Name),
+			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
 			Claim: s.Claim(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
 			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(),
 		}

@@ -71,6 +71,10 @@ func (s Space) Props(id string) string { return s.root + "/tasks/" + id + "/prop
 // Owner is the ephemeral key whose creation is the claim.
 func (s Space) Owner(id string) string { return s.root + "/tasks/" + id + "/owner" }
 
+// Handover is the ephemeral key that names the node that a task was released
+// for.
+func (s Space) Handover(id string) string { return s.root + "/tasks/" + id + "/handover" }
+
 // Claim is the record of when and by which incarnation a task was claimed.
 func (s Space) Claim(id string) string { return s.root + "/claims/" + id }
 
@@ -97,6 +101,8 @@ const (
 	Props
 	// Owner is tasks/<task>/owner.
 	Owner
+	// Handover is tasks/<task>/handover.
+	Handover
 	// Claim is claims/<task>.
 	Claim
 	// State is state/<task>.
@@ -157,6 +163,8 @@ func parseTask(name, leaf string, deeper bool) Parsed {
 		return Parsed{Kind: Props, Name: name}
 	case leaf == "owner":
 		return Parsed{Kind: Owner, Name: name}
+	case leaf == "handover":
+		return Parsed{Kind: Handover, Name: name}
 	}
 	return Parsed{}
 }

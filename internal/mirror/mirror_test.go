@@ -34,7 +34,7 @@ func fresh(t interface{ Fatal(...any) }, b broker.Broker, s keys.Space) *Tasks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := NewTasks(s, true)
+	m := NewTasks(s, Keep{Props: true})
 	m.Reset(&Snapshot{KVs: kvs, Revision: revision})
 	return m
 }
@@ -152,7 +152,7 @@ func TestFollow_M10_NothingIsMissedThroughBrokenStalledAndCompactedWatches(t *te
 						}
 					})
 				}()
-				copied := NewTasks(s, true)
+				copied := NewTasks(s, Keep{Props: true})
 				go func() {
 					for i := range 200 {
 						txn := broker.Txn{Then: []broker.Op{broker.Put(s.Task(fmt.Sprint("t", i)), nil)}}

@@ -13,8 +13,10 @@ import (
 type Task struct {
 	// ID of the task.
 	ID string
-	// Spec is the value of the task's own key, empty if it has none.
+	// Spec is the value of the task's own key, empty if it has none. It is not
+	// kept where Keep.Kind is set: Kind is what that made of it.
 	Spec []byte
+	Kind any
 	// Props are the properties, kept only where the mirror was told to.
 	Props []byte
 	// HasKey tells that the task's own key exists; HasProps, that its
@@ -31,9 +33,14 @@ type Task struct {
 	Token broker.Revision
 	// Session is the session that the claim lives with.
 	Session broker.SessionID
+	// Last is the node that held it last, as far as this copy saw that end.
+	Last string
+	// For is the node that it was released for, empty for anyone.
+	For string
 
-	// keyCreated and propsCreated are the revisions that Created is made from.
-	keyCreated, propsCreated broker.Revision
+	// keyCreated and propsCreated are the revisions that Created is made from,
+	// keyModified is that of Spec.
+	keyCreated, keyModified, propsCreated broker.Revision
 }
 
 // Exists tells a task from the remains of one, such as an owner key whose task
@@ -58,24 +65,42 @@ func (t *Task) Owned() bool { return t.Token != 0 }
 
 // Tasks is the copy of tasks/. It is not safe for concurrent use.
 type Tasks struct {
-	space     keys.Space
-	keepProps bool
-	revision  broker.Revision
-	tasks     map[string]*Task
+	space    keys.Space
+	keep     Keep
+	revision broker.Revision
+	tasks    map[string]*Task
 	// owned counts the existing tasks by owner; unowned are those without.
 	// Invariant: their sum is the number of existing tasks.
 	owned   map[string]int
 	unowned int
+	// names has the name that an owner key says, by its value, for there are
+	// few of them and many owner keys.
+	names map[string]string
+}
+
+// Keep says what a copy is to keep of each task. The zero value keeps the spec
+// as it is.
+type Keep struct {
+	// Props keeps the properties.
+	Props bool
+	// Kind, if set, makes what is kept of a spec, which is not changed
+	// afterwards.
+	Kind func(spec []byte) any
+	// Count, if set, is told by how many the tasks of a kind that a node holds
+	// have changed.
+	Count func(t *Task, by int)
+	// Recount, if set, is told that all are about to be counted anew.
+	Recount func()
 }
 
 // NewTasks returns an empty copy.
-func NewTasks(space keys.Space, keepProps bool) *Tasks {
-	return &Tasks{space: space, keepProps: keepProps, tasks: map[string]*Task{}, owned: map[string]int{}}
+func NewTasks(space keys.Space, keep Keep) *Tasks {
+	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, names: map[string]string{}}
 }
 
 // Strip drops the values that the copy does not keep; for Source.
 func (m *Tasks) Strip(kv *broker.KV) {
-	if !m.keepProps && strings.HasSuffix(kv.Key, "/props") {
+	if !m.keep.Props && strings.HasSuffix(kv.Key, "/props") {
 		kv.Value = nil
 	}
 }
@@ -111,7 +136,7 @@ func (m *Tasks) All() iter.Seq[*Task] {
 func (m *Tasks) Remnants() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, t := range m.tasks {
-			if !t.Exists() && !yield(t) {
+			if !t.Exists() && t.Owned() && !yield(t) {
 				return
 			}
 		}
@@ -154,14 +179,24 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	before := m.tasks
 	m.tasks = make(map[string]*Task, len(before))
 	m.owned, m.unowned = map[string]int{}, 0
+	clear(m.names)
+	if m.keep.Recount != nil {
+		m.keep.Recount()
+	}
 	for _, kv := range snapshot.KVs {
 		m.event(broker.Event{KV: kv})
 	}
 	m.revision = snapshot.Revision
 	var changed []string
 	for id, now := range m.tasks {
-		if was := before[id]; was == nil || !same(was, now) {
+		was := before[id]
+		if was == nil || !same(was, now) {
 			changed = append(changed, id)
+		}
+		if was != nil && !now.Owned() {
+			if now.Last = was.Last; was.Owned() {
+				now.Last = was.Owner
+			}
 		}
 	}
 	for id := range before {
@@ -173,16 +208,16 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 }
 
 // same compares what identifies the contents: values never change without a
-// revision changing, and specs and props are immutable while Created is.
+// revision changing, and props are immutable while Created is.
 func same(a, b *Task) bool {
 	return a.Created == b.Created && a.Token == b.Token && a.HasKey == b.HasKey && a.HasProps == b.HasProps &&
-		string(a.Spec) == string(b.Spec)
+		a.keyModified == b.keyModified && a.For == b.For
 }
 
 func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	p := m.space.Parse(e.KV.Key)
 	switch p.Kind {
-	case keys.Task, keys.Props, keys.Owner:
+	case keys.Task, keys.Props, keys.Owner, keys.Handover:
 	default:
 		return "", false
 	}
@@ -195,9 +230,9 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 		m.tasks[p.Name] = t
 	}
 	m.count(t, -1)
-	t.set(p.Kind, e, m.keepProps)
+	m.set(t, p.Kind, e)
 	m.count(t, +1)
-	if !t.Exists() && !t.Owned() {
+	if !t.Exists() && !t.Owned() && t.For == "" {
 		delete(m.tasks, p.Name)
 	}
 	return p.Name, true
@@ -208,32 +243,68 @@ func (m *Tasks) count(t *Task, by int) {
 	case !t.Exists():
 	case !t.Owned():
 		m.unowned += by
-	case m.owned[t.Owner]+by == 0:
-		delete(m.owned, t.Owner)
 	default:
-		m.owned[t.Owner] += by
+		if m.owned[t.Owner] += by; m.owned[t.Owner] == 0 {
+			delete(m.owned, t.Owner)
+		}
+		if m.keep.Count != nil {
+			m.keep.Count(t, by)
+		}
 	}
 }
 
-func (t *Task) set(kind keys.Kind, e broker.Event, keepProps bool) {
+func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	switch kind {
 	case keys.Task:
-		t.HasKey, t.Spec, t.keyCreated = !e.Deleted, e.KV.Value, e.KV.Created
+		t.HasKey, t.keyCreated, t.keyModified = !e.Deleted, e.KV.Created, e.KV.Modified
+		if e.Deleted {
+			t.keyModified = 0 // of a key that is not there, not of its deletion
+		}
+		switch {
+		case m.keep.Kind == nil:
+			t.Spec = e.KV.Value
+		case e.Deleted:
+			t.Kind = nil
+		default:
+			t.Kind = m.keep.Kind(e.KV.Value)
+		}
 	case keys.Props:
 		t.HasProps, t.Props, t.propsCreated = !e.Deleted, nil, e.KV.Created
-		if keepProps {
+		if m.keep.Props {
 			t.Props = e.KV.Value
 		}
 	case keys.Owner:
+		if t.Owned() {
+			t.Last = t.Owner
+		}
 		t.Owner, t.Token, t.Session = "", 0, 0
 		if !e.Deleted {
-			t.Owner, t.Token, t.Session = ParseOwner(e.KV.Value), e.KV.Created, e.KV.Session
+			t.Owner, t.Token, t.Session = m.ownerName(e.KV.Value), e.KV.Created, e.KV.Session
+		}
+	case keys.Handover:
+		t.For = ""
+		if !e.Deleted {
+			t.For = m.ownerName(e.KV.Value)
 		}
 	}
 	t.Created = t.keyCreated
 	if !t.HasKey {
 		t.Created = t.propsCreated
 	}
+}
+
+// namesMax bounds the names that are remembered.
+const namesMax = 4096
+
+func (m *Tasks) ownerName(value []byte) string {
+	if name, ok := m.names[string(value)]; ok {
+		return name
+	}
+	name := ParseOwner(value)
+	if len(m.names) < namesMax {
+		m.names[string(value)] = name
+	}
+	return name
 }
 
 // ParseOwner reads an owner key: the JSON of today, or the plain name of the

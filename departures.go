@@ -1,0 +1,119 @@
+package windlass
+
+import (
+	"time"
+
+	"github.com/windlass-go/windlass/internal/mirror"
+)
+
+// departures takes the nodes that are gone and those that are back. Whoever said
+// that it would return has its tasks kept for it, and when most nodes vanish at
+// about the same time, the brake goes on.
+func (in *incarnation) departures(before []peer, now time.Time) {
+	there := make(map[string]bool, len(in.peers))
+	for i := range in.peers {
+		name := in.peers[i].info.Name
+		there[name] = true
+		if _, away := in.away[name]; away {
+			delete(in.away, name)
+			in.lookAtReserved(name, now)
+		}
+		delete(in.brake.vanished, name)
+	}
+	for i := range before {
+		p := &before[i]
+		if there[p.info.Name] {
+			continue
+		}
+		if d := p.returnWithin; d > 0 && !p.info.Draining {
+			in.away[p.info.Name] = now.Add(d)
+		}
+		if p.placed.Closed == "" {
+			in.brake.vanished[p.info.Name] = now
+		}
+	}
+	recently := now.Add(-2 * in.session.Timing().TTL)
+	if n := in.brake.decide(len(in.peers)+1, recently); n > 0 {
+		in.events.Braked(n, in.config.FailoverRate)
+	}
+}
+
+// lookAtReserved looks again at what was kept for a node that is back.
+func (in *incarnation) lookAtReserved(name string, now time.Time) {
+	for id, c := range in.candidates.byID {
+		if t := in.tasks.Get(id); !c.open && t != nil && t.Last == name {
+			in.candidates.due.set(id, now)
+		}
+	}
+}
+
+// reservedUntil is until when a candidate is left to the node that held it last,
+// because that asked for it and may be back soon; a time that is over for none.
+func (in *incarnation) reservedUntil(c *candidate, t *mirror.Task, now time.Time) time.Time {
+	if t.Last == "" || t.Last == in.config.Name || t.For != "" {
+		return time.Time{}
+	}
+	if until, away := in.away[t.Last]; away {
+		if !until.After(now) {
+			delete(in.away, t.Last)
+		}
+		return until
+	}
+	for i := range in.peers {
+		switch p := &in.peers[i]; {
+		case p.info.Name != t.Last || p.returnWithin == 0:
+		case p.info.Returning:
+			return c.seen.Add(p.returnWithin)
+		default:
+			// Its claims end before this node hears that it is gone itself.
+			return c.seen.Add(rankStep)
+		}
+	}
+	return time.Time{}
+}
+
+// brake slows down the taking over of tasks when most nodes are gone.
+type brake struct {
+	// vanished are the nodes that went without a word, and when.
+	vanished map[string]time.Time
+	on       bool
+	// every is the time between two tasks, next when the next one may go.
+	every time.Duration
+	next  time.Time
+}
+
+func newBrake(perSecond int) brake {
+	return brake{vanished: map[string]time.Time{}, every: time.Second / time.Duration(perSecond)}
+}
+
+// decide puts the brake on if more than half of all nodes, and at least two,
+// vanished since a time, and off once these are no more than half. It returns
+// how many vanished if the brake goes on.
+func (b *brake) decide(there int, since time.Time) int {
+	for name, at := range b.vanished {
+		if at.Before(since) && !b.on {
+			delete(b.vanished, name)
+		}
+	}
+	gone := len(b.vanished)
+	on := gone >= 2 && gone > there
+	switch {
+	case on && !b.on:
+		b.on = true
+		return gone
+	case !on:
+		b.on = false
+	}
+	return 0
+}
+
+// slot tells whether a task that a node held last may be claimed now, and if not
+// when to ask again.
+func (b *brake) slot(c *candidate, last string, now time.Time) (again time.Time, ok bool) {
+	if _, vanished := b.vanished[last]; !b.on || !vanished || c.slotted {
+		return time.Time{}, true
+	}
+	at := later(b.next, now)
+	b.next, c.slotted = at.Add(b.every), true
+	return at, !at.After(now)
+}

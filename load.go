@@ -1,0 +1,31 @@
+package windlass
+
+import "time"
+
+// Bounds of what Config.Load says, in hundredths.
+const (
+	// OverloadedAt is from when on a node takes no more tasks.
+	OverloadedAt = 90
+	// RelievedAt is below what it takes them again.
+	RelievedAt = 80
+	// loadShown is the change that is worth telling others.
+	loadShown = 5
+)
+
+// loadStep asks for the node's load from time to time, and tells the others.
+func (in *incarnation) loadStep(now time.Time) {
+	if in.config.Load == nil || in.closing || in.lost || now.Before(in.loadAt) {
+		return
+	}
+	in.loadAt = now.Add(loadEvery)
+	load := int(min(max(in.config.Load(), 0), 1) * 100)
+	overloaded := load >= OverloadedAt || (in.info.Overloaded && load >= RelievedAt)
+	if changed := load - in.info.Load; overloaded == in.info.Overloaded && max(changed, -changed) < loadShown {
+		return
+	}
+	relieved := in.info.Overloaded && !overloaded
+	in.info.Load, in.info.Overloaded, in.infoDirty = load, overloaded, true
+	if relieved {
+		in.reconsider(now)
+	}
+}

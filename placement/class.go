@@ -1,0 +1,140 @@
+package placement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"weak"
+)
+
+// AnyType in Node.Types stands for every type.
+const AnyType = "*"
+
+// Class is everything about a task that decides where it may and should run.
+// Most tasks of a cluster share few classes; Classes keeps one of each.
+type Class struct {
+	// Type names the handler.
+	Type string
+	// Weight is how much of a node's share the task takes. Zero counts as 1.
+	Weight int
+	// Require are the labels that a node must have, Prefer those that it had
+	// better have. The label "zone" is the node's zone where it has no label of
+	// that name.
+	Require, Prefer map[string]string
+	// Node, if set, is the only node that may run the task.
+	Node string
+	// Group, if set, is what the task is spread with: tasks of one group go to
+	// different zones and nodes as far as there are any.
+	Group string
+
+	// pool tells the classes that the same nodes can run, and weight the same.
+	pool string
+}
+
+// Classes keeps one copy of each class that is in use, so that classes can be
+// compared and counted by their address. The zero value is ready. It is not safe
+// for concurrent use.
+type Classes struct {
+	byKey map[string]weak.Pointer[Class]
+	// sweepAt is how many there are when those that are out of use are dropped.
+	sweepAt int
+}
+
+// Of returns the one copy of a class.
+func (cs *Classes) Of(c Class) *Class {
+	c.Weight = max(c.Weight, 1)
+	c.pool = strings.Join([]string{c.Type, strconv.Itoa(c.Weight), c.Node, labels(c.Require)}, "\x00")
+	key := strings.Join([]string{c.pool, labels(c.Prefer), c.Group}, "\x01")
+	if known := cs.byKey[key].Value(); known != nil {
+		return known
+	}
+	if len(cs.byKey) >= cs.sweepAt {
+		cs.sweep()
+	}
+	cs.byKey[key] = weak.Make(&c)
+	return &c
+}
+
+// sweep drops what nobody uses any more, each time that there are twice as many
+// as there were after the last time.
+func (cs *Classes) sweep() {
+	const few = 1000
+	if cs.byKey == nil {
+		cs.byKey = map[string]weak.Pointer[Class]{}
+	}
+	maps.DeleteFunc(cs.byKey, func(_ string, p weak.Pointer[Class]) bool { return p.Value() == nil })
+	cs.sweepAt = max(2*len(cs.byKey), few)
+}
+
+// labels spells a set of labels in one way only.
+func labels(set map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(strconv.Quote(k) + "=" + strconv.Quote(set[k]) + ",")
+	}
+	return b.String()
+}
+
+// Node is what the planner knows of a node.
+type Node struct {
+	// Name, unique in the cluster.
+	Name string
+	// Types of task that it runs.
+	Types []string
+	// Zone is where it is, for the spread of groups.
+	Zone string
+	// Labels that tasks may ask for.
+	Labels map[string]string
+	// Weight is its share of the work beside the other nodes. Zero counts as 1.
+	Weight int
+	// Capacity bounds the weight of the tasks that it takes; zero is no bound.
+	Capacity int
+	// Closed, if set, says why it takes no task at present: it is frozen,
+	// draining or overloaded.
+	Closed string
+}
+
+func (n *Node) weight() int { return max(n.Weight, 1) }
+
+func (n *Node) label(name string) (string, bool) {
+	value, ok := n.Labels[name]
+	if !ok && name == "zone" && n.Zone != "" {
+		return n.Zone, true
+	}
+	return value, ok
+}
+
+// Excludes says which rule keeps a node from ever running tasks of a class,
+// whatever its load; empty if none does.
+func (n *Node) Excludes(c *Class) string {
+	if c.Node != "" && c.Node != n.Name {
+		return "the task is pinned to node " + strconv.Quote(c.Node)
+	}
+	if !slices.Contains(n.Types, c.Type) && !slices.Contains(n.Types, AnyType) {
+		return "it has no handler for type " + strconv.Quote(c.Type)
+	}
+	for _, k := range slices.Sorted(maps.Keys(c.Require)) {
+		switch value, ok := n.label(k); {
+		case !ok:
+			return "it lacks the label " + k + "=" + c.Require[k]
+		case value != c.Require[k]:
+			return "its label is " + k + "=" + value + ", not " + c.Require[k]
+		}
+	}
+	return ""
+}
+
+// preferred counts the preferred labels that a node has.
+func (n *Node) preferred(c *Class) int {
+	count := 0
+	for k, want := range c.Prefer {
+		if value, ok := n.label(k); ok && value == want {
+			count++
+		}
+	}
+	return count
+}
+
+func byName(a, b Node) int { return cmp.Compare(a.Name, b.Name) }

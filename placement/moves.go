@@ -1,0 +1,196 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Move is a number of tasks that should go from one node to another.
+type Move struct {
+	From, To string
+	// Like is a class of them: the tasks are those of all classes that differ
+	// from it in group and preferences alone.
+	Like  *Class
+	Tasks int
+}
+
+// Covers tells whether a task of a class is one of those that move.
+func (m Move) Covers(c *Class) bool { return c.pool == m.Like.pool }
+
+// Moves are the tasks that should move so that the nodes have the loads that
+// they should have, most urgent first, at most that many tasks. A node whose
+// load is within tolerance of its fair share, a factor on it of at least 1, and
+// a task gives nothing away.
+func (p *Plan) Moves(most int, tolerance float64) []Move {
+	m := mover{plan: p, loads: slices.Clone(p.loads), fair: p.fairShares(), tolerance: tolerance, slack: slack(tolerance), index: map[route]int{}}
+	for i := range p.nodes {
+		d := donor{at: i, holds: map[string]*held{}}
+		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
+			if d.holds[c.pool] == nil {
+				d.holds[c.pool] = &held{pool: p.pool(c)}
+			}
+			d.holds[c.pool].tasks += n
+		}
+		for _, h := range d.holds {
+			d.pools = append(d.pools, h)
+		}
+		slices.SortFunc(d.pools, func(a, b *held) int {
+			return cmp.Or(cmp.Compare(b.pool.class.Weight, a.pool.class.Weight), cmp.Compare(a.pool.class.pool, b.pool.class.pool))
+		})
+		m.donors = append(m.donors, d)
+	}
+	for range most {
+		if !m.next() {
+			break
+		}
+	}
+	return m.moves
+}
+
+// slack keeps small numbers of tasks from moving where a tolerance is given.
+func slack(tolerance float64) float64 {
+	if tolerance > 1 {
+		return 1
+	}
+	return 0
+}
+
+// fairShares are the loads in proportion to the weights.
+func (p *Plan) fairShares() []float64 {
+	total, weights := 0, 0
+	for i := range p.nodes {
+		total += p.loads[i]
+		weights += p.nodes[i].weight()
+	}
+	fair := make([]float64, len(p.nodes))
+	for i := range fair {
+		fair[i] = float64(total) * float64(p.nodes[i].weight()) / float64(weights)
+	}
+	return fair
+}
+
+// mover makes moves one by one.
+type mover struct {
+	plan             *Plan
+	loads            []int
+	fair             []float64
+	tolerance, slack float64
+	donors           []donor
+	moves            []Move
+	index            map[route]int // place in moves
+}
+
+type route struct {
+	from, to int
+	pool     *pool
+}
+
+// donor is a node that may give tasks away, and what it has to give.
+type donor struct {
+	at    int
+	holds map[string]*held
+	pools []*held // the heaviest first
+}
+
+type held struct {
+	pool  *pool
+	tasks int
+}
+
+// next makes the move that helps the most loaded node, and returns false if
+// there is none.
+func (m *mover) next() bool {
+	for len(m.donors) > 0 {
+		most := 0
+		for k := range m.donors {
+			if m.fuller(m.donors[k].at, m.donors[most].at) {
+				most = k
+			}
+		}
+		at := m.donors[most].at
+		if float64(m.loads[at]) <= m.fair[at]*m.tolerance+m.slack {
+			return false // and so are all others
+		}
+		if m.moveFrom(&m.donors[most]) {
+			return true
+		}
+		// Receivers only fill up from here on, and this node has nothing to give
+		// that one of them could take.
+		m.donors = slices.Delete(m.donors, most, most+1)
+	}
+	return false
+}
+
+// fuller compares two nodes by their load for their weight.
+func (m *mover) fuller(i, j int) bool {
+	left, right := m.loads[i]*m.plan.nodes[j].weight(), m.loads[j]*m.plan.nodes[i].weight()
+	return left > right || (left == right && i < j)
+}
+
+func (m *mover) moveFrom(d *donor) bool {
+	for _, h := range d.pools {
+		if h.tasks == 0 {
+			continue
+		}
+		to := m.receiver(d.at, h.pool)
+		if to < 0 {
+			continue
+		}
+		h.tasks--
+		m.loads[d.at] -= h.pool.class.Weight
+		m.loads[to] += h.pool.class.Weight
+		m.record(d.at, to, h.pool)
+		return true
+	}
+	return false
+}
+
+// receiver is the node that is the least loaded with a task of the pool, if it
+// is then less loaded than the giver was before.
+func (m *mover) receiver(from int, q *pool) int {
+	each, best := q.class.Weight, -1
+	for _, i := range q.eligible {
+		n := &m.plan.nodes[i]
+		if i == from || (n.Capacity > 0 && m.loads[i]+each > n.Capacity) {
+			continue
+		}
+		if best < 0 || (m.loads[i]+each)*m.plan.nodes[best].weight() < (m.loads[best]+each)*n.weight() {
+			best = i
+		}
+	}
+	if best < 0 || (m.loads[best]+each)*m.plan.nodes[from].weight() >= m.loads[from]*m.plan.nodes[best].weight() {
+		return -1
+	}
+	return best
+}
+
+func (m *mover) record(from, to int, q *pool) {
+	r := route{from: from, to: to, pool: q}
+	k, ok := m.index[r]
+	if !ok {
+		k = len(m.moves)
+		m.index[r] = k
+		m.moves = append(m.moves, Move{From: m.plan.nodes[from].Name, To: m.plan.nodes[to].Name, Like: q.class})
+	}
+	m.moves[k].Tasks++
+}
+
+// Imbalance is the highest load for its weight over the mean, less one: 0 is
+// even, 1 is a node with twice its share. It is 0 without tasks.
+func (p *Plan) Imbalance() float64 {
+	worst := 0.0
+	for i, fair := range p.fairShares() {
+		if fair > 0 {
+			worst = max(worst, float64(p.loads[i])/fair-1)
+		}
+	}
+	return worst
+}
+
+// Load is the weight that a node will hold when every open task has its place.
+func (p *Plan) Load(node string) int {
+	if i, ok := slices.BinarySearchFunc(p.nodes, Node{Name: node}, byName); ok {
+		return p.loads[i]
+	}
+	return p.view.Held.Of(node).Weight
+}

@@ -1,0 +1,223 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+)
+
+// View is a moment of the cluster.
+type View struct {
+	// Nodes are the registered ones.
+	Nodes []Node
+	// Held counts what they hold.
+	Held *Tally
+	// Open are the tasks that nobody holds and that could run now, by class.
+	Open map[*Class]int
+	// Leaving are the tasks that are about to be open: a node that is draining
+	// holds them.
+	Leaving map[*Class]int
+}
+
+// Plan says, for one moment, how many of the open tasks each node gets.
+type Plan struct {
+	nodes  []Node // those that are not closed, by name
+	hashes []uint64
+	// loads are the weights that the nodes hold, and will hold when every open
+	// and leaving task has its place.
+	held, loads []int
+	pools       map[string]*pool
+	view        View
+	// groups counts the tasks of the groups that Take was asked about.
+	groups map[string]*spread
+	// unplaced is the weight of the open tasks that fit nowhere.
+	unplaced int
+}
+
+// pool are the tasks that the same nodes can run and that weigh the same.
+type pool struct {
+	class *Class // any of them: Type, Weight, Require and Node are the same
+	// eligible are the places of the nodes that can run them, quota how many
+	// more of the open tasks each gets.
+	eligible, quota []int
+	open            int
+	// spread tells that some of them are in a group, whose spread counts more
+	// than quotas do.
+	spread bool
+}
+
+// New makes the plan for a moment.
+func New(v View) *Plan {
+	p := &Plan{pools: map[string]*pool{}, view: v}
+	for _, n := range v.Nodes {
+		if n.Closed == "" {
+			p.nodes = append(p.nodes, n)
+		}
+	}
+	slices.SortFunc(p.nodes, byName)
+	p.hashes, p.held = make([]uint64, len(p.nodes)), make([]int, len(p.nodes))
+	for i := range p.nodes {
+		p.hashes[i] = hashNode(p.nodes[i].Name)
+		p.held[i] = v.Held.Of(p.nodes[i].Name).Weight
+	}
+	p.loads = slices.Clone(p.held)
+	for _, open := range []map[*Class]int{v.Open, v.Leaving} {
+		for c, n := range open {
+			q := p.pool(c)
+			q.open += n
+			q.spread = q.spread || c.Group != ""
+		}
+	}
+	p.divide()
+	return p
+}
+
+// pool finds or makes the pool of a class.
+func (p *Plan) pool(c *Class) *pool {
+	if q := p.pools[c.pool]; q != nil {
+		return q
+	}
+	q := &pool{class: c}
+	for i := range p.nodes {
+		if p.nodes[i].Excludes(c) == "" {
+			q.eligible = append(q.eligible, i)
+		}
+	}
+	q.quota = make([]int, len(q.eligible))
+	p.pools[c.pool] = q
+	return q
+}
+
+// divide pours every pool over its nodes: first what few can run, then what is
+// heavy, because what comes last evens out.
+func (p *Plan) divide() {
+	order := make([]*pool, 0, len(p.pools))
+	for _, q := range p.pools {
+		order = append(order, q)
+	}
+	slices.SortFunc(order, func(a, b *pool) int {
+		return cmp.Or(cmp.Compare(len(a.eligible), len(b.eligible)), cmp.Compare(b.class.Weight, a.class.Weight),
+			cmp.Compare(a.class.pool, b.class.pool))
+	})
+	for _, q := range order {
+		vessels := make([]vessel, len(q.eligible))
+		for k, i := range q.eligible {
+			n := &p.nodes[i]
+			vessels[k] = vessel{at: i, load: p.loads[i], weight: n.weight(), capacity: n.Capacity}
+		}
+		gets, left := pour(vessels, q.open, q.class.Weight)
+		p.unplaced += left * q.class.Weight
+		q.quota = gets
+		for k, i := range q.eligible {
+			p.loads[i] += gets[k] * q.class.Weight
+		}
+	}
+}
+
+// Take gives an open task to a node, and returns its name; empty if no node can
+// have it now. Tasks are to be given in the same order everywhere: the oldest
+// first.
+func (p *Plan) Take(task string, c *Class) string {
+	q := p.pools[c.pool]
+	if q == nil {
+		return ""
+	}
+	hash, best := hashTask(task), -1
+	for k := range q.eligible {
+		if (q.quota[k] <= 0 && c.Group == "") || p.full(q, k) {
+			continue
+		}
+		if best < 0 || p.better(q, k, best, c, hash) {
+			best = k
+		}
+	}
+	if best < 0 {
+		return ""
+	}
+	p.give(q, best, c, 1)
+	return p.nodes[q.eligible[best]].Name
+}
+
+// Given notes that an open task was given to a node before. It returns false if
+// that node should not have it any more: the plan is to be made anew.
+func (p *Plan) Given(c *Class, node string, tasks int) bool {
+	q := p.pools[c.pool]
+	if q == nil {
+		return tasks == 0
+	}
+	i, ok := slices.BinarySearchFunc(p.nodes, Node{Name: node}, byName)
+	k, eligible := slices.BinarySearch(q.eligible, i)
+	if !ok || !eligible {
+		return tasks == 0
+	}
+	p.give(q, k, c, tasks)
+	return q.quota[k] >= 0 || q.spread
+}
+
+func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
+	i := q.eligible[k]
+	q.quota[k] -= tasks
+	p.held[i] += tasks * c.Weight
+	if c.Group != "" {
+		p.spreadOf(c.Group).add(&p.nodes[i], tasks)
+	}
+}
+
+// full tells whether a task of the pool is too much for a node.
+func (p *Plan) full(q *pool, k int) bool {
+	i := q.eligible[k]
+	limit := p.nodes[i].Capacity
+	return limit > 0 && p.held[i]+q.class.Weight > limit
+}
+
+// better tells whether one node is to have a task rather than another, among
+// those whose quota is not used up, or for the spread of its group.
+func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
+	i, j := q.eligible[a], q.eligible[b]
+	m, n := &p.nodes[i], &p.nodes[j]
+	if len(c.Prefer) > 0 {
+		if order := cmp.Compare(n.preferred(c), m.preferred(c)); order != 0 {
+			return order < 0
+		}
+	}
+	if c.Group != "" {
+		s := p.spreadOf(c.Group)
+		order := cmp.Or(cmp.Compare(s.zones[m.Zone], s.zones[n.Zone]), cmp.Compare(s.nodes[m.Name], s.nodes[n.Name]),
+			-cmp.Compare(min(q.quota[a], 1), min(q.quota[b], 1)))
+		if order != 0 {
+			return order < 0
+		}
+	}
+	return compareScore(p.hashes[i], p.hashes[j], m.Name, n.Name, task) < 0
+}
+
+// spread is where the tasks of a group are, those given out included.
+type spread struct {
+	nodes, zones map[string]int
+}
+
+// spreadOf counts a group once, on the open nodes.
+func (p *Plan) spreadOf(group string) *spread {
+	if s := p.groups[group]; s != nil {
+		return s
+	}
+	s := &spread{nodes: map[string]int{}, zones: map[string]int{}}
+	members := p.view.Held.groups[group]
+	for i := range p.nodes {
+		if n := members[p.nodes[i].Name]; n > 0 {
+			s.add(&p.nodes[i], n)
+		}
+	}
+	if p.groups == nil {
+		p.groups = map[string]*spread{}
+	}
+	p.groups[group] = s
+	return s
+}
+
+func (s *spread) add(n *Node, tasks int) {
+	s.nodes[n.Name] += tasks
+	s.zones[n.Zone] += tasks
+}
+
+// Unplaced is the weight of the open tasks that no node can have now.
+func (p *Plan) Unplaced() int { return p.unplaced }

@@ -1,0 +1,115 @@
+package placement
+
+import "container/heap"
+
+// vessel is a node that tasks are poured into.
+type vessel struct {
+	// at is the node's place in the plan; places are in the order of names.
+	at int
+	// load is what it has, weight what it should have in proportion to,
+	// capacity the bound on load, zero for none.
+	load, weight, capacity int
+}
+
+// with is how many tasks of a weight fit besides.
+func (v vessel) room(each, most int) int {
+	if v.capacity == 0 {
+		return most
+	}
+	return min(max((v.capacity-v.load)/each, 0), most)
+}
+
+// pour divides n tasks of one weight: each goes to the vessel that is the least
+// loaded for its weight with it, the first by name of those that are equal. It
+// returns how many each gets, in the order of vessels, and how many fit nowhere.
+func pour(vessels []vessel, n, each int) (gets []int, left int) {
+	gets = make([]int, len(vessels))
+	left = n
+	level := lowerLevel(vessels, n, each)
+	for i, v := range vessels {
+		gets[i] = below(v, level, n, each)
+		left -= gets[i]
+	}
+	q := &vesselQueue{each: each}
+	for i, v := range vessels {
+		if v.room(each, n) > gets[i] {
+			v.load += gets[i] * each
+			q.items = append(q.items, poured{vessel: v, i: i})
+		}
+	}
+	heap.Init(q)
+	for ; left > 0 && len(q.items) > 0; left-- {
+		next := &q.items[0]
+		gets[next.i]++
+		if next.load += each; next.room(each, 1) == 0 {
+			heap.Pop(q)
+			continue
+		}
+		heap.Fix(q, 0)
+	}
+	return gets, left
+}
+
+// below is how many of n tasks a vessel takes without rising over a level, its
+// load for its weight.
+func below(v vessel, level float64, n, each int) int {
+	over := (level*float64(v.weight) - float64(v.load)) / float64(each)
+	return min(max(int(over), 0), v.room(each, n))
+}
+
+// lowerLevel is a level to which at most n tasks fill the vessels, close to the
+// highest one. Whatever is below it is below in every fair division.
+func lowerLevel(vessels []vessel, n, each int) float64 {
+	lo, hi := 0.0, 0.0
+	for _, v := range vessels {
+		hi = max(hi, float64(v.load+n*each)/float64(v.weight))
+	}
+	const halvings = 50
+	for range halvings {
+		level := (lo + hi) / 2
+		total := 0
+		for _, v := range vessels {
+			total += below(v, level, n, each)
+		}
+		if total > n {
+			hi = level
+		} else {
+			lo = level
+		}
+	}
+	return lo
+}
+
+type poured struct {
+	vessel
+	i int // its place in the vessels
+}
+
+// vesselQueue has the vessel first that is the least loaded with one more task.
+type vesselQueue struct {
+	items []poured
+	each  int
+}
+
+// Len implements heap.Interface.
+func (q *vesselQueue) Len() int { return len(q.items) }
+
+// Less implements heap.Interface.
+func (q *vesselQueue) Less(i, j int) bool {
+	a, b := q.items[i], q.items[j]
+	left, right := (a.load+q.each)*b.weight, (b.load+q.each)*a.weight
+	return left < right || (left == right && a.at < b.at)
+}
+
+// Swap implements heap.Interface.
+func (q *vesselQueue) Swap(i, j int) { q.items[i], q.items[j] = q.items[j], q.items[i] }
+
+// Push implements heap.Interface; nothing is pushed.
+func (q *vesselQueue) Push(x any) { q.items = append(q.items, x.(poured)) }
+
+// Pop implements heap.Interface.
+func (q *vesselQueue) Pop() any {
+	last := q.items[len(q.items)-1]
+	q.items = q.items[:len(q.items)-1]
+	return last
+}

@@ -1,0 +1,67 @@
+package placement
+
+// Tally counts the tasks of a cluster by who holds them, and the tasks of each
+// group by node. The zero value is ready. It is not safe for concurrent use.
+type Tally struct {
+	holdings map[string]*Holding
+	groups   map[string]map[string]int
+}
+
+// Holding is what one node holds.
+type Holding struct {
+	// Tasks is how many, Weight what they weigh together.
+	Tasks, Weight int
+	// Classes counts them by class.
+	Classes map[*Class]int
+}
+
+// Add counts by more tasks of a class that a node holds; by may be negative.
+func (t *Tally) Add(node string, c *Class, by int) {
+	h := t.holdings[node]
+	if h == nil {
+		if t.holdings == nil {
+			t.holdings = map[string]*Holding{}
+		}
+		h = &Holding{Classes: map[*Class]int{}}
+		t.holdings[node] = h
+	}
+	h.Tasks += by
+	h.Weight += by * c.Weight
+	if h.Classes[c] += by; h.Classes[c] == 0 {
+		delete(h.Classes, c)
+	}
+	if h.Tasks == 0 {
+		delete(t.holdings, node)
+	}
+	if c.Group != "" {
+		t.addToGroup(c.Group, node, by)
+	}
+}
+
+func (t *Tally) addToGroup(group, node string, by int) {
+	nodes := t.groups[group]
+	if nodes == nil {
+		if t.groups == nil {
+			t.groups = map[string]map[string]int{}
+		}
+		nodes = map[string]int{}
+		t.groups[group] = nodes
+	}
+	if nodes[node] += by; nodes[node] == 0 {
+		delete(nodes, node)
+	}
+	if len(nodes) == 0 {
+		delete(t.groups, group)
+	}
+}
+
+// InGroup is how many tasks of a group a node holds.
+func (t *Tally) InGroup(group, node string) int { return t.groups[group][node] }
+
+// Of is what a node holds. It must not be changed.
+func (t *Tally) Of(node string) Holding {
+	if h := t.holdings[node]; h != nil {
+		return *h
+	}
+	return Holding{}
+}

@@ -1,0 +1,246 @@
+package windlass
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/placement"
+)
+
+// planning is what a node knows of who is to have which of the tasks that
+// nobody holds. Every node plans for all of them, in the same way.
+type planning struct {
+	// open counts the candidates that could be claimed, by class; planned are
+	// those of them that have a target, by class and node.
+	open    map[*placement.Class]int
+	planned map[*placement.Class]map[string]int
+	// fresh are candidates that could be claimed and have no target yet.
+	fresh map[string]*candidate
+	// foreign counts those whose target is another node and that this node can
+	// run; nowhere those that no node can have now.
+	foreign, nowhere int
+	// dirty tells that something has changed about the cluster that could make
+	// the plan another one; stale that it has.
+	dirty, stale bool
+	// planAt is when everything can be planned anew again, sweepAt when to look
+	// for tasks that their target has not claimed.
+	planAt, sweepAt time.Time
+	// claimedAt is when a node was last seen to claim something.
+	claimedAt map[string]time.Time
+}
+
+func newPlanning() planning {
+	return planning{
+		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
+		claimedAt: map[string]time.Time{},
+	}
+}
+
+// add takes up a candidate that could be claimed.
+func (p *planning) add(c *candidate) {
+	if !c.open {
+		c.open = true
+		p.open[c.kind.class]++
+		p.fresh[c.id] = c
+	}
+}
+
+// remove forgets a candidate that is claimed, gone or not to be claimed now.
+func (p *planning) remove(c *candidate) {
+	if !c.open {
+		return
+	}
+	p.unassign(c)
+	delete(p.fresh, c.id)
+	c.open = false
+	if p.open[c.kind.class]--; p.open[c.kind.class] == 0 {
+		delete(p.open, c.kind.class)
+	}
+}
+
+// assign makes a node the target of a candidate; the empty one if there is none
+// for it now.
+func (p *planning) assign(c *candidate, target string, self string, now time.Time) {
+	delete(p.fresh, c.id)
+	c.target, c.planned, c.plannedAt = target, true, now
+	if target == "" {
+		p.nowhere++
+		return
+	}
+	byNode := p.planned[c.kind.class]
+	if byNode == nil {
+		byNode = map[string]int{}
+		p.planned[c.kind.class] = byNode
+	}
+	byNode[target]++
+	if c.foreign = target != self && c.ours; c.foreign {
+		p.foreign++
+	}
+}
+
+func (p *planning) unassign(c *candidate) {
+	if !c.planned {
+		return
+	}
+	if c.foreign {
+		p.foreign--
+	}
+	if c.target == "" {
+		p.nowhere--
+	} else {
+		byNode := p.planned[c.kind.class]
+		if byNode[c.target]--; byNode[c.target] == 0 {
+			delete(byNode, c.target)
+		}
+		if len(byNode) == 0 {
+			delete(p.planned, c.kind.class)
+		}
+	}
+	c.target, c.planned, c.foreign = "", false, false
+}
+
+// placedNodes are the registered nodes for the planner, this one included.
+func (in *incarnation) placedNodes() []placement.Node {
+	nodes := make([]placement.Node, 0, len(in.peers)+1)
+	nodes = append(nodes, in.info.placed())
+	for i := range in.peers {
+		nodes = append(nodes, in.peers[i].placed)
+	}
+	return nodes
+}
+
+// clusterView is the cluster for the planner.
+func (in *incarnation) clusterView() placement.View {
+	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open}
+	for i := range in.peers {
+		p := &in.peers[i]
+		if !p.info.Draining {
+			continue
+		}
+		for c, n := range in.tally.Of(p.info.Name).Classes {
+			if v.Leaving == nil {
+				v.Leaving = map[*placement.Class]int{}
+			}
+			v.Leaving[c] += n
+		}
+	}
+	return v
+}
+
+// plan makes the plan for this moment, in which what was assigned keeps its
+// target. It returns false if some of that is out of date.
+func (in *incarnation) plan() (p *placement.Plan, upToDate bool) {
+	p, upToDate = placement.New(in.clusterView()), true
+	for c, byNode := range in.planning.planned {
+		for node, n := range byNode {
+			if !p.Given(c, node, n) {
+				upToDate = false
+			}
+		}
+	}
+	return p, upToDate
+}
+
+// planPass gives every candidate that has none a target, and all of them anew
+// when the cluster is not what it was. It returns those whose target this node
+// has become.
+func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
+	pl := &in.planning
+	if len(pl.open) == 0 {
+		pl.dirty, pl.stale = false, false
+		return nil
+	}
+	if len(pl.fresh) == 0 && !pl.dirty && (!pl.stale || now.Before(pl.planAt)) {
+		return nil
+	}
+	plan, upToDate := in.plan()
+	pl.stale = pl.stale || !upToDate || (pl.dirty && pl.nowhere > 0)
+	pl.dirty = false
+	if pl.stale && !now.Before(pl.planAt) {
+		for _, c := range in.candidates.byID {
+			if c.open {
+				pl.unassign(c)
+				pl.fresh[c.id] = c
+			}
+		}
+		plan, _ = in.plan()
+		pl.stale, pl.planAt = false, now.Add(replanEvery)
+	}
+	fresh := make([]*candidate, 0, len(pl.fresh))
+	for _, c := range pl.fresh {
+		fresh = append(fresh, c)
+	}
+	slices.SortFunc(fresh, func(a, b *candidate) int {
+		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id, b.id))
+	})
+	for _, c := range fresh {
+		target := in.handedTo(c)
+		if target == "" {
+			target = plan.Take(c.id, c.kind.class)
+		} else {
+			plan.Given(c.kind.class, target, 1)
+		}
+		pl.assign(c, target, in.config.Name, now)
+		if target == in.config.Name {
+			mine = append(mine, c)
+		}
+	}
+	return mine
+}
+
+// handedTo is the node that a candidate was released for, if that is there to
+// take it.
+func (in *incarnation) handedTo(c *candidate) string {
+	t := in.tasks.Get(c.id)
+	if t == nil || t.For == "" {
+		return ""
+	}
+	if t.For == in.config.Name && in.info.closed() == "" {
+		return t.For
+	}
+	for i := range in.peers {
+		if p := &in.peers[i]; p.info.Name == t.For && p.placed.Closed == "" && p.placed.Excludes(c.kind.class) == "" {
+			return t.For
+		}
+	}
+	return ""
+}
+
+// sweep finds the tasks that their target should have claimed by now and has
+// not, and whose turn it is for this node: it may be about to die, or its
+// balancer may refuse them. While a node goes on claiming it has much to do.
+func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
+	pl := &in.planning
+	if pl.foreign == 0 || now.Before(pl.sweepAt) {
+		return nil
+	}
+	pl.sweepAt = now.Add(rankStep)
+	nodes := in.placedNodes()
+	for _, c := range in.candidates.byID {
+		if !c.foreign {
+			continue
+		}
+		from := c.plannedAt
+		if busy := pl.claimedAt[c.target]; busy.After(from) {
+			from = busy
+			if limit := c.plannedAt.Add(busyMax); from.After(limit) {
+				from = limit
+			}
+		}
+		if now.Sub(from) < rankStep {
+			continue
+		}
+		rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
+		if now.Sub(from) >= time.Duration(min(rank, ranksMax))*rankStep {
+			turn = append(turn, c)
+		}
+	}
+	return turn
+}
+
+// room tells whether this node's capacity leaves room for a candidate.
+func (in *incarnation) room(c *candidate) bool {
+	limit := in.info.Capacity
+	return limit == 0 || in.tally.Of(in.config.Name).Weight+c.kind.class.Weight <= limit
+}
