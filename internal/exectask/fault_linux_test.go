@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -225,6 +226,16 @@ func TestAMachineThatIsOutOfProcessesRefusesNoCommandForGood(t *testing.T) {
 		if got := failed(failureOf(fmt.Errorf("fork: %w", err)), "x"); !errors.Is(got, want) {
 			t.Errorf("%v is %v", err, got)
 		}
+	}
+}
+
+func TestASupervisorThatIsKilledWhileItStartsIsStartedAgain(t *testing.T) {
+	was := filepath.Join(t.TempDir(), "was killed")
+	s, err := Start(context.Background(), Config{Args: []string{clumsyRole, was}})
+	must(t, err)
+	defer s.Close()
+	if _, err := os.Stat(was); err != nil {
+		t.Errorf("it was not killed: %v", err)
 	}
 }
 

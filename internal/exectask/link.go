@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -87,6 +88,21 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	}
 	go l.serve()
 	return l, nil
+}
+
+// spawnsMax bounds the attempts to start one supervisor.
+const spawnsMax = 3
+
+// spawnStubbornly spawns again where the process ended before it said hello:
+// somebody may have killed it, such as a kernel out of memory.
+func spawnStubbornly(ctx context.Context, cfg Config) (l *link, err error) {
+	for range spawnsMax {
+		l, err = spawn(ctx, cfg)
+		if err == nil || ctx.Err() != nil || !(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			break
+		}
+	}
+	return l, err
 }
 
 // socketPair makes the connection; neither end reaches a child by accident.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // The test binary is also the supervisor and, to be killed and frozen, the node.
 const (
 	supervisorRole = "exec-supervisor"
+	clumsyRole     = "clumsy-supervisor"
 	nodeRole       = "exec-node"
 )
 
@@ -21,6 +23,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case supervisorRole:
+			os.Exit(SuperviseMain(SocketFD))
+		case clumsyRole:
+			if f, err := os.OpenFile(os.Args[2], os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+				_ = f.Close()
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
 			os.Exit(SuperviseMain(SocketFD))
 		case nodeRole:
 			if err := nodeMain(os.Stdin); err != nil {

@@ -132,7 +132,7 @@ func (s *Supervisor) live(ctx context.Context) (*link, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	l, err := spawn(ctx, s.cfg)
+	l, err := spawnStubbornly(ctx, s.cfg)
 	if err != nil {
 		return nil, err
 	}
