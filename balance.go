@@ -36,7 +36,9 @@ func (in *incarnation) view(now time.Time) *View {
 }
 
 // leaving tells whether a run is on its way out and no longer counts.
-func (r *run) leaving() bool { return r.phase == phaseStopping || r.phase == phaseEnding }
+func (r *run) leaving() bool {
+	return r.departing || r.phase == phaseStopping || r.phase == phaseEnding
+}
 
 // balance asks the balancer what to give back, and does.
 func (in *incarnation) balance(trigger Trigger) {
@@ -47,13 +49,14 @@ func (in *incarnation) balance(trigger Trigger) {
 		return
 	}
 	atOnce := trigger == TriggerMembership || trigger == TriggerCommand
+	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: settle, TriggerReview: settle}[trigger]
 	if atOnce && len(in.inFlight) > 0 {
 		in.balanceAgain = trigger // what is being claimed cannot be given back yet
 	}
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if !atOnce && view.Now.Sub(r.started) < settle {
+		if view.Now.Sub(r.started) < age {
 			continue
 		}
 		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.claim.spec.Type, view.Now)) && in.someoneTakes(r.class) {
@@ -75,7 +78,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	released := 0
 	for _, id := range chosen {
 		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, r.claim.spec.Type) {
-			in.move(id, targets[id])
+			in.depart(id, targets[id], ErrReleased)
 			released++
 		}
 	}
@@ -117,7 +120,7 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 	}
 	in.unsettled = wanted > len(ids)
 	if len(ids) == in.config.MovesMax && wanted > len(ids) {
-		in.nextRound = view.Trigger
+		in.leaving.nextRound = view.Trigger
 	}
 	return ids, targets
 }
@@ -126,48 +129,6 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 // node than here.
 func (in *incarnation) crowds(c *placement.Class, node string) bool {
 	return c.Group != "" && in.tally.InGroup(c.Group, node)+1 > in.tally.InGroup(c.Group, in.config.Name)
-}
-
-// moving is a task that is on its way to another node, until the mirror shows
-// that this node does not hold it any more.
-type moving struct {
-	to    string
-	class *placement.Class
-}
-
-// move gives a task away: to a node, or to anyone if that is empty.
-func (in *incarnation) move(id, to string) {
-	r := in.runs[id]
-	in.hold(id)
-	if in.stopRun(id, ErrReleased); to == "" || in.runs[id] != r || r.cause == nil {
-		return
-	}
-	r.handTo = to
-	if r.phase == phaseEnding { // a parked one is queued to be released already
-		for i := range in.endQueue {
-			if in.endQueue[i].ID == id && in.endQueue[i].Token == r.ending.Token {
-				in.endQueue[i].For = to
-			}
-		}
-		r.ending.For = to
-	}
-	in.moving[id] = moving{to: to, class: r.class}
-	in.tally.Add(to, r.class, 1)
-}
-
-// moved takes a task off those on their way, and goes on with the next round of
-// moves after the last.
-func (in *incarnation) moved(id string) {
-	m, ok := in.moving[id]
-	if !ok {
-		return
-	}
-	delete(in.moving, id)
-	in.tally.Add(m.to, m.class, -1)
-	if trigger := in.nextRound; len(in.moving) == 0 && trigger != 0 {
-		in.nextRound = 0
-		in.balance(trigger)
-	}
 }
 
 // another is the node that should have a task that this one gives away.
@@ -181,6 +142,24 @@ func (in *incarnation) another(r *run) string {
 // someoneTakes tells whether another node could take a task of a class.
 func (in *incarnation) someoneTakes(c *placement.Class) bool {
 	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.placed.Closed == "" && p.placed.Excludes(c) == "" })
+}
+
+// confirmStep balances once more a while after nodes came or went. Moves are
+// decided by each node alone, while others move and claim as well, so the sum of
+// all need not be even at first. It ends with a look that finds nothing to do.
+func (in *incarnation) confirmStep(now time.Time) {
+	if in.confirmAt.IsZero() || now.Before(in.confirmAt) {
+		return
+	}
+	in.confirms--
+	in.confirmAt = now.Add(confirmEvery)
+	busy := len(in.inFlight)+len(in.leaving.moving)+len(in.planning.open) > 0
+	if !busy {
+		in.balance(TriggerSettling)
+	}
+	if in.confirms <= 0 || !busy && len(in.leaving.moving) == 0 && !in.unsettled {
+		in.confirmAt = time.Time{}
+	}
 }
 
 // settleStep balances a while after tasks came or went, and again while this

@@ -103,6 +103,10 @@ const (
 	// TriggerDrift: tasks came or went, a while ago. Running then has only tasks
 	// that have been running for a while.
 	TriggerDrift
+	// TriggerSettling: nodes joined or left a few seconds ago, and everybody has
+	// balanced since. Running then has only tasks that have been running for a
+	// moment.
+	TriggerSettling
 	// TriggerReview: nothing; it is time, see Reviewer.
 	TriggerReview
 )

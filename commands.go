@@ -23,8 +23,8 @@ const (
 	// CommandStopTask: release one running task, {"task": ID}, even when
 	// frozen.
 	CommandStopTask = "stop_task"
-	// CommandDrain: release everything at a pace, {"per_second": N}, and take
-	// nothing new.
+	// CommandDrain: release everything at a pace, {"per_second": N}, or so that it
+	// is done in time, {"within": "1m"}, and take nothing new.
 	CommandDrain = "drain"
 )
 
@@ -120,7 +120,7 @@ func checkCommand(c Command) error {
 		_, err := stopTaskParameters(c.Parameters)
 		return err
 	case CommandDrain:
-		_, err := drainParameters(c.Parameters)
+		_, _, err := drainParameters(c.Parameters)
 		return err
 	}
 	return decodeParameters(c.Parameters, &struct{}{})
@@ -139,17 +139,26 @@ func stopTaskParameters(raw json.RawMessage) (string, error) {
 	return p.Task, nil
 }
 
-func drainParameters(raw json.RawMessage) (perSecond int, err error) {
+// drainParameters are the pace of a drain; if within is not zero, that counts.
+func drainParameters(raw json.RawMessage) (perSecond int, within time.Duration, err error) {
 	p := struct {
-		PerSecond int `json:"per_second"`
+		PerSecond int    `json:"per_second"`
+		Within    string `json:"within"`
 	}{PerSecond: drainRateDefault}
 	if err := decodeParameters(raw, &p); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if p.PerSecond < 1 || p.PerSecond > drainRateMax {
-		return 0, badInput("per_second", p.PerSecond, fmt.Sprintf("must be from 1 to %d", drainRateMax))
+		return 0, 0, badInput("per_second", p.PerSecond, fmt.Sprintf("must be from 1 to %d", drainRateMax))
 	}
-	return p.PerSecond, nil
+	if p.Within == "" {
+		return p.PerSecond, 0, nil
+	}
+	within, err = time.ParseDuration(p.Within)
+	if err != nil || within < drainTick || within > drainWithinMax {
+		return 0, 0, badInput("within", shorten(p.Within), fmt.Sprintf("must be a duration from %v to %v", drainTick, drainWithinMax))
+	}
+	return p.PerSecond, within, nil
 }
 
 func (in *incarnation) stopTask(raw json.RawMessage) error {
@@ -160,7 +169,9 @@ func (in *incarnation) stopTask(raw json.RawMessage) error {
 	if in.runs[id] == nil {
 		return fmt.Errorf("task %q does not run here", id)
 	}
-	in.move(id, in.another(in.runs[id]))
+	if r := in.runs[id]; !r.leaving() {
+		in.depart(id, in.another(r), ErrReleased)
+	}
 	return nil
 }
 
@@ -171,9 +182,12 @@ type drain struct {
 }
 
 func (in *incarnation) startDrain(raw json.RawMessage) error {
-	perSecond, err := drainParameters(raw)
+	perSecond, within, err := drainParameters(raw)
 	if err != nil {
 		return err
+	}
+	if within > 0 {
+		perSecond = int(float64(len(in.runs)+len(in.inFlight))/within.Seconds()) + 1
 	}
 	in.drain = drain{perSecond: perSecond, next: time.Now()}
 	in.node.draining.Store(true)
@@ -199,7 +213,7 @@ func (in *incarnation) drainStep(now time.Time) {
 			break
 		}
 		if !r.leaving() && r.phase != phaseSaving {
-			in.stopRun(id, ErrDraining)
+			in.depart(id, "", ErrDraining)
 			left--
 		}
 	}
@@ -217,6 +231,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 	in.info.Frozen, in.info.Draining, in.infoDirty = frozen, draining, true
 	if !draining {
 		in.drain.next = time.Time{} // or the loop would be woken for it again and again
+		in.stay()
 	}
 	in.node.mu.Lock()
 	in.node.frozen = frozen

@@ -158,6 +158,8 @@ func (t Trigger) String() string {
 		return "command"
 	case TriggerDrift:
 		return "drift"
+	case TriggerSettling:
+		return "settling"
 	case TriggerReview:
 		return "review"
 	}

@@ -50,15 +50,16 @@ type incarnation struct {
 	tally    placement.Tally
 	kinds    *kinds
 	planning planning
-	// moving are tasks that this node gives to another.
-	moving map[string]moving
-	// nextRound is the trigger to balance for when these are gone; zero for none.
-	nextRound Trigger
+	leaving  leaving
 	// away are nodes that are gone and mean to be back by a time.
 	away  map[string]time.Time
 	brake brake
 	// unsettled tells that the plan wants more tasks to move than could.
 	unsettled bool
+	// confirmAt is when to look again whether what a join or a leave has caused
+	// is even by now, zero for never; confirms is how often still.
+	confirmAt time.Time
+	confirms  int
 	reviewAt  time.Time
 	// loadAt is when to ask for the load again.
 	loadAt time.Time
@@ -145,7 +146,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: newKinds(), planning: newPlanning(), moving: map[string]moving{}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
+		kinds: newKinds(), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},

@@ -58,6 +58,11 @@ const (
 	// before tasks move for it, and how long a task must have been running to
 	// be moved then: finite tasks that come and go unevenly are best left alone.
 	settle = 10 * time.Second
+	// confirmEvery is the time between two looks at whether the moves that a join
+	// or a leave has caused have made it even, and how long a task must have been
+	// running to move for that; confirmsMax is how many looks there are at most.
+	confirmEvery = time.Second
+	confirmsMax  = 10
 	// reconcileEvery is the period after which a copy is listed anew.
 	reconcileEvery = 2 * time.Minute
 	// layoutReadEvery is how often, at most, a client that writes reads the
@@ -79,6 +84,8 @@ const (
 	drainTick = 100 * time.Millisecond
 	// drainRateDefault is how many tasks a second a drain releases.
 	drainRateDefault = 200
+	// drainWithinMax bounds the time that a drain may be given.
+	drainWithinMax = 24 * time.Hour
 	// drainRateMax bounds the rate that a command may ask for.
 	drainRateMax = 100_000
 )

@@ -49,7 +49,9 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 func (in *incarnation) step(ending context.Context) time.Duration {
 	now := time.Now()
 	in.drainStep(now)
+	in.leavingPass(now)
 	in.wakeParked(now)
+	in.confirmStep(now)
 	in.settleStep(now)
 	in.auditStep(now)
 	in.loadStep(now)
@@ -84,8 +86,12 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	default:
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
+		if len(in.leaving.queue) > 0 {
+			earlier(in.leaving.nextAt)
+		}
 		earlier(in.drain.next)
 		earlier(in.settleAt)
+		earlier(in.confirmAt)
 		earlier(in.loadAt)
 		if _, ok := in.config.Balancer.(Reviewer); ok {
 			earlier(in.reviewAt)

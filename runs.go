@@ -40,6 +40,8 @@ type run struct {
 	phase phase
 	// counted tells that it counts as this node's load.
 	counted bool
+	// departing tells that it is queued to be given away, or has been.
+	departing bool
 	// handTo is the node that it is to be released for, empty for anyone.
 	handTo string
 	// handle is set while the handler has not returned.
@@ -301,6 +303,9 @@ func (in *incarnation) fail(r *run, err error) {
 // release gives the claim back.
 func (in *incarnation) release(r *run) {
 	in.enter(r, phaseEnding)
+	if r.departing {
+		in.leaving.stopped[r.claim.ID()] = time.Now()
+	}
 	r.outcome = OutcomeReleased
 	r.ending = r.claim.granted.Ending(coordinator.Release)
 	r.ending.For = r.handTo

@@ -41,8 +41,9 @@ var layers = map[string][]string{
 	// Wiring.
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/mirror"},
+	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
 	"internal/cli": {".", "broker", "broker/etcd", "broker/etcd/embedded", "session",
-		"internal/doctor", "internal/exectask", "internal/keys"},
+		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
 	"bench":        {},
 	// Tests of the built program; they contain none of our code.

@@ -64,6 +64,9 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	if t == nil || t.Session != in.session.ID() {
 		in.moved(id)
 	}
+	if t == nil || t.Owned() && t.Session != in.session.ID() {
+		delete(in.leaving.stopped, id)
+	}
 	in.answerOffer(id, t)
 	if t == nil || !t.HasKey {
 		in.candidates.freed(id, now)
@@ -197,6 +200,7 @@ func (in *incarnation) peersChanged(changed []string) {
 			clear(in.forced) // whoever came may take what nobody took
 			clear(in.offers)
 			in.reconsider(time.Now())
+			in.confirmAt, in.confirms = time.Now().Add(confirmEvery), confirmsMax
 			in.balance(TriggerMembership)
 		}
 		return

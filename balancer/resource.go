@@ -90,7 +90,7 @@ type release struct {
 }
 
 var (
-	_ windlass.Balancer                  = (*Resource)(nil)
+	_ windlass.Balancer                        = (*Resource)(nil)
 	_ interface{ ReviewEvery() time.Duration } = (*Resource)(nil)
 )
 

@@ -106,6 +106,7 @@ func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, c
 
 func (a *app) drainCommand() *cobra.Command {
 	var perSecond int
+	var within time.Duration
 	var wait bool
 	cmd := &cobra.Command{
 		Use:               "drain NODE...",
@@ -114,7 +115,12 @@ func (a *app) drainCommand() *cobra.Command {
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			command := windlass.Command{Command: windlass.CommandDrain}
-			if cmd.Flags().Changed("per-second") {
+			switch {
+			case cmd.Flags().Changed("per-second") && within != 0:
+				return usagef("--per-second and --within exclude each other")
+			case within != 0:
+				command.Parameters = json.RawMessage(fmt.Sprintf(`{"within":%q}`, within))
+			case cmd.Flags().Changed("per-second"):
 				command.Parameters = json.RawMessage(fmt.Sprintf(`{"per_second":%d}`, perSecond))
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
@@ -126,6 +132,7 @@ func (a *app) drainCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&perSecond, "per-second", 200, "how many tasks to give back in a second")
+	cmd.Flags().DurationVar(&within, "within", 0, "time in which everything is to be given back, instead of a pace")
 	cmd.Flags().BoolVar(&wait, "wait", false, "return when the nodes hold nothing any more")
 	return cmd
 }
