@@ -94,7 +94,9 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 	if in.info.Frozen {
 		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
 	}
-	if view.Trigger == TriggerDrift || view.Trigger == TriggerReview {
+	// Whoever came gets its share to the task. Otherwise nothing that runs well
+	// is moved for a task or two: who left has its tasks taken over evenly.
+	if view.Trigger != TriggerCommand && in.confirmAt.IsZero() {
 		tolerance = driftTolerance
 	}
 	targets = map[string]string{}

@@ -179,7 +179,7 @@ func (in *incarnation) checkRegistration() {
 
 // peersChanged reads the other nodes anew, and balances if that may be needed.
 func (in *incarnation) peersChanged(changed []string) {
-	before, were := in.eligiblePeers(), in.peers
+	were := in.peers
 	in.peers = make([]peer, 0, len(were)+1)
 	for _, n := range in.nodes.Registered() {
 		if n.Name == in.config.Name {
@@ -191,32 +191,47 @@ func (in *incarnation) peersChanged(changed []string) {
 		}
 		in.peers = append(in.peers, p)
 	}
-	in.departures(were, time.Now())
-	for _, name := range changed {
-		if name == in.config.Name {
-			continue
-		}
-		if in.eligiblePeers() != before {
-			clear(in.forced) // whoever came may take what nobody took
-			clear(in.offers)
-			in.reconsider(time.Now())
-			in.confirmAt, in.confirms = time.Now().Add(confirmEvery), confirmsMax
-			in.balance(TriggerMembership)
-		}
+	now := time.Now()
+	in.departures(were, now)
+	if len(changed) == 1 && changed[0] == in.config.Name {
 		return
 	}
+	joined, same := compareTakers(were, in.peers)
+	if same {
+		return
+	}
+	clear(in.forced) // whoever came may take what nobody took
+	clear(in.offers)
+	in.reconsider(now)
+	if joined {
+		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
+	}
+	in.balance(TriggerMembership)
 }
 
-// eligiblePeers identifies the set of nodes that take tasks.
-func (in *incarnation) eligiblePeers() string {
-	var set []byte
-	for i := range in.peers {
-		if p := &in.peers[i]; p.placed.Closed == "" {
-			set = append(append(append(set, p.info.Name...), '/'), p.info.Incarnation...)
-			set = append(set, '\n')
+// compareTakers compares the nodes that take tasks. joined tells that there is
+// one more that has come, or was told to take tasks again.
+func compareTakers(before, now []peer) (joined, same bool) {
+	type taker struct{ name, incarnation string }
+	were := map[taker]bool{}
+	for i := range before {
+		if p := &before[i]; p.placed.Closed == "" || p.info.Overloaded {
+			were[taker{p.info.Name, p.info.Incarnation}] = p.placed.Closed == ""
 		}
 	}
-	return string(set)
+	same = true
+	for i := range now {
+		p := &now[i]
+		took, known := were[taker{p.info.Name, p.info.Incarnation}]
+		takes := p.placed.Closed == ""
+		joined = joined || takes && !known
+		same = same && takes == took
+		delete(were, taker{p.info.Name, p.info.Incarnation})
+	}
+	for _, took := range were {
+		same = same && !took
+	}
+	return joined, same
 }
 
 // parsePeer reads a registration. One that is not readable is a node that is
