@@ -9,10 +9,10 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// driftTolerance is how far above its share a node may be before tasks move only
-// because others came or went. It keeps finite tasks from being moved towards the
-// end of their lives, when counts differ for an instant.
-const driftTolerance = 1.1
+// driftTolerance is how far from its share a node may be, as a part of it, before
+// tasks move only because others came or went. It keeps finite tasks from being
+// moved towards the end of their lives, when counts differ for an instant.
+const driftTolerance = 0.1
 
 // view is the cluster as it is now, for the balancer.
 func (in *incarnation) view(now time.Time) *View {
@@ -59,7 +59,7 @@ func (in *incarnation) balance(trigger Trigger) {
 		if view.Now.Sub(r.started) < age {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.claim.spec.Type, view.Now)) && in.someoneTakes(r.class) {
+		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class.Type, view.Now)) && in.someoneTakes(r.class) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
 			})
@@ -77,7 +77,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	chosen := in.config.Balancer.Balance(view)
 	released := 0
 	for _, id := range chosen {
-		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, r.claim.spec.Type) {
+		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, targets[id], r.class.Type) {
 			in.depart(id, targets[id], ErrReleased)
 			released++
 		}
@@ -90,7 +90,7 @@ func (in *incarnation) balance(trigger Trigger) {
 // plannedMoves are the tasks that the plan moves away from this node, the
 // youngest first, and where each is to go.
 func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[string]string) {
-	cluster, tolerance := in.clusterView(), 1.0
+	cluster, tolerance := in.clusterView(), 0.0
 	if in.info.Frozen {
 		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
 	}
@@ -107,12 +107,14 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 		}
 		wanted += m.Tasks
 		left := min(m.Tasks, in.config.MovesMax-len(ids))
-		// First those that do not end up beside more of their group.
-		for _, harm := range []bool{false, true} {
+		for harm := range harms {
 			for i := len(view.Running) - 1; i >= 0 && left > 0; i-- {
 				id := view.Running[i].ID
 				c := in.runs[id].class
-				if _, taken := targets[id]; taken || !m.Covers(c) || in.crowds(c, m.To) != harm {
+				if in.offers[c.Type].refusers[m.To] && !in.mayOffer(c.Type, view.Now) {
+					continue
+				}
+				if _, taken := targets[id]; taken || !m.Covers(c) || in.harm(c, m.To, cluster.Nodes) != harm {
 					continue
 				}
 				ids, targets[id] = append(ids, id), m.To
@@ -127,10 +129,40 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 	return ids, targets
 }
 
-// crowds tells whether a task would have more of its group beside it on another
-// node than here.
-func (in *incarnation) crowds(c *placement.Class, node string) bool {
-	return c.Group != "" && in.tally.InGroup(c.Group, node)+1 > in.tally.InGroup(c.Group, in.config.Name)
+// harms are the degrees of harm that a move may do: none, and a preference that
+// is given up. What spreads its group is not moved for balance at all.
+const harms = 2
+
+// harm is what moving a task of a class to another node does to what it asks for.
+func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Node) int {
+	self := nodes[0]
+	target := self
+	here, there := 0, 0 // of its group, in the zones
+	for _, n := range nodes {
+		if n.Name == to {
+			target = n
+		}
+	}
+	if c.Group != "" {
+		for _, n := range nodes {
+			if n.Zone == self.Zone {
+				here += in.tally.InGroup(c.Group, n.Name)
+			}
+			if n.Zone == target.Zone {
+				there += in.tally.InGroup(c.Group, n.Name)
+			}
+		}
+		if self.Zone != target.Zone && there+1 > here {
+			return harms
+		}
+		if in.tally.InGroup(c.Group, to)+1 > in.tally.InGroup(c.Group, self.Name) && (self.Zone == target.Zone || there+1 == here) {
+			return harms
+		}
+	}
+	if target.Preferred(c) < self.Preferred(c) {
+		return harms - 1
+	}
+	return 0
 }
 
 // another is the node that should have a task that this one gives away.
@@ -148,7 +180,7 @@ func (in *incarnation) someoneTakes(c *placement.Class) bool {
 
 // confirmStep balances once more a while after nodes came or went. Moves are
 // decided by each node alone, while others move and claim as well, so the sum of
-// all need not be even at first. It ends with a look that finds nothing to do.
+// all need not be even at first.
 func (in *incarnation) confirmStep(now time.Time) {
 	if in.confirmAt.IsZero() || now.Before(in.confirmAt) {
 		return
@@ -159,7 +191,7 @@ func (in *incarnation) confirmStep(now time.Time) {
 	if !busy {
 		in.balance(TriggerSettling)
 	}
-	if in.confirms <= 0 || !busy && len(in.leaving.moving) == 0 && !in.unsettled {
+	if in.confirms <= 0 {
 		in.confirmAt = time.Time{}
 	}
 }
@@ -190,8 +222,12 @@ func (in *incarnation) settleStep(now time.Time) {
 type offer struct {
 	at    time.Time
 	pause time.Duration
-	// probe is the task that was given back, empty for none.
-	probe string
+	// probe is the task that was given back, empty for none, and to whom: empty
+	// for anyone.
+	probe, to string
+	// refusers are the nodes that should have claimed tasks of the type and did
+	// not: nothing else is moved to them.
+	refusers map[string]bool
 }
 
 // Bounds of the pause before a forced task is offered.
@@ -201,14 +237,22 @@ const (
 )
 
 // force records that a task is claimed above this node's share.
-func (in *incarnation) force(id, taskType string, now time.Time) {
+func (in *incarnation) force(id, taskType, refuser string, now time.Time) {
 	in.forced[id] = true
-	switch o, ok := in.offers[taskType]; {
+	o, ok := in.offers[taskType]
+	switch {
 	case !ok:
-		in.offers[taskType] = offer{at: now.Add(offerMin), pause: offerMin}
+		o = offer{at: now.Add(offerMin), pause: offerMin, refusers: map[string]bool{}}
 	case o.probe == id:
-		in.offers[taskType] = offer{at: now.Add(2 * o.pause), pause: 2 * o.pause}
+		o = o.again(now)
 	}
+	o.refusers[refuser] = true
+	in.offers[taskType] = o
+}
+
+// again is the next attempt after one that failed.
+func (o offer) again(now time.Time) offer {
+	return offer{at: now.Add(2 * o.pause), pause: 2 * o.pause, refusers: o.refusers}
 }
 
 // mayOffer tells whether a forced task may be given back for balance.
@@ -218,15 +262,15 @@ func (in *incarnation) mayOffer(taskType string, now time.Time) bool {
 }
 
 // offered tells whether a task may go, and notes that it does.
-func (in *incarnation) offered(id, taskType string) bool {
-	if !in.forced[id] {
+func (in *incarnation) offered(id, to, taskType string) bool {
+	o := in.offers[taskType]
+	if !in.forced[id] && !o.refusers[to] {
 		return true
 	}
-	o := in.offers[taskType]
 	if o.probe != "" {
 		return false // one stands for all
 	}
-	o.probe = id
+	o.probe, o.to = id, to
 	in.offers[taskType] = o
 	return true
 }
@@ -240,10 +284,13 @@ func (in *incarnation) answerOffer(id string, t *mirror.Task) {
 		case t == nil: // it is gone, and nobody knows who could have taken it
 			o.probe, o.at = "", time.Now().Add(o.pause)
 			in.offers[taskType] = o
+		case t.Owned() && o.to != "" && t.Owner != o.to && t.Session != in.session.ID():
+			// Not the one that should have had it: that one still takes none.
+			in.offers[taskType] = o.again(time.Now())
 		case t.Owned() && t.Session != in.session.ID():
 			delete(in.offers, taskType)
 			for forced := range in.forced {
-				if r := in.runs[forced]; r == nil || r.claim.spec.Type == taskType {
+				if r := in.runs[forced]; r == nil || r.class.Type == taskType {
 					delete(in.forced, forced) // one that is not held here is marked anew if it must be
 				}
 			}

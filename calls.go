@@ -116,8 +116,7 @@ func (in *incarnation) claimed(r claimResults) {
 		}
 	}
 	if trigger := in.balanceAgain; trigger != 0 {
-		in.balanceAgain = 0
-		in.balance(trigger)
+		in.balanceAgain, in.balanceDue = 0, trigger
 	}
 }
 
@@ -180,7 +179,7 @@ func (in *incarnation) ended(r endResults) {
 			// owner's word is the last.
 			run.stateRevision = result.StateRevision
 			run.ending.Replaces = result.StateRevision
-			in.endQueue = append(in.endQueue, run.ending)
+			in.endQueue = append(in.endQueue, *run.ending)
 		case broker.Temporary(err):
 			in.endAgain(run, err)
 		case err != nil:
@@ -199,7 +198,7 @@ func (in *incarnation) ended(r endResults) {
 // take now. It is repeated for as long as the incarnation lasts.
 func (in *incarnation) endAgain(r *run, err error) {
 	r.ending.Again = r.ending.Again || broker.MaybeApplied(err)
-	in.endQueue = append(in.endQueue, r.ending)
+	in.endQueue = append(in.endQueue, *r.ending)
 	if now := time.Now(); !in.endRetryAt.After(now) {
 		in.endRetryAt = now.Add(retryEnd)
 		in.events.BrokerTrouble(fmt.Errorf("store what became of %q: %w", r.claim.ID(), err))

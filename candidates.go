@@ -35,8 +35,9 @@ type candidate struct {
 	open, planned, foreign bool
 	target                 string
 	plannedAt              time.Time
-	// slotted tells that the brake has given it its time.
-	slotted bool
+	// slot is the time that the brake has given it, zero for none; refusedUntil
+	// is when the balancer wants to be asked again.
+	slot, refusedUntil time.Time
 }
 
 // candidates are all of them, with when to look at each again.
@@ -105,6 +106,7 @@ func (cs *candidates) freed(id string, now time.Time) {
 // reconsider looks again at all that could be claimed: the cluster changed.
 func (in *incarnation) reconsider(now time.Time) {
 	for id, c := range in.candidates.byID {
+		c.refusedUntil = time.Time{}
 		if c.open {
 			in.candidates.due.set(id, now)
 		}
@@ -142,7 +144,7 @@ func (in *incarnation) claimPass(now time.Time) {
 	})
 	view := in.view(now)
 	for _, c := range turn {
-		if c.open && in.mayTake(c, now) {
+		if c.open && !c.refusedUntil.After(now) && in.mayTake(c, now) {
 			in.consider(c, view)
 		}
 	}
@@ -265,6 +267,9 @@ func (in *incarnation) consider(c *candidate, view *View) {
 		if again.IsZero() {
 			again = view.Now.Add(time.Second)
 		}
+		if !ok {
+			c.refusedUntil = again
+		}
 		if !ok && !in.candidates.balked {
 			in.candidates.balked, in.candidates.retryAt = true, view.Now.Add(reconsiderEvery)
 		}
@@ -282,7 +287,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 // claim queues the claim on a candidate.
 func (in *incarnation) claim(c *candidate, now time.Time) {
 	if c.target != in.config.Name {
-		in.force(c.id, c.kind.spec.Type, now)
+		in.force(c.id, c.kind.spec.Type, c.target, now)
 	} else {
 		delete(in.forced, c.id)
 	}
@@ -291,6 +296,9 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers,
 		HandedOver: t.For != "", Reason: in.reason(c, t),
 	})
+	if t.For == in.config.Name && !in.confirmAt.IsZero() {
+		in.confirms = confirmsMax // what a join has set in motion is not over
+	}
 	in.inFlight[c.id] = c
 	in.tally.Add(in.config.Name, c.kind.class, 1)
 	in.dropCandidate(c.id)
@@ -299,7 +307,7 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 // reason says for people why a task is claimed.
 func (in *incarnation) reason(c *candidate, t *mirror.Task) string {
 	switch {
-	case c.target == "":
+	case !c.planned || c.target == "":
 		return "no node should have it"
 	case c.target != in.config.Name:
 		return "node " + c.target + " should have claimed it and did not"

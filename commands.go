@@ -204,7 +204,7 @@ func (in *incarnation) drainStep(now time.Time) {
 		in.drain = drain{perSecond: drainRateDefault, next: now}
 		in.setMode(in.info.Frozen, true)
 	}
-	if !in.info.Draining || in.drain.next.IsZero() || now.Before(in.drain.next) {
+	if !in.info.Draining || in.drain.next.IsZero() || now.Before(in.drain.next) || !in.toldOthers() {
 		return
 	}
 	left := max(1, in.drain.perSecond*int(drainTick/time.Millisecond)/1000)
@@ -222,6 +222,10 @@ func (in *incarnation) drainStep(now time.Time) {
 		in.drain.next = time.Time{}
 	}
 }
+
+// toldOthers tells that the others can know what this node is by now. A task that
+// is given away before would be meant for this node in their plans.
+func (in *incarnation) toldOthers() bool { return !in.infoDirty && !in.infoInFlight }
 
 // setMode changes what the node means to claim, for all to see.
 func (in *incarnation) setMode(frozen, draining bool) {

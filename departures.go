@@ -21,9 +21,14 @@ func (in *incarnation) departures(before []peer, now time.Time) {
 		delete(in.brake.vanished, name)
 	}
 	for i := range before {
-		p := &before[i]
+		p := before[i]
 		if there[p.info.Name] {
 			continue
+		}
+		delete(in.planning.claimedAt, p.info.Name)
+		// It may have said that it would go in the same batch of changes.
+		if info := in.nodes.Gone(p.info.Name); info != nil {
+			p = in.readPeer(p.info.Name, info)
 		}
 		if d := p.returnWithin; d > 0 && !p.info.Draining {
 			in.away[p.info.Name] = now.Add(d)
@@ -61,7 +66,7 @@ func (in *incarnation) reservedUntil(c *candidate, t *mirror.Task, now time.Time
 	}
 	for i := range in.peers {
 		switch p := &in.peers[i]; {
-		case p.info.Name != t.Last || p.returnWithin == 0:
+		case p.info.Name != t.Last || p.returnWithin == 0 || p.info.Draining:
 		case p.info.Returning:
 			return c.seen.Add(p.returnWithin)
 		default:
@@ -86,34 +91,43 @@ func newBrake(perSecond int) brake {
 	return brake{vanished: map[string]time.Time{}, every: time.Second / time.Duration(perSecond)}
 }
 
-// decide puts the brake on if more than half of all nodes, and at least two,
-// vanished since a time, and off once these are no more than half. It returns
-// how many vanished if the brake goes on.
+// decide puts the brake on if at least two nodes, and more than are there,
+// vanished since a time. It returns how many if the brake goes on.
 func (b *brake) decide(there int, since time.Time) int {
+	if b.on {
+		return 0
+	}
 	for name, at := range b.vanished {
-		if at.Before(since) && !b.on {
+		if at.Before(since) {
 			delete(b.vanished, name)
 		}
 	}
 	gone := len(b.vanished)
-	on := gone >= 2 && gone > there
-	switch {
-	case on && !b.on:
-		b.on = true
-		return gone
-	case !on:
-		b.on = false
+	if gone < 2 || gone <= there {
+		return 0
 	}
-	return 0
+	b.on = true
+	return gone
 }
+
+// brakeRest is how long nothing must have been waiting for the brake before it
+// is taken off.
+const brakeRest = 10 * time.Second
 
 // slot tells whether a task that a node held last may be claimed now, and if not
 // when to ask again.
 func (b *brake) slot(c *candidate, last string, now time.Time) (again time.Time, ok bool) {
-	if _, vanished := b.vanished[last]; !b.on || !vanished || c.slotted {
+	if _, vanished := b.vanished[last]; !b.on || !vanished {
 		return time.Time{}, true
 	}
-	at := later(b.next, now)
-	b.next, c.slotted = at.Add(b.every), true
-	return at, !at.After(now)
+	if now.Sub(b.next) > brakeRest && !b.next.IsZero() {
+		b.on = false
+		clear(b.vanished)
+		return time.Time{}, true
+	}
+	if c.slot.IsZero() {
+		c.slot = later(b.next, now)
+		b.next = c.slot.Add(b.every)
+	}
+	return c.slot, !c.slot.After(now)
 }

@@ -49,7 +49,8 @@ type Claim struct {
 	task      Task
 	node      string
 	granted   coordinator.Granted
-	spec      Spec
+	kind      *kind
+	origin    origin
 	claimedAt time.Time
 	session   *session.Session
 
@@ -63,8 +64,12 @@ func (c *Claim) ID() string { return c.granted.ID }
 // Task is what NewTask made of it.
 func (c *Claim) Task() Task { return c.task }
 
-// Spec is what it was submitted with.
-func (c *Claim) Spec() Spec { return c.spec }
+// Spec is what it was submitted with. Its maps and slices must not be modified.
+func (c *Claim) Spec() Spec {
+	spec := c.kind.spec
+	spec.SubmittedAt, spec.Digest = c.origin.submittedAt, c.origin.digest
+	return spec
+}
 
 // Props are its properties, nil if it has none. They must not be modified.
 func (c *Claim) Props() json.RawMessage { return c.granted.Props }

@@ -94,6 +94,9 @@ type incarnation struct {
 	commandsLeft []string
 	drain        drain
 	settleAt     time.Time
+	// balanceDue is the trigger to balance for once everything that has come in
+	// is planned; zero for none.
+	balanceDue Trigger
 	// balanceAgain is the trigger to balance for once more when claims that were
 	// in flight have come in; zero for none.
 	balanceAgain Trigger

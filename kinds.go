@@ -33,7 +33,7 @@ const kindsMax = 4096
 
 // of reads a spec.
 func (ks *kinds) of(value []byte) *kind {
-	alike, ok := ownWords(value)
+	alike, _, _, ok := ownWords(value)
 	if ok {
 		if k := ks.known[string(alike)]; k != nil {
 			return k
@@ -55,17 +55,37 @@ func (ks *kinds) of(value []byte) *kind {
 	return k
 }
 
-// ownWords is a spec without when it was submitted and its digest, which are
-// all that tells the specs of most tasks apart; false where they are not the
-// last two fields, in the spelling of this package.
-func ownWords(value []byte) (alike []byte, ok bool) {
-	head, tail, ok := bytes.Cut(value, []byte(`"submitted_at":"`))
-	if !ok {
-		return value, len(value) == 0
+// origin is what tells the specs of most tasks apart.
+type origin struct {
+	submittedAt time.Time
+	digest      string
+}
+
+// originOf reads the rest of a spec that a kind was made of.
+func originOf(value []byte) origin {
+	if _, when, digest, ok := ownWords(value); ok {
+		if at, err := time.Parse(time.RFC3339Nano, string(when)); err == nil {
+			return origin{submittedAt: at, digest: string(digest)}
+		}
 	}
-	when, tail, ok := bytes.Cut(tail, []byte(`","digest":"`))
+	spec, err := parseSpec(value)
+	if err != nil {
+		return origin{} // its kind says so
+	}
+	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest}
+}
+
+// ownWords cuts a spec into what it shares with others, when it was submitted
+// and its digest; false where these are not the last two fields, in the spelling
+// of this package.
+func ownWords(value []byte) (alike, when, digest []byte, ok bool) {
+	alike, tail, ok := bytes.Cut(value, []byte(`"submitted_at":"`))
+	if !ok {
+		return value, nil, nil, len(value) == 0
+	}
+	when, tail, ok = bytes.Cut(tail, []byte(`","digest":"`))
 	digest, plain := bytes.CutSuffix(tail, []byte(`"}`))
-	return head, ok && plain && !bytes.ContainsAny(when, `"\`) && !bytes.ContainsAny(digest, `"\`)
+	return alike, when, digest, ok && plain && !bytes.ContainsAny(when, `"\`) && !bytes.ContainsAny(digest, `"\`)
 }
 
 // kindOf is the kind of a task of the mirror.
@@ -76,12 +96,17 @@ func (in *incarnation) kindOf(t *mirror.Task) *kind {
 	return in.kinds.of(nil) // it exists by its properties alone
 }
 
-// count keeps the tally of what the other nodes hold; what this node holds it
-// knows better itself.
+// count keeps the tally of what the other nodes hold, and of what is on its way
+// from one of them to another; what this node holds it knows better itself.
 func (in *incarnation) count(t *mirror.Task, by int) {
-	if t.Owner != in.config.Name {
-		in.tally.Add(t.Owner, in.kindOf(t).class, by)
+	node := t.Owner
+	if node == in.config.Name {
+		return
 	}
+	if t.For != "" {
+		node = t.For
+	}
+	in.tally.Add(node, in.kindOf(t).class, by)
 }
 
 // recount begins the tally anew, because the mirror does.

@@ -1,8 +1,11 @@
 package windlass
 
 import (
+	"context"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -14,6 +17,9 @@ type leaving struct {
 	queue []departure
 	// nextAt is when the next may be.
 	nextAt time.Time
+	// slow are those that have been told to stop, until it is time to say where
+	// they are to go although their handlers have not returned.
+	slow timeQueue
 	// stopped are those whose handler has returned, since when, until somebody
 	// else holds them.
 	stopped map[string]time.Time
@@ -33,6 +39,10 @@ type moving struct {
 	to    string
 	class *placement.Class
 }
+
+// announceAfter is how long a handler may take to stop before it is noted beside
+// its task where that is going, for whoever plans meanwhile.
+const announceAfter = 100 * time.Millisecond
 
 // The pace of leaving: at most so many stand still, and in each step at most so
 // many more are told to stop. One that nobody takes up is not waited for.
@@ -79,8 +89,34 @@ func (in *incarnation) leavingPass(now time.Time) {
 		if id := d.run.claim.ID(); in.runs[id] == d.run {
 			in.hold(id)
 			in.stopRun(id, d.cause)
+			if d.run.handTo != "" && d.run.phase == phaseStopping {
+				l.slow.set(id, now.Add(announceAfter))
+			}
 		}
 	}
+}
+
+// announce notes where the tasks are going whose handlers take their time. It is
+// a hint; if it is not written, nobody knows before they are released.
+func (in *incarnation) announce(ctx context.Context, now time.Time) {
+	var txns []broker.Txn
+	for _, id := range in.leaving.slow.popDue(now) {
+		if r := in.runs[id]; r != nil && r.phase == phaseStopping && r.handTo != "" && !in.lost {
+			txns = append(txns, broker.Txn{
+				If:   []broker.Cond{broker.Created(in.node.space.Owner(id), r.claim.token())},
+				Then: []broker.Op{broker.PutSession(in.node.space.Handover(id), coordinator.OwnerValue(r.handTo), in.session.ID())},
+			})
+		}
+	}
+	if len(txns) == 0 {
+		return
+	}
+	in.background(func() func() {
+		ctx, cancel := context.WithTimeout(ctx, in.session.Timing().Try)
+		defer cancel()
+		in.config.Broker.Commit(ctx, txns...)
+		return func() {}
+	})
 }
 
 // stay takes back what was queued to be given away.
@@ -107,7 +143,6 @@ func (in *incarnation) moved(id string) {
 	delete(in.leaving.moving, id)
 	in.tally.Add(m.to, m.class, -1)
 	if trigger := in.leaving.nextRound; len(in.leaving.moving) == 0 && trigger != 0 {
-		in.leaving.nextRound = 0
-		in.balance(trigger)
+		in.leaving.nextRound, in.balanceDue = 0, trigger
 	}
 }

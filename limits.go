@@ -49,6 +49,10 @@ const (
 	// busyMax bounds for how long a node that goes on claiming other tasks is
 	// waited for.
 	busyMax = 10 * time.Second
+	// agreeAfter is how long nothing must have changed before what others should
+	// have claimed by now is planned anew: nodes that saw tasks come in different
+	// portions have different plans, and agree when they have all seen the same.
+	agreeAfter = 50 * time.Millisecond
 	// replanEvery bounds how often everything that nobody holds is planned anew.
 	replanEvery = 20 * time.Millisecond
 	// releasedHold keeps a node from claiming again at once what it was just

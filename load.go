@@ -1,6 +1,9 @@
 package windlass
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Bounds of what Config.Load says, in hundredths.
 const (
@@ -18,7 +21,11 @@ func (in *incarnation) loadStep(now time.Time) {
 		return
 	}
 	in.loadAt = now.Add(loadEvery)
-	load := int(min(max(in.config.Load(), 0), 1) * 100)
+	said := in.config.Load()
+	if math.IsNaN(said) {
+		return // that says nothing
+	}
+	load := int(min(max(said, 0), 1) * 100)
 	overloaded := load >= OverloadedAt || (in.info.Overloaded && load >= RelievedAt)
 	if changed := load - in.info.Load; overloaded == in.info.Overloaded && max(changed, -changed) < loadShown {
 		return

@@ -58,9 +58,15 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	if in.mayClaim() {
 		in.claimPass(now)
 	}
+	if trigger := in.balanceDue; trigger != 0 {
+		in.balanceDue = 0
+		in.balance(trigger)
+		in.leavingPass(now)
+	}
 	in.startClaims(ending)
 	in.startAdopts(ending, now)
 	in.startEndings(ending, now)
+	in.announce(ending, now)
 	in.deleteCommands(ending)
 	in.publishInfo(ending, now)
 	return in.nextWake(now)
@@ -89,7 +95,10 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		if len(in.leaving.queue) > 0 {
 			earlier(in.leaving.nextAt)
 		}
-		earlier(in.drain.next)
+		earlier(in.leaving.slow.next())
+		if in.toldOthers() {
+			earlier(in.drain.next)
+		}
 		earlier(in.settleAt)
 		earlier(in.confirmAt)
 		earlier(in.loadAt)
@@ -115,6 +124,9 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 		}
 		if in.planning.foreign > 0 {
 			earlier(in.planning.sweepAt)
+			if !in.planning.agreed {
+				earlier(in.planning.changedAt.Add(agreeAfter))
+			}
 		}
 		if in.candidates.balked && in.loadFell {
 			earlier(in.candidates.retryAt)
@@ -147,7 +159,7 @@ func (in *incarnation) beginClosing() {
 	}
 	in.closeBy = time.Now().Add(grace)
 	in.info.Returning = in.config.ReturnWithin > 0
-	in.info.Draining, in.infoDirty = !in.info.Returning, true
+	in.info.Draining, in.infoDirty, in.infoRetryAt = !in.info.Returning, true, time.Time{}
 	in.dropQueued()
 	for id := range in.runs {
 		in.stopRun(id, ErrDraining)
@@ -181,5 +193,7 @@ func (in *incarnation) finished() bool {
 	if !in.lost && !time.Now().Before(in.closeBy) {
 		return true
 	}
-	return len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0
+	// The others are to know that this node means to go before it is gone.
+	told := in.lost || !in.infoDirty
+	return told && len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0
 }

@@ -18,11 +18,16 @@ type planning struct {
 	// fresh are candidates that could be claimed and have no target yet.
 	fresh map[string]*candidate
 	// foreign counts those whose target is another node and that this node can
-	// run; nowhere those that no node can have now.
-	foreign, nowhere int
+	// run; nowhere are those that no node can have now.
+	foreign int
+	nowhere map[string]*candidate
 	// dirty tells that something has changed about the cluster that could make
 	// the plan another one; stale that it has.
 	dirty, stale bool
+	// changedAt is when the last change of a task was seen, agreed tells that
+	// everything was planned anew since.
+	changedAt time.Time
+	agreed    bool
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
 	planAt, sweepAt time.Time
@@ -33,7 +38,7 @@ type planning struct {
 func newPlanning() planning {
 	return planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
-		claimedAt: map[string]time.Time{},
+		nowhere: map[string]*candidate{}, claimedAt: map[string]time.Time{},
 	}
 }
 
@@ -53,7 +58,7 @@ func (p *planning) remove(c *candidate) {
 	}
 	p.unassign(c)
 	delete(p.fresh, c.id)
-	c.open = false
+	c.open, c.target, c.plannedAt = false, "", time.Time{}
 	if p.open[c.kind.class]--; p.open[c.kind.class] == 0 {
 		delete(p.open, c.kind.class)
 	}
@@ -63,9 +68,12 @@ func (p *planning) remove(c *candidate) {
 // for it now.
 func (p *planning) assign(c *candidate, target string, self string, now time.Time) {
 	delete(p.fresh, c.id)
-	c.target, c.planned, c.plannedAt = target, true, now
+	if c.target != target || c.plannedAt.IsZero() {
+		c.plannedAt = now // a target that stays has been waited for already
+	}
+	c.target, c.planned = target, true
 	if target == "" {
-		p.nowhere++
+		p.nowhere[c.id] = c
 		return
 	}
 	byNode := p.planned[c.kind.class]
@@ -76,9 +84,13 @@ func (p *planning) assign(c *candidate, target string, self string, now time.Tim
 	byNode[target]++
 	if c.foreign = target != self && c.ours; c.foreign {
 		p.foreign++
+		if at := c.plannedAt.Add(rankStep); p.foreign == 1 || at.Before(p.sweepAt) {
+			p.sweepAt = at
+		}
 	}
 }
 
+// unassign takes its target from a candidate, which remembers it.
 func (p *planning) unassign(c *candidate) {
 	if !c.planned {
 		return
@@ -87,7 +99,7 @@ func (p *planning) unassign(c *candidate) {
 		p.foreign--
 	}
 	if c.target == "" {
-		p.nowhere--
+		delete(p.nowhere, c.id)
 	} else {
 		byNode := p.planned[c.kind.class]
 		if byNode[c.target]--; byNode[c.target] == 0 {
@@ -97,7 +109,7 @@ func (p *planning) unassign(c *candidate) {
 			delete(p.planned, c.kind.class)
 		}
 	}
-	c.target, c.planned, c.foreign = "", false, false
+	c.planned, c.foreign = false, false
 }
 
 // placedNodes are the registered nodes for the planner, this one included.
@@ -151,11 +163,20 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 		pl.dirty, pl.stale = false, false
 		return nil
 	}
+	if pl.foreign > 0 && !pl.agreed && now.Sub(pl.changedAt) >= agreeAfter {
+		pl.stale, pl.agreed = true, true
+	}
 	if len(pl.fresh) == 0 && !pl.dirty && (!pl.stale || now.Before(pl.planAt)) {
 		return nil
 	}
 	plan, upToDate := in.plan()
-	pl.stale = pl.stale || !upToDate || (pl.dirty && pl.nowhere > 0)
+	pl.stale = pl.stale || !upToDate
+	if pl.dirty {
+		for _, c := range pl.nowhere {
+			pl.unassign(c)
+			pl.fresh[c.id] = c
+		}
+	}
 	pl.dirty = false
 	if pl.stale && !now.Before(pl.planAt) {
 		for _, c := range in.candidates.byID {
@@ -215,10 +236,18 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 	if pl.foreign == 0 || now.Before(pl.sweepAt) {
 		return nil
 	}
-	pl.sweepAt = now.Add(rankStep)
+	if in.info.closed() != "" {
+		pl.sweepAt = now.Add(time.Second)
+		return nil
+	}
 	nodes := in.placedNodes()
+	next := now.Add(time.Minute)
 	for _, c := range in.candidates.byID {
 		if !c.foreign {
+			continue
+		}
+		if c.refusedUntil.After(now) {
+			next = earliest(next, c.refusedUntil)
 			continue
 		}
 		from := c.plannedAt
@@ -228,15 +257,26 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 				from = limit
 			}
 		}
-		if now.Sub(from) < rankStep {
-			continue
+		at := from.Add(rankStep)
+		if !at.After(now) {
+			rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
+			at = from.Add(time.Duration(min(rank, ranksMax)) * rankStep)
 		}
-		rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
-		if now.Sub(from) >= time.Duration(min(rank, ranksMax))*rankStep {
-			turn = append(turn, c)
+		if !at.After(now) {
+			turn, at = append(turn, c), now.Add(rankStep)
 		}
+		next = earliest(next, at)
 	}
+	pl.sweepAt = next
 	return turn
+}
+
+// earliest is the earlier of two times.
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // room tells whether this node's capacity leaves room for a candidate.

@@ -53,7 +53,7 @@ type run struct {
 	// stateRevision is the revision of the stored state, zero for none.
 	stateRevision broker.Revision
 	// ending is what is being stored, and outcome what that means.
-	ending  coordinator.Ending
+	ending  *coordinator.Ending
 	outcome Outcome
 }
 
@@ -86,24 +86,26 @@ type exit struct {
 // back.
 func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	delete(in.tombs, g.ID)
-	claim := &Claim{task: c.task, node: in.config.Name, granted: g, claimedAt: time.Now(), session: in.session}
-	r := &run{claim: claim, stateRevision: g.StateRevision, class: in.kinds.of(g.Spec).class}
+	claim := &Claim{
+		task: c.task, node: in.config.Name, granted: g, kind: in.kinds.of(g.Spec), origin: originOf(g.Spec),
+		claimedAt: time.Now(), session: in.session,
+	}
+	claim.granted.Spec, claim.granted.State = nil, nil // read by now, and kept for as long as the claim
+	r := &run{claim: claim, stateRevision: g.StateRevision, class: claim.kind.class}
 	in.runs[g.ID] = r
 	in.countRun(r)
 	if in.lost {
 		in.forget(g.ID)
 		return
 	}
-	spec, err := parseSpec(g.Spec)
-	if err != nil {
-		in.events.Corrupt(in.node.space.Task(g.ID), err)
+	if claim.kind.err != nil {
+		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.err)
 	}
-	claim.spec = spec
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
 	}
-	if err != nil || claim.task == nil || in.config.handler(spec.Type) == nil ||
+	if claim.kind.err != nil || claim.task == nil || in.config.handler(r.class.Type) == nil ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -151,7 +153,7 @@ func (in *incarnation) start(r *run) {
 	r.started = time.Now()
 	in.events.Claimed(id, int64(token))
 	in.publishRun(r)
-	task, handlerOf := r.claim.task, in.config.handler(r.claim.spec.Type)
+	task, handlerOf := r.claim.task, in.config.handler(r.class.Type)
 	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
 		return handlerOf(task).Run(ctx, r.claim)
 	}, func(err error) {
@@ -307,14 +309,16 @@ func (in *incarnation) release(r *run) {
 		in.leaving.stopped[r.claim.ID()] = time.Now()
 	}
 	r.outcome = OutcomeReleased
-	r.ending = r.claim.granted.Ending(coordinator.Release)
-	r.ending.For = r.handTo
-	in.endQueue = append(in.endQueue, r.ending)
+	ending := r.claim.granted.Ending(coordinator.Release)
+	ending.For = r.handTo
+	r.ending = &ending
+	in.endQueue = append(in.endQueue, *r.ending)
 }
 
 // abandon gives back the claim on a task that was deleted. Only now may a task
 // that was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
+	r.handTo = ""
 	in.release(r)
 	r.outcome = OutcomeDropped
 }
@@ -340,8 +344,8 @@ func (in *incarnation) save(r *run) {
 func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Record) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
-	record.Type, record.Priority, record.Digest = r.claim.spec.Type, r.claim.spec.Priority, r.claim.spec.Digest
-	if at := r.claim.spec.SubmittedAt; !at.IsZero() {
+	record.Type, record.Priority, record.Digest = r.class.Type, r.claim.kind.spec.Priority, r.claim.origin.digest
+	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
 	}
 	record.Node, record.Token = in.config.Name, r.claim.Token()
@@ -353,9 +357,10 @@ func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Re
 		return
 	}
 	in.enter(r, phaseEnding)
-	r.ending = r.claim.granted.Ending(kind)
-	r.ending.State, r.ending.Replaces = value, r.stateRevision
-	in.endQueue = append(in.endQueue, r.ending)
+	ending := r.claim.granted.Ending(kind)
+	ending.State, ending.Replaces = value, r.stateRevision
+	r.ending = &ending
+	in.endQueue = append(in.endQueue, *r.ending)
 }
 
 // drop forgets a run whose claim is gone; nothing can be written about it.

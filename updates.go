@@ -39,7 +39,9 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	for _, id := range changed {
 		in.taskChanged(id, now)
 	}
-	in.planning.dirty = in.planning.dirty || len(changed) > 0
+	if len(changed) > 0 {
+		in.planning.dirty, in.planning.agreed, in.planning.changedAt = true, false, now
+	}
 	if len(changed) > 0 && in.settleAt.IsZero() {
 		in.settleAt = now.Add(settle)
 	}
@@ -179,15 +181,21 @@ func (in *incarnation) checkRegistration() {
 
 // peersChanged reads the other nodes anew, and balances if that may be needed.
 func (in *incarnation) peersChanged(changed []string) {
-	were := in.peers
+	were, known := in.peers, map[string]peer{}
+	for _, p := range were {
+		known[p.info.Name] = p
+	}
+	for _, name := range changed {
+		delete(known, name)
+	}
 	in.peers = make([]peer, 0, len(were)+1)
 	for _, n := range in.nodes.Registered() {
+		p, ok := known[n.Name]
 		if n.Name == in.config.Name {
 			continue
 		}
-		p, err := parsePeer(n)
-		if err != nil {
-			in.events.Corrupt(in.node.space.NodeInfo(n.Name), err)
+		if !ok {
+			p = in.readPeer(n.Name, n.Info)
 		}
 		in.peers = append(in.peers, p)
 	}
@@ -206,7 +214,7 @@ func (in *incarnation) peersChanged(changed []string) {
 	if joined {
 		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
 	}
-	in.balance(TriggerMembership)
+	in.balanceDue = TriggerMembership
 }
 
 // compareTakers compares the nodes that take tasks. joined tells that there is
@@ -234,18 +242,17 @@ func compareTakers(before, now []peer) (joined, same bool) {
 	return joined, same
 }
 
-// parsePeer reads a registration. One that is not readable is a node that is
+// readPeer reads a registration. One that is not readable is a node that is
 // there and takes nothing.
-func parsePeer(n *mirror.Node) (peer, error) {
-	var p peer
-	err := json.Unmarshal(n.Info, &p.info)
-	if err != nil {
+func (in *incarnation) readPeer(name string, value []byte) (p peer) {
+	if err := json.Unmarshal(value, &p.info); err != nil {
+		in.events.Corrupt(in.node.space.NodeInfo(name), err)
 		p.info = NodeInfo{Frozen: true}
 	}
-	p.info.Name = n.Name
+	p.info.Name = name
 	p.placed = p.info.placed()
-	if d, parseErr := time.ParseDuration(p.info.ReturnWithin); parseErr == nil {
+	if d, err := time.ParseDuration(p.info.ReturnWithin); err == nil {
 		p.returnWithin = min(max(d, 0), ReturnWithinMax)
 	}
-	return p, err
+	return p
 }

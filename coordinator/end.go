@@ -87,13 +87,13 @@ func (e Ending) outcome(r broker.Result) Ended {
 	state, owner, task := r.Reads[0], r.Reads[1], r.Reads[2]
 	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)
 	switch {
-	case e.Again && e.Kind == Release && e.State == nil:
+	case e.Again && e.Kind == Release && e.State == nil && (owner == nil || owner.Created != e.Token):
 		return Ended{} // given back by us or lost: it is not held, which is all that was asked for
 	case ours && e.Kind != Save:
 		return Ended{} // the state carries our token, so nobody else wrote it
 	case owner == nil || owner.Created != e.Token:
 		return Ended{Err: ErrFenced}
-	case e.Kind != Release && (task == nil || task.Created != e.Created):
+	case (e.Kind != Release || e.For != "") && (task == nil || task.Created != e.Created):
 		return Ended{Err: ErrGone}
 	case ours:
 		return Ended{StateRevision: state.Modified}
@@ -128,7 +128,10 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	switch e.Kind {
 	case Release:
 		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(e.ID)))
-		if e.For != "" {
+		if e.For == "" {
+			txn.Then = append(txn.Then, broker.Delete(c.space.Handover(e.ID))) // it may have been announced
+		} else {
+			txn.If = append(txn.If, broker.Created(exists, e.Created)) // no note beside a task that is gone
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:

@@ -126,8 +126,8 @@ func (n *Node) Excludes(c *Class) string {
 	return ""
 }
 
-// preferred counts the preferred labels that a node has.
-func (n *Node) preferred(c *Class) int {
+// Preferred counts the labels of a node that a class prefers.
+func (n *Node) Preferred(c *Class) int {
 	count := 0
 	for k, want := range c.Prefer {
 		if value, ok := n.label(k); ok && value == want {

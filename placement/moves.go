@@ -18,11 +18,14 @@ type Move struct {
 func (m Move) Covers(c *Class) bool { return c.pool == m.Like.pool }
 
 // Moves are the tasks that should move so that the nodes have the loads that
-// they should have, most urgent first, at most that many tasks. A node whose
-// load is within tolerance of its fair share, a factor on it of at least 1, and
-// a task gives nothing away.
+// they should have, most urgent first, at most that many tasks. There are none
+// while no move would help a node that is further from its fair share than the
+// tolerance, a part of it of at least 0, and one task; with 0 all moves count.
 func (p *Plan) Moves(most int, tolerance float64) []Move {
-	m := mover{plan: p, loads: slices.Clone(p.loads), fair: p.fairShares(), tolerance: tolerance, slack: slack(tolerance), index: map[route]int{}}
+	if p.level() {
+		return nil
+	}
+	m := mover{plan: p, loads: slices.Clone(p.loads), fair: p.fairShares(), index: map[route]int{}}
 	for i := range p.nodes {
 		d := donor{at: i, holds: map[string]*held{}}
 		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
@@ -44,15 +47,37 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 			break
 		}
 	}
+	if tolerance > 0 && !m.worthIt(tolerance) {
+		return nil
+	}
 	return m.moves
 }
 
-// slack keeps small numbers of tasks from moving where a tolerance is given.
-func slack(tolerance float64) float64 {
-	if tolerance > 1 {
-		return 1
+// level tells that no move of even a task of weight 1 could help, whatever may
+// run where: which is so nearly always, and is quickly found out.
+func (p *Plan) level() bool {
+	high, low := -1, -1
+	for i := range p.nodes {
+		n := &p.nodes[i]
+		if high < 0 || p.loads[i]*p.nodes[high].weight() > p.loads[high]*n.weight() {
+			high = i
+		}
+		if low < 0 || (p.loads[i]+1)*p.nodes[low].weight() < (p.loads[low]+1)*n.weight() {
+			low = i
+		}
 	}
-	return 0
+	return high < 0 || (p.loads[low]+1)*p.nodes[high].weight() >= p.loads[high]*p.nodes[low].weight()
+}
+
+// worthIt tells whether some move helps a node that is out of its bounds.
+func (m *mover) worthIt(tolerance float64) bool {
+	for r := range m.index {
+		from, to := m.fair[r.from], m.fair[r.to]
+		if float64(m.plan.loads[r.from]) > from*(1+tolerance)+1 || float64(m.plan.loads[r.to]) < to*(1-tolerance)-1 {
+			return true
+		}
+	}
+	return false
 }
 
 // fairShares are the loads in proportion to the weights.
@@ -71,13 +96,12 @@ func (p *Plan) fairShares() []float64 {
 
 // mover makes moves one by one.
 type mover struct {
-	plan             *Plan
-	loads            []int
-	fair             []float64
-	tolerance, slack float64
-	donors           []donor
-	moves            []Move
-	index            map[route]int // place in moves
+	plan   *Plan
+	loads  []int
+	fair   []float64
+	donors []donor
+	moves  []Move
+	index  map[route]int // place in moves
 }
 
 type route struct {
@@ -107,8 +131,7 @@ func (m *mover) next() bool {
 				most = k
 			}
 		}
-		at := m.donors[most].at
-		if float64(m.loads[at]) <= m.fair[at]*m.tolerance+m.slack {
+		if at := m.donors[most].at; float64(m.loads[at]) <= m.fair[at] {
 			return false // and so are all others
 		}
 		if m.moveFrom(&m.donors[most]) {

@@ -129,7 +129,7 @@ func TestPlan_M43_IsEvenWithFewestMovesAndAFixedPoint(t *testing.T) {
 		for i, n := range m.nodes {
 			after[i] = m.load(n.Name)
 		}
-		moved := m.move(1<<20, 1)
+		moved := m.move(1<<20, 0)
 		if least := leastMoves(after); moved != least {
 			t.Fatalf("from %v: %d moves; %d would do", after, moved, least)
 		}
@@ -140,7 +140,7 @@ func TestPlan_M43_IsEvenWithFewestMovesAndAFixedPoint(t *testing.T) {
 		if slices.Max(loads)-slices.Min(loads) > 1 || m.tasks() != total {
 			t.Fatalf("%v and %d open tasks end as %v", counts, open, loads)
 		}
-		if again := m.move(1<<20, 1); again != 0 {
+		if again := m.move(1<<20, 0); again != 0 {
 			t.Fatalf("%v is even and %d tasks would still move", loads, again)
 		}
 	})
@@ -272,7 +272,7 @@ func TestPlan_M43_WhateverTheClusterMovesEndAndRulesAreKept(t *testing.T) {
 		}
 		left := m.place()
 		rounds, most := 0, rapid.IntRange(1, 50).Draw(t, "most")
-		for moved := m.move(most, 1); moved > 0; moved = m.move(most, 1) {
+		for moved := m.move(most, 0); moved > 0; moved = m.move(most, 0) {
 			if moved > most {
 				t.Fatalf("%d moves in a round of %d", moved, most)
 			}
@@ -309,7 +309,7 @@ func TestPlan_DoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 					out = append(out, id+">"+plan.Take(id, c))
 				}
 			}
-			for _, mv := range plan.Moves(100, 1) {
+			for _, mv := range plan.Moves(100, 0) {
 				out = append(out, fmt.Sprint(mv.From, mv.To, mv.Like.pool, mv.Tasks))
 			}
 			return fmt.Sprint(out)
@@ -391,11 +391,15 @@ func TestRank_IsAPermutationWithThePlansChoiceFirst(t *testing.T) {
 
 func TestPlan_TolerancesKeepSmallImbalances(t *testing.T) {
 	m, _ := uniform([]int{10, 8, 9}, 0)
-	if n := m.move(100, 1.1); n != 0 {
+	if n := m.move(100, 0.1); n != 0 {
 		t.Errorf("%d moves for 10, 8, 9 within a tenth", n)
 	}
+	m, _ = uniform([]int{22, 22, 22, 14}, 0)
+	if n := m.move(100, 0.1); n != 6 {
+		t.Errorf("%d moves to a node that is far below the others; want 6", n)
+	}
 	m, _ = uniform([]int{20, 5, 5}, 0)
-	if n := m.move(100, 1.1); n == 0 || m.load("n000") > 12 {
+	if n := m.move(100, 0.1); n == 0 || m.load("n000") > 12 {
 		t.Errorf("20, 5, 5 becomes %v after %d moves", m.held, n)
 	}
 }
@@ -449,7 +453,7 @@ func TestPlan_TasksOfADrainingNodeAreMadeRoomFor(t *testing.T) {
 	v := m.view()
 	v.Leaving = map[*Class]int{c: 8}
 	plan := New(v)
-	if moves := plan.Moves(100, 1); len(moves) != 0 {
+	if moves := plan.Moves(100, 0); len(moves) != 0 {
 		t.Errorf("moves %v although the tasks that are leaving make it even", moves)
 	}
 	if plan.Load("n002") != 10 {
@@ -474,7 +478,7 @@ func BenchmarkFailover(b *testing.B) {
 						b.Fatal("a task has no place")
 					}
 				}
-				plan.Moves(1000, 1)
+				plan.Moves(1000, 0)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tasks), "ns/task")
 		})

@@ -175,7 +175,7 @@ func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
 	i, j := q.eligible[a], q.eligible[b]
 	m, n := &p.nodes[i], &p.nodes[j]
 	if len(c.Prefer) > 0 {
-		if order := cmp.Compare(n.preferred(c), m.preferred(c)); order != 0 {
+		if order := cmp.Compare(n.Preferred(c), m.Preferred(c)); order != 0 {
 			return order < 0
 		}
 	}

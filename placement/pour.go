@@ -25,10 +25,12 @@ func (v vessel) room(each, most int) int {
 func pour(vessels []vessel, n, each int) (gets []int, left int) {
 	gets = make([]int, len(vessels))
 	left = n
-	level := lowerLevel(vessels, n, each)
-	for i, v := range vessels {
-		gets[i] = below(v, level, n, each)
-		left -= gets[i]
+	if n > len(vessels) { // or one by one is as quick
+		level := lowerLevel(vessels, n, each)
+		for i, v := range vessels {
+			gets[i] = below(v, level, n, each)
+			left -= gets[i]
+		}
 	}
 	q := &vesselQueue{each: each}
 	for i, v := range vessels {

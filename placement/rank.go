@@ -37,7 +37,7 @@ func Rank(task string, c *Class, nodes []Node, first, name string) int {
 // their loads.
 func comparePreference(a, b *Node, c *Class, task uint64) int {
 	if len(c.Prefer) > 0 {
-		if order := cmp.Compare(b.preferred(c), a.preferred(c)); order != 0 {
+		if order := cmp.Compare(b.Preferred(c), a.Preferred(c)); order != 0 {
 			return order
 		}
 	}

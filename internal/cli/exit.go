@@ -48,6 +48,7 @@ var exitCodes = []struct {
 	{broker.ErrNoSpace, exitUnavailable},
 	{windlass.ErrLayout, exitFailed},
 	{errUnwell, exitFailed},
+	{errChanges, exitChanges},
 	{context.Canceled, exitInterrupted},
 }
 

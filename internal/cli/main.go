@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,7 +34,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	root.SetOut(out)
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, errChanges) {
 		fmt.Fprintln(errs, "windlass:", describe(err))
 	}
 	return exitCode(err)
@@ -62,7 +63,7 @@ unavailable. Every flag of this page can be set in the environment as well:
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
-	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.doctorCommand(), a.versionCommand(), a.supervisorCommand(),
+	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.planCommand(), a.doctorCommand(), a.versionCommand(), a.supervisorCommand(),
 		a.benchCommand(), a.benchNodeCommand(), a.benchBrokerCommand())
 	root.InitDefaultCompletionCmd()
 	return root

@@ -41,9 +41,14 @@ its session can expire, and joins again when the broker is back.`,
 	flags.StringArrayVar(&allow, "exec-allow", nil, "command that tasks may run, by path or by name; * for every one; repeatable")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
-	flags.StringVar(&c.zone, "zone", "", "zone of the node, for clients to see")
-	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for clients to see, as key=value; repeatable")
-	flags.IntVar(&c.capacity, "capacity", 0, "how many tasks the node means to take, for clients to see")
+	flags.StringVar(&c.zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
+	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
+	flags.IntVar(&c.weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")
+	flags.IntVar(&c.capacity, "capacity", 0, "bound on the weight of the tasks that the node takes; 0 for none")
+	flags.DurationVar(&c.returnWithin, "return-within", 0, "for how long others leave this node's tasks alone when it goes, in case it comes back; at most 10m")
+	flags.IntVar(&c.failoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
+	flags.IntVar(&c.memoryClaim, "memory-claim-limit", 0, "percent of the memory in use from which on the node claims nothing; 0 for no limit")
+	flags.IntVar(&c.memoryRelease, "memory-release-limit", 0, "percent of the memory in use from which on it gives tasks away; must be higher")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(),
 		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),

@@ -27,12 +27,21 @@ type submission struct {
 	NotBefore time.Time       `json:"not_before"`
 	Needs     []string        `json:"needs"`
 	Rerun     bool            `json:"rerun"`
+
+	Weight  int               `json:"weight"`
+	Require map[string]string `json:"require"`
+	Prefer  map[string]string `json:"prefer"`
+	Node    string            `json:"node"`
+	Group   string            `json:"group"`
 }
 
 func (s submission) submission() windlass.Submission {
 	return windlass.Submission{
 		ID: s.ID, Props: s.Props, Rerun: s.Rerun,
-		Spec: windlass.Spec{Type: s.Type, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs},
+		Spec: windlass.Spec{
+			Type: s.Type, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
+			Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
+		},
 	}
 }
 
@@ -55,7 +64,8 @@ func (a *app) submitCommand() *cobra.Command {
 		Long: `Submit one task by its ID, or a file with one JSON object on each line:
 
   {"id":"a","type":"exec","props":{"command":["echo","hello"]},"priority":0,
-   "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false}
+   "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
+   "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":""}
 
 Only "id" is needed. A file is checked as a whole before anything is submitted.
 Submitting it again is fine: what exists already, live or done, is counted and
@@ -83,6 +93,11 @@ Arguments after -- are the command of a task of type "exec".`,
 	flags.IntVar(&s.Priority, "priority", 0, "higher is claimed first, from -1000 to 1000")
 	flags.StringSliceVar(&s.Needs, "needs", nil, "tasks that must be done before this one starts")
 	flags.StringVar(&notBefore, "not-before", "", "earliest time to start: RFC 3339, or a duration from now")
+	flags.IntVar(&s.Weight, "weight", 0, "how much of a node's share and capacity it takes, 1 to 1000; default 1")
+	flags.StringToStringVar(&s.Require, "require", nil, "label that a node must have, as key=value; zone=Z for its zone; repeatable")
+	flags.StringToStringVar(&s.Prefer, "prefer", nil, "label that a node had better have, as key=value; repeatable")
+	flags.StringVar(&s.Node, "node", "", "the only node that may run it")
+	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
 	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
 	return a.outputFlag(cmd)
 }

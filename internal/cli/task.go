@@ -19,7 +19,7 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	return group("task", "Submit, list and look at tasks",
-		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskDeleteCommand(), a.taskLogsCommand())
+		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskDeleteCommand(), a.taskLogsCommand())
 }
 
 func (a *app) taskListCommand() *cobra.Command {

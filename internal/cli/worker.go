@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/balancer"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/session"
@@ -49,11 +50,18 @@ type workerConfig struct {
 	namespace  string
 	zone       string
 	labels     map[string]string
+	weight     int
 	capacity   int
 	sessionTTL time.Duration
-	logDir     string
-	allow      exectask.Allow
-	log        *slog.Logger
+	// returnWithin and failoverRate are as in windlass.Config.
+	returnWithin time.Duration
+	failoverRate int
+	// memoryClaim and memoryRelease are the limits of the balancer by memory;
+	// zero for another balancer.
+	memoryClaim, memoryRelease int
+	logDir                     string
+	allow                      exectask.Allow
+	log                        *slog.Logger
 	// exitOnFence makes the process exit when a handler outlives its claim.
 	exitOnFence bool
 }
@@ -78,8 +86,14 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		NewTask: exectask.Leave(c.allow, func(task string, err error) {
 			c.log.Warn("left to other nodes", "task", task, "error", err)
 		}),
-		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Capacity: c.capacity, Version: buildVersion().Version,
+		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
+		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Version: buildVersion().Version,
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
+	}
+	if c.memoryClaim != 0 || c.memoryRelease != 0 {
+		if config.Balancer, err = memoryBalancer(c); err != nil {
+			return nil, errors.Join(err, supervisor.Close())
+		}
 	}
 	if c.exitOnFence {
 		config.Fence = func(overdue func() []string) { exitIfOverdue(c.log, overdue, timing.Slack) }
@@ -88,6 +102,21 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		return nil, errors.Join(err, supervisor.Close())
 	}
 	return w, nil
+}
+
+// memoryBalancer is the default balancer as long as there is memory.
+func memoryBalancer(c workerConfig) (windlass.Balancer, error) {
+	memory, err := balancer.NewMemory()
+	if err != nil {
+		return nil, err
+	}
+	b, err := balancer.NewResource(memory, c.memoryClaim, c.memoryRelease)
+	if err != nil {
+		return nil, err
+	}
+	b.Next = windlass.Planner{}
+	b.Trouble = func(err error) { c.log.Warn("memory cannot be read", "error", err) }
+	return b, nil
 }
 
 // exitIfOverdue ends the process if handlers do not return within the slack that

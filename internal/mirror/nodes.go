@@ -44,11 +44,13 @@ type Nodes struct {
 	space    keys.Space
 	revision broker.Revision
 	nodes    map[string]*Node
+	// gone has the registrations that the last update took away, as they were.
+	gone map[string][]byte
 }
 
 // NewNodes returns an empty copy.
 func NewNodes(space keys.Space) *Nodes {
-	return &Nodes{space: space, nodes: map[string]*Node{}}
+	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string][]byte{}}
 }
 
 // Revision is the one up to which the copy is complete, zero before the first
@@ -57,6 +59,10 @@ func (m *Nodes) Revision() broker.Revision { return m.revision }
 
 // Get returns a node, or nil. The result must not be kept across updates.
 func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
+
+// Gone is the registration that the last update took away from a node, as it was
+// at the end; nil if it took none.
+func (m *Nodes) Gone(name string) []byte { return m.gone[name] }
 
 // Registered are the registered nodes, by name.
 func (m *Nodes) Registered() []*Node {
@@ -73,6 +79,7 @@ func (m *Nodes) Registered() []*Node {
 // registration it changed, each once.
 func (m *Nodes) Apply(batch broker.Batch) []string {
 	var changed []string
+	m.gone = map[string][]byte{}
 	for _, e := range batch.Events {
 		if name, ok := m.event(e); ok {
 			changed = append(changed, name)
@@ -86,7 +93,7 @@ func (m *Nodes) Apply(batch broker.Batch) []string {
 // registration differs from the copy before.
 func (m *Nodes) Reset(snapshot *Snapshot) []string {
 	before := m.nodes
-	m.nodes = map[string]*Node{}
+	m.nodes, m.gone = map[string]*Node{}, map[string][]byte{}
 	for _, kv := range snapshot.KVs {
 		m.event(broker.Event{KV: kv})
 	}
@@ -120,6 +127,7 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	}
 	switch {
 	case p.Kind == keys.NodeInfo && e.Deleted:
+		m.gone[n.Name] = n.Info
 		*n = Node{Name: n.Name, commands: n.commands}
 	case p.Kind == keys.NodeInfo:
 		n.Info, n.Registered, n.Session = e.KV.Value, true, e.KV.Session

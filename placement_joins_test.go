@@ -1,0 +1,253 @@
+package windlass_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+func TestPlacement_M17_ANodeThatJoinsGetsItsShareAtOnceByTheFewestMoves(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(4)
+		f.submit("t", 100, windlass.Spec{})
+		f.Advance(time.Second)
+		before := f.starts()
+		all = append(all, f.node("x"))
+		f.Advance(20 * time.Millisecond)
+		f.even(names(all)...)
+		if n := f.moves(before); n != 20 || f.raced.Load() > 5 {
+			t.Errorf("%d moves, %d claims lost", n, f.raced.Load())
+		}
+		f.still(time.Hour)
+	})
+}
+
+// handovers follows the keys that say for whom a task was released.
+type handovers struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (f *fleet) followHandovers() *handovers {
+	h := &handovers{}
+	go func() {
+		for batch, err := range f.line.Watch(f.t.Context(), "/test/tasks/", 1) {
+			if err != nil {
+				return
+			}
+			for _, e := range batch.Events {
+				rest, ok := strings.CutPrefix(e.KV.Key, "/test/tasks/")
+				if id, is := strings.CutSuffix(rest, "/handover"); ok && is {
+					h.mu.Lock()
+					h.seen = append(h.seen, fmt.Sprint(id, " ", e.Deleted, " ", string(e.KV.Value)))
+					h.mu.Unlock()
+				}
+			}
+		}
+	}()
+	return h
+}
+
+func TestPlacement_ATaskIsHandedOverToItsNewNodeWithTheRelease(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(1)
+		f.submit("t", 2, windlass.Spec{})
+		f.Advance(time.Second)
+		h := f.followHandovers()
+		f.Advance(time.Millisecond)
+		f.node("x")
+		f.Advance(atOnce)
+		h.mu.Lock()
+		seen := h.seen
+		h.mu.Unlock()
+		if len(seen) != 2 || !strings.HasSuffix(seen[0], ` false {"node":"x"}`) || !strings.Contains(seen[1], " true ") {
+			t.Errorf("of handovers was seen: %q", seen)
+		}
+		f.noHandovers()
+	})
+}
+
+// noHandovers fails if such a key is left.
+func (f *fleet) noHandovers() {
+	f.t.Helper()
+	for page, err := range f.line.List(f.t.Context(), "/test/tasks/") {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, kv := range page.KVs {
+			if strings.HasSuffix(kv.Key, "/handover") {
+				f.t.Errorf("%s is left: %s", kv.Key, kv.Value)
+			}
+		}
+	}
+}
+
+func TestPlacement_M21_ATaskThatIsDeletedWhileItMovesLeavesNothingBehind(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.stopTakes = 5 * time.Second
+		f.nodes(2)
+		id := f.submitted("t", windlass.Spec{})[0]
+		f.tell(f.Holder(id).Name(), windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+		f.Advance(time.Second)
+		if err := f.Client().Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		f.Advance(time.Minute)
+		f.noHandovers()
+	})
+}
+
+func TestPlacement_TasksGoToOthersSoonWhenTheirNewNodeDoesNotTakeThem(t *testing.T) {
+	for name, trouble := range map[string]func(n *windlasstest.Node){
+		"killed":      func(n *windlasstest.Node) { n.Kill() },
+		"frozen":      func(n *windlasstest.Node) { n.Freeze() },
+		"partitioned": func(n *windlasstest.Node) { n.Partition() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				f.stopTakes = 2 * time.Second
+				f.nodes(4)
+				f.submit("t", 100, windlass.Spec{})
+				f.Advance(time.Second)
+				x := f.node("x")
+				f.Advance(time.Second)
+				trouble(x)
+				f.Advance(2500 * time.Millisecond)
+				f.allRun(time.Millisecond, 100)
+				f.Advance(30 * time.Second)
+				if name != "killed" {
+					x.Thaw()
+					x.Heal()
+				}
+				f.Advance(time.Minute)
+				f.allRun(time.Millisecond, 100)
+				f.noHandovers()
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M17_RoundsOfMovesMakeNoMoreMovesThanOneRound(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		few := func(c *windlass.Config) { c.MovesMax = 3 }
+		f.stopTakes = time.Second
+		all := f.nodes(2, few)
+		f.submit("t", 40, windlass.Spec{})
+		f.Advance(time.Second)
+		before := f.starts()
+		all = append(all, f.node("x", few))
+		for range 10 {
+			round := f.starts()
+			f.Advance(time.Second)
+			if n := f.moves(round); n > 6 {
+				t.Errorf("%d moves in a round of two nodes", n)
+			}
+		}
+		f.even(names(all)...)
+		f.still(time.Hour)
+		if n := f.moves(before); n > 14 {
+			t.Errorf("%d moves, and 13 are needed", n)
+		}
+	})
+}
+
+func TestPlacement_M17_NodesThatJoinWhileHandlersStopDoNotMakeTasksMoveTwice(t *testing.T) {
+	for _, apart := range []time.Duration{0, time.Millisecond, time.Second} {
+		t.Run(apart.String(), func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				f.stopTakes = 3 * time.Second
+				all := f.nodes(2)
+				f.submit("t", 100, windlass.Spec{})
+				f.Advance(time.Minute)
+				before := f.starts()
+				for i := range 3 {
+					all = append(all, f.node(fmt.Sprint("x", i)))
+					f.Advance(apart)
+				}
+				f.Advance(15 * time.Second)
+				f.even(names(all)...)
+				f.Advance(5 * time.Minute)
+				f.even(names(all)...)
+				// One after the other they demand 33, 25 and 20.
+				if n := f.moves(before); n > 90 {
+					t.Errorf("%d moves", n)
+				}
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M17_NodesJoinAndLeaveAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(8)
+		f.submit("t", 200, windlass.Spec{})
+		f.Advance(time.Second)
+		before := f.starts()
+		for i, n := range all[:3] {
+			n.Stop()
+			all = append(all, f.node(fmt.Sprint("x", i)))
+		}
+		f.Advance(time.Second)
+		f.allRun(time.Millisecond, 200)
+		f.Advance(5 * time.Second) // each decides by itself while the others move: they look again
+		f.even(names(all[3:])...)
+		if n := f.moves(before); n > 150 {
+			t.Errorf("%d moves, and 75 are needed", n)
+		}
+		f.Advance(time.Minute)
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_M34_AStopTaskThatIsRepeatedCountsOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.stopTakes = 5 * time.Second
+		f.nodes(2)
+		f.submit("t", 10, windlass.Spec{})
+		f.Advance(20 * time.Second)
+		for id, node := range f.holders() {
+			if node == "n00" {
+				for range 6 {
+					f.tell(node, windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+				}
+				break
+			}
+		}
+		f.Advance(10 * time.Second)
+		f.loaded(map[string]int{"n00": 4, "n01": 6})
+		f.submit("s", 10, windlass.Spec{})
+		f.Advance(atOnce)
+		f.loaded(map[string]int{"n00": 10, "n01": 10})
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(3)
+		f.submit("t", 30, windlass.Spec{})
+		f.Advance(time.Second)
+		before := f.starts()
+		f.tell("n00", windlass.CommandDrain, `{"per_second":10}`)
+		f.Advance(5 * time.Second)
+		f.loaded(map[string]int{"n01": 15, "n02": 15})
+		if n := f.moves(before); n != 10 {
+			t.Errorf("%d moves, and 10 are needed", n)
+		}
+		f.still(time.Hour)
+		f.tell("n00", windlass.CommandUnfreeze, "")
+		f.Advance(time.Second)
+		f.loaded(map[string]int{"n00": 10, "n01": 10, "n02": 10})
+		if n := f.moves(before); n != 20 {
+			t.Errorf("%d moves, and 20 are needed", n)
+		}
+		f.still(time.Hour)
+	})
+}

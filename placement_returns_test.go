@@ -1,0 +1,108 @@
+package windlass_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// goes are the ways in which a node ends that may come back.
+var goes = map[string]func(n *windlasstest.Node){
+	"killed":  func(n *windlasstest.Node) { n.Kill() },
+	"stopped": func(n *windlasstest.Node) { n.Stop() },
+}
+
+func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testing.T) {
+	for how, end := range goes {
+		for _, tasks := range []int{3, 10, 100} {
+			t.Run(how, func(t *testing.T) {
+				inFleet(t, func(t *testing.T, f *fleet) {
+					all := f.nodes(3, returning(time.Minute))
+					f.submit("t", tasks, windlass.Spec{})
+					f.Advance(time.Second)
+					before, starts := f.holders(), f.starts()
+					for _, n := range all {
+						end(n)
+						f.Advance(20 * time.Second)
+						n.Restart()
+						f.Advance(atOnce)
+						f.unmoved(before)
+						f.Advance(30 * time.Second)
+						f.unmoved(before)
+					}
+					if n := f.moves(starts); n != tasks {
+						t.Errorf("%d starts, each of %d tasks had to start once", n, tasks)
+					}
+					f.still(time.Hour)
+				})
+			})
+		}
+	}
+}
+
+func TestPlacement_ANodeThatDoesNotReturnIsTakenOverWhenItsTimeIsUp(t *testing.T) {
+	for how, end := range goes {
+		t.Run(how, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				all := f.nodes(3, returning(time.Minute))
+				f.submit("t", 30, windlass.Spec{})
+				f.Advance(time.Second)
+				before := f.starts()
+				end(all[0])
+				f.Advance(59 * time.Second)
+				if n := f.moves(before); n != 0 {
+					t.Errorf("%d tasks moved before the time was up", n)
+				}
+				f.Advance(17 * time.Second) // it is gone when its session is
+				f.loaded(map[string]int{"n01": 15, "n02": 15})
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M16_ANodeThatDoesNotMeanToReturnIsTakenOverAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3)
+		f.submit("t", 30, windlass.Spec{})
+		f.Advance(time.Second)
+		all[0].Stop()
+		f.Advance(atOnce)
+		f.loaded(map[string]int{"n01": 15, "n02": 15})
+	})
+}
+
+func TestPlacement_M34_ADrainedNodeIsNotWaitedFor(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3, returning(time.Minute))
+		f.submit("t", 30, windlass.Spec{})
+		f.Advance(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := all[0].Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		f.Advance(atOnce)
+		f.loaded(map[string]int{"n01": 15, "n02": 15})
+		all[0].Stop()
+		f.Advance(time.Second)
+		f.loaded(map[string]int{"n01": 15, "n02": 15})
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_WhatANodeReleasesThatMeansToReturnWhenItGoesIsTakenAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(2, returning(time.Minute))
+		id := f.submitted("t", windlass.Spec{})[0]
+		holder := f.Holder(id)
+		f.tell(holder.Name(), windlass.CommandStopTask, `{"task":"`+id+`"}`)
+		f.Advance(atOnce)
+		if now := f.holders()[id]; now == "" || now == holder.Name() {
+			t.Errorf("it was on %s and is on %q, of %d nodes", holder.Name(), now, len(all))
+		}
+	})
+}
