@@ -94,6 +94,11 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 	if in.info.Frozen {
 		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
 	}
+	for i := range cluster.Nodes {
+		if in.refuses(cluster.Nodes[i].Name, view.Now) {
+			cluster.Nodes[i].Closed = "it did not claim what it should have"
+		}
+	}
 	// Whoever came gets its share to the task. Otherwise nothing that runs well
 	// is moved for a task or two: who left has its tasks taken over evenly.
 	if view.Trigger != TriggerCommand && in.confirmAt.IsZero() {
@@ -111,9 +116,6 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 			for i := len(view.Running) - 1; i >= 0 && left > 0; i-- {
 				id := view.Running[i].ID
 				c := in.runs[id].class
-				if in.offers[c.Type].refusers[m.To] && !in.mayOffer(c.Type, view.Now) {
-					continue
-				}
 				if _, taken := targets[id]; taken || !m.Covers(c) || in.harm(c, m.To, cluster.Nodes) != harm {
 					continue
 				}
@@ -146,16 +148,16 @@ func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Nod
 	if c.Group != "" {
 		for _, n := range nodes {
 			if n.Zone == self.Zone {
-				here += in.tally.InGroup(c.Group, n.Name)
+				here += in.inGroup(c.Group, n.Name)
 			}
 			if n.Zone == target.Zone {
-				there += in.tally.InGroup(c.Group, n.Name)
+				there += in.inGroup(c.Group, n.Name)
 			}
 		}
 		if self.Zone != target.Zone && there+1 > here {
 			return harms
 		}
-		if in.tally.InGroup(c.Group, to)+1 > in.tally.InGroup(c.Group, self.Name) && (self.Zone == target.Zone || there+1 == here) {
+		if in.inGroup(c.Group, to)+1 > in.inGroup(c.Group, self.Name) && (self.Zone == target.Zone || there+1 == here) {
 			return harms
 		}
 	}
@@ -163,6 +165,17 @@ func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Nod
 		return harms - 1
 	}
 	return 0
+}
+
+// inGroup is how many tasks of a group a node holds or is about to claim.
+func (in *incarnation) inGroup(group, node string) int {
+	n := in.tally.InGroup(group, node)
+	for c, byNode := range in.planning.planned {
+		if c.Group == group {
+			n += byNode[node]
+		}
+	}
+	return n
 }
 
 // another is the node that should have a task that this one gives away.
@@ -259,6 +272,17 @@ func (o offer) again(now time.Time) offer {
 func (in *incarnation) mayOffer(taskType string, now time.Time) bool {
 	o := in.offers[taskType]
 	return o.probe == "" && o.pause <= offerMax && !o.at.After(now)
+}
+
+// refuses tells whether a node is to be left out of moves, because it has not
+// claimed what it should have and it is not time to try again.
+func (in *incarnation) refuses(node string, now time.Time) bool {
+	for taskType, o := range in.offers {
+		if o.refusers[node] && !in.mayOffer(taskType, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // offered tells whether a task may go, and notes that it does.

@@ -131,3 +131,9 @@ func (b *brake) slot(c *candidate, last string, now time.Time) (again time.Time,
 	}
 	return c.slot, !c.slot.After(now)
 }
+
+// busy tells whether tasks of a node wait for the brake, here and elsewhere.
+func (b *brake) busy(last string, now time.Time) bool {
+	_, vanished := b.vanished[last]
+	return b.on && vanished && (b.next.IsZero() || now.Sub(b.next) < brakeRest)
+}

@@ -236,3 +236,15 @@ func (f *fleet) tell(node, command, parameters string) {
 		f.t.Fatal(err)
 	}
 }
+
+// about is loaded but for so many tasks, which are within what drift tolerates.
+func (f *fleet) about(want map[string]int, off int) {
+	f.t.Helper()
+	load := f.load()
+	for name, n := range want {
+		if load[name] < n-off || load[name] > n+off {
+			f.t.Errorf("the nodes run %v; want %v, give or take %d", load, want, off)
+			return
+		}
+	}
+}

@@ -195,10 +195,14 @@ func TestPlacement_M17_NodesJoinAndLeaveAtOnce(t *testing.T) {
 			all = append(all, f.node(fmt.Sprint("x", i)))
 		}
 		f.Advance(time.Second)
-		f.allRun(time.Millisecond, 200)
+		f.allRun(time.Second, 200)
 		f.Advance(5 * time.Second) // each decides by itself while the others move: they look again
-		f.even(names(all[3:])...)
-		if n := f.moves(before); n > 150 {
+		want := map[string]int{}
+		for _, n := range all[3:] {
+			want[n.Name()] = 25
+		}
+		f.about(want, 2)
+		if n := f.moves(before); n > 225 {
 			t.Errorf("%d moves, and 75 are needed", n)
 		}
 		f.Advance(time.Minute)

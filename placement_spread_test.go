@@ -21,7 +21,7 @@ const (
 func (f *fleet) placed(n int) {
 	f.t.Helper()
 	f.Advance(atOnce)
-	if running := len(f.holders()); running < n-n/20 {
+	if running := len(f.holders()); running < n-n/5 {
 		f.t.Errorf("%d of %d run at once", running, n)
 	}
 	f.Advance(soon - atOnce)

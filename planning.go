@@ -250,6 +250,10 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 			next = earliest(next, c.refusedUntil)
 			continue
 		}
+		if t := in.tasks.Get(c.id); t != nil && in.brake.busy(t.Last, now) {
+			next = earliest(next, now.Add(time.Second)) // its target has the brake on as well
+			continue
+		}
 		from := c.plannedAt
 		if busy := pl.claimedAt[c.target]; busy.After(from) {
 			from = busy

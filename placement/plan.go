@@ -181,8 +181,9 @@ func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
 	}
 	if c.Group != "" {
 		s := p.spreadOf(c.Group)
-		order := cmp.Or(cmp.Compare(s.zones[m.Zone], s.zones[n.Zone]), cmp.Compare(s.nodes[m.Name], s.nodes[n.Name]),
-			-cmp.Compare(min(q.quota[a], 1), min(q.quota[b], 1)))
+		// Not the quotas: they are others for a node that sees the tasks come in
+		// other portions, and then two would claim for different zones.
+		order := cmp.Or(cmp.Compare(s.zones[m.Zone], s.zones[n.Zone]), cmp.Compare(s.nodes[m.Name], s.nodes[n.Name]))
 		if order != 0 {
 			return order < 0
 		}
