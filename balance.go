@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 )
@@ -124,7 +125,7 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 			}
 		}
 	}
-	in.unsettled = wanted > len(ids)
+	in.unsettled = wanted > len(ids) || len(in.offers) > 0
 	if len(ids) == in.config.MovesMax && wanted > len(ids) {
 		in.leaving.nextRound = view.Trigger
 	}
@@ -238,6 +239,8 @@ type offer struct {
 	// probe is the task that was given back, empty for none, and to whom: empty
 	// for anyone.
 	probe, to string
+	// token is that of the claim on it that was given up.
+	token broker.Revision
 	// refusers are the nodes that should have claimed tasks of the type and did
 	// not: nothing else is moved to them.
 	refusers map[string]bool
@@ -294,7 +297,7 @@ func (in *incarnation) offered(id, to, taskType string) bool {
 	if o.probe != "" {
 		return false // one stands for all
 	}
-	o.probe, o.to = id, to
+	o.probe, o.to, o.token = id, to, in.runs[id].claim.token()
 	in.offers[taskType] = o
 	return true
 }
@@ -308,10 +311,11 @@ func (in *incarnation) answerOffer(id string, t *mirror.Task) {
 		case t == nil: // it is gone, and nobody knows who could have taken it
 			o.probe, o.at = "", time.Now().Add(o.pause)
 			in.offers[taskType] = o
-		case t.Owned() && o.to != "" && t.Owner != o.to && t.Session != in.session.ID():
+		case t.Session == in.session.ID() && t.Token == o.token: // it is still here
+		case t.Owned() && (t.Session == in.session.ID() || o.to != "" && t.Owner != o.to):
 			// Not the one that should have had it: that one still takes none.
 			in.offers[taskType] = o.again(time.Now())
-		case t.Owned() && t.Session != in.session.ID():
+		case t.Owned():
 			delete(in.offers, taskType)
 			for forced := range in.forced {
 				if r := in.runs[forced]; r == nil || r.class.Type == taskType {
