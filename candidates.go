@@ -50,6 +50,8 @@ type candidates struct {
 	// about all of them, at retryAt at the earliest.
 	balked  bool
 	retryAt time.Time
+	// most is how many there have been since there were none.
+	most int
 }
 
 func newCandidates() candidates {
@@ -83,7 +85,16 @@ func (in *incarnation) dropCandidate(id string) {
 	}
 	delete(cs.byID, id)
 	cs.due.remove(id)
+	if cs.most = max(cs.most, len(cs.byID)+1); len(cs.byID) == 0 && cs.most > shrinkFrom {
+		// Maps keep the size that they had, and a node may look at a hundred
+		// thousand tasks once and at none ever after.
+		in.candidates, in.planning = newCandidates(), in.planning.emptied()
+	}
 }
+
+// shrinkFrom is how many candidates there must have been for their maps to be
+// given up when none is left.
+const shrinkFrom = 1000
 
 // wait notes that a candidate waits for a task to go.
 func (cs *candidates) wait(id, blocker string) {
@@ -325,6 +336,9 @@ func (in *incarnation) landed(id string) *candidate {
 	if c != nil {
 		delete(in.inFlight, id)
 		in.tally.Add(in.config.Name, c.kind.class, -1)
+		if in.flightMost = max(in.flightMost, len(in.inFlight)+1); len(in.inFlight) == 0 && in.flightMost > shrinkFrom {
+			in.inFlight, in.flightMost = map[string]*candidate{}, 0
+		}
 	}
 	return c
 }

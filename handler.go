@@ -9,7 +9,6 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/session"
 )
 
 // Handler runs a task for as long as this node holds the claim. A handler is
@@ -46,20 +45,24 @@ const AnyType = "*"
 // Claim is a task that this node holds, as its handler sees it. Its methods are
 // safe for concurrent use.
 type Claim struct {
-	task      Task
-	node      string
-	granted   coordinator.Granted
-	kind      *kind
-	origin    origin
-	claimedAt time.Time
-	session   *session.Session
+	task Task
+	id   string
+	// created and propsOnly are as in coordinator.Granted, and tell this task
+	// from others that were submitted under its ID.
+	fencing, created broker.Revision
+	propsOnly        bool
+	props            json.RawMessage
+	kind             *kind
+	origin           origin
+	claimedAt        time.Time
+	in               *incarnation // for what all its claims share
 
 	mu     sync.Mutex
 	result json.RawMessage
 }
 
 // ID of the task.
-func (c *Claim) ID() string { return c.granted.ID }
+func (c *Claim) ID() string { return c.id }
 
 // Task is what NewTask made of it.
 func (c *Claim) Task() Task { return c.task }
@@ -72,19 +75,19 @@ func (c *Claim) Spec() Spec {
 }
 
 // Props are its properties, nil if it has none. They must not be modified.
-func (c *Claim) Props() json.RawMessage { return c.granted.Props }
+func (c *Claim) Props() json.RawMessage { return c.props }
 
 // Node is the name of this node.
-func (c *Claim) Node() string { return c.node }
+func (c *Claim) Node() string { return c.in.config.Name }
 
 // Token is the fencing token: it rises with every claim of this task. Claims of
 // other tasks may share it. Hand it to whatever the handler writes to, and
 // have it refuse a lower token than it has seen.
-func (c *Claim) Token() int64 { return int64(c.granted.Token) }
+func (c *Claim) Token() int64 { return int64(c.fencing) }
 
 // Deadline is until when the claim can be trusted, as things are now. Every
 // renewal of the session moves it; the handler's context ends when it passes.
-func (c *Claim) Deadline() time.Time { return time.Now().Add(c.session.Remaining()) }
+func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
 // SetResult sets what is recorded with the task when the handler returns: the
 // JSON of v, at most ResultBytesMax. The last call counts.
@@ -109,4 +112,9 @@ func (c *Claim) takeResult() json.RawMessage {
 	return c.result
 }
 
-func (c *Claim) token() broker.Revision { return c.granted.Token }
+func (c *Claim) token() broker.Revision { return c.fencing }
+
+// ending begins the ending of the claim.
+func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
+	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind}
+}

@@ -78,6 +78,7 @@ type incarnation struct {
 
 	claimQueue []coordinator.Wanted
 	inFlight   map[string]*candidate // queued or being claimed
+	flightMost int                   // how many there have been since there were none
 	endQueue   []coordinator.Ending
 	endRetryAt time.Time
 	// adopts are claims to ask about, when it is time; adopting are those that

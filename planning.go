@@ -42,6 +42,14 @@ func newPlanning() planning {
 	}
 }
 
+// emptied is the same without candidates.
+func (p *planning) emptied() planning {
+	e := newPlanning()
+	e.dirty, e.stale, e.changedAt, e.agreed = p.dirty, p.stale, p.changedAt, p.agreed
+	e.planAt, e.sweepAt, e.claimedAt = p.planAt, p.sweepAt, p.claimedAt
+	return e
+}
+
 // add takes up a candidate that could be claimed.
 func (p *planning) add(c *candidate) {
 	if !c.open {

@@ -35,7 +35,7 @@ const (
 type run struct {
 	claim  *Claim
 	class  *placement.Class
-	record statemachine.Record
+	record progress
 	// phase is set by enter alone.
 	phase phase
 	// counted tells that it counts as this node's load.
@@ -75,6 +75,14 @@ func (in *incarnation) countRun(r *run) {
 	r.counted = counts
 }
 
+// progress is what of a task's record changes while it is held.
+type progress struct {
+	State  statemachine.State
+	Until  *time.Time
+	Errors []statemachine.ErrorEntry
+	Result json.RawMessage
+}
+
 // exit is a handler that returned.
 type exit struct {
 	id    string
@@ -87,10 +95,9 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	delete(in.tombs, g.ID)
 	claim := &Claim{
-		task: c.task, node: in.config.Name, granted: g, kind: in.kinds.of(g.Spec), origin: originOf(g.Spec),
-		claimedAt: time.Now(), session: in.session,
+		task: c.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
+		kind: in.kinds.of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
-	claim.granted.Spec, claim.granted.State = nil, nil // read by now, and kept for as long as the claim
 	r := &run{claim: claim, stateRevision: g.StateRevision, class: claim.kind.class}
 	in.runs[g.ID] = r
 	in.countRun(r)
@@ -117,7 +124,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		in.park(r)
 		return
 	}
-	r.record = record
+	r.record = progress{State: record.State, Until: record.Until, Errors: record.Errors, Result: record.Result}
 	in.resume(r)
 }
 
@@ -127,7 +134,7 @@ func (in *incarnation) resume(r *run) {
 	case s.Terminal():
 		// Nobody runs a task that has ended; what is left of it goes.
 		r.outcome = OutcomeDropped
-		in.end(r, coordinator.Done, r.record)
+		in.end(r, coordinator.Done)
 	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):
 		in.park(r)
 		in.parked.set(r.claim.ID(), *r.record.Until)
@@ -244,7 +251,7 @@ func (in *incarnation) exited(x exit) {
 		r.outcome = OutcomeCompleted
 		r.record.State = statemachine.Completed
 		r.record.Result = r.claim.takeResult()
-		in.end(r, coordinator.Done, r.record)
+		in.end(r, coordinator.Done)
 	case in.lost:
 		in.drop(r, context.Cause(in.session.Context()))
 	case r.cause != nil || errors.Is(x.err, ErrRelease):
@@ -299,7 +306,7 @@ func (in *incarnation) fail(r *run, err error) {
 	in.events.Errored(r.claim.ID(), err, time.Time{})
 	r.outcome = OutcomeFailed
 	r.record.State, r.record.Until = statemachine.Failed, nil
-	in.end(r, coordinator.Done, r.record)
+	in.end(r, coordinator.Done)
 }
 
 // release gives the claim back.
@@ -309,7 +316,7 @@ func (in *incarnation) release(r *run) {
 		in.leaving.stopped[r.claim.ID()] = time.Now()
 	}
 	r.outcome = OutcomeReleased
-	ending := r.claim.granted.Ending(coordinator.Release)
+	ending := r.claim.ending(coordinator.Release)
 	ending.For = r.handTo
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)
@@ -326,24 +333,25 @@ func (in *incarnation) abandon(r *run) {
 // isDeleted tells whether the mirror shows that the task of a claim is gone, or
 // is another by now, while the claim is held.
 func (in *incarnation) isDeleted(r *run) bool {
-	g := r.claim.granted
-	if g.Created == 0 {
+	c := r.claim
+	if c.created == 0 {
 		return true
 	}
-	t := in.tasks.Remains(g.ID)
-	return in.tasks.Revision() >= g.Token && (t == nil || t.CreatedAs(g.PropsOnly) != g.Created)
+	t := in.tasks.Remains(c.id)
+	return in.tasks.Revision() >= c.fencing && (t == nil || t.CreatedAs(c.propsOnly) != c.created)
 }
 
 // save stores the run's record and keeps the claim.
 func (in *incarnation) save(r *run) {
-	in.end(r, coordinator.Save, r.record)
+	in.end(r, coordinator.Save)
 	in.enter(r, phaseSaving)
 }
 
-// end queues the writing of a record.
-func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Record) {
+// end queues the writing of a run's record.
+func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
+	record := statemachine.Record{State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result}
 	record.Type, record.Priority, record.Digest = r.class.Type, r.claim.kind.spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
@@ -357,7 +365,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind, record statemachine.Re
 		return
 	}
 	in.enter(r, phaseEnding)
-	ending := r.claim.granted.Ending(kind)
+	ending := r.claim.ending(kind)
 	ending.State, ending.Replaces = value, r.stateRevision
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)

@@ -139,11 +139,11 @@ func waitForNodes(b *testing.B, client *windlass.Client, n int) {
 	}
 }
 
-// resident is the memory in use after a collection, of broker and nodes
+// resident is the memory that is live after a collection, of broker and nodes
 // together.
 func resident() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapInuse + m.StackInuse)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
