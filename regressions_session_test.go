@@ -47,7 +47,7 @@ func TestNode_M55_ALostSessionIsNoErrorOfTheTaskWhateverIsHeardOfFirst(t *testin
 		c.Advance(10 * time.Second)
 		for i, n := range nodes {
 			c.Advance(time.Duration(i%7) * 100 * time.Millisecond) // at different points of their steps
-			n.Use("lose-request 1s on keepalive") // everything else arrives, what the node writes about its tasks as well
+			n.Use("lose-request 1s on keepalive")                  // everything else arrives, what the node writes about its tasks as well
 		}
 		c.Advance(30 * time.Second)
 		for _, n := range nodes {
