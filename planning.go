@@ -31,8 +31,10 @@ type planning struct {
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
 	planAt, sweepAt time.Time
-	// claimedAt is when a node was last seen to claim something.
+	// claimedAt is when a node was last seen to claim something, busyAt when this
+	// one was last seen to.
 	claimedAt map[string]time.Time
+	busyAt    time.Time
 }
 
 func newPlanning() planning {
@@ -46,7 +48,7 @@ func newPlanning() planning {
 func (p *planning) emptied() planning {
 	e := newPlanning()
 	e.dirty, e.stale, e.changedAt, e.agreed = p.dirty, p.stale, p.changedAt, p.agreed
-	e.planAt, e.sweepAt, e.claimedAt = p.planAt, p.sweepAt, p.claimedAt
+	e.planAt, e.sweepAt, e.claimedAt, e.busyAt = p.planAt, p.sweepAt, p.claimedAt, p.busyAt
 	return e
 }
 
@@ -248,6 +250,11 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		pl.sweepAt = now.Add(time.Second)
 		return nil
 	}
+	if len(in.inFlight) > 0 {
+		// Whoever has claims of its own under way cannot say that others are late:
+		// theirs stand in the same queue.
+		pl.busyAt = now
+	}
 	nodes := in.placedNodes()
 	next := now.Add(time.Minute)
 	for _, c := range in.candidates.byID {
@@ -263,7 +270,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 			continue
 		}
 		from := c.plannedAt
-		if busy := pl.claimedAt[c.target]; busy.After(from) {
+		if busy := later(pl.claimedAt[c.target], pl.busyAt); busy.After(from) {
 			from = busy
 			if limit := c.plannedAt.Add(busyMax); from.After(limit) {
 				from = limit

@@ -174,16 +174,13 @@ func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 		exists = c.space.Props(id)
 	}
 	txn := broker.Txn{
-		If: []broker.Cond{broker.Exists(exists), broker.Absent(c.space.Owner(id))},
+		If: []broker.Cond{w.exists(exists), broker.Absent(c.space.Owner(id))},
 		Then: []broker.Op{
 			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
 			broker.PutSession(c.space.Owner(id), OwnerValue(c.Node), c.Session),
 			broker.PutSession(c.space.Claim(id), record, c.Session),
 		},
 		Else: []broker.Op{broker.Read(exists), broker.Read(c.space.Owner(id))},
-	}
-	if w.Created != 0 {
-		txn.If = append(txn.If, broker.Created(exists, w.Created))
 	}
 	if w.HandedOver {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
@@ -195,6 +192,14 @@ func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(b)))
 	}
 	return txn
+}
+
+// exists is the condition that the task is there, and this one if that is known.
+func (w Wanted) exists(key string) broker.Cond {
+	if w.Created == 0 {
+		return broker.Exists(key)
+	}
+	return broker.Created(key, w.Created)
 }
 
 // refusal finds out which condition failed.
