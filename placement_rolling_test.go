@@ -2,6 +2,7 @@ package windlass_test
 
 import (
 	"errors"
+	"flag"
 	"testing"
 	"time"
 
@@ -51,11 +52,14 @@ func (f *fleet) moreThan(spare int, ids []string) {
 	}
 }
 
+// fleetFlag is for the long runs: 200 nodes take some three minutes of two cores.
+var fleetFlag = flag.Int("fleet", 80, "nodes of the clusters that are restarted in turn")
+
 func rollingSize() (nodes, tasks int) {
 	if testing.Short() {
 		return 20, 200
 	}
-	return 80, 800
+	return *fleetFlag, 10 * *fleetFlag
 }
 
 func TestPlacement_M17_ARollingRestartMovesNoTaskMoreThanOnceBesides(t *testing.T) {
