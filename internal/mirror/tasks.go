@@ -69,10 +69,8 @@ type Tasks struct {
 	keep     Keep
 	revision broker.Revision
 	tasks    map[string]*Task
-	// owned counts the existing tasks by owner; unowned are those without.
-	// Invariant: their sum is the number of existing tasks.
-	owned   map[string]int
-	unowned int
+	// owned counts the existing tasks by owner.
+	owned map[string]int
 	// names has the name that an owner key says, by its value, for there are
 	// few of them and many owner keys.
 	names map[string]string
@@ -143,20 +141,8 @@ func (m *Tasks) Remnants() iter.Seq[*Task] {
 	}
 }
 
-// Len is the number of existing tasks.
-func (m *Tasks) Len() int {
-	n := m.unowned
-	for _, owned := range m.owned {
-		n += owned
-	}
-	return n
-}
-
 // Owned is the number of existing tasks that a node holds.
 func (m *Tasks) Owned(node string) int { return m.owned[node] }
-
-// Unowned is the number of existing tasks that nobody holds.
-func (m *Tasks) Unowned() int { return m.unowned }
 
 // Apply takes a batch of a watch and returns the IDs of the tasks it changed,
 // each once.
@@ -178,7 +164,7 @@ func (m *Tasks) Apply(batch broker.Batch) []string {
 func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	before := m.tasks
 	m.tasks = make(map[string]*Task, len(before))
-	m.owned, m.unowned = map[string]int{}, 0
+	m.owned = map[string]int{}
 	clear(m.names)
 	if m.keep.Recount != nil {
 		m.keep.Recount()
@@ -239,17 +225,14 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 }
 
 func (m *Tasks) count(t *Task, by int) {
-	switch {
-	case !t.Exists():
-	case !t.Owned():
-		m.unowned += by
-	default:
-		if m.owned[t.Owner] += by; m.owned[t.Owner] == 0 {
-			delete(m.owned, t.Owner)
-		}
-		if m.keep.Count != nil {
-			m.keep.Count(t, by)
-		}
+	if !t.Exists() || !t.Owned() {
+		return
+	}
+	if m.owned[t.Owner] += by; m.owned[t.Owner] == 0 {
+		delete(m.owned, t.Owner)
+	}
+	if m.keep.Count != nil {
+		m.keep.Count(t, by)
 	}
 }
 
