@@ -24,11 +24,6 @@
 //
 // # Being asked again
 //
-// Counts change when tasks do; memory changes by itself. A balancer that wants
-// to be asked although nothing happened has a method besides the interface's:
-//
-//	ReviewEvery() time.Duration
-//
-// It says how often Balance is to be called, with windlass.TriggerDrift, when
-// nothing else calls it. Resource has it.
+// Counts change when tasks do; memory changes by itself. Resource is a
+// windlass.Reviewer, which is asked although nothing happened.
 package balancer

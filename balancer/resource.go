@@ -89,10 +89,7 @@ type release struct {
 	even bool
 }
 
-var (
-	_ windlass.Balancer                        = (*Resource)(nil)
-	_ interface{ ReviewEvery() time.Duration } = (*Resource)(nil)
-)
+var _ windlass.Reviewer = (*Resource)(nil)
 
 // NewResource makes a balancer that claims nothing while claimLimit percent of a
 // resource or more are used, and releases while releaseLimit percent or more
@@ -124,7 +121,7 @@ func NewResource(reporter Reporter, claimLimit, releaseLimit int) (*Resource, er
 	return &Resource{gauge: gauge{reporter: reporter}, claimLimit: claimLimit, releaseLimit: releaseLimit}, nil
 }
 
-// Every is how often Balance is to be called although nothing changed.
+// ReviewEvery is how often Balance is to be called although nothing changed.
 func (r *Resource) ReviewEvery() time.Duration { return every }
 
 func (r *Resource) next() windlass.Balancer {
@@ -175,7 +172,7 @@ func room(tasks, percent, limit int) int {
 
 // Balance implements windlass.Balancer.
 func (r *Resource) Balance(v *windlass.View) []string {
-	if v.Trigger != windlass.TriggerDrift {
+	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
 		r.uphill = false
 		r.moved.forget()
 	}

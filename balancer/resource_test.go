@@ -248,6 +248,9 @@ func TestResource_M41_BetweenItsLimitsItEvensOutAsLongAsOthersTake(t *testing.T)
 	d.wantRelease(uneven(windlass.TriggerDrift))
 	d.at(85)
 	d.wantRelease(uneven(windlass.TriggerDrift))
+	// Being asked because it is time, or once more after a join, is no news either.
+	d.wantRelease(uneven(windlass.TriggerReview))
+	d.wantRelease(uneven(windlass.TriggerSettling))
 	d.wantRelease(uneven(windlass.TriggerCommand), "8")
 }
 
