@@ -138,6 +138,9 @@ const harms = 2
 
 // harm is what moving a task of a class to another node does to what it asks for.
 func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Node) int {
+	if c.Group == "" && len(c.Prefer) == 0 {
+		return 0 // nearly always; it is asked of each task that could move
+	}
 	self := nodes[0]
 	target := self
 	here, there := 0, 0 // of its group, in the zones
