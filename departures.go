@@ -38,7 +38,7 @@ func (in *incarnation) departures(before []peer, now time.Time) {
 		}
 	}
 	recently := now.Add(-2 * in.session.Timing().TTL)
-	if n := in.brake.decide(len(in.peers)+1, recently); n > 0 {
+	if n := in.brake.decide(len(in.peers)+1, recently, now); n > 0 {
 		in.events.Braked(n, in.config.FailoverRate)
 	}
 }
@@ -82,6 +82,8 @@ type brake struct {
 	// vanished are the nodes that went without a word, and when.
 	vanished map[string]time.Time
 	on       bool
+	// since is when it went on.
+	since time.Time
 	// every is the time between two tasks, next when the next one may go.
 	every time.Duration
 	next  time.Time
@@ -93,10 +95,11 @@ func newBrake(perSecond int) brake {
 
 // decide puts the brake on if at least two nodes, and more than are there,
 // vanished since a time. It returns how many if the brake goes on.
-func (b *brake) decide(there int, since time.Time) int {
-	if b.on {
+func (b *brake) decide(there int, since, now time.Time) int {
+	if b.on && !b.rested(now) {
 		return 0
 	}
+	b.on = false
 	for name, at := range b.vanished {
 		if at.Before(since) {
 			delete(b.vanished, name)
@@ -106,7 +109,7 @@ func (b *brake) decide(there int, since time.Time) int {
 	if gone < 2 || gone <= there {
 		return 0
 	}
-	b.on = true
+	b.on, b.since = true, now
 	return gone
 }
 
@@ -114,13 +117,16 @@ func (b *brake) decide(there int, since time.Time) int {
 // is taken off.
 const brakeRest = 10 * time.Second
 
+// rested tells that nothing has waited for the brake for a while.
+func (b *brake) rested(now time.Time) bool { return now.Sub(later(b.next, b.since)) > brakeRest }
+
 // slot tells whether a task that a node held last may be claimed now, and if not
 // when to ask again.
 func (b *brake) slot(c *candidate, last string, now time.Time) (again time.Time, ok bool) {
 	if _, vanished := b.vanished[last]; !b.on || !vanished {
 		return time.Time{}, true
 	}
-	if now.Sub(b.next) > brakeRest && !b.next.IsZero() {
+	if b.rested(now) {
 		b.on = false
 		clear(b.vanished)
 		return time.Time{}, true
@@ -135,5 +141,5 @@ func (b *brake) slot(c *candidate, last string, now time.Time) (again time.Time,
 // busy tells whether tasks of a node wait for the brake, here and elsewhere.
 func (b *brake) busy(last string, now time.Time) bool {
 	_, vanished := b.vanished[last]
-	return b.on && vanished && (b.next.IsZero() || now.Sub(b.next) < brakeRest)
+	return b.on && vanished && !b.rested(now)
 }

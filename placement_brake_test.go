@@ -131,3 +131,26 @@ func TestPlacement_TheBrakeGoesOffWhenTheNodesAreBack(t *testing.T) {
 		f.still(time.Hour)
 	})
 }
+
+// A brake that was on once goes on again, although nothing has asked for it since.
+func TestPlacement_TheBrakeGoesOnASecondTime(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(5, failingOver(5))
+		f.submit("t", 150, windlass.Spec{})
+		f.Advance(time.Second)
+		for times := range int32(2) {
+			for _, n := range all[:3] {
+				n.Kill()
+			}
+			f.slowly(150, 2, 5)
+			if n := f.braked.Load(); n != 2*(times+1) {
+				t.Errorf("2 nodes are left for the %d. time, and Braked was told %d times in all", times+1, n)
+			}
+			for i, n := range all[:3] {
+				all[i] = n.Restart()
+			}
+			f.Advance(time.Hour)
+			f.allRun(time.Second, 150)
+		}
+	})
+}
