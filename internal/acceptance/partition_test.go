@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -32,7 +33,22 @@ func TestNodes_M14_NodesThatAreCutOffStopBeforeOthersStartTheirTasks(t *testing.
 	r.undisturbed(quiet, before)
 
 	r.cutOff(map[string]fault{"n1": silence, "n2": requestsLost})
+	r.settled() // or tasks still move to the nodes that are back
 	r.cutOff(map[string]fault{"n3": repliesLost, "n4": refused})
+}
+
+// settled waits until each node runs the same number of commands.
+func (r *room) settled() {
+	r.t.Helper()
+	r.eventually(patience, func() string {
+		counts := r.census.byNode()
+		for name := range r.nodes {
+			if counts[name] != cutTasks/len(r.nodes) {
+				return fmt.Sprintf("all nodes run the same number of commands; %v run", counts)
+			}
+		}
+		return ""
+	})
 }
 
 // cutOff cuts nodes off from all members, until others have taken over, and
