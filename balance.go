@@ -57,12 +57,12 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if view.Now.Sub(r.started) < age {
+		if view.Now.Sub(r.started.time()) < age {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class.Type, view.Now)) && in.someoneTakes(r.class) {
+		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {
 			view.Running = append(view.Running, RunningTask{
-				ID: id, Token: r.claim.Token(), Started: r.started, Parked: r.phase == phaseParked,
+				ID: id, Token: r.claim.Token(), Started: r.started.time(), Parked: r.phase == phaseParked,
 			})
 		}
 	}
@@ -78,7 +78,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	chosen := in.config.Balancer.Balance(view)
 	released := 0
 	for _, id := range chosen {
-		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, targets[id], r.class.Type) {
+		if r := in.runs[id]; r != nil && !r.leaving() && in.offered(id, targets[id], r.class().Type) {
 			in.depart(id, targets[id], ErrReleased)
 			released++
 		}
@@ -116,7 +116,7 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 		for harm := range harms {
 			for i := len(view.Running) - 1; i >= 0 && left > 0; i-- {
 				id := view.Running[i].ID
-				c := in.runs[id].class
+				c := in.runs[id].class()
 				if _, taken := targets[id]; taken || !m.Covers(c) || in.harm(c, m.To, cluster.Nodes) != harm {
 					continue
 				}
@@ -186,8 +186,8 @@ func (in *incarnation) inGroup(group, node string) int {
 func (in *incarnation) another(r *run) string {
 	v := in.clusterView()
 	v.Nodes[0].Closed = "it gives the task away"
-	v.Open = map[*placement.Class]int{r.class: 1}
-	return placement.New(v).Take(r.claim.ID(), r.class)
+	v.Open = map[*placement.Class]int{r.class(): 1}
+	return placement.New(v).Take(r.claim.ID(), r.class())
 }
 
 // someoneTakes tells whether another node could take a task of a class.
@@ -205,12 +205,19 @@ func (in *incarnation) confirmStep(now time.Time) {
 	in.confirms--
 	in.confirmAt = now.Add(confirmEvery)
 	busy := len(in.inFlight)+len(in.leaving.moving)+len(in.planning.open) > 0
-	if !busy {
+	if !busy && !in.even() {
 		in.balance(TriggerSettling)
 	}
 	if in.confirms <= 0 {
 		in.confirmAt = time.Time{}
 	}
+}
+
+// even tells whether the plan moves nothing. It does not look at the tasks, of
+// which there may be very many.
+func (in *incarnation) even() bool {
+	_, planned := in.config.Balancer.(Planner)
+	return planned && len(placement.New(in.clusterView()).Moves(1, 0)) == 0
 }
 
 // settleStep balances a while after tasks came or went, and again while this
@@ -321,7 +328,7 @@ func (in *incarnation) answerOffer(id string, t *mirror.Task) {
 		case t.Owned():
 			delete(in.offers, taskType)
 			for forced := range in.forced {
-				if r := in.runs[forced]; r == nil || r.class.Type == taskType {
+				if r := in.runs[forced]; r == nil || r.class().Type == taskType {
 					delete(in.forced, forced) // one that is not held here is marked anew if it must be
 				}
 			}

@@ -110,7 +110,7 @@ func (in *incarnation) claimed(r claimResults) {
 			in.claimRefused(id, err, now, r.adopted)
 		case r.adopted:
 			in.events.Adopted(id, int64(result.Token))
-			in.begin(result.Granted, &candidate{id: id, task: in.taskOfAdopted(id, result)})
+			in.begin(result.Granted, &candidate{id: id, task: in.taskOfAdopted(id, result), reason: "a claim whose outcome had been unknown turned up"})
 		default:
 			in.begin(result.Granted, c)
 		}
@@ -158,7 +158,7 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted
 	c := in.addCandidate(t, now)
 	// The mirror says that the task is free and the broker says otherwise: one
 	// of them is about to be caught up with.
-	in.candidates.due.set(c.id, now.Add(retryClaim))
+	in.candidates.lookAt(c, now.Add(retryClaim))
 }
 
 // ended takes the results of a call to end.
@@ -186,8 +186,10 @@ func (in *incarnation) ended(r endResults) {
 			in.endRefused(run, err)
 		case r.endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
+			in.noteState(run)
 			in.saved(run)
 		default:
+			in.noteEnd(run, r.endings[i].Kind)
 			in.reportEnd(run, run.outcome)
 			in.forget(run.claim.ID())
 		}
@@ -227,7 +229,7 @@ func (in *incarnation) saved(r *run) {
 		in.release(r)
 	case r.record.State == statemachine.Sleeping:
 		in.reportEnd(r, OutcomeSleeping)
-		r.started, r.stopped = time.Time{}, time.Time{}
+		r.started, r.stopped = 0, 0
 		in.resume(r)
 	default:
 		in.resume(r)

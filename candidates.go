@@ -22,6 +22,8 @@ type candidate struct {
 	// first saw it claimable.
 	seen, since time.Time
 
+	// soon tells that it is to be looked at in the next pass.
+	soon bool
 	// prepared tells that the fields below are filled in.
 	prepared bool
 	task     Task
@@ -38,11 +40,17 @@ type candidate struct {
 	// slot is the time that the brake has given it, zero for none; refusedUntil
 	// is when the balancer wants to be asked again.
 	slot, refusedUntil time.Time
+	// reason is why it is claimed, for people.
+	reason string
 }
 
 // candidates are all of them, with when to look at each again.
 type candidates struct {
 	byID map[string]*candidate
+	// soon are those to be looked at in the next pass, with some that are not any
+	// more; due says when to look at others. Most wait for nothing, and a heap
+	// of them all would cost more than everything else about them.
+	soon []*candidate
 	due  timeQueue
 	// waiters are the candidates that wait for a task to go, by that task.
 	waiters map[string]map[string]struct{}
@@ -67,8 +75,48 @@ func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
 	in.dropCandidate(t.ID)
 	c := &candidate{id: t.ID, created: t.Created, kind: in.kindOf(t), seen: now, since: now}
 	in.candidates.byID[t.ID] = c
-	in.candidates.due.set(t.ID, now)
+	in.candidates.lookSoon(c)
 	return c
+}
+
+// lookSoon has a candidate looked at in the next pass.
+func (cs *candidates) lookSoon(c *candidate) {
+	if !c.soon {
+		c.soon = true
+		cs.soon = append(cs.soon, c)
+	}
+}
+
+// lookAt has a candidate looked at when it is time, and not before.
+func (cs *candidates) lookAt(c *candidate, at time.Time) {
+	c.soon = false
+	cs.due.set(c.id, at)
+}
+
+// popDue takes out the candidates that are to be looked at now.
+func (cs *candidates) popDue(now time.Time) []*candidate {
+	due := make([]*candidate, 0, len(cs.soon))
+	for _, c := range cs.soon {
+		if c.soon {
+			c.soon = false
+			due = append(due, c)
+		}
+	}
+	cs.soon = nil
+	for _, id := range cs.due.popDue(now) {
+		if c := cs.byID[id]; c != nil {
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// next is when to look at one of them.
+func (cs *candidates) next() time.Time {
+	if len(cs.soon) > 0 {
+		return cs.soon[0].seen // which is in the past
+	}
+	return cs.due.next()
 }
 
 func (in *incarnation) dropCandidate(id string) {
@@ -84,6 +132,7 @@ func (in *incarnation) dropCandidate(id string) {
 		}
 	}
 	delete(cs.byID, id)
+	c.soon = false
 	cs.due.remove(id)
 	if cs.most = max(cs.most, len(cs.byID)+1); len(cs.byID) == 0 && cs.most > shrinkFrom {
 		// Maps keep the size that they had, and a node may look at a hundred
@@ -105,21 +154,21 @@ func (cs *candidates) wait(id, blocker string) {
 }
 
 // freed looks again at what waited for a task that is gone.
-func (cs *candidates) freed(id string, now time.Time) {
+func (cs *candidates) freed(id string) {
 	for waiter := range cs.waiters[id] {
-		if cs.byID[waiter] != nil {
-			cs.due.set(waiter, now)
+		if c := cs.byID[waiter]; c != nil {
+			cs.lookSoon(c)
 		}
 	}
 	delete(cs.waiters, id)
 }
 
 // reconsider looks again at all that could be claimed: the cluster changed.
-func (in *incarnation) reconsider(now time.Time) {
-	for id, c := range in.candidates.byID {
+func (in *incarnation) reconsider() {
+	for _, c := range in.candidates.byID {
 		c.refusedUntil = time.Time{}
 		if c.open {
-			in.candidates.due.set(id, now)
+			in.candidates.lookSoon(c)
 		}
 	}
 	in.planning.dirty, in.planning.stale = true, true
@@ -134,13 +183,13 @@ const reconsiderEvery = 100 * time.Millisecond
 // claims those that this node should have, the most important first.
 func (in *incarnation) claimPass(now time.Time) {
 	if in.candidates.balked && in.loadFell && !now.Before(in.candidates.retryAt) {
-		in.reconsider(now)
+		in.reconsider()
 	}
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
 	var turn []*candidate
-	for _, id := range in.candidates.due.popDue(now) {
+	for _, c := range in.candidates.popDue(now) {
 		// What has no target yet gets it below.
-		if c := in.candidates.byID[id]; c != nil && in.look(c, now) && c.planned && !in.planning.stale && c.target == in.config.Name {
+		if in.look(c, now) && c.planned && !in.planning.stale && c.target == in.config.Name {
 			turn = append(turn, c)
 		}
 	}
@@ -178,7 +227,7 @@ func (in *incarnation) look(c *candidate, now time.Time) bool {
 	case !open:
 		in.planning.remove(c)
 		if !until.IsZero() {
-			in.candidates.due.set(c.id, until)
+			in.candidates.lookAt(c, until)
 		}
 		return false
 	case !c.open:
@@ -210,11 +259,11 @@ func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time
 // for when to look again.
 func (in *incarnation) mayTake(c *candidate, now time.Time) bool {
 	if in.node.isLeftBehind(c.id) {
-		in.candidates.due.set(c.id, now.Add(retryClaim))
+		in.candidates.lookAt(c, now.Add(retryClaim))
 		return false
 	}
 	if until := in.holds[c.id]; until.After(now) {
-		in.candidates.due.set(c.id, until)
+		in.candidates.lookAt(c, until)
 		return false
 	}
 	delete(in.holds, c.id)
@@ -240,7 +289,7 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 	c.task = plainTask(c.id)
 	if in.config.NewTask != nil && c.ours {
 		var err error
-		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props); err != nil {
+		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props()); err != nil {
 			in.events.Corrupt(in.node.space.Props(c.id), err)
 		}
 		if c.task == nil {
@@ -287,7 +336,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 	}
 	if !ok {
 		// A balancer that names the past must not make the loop spin.
-		in.candidates.due.set(c.id, later(again, view.Now.Add(time.Millisecond)))
+		in.candidates.lookAt(c, later(again, view.Now.Add(time.Millisecond)))
 		return
 	}
 	view.Self.Tasks++
@@ -303,9 +352,10 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 		delete(in.forced, c.id)
 	}
 	t := in.tasks.Get(c.id)
+	c.reason = in.reason(c, t)
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers,
-		HandedOver: t.For != "", Reason: in.reason(c, t),
+		HandedOver: t.For != "",
 	})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over

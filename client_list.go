@@ -207,7 +207,7 @@ func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string
 	if t == nil || t.Owned() {
 		return nil
 	}
-	spec, err := parseSpec(t.Spec)
+	spec, err := parseSpec(t.Spec())
 	if err != nil {
 		return nil // reported as the task's error
 	}
@@ -291,7 +291,7 @@ func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
 }
 
 func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record, unreadable bool, now time.Time) {
-	spec, err := parseSpec(t.Spec)
+	spec, err := parseSpec(t.Spec())
 	if err != nil {
 		unreadable = true
 		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})

@@ -174,10 +174,10 @@ func (w *taskWatch) blockedBy(changed []string) []string {
 	}
 	var blocked []string
 	for t := range w.board.tasks.All() {
-		if !strings.Contains(t.ID, depend.Separator) && !strings.Contains(string(t.Spec), `"needs"`) {
+		if !strings.Contains(t.ID, depend.Separator) && !strings.Contains(string(t.Spec()), `"needs"`) {
 			continue
 		}
-		spec, err := parseSpec(t.Spec)
+		spec, err := parseSpec(t.Spec())
 		if err != nil {
 			continue
 		}

@@ -244,7 +244,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 		in.dropQueued()
 		return
 	}
-	in.reconsider(time.Now())
+	in.reconsider()
 }
 
 // publishInfo writes the node's info where it changed.

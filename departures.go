@@ -16,7 +16,7 @@ func (in *incarnation) departures(before []peer, now time.Time) {
 		there[name] = true
 		if _, away := in.away[name]; away {
 			delete(in.away, name)
-			in.lookAtReserved(name, now)
+			in.lookAtReserved(name)
 		}
 		delete(in.brake.vanished, name)
 	}
@@ -44,10 +44,10 @@ func (in *incarnation) departures(before []peer, now time.Time) {
 }
 
 // lookAtReserved looks again at what was kept for a node that is back.
-func (in *incarnation) lookAtReserved(name string, now time.Time) {
+func (in *incarnation) lookAtReserved(name string) {
 	for id, c := range in.candidates.byID {
 		if t := in.tasks.Get(id); !c.open && t != nil && t.Last == name {
-			in.candidates.due.set(id, now)
+			in.candidates.lookSoon(c)
 		}
 	}
 }

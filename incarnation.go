@@ -76,6 +76,7 @@ type incarnation struct {
 	// loadFell tells that a claim ended since the last pass.
 	loadFell bool
 
+	notes      notes
 	claimQueue []coordinator.Wanted
 	inFlight   map[string]*candidate // queued or being claimed
 	flightMost int                   // how many there have been since there were none

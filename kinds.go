@@ -114,7 +114,7 @@ func (in *incarnation) recount() {
 	in.tally = placement.Tally{}
 	for _, r := range in.runs {
 		if r.counted {
-			in.tally.Add(in.config.Name, r.class, 1)
+			in.tally.Add(in.config.Name, r.class(), 1)
 		}
 	}
 	for _, c := range in.inFlight {

@@ -60,8 +60,8 @@ func (in *incarnation) depart(id, to string, cause error) {
 	r.departing, r.handTo = true, to
 	in.countRun(r)
 	if to != "" {
-		in.leaving.moving[id] = moving{to: to, class: r.class}
-		in.tally.Add(to, r.class, 1)
+		in.leaving.moving[id] = moving{to: to, class: r.class()}
+		in.tally.Add(to, r.class(), 1)
 	}
 	in.leaving.queue = append(in.leaving.queue, departure{run: r, cause: cause})
 }

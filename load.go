@@ -33,6 +33,6 @@ func (in *incarnation) loadStep(now time.Time) {
 	relieved := in.info.Overloaded && !overloaded
 	in.info.Load, in.info.Overloaded, in.infoDirty = load, overloaded, true
 	if relieved {
-		in.reconsider(now)
+		in.reconsider()
 	}
 }

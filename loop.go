@@ -66,6 +66,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.startClaims(ending)
 	in.startAdopts(ending, now)
 	in.startEndings(ending, now)
+	in.notesStep(ending, now)
 	in.announce(ending, now)
 	in.deleteCommands(ending)
 	in.publishInfo(ending, now)
@@ -84,6 +85,9 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	}
 	if len(in.endQueue) > 0 && in.endCalls < callsInFlightMax {
 		earlier(in.endRetryAt)
+	}
+	if in.notes.pending() && !in.lost {
+		earlier(in.notesDue(now))
 	}
 	switch {
 	case in.lost: // the session tells when its hard deadline passes
@@ -118,20 +122,20 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	switch {
 	case in.mayClaim():
-		earlier(in.candidates.due.next())
+		earlier(in.candidates.next())
 		if in.planning.stale {
 			earlier(in.planning.planAt)
 		}
 		if in.planning.foreign > 0 {
 			earlier(in.planning.sweepAt)
-			if !in.planning.agreed {
-				earlier(in.planning.changedAt.Add(agreeAfter))
-			}
+		}
+		if in.toAgree() {
+			earlier(in.planning.changedAt.Add(agreeAfter))
 		}
 		if in.candidates.balked && in.loadFell {
 			earlier(in.candidates.retryAt)
 		}
-	case !in.frozenOrLeaving() && in.candidates.due.Len() > 0:
+	case !in.frozenOrLeaving() && !in.candidates.next().IsZero():
 		earlier(now.Add(in.session.Timing().Renew)) // the session is late in its life
 	}
 }
@@ -195,5 +199,6 @@ func (in *incarnation) finished() bool {
 	}
 	// The others are to know that this node means to go before it is gone.
 	told := in.lost || !in.infoDirty
-	return told && len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0
+	return told && len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0 &&
+		(in.lost || len(in.notes.order) == 0)
 }

@@ -33,7 +33,7 @@ type Node struct {
 
 	mu sync.Mutex // never held during I/O or a callback
 	// held are the claims of the present incarnation.
-	held map[string]holding
+	held map[string]*run
 	// leftBehind are tasks whose handler outlived its incarnation, with how
 	// many such handlers there are. This node does not claim them.
 	leftBehind map[string]int
@@ -57,13 +57,6 @@ type RunningTask struct {
 	Parked bool `json:"parked,omitempty"`
 }
 
-// holding is a claim as others than the loop see it.
-type holding struct {
-	RunningTask
-	// handling tells that the handler has not returned.
-	handling bool
-}
-
 // NewNode makes a node. Nothing happens until Run.
 func NewNode(config Config) (*Node, error) {
 	config, space, err := config.withDefaults()
@@ -73,7 +66,7 @@ func NewNode(config Config) (*Node, error) {
 	return &Node{
 		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		held: map[string]holding{}, leftBehind: map[string]int{},
+		held: map[string]*run{}, leftBehind: map[string]int{},
 	}, nil
 }
 
@@ -162,8 +155,10 @@ func (n *Node) Tasks() []RunningTask {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	tasks := make([]RunningTask, 0, len(n.held))
-	for _, t := range n.held {
-		tasks = append(tasks, t.RunningTask)
+	for _, r := range n.held {
+		tasks = append(tasks, RunningTask{
+			ID: r.claim.id, Token: r.claim.Token(), Started: r.face.started.time(), Stopped: r.face.stopped.time(), Parked: r.face.parked,
+		})
 	}
 	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })
 	return tasks
@@ -195,8 +190,8 @@ func (n *Node) overdue() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var ids []string
-	for id, t := range n.held {
-		if t.handling {
+	for id, r := range n.held {
+		if r.face.handle != nil && !r.face.handle.Returned() {
 			ids = append(ids, id)
 		}
 	}

@@ -31,6 +31,9 @@ type planning struct {
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
 	planAt, sweepAt time.Time
+	// oldest is since when, at the earliest, one of the foreign candidates of a
+	// target has had it.
+	oldest map[string]time.Time
 	// claimedAt is when a node was last seen to claim something, busyAt when this
 	// one was last seen to.
 	claimedAt map[string]time.Time
@@ -40,7 +43,7 @@ type planning struct {
 func newPlanning() planning {
 	return planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
-		nowhere: map[string]*candidate{}, claimedAt: map[string]time.Time{},
+		nowhere: map[string]*candidate{}, oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{},
 	}
 }
 
@@ -93,11 +96,32 @@ func (p *planning) assign(c *candidate, target string, self string, now time.Tim
 	}
 	byNode[target]++
 	if c.foreign = target != self && c.ours; c.foreign {
-		p.foreign++
-		if at := c.plannedAt.Add(rankStep); p.foreign == 1 || at.Before(p.sweepAt) {
-			p.sweepAt = at
+		if p.foreign++; p.foreign == 1 {
+			p.sweepAt = now.Add(time.Minute)
+			clear(p.oldest)
 		}
+		if since, ok := p.oldest[target]; !ok || c.plannedAt.Before(since) {
+			p.oldest[target] = c.plannedAt
+		}
+		p.sweepAt = earliest(p.sweepAt, c.plannedAt.Add(rankStep))
 	}
+}
+
+// lateFrom is from when the steps count in which others stand in for a target
+// that has had a candidate since some time: while it goes on claiming, or this
+// node does, it has much to do.
+func (p *planning) lateFrom(target string, since time.Time) time.Time {
+	return earliest(later(since, later(p.claimedAt[target], p.busyAt)), since.Add(busyMax))
+}
+
+// noneLate tells whether no target can be late with any of its candidates, and
+// until when. It does not look at the candidates.
+func (p *planning) noneLate(now time.Time) (until time.Time, ok bool) {
+	until = now.Add(time.Minute)
+	for target, since := range p.oldest {
+		until = earliest(until, p.lateFrom(target, since).Add(rankStep))
+	}
+	return until, until.After(now)
 }
 
 // unassign takes its target from a candidate, which remembers it.
@@ -173,7 +197,7 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 		pl.dirty, pl.stale = false, false
 		return nil
 	}
-	if pl.foreign > 0 && !pl.agreed && now.Sub(pl.changedAt) >= agreeAfter {
+	if in.toAgree() && now.Sub(pl.changedAt) >= agreeAfter {
 		pl.stale, pl.agreed = true, true
 	}
 	if len(pl.fresh) == 0 && !pl.dirty && (!pl.stale || now.Before(pl.planAt)) {
@@ -220,6 +244,12 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	return mine
 }
 
+// toAgree tells whether everything is to be planned anew once nothing changes any
+// more. What this node is about to be granted will change something.
+func (in *incarnation) toAgree() bool {
+	return in.planning.foreign > 0 && !in.planning.agreed && len(in.inFlight) == 0
+}
+
 // handedTo is the node that a candidate was released for, if that is there to
 // take it.
 func (in *incarnation) handedTo(c *candidate) string {
@@ -255,11 +285,19 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		// theirs stand in the same queue.
 		pl.busyAt = now
 	}
+	if until, ok := pl.noneLate(now); ok {
+		pl.sweepAt = until
+		return nil
+	}
 	nodes := in.placedNodes()
 	next := now.Add(time.Minute)
+	clear(pl.oldest)
 	for _, c := range in.candidates.byID {
 		if !c.foreign {
 			continue
+		}
+		if since, ok := pl.oldest[c.target]; !ok || c.plannedAt.Before(since) {
+			pl.oldest[c.target] = c.plannedAt
 		}
 		if c.refusedUntil.After(now) {
 			next = earliest(next, c.refusedUntil)
@@ -269,13 +307,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 			next = earliest(next, now.Add(time.Second)) // its target has the brake on as well
 			continue
 		}
-		from := c.plannedAt
-		if busy := later(pl.claimedAt[c.target], pl.busyAt); busy.After(from) {
-			from = busy
-			if limit := c.plannedAt.Add(busyMax); from.After(limit) {
-				from = limit
-			}
-		}
+		from := pl.lateFrom(c.target, c.plannedAt)
 		at := from.Add(rankStep)
 		if !at.After(now) {
 			rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)

@@ -34,7 +34,6 @@ const (
 // run is a claim that this node holds.
 type run struct {
 	claim  *Claim
-	class  *placement.Class
 	record progress
 	// phase is set by enter alone.
 	phase phase
@@ -45,9 +44,9 @@ type run struct {
 	// handTo is the node that it is to be released for, empty for anyone.
 	handTo string
 	// handle is set while the handler has not returned.
-	handle  *runner.Run
-	started time.Time
-	stopped time.Time
+	handle *runner.Run
+	// started is when the handler was, and stopped when it was told to stop.
+	started, stopped moment
 	// cause is why the handler was told to stop.
 	cause error
 	// stateRevision is the revision of the stored state, zero for none.
@@ -55,7 +54,33 @@ type run struct {
 	// ending is what is being stored, and outcome what that means.
 	ending  *coordinator.Ending
 	outcome Outcome
+	// face is what others than the loop see of it; for the node's mu.
+	face face
 }
+
+// face is a run as others than the loop see it.
+type face struct {
+	started, stopped moment
+	parked           bool
+	// handle is set while the loop has not heard that the handler has returned.
+	handle *runner.Run
+}
+
+// moment is a time in as few bytes as possible, because a node keeps them of
+// every task that it holds: nanoseconds since 1970, zero for none.
+type moment int64
+
+func momentOf(t time.Time) moment { return moment(t.UnixNano()) }
+
+func (m moment) time() time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, int64(m))
+}
+
+// class is what kind of task it is for the planner.
+func (r *run) class() *placement.Class { return r.claim.kind.class }
 
 // enter brings a run to a phase, and the load of this node up to date.
 func (in *incarnation) enter(r *run, p phase) {
@@ -68,9 +93,9 @@ func (in *incarnation) countRun(r *run) {
 	switch {
 	case counts == r.counted:
 	case counts:
-		in.tally.Add(in.config.Name, r.class, 1)
+		in.tally.Add(in.config.Name, r.class(), 1)
 	default:
-		in.tally.Add(in.config.Name, r.class, -1)
+		in.tally.Add(in.config.Name, r.class(), -1)
 	}
 	r.counted = counts
 }
@@ -98,7 +123,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		task: c.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
-	r := &run{claim: claim, stateRevision: g.StateRevision, class: claim.kind.class}
+	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
 	in.countRun(r)
 	if in.lost {
@@ -108,11 +133,12 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if claim.kind.err != nil {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.err)
 	}
+	in.noteClaim(r, c.reason)
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.err != nil || claim.task == nil || in.config.handler(r.class.Type) == nil ||
+	if claim.kind.err != nil || claim.task == nil || in.config.handler(r.class().Type) == nil ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -157,10 +183,9 @@ func (in *incarnation) start(r *run) {
 	}
 	id, token := r.claim.ID(), r.claim.token()
 	in.enter(r, phaseRunning)
-	r.started = time.Now()
+	r.started = momentOf(time.Now())
 	in.events.Claimed(id, int64(token))
-	in.publishRun(r)
-	task, handlerOf := r.claim.task, in.config.handler(r.class.Type)
+	task, handlerOf := r.claim.task, in.config.handler(r.class().Type)
 	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
 		return handlerOf(task).Run(ctx, r.claim)
 	}, func(err error) {
@@ -170,6 +195,7 @@ func (in *incarnation) start(r *run) {
 			in.node.cameBack(id)
 		}
 	})
+	in.publishRun(r)
 }
 
 // park holds the claim without a handler.
@@ -225,8 +251,8 @@ func (in *incarnation) stopRun(id string, cause error) {
 }
 
 func (in *incarnation) markStopped(r *run) {
-	if r.stopped.IsZero() {
-		r.stopped = time.Now()
+	if r.stopped == 0 {
+		r.stopped = momentOf(time.Now())
 		in.publishRun(r)
 	}
 }
@@ -352,7 +378,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
 	record := statemachine.Record{State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result}
-	record.Type, record.Priority, record.Digest = r.class.Type, r.claim.kind.spec.Priority, r.claim.origin.digest
+	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
 	}
@@ -419,18 +445,14 @@ func (in *incarnation) forget(id string) {
 func (in *incarnation) publishRun(r *run) {
 	in.node.mu.Lock()
 	defer in.node.mu.Unlock()
-	in.node.held[r.claim.ID()] = holding{
-		RunningTask: RunningTask{
-			ID: r.claim.ID(), Token: r.claim.Token(), Started: r.started, Stopped: r.stopped, Parked: r.phase == phaseParked,
-		},
-		handling: r.phase == phaseRunning || r.phase == phaseStopping,
-	}
+	r.face = face{started: r.started, stopped: r.stopped, parked: r.phase == phaseParked, handle: r.handle}
+	in.node.held[r.claim.id] = r
 }
 
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
 	var took time.Duration
-	if !r.started.IsZero() {
-		took = time.Since(r.started)
+	if r.started != 0 {
+		took = time.Since(r.started.time())
 	}
 	in.events.Ended(r.claim.ID(), r.claim.Token(), outcome, took)
 }

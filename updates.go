@@ -71,7 +71,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	}
 	in.answerOffer(id, t)
 	if t == nil || !t.HasKey {
-		in.candidates.freed(id, now)
+		in.candidates.freed(id)
 	}
 	switch {
 	case t == nil || t.Owned():
@@ -81,7 +81,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 		in.dropCandidate(id)
 	case !in.busyWith(id):
 		if c := in.addCandidate(t, now); !c.prepared {
-			in.candidates.due.set(id, now) // what could not be read, or was ignored, may have been mended
+			in.candidates.lookSoon(c) // what could not be read, or was ignored, may have been mended
 		}
 	}
 	in.checkClaim(id)
@@ -126,12 +126,13 @@ func (in *incarnation) auditStep(now time.Time) {
 		return
 	}
 	in.auditAt = now.Add(in.session.Timing().TTL / 2)
+	mine := in.session.ID()
 	for t := range in.tasks.All() {
 		switch {
-		case in.busyWith(t.ID):
+		case t.Owned() && t.Session != mine, in.busyWith(t.ID):
 		case !t.Owned():
 			in.addCandidate(t, now)
-		case t.Session == in.session.ID():
+		default:
 			in.checkClaim(t.ID)
 		}
 	}
@@ -210,7 +211,7 @@ func (in *incarnation) peersChanged(changed []string) {
 	}
 	clear(in.forced) // whoever came may take what nobody took
 	clear(in.offers)
-	in.reconsider(now)
+	in.reconsider()
 	if joined {
 		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
 	}

@@ -153,6 +153,7 @@ func claimAll(b *testing.B, store broker.Broker) {
 		txns[i].Then = []broker.Op{
 			broker.PutSession(ns+"/tasks/"+id+"/owner", []byte(`{"node":"n1"}`), session.ID),
 			broker.PutSession(ns+"/claims/"+id, []byte(`{"claimed_at":"2026-01-02T15:04:05.999999999Z","incarnation":"0123456789abcdef","reason":"placed"}`), session.ID),
+			broker.Put(ns+"/history/"+id, []byte(`{"claims":1,"interruptions":0,"entries":[{"at":"2026-01-02T15:04:05.999999999Z","event":"claimed","node":"n1","token":100001,"detail":"placed"}]}`)),
 		}
 	}
 	commitAll(b, store, txns)

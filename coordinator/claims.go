@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
@@ -40,8 +39,6 @@ type Wanted struct {
 	// HandedOver tells that the task was released for some node, be it this one:
 	// the claim takes that note away.
 	HandedOver bool
-	// Reason is why the claim is made, for people.
-	Reason string
 }
 
 // Granted is a claim that is held.
@@ -69,16 +66,6 @@ type Result struct {
 	Err error
 }
 
-// Record is what claims/<task> says. It informs; nothing is decided by it.
-type Record struct {
-	// ClaimedAt is when the claim was asked for, by the node's clock.
-	ClaimedAt time.Time `json:"claimed_at"`
-	// Incarnation names the session of the node.
-	Incarnation string `json:"incarnation"`
-	// Reason is why it was claimed.
-	Reason string `json:"reason,omitempty"`
-}
-
 // Coordinator is what a node asks of the cluster for one incarnation: to claim
 // many, to end many. New makes the one implementation, over any broker; a node
 // can be given another, to observe or to test.
@@ -98,6 +85,10 @@ type Coordinator interface {
 	// state was not the expected one, otherwise the broker's. After one that broker.MaybeApplied, the same ending is to be
 	// tried again with Again set.
 	End(ctx context.Context, endings []Ending) []Ended
+	// Note writes down what happened, for people, and returns one error for
+	// each note, in order. It can be repeated. Nothing depends on it, so it can
+	// wait until there is nothing else to do.
+	Note(ctx context.Context, notes []Note) []error
 }
 
 // Identity is in whose name claims are made.
@@ -120,7 +111,7 @@ func New(b broker.Broker, identity Identity) (Coordinator, error) {
 	if err := keys.CheckNodeName(identity.Node); err != nil {
 		return nil, err
 	}
-	return &claims{broker: b, space: space, Identity: identity}, nil
+	return &claims{broker: b, space: space, Identity: identity, owner: OwnerValue(identity.Node)}, nil
 }
 
 // claims is the Coordinator over a broker.
@@ -128,28 +119,19 @@ type claims struct {
 	Identity
 	broker broker.Broker
 	space  keys.Space
+	owner  []byte
 }
 
 var _ Coordinator = (*claims)(nil)
 
 // Claim implements Coordinator.
 func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
-	now := time.Now().UTC()
-	records := map[string][]byte{} // by reason: there are few
 	txns := make([]broker.Txn, len(wanted))
 	for i, w := range wanted {
-		record := records[w.Reason]
-		if record == nil {
-			var err error
-			if record, err = json.Marshal(Record{ClaimedAt: now, Incarnation: c.Incarnation, Reason: w.Reason}); err != nil {
-				return failAll(len(wanted), err)
-			}
-			records[w.Reason] = record
-		}
-		txns[i] = c.claimTxn(w, record)
+		txns[i] = c.claimTxn(w)
 	}
 	results := make([]Result, len(wanted))
-	var unknown []int
+	var unknown, refused []int
 	for i, r := range c.broker.Commit(ctx, txns...) {
 		switch {
 		case r.Err != nil && broker.MaybeApplied(r.Err):
@@ -158,29 +140,50 @@ func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 		case r.Err != nil:
 			results[i].Err = r.Err
 		case !r.OK:
-			results[i].Err = wanted[i].refusal(r.Reads)
+			refused = append(refused, i)
 		default:
 			results[i].Granted = granted(wanted[i].ID, r.Revision, r.Reads)
 		}
 	}
+	c.explain(ctx, wanted, results, refused)
 	c.resolve(ctx, wanted, results, unknown)
 	return results
 }
 
-func (c *claims) claimTxn(w Wanted, record []byte) broker.Txn {
-	id := w.ID
-	exists := c.space.Task(id)
-	if w.PropsOnly {
-		exists = c.space.Props(id)
+// explain finds out why claims were refused, by what is stored now. Few are, so
+// this costs less than asking along with every claim.
+func (c *claims) explain(ctx context.Context, wanted []Wanted, results []Result, refused []int) {
+	if len(refused) == 0 {
+		return
 	}
+	txns := make([]broker.Txn, len(refused))
+	for k, i := range refused {
+		txns[k].Then = []broker.Op{broker.Read(c.existence(wanted[i])), broker.Read(c.space.Owner(wanted[i].ID))}
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := refused[k]
+		if results[i].Err = r.Err; r.Err == nil {
+			results[i].Err = wanted[i].refusal(r.Reads)
+		}
+	}
+}
+
+// existence is the key by which a task exists.
+func (c *claims) existence(w Wanted) string {
+	if w.PropsOnly {
+		return c.space.Props(w.ID)
+	}
+	return c.space.Task(w.ID)
+}
+
+func (c *claims) claimTxn(w Wanted) broker.Txn {
+	id := w.ID
 	txn := broker.Txn{
-		If: []broker.Cond{w.exists(exists), broker.Absent(c.space.Owner(id))},
+		If: []broker.Cond{w.exists(c.existence(w)), broker.Absent(c.space.Owner(id))},
 		Then: []broker.Op{
 			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
-			broker.PutSession(c.space.Owner(id), OwnerValue(c.Node), c.Session),
-			broker.PutSession(c.space.Claim(id), record, c.Session),
+			broker.PutSession(c.space.Owner(id), c.owner, c.Session),
 		},
-		Else: []broker.Op{broker.Read(exists), broker.Read(c.space.Owner(id))},
 	}
 	if w.HandedOver {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
@@ -202,12 +205,13 @@ func (w Wanted) exists(key string) broker.Cond {
 	return broker.Created(key, w.Created)
 }
 
-// refusal finds out which condition failed.
+// refusal says which condition failed. If none does any more, someone held the
+// task a moment ago, or one that it waits for has just gone.
 func (w Wanted) refusal(reads []*broker.KV) error {
 	switch {
 	case reads[0] == nil, w.Created != 0 && reads[0].Created != w.Created:
 		return ErrGone
-	case reads[1] != nil:
+	case reads[1] != nil || len(w.Blockers) == 0 && !w.PropsOnly:
 		return ErrOwned
 	default:
 		return ErrBlocked
@@ -273,14 +277,6 @@ func value(kv *broker.KV) []byte {
 		return nil
 	}
 	return kv.Value
-}
-
-func failAll(n int, err error) []Result {
-	results := make([]Result, n)
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
 }
 
 // OwnerValue is what an owner key says, byte for byte as in the layout.

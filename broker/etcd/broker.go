@@ -15,6 +15,7 @@ import (
 // Broker is a connection to etcd. Its methods are safe for concurrent use.
 type Broker struct {
 	client  *clientv3.Client
+	txns    pb.KVClient
 	watches pb.WatchClient
 	leases  pb.LeaseClient
 	timeout time.Duration
@@ -41,13 +42,13 @@ type Options struct {
 	RequestTimeout time.Duration
 	// Address names the store in error texts; empty is the client's endpoints.
 	Address string
-	// Watches and Leases replace the client's own streams. A client that talks
-	// to a server in this process has no connection to open them on, and the
-	// client's own watcher does not work inside a testing/synctest bubble,
-	// because it waits on a channel made outside of it.
+	// Txns, Watches and Leases replace what is opened on the client's
+	// connection. A client that talks to a server
+	// in this process has no connection, and its own watcher does not work inside
+	// a testing/synctest bubble, because it waits on a channel made outside of it.
+	Txns    pb.KVClient
 	Watches pb.WatchClient
-	// Leases goes with Watches: either both are set or neither.
-	Leases pb.LeaseClient
+	Leases  pb.LeaseClient
 	// Defragment replaces the client's, for a server in this process: there the
 	// client's ends in a panic (etcd 3.7.3), because it has nobody to tell that the
 	// server is busy.
@@ -61,6 +62,7 @@ type Options struct {
 func New(client *clientv3.Client, options Options) *Broker {
 	b := &Broker{
 		client:  client,
+		txns:    options.Txns,
 		watches: options.Watches,
 		leases:  options.Leases,
 		timeout: options.RequestTimeout,
@@ -68,11 +70,16 @@ func New(client *clientv3.Client, options Options) *Broker {
 		defrag:  options.Defragment,
 		onClose: options.OnClose,
 	}
+	if b.txns == nil {
+		b.txns = pb.NewKVClient(client.ActiveConnection())
+	}
 	if b.watches == nil {
 		// Each watch gets a stream of its own. The client's watcher puts all
 		// watches on one, where a slow one holds up the others, buffers without
 		// bound, and reconnects in silence.
 		b.watches = pb.NewWatchClient(client.ActiveConnection())
+	}
+	if b.leases == nil {
 		b.leases = pb.NewLeaseClient(client.ActiveConnection())
 	}
 	if b.timeout == 0 {

@@ -3,11 +3,13 @@ package etcd
 import (
 	"context"
 	"errors"
+	"math"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -138,6 +140,11 @@ func (c *commit) send(ctx context.Context, requests [][]int) (again []int) {
 	return again
 }
 
+// txnOptions are those that the client sets for its own calls.
+var txnOptions = []grpc.CallOption{
+	grpc.WaitForReady(true), grpc.MaxCallSendMsgSize(2 * requestBytesMax), grpc.MaxCallRecvMsgSize(math.MaxInt32),
+}
+
 // request sends transactions as one request and fills in their results. It
 // returns them when they were refused and can be tried one by one.
 func (c *commit) request(ctx context.Context, members []int) (again []int) {
@@ -146,10 +153,10 @@ func (c *commit) request(ctx context.Context, members []int) (again []int) {
 		key = keyOf(c.txns[members[0]])
 	}
 	request := c.build(members)
-	var answer *clientv3.TxnResponse
+	var answer *pb.TxnResponse
 	e := c.broker.call(ctx, "commit", key, func(ctx context.Context) (err error) {
-		answer, err = c.broker.client.KV.Txn(ctx).If(request.conds...).Then(request.then...).Else(request.otherwise...).Commit()
-		return err
+		answer, err = c.broker.txns.Txn(ctx, request, txnOptions...)
+		return clientv3.ContextError(ctx, err)
 	})
 	if e != nil {
 		if len(members) > 1 && concernsOne(e) {
@@ -160,9 +167,9 @@ func (c *commit) request(ctx context.Context, members []int) (again []int) {
 		}
 		return nil
 	}
-	revision := broker.Revision((*pb.TxnResponse)(answer).GetHeader().GetRevision())
+	revision := broker.Revision(answer.GetHeader().GetRevision())
 	if len(members) == 1 {
-		c.take(members[0], (*pb.TxnResponse)(answer), revision)
+		c.take(members[0], answer, revision)
 		return nil
 	}
 	for n, i := range members {

@@ -42,8 +42,7 @@ func (s *scripted) Txn(_ context.Context, r *pb.TxnRequest, _ ...grpc.CallOption
 
 func (s *scripted) broker(ctx context.Context) *Broker {
 	client := clientv3.NewCtxClient(ctx)
-	client.KV = clientv3.NewKVFromKVClient(s, client)
-	return New(client, Options{Address: "script"})
+	return New(client, Options{Address: "script", Txns: s})
 }
 
 func answerWith(err error) func(*pb.TxnRequest) error {

@@ -95,7 +95,7 @@ func TestWhatFreesSpaceTravelsApartFromWhatTakesIt(t *testing.T) {
 // without a single operation for one that may be answered by a member that lags.
 func TestConditionsAloneAreNotDecidedFromOneMembersMemory(t *testing.T) {
 	c := commit{txns: []broker.Txn{given(broker.Exists("/a"))}}
-	if r := c.build([]int{0}); len(r.then)+len(r.otherwise) == 0 {
+	if r := c.build([]int{0}); len(r.Success)+len(r.Failure) == 0 {
 		t.Error("no operation")
 	}
 }

@@ -76,29 +76,24 @@ func weigh(txn broker.Txn) (ops, bytes int) {
 	return max(len(txn.If), len(txn.Then), len(txn.Else)), bytes
 }
 
-// request is a transaction in etcd's terms.
-type request struct {
-	conds     []clientv3.Cmp
-	then      []clientv3.Op
-	otherwise []clientv3.Op
-}
-
 // build makes one request of the given transactions: a single one as it is,
-// several nested in one that always holds.
-func (c *commit) build(members []int) request {
+// several nested in one that always holds. It speaks etcd's own messages, because
+// the client's builder copies each of them several times over.
+func (c *commit) build(members []int) *pb.TxnRequest {
 	if len(members) == 1 {
 		r := c.translate(c.txns[members[0]])
-		if bare(c.txns[members[0]]) && len(r.conds) > 0 {
+		if bare(c.txns[members[0]]) && len(r.Compare) > 0 {
 			// Without any operation etcd decides the conditions by what one
 			// member remembers; a read makes it ask the others first.
-			r.otherwise = []clientv3.Op{clientv3.OpGet(c.txns[members[0]].If[0].Key, clientv3.WithKeysOnly())}
+			r.Failure = []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{
+				RequestRange: &pb.RangeRequest{Key: []byte(c.txns[members[0]].If[0].Key), KeysOnly: true},
+			}}}
 		}
 		return r
 	}
-	outer := request{then: make([]clientv3.Op, len(members))}
+	outer := &pb.TxnRequest{Success: make([]*pb.RequestOp, len(members))}
 	for n, i := range members {
-		inner := c.translate(c.txns[i])
-		outer.then[n] = clientv3.OpTxn(inner.conds, inner.then, inner.otherwise)
+		outer.Success[n] = &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: c.translate(c.txns[i])}}
 	}
 	return outer
 }
@@ -106,70 +101,73 @@ func (c *commit) build(members []int) request {
 // bare tells of a transaction that has conditions only.
 func bare(txn broker.Txn) bool { return len(txn.Then)+len(txn.Else) == 0 }
 
-func (c *commit) translate(txn broker.Txn) request {
-	r := request{conds: make([]clientv3.Cmp, len(txn.If))}
+func (c *commit) translate(txn broker.Txn) *pb.TxnRequest {
+	r := &pb.TxnRequest{Compare: make([]*pb.Compare, len(txn.If))}
 	for i, cond := range txn.If {
-		r.conds[i] = comparison(cond)
+		r.Compare[i] = comparison(cond)
 	}
-	r.then = c.operations(txn.Then)
-	r.otherwise = c.operations(txn.Else)
+	r.Success = c.operations(txn.Then)
+	r.Failure = c.operations(txn.Else)
 	return r
 }
 
 // comparison uses that a key which does not exist has creation revision 0.
-func comparison(cond broker.Cond) clientv3.Cmp {
+func comparison(cond broker.Cond) *pb.Compare {
 	revision := int64(cond.Revision)
+	if revision <= 0 {
+		// No key has such a revision, but for etcd an absent one would.
+		revision = -1
+	}
+	r := &pb.Compare{Key: []byte(cond.Key), Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL}
 	switch cond.Kind {
 	case broker.CondExists:
-		return clientv3.Compare(clientv3.CreateRevision(cond.Key), ">", 0)
+		r.Result, r.TargetUnion = pb.Compare_GREATER, &pb.Compare_CreateRevision{}
 	case broker.CondAbsent:
-		return clientv3.Compare(clientv3.CreateRevision(cond.Key), "=", 0)
-	case broker.CondCreated, broker.CondModified:
-		if revision <= 0 {
-			// No key has such a revision, but for etcd an absent one would.
-			revision = -1
-		}
-		if cond.Kind == broker.CondCreated {
-			return clientv3.Compare(clientv3.CreateRevision(cond.Key), "=", revision)
-		}
-		return clientv3.Compare(clientv3.ModRevision(cond.Key), "=", revision)
+		r.TargetUnion = &pb.Compare_CreateRevision{}
+	case broker.CondCreated:
+		r.TargetUnion = &pb.Compare_CreateRevision{CreateRevision: revision}
+	case broker.CondModified:
+		r.Target, r.TargetUnion = pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: revision}
 	default:
 		panic("etcd: a condition that Validate let through")
 	}
+	return r
 }
 
 // operations puts the reads first, because a read is of the state before the
 // transaction's own writes and etcd runs operations in order.
-func (c *commit) operations(ops []broker.Op) []clientv3.Op {
-	out := make([]clientv3.Op, 0, len(ops))
+func (c *commit) operations(ops []broker.Op) []*pb.RequestOp {
+	out := make([]*pb.RequestOp, 0, len(ops))
 	for _, op := range ops {
 		if op.Kind == broker.OpRead {
-			out = append(out, clientv3.OpGet(op.Key))
+			out = append(out, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte(op.Key)}}})
 		}
 	}
 	for _, op := range ops {
 		switch op.Kind {
 		case broker.OpPut:
-			out = append(out, c.put(op))
+			out = append(out, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: c.put(op)}})
 		case broker.OpDelete:
-			out = append(out, clientv3.OpDelete(op.Key))
+			out = append(out, deletion(&pb.DeleteRangeRequest{Key: []byte(op.Key)}))
 		case broker.OpDeleteTree:
-			out = append(out, clientv3.OpDelete(op.Key, clientv3.WithPrefix()))
+			end := clientv3.GetPrefixRangeEnd(op.Key)
+			out = append(out, deletion(&pb.DeleteRangeRequest{Key: []byte(op.Key), RangeEnd: []byte(end)}))
 		case broker.OpRead:
 		}
 	}
 	return out
 }
 
-func (c *commit) put(op broker.Op) clientv3.Op {
+func deletion(r *pb.DeleteRangeRequest) *pb.RequestOp {
+	return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}
+}
+
+func (c *commit) put(op broker.Op) *pb.PutRequest {
 	session := op.Session
 	if op.TTL > 0 {
 		session = c.leases[wholeSeconds(op.TTL)]
 	}
-	if session == 0 {
-		return clientv3.OpPut(op.Key, string(op.Value))
-	}
-	return clientv3.OpPut(op.Key, string(op.Value), clientv3.WithLease(clientv3.LeaseID(session)))
+	return &pb.PutRequest{Key: []byte(op.Key), Value: op.Value, Lease: int64(session)}
 }
 
 // result reads one transaction's answer. The reads are in front of everything

@@ -10,6 +10,7 @@
 //	tasks/<task>/owner           who runs it, with the owner's session
 //	tasks/<task>/handover        for whom it was released, with that owner's session
 //	claims/<task>                when it was claimed, with the owner's session
+//	history/<task>               what happened to it, bounded, permanent
 //	state/<task>                 its state, permanent
 //	commands/<task>              a command to it
 //

@@ -75,6 +75,12 @@ func (s Space) Owner(id string) string { return s.root + "/tasks/" + id + "/owne
 // for.
 func (s Space) Handover(id string) string { return s.root + "/tasks/" + id + "/handover" }
 
+// Histories is the prefix of what happened to tasks.
+func (s Space) Histories() string { return s.root + "/history/" }
+
+// History is what happened to a task.
+func (s Space) History(id string) string { return s.root + "/history/" + id }
+
 // Claim is the record of when and by which incarnation a task was claimed.
 func (s Space) Claim(id string) string { return s.root + "/claims/" + id }
 
@@ -105,6 +111,8 @@ const (
 	Handover
 	// Claim is claims/<task>.
 	Claim
+	// History is history/<task>.
+	History
 	// State is state/<task>.
 	State
 	// TaskCommand is commands/<task>.
@@ -146,6 +154,8 @@ func (s Space) Parse(key string) Parsed {
 		return parseFlat(State, name, deeper)
 	case "claims":
 		return parseFlat(Claim, name, deeper)
+	case "history":
+		return parseFlat(History, name, deeper)
 	case "commands":
 		return parseFlat(TaskCommand, name, deeper)
 	}

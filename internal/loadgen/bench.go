@@ -135,7 +135,7 @@ func (b *bench) calm(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.even(ctx); err != nil {
+	if err := errors.Join(b.even(ctx), b.written(ctx)); err != nil {
 		return err
 	}
 	return b.within(ctx, "the nodes to report", b.fleet.mark)

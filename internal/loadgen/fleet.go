@@ -225,6 +225,21 @@ func (f *fleet) mark(ctx context.Context) error {
 	return nil
 }
 
+// requests are what the live members have asked of the broker since the mark, by
+// method, and how many of them were no renewals.
+func (f *fleet) requests() (counts map[string]int64, others int64) {
+	counts = map[string]int64{}
+	for _, m := range f.live() {
+		for method, n := range m.report.Requests {
+			n -= m.mark.Requests[method]
+			if counts[method] += n; method != methodKeepAlive {
+				others += n
+			}
+		}
+	}
+	return counts, others
+}
+
 // lostPercent is how many of the claims since the mark were lost to a race.
 func (f *fleet) lostPercent() float64 {
 	var attempts, lost int64

@@ -81,20 +81,34 @@ func (b *bench) reportCPU(took time.Duration) {
 	b.figure(PhaseIdle, "CPU of the busiest node", cpuPercent(most, took), unitPercent)
 }
 
+// written waits until the nodes ask nothing more of the broker but renewals: what
+// they write down about tasks follows when there is nothing else to do.
+func (b *bench) written(ctx context.Context) error {
+	return b.within(ctx, "the nodes to have written down what they did", func(ctx context.Context) error {
+		for {
+			if err := b.fleet.mark(ctx); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(quietFor):
+			}
+			if err := b.fleet.collect(ctx, askReport); err != nil {
+				return err
+			}
+			if _, others := b.fleet.requests(); others == 0 {
+				return nil
+			}
+		}
+	})
+}
+
 // reportRequests reports what the nodes asked of the broker.
 func (b *bench) reportRequests() {
-	counts := map[string]int64{}
-	for _, m := range b.fleet.live() {
-		for method, n := range m.report.Requests {
-			counts[method] += n - m.mark.Requests[method]
-		}
-	}
+	counts, total := b.fleet.requests()
 	b.figure(PhaseIdle, "renewals of sessions", float64(counts[methodKeepAlive]), unitRequests)
 	delete(counts, methodKeepAlive)
-	var total int64
-	for _, n := range counts {
-		total += n
-	}
 	b.figure(PhaseIdle, "other requests", float64(total), unitRequests)
 	for _, method := range slices.Sorted(maps.Keys(counts)) {
 		if counts[method] > 0 {

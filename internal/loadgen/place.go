@@ -44,6 +44,10 @@ func (b *bench) placePhase(ctx context.Context) error {
 	b.times(PhasePlace, "until start", since(firstOf(starts), func(int) time.Time { return began }))
 	b.reportRestarts(PhasePlace, starts)
 	b.reportPlacement(PhasePlace)
+	if err := b.written(ctx); err != nil {
+		return err
+	}
+	b.figure(PhasePlace, "until all is written down", time.Since(began).Seconds()*1000, unitMilliseconds)
 	b.curve(PhasePlace, began, line{to: b.tasks.count, perSecond: b.limits.claimsPerSecond})
 	return nil
 }

@@ -45,7 +45,7 @@ func equal(t interface{ Fatalf(string, ...any) }, got, want *Tasks) {
 	}
 	for id, w := range want.tasks {
 		g := got.tasks[id]
-		if g == nil || !same(g, w) || g.Owner != w.Owner || string(g.Props) != string(w.Props) || g.Session != w.Session {
+		if g == nil || !same(g, w) || g.Owner != w.Owner || string(g.Props()) != string(w.Props()) || g.Session != w.Session {
 			t.Fatalf("%s is %+v, want %+v", id, g, w)
 		}
 	}

@@ -13,12 +13,9 @@ import (
 type Task struct {
 	// ID of the task.
 	ID string
-	// Spec is the value of the task's own key, empty if it has none. It is not
-	// kept where Keep.Kind is set: Kind is what that made of it.
-	Spec []byte
+	// Kind is what Keep.Kind made of the spec, nil if the task has no key of its
+	// own. Where that is not set, it is the spec: see Spec.
 	Kind any
-	// Props are the properties, kept only where the mirror was told to.
-	Props []byte
 	// HasKey tells that the task's own key exists; HasProps, that its
 	// properties do. Invariant: one of them is true, for a task exists by
 	// either.
@@ -41,6 +38,23 @@ type Task struct {
 	// keyCreated and propsCreated are the revisions that Created is made from,
 	// keyModified is that of Spec.
 	keyCreated, keyModified, propsCreated broker.Revision
+	// props is nil unless the copy keeps properties: most do not.
+	props *[]byte
+}
+
+// Spec is the value of the task's own key, nil if it has none or where Kind is
+// kept instead.
+func (t *Task) Spec() []byte {
+	spec, _ := t.Kind.([]byte)
+	return spec
+}
+
+// Props are the properties, kept only where the mirror was told to.
+func (t *Task) Props() []byte {
+	if t.props == nil {
+		return nil
+	}
+	return *t.props
 }
 
 // Exists tells a task from the remains of one, such as an owner key whose task
@@ -244,17 +258,18 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 			t.keyModified = 0 // of a key that is not there, not of its deletion
 		}
 		switch {
-		case m.keep.Kind == nil:
-			t.Spec = e.KV.Value
 		case e.Deleted:
 			t.Kind = nil
+		case m.keep.Kind == nil:
+			t.Kind = e.KV.Value
 		default:
 			t.Kind = m.keep.Kind(e.KV.Value)
 		}
 	case keys.Props:
-		t.HasProps, t.Props, t.propsCreated = !e.Deleted, nil, e.KV.Created
-		if m.keep.Props {
-			t.Props = e.KV.Value
+		t.HasProps, t.props, t.propsCreated = !e.Deleted, nil, e.KV.Created
+		if m.keep.Props && !e.Deleted {
+			props := e.KV.Value
+			t.props = &props
 		}
 	case keys.Owner:
 		if t.Owned() {

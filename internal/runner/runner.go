@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrExited is the error of a function that ended its goroutine with
@@ -36,8 +37,9 @@ type Group struct {
 
 // Run is one function that was started.
 type Run struct {
-	cancel context.CancelCauseFunc
-	done   chan struct{}
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+	returned atomic.Bool
 }
 
 // Go starts f with a context that descends from ctx and calls exited with what
@@ -56,6 +58,7 @@ func (g *Group) Go(ctx context.Context, f func(context.Context) error, exited fu
 			if v := recover(); v != nil {
 				err = &PanicError{Value: v, Stack: debug.Stack()}
 			}
+			r.returned.Store(true)
 			exited(err)
 		}()
 		err = f(ctx)
@@ -71,3 +74,7 @@ func (r *Run) Stop(cause error) { r.cancel(cause) }
 
 // Done is closed when the function has returned and was reported.
 func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Returned tells whether the function has returned, be it that nobody has taken
+// note of the report yet.
+func (r *Run) Returned() bool { return r.returned.Load() }

@@ -226,6 +226,7 @@ func (s *Server) Broker() *etcd.Broker {
 	b = etcd.New(v3client.New(server), etcd.Options{
 		Address:    s.dir,
 		Defragment: func() error { return server.Backend().Defrag() },
+		Txns:       adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(server)),
 		Watches:    adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(server)),
 		Leases:     adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(server)),
 		OnClose: func() {

@@ -1,0 +1,129 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Record is what claims/<task> says. It informs; nothing is decided by it.
+type Record struct {
+	// ClaimedAt is when the claim was granted, by the node's clock.
+	ClaimedAt time.Time `json:"claimed_at"`
+	// Incarnation names the session of the node.
+	Incarnation string `json:"incarnation"`
+	// Reason is why it was claimed.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Note is what is to be written down about a task.
+type Note struct {
+	// ID of the task.
+	ID string
+	// Token is the claim's that Claimed is about.
+	Token broker.Revision
+	// Claimed, if set, is the record of the claim. It is written only if the
+	// claim is still held, and goes with it.
+	Claimed *Record
+	// History is what is added to the task's history.
+	History []statemachine.HistoryEntry
+}
+
+// ErrHistoryContended says that the history of a task was changed by others
+// each time that it was to be written.
+var ErrHistoryContended = errors.New("the history of the task keeps changing")
+
+// historyRounds is how often a history is read anew when somebody else has
+// written it meanwhile: the node that held the task before, as a rule.
+const historyRounds = 4
+
+// Note implements Coordinator.
+func (c *claims) Note(ctx context.Context, notes []Note) []error {
+	errs := make([]error, len(notes))
+	txns := make([]broker.Txn, len(notes))
+	for i, n := range notes {
+		txns[i], errs[i] = c.noteTxn(n)
+	}
+	found := make([]*broker.KV, len(notes))
+	var open []int
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		switch {
+		case errs[i] != nil:
+		case r.Err != nil:
+			errs[i] = r.Err
+		case len(notes[i].History) > 0:
+			found[i] = r.Reads[0]
+			open = append(open, i)
+		}
+	}
+	for range historyRounds {
+		if len(open) > 0 {
+			open = c.writeHistories(ctx, notes, open, found, errs)
+		}
+	}
+	for _, i := range open {
+		errs[i] = ErrHistoryContended
+	}
+	return errs
+}
+
+// noteTxn writes the record of a claim that is held, and reads the history.
+func (c *claims) noteTxn(n Note) (broker.Txn, error) {
+	read := []broker.Op{broker.Read(c.space.History(n.ID))}
+	if n.Claimed == nil {
+		return broker.Txn{Then: read}, nil
+	}
+	record, err := json.Marshal(n.Claimed)
+	if err != nil {
+		return broker.Txn{Then: read}, err
+	}
+	return broker.Txn{
+		If:   []broker.Cond{broker.Created(c.space.Owner(n.ID), n.Token)},
+		Then: append(read, broker.PutSession(c.space.Claim(n.ID), record, c.Session)),
+		Else: read,
+	}, nil
+}
+
+// writeHistories makes one attempt at each history, and returns those that are
+// other ones by now.
+func (c *claims) writeHistories(ctx context.Context, notes []Note, open []int, found []*broker.KV, errs []error) (again []int) {
+	txns := make([]broker.Txn, 0, len(open))
+	sent := open[:0]
+	for _, i := range open {
+		key := c.space.History(notes[i].ID)
+		h, err := statemachine.ParseHistory(value(found[i]))
+		if err != nil {
+			errs[i] = err // it stays as it is, for someone to look at
+			continue
+		}
+		h.Add(notes[i].History...)
+		written, err := json.Marshal(h)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		unchanged := broker.Absent(key)
+		if found[i] != nil {
+			unchanged = broker.Modified(key, found[i].Modified)
+		}
+		txns = append(txns, broker.Txn{
+			If: []broker.Cond{unchanged}, Then: []broker.Op{broker.Put(key, written)}, Else: []broker.Op{broker.Read(key)},
+		})
+		sent = append(sent, i)
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := sent[k]
+		switch {
+		case r.Err != nil:
+			errs[i] = r.Err
+		case !r.OK:
+			found[i] = r.Reads[0]
+			again = append(again, i)
+		}
+	}
+	return again
+}

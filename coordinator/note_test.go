@@ -1,0 +1,121 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+func noteOf(id string, token broker.Revision, event statemachine.Event) Note {
+	n := Note{ID: id, Token: token, History: []statemachine.HistoryEntry{{At: time.Now().UTC(), Event: event, Token: int64(token)}}}
+	if event == statemachine.EventClaimed {
+		n.Claimed = &Record{ClaimedAt: n.History[0].At, Incarnation: "i", Reason: "placed"}
+	}
+	return n
+}
+
+func (w *world) value(key string) string {
+	w.t.Helper()
+	kv, err := w.b.Get(context.Background(), key)
+	if errors.Is(err, broker.ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(kv.Value)
+}
+
+func (w *world) events(id string) (events []statemachine.Event) {
+	w.t.Helper()
+	h, err := statemachine.ParseHistory([]byte(w.value("/c/history/" + id)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, e := range h.Entries {
+		events = append(events, e.Event)
+	}
+	return events
+}
+
+func TestNote_ARecordIsWrittenOnlyWhileItsClaimIsHeld(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, _, _ := w.node("n", "")
+		w.put("/c/tasks/a", "")
+		r := claimOne(c, Wanted{ID: "a"})
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		notes := []Note{noteOf("a", r.Token, statemachine.EventClaimed), noteOf("b", 1, statemachine.EventClaimed)}
+		for i, err := range c.Note(context.Background(), notes) {
+			if err != nil {
+				t.Errorf("note %d: %v", i, err)
+			}
+		}
+		if w.value("/c/claims/a") == "" || w.value("/c/claims/b") != "" {
+			t.Errorf("a: %s, b: %s", w.value("/c/claims/a"), w.value("/c/claims/b"))
+		}
+		if len(w.events("a")) != 1 || len(w.events("b")) != 1 {
+			t.Errorf("a: %v, b: %v", w.events("a"), w.events("b"))
+		}
+		if e := c.End(context.Background(), []Ending{r.Ending(Release)}); e[0].Err != nil || w.value("/c/claims/a") != "" {
+			t.Errorf("%v, and the record is %q", e[0].Err, w.value("/c/claims/a"))
+		}
+	})
+}
+
+// TestNote_CanBeRepeatedAfterAnUnknownOutcome: the reply is lost after the
+// history was written.
+func TestNote_CanBeRepeatedAfterAnUnknownOutcome(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, f, _ := w.node("n", "lose-reply 1s on commit call 2")
+		n := noteOf("a", 1, statemachine.EventReleased)
+		first := c.Note(context.Background(), []Note{n})[0]
+		second := c.Note(context.Background(), []Note{n})[0]
+		if first == nil || second != nil || len(w.events("a")) != 1 {
+			t.Errorf("%v, %v, %v; %v", first, second, w.events("a"), f)
+		}
+	})
+}
+
+func TestNote_WhatCannotBeReadStaysAsItIs(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c, _, _ := w.node("n", "")
+		w.put("/c/history/a", "{")
+		err := c.Note(context.Background(), []Note{noteOf("a", 1, statemachine.EventReleased)})[0]
+		if err == nil || w.value("/c/history/a") != "{" {
+			t.Errorf("%v, %s", err, w.value("/c/history/a"))
+		}
+	})
+}
+
+// TestNote_NobodysIsLostWhenManyWriteAtOnce: the node that gave a task up and the
+// one that has it now write at about the same time.
+func TestNote_NobodysIsLostWhenManyWriteAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const nodes = 8
+		var all sync.WaitGroup
+		for i := range nodes {
+			c, _, _ := w.node(fmt.Sprint("n", i), "delay-request 1ms on commit chance 0.5")
+			all.Go(func() {
+				n := noteOf("a", broker.Revision(i+1), statemachine.EventReleased)
+				err := c.Note(context.Background(), []Note{n})[0]
+				for ; errors.Is(err, ErrHistoryContended); err = c.Note(context.Background(), []Note{n})[0] {
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := w.events("a"); len(got) != nodes {
+			t.Errorf("%d of %d: %v", len(got), nodes, got)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// notes are what is still to be written down about tasks: nothing waits for it,
+// and it waits for everything else.
+type notes struct {
+	byID map[string]*coordinator.Note
+	// order is that in which the tasks came, since when the first one has.
+	order []string
+	since time.Time
+	// sent tells that a call is under way; retryAt is when to try again after
+	// one that failed.
+	sent    bool
+	retryAt time.Time
+}
+
+const (
+	// notesWaitMax bounds for how long notes wait for claims and endings.
+	notesWaitMax = 10 * time.Second
+	// notesRetry is when notes that failed at the broker are tried again.
+	notesRetry = time.Second
+)
+
+// note queues what happened to a task.
+func (in *incarnation) note(id string, entry statemachine.HistoryEntry) *coordinator.Note {
+	entry.Node = in.config.Name
+	ns := &in.notes
+	n := ns.byID[id]
+	if n == nil {
+		if ns.byID == nil {
+			ns.byID, ns.since = map[string]*coordinator.Note{}, entry.At
+		}
+		n = &coordinator.Note{ID: id}
+		ns.byID[id] = n
+		ns.order = append(ns.order, id)
+	}
+	n.History = append(n.History, entry)
+	return n
+}
+
+// noteClaim notes that a claim was granted, and why it was made.
+func (in *incarnation) noteClaim(r *run, reason string) {
+	at := r.claim.claimedAt.UTC()
+	n := in.note(r.claim.id, statemachine.HistoryEntry{
+		At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Detail: reason,
+	})
+	n.Token = r.claim.fencing
+	n.Claimed = &coordinator.Record{ClaimedAt: at, Incarnation: in.session.Incarnation(), Reason: reason}
+}
+
+// noteState notes the state that was stored.
+func (in *incarnation) noteState(r *run) {
+	detail := ""
+	switch errs := r.record.Errors; {
+	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
+		detail = "until " + r.record.Until.UTC().Format(time.RFC3339)
+	case r.record.State == statemachine.Failed && len(errs) > 0:
+		detail = errs[len(errs)-1].Error
+	}
+	in.note(r.claim.id, statemachine.HistoryEntry{
+		At: time.Now().UTC(), Event: statemachine.Event(r.record.State), Token: r.claim.Token(), Detail: detail,
+	})
+}
+
+// noteEnd notes how a claim ended.
+func (in *incarnation) noteEnd(r *run, kind coordinator.Kind) {
+	if kind == coordinator.Done {
+		in.noteState(r)
+		return
+	}
+	e := statemachine.HistoryEntry{At: time.Now().UTC(), Event: statemachine.EventReleased, Token: r.claim.Token()}
+	switch {
+	case r.handTo != "":
+		e.Detail, e.Interruption = "to move to node "+r.handTo, true
+	case r.cause != nil:
+		e.Detail, e.Interruption = r.cause.Error(), !errors.Is(r.cause, ErrDeleted)
+	default:
+		e.Detail = "by its handler, or before it had one"
+	}
+	in.note(r.claim.id, e)
+}
+
+// pending tells whether there is anything to write.
+func (ns *notes) pending() bool { return len(ns.order) > 0 && !ns.sent }
+
+// due is when to write what is queued: at once when there is nothing else to do.
+func (in *incarnation) notesDue(now time.Time) time.Time {
+	at := now
+	if len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls > 0 && !in.closing {
+		at = in.notes.since.Add(notesWaitMax)
+	}
+	return later(at, in.notes.retryAt)
+}
+
+// notesStep writes what is queued when it is time.
+func (in *incarnation) notesStep(ctx context.Context, now time.Time) {
+	ns := &in.notes
+	if !ns.pending() || in.lost || in.notesDue(now).After(now) {
+		return
+	}
+	batch := make([]coordinator.Note, 0, min(len(ns.order), claimBatchMax))
+	for _, id := range ns.order[:cap(batch)] {
+		batch = append(batch, *ns.byID[id])
+		delete(ns.byID, id)
+	}
+	ns.order, ns.since = ns.order[cap(batch):], now
+	if len(ns.order) == 0 {
+		ns.order, ns.byID = nil, nil // there may have been very many
+	}
+	ns.sent = true
+	in.background(func() func() {
+		errs := in.coord.Note(ctx, batch)
+		return func() { in.noted(batch, errs) }
+	})
+}
+
+// noted takes the results of writing notes. What failed for now is queued again,
+// in front of what came since.
+func (in *incarnation) noted(batch []coordinator.Note, errs []error) {
+	in.notes.sent = false
+	now := time.Now()
+	for i, err := range errs {
+		n := &batch[i]
+		switch {
+		case err == nil:
+		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
+			in.events.Corrupt(in.node.space.History(n.ID), fmt.Errorf("write the history: %w", err))
+		case !in.closing && !in.lost:
+			in.notes.retryAt = now.Add(notesRetry)
+			in.noteAgain(n, now)
+		}
+	}
+}
+
+func (in *incarnation) noteAgain(n *coordinator.Note, now time.Time) {
+	ns := &in.notes
+	if ns.byID == nil {
+		ns.byID, ns.since = map[string]*coordinator.Note{}, now
+	}
+	since := ns.byID[n.ID]
+	if since == nil {
+		ns.order = append(ns.order, n.ID)
+	} else {
+		n.History = append(n.History, since.History...)
+		if since.Claimed != nil {
+			n.Claimed, n.Token = since.Claimed, since.Token
+		}
+	}
+	ns.byID[n.ID] = n
+}

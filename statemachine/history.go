@@ -1,0 +1,156 @@
+package statemachine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// History is the value of history/<task>: what happened to a task, bounded. It
+// is for people; nothing is decided by it.
+type History struct {
+	// Claims is how often the task was claimed, and Interruptions how often a
+	// claim ended without its handler or a command wanting it: a node that died,
+	// drained or lost its session, a task that was moved. They count what is not
+	// in Entries any more as well.
+	Claims        int `json:"claims"`
+	Interruptions int `json:"interruptions"`
+	// Entries are the latest of them, in order of claims, the oldest first.
+	Entries []HistoryEntry `json:"entries"`
+}
+
+// HistoryEntry is one thing that happened to a task.
+type HistoryEntry struct {
+	// At is when, by the clock of the node that says so.
+	At time.Time `json:"at"`
+	// Event is what.
+	Event Event `json:"event"`
+	// Node held the task, under Token.
+	Node  string `json:"node,omitempty"`
+	Token int64  `json:"token,omitempty"`
+	// Interruption tells of the end of a claim that counts as one.
+	Interruption bool `json:"interruption,omitempty"`
+	// Detail says more, for people, in at most HistoryDetailBytesMax bytes.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Event is what happened to a task. A change of its state is named like the
+// state.
+type Event string
+
+// The events that are no states.
+const (
+	// EventClaimed: a node claimed it; the detail says why.
+	EventClaimed Event = "claimed"
+	// EventReleased: the node gave the claim back; the detail says why.
+	EventReleased Event = "released"
+	// EventLost: the claim ended without anybody saying so: its session
+	// expired, or the owner key was deleted. Whoever claims next concludes it.
+	EventLost Event = "lost"
+	// EventCommand: a command to the task was handled; the detail says which.
+	EventCommand Event = "command"
+)
+
+// Limits of a history.
+const (
+	// HistoryMax is how many entries are kept.
+	HistoryMax = 32
+	// HistoryDetailBytesMax bounds the detail of an entry; a longer one keeps
+	// its head.
+	HistoryDetailBytesMax = 200
+)
+
+// ParseHistory reads a history. Nothing at all is an empty one.
+func ParseHistory(value []byte) (History, error) {
+	var h History
+	if len(value) == 0 {
+		return h, nil
+	}
+	if err := json.Unmarshal(value, &h); err != nil {
+		return History{}, fmt.Errorf("history: %w", err)
+	}
+	return h, nil
+}
+
+// endsClaim tells whether nothing follows in the name of the same claim.
+func (e Event) endsClaim() bool {
+	return e == EventReleased || e == EventLost || State(e).Terminal()
+}
+
+// Add enters what happened. It can be repeated: what is there already is not
+// entered again, so an attempt whose outcome is unknown may be made once more.
+// Nodes write down what they did a little later, and so not in order: an entry
+// goes where its claim is, and the end of a claim that was taken for lost
+// meanwhile corrects that.
+func (h *History) Add(entries ...HistoryEntry) {
+	for _, e := range entries {
+		e.Detail = cut(e.Detail, HistoryDetailBytesMax)
+		if !slices.ContainsFunc(h.Entries, e.same) {
+			h.add(e)
+		}
+	}
+	if over := len(h.Entries) - HistoryMax; over > 0 {
+		h.Entries = slices.Delete(h.Entries, 0, over)
+	}
+}
+
+func (h *History) add(e HistoryEntry) {
+	if e.Event == EventClaimed {
+		h.Claims++
+		h.concludeLost(e)
+	}
+	if e.Event.endsClaim() {
+		if i := slices.IndexFunc(h.Entries, func(o HistoryEntry) bool { return o.Event == EventLost && o.Token == e.Token }); i >= 0 {
+			h.Entries = slices.Delete(h.Entries, i, i+1)
+			h.Interruptions--
+		}
+	}
+	if e.Interruption {
+		h.Interruptions++
+	}
+	at := len(h.Entries)
+	for at > 0 && h.Entries[at-1].Token > e.Token {
+		at--
+	}
+	if h.endedBy(at, e) {
+		at-- // the end of a claim is its last entry
+	}
+	h.Entries = slices.Insert(h.Entries, at, e)
+}
+
+// concludeLost enters the end of the claim before a new one, if nothing says how
+// it ended.
+func (h *History) concludeLost(claimed HistoryEntry) {
+	before := len(h.Entries) - 1
+	for before >= 0 && h.Entries[before].Token >= claimed.Token {
+		before--
+	}
+	if before < 0 || h.Entries[before].Event.endsClaim() {
+		return
+	}
+	last := h.Entries[before]
+	h.Entries = slices.Insert(h.Entries, before+1, HistoryEntry{
+		At: claimed.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: true,
+	})
+	h.Interruptions++
+}
+
+// endedBy tells whether the entry before a place ends the claim of another one.
+func (h *History) endedBy(at int, e HistoryEntry) bool {
+	return at > 0 && h.Entries[at-1].Token == e.Token && h.Entries[at-1].Event.endsClaim() && !e.Event.endsClaim()
+}
+
+func (e HistoryEntry) same(o HistoryEntry) bool {
+	return e.At.Equal(o.At) && e.Event == o.Event && e.Token == o.Token && e.Detail == o.Detail
+}
+
+// cut keeps the head of a text, whole characters of it.
+func cut(s string, bytesMax int) string {
+	if len(s) <= bytesMax {
+		return s
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(s[:bytesMax-len(mark)], "") + mark
+}

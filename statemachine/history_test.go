@@ -1,0 +1,92 @@
+package statemachine
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+func entry(token int64, second int, event Event) HistoryEntry {
+	return HistoryEntry{At: time.Unix(int64(second), 0).UTC(), Event: event, Node: "n", Token: token}
+}
+
+func told(h History) string {
+	var parts []string
+	for _, e := range h.Entries {
+		parts = append(parts, string(rune('0'+e.Token))+string(e.Event))
+	}
+	return strings.Join(parts, " ")
+}
+
+// TestHistory_TheOrderInWhichNodesWriteMakesNoDifference interleaves what two
+// nodes say about their claims in every way.
+func TestHistory_TheOrderInWhichNodesWriteMakesNoDifference(t *testing.T) {
+	a := []HistoryEntry{entry(1, 1, EventClaimed), entry(1, 2, Event(Sleeping)), entry(1, 3, EventReleased)}
+	b := []HistoryEntry{entry(2, 4, EventClaimed), entry(2, 5, Event(Runnable)), entry(2, 6, Event(Completed))}
+	var interleave func(h []HistoryEntry, a, b []HistoryEntry)
+	interleave = func(order, a, b []HistoryEntry) {
+		if len(a)+len(b) > 0 {
+			if len(a) > 0 {
+				interleave(append(order[:len(order):len(order)], a[0]), a[1:], b)
+			}
+			if len(b) > 0 {
+				interleave(append(order[:len(order):len(order)], b[0]), a, b[1:])
+			}
+			return
+		}
+		var h History
+		for _, e := range order {
+			h.Add(e)
+			h.Add(e) // an attempt whose outcome was unknown
+		}
+		if got := told(h); got != "1claimed 1sleeping 1released 2claimed 2runnable 2completed" || h.Claims != 2 || h.Interruptions != 0 {
+			t.Errorf("%+v gave %s with %d claims and %d interruptions", order, got, h.Claims, h.Interruptions)
+		}
+	}
+	interleave(nil, a, b)
+}
+
+func TestHistory_M55_AClaimWithoutAnEndCountsAsInterrupted(t *testing.T) {
+	var h History
+	h.Add(entry(1, 1, EventClaimed), entry(2, 2, EventClaimed))
+	if got := told(h); got != "1claimed 1lost 2claimed" || h.Interruptions != 1 {
+		t.Errorf("%s, %d interruptions", got, h.Interruptions)
+	}
+	drained := entry(2, 3, EventReleased)
+	drained.Interruption = true
+	h.Add(drained, entry(3, 4, EventClaimed))
+	if h.Interruptions != 2 {
+		t.Errorf("%d interruptions after a drain", h.Interruptions)
+	}
+	h.Add(entry(1, 2, EventReleased)) // node 1 was slow to say that it had given the task back
+	if got := told(h); got != "1claimed 1released 2claimed 2released 3claimed" || h.Interruptions != 1 || h.Claims != 3 {
+		t.Errorf("%s, %d interruptions, %d claims", got, h.Interruptions, h.Claims)
+	}
+}
+
+func TestHistory_IsBounded(t *testing.T) {
+	var h History
+	for i := range 100 {
+		e := entry(int64(i), i, EventClaimed)
+		e.Detail = strings.Repeat("ä", 1000)
+		h.Add(e, entry(int64(i), i, EventReleased))
+	}
+	if len(h.Entries) != HistoryMax || h.Claims != 100 || h.Entries[HistoryMax-1].Token != 99 {
+		t.Errorf("%d entries, %d claims, the last %+v", len(h.Entries), h.Claims, h.Entries[HistoryMax-1])
+	}
+	if d := h.Entries[0].Detail; len(d) > HistoryDetailBytesMax || !utf8.ValidString(d) || !strings.HasSuffix(d, "ä…") {
+		t.Errorf("a detail of %d bytes: %q", len(d), d)
+	}
+	value, err := json.Marshal(h)
+	if err != nil || len(value) > 16<<10 {
+		t.Errorf("%d bytes, %v", len(value), err)
+	}
+	if back, err := ParseHistory(value); err != nil || told(back) != told(h) {
+		t.Errorf("read back: %s, %v", told(back), err)
+	}
+	if _, err := ParseHistory([]byte("{")); err == nil {
+		t.Error("half a history was accepted")
+	}
+}
