@@ -174,6 +174,8 @@ func (in *incarnation) ended(r endResults) {
 			in.drop(run, err)
 		case errors.Is(err, coordinator.ErrGone):
 			in.abandon(run)
+		case errors.Is(err, coordinator.ErrSuperseded):
+			in.superseded(run)
 		case errors.Is(err, coordinator.ErrStateChanged):
 			// Someone wrote it by hand, or an older save of ours came late: the
 			// owner's word is the last.
@@ -186,9 +188,11 @@ func (in *incarnation) ended(r endResults) {
 			in.endRefused(run, err)
 		case r.endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
+			in.orderDone(run)
 			in.noteState(run)
 			in.saved(run)
 		default:
+			in.orderDone(run)
 			in.noteEnd(run, r.endings[i].Kind)
 			in.reportEnd(run, run.outcome)
 			in.forget(run.claim.ID())
@@ -227,8 +231,8 @@ func (in *incarnation) saved(r *run) {
 		in.abandon(r)
 	case r.cause != nil:
 		in.release(r)
-	case r.record.State == statemachine.Sleeping:
-		in.reportEnd(r, OutcomeSleeping)
+	case r.record.State != statemachine.Runnable && r.started != 0:
+		in.reportEnd(r, map[statemachine.State]Outcome{statemachine.Sleeping: OutcomeSleeping, statemachine.Paused: OutcomePaused}[r.record.State])
 		r.started, r.stopped = 0, 0
 		in.resume(r)
 	default:

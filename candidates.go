@@ -81,10 +81,15 @@ func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
 
 // lookSoon has a candidate looked at in the next pass.
 func (cs *candidates) lookSoon(c *candidate) {
-	if !c.soon {
-		c.soon = true
-		cs.soon = append(cs.soon, c)
+	if c.soon {
+		return
 	}
+	if len(cs.soon) > 2*len(cs.byID)+shrinkFrom {
+		// A node that is frozen sees tasks come and go and looks at none.
+		cs.soon = slices.DeleteFunc(cs.soon, func(c *candidate) bool { return !c.soon })
+	}
+	c.soon = true
+	cs.soon = append(cs.soon, c)
 }
 
 // lookAt has a candidate looked at when it is time, and not before.

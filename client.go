@@ -101,7 +101,7 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 			found = true
 		}
 	}
-	txn.Then = []broker.Op{broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id))}
+	txn.Then = []broker.Op{broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id)), broker.Delete(c.space.Progress(id))}
 	if kv := r.Reads[2]; kv != nil && kv.Session == 0 {
 		// In the oldest form a claim belongs to no session, and nobody gives it up.
 		txn.If = append(txn.If, broker.Created(owner, kv.Created))

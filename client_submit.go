@@ -127,7 +127,7 @@ func (c *Client) submitTxn(s *submitting) broker.Txn {
 	}
 	if s.replaces > 0 {
 		txn.If = append(txn.If, broker.Modified(state, s.replaces))
-		txn.Then = append(txn.Then, broker.Delete(state))
+		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Progress(s.ID)))
 	} else {
 		txn.If = append(txn.If, broker.Absent(state))
 	}

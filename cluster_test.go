@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
@@ -24,10 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // cluster is a real etcd with nodes in one bubble of virtual time, and a record
 // of what their handlers did.
 type cluster struct {
-	t      *testing.T
-	server *embedded.Server
-	client *windlass.Client
-	store  broker.Broker
+	t *testing.T
+	// server is nil on another broker.
+	server   *embedded.Server
+	connect  func() broker.Broker
+	shutDown func() error
+	client   *windlass.Client
+	store    broker.Broker
 	// members are all nodes that were ever started.
 	members []*member
 
@@ -41,6 +45,18 @@ type cluster struct {
 	causes   map[string][]error
 }
 
+// inEach runs a test twice, each time in a bubble: on an etcd that nobody listens
+// to, and on a store in memory.
+func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Run("etcd", func(t *testing.T) { inCluster(t, test) })
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			newCluster(t, func() broker.Broker { return store.Broker() }, store.Close).run(t, test)
+		})
+	})
+}
+
 // inCluster runs a test in a bubble, with an etcd that nobody listens to.
 func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	dir := t.TempDir()
@@ -52,32 +68,41 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := server.Broker()
-		client, err := windlass.NewClient(store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &cluster{
-			t: t, server: server, client: client, store: store, running: map[string]int{}, starts: map[string]int{},
-			where: map[string]string{}, causes: map[string][]error{},
-		}
-		// Also when the test gave up: a bubble with goroutines left is a panic
-		// that hides why.
-		defer func() {
-			for _, m := range c.members {
-				m.leave()
-			}
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(t, c)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(c.overlaps) > 0 {
-			t.Errorf("two handlers at once for %q", c.overlaps)
-		}
+		c := newCluster(t, func() broker.Broker { return server.Broker() }, server.Close)
+		c.server = server
+		c.run(t, test)
 	})
+}
+
+func newCluster(t *testing.T, connect func() broker.Broker, shutDown func() error) *cluster {
+	store := connect()
+	client, err := windlass.NewClient(store, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cluster{
+		t: t, connect: connect, shutDown: shutDown, client: client, store: store, running: map[string]int{}, starts: map[string]int{},
+		where: map[string]string{}, causes: map[string][]error{},
+	}
+}
+
+func (c *cluster) run(t *testing.T, test func(t *testing.T, c *cluster)) {
+	// Also when the test gave up: a bubble with goroutines left is a panic
+	// that hides why.
+	defer func() {
+		for _, m := range c.members {
+			m.leave()
+		}
+		if err := c.shutDown(); err != nil {
+			t.Error(err)
+		}
+	}()
+	test(t, c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.overlaps) > 0 {
+		t.Errorf("two handlers at once for %q", c.overlaps)
+	}
 }
 
 // member is a node of the cluster that can be stopped.
@@ -99,7 +124,7 @@ func (m *member) leave() error {
 func (c *cluster) join(name string, configure ...func(*windlass.Config)) *member {
 	c.t.Helper()
 	config := windlass.Config{
-		Broker: c.server.Broker(), Namespace: "test", Name: name, Clock: clock.Process,
+		Broker: c.connect(), Namespace: "test", Name: name, Clock: clock.Process,
 		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)},
 	}
 	if testing.Verbose() && os.Getenv("WINDLASS_TEST_LOG") != "" {

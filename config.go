@@ -34,6 +34,11 @@ type Config struct {
 	// Handlers make the handlers by type of task; AnyType stands for the types
 	// that are not listed. Tasks of other types are left to other nodes.
 	Handlers map[string]NewHandler
+	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
+	// fails; AnyType stands for the types that are not listed. Without one, the
+	// task sleeps for growing times and fails after the eighth error within four
+	// hours, or as its spec's Retry says.
+	ErrorHandlers map[string]ErrorHandler
 	// NewTask makes the application's own task type. Nil means that a task is
 	// just its ID. With it, the node keeps the properties of all tasks in
 	// memory, because it asks before it claims.
@@ -75,6 +80,9 @@ type Config struct {
 	// that vanished when more than half of all nodes vanish at about the same
 	// time, so that those that are left are not crushed. Zero means 200.
 	FailoverRate int
+	// Retention says what of finished tasks is forgotten. One node at a time sees
+	// to it, every RetentionEvery. The zero value forgets nothing.
+	Retention Retention
 	// Version is the application's, shown to operators.
 	Version string
 	// LogDir is where this node keeps the output of tasks, for clients on the
@@ -128,6 +136,9 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	if c.ShutdownGrace < 0 {
 		return fail(badInput("shutdown grace", c.ShutdownGrace, "must not be negative"))
 	}
+	if err := c.Retention.validate(); err != nil {
+		return fail(err)
+	}
 	if err := c.checkPlacement(); err != nil {
 		return fail(err)
 	}
@@ -173,6 +184,11 @@ func (c Config) checkHandlers() error {
 	if len(c.Handlers) == 0 {
 		return badInput("handlers", "", "at least one must be set")
 	}
+	for name, h := range c.ErrorHandlers {
+		if h == nil {
+			return badInput("error handlers", name, "the handler must not be nil")
+		}
+	}
 	for name, h := range c.Handlers {
 		if h == nil {
 			return badInput("handlers", name, "the handler must not be nil")
@@ -192,6 +208,14 @@ func (c Config) handler(taskType string) NewHandler {
 		return h
 	}
 	return c.Handlers[AnyType]
+}
+
+// errorHandler finds the one for a type, nil for the default.
+func (c Config) errorHandler(taskType string) ErrorHandler {
+	if h, ok := c.ErrorHandlers[taskType]; ok {
+		return h
+	}
+	return c.ErrorHandlers[AnyType]
 }
 
 // NodeInfo is the registration of a node, as stored under nodes/<node>/info.

@@ -46,6 +46,12 @@ var (
 	ErrDeleted = errors.New("the task was deleted")
 	// ErrKilled: the task was ended by command.
 	ErrKilled = errors.New("the task was killed")
+	// ErrCommanded: the task was paused or put to sleep by command, or otherwise
+	// told to stop; the text names the message.
+	ErrCommanded = errors.New("the task was commanded to stop")
+	// ErrTimeout: the time that its spec gives each run is over. Unlike the
+	// others it counts as an error of the handler.
+	ErrTimeout = errors.New("the time for the run is over")
 )
 
 // ErrRelease is returned by a handler that wants its task given back, to be run

@@ -32,6 +32,9 @@ type Events struct {
 	Adopted func(task string, token int64)
 	// Commanded: a command to the node was carried out, or discarded with err.
 	Commanded func(command string, err error)
+	// TaskCommanded: a command to a task that this node holds was carried out, or
+	// discarded with err.
+	TaskCommanded func(task, message string, err error)
 	// Corrupt: a value in the store could not be read; only its own task or
 	// node is affected.
 	Corrupt func(key string, err error)
@@ -55,8 +58,13 @@ const (
 	OutcomeFailed Outcome = "failed"
 	// OutcomeReleased: the task was given back.
 	OutcomeReleased Outcome = "released"
-	// OutcomeSleeping: the task ended with an error and runs again later.
+	// OutcomeSleeping: the task runs again later, after an error or because it was
+	// put to sleep.
 	OutcomeSleeping Outcome = "sleeping"
+	// OutcomePaused: the task waits until it is told to run.
+	OutcomePaused Outcome = "paused"
+	// OutcomeKilled: the task was ended by command.
+	OutcomeKilled Outcome = "killed"
 	// OutcomeDropped: the claim was lost, so nothing was recorded.
 	OutcomeDropped Outcome = "dropped"
 )
@@ -89,6 +97,9 @@ func (e Events) withDefaults() Events {
 	}
 	if e.Commanded == nil {
 		e.Commanded = func(string, error) {}
+	}
+	if e.TaskCommanded == nil {
+		e.TaskCommanded = func(string, string, error) {}
 	}
 	if e.Corrupt == nil {
 		e.Corrupt = func(string, error) {}
@@ -137,6 +148,13 @@ func LogEvents(log *slog.Logger) Events {
 				return
 			}
 			log.Info("command carried out", "command", command)
+		},
+		TaskCommanded: func(task, message string, err error) {
+			if err != nil {
+				log.Warn("command to a task discarded", "task", task, "message", message, "error", err)
+				return
+			}
+			log.Info("command to a task carried out", "task", task, "message", message)
 		},
 		Corrupt:       func(key string, err error) { log.Warn("unreadable value", "key", key, "error", err) },
 		BrokerTrouble: func(err error) { log.Warn("broker trouble", "error", err) },

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Handler runs a task for as long as this node holds the claim. A handler is
@@ -19,9 +20,13 @@ type Handler interface {
 	// to have it run again later. A panic is an error with its stack.
 	//
 	// When ctx ends, its cause says why: ErrReleased, ErrDraining, ErrDeleted,
-	// ErrKilled or ErrLost. Run must then return before Claim.Deadline plus the
-	// session's grace; what it returns after an end of ctx releases the task,
-	// unless it is nil, which still means done.
+	// ErrKilled, ErrLost, ErrTimeout, or ErrCommanded for a command that pauses
+	// the task or puts it to sleep. Run must then return before Claim.Deadline plus
+	// the session's grace; what it returns after an end of ctx changes nothing
+	// about that, unless it is nil, which still means done.
+	//
+	// A handler can also return Message, and receive commands by
+	// Claim.Messages; see Stateful.
 	Run(ctx context.Context, c *Claim) error
 }
 
@@ -59,6 +64,9 @@ type Claim struct {
 
 	mu     sync.Mutex
 	result json.RawMessage
+	// messages is set once the handler listens.
+	messages chan statemachine.Command
+	saved    *savedProgress
 }
 
 // ID of the task.

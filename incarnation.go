@@ -24,6 +24,8 @@ type incarnation struct {
 	events  Events
 	session *session.Session
 	coord   coordinator.Coordinator
+	// listener hears the commands to tasks.
+	listener coordinator.Listener
 
 	tasks *mirror.Tasks
 	nodes *mirror.Nodes
@@ -43,7 +45,22 @@ type incarnation struct {
 
 	runs       map[string]*run
 	candidates candidates
-	parked     timeQueue
+	parked     parkedQueue
+	// timeouts are when the time of a handler is over.
+	timeouts timeQueue
+	// orders are the commands that wait for the owners of tasks, of all tasks.
+	orders map[string]*order
+	// discards are commands to delete that changed nothing, discardsAt when to
+	// try again.
+	discards   []coordinator.Ending
+	discardsAt time.Time
+	// retaining tells that old tasks are being forgotten, retentionAt when that is
+	// to be done next.
+	retaining   bool
+	retentionAt time.Time
+	// checkpoints are to be stored next.
+	checkpoints     []checkpoint
+	checkpointCalls int
 
 	// tally counts what every node holds: the others by the mirror, this one by
 	// its own knowledge. kinds reads specs.
@@ -109,9 +126,11 @@ type incarnation struct {
 
 	taskUpdates  chan mirror.Update
 	nodeUpdates  chan mirror.Update
+	hears        chan coordinator.Heard
 	claimResults chan claimResults
 	endResults   chan endResults
 	exits        chan exit
+	saves        chan checkpoint
 	calls        chan func()
 	// over is closed when the loop has ended and reads its channels no more.
 	over chan struct{}
@@ -155,10 +174,10 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
-		commandsDone: map[string]bool{},
-		taskUpdates:  make(chan mirror.Update), nodeUpdates: make(chan mirror.Update),
+		commandsDone: map[string]bool{}, notes: n.notes,
+		taskUpdates: make(chan mirror.Update), nodeUpdates: make(chan mirror.Update), hears: make(chan coordinator.Heard),
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
-		exits: make(chan exit), calls: make(chan func()), over: make(chan struct{}),
+		exits: make(chan exit), saves: make(chan checkpoint), calls: make(chan func()), over: make(chan struct{}),
 	}
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
@@ -177,6 +196,9 @@ func (in *incarnation) join(ctx context.Context) error {
 		return err
 	}
 	in.coord = coord
+	if in.listener, err = coordinator.NewListener(in.config.Broker, in.config.Namespace, reconcileEvery); err != nil {
+		return err
+	}
 	if in.config.Coordinator != nil {
 		in.coord = in.config.Coordinator(coord)
 	}
@@ -257,6 +279,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	in.node.leaveBehind(abandoned)
 	close(in.over)
 	in.work.Wait()
+	in.node.notes = in.notes.handDown()
 	in.node.mu.Lock()
 	clear(in.node.held)
 	in.node.mu.Unlock()
@@ -304,6 +327,14 @@ func (in *incarnation) follow(ctx context.Context) {
 	}
 	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip}, in.taskUpdates)
 	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.nodeUpdates)
+	in.work.Go(func() {
+		in.listener.Listen(ctx, func(h coordinator.Heard) {
+			select {
+			case in.hears <- h:
+			case <-ctx.Done():
+			}
+		})
+	})
 }
 
 // background runs a call to the broker beside the loop, and what follows from

@@ -22,6 +22,10 @@ const (
 	CapacityMax = 1_000_000_000
 	// ReturnWithinMax bounds for how long a node asks others to wait for it.
 	ReturnWithinMax = 10 * time.Minute
+	// TimeoutMax bounds the time for a run, and those of a retry policy.
+	TimeoutMax = 100 * 365 * 24 * time.Hour
+	// ProgressBytesMax bounds what a handler saves of its progress, as JSON.
+	ProgressBytesMax = 256 << 10
 	// PriorityMin and PriorityMax bound a priority.
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax bounds the tasks in one call of SubmitAll.

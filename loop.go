@@ -20,10 +20,14 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 			in.applyTasks(u)
 		case u := <-in.nodeUpdates:
 			in.applyNodes(u)
+		case h := <-in.hears:
+			in.heard(h)
 		case r := <-in.claimResults:
 			in.claimed(r)
 		case r := <-in.endResults:
 			in.ended(r)
+		case c := <-in.saves:
+			in.checkpoints = append(in.checkpoints, c)
 		case x := <-in.exits:
 			in.exited(x)
 		case f := <-in.calls:
@@ -51,6 +55,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.drainStep(now)
 	in.leavingPass(now)
 	in.wakeParked(now)
+	in.timeoutStep(now)
 	in.confirmStep(now)
 	in.settleStep(now)
 	in.auditStep(now)
@@ -66,6 +71,9 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.startClaims(ending)
 	in.startAdopts(ending, now)
 	in.startEndings(ending, now)
+	in.startDiscards(ending, now)
+	in.startCheckpoints(ending)
+	in.retentionStep(ending, now)
 	in.notesStep(ending, now)
 	in.announce(ending, now)
 	in.deleteCommands(ending)
@@ -96,6 +104,13 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	default:
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
+		earlier(in.timeouts.next())
+		if in.config.Retention != (Retention{}) && !in.retaining {
+			earlier(in.retentionAt)
+		}
+		if len(in.discards) > 0 {
+			earlier(in.discardsAt)
+		}
 		if len(in.leaving.queue) > 0 {
 			earlier(in.leaving.nextAt)
 		}

@@ -31,6 +31,9 @@ type Node struct {
 	// handlers are all that were started, in whatever incarnation.
 	handlers runner.Group
 
+	// notes are what the incarnation before did not get to write down.
+	notes notes
+
 	mu sync.Mutex // never held during I/O or a callback
 	// held are the claims of the present incarnation.
 	held map[string]*run
@@ -157,7 +160,8 @@ func (n *Node) Tasks() []RunningTask {
 	tasks := make([]RunningTask, 0, len(n.held))
 	for _, r := range n.held {
 		tasks = append(tasks, RunningTask{
-			ID: r.claim.id, Token: r.claim.Token(), Started: r.face.started.time(), Stopped: r.face.stopped.time(), Parked: r.face.parked,
+			ID: r.claim.id, Token: r.claim.Token(), Parked: r.face.parked,
+			Started: n.timeOf(r.face.started), Stopped: n.timeOf(r.face.stopped),
 		})
 	}
 	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })

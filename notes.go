@@ -15,9 +15,8 @@ import (
 // and it waits for everything else.
 type notes struct {
 	byID map[string]*coordinator.Note
-	// order is that in which the tasks came, since when the first one has.
+	// order is that in which the tasks came.
 	order []string
-	since time.Time
 	// sent tells that a call is under way; retryAt is when to try again after
 	// one that failed.
 	sent    bool
@@ -38,7 +37,7 @@ func (in *incarnation) note(id string, entry statemachine.HistoryEntry) *coordin
 	n := ns.byID[id]
 	if n == nil {
 		if ns.byID == nil {
-			ns.byID, ns.since = map[string]*coordinator.Note{}, entry.At
+			ns.byID = map[string]*coordinator.Note{}
 		}
 		n = &coordinator.Note{ID: id}
 		ns.byID[id] = n
@@ -93,11 +92,15 @@ func (in *incarnation) noteEnd(r *run, kind coordinator.Kind) {
 // pending tells whether there is anything to write.
 func (ns *notes) pending() bool { return len(ns.order) > 0 && !ns.sent }
 
-// due is when to write what is queued: at once when there is nothing else to do.
+// since is when the first of what is queued happened.
+func (ns *notes) since() time.Time { return ns.byID[ns.order[0]].History[0].At }
+
+// notesDue is when to write what is queued: at once when there is nothing else to
+// do. A node that always has something else to do goes on with what is overdue.
 func (in *incarnation) notesDue(now time.Time) time.Time {
 	at := now
 	if len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls > 0 && !in.closing {
-		at = in.notes.since.Add(notesWaitMax)
+		at = in.notes.since().Add(notesWaitMax)
 	}
 	return later(at, in.notes.retryAt)
 }
@@ -113,7 +116,7 @@ func (in *incarnation) notesStep(ctx context.Context, now time.Time) {
 		batch = append(batch, *ns.byID[id])
 		delete(ns.byID, id)
 	}
-	ns.order, ns.since = ns.order[cap(batch):], now
+	ns.order = ns.order[cap(batch):]
 	if len(ns.order) == 0 {
 		ns.order, ns.byID = nil, nil // there may have been very many
 	}
@@ -135,17 +138,17 @@ func (in *incarnation) noted(batch []coordinator.Note, errs []error) {
 		case err == nil:
 		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
 			in.events.Corrupt(in.node.space.History(n.ID), fmt.Errorf("write the history: %w", err))
-		case !in.closing && !in.lost:
+		case !in.closing:
 			in.notes.retryAt = now.Add(notesRetry)
-			in.noteAgain(n, now)
+			in.notes.again(n)
 		}
 	}
 }
 
-func (in *incarnation) noteAgain(n *coordinator.Note, now time.Time) {
-	ns := &in.notes
+// again queues a note that was not written, in front of what came since.
+func (ns *notes) again(n *coordinator.Note) {
 	if ns.byID == nil {
-		ns.byID, ns.since = map[string]*coordinator.Note{}, now
+		ns.byID = map[string]*coordinator.Note{}
 	}
 	since := ns.byID[n.ID]
 	if since == nil {
@@ -157,4 +160,13 @@ func (in *incarnation) noteAgain(n *coordinator.Note, now time.Time) {
 		}
 	}
 	ns.byID[n.ID] = n
+}
+
+// handDown is what of the notes concerns the next incarnation of the node: the
+// claims are over, and what happened has happened.
+func (ns *notes) handDown() notes {
+	for _, n := range ns.byID {
+		n.Claimed = nil
+	}
+	return notes{byID: ns.byID, order: ns.order}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -41,14 +40,27 @@ type run struct {
 	counted bool
 	// departing tells that it is queued to be given away, or has been.
 	departing bool
+	// wakes is its place in the queue of those that wait for a time, zero if it
+	// is not in it.
+	wakes int32
 	// handTo is the node that it is to be released for, empty for anyone.
 	handTo string
 	// handle is set while the handler has not returned.
 	handle *runner.Run
 	// started is when the handler was, and stopped when it was told to stop.
 	started, stopped moment
-	// cause is why the handler was told to stop.
+	// cause is why the claim is to be given up.
 	cause error
+	// order is the command that is being carried out, nil for none; obeyed is the
+	// revision of the last one that was.
+	order  *order
+	obeyed broker.Revision
+	// before is the record that a command has changed and that is not stored
+	// yet; nil otherwise.
+	before *progress
+	// expired tells that the handler was told to stop because its time was over,
+	// unreadable that the stored state is not to be touched.
+	expired, unreadable bool
 	// stateRevision is the revision of the stored state, zero for none.
 	stateRevision broker.Revision
 	// ending is what is being stored, and outcome what that means.
@@ -67,16 +79,17 @@ type face struct {
 }
 
 // moment is a time in as few bytes as possible, because a node keeps them of
-// every task that it holds: nanoseconds since 1970, zero for none.
+// every task that it holds: nanoseconds since the node was made, by a clock that
+// nobody sets, and one more; zero for none.
 type moment int64
 
-func momentOf(t time.Time) moment { return moment(t.UnixNano()) }
+func (n *Node) momentOf(t time.Time) moment { return moment(t.Sub(n.startedAt)) + 1 }
 
-func (m moment) time() time.Time {
+func (n *Node) timeOf(m moment) time.Time {
 	if m == 0 {
 		return time.Time{}
 	}
-	return time.Unix(0, int64(m))
+	return n.startedAt.Add(time.Duration(m - 1))
 }
 
 // class is what kind of task it is for the planner.
@@ -102,10 +115,13 @@ func (in *incarnation) countRun(r *run) {
 
 // progress is what of a task's record changes while it is held.
 type progress struct {
-	State  statemachine.State
-	Until  *time.Time
-	Errors []statemachine.ErrorEntry
-	Result json.RawMessage
+	State    statemachine.State
+	Until    *time.Time
+	Errors   []statemachine.ErrorEntry
+	Failures int
+	Result   json.RawMessage
+	// Command is the revision of the last command that changed the state.
+	Command broker.Revision
 }
 
 // exit is a handler that returned.
@@ -147,15 +163,23 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if err != nil {
 		// Parked for good: visible, and untouched until someone mends it.
 		in.events.Corrupt(in.node.space.State(g.ID), err)
+		r.unreadable = true
 		in.park(r)
 		return
 	}
-	r.record = progress{State: record.State, Until: record.Until, Errors: record.Errors, Result: record.Result}
+	r.record = progress{
+		State: record.State, Until: record.Until, Errors: record.Errors, Failures: record.Failures, Result: record.Result,
+		Command: broker.Revision(record.Command),
+	}
 	in.resume(r)
 }
 
-// resume continues a claim in the state that is recorded.
+// resume continues a claim in the state that is recorded, unless a command says
+// otherwise.
 func (in *incarnation) resume(r *run) {
+	if !r.record.State.Terminal() && in.obeyIdle(r) {
+		return
+	}
 	switch s := r.record.State; {
 	case s.Terminal():
 		// Nobody runs a task that has ended; what is left of it goes.
@@ -163,7 +187,7 @@ func (in *incarnation) resume(r *run) {
 		in.end(r, coordinator.Done)
 	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):
 		in.park(r)
-		in.parked.set(r.claim.ID(), *r.record.Until)
+		in.parked.set(r, *r.record.Until)
 	case s == statemachine.Sleeping:
 		in.awake(r)
 	case s == statemachine.Paused:
@@ -183,9 +207,15 @@ func (in *incarnation) start(r *run) {
 	}
 	id, token := r.claim.ID(), r.claim.token()
 	in.enter(r, phaseRunning)
-	r.started = momentOf(time.Now())
+	r.started, r.stopped, r.expired = in.node.momentOf(time.Now()), 0, false
+	r.claim.deaf() // an earlier run has listened, and this one does not yet
+	if timeout := time.Duration(r.claim.kind.spec.Timeout); timeout > 0 {
+		in.timeouts.set(id, time.Now().Add(timeout))
+	}
 	in.events.Claimed(id, int64(token))
 	task, handlerOf := r.claim.task, in.config.handler(r.class().Type)
+	in.node.mu.Lock() // nobody may find the handler running and not know of it
+	defer in.node.mu.Unlock()
 	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
 		return handlerOf(task).Run(ctx, r.claim)
 	}, func(err error) {
@@ -195,7 +225,7 @@ func (in *incarnation) start(r *run) {
 			in.node.cameBack(id)
 		}
 	})
-	in.publishRun(r)
+	in.showRun(r)
 }
 
 // park holds the claim without a handler.
@@ -207,15 +237,16 @@ func (in *incarnation) park(r *run) {
 
 // wakeParked continues the parked tasks whose time has come.
 func (in *incarnation) wakeParked(now time.Time) {
-	if in.closing || in.lost || in.parked.Len() == 0 {
+	if in.closing || in.lost {
 		return
 	}
-	for _, id := range in.parked.popDue(now) {
-		r := in.runs[id]
+	for _, r := range in.parked.popDue(now) {
 		switch {
-		case r == nil || r.phase != phaseParked:
+		case r.phase != phaseParked:
 		case !in.session.MayStart():
-			in.parked.set(id, now.Add(in.session.Timing().Renew))
+			in.parked.set(r, now.Add(in.session.Timing().Renew))
+		case r.record.State == statemachine.Runnable:
+			in.start(r)
 		default:
 			in.awake(r)
 		}
@@ -234,7 +265,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 	switch {
 	case r == nil:
 	case r.phase == phaseParked:
-		in.parked.remove(id)
+		in.parked.remove(r)
 		r.cause = cause
 		in.loadFell = true
 		if in.release(r); errors.Is(cause, ErrDeleted) {
@@ -245,94 +276,16 @@ func (in *incarnation) stopRun(id string, cause error) {
 		r.cause = cause
 		in.markStopped(r)
 		r.handle.Stop(cause)
-	case r.phase == phaseSaving:
-		r.cause = cause // release when it is stored
+	case r.phase == phaseSaving, r.phase == phaseStopping && r.cause == nil:
+		r.cause = cause // released when what it was told before is done and stored
 	}
 }
 
 func (in *incarnation) markStopped(r *run) {
 	if r.stopped == 0 {
-		r.stopped = momentOf(time.Now())
+		r.stopped = in.node.momentOf(time.Now())
 		in.publishRun(r)
 	}
-}
-
-// exited decides what becomes of a task whose handler returned.
-func (in *incarnation) exited(x exit) {
-	r := in.runs[x.id]
-	if r == nil || r.claim.token() != x.token {
-		return // cannot be: a run stays on the record until its handler has returned
-	}
-	if in.session.Context().Err() != nil {
-		in.sessionLost() // which is why it returned, and the loop has not heard of it yet
-	}
-	r.handle = nil
-	in.loadFell = true
-	switch {
-	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
-		in.drop(r, r.cause)
-	case errors.Is(r.cause, ErrDeleted):
-		in.abandon(r)
-	case x.err == nil:
-		r.outcome = OutcomeCompleted
-		r.record.State = statemachine.Completed
-		r.record.Result = r.claim.takeResult()
-		in.end(r, coordinator.Done)
-	case in.lost:
-		in.drop(r, context.Cause(in.session.Context()))
-	case r.cause != nil || errors.Is(x.err, ErrRelease):
-		in.hold(x.id) // others first, and no task goes round and round at full speed
-		in.release(r)
-	default:
-		in.fault(r, x.err)
-	}
-	if in.runs[x.id] == r {
-		in.publishRun(r) // for the fence, the handler is no longer out
-	}
-}
-
-// fault records an error of the handler and what follows from it.
-func (in *incarnation) fault(r *run, err error) {
-	now := time.Now()
-	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
-	if result := r.claim.takeResult(); result != nil {
-		r.record.Result = result
-	}
-	if isPermanent(err) {
-		in.fail(r, err)
-		return
-	}
-	r.record.State = statemachine.Fault
-	in.decideFault(r)
-}
-
-// decideFault asks the error handler what to do about a task in fault.
-func (in *incarnation) decideFault(r *run) {
-	now := time.Now()
-	decision := statemachine.HandleErrors(r.record.Errors, now, rand.Float64())
-	last := errors.New("unknown error")
-	if n := len(r.record.Errors); n > 0 {
-		last = errors.New(r.record.Errors[n-1].Error)
-	}
-	next, err := statemachine.Next(statemachine.Fault, decision.Message)
-	if err != nil || next == statemachine.Failed {
-		in.fail(r, last)
-		return
-	}
-	r.record.State = next
-	if next == statemachine.Sleeping {
-		until := decision.Until.UTC()
-		r.record.Until = &until
-		in.events.Errored(r.claim.ID(), last, until)
-	}
-	in.save(r)
-}
-
-func (in *incarnation) fail(r *run, err error) {
-	in.events.Errored(r.claim.ID(), err, time.Time{})
-	r.outcome = OutcomeFailed
-	r.record.State, r.record.Until = statemachine.Failed, nil
-	in.end(r, coordinator.Done)
 }
 
 // release gives the claim back.
@@ -344,6 +297,7 @@ func (in *incarnation) release(r *run) {
 	r.outcome = OutcomeReleased
 	ending := r.claim.ending(coordinator.Release)
 	ending.For = r.handTo
+	ending.Command = r.order.of()
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)
 }
@@ -352,6 +306,9 @@ func (in *incarnation) release(r *run) {
 // that was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
 	r.handTo = ""
+	if r.cause == nil {
+		r.cause = ErrDeleted
+	}
 	in.release(r)
 	r.outcome = OutcomeDropped
 }
@@ -377,7 +334,13 @@ func (in *incarnation) save(r *run) {
 func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
-	record := statemachine.Record{State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result}
+	if r.order != nil {
+		r.record.Command = r.order.revision
+	}
+	record := statemachine.Record{
+		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
+		Failures: r.record.Failures, Command: int64(r.record.Command),
+	}
 	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
@@ -392,7 +355,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	}
 	in.enter(r, phaseEnding)
 	ending := r.claim.ending(kind)
-	ending.State, ending.Replaces = value, r.stateRevision
+	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
+	ending.Forget = r.record.State == statemachine.Completed
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)
 }
@@ -427,7 +391,8 @@ func (in *incarnation) forget(id string) {
 	r := in.runs[id]
 	delete(in.runs, id)
 	in.countRun(r)
-	in.parked.remove(id)
+	in.parked.remove(r)
+	in.timeouts.remove(id)
 	in.loadFell = in.loadFell || !r.leaving()
 	in.node.mu.Lock()
 	delete(in.node.held, id)
@@ -445,6 +410,11 @@ func (in *incarnation) forget(id string) {
 func (in *incarnation) publishRun(r *run) {
 	in.node.mu.Lock()
 	defer in.node.mu.Unlock()
+	in.showRun(r)
+}
+
+// showRun is publishRun for who has the lock.
+func (in *incarnation) showRun(r *run) {
 	r.face = face{started: r.started, stopped: r.stopped, parked: r.phase == phaseParked, handle: r.handle}
 	in.node.held[r.claim.id] = r
 }
@@ -452,7 +422,7 @@ func (in *incarnation) publishRun(r *run) {
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
 	var took time.Duration
 	if r.started != 0 {
-		took = time.Since(r.started.time())
+		took = time.Since(in.node.timeOf(r.started))
 	}
 	in.events.Ended(r.claim.ID(), r.claim.Token(), outcome, took)
 }

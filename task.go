@@ -57,6 +57,12 @@ type Spec struct {
 	// Group spreads the task: as far as there are enough, tasks of one group go
 	// to different zones, and within a zone to different nodes.
 	Group string `json:"group,omitempty"`
+	// Timeout bounds each run of the handler: then its context ends with
+	// ErrTimeout, which counts as an error. Zero means none; at most TimeoutMax.
+	Timeout Duration `json:"timeout,omitempty"`
+	// Retry says what becomes of the task when its handler fails; nil stands for
+	// the defaults.
+	Retry *Retry `json:"retry,omitempty"`
 	// SubmittedAt is set by the client that submits.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Digest identifies what was submitted, properties included; it is set by
@@ -108,6 +114,12 @@ func (s Submission) Validate() error {
 	}
 	if len(s.Props) > 0 && !json.Valid(s.Props) {
 		return badInput("props", shorten(string(s.Props)), "must be valid JSON")
+	}
+	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {
+		return badInput("timeout", time.Duration(t), fmt.Sprintf("must be from 0 to %v", TimeoutMax))
+	}
+	if err := s.Spec.Retry.validate(); err != nil {
+		return err
 	}
 	if err := s.Spec.validatePlacement(); err != nil {
 		return err

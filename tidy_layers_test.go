@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	// Machinery.
 	"session":         {"broker", "internal/clock"},
 	"internal/mirror": {"broker", "internal/keys"},
-	"coordinator":     {"broker", "statemachine", "internal/keys"},
+	"coordinator":     {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator",
 		"internal/keys", "internal/depend", "internal/runner", "internal/mirror"},

@@ -22,6 +22,9 @@ var (
 	// ErrStateChanged: the claim is held and the state is not the one that the
 	// ending was to replace, so nothing was written.
 	ErrStateChanged = errors.New("the state has changed meanwhile")
+	// ErrSuperseded: the claim is held and the command is no longer the one that
+	// the ending is about, so nothing was written.
+	ErrSuperseded = errors.New("the command is another one by now, or gone")
 )
 
 // Wanted is a task to be claimed.
@@ -81,9 +84,10 @@ type Coordinator interface {
 	// End performs every ending, each in one transaction that only the present
 	// owner can win, and returns one result for each, in order. Its error is
 	// nil when it took effect, ErrFenced when the claim is no longer held,
-	// ErrGone when it is and the task was deleted, ErrStateChanged when only the
-	// state was not the expected one, otherwise the broker's. After one that broker.MaybeApplied, the same ending is to be
-	// tried again with Again set.
+	// ErrGone when it is and the task was deleted, ErrSuperseded when only the
+	// command was not the expected one, ErrStateChanged when only the state or
+	// the progress was not, otherwise the broker's. After one that
+	// broker.MaybeApplied, the same ending is to be tried again with Again set.
 	End(ctx context.Context, endings []Ending) []Ended
 	// Note writes down what happened, for people, and returns one error for
 	// each note, in order. It can be repeated. Nothing depends on it, so it can

@@ -18,6 +18,10 @@ const (
 	Release
 	// Done writes the final state and removes the task for good.
 	Done
+	// Checkpoint writes the task's progress and keeps the claim.
+	Checkpoint
+	// Discard does nothing but delete a command.
+	Discard
 )
 
 // Ending is a write in the name of a claim.
@@ -37,12 +41,18 @@ type Ending struct {
 	// moment.
 	For string
 	// State is the state to write. It must be set for Save and Done, and may
-	// be for Release.
+	// be for Release; for Checkpoint it is the progress.
 	State []byte
-	// Replaces is the revision of the state that a Save replaces, zero for
-	// none. It keeps a Save that is applied late from undoing a later one of
-	// the same claim.
+	// Forget tells a Done to remove the progress, too.
+	Forget bool
+	// Replaces is the revision of the state that a Save replaces, or of the
+	// progress that a Checkpoint does, zero for none. It keeps one that is
+	// applied late from undoing a later one of the same claim.
 	Replaces broker.Revision
+	// Command is the revision of the command that is the reason for this, zero
+	// for none. It is deleted in the same transaction, which takes no effect if
+	// the task has another command by now, or none.
+	Command broker.Revision
 	// Again tells that an earlier attempt at this very ending may have been
 	// applied.
 	Again bool
@@ -57,10 +67,14 @@ func (g Granted) Ending(kind Kind) Ending {
 type Ended struct {
 	// Err says why it did not take effect, nil if it did.
 	Err error
-	// StateRevision is the revision of the state after a Save, and with
-	// ErrStateChanged the one that it would have to replace.
+	// StateRevision is the revision of the state after a Save, or of the progress
+	// after a Checkpoint, and with ErrStateChanged the one that it would have to
+	// replace.
 	StateRevision broker.Revision
 }
+
+// held tells whether the claim goes on.
+func (k Kind) held() bool { return k == Save || k == Checkpoint || k == Discard }
 
 // End implements Coordinator.
 func (c *claims) End(ctx context.Context, endings []Ending) []Ended {
@@ -86,10 +100,11 @@ func (e Ending) outcome(r broker.Result) Ended {
 	}
 	state, owner, task := r.Reads[0], r.Reads[1], r.Reads[2]
 	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)
+	superseded := e.Command != 0 && (r.Reads[3] == nil || r.Reads[3].Modified != e.Command)
 	switch {
 	case e.Again && e.Kind == Release && e.State == nil && (owner == nil || owner.Created != e.Token):
 		return Ended{} // given back by us or lost: it is not held, which is all that was asked for
-	case ours && e.Kind != Save:
+	case ours && !e.Kind.held():
 		return Ended{} // the state carries our token, so nobody else wrote it
 	case owner == nil || owner.Created != e.Token:
 		return Ended{Err: ErrFenced}
@@ -97,6 +112,10 @@ func (e Ending) outcome(r broker.Result) Ended {
 		return Ended{Err: ErrGone}
 	case ours:
 		return Ended{StateRevision: state.Modified}
+	case superseded && e.Kind == Discard:
+		return Ended{} // it is gone, which is all that was asked for
+	case superseded:
+		return Ended{Err: ErrSuperseded}
 	case state == nil:
 		return Ended{Err: ErrStateChanged}
 	default:
@@ -105,9 +124,12 @@ func (e Ending) outcome(r broker.Result) Ended {
 }
 
 func (c *claims) endTxn(e Ending) broker.Txn {
-	owner, state, exists := c.space.Owner(e.ID), c.space.State(e.ID), c.space.Task(e.ID)
+	owner, state, exists, command := c.space.Owner(e.ID), c.space.State(e.ID), c.space.Task(e.ID), c.space.TaskCommand(e.ID)
 	if e.PropsOnly {
 		exists = c.space.Props(e.ID)
+	}
+	if e.Kind == Checkpoint {
+		state = c.space.Progress(e.ID)
 	}
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Created(owner, e.Token)},
@@ -116,11 +138,14 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	if e.Kind != Release {
 		txn.If = append(txn.If, broker.Created(exists, e.Created))
 	}
-	switch {
-	case e.Kind == Save && e.Replaces == 0:
+	switch overwrites := e.Kind == Save || e.Kind == Checkpoint; {
+	case overwrites && e.Replaces == 0:
 		txn.If = append(txn.If, broker.Absent(state))
-	case e.Kind == Save:
+	case overwrites:
 		txn.If = append(txn.If, broker.Modified(state, e.Replaces))
+	}
+	if e.Command != 0 {
+		txn.If, txn.Else = append(txn.If, broker.Modified(command, e.Command)), append(txn.Else, broker.Read(command))
 	}
 	if e.State != nil {
 		txn.Then = append(txn.Then, broker.Put(state, e.State))
@@ -136,7 +161,13 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 		}
 	case Done:
 		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.DeleteTree(c.space.TaskTree(e.ID)),
-			broker.Delete(c.space.Claim(e.ID)), broker.Delete(c.space.TaskCommand(e.ID)))
+			broker.Delete(c.space.Claim(e.ID)))
+		if e.Forget {
+			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(e.ID)))
+		}
+	}
+	if e.Command != 0 || e.Kind == Done {
+		txn.Then = append(txn.Then, broker.Delete(command))
 	}
 	return txn
 }

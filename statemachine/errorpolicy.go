@@ -1,41 +1,95 @@
 package statemachine
 
-import "time"
+import (
+	"time"
+)
 
-// Decision is what an error handler makes of a fault: a message for the state
-// machine, with the time that a sleep needs.
-type Decision struct {
-	Message Message
-	Until   time.Time
+// RetryPolicy says what the default error handler makes of errors. The zero value
+// stands for the defaults.
+type RetryPolicy struct {
+	// Errors is how many errors fail the task, the latest included. Zero means
+	// ErrorsMax; -1 means that none does; at most RetryErrorsLimit.
+	Errors int
+	// Window is how far back errors count. Zero means FaultWindow.
+	Window time.Duration
+	// Min and Max bound the sleep after an error, which doubles with every one
+	// that counts. Zero means a second and ten minutes.
+	Min, Max time.Duration
 }
 
-// Parameters of the default error handler.
+// Defaults of a retry policy.
 const (
 	// FaultWindow is how far back errors count.
 	FaultWindow = 4 * time.Hour
-	// backOffMin and backOffMax bound the sleep after an error; it doubles
-	// with every error of the window.
-	backOffMin = time.Second
-	backOffMax = 10 * time.Minute
+	// BackOffMin and BackOffMax bound the sleep after an error.
+	BackOffMin = time.Second
+	BackOffMax = 10 * time.Minute
+	// RetryErrorsLimit bounds RetryPolicy.Errors.
+	RetryErrorsLimit = 1000
 )
 
-// HandleErrors is the default error handler: sleep, for a time that doubles
-// from about a second to ten minutes, and fail the task when there were
-// ErrorsMax errors within FaultWindow, the latest included. random, in [0,1),
-// spreads the sleep over its upper half, so that tasks which failed together do
-// not come back together.
-func HandleErrors(errs []ErrorEntry, now time.Time, random float64) Decision {
-	recent := 0
-	for _, e := range errs {
-		if now.Sub(e.Timestamp) < FaultWindow {
-			recent++
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Errors == 0 {
+		p.Errors = ErrorsMax
+	}
+	if p.Window == 0 {
+		p.Window = FaultWindow
+	}
+	if p.Min == 0 {
+		p.Min = min(BackOffMin, max(p.Max, 1))
+		if p.Max == 0 {
+			p.Min = BackOffMin
 		}
 	}
-	if recent >= ErrorsMax {
-		return Decision{Message: Error}
+	if p.Max == 0 {
+		p.Max = max(BackOffMax, p.Min)
 	}
-	sleep := backOffMin << max(recent-1, 0)
-	sleep = min(sleep, backOffMax)
+	return p
+}
+
+// recent counts the errors within the window. Only the last ErrorsMax are on
+// record; if all of them count, failures says how many there were.
+func (p RetryPolicy) recent(errs []ErrorEntry, failures int, now time.Time) int {
+	n := 0
+	for _, e := range errs {
+		if now.Sub(e.Timestamp) < p.Window {
+			n++
+		}
+	}
+	if n == ErrorsMax {
+		return max(n, failures)
+	}
+	return n
+}
+
+// HandleErrors is the default error handler: sleep, for a time that doubles from
+// about a second to ten minutes, and fail the task when there were ErrorsMax
+// errors within FaultWindow, the latest included, or as the policy says instead.
+// failures is Record.Failures. random, in [0,1), spreads the sleep over its upper
+// half, so that tasks which failed together do not come back together.
+func (p RetryPolicy) HandleErrors(errs []ErrorEntry, failures int, now time.Time, random float64) Command {
+	p = p.withDefaults()
+	recent := p.recent(errs, failures, now)
+	if p.Errors > 0 && recent >= p.Errors {
+		text := "too many errors"
+		if n := len(errs); n > 0 {
+			text = errs[n-1].Error
+		}
+		return Fail(text)
+	}
+	sleep := p.Max
+	if doublings := max(recent-1, 0); doublings < 40 && p.Min<<doublings>>doublings == p.Min {
+		sleep = min(p.Min<<doublings, p.Max)
+	}
 	sleep = sleep/2 + time.Duration(random*float64(sleep/2))
-	return Decision{Message: Sleep, Until: now.Add(sleep)}
+	return SleepUntil(now.Add(sleep))
+}
+
+// CountFailure is the number of failures after one more error, at a time, for a
+// record that has some.
+func (p RetryPolicy) CountFailure(errs []ErrorEntry, failures int, now time.Time) int {
+	if n := len(errs); n > 0 && now.Sub(errs[n-1].Timestamp) >= p.withDefaults().Window {
+		return 1
+	}
+	return max(failures, len(errs)) + 1
 }

@@ -56,7 +56,7 @@ const (
 // Limits of a history.
 const (
 	// HistoryMax is how many entries are kept.
-	HistoryMax = 32
+	HistoryMax = 20
 	// HistoryDetailBytesMax bounds the detail of an entry; a longer one keeps
 	// its head.
 	HistoryDetailBytesMax = 200
@@ -80,26 +80,40 @@ func (e Event) endsClaim() bool {
 }
 
 // Add enters what happened. It can be repeated: what is there already is not
-// entered again, so an attempt whose outcome is unknown may be made once more.
-// Nodes write down what they did a little later, and so not in order: an entry
-// goes where its claim is, and the end of a claim that was taken for lost
-// meanwhile corrects that.
+// entered again, nor what is older than everything that is kept, so an attempt
+// whose outcome is unknown may be made once more. Nodes write down what they did a
+// little later, and so not in order: an entry goes where its claim is, and the end
+// of a claim that was taken for lost meanwhile corrects that.
 func (h *History) Add(entries ...HistoryEntry) {
 	for _, e := range entries {
 		e.Detail = cut(e.Detail, HistoryDetailBytesMax)
-		if !slices.ContainsFunc(h.Entries, e.same) {
+		if !h.forgotten(e) && !slices.ContainsFunc(h.Entries, e.same) {
 			h.add(e)
 		}
+		h.trim()
 	}
+	h.concludeLost()
+	h.trim()
+}
+
+func (h *History) trim() {
 	if over := len(h.Entries) - HistoryMax; over > 0 {
 		h.Entries = slices.Delete(h.Entries, 0, over)
 	}
 }
 
+// forgotten tells whether an entry is from before what is kept.
+func (h *History) forgotten(e HistoryEntry) bool {
+	if len(h.Entries) < HistoryMax {
+		return false
+	}
+	first := h.Entries[0]
+	return e.Token < first.Token || e.Token == first.Token && e.At.Before(first.At)
+}
+
 func (h *History) add(e HistoryEntry) {
 	if e.Event == EventClaimed {
 		h.Claims++
-		h.concludeLost(e)
 	}
 	if e.Event.endsClaim() {
 		if i := slices.IndexFunc(h.Entries, func(o HistoryEntry) bool { return o.Event == EventLost && o.Token == e.Token }); i >= 0 {
@@ -120,21 +134,19 @@ func (h *History) add(e HistoryEntry) {
 	h.Entries = slices.Insert(h.Entries, at, e)
 }
 
-// concludeLost enters the end of the claim before a new one, if nothing says how
-// it ended.
-func (h *History) concludeLost(claimed HistoryEntry) {
-	before := len(h.Entries) - 1
-	for before >= 0 && h.Entries[before].Token >= claimed.Token {
-		before--
+// concludeLost enters the end of each claim that was followed by another one
+// without anybody saying how it ended.
+func (h *History) concludeLost() {
+	for i := len(h.Entries) - 1; i > 0; i-- {
+		last, next := h.Entries[i-1], h.Entries[i]
+		if last.Token == next.Token || last.Event.endsClaim() {
+			continue
+		}
+		h.Entries = slices.Insert(h.Entries, i, HistoryEntry{
+			At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: true,
+		})
+		h.Interruptions++
 	}
-	if before < 0 || h.Entries[before].Event.endsClaim() {
-		return
-	}
-	last := h.Entries[before]
-	h.Entries = slices.Insert(h.Entries, before+1, HistoryEntry{
-		At: claimed.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: true,
-	})
-	h.Interruptions++
 }
 
 // endedBy tells whether the entry before a place ends the claim of another one.
@@ -148,6 +160,7 @@ func (e HistoryEntry) same(o HistoryEntry) bool {
 
 // cut keeps the head of a text, whole characters of it.
 func cut(s string, bytesMax int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD") // which is what JSON makes of it
 	if len(s) <= bytesMax {
 		return s
 	}

@@ -66,6 +66,46 @@ func TestHistory_M55_AClaimWithoutAnEndCountsAsInterrupted(t *testing.T) {
 	}
 }
 
+// TestHistory_AddingAgainChangesNothing repeats notes whose outcome was unknown,
+// however much of them is forgotten already.
+func TestHistory_AddingAgainChangesNothing(t *testing.T) {
+	var h History
+	for round := range 5 {
+		var note []HistoryEntry
+		for i := range 3 * HistoryMax {
+			token := int64(round*1000 + i)
+			e := entry(token, int(token), EventReleased)
+			e.Detail, e.Interruption = "\xff\xfe no text", true
+			note = append(note, entry(token, int(token), EventClaimed), e)
+		}
+		h.Add(note...)
+		before, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ParseHistory(before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back.Add(note...)
+		if after, _ := json.Marshal(back); string(after) != string(before) {
+			t.Fatalf("round %d:\n%s\n%s", round, before, after)
+		}
+		if want := (round + 1) * 3 * HistoryMax; h.Claims != want || h.Interruptions != want {
+			t.Fatalf("round %d: %d claims and %d interruptions, want %d", round, h.Claims, h.Interruptions, want)
+		}
+	}
+}
+
+func TestHistory_ANodeThatDiedIsConcludedWhateverWasWrittenFirst(t *testing.T) {
+	var h History
+	h.Add(entry(2, 20, EventClaimed))
+	h.Add(entry(1, 10, EventClaimed)) // and then its node died
+	if got := told(h); got != "1claimed 1lost 2claimed" || h.Interruptions != 1 || h.Claims != 2 {
+		t.Errorf("%s, %d interruptions, %d claims", got, h.Interruptions, h.Claims)
+	}
+}
+
 func TestHistory_IsBounded(t *testing.T) {
 	var h History
 	for i := range 100 {

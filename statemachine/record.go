@@ -30,6 +30,12 @@ type Record struct {
 	ChangedAt *time.Time `json:"changed_at,omitempty"`
 	// Result is what the handler left, as JSON.
 	Result json.RawMessage `json:"result,omitempty"`
+	// Failures counts the errors without a pause of RetryPolicy.Window between
+	// them, those that are not in Errors any more included.
+	Failures int `json:"failures,omitempty"`
+	// Command is the revision of the last command that changed the state, for
+	// whoever sent it.
+	Command int64 `json:"command,omitempty"`
 }
 
 // ErrorEntry is one error of a task.

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	allStates   = []State{Runnable, Sleeping, Paused, Fault, Completed, Failed, Killed}
-	allMessages = []Message{Run, Sleep, Pause, Release, Error, Kill, Complete, Checkpoint}
+	allMessages = Messages
 )
 
 // contract restates M51 in the words of the contract, so that the table in the
@@ -63,22 +64,114 @@ func TestParse_M54_AbsentMeansRunnableAndUnreadableIsAnError(t *testing.T) {
 
 func TestHandleErrors_M55_SleepsLongerAndFailsAfterEightInFourHours(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var policy RetryPolicy
 	var errs []ErrorEntry
 	var last time.Duration
 	for i := 1; i < ErrorsMax; i++ {
 		errs = AddError(errs, now, "x")
-		d := HandleErrors(errs, now, 0.5)
-		if d.Message != Sleep || d.Until.Sub(now) <= last {
+		d := policy.HandleErrors(errs, i, now, 0.5)
+		if d.Message != Sleep || d.Until.Sub(now) <= last || d.Validate() != nil {
 			t.Fatalf("after %d errors: %+v, the sleep before was %v", i, d, last)
 		}
 		last = d.Until.Sub(now)
 	}
 	errs = AddError(errs, now, "x")
-	if d := HandleErrors(errs, now, 0); d.Message != Error {
+	if d := policy.HandleErrors(errs, ErrorsMax, now, 0); d.Message != Error || d.Error != "x" {
 		t.Errorf("after %d errors: %+v", len(errs), d)
 	}
-	if d := HandleErrors(errs, now.Add(FaultWindow), 0); d.Message != Sleep {
+	if d := policy.HandleErrors(errs, ErrorsMax, now.Add(FaultWindow), 0); d.Message != Sleep {
 		t.Errorf("errors older than the window count: %+v", d)
+	}
+}
+
+// TestHandleErrors_APolicyCountsMoreErrorsThanAreKept lets a task fail every
+// second until it is given up.
+func TestHandleErrors_APolicyCountsMoreErrorsThanAreKept(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		policy RetryPolicy
+		after  int
+	}{
+		{RetryPolicy{}, 8}, {RetryPolicy{Errors: 1}, 1}, {RetryPolicy{Errors: 3}, 3}, {RetryPolicy{Errors: 20}, 20},
+		{RetryPolicy{Errors: 2, Window: time.Millisecond}, 0}, {RetryPolicy{Errors: -1}, 0},
+	} {
+		var errs []ErrorEntry
+		failures, gaveUp := 0, 0
+		for i := 1; i <= 50 && gaveUp == 0; i++ {
+			now := start.Add(time.Duration(i) * time.Second)
+			failures = c.policy.CountFailure(errs, failures, now)
+			errs = AddError(errs, now, "x")
+			if c.policy.HandleErrors(errs, failures, now, 0).Message == Error {
+				gaveUp = i
+			}
+		}
+		if gaveUp != c.after {
+			t.Errorf("%+v gave up after %d errors, want %d", c.policy, gaveUp, c.after)
+		}
+	}
+}
+
+func TestHandleErrors_TheSleepIsWithinItsBounds(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, p := range []RetryPolicy{{}, {Min: time.Minute}, {Max: 10 * time.Millisecond}, {Min: time.Hour, Max: 100000 * time.Hour}, {Errors: -1, Min: 1, Max: 1 << 62}} {
+		for failures := range 70 {
+			var errs []ErrorEntry
+			for range min(failures, 7) {
+				errs = AddError(errs, now, "x")
+			}
+			for _, random := range []float64{0, 0.999} {
+				d := p.HandleErrors(errs, failures, now, random)
+				if d.Message != Sleep {
+					t.Fatalf("%+v after %d: %+v", p, failures, d)
+				}
+				limits := p.withDefaults()
+				if s := d.Until.Sub(now); s < limits.Min/2 || s > limits.Max {
+					t.Errorf("%+v after %d errors sleeps %v", p, failures, s)
+				}
+			}
+		}
+	}
+}
+
+func TestCommand_M52_SleepNeedsATimeAndErrorAnError(t *testing.T) {
+	for _, good := range []string{
+		`{"message":"run"}`, "pause", " kill\n", `{"message":"sleep","until":"2026-01-01T00:00:00Z"}`, `{"message":"error","error":"x"}`,
+		`{"message":"checkpoint","future":1}`,
+	} {
+		if _, err := ParseCommand([]byte(good)); err != nil {
+			t.Errorf("ParseCommand(%s) = %v", good, err)
+		}
+	}
+	for bad, field := range map[string]string{
+		"": "message", "{}": "message", "dance": "message", `{"message":"dance"}`: "message", "sleep": "until", "error": "error",
+		`{"message":"pause","until":"2026-01-01T00:00:00Z"}`: "until", `{"message":"run","error":"x"}`: "error",
+		`{"message":"error","error":"` + strings.Repeat("x", ErrorBytesMax+1) + `"}`: "error",
+	} {
+		var wrong *CommandError
+		if _, err := ParseCommand([]byte(bad)); !errors.As(err, &wrong) || wrong.Field != field || wrong.Limit == "" {
+			t.Errorf("ParseCommand(%.40s) = %v", bad, err)
+		}
+	}
+	if _, err := ParseCommand([]byte("{")); err == nil {
+		t.Error("half a command was accepted")
+	}
+}
+
+func TestCommand_M56_IsTheSameJSONBothWays(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for want, c := range map[string]Command{
+		`{"message":"pause"}`:                                {Message: Pause},
+		`{"message":"sleep","until":"2026-01-02T03:04:05Z"}`: SleepUntil(at),
+		`{"message":"error","error":"no route"}`:             Fail("no route"),
+	} {
+		value, err := json.Marshal(c)
+		if err != nil || string(value) != want {
+			t.Errorf("%s, %v; want %s", value, err, want)
+		}
+		back, err := ParseCommand(value)
+		if err != nil || back.Message != c.Message || back.Error != c.Error || (back.Until == nil) != (c.Until == nil) {
+			t.Errorf("%s came back as %+v, %v", value, back, err)
+		}
 	}
 }
 

@@ -12,7 +12,9 @@
 //	claims/<task>                when it was claimed, with the owner's session
 //	history/<task>               what happened to it, bounded, permanent
 //	state/<task>                 its state, permanent
+//	progress/<task>              what its handler saved of its progress
 //	commands/<task>              a command to it
+//	retention                    the node that prunes, with its session
 //
 // Names are validated before they become part of a key, and a key is parsed by
 // its depth, so nothing done to task "a" can touch "ab", "a|b" or "a-1".

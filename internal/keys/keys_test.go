@@ -57,6 +57,7 @@ func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 		s.State("a"):               {Kind: State, Name: "a"},
 		s.Claim("a"):               {Kind: Claim, Name: "a"},
 		s.History("a"):             {Kind: History, Name: "a"},
+		s.Progress("a"):            {Kind: Progress, Name: "a"},
 		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
 		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
 		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
@@ -89,7 +90,7 @@ func FuzzParse(f *testing.F) {
 		p := s.Parse(key)
 		spelled := map[Kind]string{
 			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
-			Claim: s.Claim(p.Name), History: s.History(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
+			Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
 			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(),
 		}
 		if p.Kind != Unknown && spelled[p.Kind] != key {

@@ -38,6 +38,9 @@ func (s Space) All() string { return s.root + "/" }
 // Layout is the key that says which version of this layout the namespace has.
 func (s Space) Layout() string { return s.root + "/layout" }
 
+// Retention is the key of the node that forgets old tasks.
+func (s Space) Retention() string { return s.root + "/retention" }
+
 // Nodes is the prefix of everything about nodes.
 func (s Space) Nodes() string { return s.root + "/nodes/" }
 
@@ -81,6 +84,12 @@ func (s Space) Histories() string { return s.root + "/history/" }
 // History is what happened to a task.
 func (s Space) History(id string) string { return s.root + "/history/" + id }
 
+// Progress is what a task's handler saved.
+func (s Space) Progress(id string) string { return s.root + "/progress/" + id }
+
+// TaskCommands is the prefix of the commands to tasks.
+func (s Space) TaskCommands() string { return s.root + "/commands/" }
+
 // Claim is the record of when and by which incarnation a task was claimed.
 func (s Space) Claim(id string) string { return s.root + "/claims/" + id }
 
@@ -113,6 +122,8 @@ const (
 	Claim
 	// History is history/<task>.
 	History
+	// Progress is progress/<task>.
+	Progress
 	// State is state/<task>.
 	State
 	// TaskCommand is commands/<task>.
@@ -156,6 +167,8 @@ func (s Space) Parse(key string) Parsed {
 		return parseFlat(Claim, name, deeper)
 	case "history":
 		return parseFlat(History, name, deeper)
+	case "progress":
+		return parseFlat(Progress, name, deeper)
 	case "commands":
 		return parseFlat(TaskCommand, name, deeper)
 	}

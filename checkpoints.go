@@ -1,0 +1,144 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+// savedProgress is what a claim knows of its task's progress.
+type savedProgress struct {
+	// mu is held while one checkpoint is under way: a later one waits.
+	mu sync.Mutex
+	// revision is that of what is stored, zero for none, or if it was not read
+	// yet.
+	revision broker.Revision
+}
+
+// checkpoint is progress on its way to the store.
+type checkpoint struct {
+	ending coordinator.Ending
+	// done has room for the outcome.
+	done chan coordinator.Ended
+}
+
+func (c *Claim) progress() *savedProgress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.saved == nil {
+		c.saved = &savedProgress{}
+	}
+	return c.saved
+}
+
+// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's
+// progress, for whoever runs the task next: see Progress. It returns when that is
+// stored, and tries again while the broker is away. It fails with ErrFenced,
+// ErrDeleted or ErrLost when the claim is gone, and when ctx is done. Checkpoints
+// of many tasks share requests.
+func (c *Claim) Checkpoint(ctx context.Context, v any) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	if len(value) > ProgressBytesMax {
+		return badInput("progress", fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("must be at most %d bytes of JSON", ProgressBytesMax))
+	}
+	p := c.progress()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := c.ending(coordinator.Checkpoint)
+	e.State, e.Replaces = value, p.revision
+	for {
+		ended, err := c.in.store(ctx, e)
+		switch {
+		case err != nil:
+			return fmt.Errorf("progress of task %q: %w", c.id, err)
+		case ended.Err == nil:
+			p.revision = ended.StateRevision
+			return nil
+		case errors.Is(ended.Err, coordinator.ErrStateChanged):
+			// An owner before has saved some, or an earlier attempt came late:
+			// the present owner's word is the last.
+			e.Replaces = ended.StateRevision
+		case errors.Is(ended.Err, coordinator.ErrGone):
+			return fmt.Errorf("progress of task %q: %w", c.id, ErrDeleted)
+		case broker.Temporary(ended.Err):
+			e.Again = e.Again || broker.MaybeApplied(ended.Err)
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("progress of task %q: %w", c.id, errors.Join(context.Cause(ctx), ended.Err))
+			case <-time.After(retryEnd):
+			}
+		default:
+			return fmt.Errorf("progress of task %q: %w", c.id, ended.Err)
+		}
+	}
+}
+
+// Progress is what was saved by the last Checkpoint of the task, by whatever
+// node, as JSON; nil if there is none. It is read from the broker.
+func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
+	p := c.progress()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kv, err := c.in.config.Broker.Get(ctx, c.in.node.space.Progress(c.id))
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		p.revision = 0
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("progress of task %q: %w", c.id, err)
+	case !json.Valid(kv.Value):
+		return nil, fmt.Errorf("progress of task %q: what is stored is not JSON", c.id)
+	}
+	p.revision = kv.Modified
+	return kv.Value, nil
+}
+
+// store hands a checkpoint to the loop and waits for its outcome.
+func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
+	c := checkpoint{ending: e, done: make(chan coordinator.Ended, 1)}
+	select {
+	case in.saves <- c:
+	case <-in.over:
+		return coordinator.Ended{}, ErrLost
+	case <-ctx.Done():
+		return coordinator.Ended{}, context.Cause(ctx)
+	}
+	select {
+	case ended := <-c.done:
+		return ended, nil
+	case <-in.over:
+		return coordinator.Ended{}, ErrLost
+	case <-ctx.Done():
+		return coordinator.Ended{}, context.Cause(ctx)
+	}
+}
+
+// startCheckpoints sends what is queued: what comes while a few calls are under
+// way goes together in the next.
+func (in *incarnation) startCheckpoints(ctx context.Context) {
+	for in.checkpointCalls < callsInFlightMax && len(in.checkpoints) > 0 {
+		n := min(len(in.checkpoints), claimBatchMax)
+		batch := in.checkpoints[:n:n]
+		in.checkpoints = in.checkpoints[n:]
+		endings := make([]coordinator.Ending, n)
+		for i := range batch {
+			endings[i] = batch[i].ending
+		}
+		in.checkpointCalls++
+		in.background(func() func() {
+			for i, ended := range in.coord.End(ctx, endings) {
+				batch[i].done <- ended
+			}
+			return func() { in.checkpointCalls-- }
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// TaskCommand is a command to a task.
+type TaskCommand struct {
+	// ID of the task.
+	ID string
+	// Command to it.
+	Command statemachine.Command
+}
+
+// SentCommand is a command that was sent.
+type SentCommand struct {
+	TaskCommand
+	// Revision tells it from the commands that are sent to the task before and
+	// after.
+	Revision int64
+}
+
+// What becomes of a command besides being carried out; match with errors.Is.
+var (
+	// ErrSuperseded: another command was sent to the task before this one was
+	// carried out.
+	ErrSuperseded = coordinator.ErrSuperseded
+	// ErrDiscarded: the state of the task does not accept the command.
+	ErrDiscarded = errors.New("the command was discarded")
+)
+
+// SendTask sends a command to a task. Whoever holds the task carries it out,
+// whoever claims it next if nobody does; a command that is not carried out within
+// a week expires. There is one slot for each task: the last command wins. A task
+// that does not exist is ErrNotFound, one that has ended a *FinishedError.
+func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
+	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})
+	return sent[0], errs[0]
+}
+
+// SendTasks sends many commands, each as SendTask does, and returns what was sent
+// and an error for each, in order. It is not all or nothing.
+func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentCommand, []error) {
+	sent, errs := make([]SentCommand, len(commands)), make([]error, len(commands))
+	var open []int
+	for i, command := range commands {
+		sent[i].TaskCommand = command
+		if errs[i] = command.validate(); errs[i] == nil {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 {
+		return sent, errs
+	}
+	commander, err := coordinator.NewCommander(c.broker, c.space.Root())
+	if err == nil {
+		err = c.checkLayout(ctx)
+	}
+	if err != nil {
+		for _, i := range open {
+			errs[i] = fmt.Errorf("command to task %q: %w", commands[i].ID, err)
+		}
+		return sent, errs
+	}
+	sendings := make([]coordinator.Sending, len(open))
+	for k, i := range open {
+		sendings[k] = coordinator.Sending{ID: commands[i].ID, Command: commands[i].Command}
+	}
+	for k, s := range commander.Send(ctx, sendings) {
+		i := open[k]
+		sent[i].Revision = int64(s.Revision)
+		if s.Err != nil {
+			errs[i] = notSent(commands[i].ID, s)
+		}
+	}
+	return sent, errs
+}
+
+func (t TaskCommand) validate() error {
+	if err := keys.CheckTaskID(t.ID); err != nil {
+		return badName(err)
+	}
+	var wrong *statemachine.CommandError
+	if err := t.Command.Validate(); errors.As(err, &wrong) {
+		return badInput(wrong.Field, wrong.Value, wrong.Limit)
+	}
+	return nil
+}
+
+func notSent(id string, s coordinator.Sent) error {
+	if !errors.Is(s.Err, coordinator.ErrGone) {
+		return fmt.Errorf("command to task %q: %w", id, s.Err)
+	}
+	if record, err := statemachine.Parse(s.State); err == nil && record.State.Terminal() {
+		return &FinishedError{ID: id, State: record.State}
+	}
+	return fmt.Errorf("command to task %q: %w", id, ErrNotFound)
+}
+
+// Pauses between two looks at what one task has become.
+const (
+	lookMin = 20 * time.Millisecond
+	lookMax = time.Second
+)
+
+// AwaitCommand waits until a command was carried out, and returns the task then.
+// It fails with ErrSuperseded or ErrDiscarded if it was not, with ErrNotFound if
+// the task is gone, and when ctx is done.
+func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail, error) {
+	fail := func(err error) (TaskDetail, error) {
+		return TaskDetail{}, fmt.Errorf("command %s to task %q: %w", sent.Command.Message, sent.ID, err)
+	}
+	for wait := lookMin; ; wait = min(2*wait, lookMax) {
+		kv, err := c.broker.Get(ctx, c.space.TaskCommand(sent.ID))
+		switch {
+		case errors.Is(err, broker.ErrNotFound):
+			return c.carriedOut(ctx, sent)
+		case err != nil && !broker.Temporary(err):
+			return fail(err)
+		case err == nil && int64(kv.Modified) != sent.Revision:
+			return fail(ErrSuperseded)
+		}
+		select {
+		case <-ctx.Done():
+			return fail(context.Cause(ctx))
+		case <-time.After(wait):
+		}
+	}
+}
+
+// carriedOut reads what became of a command that is gone.
+func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, error) {
+	d, err := c.Task(ctx, sent.ID)
+	if err != nil {
+		return TaskDetail{}, err
+	}
+	state := statemachine.Runnable
+	if d.State != nil {
+		if d.State.Command >= sent.Revision {
+			return d, nil
+		}
+		state = d.State.State
+	}
+	if _, err := statemachine.Next(state, sent.Command.Message); err != nil {
+		return d, fmt.Errorf("command to task %q: %w: %w", sent.ID, ErrDiscarded, err)
+	}
+	return d, nil // it changed nothing
+}
+
+// Wait waits until a task has one of the statuses, and returns it then. A task
+// that ends otherwise fails it with a *FinishedError, one that is deleted with
+// ErrNotFound.
+func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskDetail, error) {
+	if len(statuses) == 0 {
+		return TaskDetail{}, badInput("statuses", "", "at least one must be given")
+	}
+	for wait := lookMin; ; wait = min(2*wait, lookMax) {
+		d, err := c.Task(ctx, id)
+		switch {
+		case err != nil && !broker.Temporary(err):
+			return TaskDetail{}, err
+		case err == nil && (Filter{Statuses: statuses}).Matches(d.TaskInfo):
+			return d, nil
+		case err == nil && statemachine.State(d.Status).Terminal():
+			return d, fmt.Errorf("wait for task %q: %w", id, &FinishedError{ID: id, State: statemachine.State(d.Status)})
+		}
+		select {
+		case <-ctx.Done():
+			return d, fmt.Errorf("wait for task %q: %w", id, context.Cause(ctx))
+		case <-time.After(wait):
+		}
+	}
+}

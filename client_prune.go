@@ -1,0 +1,206 @@
+package windlass
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Retention says what of finished tasks is forgotten. The zero value forgets
+// nothing.
+type Retention struct {
+	// Age is after what time a task that has ended is forgotten; zero for never.
+	Age time.Duration
+	// Count is how many tasks that have ended are kept, the latest; zero for all.
+	Count int
+}
+
+// RetentionEvery is how often the nodes apply their retention.
+const RetentionEvery = time.Minute
+
+func (r Retention) validate() error {
+	if r.Age < 0 {
+		return badInput("retention age", r.Age, "must not be negative")
+	}
+	if r.Count < 0 {
+		return badInput("retention count", r.Count, "must not be negative")
+	}
+	return nil
+}
+
+// Pruned is what Prune has forgotten, or would forget.
+type Pruned struct {
+	// IDs of the tasks, sorted.
+	IDs []string
+	// Kept is how many ended tasks that were selected stay.
+	Kept int
+}
+
+// Prune forgets tasks that have ended, and what deleted tasks left behind: state,
+// history and progress. A task goes if it is older than the retention's age or
+// not among its count of latest ones; f selects among them, by type, status, node
+// and ID. Live tasks are never touched. With dryRun it only says what it would do.
+// It can be repeated after an error; what was forgotten before it is in the
+// result.
+func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
+	if err := r.validate(); err != nil {
+		return Pruned{}, err
+	}
+	if r == (Retention{}) {
+		return Pruned{}, badInput("retention", "", "an age or a count must be given")
+	}
+	if !dryRun {
+		if err := c.checkLayout(ctx); err != nil {
+			return Pruned{}, fmt.Errorf("prune: %w", err)
+		}
+	}
+	ended, err := c.ended(ctx, f)
+	if err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	slices.SortFunc(ended, func(a, b endedTask) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.id, b.id)) })
+	oldest := time.Now().Add(-r.Age)
+	kept := 0
+	var old []endedTask
+	for i, t := range ended {
+		if r.Age > 0 && t.at.Before(oldest) || r.Count > 0 && i >= r.Count {
+			old = append(old, t)
+		} else {
+			kept++
+		}
+	}
+	pruned := Pruned{Kept: kept, IDs: []string{}}
+	for some := range slices.Chunk(old, SubmitBatchMax) {
+		gone, err := c.forget(ctx, some, dryRun)
+		pruned.IDs = append(pruned.IDs, gone...)
+		if err != nil {
+			slices.Sort(pruned.IDs)
+			return pruned, fmt.Errorf("prune: %w", err)
+		}
+	}
+	slices.Sort(pruned.IDs)
+	return pruned, nil
+}
+
+// endedTask is a task that is not live and has left something.
+type endedTask struct {
+	id string
+	at time.Time
+	// state and history are the revisions of these keys, zero for none.
+	state, history broker.Revision
+}
+
+// ended finds them, page by page: there may be very many.
+func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
+	byID := map[string]*endedTask{}
+	live := map[string]bool{}
+	// What has a state when it is looked for and no task afterwards has ended;
+	// the other way round it could have been submitted in between.
+	for page, err := range c.broker.List(ctx, c.space.States()) {
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			if p := c.space.Parse(kv.Key); p.Kind == keys.State {
+				if at, ok := endedAt(p.Name, kv.Value, f); ok {
+					byID[p.Name] = &endedTask{id: p.Name, at: at, state: kv.Modified}
+				} else {
+					live[p.Name] = true // or not selected, or not readable
+				}
+			}
+		}
+	}
+	for page, err := range c.broker.List(ctx, c.space.Histories()) {
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			p := c.space.Parse(kv.Key)
+			if p.Kind != keys.History || live[p.Name] {
+				continue
+			}
+			if t := byID[p.Name]; t != nil {
+				t.history = kv.Modified
+			} else if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix) {
+				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At, history: kv.Modified}
+			}
+		}
+	}
+	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			delete(byID, c.space.Parse(kv.Key).Name)
+		}
+	}
+	ended := make([]endedTask, 0, len(byID))
+	for _, t := range byID {
+		ended = append(ended, *t)
+	}
+	return ended, nil
+}
+
+// onlyIDs tells whether a filter selects by ID alone.
+func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes) == 0 }
+
+// endedAt is when a state was written last; false if it is not selected. The
+// state that a deleted task left behind counts, too, where nothing but IDs are
+// asked for.
+func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
+	record, err := statemachine.Parse(value)
+	if err != nil {
+		return time.Time{}, false // someone should look at it
+	}
+	if !record.State.Terminal() && !f.onlyIDs() {
+		return time.Time{}, false
+	}
+	info := TaskInfo{ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node}
+	if !f.Matches(info) {
+		return time.Time{}, false
+	}
+	if record.ChangedAt == nil {
+		return time.Time{}, true
+	}
+	return *record.ChangedAt, true
+}
+
+// forget removes what tasks left, unless they have been submitted anew.
+func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (gone []string, err error) {
+	if dryRun {
+		for _, t := range tasks {
+			gone = append(gone, t.id)
+		}
+		return gone, nil
+	}
+	txns := make([]broker.Txn, len(tasks))
+	for i, t := range tasks {
+		state := broker.Absent(c.space.State(t.id))
+		if t.state != 0 {
+			state = broker.Modified(c.space.State(t.id), t.state)
+		}
+		txns[i] = broker.Txn{
+			If: []broker.Cond{broker.Absent(c.space.Task(t.id)), broker.Absent(c.space.Props(t.id)), broker.Absent(c.space.Owner(t.id)), state},
+			Then: []broker.Op{
+				broker.Delete(c.space.State(t.id)), broker.Delete(c.space.History(t.id)), broker.Delete(c.space.Progress(t.id)),
+			},
+		}
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		switch {
+		case r.Err != nil:
+			err = errors.Join(err, r.Err)
+		case r.OK:
+			gone = append(gone, tasks[i].id)
+		}
+	}
+	return gone, err
+}

@@ -1,0 +1,197 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// CommandTTL is how long a command waits for the task's owner before it expires.
+const CommandTTL = 7 * 24 * time.Hour
+
+// Sending is a command to a task.
+type Sending struct {
+	// ID of the task.
+	ID string
+	// Command to it.
+	Command statemachine.Command
+}
+
+// Sent is the outcome of sending one command.
+type Sent struct {
+	// Revision tells the command from those sent to the task before and after.
+	Revision broker.Revision
+	// State is what is stored of the state, where the task does not exist.
+	State []byte
+	// Err is ErrGone for a task that does not exist, or the broker's error.
+	Err error
+}
+
+// Commander sends commands to tasks. There is one slot for each task: a command
+// replaces the one that is not handled yet. NewCommander makes the one
+// implementation, over any broker.
+type Commander interface {
+	// Send sends every command and returns one outcome for each, in order.
+	// IDs and commands must be valid.
+	Send(ctx context.Context, commands []Sending) []Sent
+}
+
+// Heard is one step of what a Listener tells. Exactly one of its forms is set.
+type Heard struct {
+	// All tells that Commands are all that wait: what was told before and is not
+	// among them is gone.
+	All bool
+	// Commands that wait, or that are gone.
+	Commands []Waiting
+	// Revision is up to which this is complete.
+	Revision broker.Revision
+	// Err tells that the broker could not be followed for now. What was told
+	// before stays, and listening goes on.
+	Err error
+}
+
+// Waiting is a command that waits for its task's owner.
+type Waiting struct {
+	// ID of the task.
+	ID string
+	// Value is the command as stored; nil if it is gone.
+	Value []byte
+	// Revision is that of the command, zero if it is gone.
+	Revision broker.Revision
+}
+
+// Listener follows the commands to all tasks with one watch. NewListener makes
+// the one implementation, over any broker.
+type Listener interface {
+	// Listen tells what waits and then every change, until ctx is done. heard
+	// must return once ctx is done.
+	Listen(ctx context.Context, heard func(Heard))
+}
+
+// commander is Commander and Listener over a broker.
+type commander struct {
+	broker    broker.Broker
+	space     keys.Space
+	reconcile time.Duration
+}
+
+// NewCommander returns the commander of a namespace.
+func NewCommander(b broker.Broker, namespace string) (Commander, error) {
+	space, err := keys.New(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &commander{broker: b, space: space}, nil
+}
+
+// NewListener returns the listener of a namespace. It lists anew every
+// reconcile, for what a watch could have missed.
+func NewListener(b broker.Broker, namespace string, reconcile time.Duration) (Listener, error) {
+	space, err := keys.New(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &commander{broker: b, space: space, reconcile: reconcile}, nil
+}
+
+// Send implements Commander.
+func (c *commander) Send(ctx context.Context, commands []Sending) []Sent {
+	sent := make([]Sent, len(commands))
+	values := make([][]byte, len(commands))
+	all := make([]int, len(commands))
+	for i := range commands {
+		all[i] = i
+		values[i], sent[i].Err = json.Marshal(commands[i].Command)
+	}
+	// A task exists by its own key or, in the older form, by its properties.
+	again := c.attempt(ctx, commands, values, all, sent, c.space.Task)
+	again = c.attempt(ctx, commands, values, again, sent, c.space.Props)
+	for _, i := range again {
+		sent[i].Err = ErrGone
+	}
+	return sent
+}
+
+// attempt sends to the tasks that exist by a key, and returns those that do not.
+func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]byte, which []int, sent []Sent, exists func(string) string) (again []int) {
+	txns := make([]broker.Txn, len(which))
+	for k, i := range which {
+		id := commands[i].ID
+		txns[k] = broker.Txn{
+			If:   []broker.Cond{broker.Exists(exists(id))},
+			Then: []broker.Op{broker.PutTTL(c.space.TaskCommand(id), values[i], CommandTTL)},
+			Else: []broker.Op{broker.Read(c.space.State(id))},
+		}
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := which[k]
+		switch {
+		case broker.MaybeApplied(r.Err):
+			sent[i] = c.lookBack(ctx, commands[i].ID, values[i], r.Err)
+		case r.Err != nil:
+			sent[i].Err = r.Err
+		case r.OK:
+			sent[i].Revision = r.Revision
+		default:
+			sent[i].State = value(r.Reads[0])
+			again = append(again, i)
+		}
+	}
+	return again
+}
+
+// lookBack finds out whether a command was sent. If it is not there, it may have
+// been handled already: to send it once more could do the same thing twice.
+func (c *commander) lookBack(ctx context.Context, id string, sent []byte, cause error) Sent {
+	kv, err := c.broker.Get(ctx, c.space.TaskCommand(id))
+	switch {
+	case err == nil && bytes.Equal(kv.Value, sent):
+		return Sent{Revision: kv.Modified}
+	case err != nil && !errors.Is(err, broker.ErrNotFound):
+		return Sent{Err: errors.Join(cause, err)}
+	}
+	return Sent{Err: fmt.Errorf("the command may have been sent and handled: %w", cause)}
+}
+
+// Listen implements Listener.
+func (c *commander) Listen(ctx context.Context, heard func(Heard)) {
+	source := mirror.Source{Broker: c.broker, Prefix: c.space.TaskCommands(), Reconcile: c.reconcile}
+	mirror.Follow(ctx, source, func(u mirror.Update) {
+		switch {
+		case u.Err != nil:
+			heard(Heard{Err: u.Err})
+		case u.Snapshot != nil:
+			h := Heard{All: true, Revision: u.Snapshot.Revision}
+			for _, kv := range u.Snapshot.KVs {
+				h.add(c.space, broker.Event{KV: kv})
+			}
+			heard(h)
+		default:
+			h := Heard{Revision: u.Batch.Revision}
+			for _, e := range u.Batch.Events {
+				h.add(c.space, e)
+			}
+			heard(h)
+		}
+	})
+}
+
+func (h *Heard) add(space keys.Space, e broker.Event) {
+	p := space.Parse(e.KV.Key)
+	if p.Kind != keys.TaskCommand {
+		return
+	}
+	w := Waiting{ID: p.Name}
+	if !e.Deleted {
+		w.Value, w.Revision = e.KV.Value, e.KV.Modified
+	}
+	h.Commands = append(h.Commands, w)
+}

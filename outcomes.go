@@ -1,0 +1,234 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// exited decides what becomes of a task whose handler returned.
+func (in *incarnation) exited(x exit) {
+	r := in.runs[x.id]
+	if r == nil || r.claim.token() != x.token {
+		return // cannot be: a run stays on the record until its handler has returned
+	}
+	if in.session.Context().Err() != nil {
+		in.sessionLost() // which is why it returned, and the loop has not heard of it yet
+	}
+	r.handle = nil
+	in.timeouts.remove(x.id)
+	in.loadFell = true
+	said, hasSaid := messageOf(x.err)
+	listens := r.claim.deaf()
+	killed := r.order != nil && r.order.Message == statemachine.Kill
+	switch {
+	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
+		in.drop(r, r.cause)
+	case errors.Is(r.cause, ErrDeleted):
+		in.abandon(r)
+	case said.Message == statemachine.Complete && !killed:
+		in.complete(r)
+	case in.lost:
+		in.drop(r, context.Cause(in.session.Context()))
+	case killed, r.order != nil && !listens:
+		in.carryOut(r)
+	case hasSaid:
+		in.conclude(r, said)
+	case r.expired:
+		in.fault(r, fmt.Errorf("%w: after %v: %w", ErrTimeout, time.Duration(r.claim.kind.spec.Timeout), x.err))
+	case r.cause != nil:
+		in.hold(x.id) // others first
+		in.release(r)
+	default:
+		in.fault(r, x.err)
+	}
+	if in.runs[x.id] == r {
+		in.publishRun(r) // for the fence, the handler is no longer out
+	}
+}
+
+func (in *incarnation) complete(r *run) {
+	r.outcome = OutcomeCompleted
+	r.record.State, r.record.Until = statemachine.Completed, nil
+	r.record.Result = r.claim.takeResult()
+	in.end(r, coordinator.Done)
+}
+
+// conclude does what a handler asked for by the message that it returned.
+func (in *incarnation) conclude(r *run, c statemachine.Command) {
+	if result := r.claim.takeResult(); result != nil {
+		r.record.Result = result
+	}
+	err := c.Validate()
+	switch {
+	case err != nil:
+		in.fault(r, fmt.Errorf("the handler returned an invalid message: %w", err))
+	case c.Message == statemachine.Error:
+		in.fault(r, errors.New(c.Error))
+	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
+		in.hold(r.claim.id) // others first, and no task goes round and round at full speed
+		in.release(r)
+	default:
+		if err := in.apply(r, c); err != nil {
+			in.fault(r, fmt.Errorf("the handler returned a message that cannot be: %w", err))
+		}
+	}
+}
+
+// apply changes the recorded state by a message, and has it stored; it takes
+// effect then. A state that stays as it is, is not stored.
+func (in *incarnation) apply(r *run, c statemachine.Command) error {
+	next, err := statemachine.Next(r.record.State, c.Message)
+	if err != nil {
+		return err
+	}
+	switch c.Message {
+	case statemachine.Release:
+		in.hold(r.claim.id)
+		in.release(r)
+		return nil
+	case statemachine.Complete:
+		in.complete(r)
+		return nil
+	case statemachine.Error:
+		in.fault(r, errors.New(c.Error))
+		return nil
+	case statemachine.Kill:
+		r.outcome = OutcomeKilled
+		r.record.State, r.record.Until = statemachine.Killed, nil
+		in.end(r, coordinator.Done)
+		return nil
+	case statemachine.Checkpoint:
+		c.Until = r.record.Until // keeps a sleeping task's wake time
+	}
+	if next == r.record.State && sameTime(c.Until, r.record.Until) {
+		in.unchanged(r)
+		return nil
+	}
+	r.record.State, r.record.Until = next, c.Until
+	in.save(r)
+	return nil
+}
+
+func sameTime(a, b *time.Time) bool {
+	return a == b || a != nil && b != nil && a.Equal(*b)
+}
+
+// restartPause keeps a handler that returns at once, to be run again, from going
+// round at full speed.
+const restartPause = 100 * time.Millisecond
+
+// unchanged goes on with a run whose state stays as it is.
+func (in *incarnation) unchanged(r *run) {
+	in.discard(r, nil)
+	r.before = nil
+	switch {
+	case r.cause != nil:
+		in.release(r)
+	case r.record.State == statemachine.Runnable && r.started != 0 && time.Since(in.node.timeOf(r.started)) < restartPause:
+		in.park(r)
+		in.parked.set(r, time.Now().Add(restartPause))
+	default:
+		in.resume(r)
+	}
+}
+
+// fault records an error of the handler and what follows from it.
+func (in *incarnation) fault(r *run, err error) {
+	now := time.Now()
+	r.record.Failures = in.retryPolicy(r).CountFailure(r.record.Errors, r.record.Failures, now)
+	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
+	if result := r.claim.takeResult(); result != nil {
+		r.record.Result = result
+	}
+	if isPermanent(err) {
+		in.fail(r, err)
+		return
+	}
+	r.record.State = statemachine.Fault
+	in.decideFault(r)
+}
+
+// retryPolicy is that of a task, for the default error handler.
+func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
+	return r.claim.kind.spec.Retry.policy()
+}
+
+// decideFault asks the error handler what to do about a task in fault.
+func (in *incarnation) decideFault(r *run) {
+	decision := in.handleErrors(r)
+	last := errors.New("unknown error")
+	if n := len(r.record.Errors); n > 0 {
+		last = errors.New(r.record.Errors[n-1].Error)
+	}
+	next, err := statemachine.Next(statemachine.Fault, decision.Message)
+	switch {
+	case err != nil || next == statemachine.Failed:
+		in.fail(r, last)
+		return
+	case next == statemachine.Killed:
+		r.outcome = OutcomeKilled
+		r.record.State, r.record.Until = statemachine.Killed, nil
+		in.end(r, coordinator.Done)
+		return
+	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(*decision.Until):
+		decision.Until = r.record.Until // an error while it slept does not wake it
+	}
+	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
+		in.events.Errored(r.claim.ID(), last, *decision.Until)
+	}
+	in.save(r)
+}
+
+// handleErrors asks the error handler of the task's type; what it must not
+// decide, or a panic in it, leaves the decision to the default.
+func (in *incarnation) handleErrors(r *run) (c statemachine.Command) {
+	now := time.Now()
+	byDefault := func() statemachine.Command {
+		return in.retryPolicy(r).HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
+	}
+	handler := in.config.errorHandler(r.class().Type)
+	if handler == nil {
+		return byDefault()
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			in.events.Errored(r.claim.id, fmt.Errorf("the error handler panicked: %v", v), time.Time{})
+			c = byDefault()
+		}
+	}()
+	c = handler(Fault{ID: r.claim.id, Spec: r.claim.Spec(), Errors: r.record.Errors, Failures: r.record.Failures, Now: now})
+	err := c.Validate()
+	if _, refused := statemachine.Next(statemachine.Fault, c.Message); err == nil {
+		err = refused
+	}
+	if err != nil {
+		in.events.Errored(r.claim.id, fmt.Errorf("the error handler decided what cannot be: %w", err), time.Time{})
+		return byDefault()
+	}
+	return c
+}
+
+func (in *incarnation) fail(r *run, err error) {
+	in.events.Errored(r.claim.ID(), err, time.Time{})
+	r.outcome = OutcomeFailed
+	r.record.State, r.record.Until = statemachine.Failed, nil
+	in.end(r, coordinator.Done)
+}
+
+// timeoutStep tells the handlers to stop whose time is over.
+func (in *incarnation) timeoutStep(now time.Time) {
+	for _, id := range in.timeouts.popDue(now) {
+		if r := in.runs[id]; r != nil && r.phase == phaseRunning {
+			r.expired = true
+			in.enter(r, phaseStopping)
+			in.markStopped(r)
+			r.handle.Stop(ErrTimeout)
+		}
+	}
+}

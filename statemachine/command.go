@@ -1,0 +1,90 @@
+package statemachine
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Command is a message with what it needs: what is sent to a task, what a handler
+// returns, and what an error handler decides. Its JSON is the value of
+// commands/<task>.
+type Command struct {
+	// Message is what is to happen.
+	Message Message `json:"message"`
+	// Until is when to wake up; Sleep needs it, and nothing else has it.
+	Until *time.Time `json:"until,omitempty"`
+	// Error is what went wrong; Error needs it, and nothing else has it.
+	Error string `json:"error,omitempty"`
+}
+
+// SleepUntil is the command to sleep until a time.
+func SleepUntil(t time.Time) Command {
+	t = t.UTC()
+	return Command{Message: Sleep, Until: &t}
+}
+
+// Fail is the command that carries an error.
+func Fail(text string) Command { return Command{Message: Error, Error: text} }
+
+// CommandError says what is wrong with a command.
+type CommandError struct {
+	// Field is "message", "until" or "error", Value what it was, Limit what is
+	// allowed.
+	Field, Value, Limit string
+}
+
+// Error implements error.
+func (e *CommandError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Limit) }
+
+// Validate refuses, with a *CommandError, what is incomplete or unknown.
+func (c Command) Validate() error {
+	switch {
+	case !slices.Contains(Messages, c.Message):
+		return &CommandError{"message", cut(string(c.Message), 64), "must be one of " + joinMessages(Messages)}
+	case c.Message == Sleep && (c.Until == nil || c.Until.IsZero()):
+		return &CommandError{"until", "", "sleep needs the time to wake up at"}
+	case c.Message != Sleep && c.Until != nil:
+		return &CommandError{"until", c.Until.Format(time.RFC3339), "only sleep has a time"}
+	case c.Message == Error && c.Error == "":
+		return &CommandError{"error", "", "error needs a text"}
+	case c.Message != Error && c.Error != "":
+		return &CommandError{"error", cut(c.Error, 64), "only error has a text"}
+	case len(c.Error) > ErrorBytesMax:
+		return &CommandError{"error", fmt.Sprintf("%d bytes", len(c.Error)), fmt.Sprintf("must be at most %d bytes", ErrorBytesMax)}
+	case c.Until != nil && c.Until.Year() > 9999:
+		return &CommandError{"until", c.Until.Format(time.RFC3339), "must be before the year 10000"}
+	}
+	return nil
+}
+
+// ParseCommand reads the value of commands/<task>: JSON, or the plain message of
+// the oldest layout.
+func ParseCommand(value []byte) (Command, error) {
+	text := bytes.TrimSpace(value)
+	c := Command{Message: Message(text)}
+	if len(text) > 0 && text[0] == '{' {
+		c.Message = ""
+		if err := json.Unmarshal(text, &c); err != nil {
+			return Command{}, fmt.Errorf("command: %w", err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		return Command{}, fmt.Errorf("command: %w", err)
+	}
+	return c, nil
+}
+
+// Messages are all of them.
+var Messages = []Message{Run, Sleep, Pause, Release, Error, Kill, Complete, Checkpoint}
+
+func joinMessages(messages []Message) string {
+	words := make([]string, len(messages))
+	for i, m := range messages {
+		words[i] = string(m)
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,296 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// order is a command to a task that waits for the task's owner.
+type order struct {
+	statemachine.Command
+	revision broker.Revision
+	// err says that the command makes no sense.
+	err error
+	// checked tells that it was there when the claim was held already. One that
+	// is older than the claim may have been handled by the owner before.
+	checked, checking bool
+}
+
+// of is the revision of an order, zero for none.
+func (o *order) of() broker.Revision {
+	if o == nil {
+		return 0
+	}
+	return o.revision
+}
+
+// heard takes what the listener tells about commands to tasks. A node sees them
+// all and acts upon those to what it holds.
+func (in *incarnation) heard(h coordinator.Heard) {
+	if h.Err != nil {
+		in.events.BrokerTrouble(h.Err)
+		return
+	}
+	known := in.orders
+	if h.All {
+		in.orders = make(map[string]*order, len(h.Commands))
+	}
+	for _, w := range h.Commands {
+		if w.Revision == 0 {
+			delete(in.orders, w.ID)
+			continue
+		}
+		o := known[w.ID]
+		if o == nil || o.revision != w.Revision {
+			o = &order{revision: w.Revision}
+			o.Command, o.err = statemachine.ParseCommand(w.Value)
+		}
+		in.orders[w.ID] = o
+		if r := in.runs[w.ID]; r != nil {
+			in.obey(r)
+		}
+	}
+}
+
+// waiting is the command to a held task that is to be acted upon, nil for none.
+func (in *incarnation) waiting(r *run) *order {
+	o := in.orders[r.claim.id]
+	if o == nil || o.revision <= r.obeyed || o.revision == r.order.of() || r.unreadable || in.lost || in.closing {
+		return nil
+	}
+	return o
+}
+
+// obey acts upon a command that was heard while its task is held. What is being
+// stored or given back goes first.
+func (in *incarnation) obey(r *run) {
+	switch r.phase {
+	case phaseParked:
+		in.obeyIdle(r)
+	case phaseRunning, phaseStopping:
+		if o := in.waiting(r); o != nil && r.cause == nil && !r.expired && in.isCurrent(r, o) {
+			in.obeyRunning(r, o)
+		}
+	case phaseEnding, phaseSaving:
+	}
+}
+
+// obeyIdle carries out the command to a task that has no handler now. It returns
+// false if there is none, or it changes nothing.
+func (in *incarnation) obeyIdle(r *run) bool {
+	for {
+		o := in.waiting(r)
+		if o == nil || r.departing {
+			return false
+		}
+		if !in.isCurrent(r, o) {
+			if r.phase != phaseParked {
+				in.park(r) // until it is known whether the command still is
+			}
+			return true
+		}
+		in.parked.remove(r)
+		r.order = o
+		if in.tryOut(r) {
+			return true
+		}
+	}
+}
+
+// tryOut carries out the order of a run that has no handler. It returns false if
+// the run stays as it is.
+func (in *incarnation) tryOut(r *run) bool {
+	next, err := statemachine.Next(r.record.State, r.order.Message)
+	if r.order.err != nil {
+		err = r.order.err
+	}
+	idle := r.order.Message == statemachine.Run || r.order.Message == statemachine.Checkpoint
+	switch {
+	case err != nil, idle && next == r.record.State:
+		in.discard(r, err)
+		in.reset(r)
+		return false
+	}
+	in.carryOut(r)
+	return true
+}
+
+// reset has a parked run wake up when it is time, after its command was found to
+// change nothing.
+func (in *incarnation) reset(r *run) {
+	if r.phase == phaseParked && r.record.State == statemachine.Sleeping {
+		in.parked.set(r, *r.record.Until)
+	}
+}
+
+// carryOut does what the order of a run says, now that no handler runs.
+func (in *incarnation) carryOut(r *run) {
+	if o := in.orders[r.claim.id]; o != nil && o.revision > r.order.revision && o.err == nil {
+		r.order = o // the last one wins
+	}
+	before := r.record
+	r.before = &before
+	if err := in.apply(r, r.order.Command); err != nil {
+		in.discard(r, err)
+		r.before = nil
+		in.resume(r)
+	}
+}
+
+// obeyRunning acts upon a command to a task whose handler runs: one that listens
+// is told, any other is stopped for what makes it stop.
+func (in *incarnation) obeyRunning(r *run, o *order) {
+	if o.err != nil {
+		r.order = o
+		in.discard(r, o.err)
+		return
+	}
+	listens := r.claim.tell(o.Command)
+	r.order = o
+	switch {
+	case r.phase == phaseStopping:
+		return // the last one wins, once the handler has returned
+	case o.Message == statemachine.Run, o.Message == statemachine.Checkpoint:
+		in.discard(r, nil)
+		return
+	case listens && o.Message != statemachine.Kill:
+		return // it ends by itself
+	}
+	in.enter(r, phaseStopping)
+	in.markStopped(r)
+	r.handle.Stop(stopCause(o.Command))
+}
+
+// stopCause is why a command makes a handler stop.
+func stopCause(c statemachine.Command) error {
+	switch c.Message {
+	case statemachine.Kill:
+		return ErrKilled
+	case statemachine.Release:
+		return ErrReleased
+	}
+	return fmt.Errorf("%w: %s", ErrCommanded, c.Message)
+}
+
+// isCurrent tells whether a command is known to be the one in the slot. If not,
+// it is asked for.
+func (in *incarnation) isCurrent(r *run, o *order) bool {
+	if o.checked || o.revision > r.claim.fencing {
+		return true
+	}
+	if o.checking {
+		return false
+	}
+	o.checking = true
+	id, key := r.claim.id, in.node.space.TaskCommand(r.claim.id)
+	ctx := in.session.Context()
+	in.background(func() func() {
+		for {
+			kv, err := in.config.Broker.Get(ctx, key)
+			gone := errors.Is(err, broker.ErrNotFound)
+			if err != nil && !gone && ctx.Err() == nil && broker.Temporary(err) {
+				select {
+				case <-ctx.Done():
+				case <-time.After(retryClaim):
+				}
+				continue
+			}
+			return func() { in.checkedOrder(r, o, err == nil && kv.Modified == o.revision, id) }
+		}
+	})
+	return false
+}
+
+// checkedOrder goes on with a run whose command was asked for.
+func (in *incarnation) checkedOrder(r *run, o *order, there bool, id string) {
+	o.checking, o.checked = false, there
+	if !there {
+		r.obeyed = max(r.obeyed, o.revision) // by the owner before
+	}
+	if in.runs[id] != r {
+		return
+	}
+	if r.phase == phaseParked {
+		in.resume(r)
+		return
+	}
+	in.obey(r)
+}
+
+// discard deletes the order of a run that was carried out without a change of the
+// state, or that cannot be.
+func (in *incarnation) discard(r *run, err error) {
+	if r.order == nil {
+		return
+	}
+	o := r.order
+	r.obeyed, r.order = o.revision, nil
+	in.noteOrder(r, o, err)
+	e := r.claim.ending(coordinator.Discard)
+	e.Command = o.revision
+	in.discards = append(in.discards, e)
+}
+
+// noteOrder notes that a command was handled, or why it was not.
+func (in *incarnation) noteOrder(r *run, o *order, err error) {
+	detail := string(o.Message)
+	if err != nil {
+		detail += ": discarded: " + err.Error()
+	}
+	in.note(r.claim.id, statemachine.HistoryEntry{
+		At: time.Now().UTC(), Event: statemachine.EventCommand, Token: r.claim.Token(), Detail: detail,
+	})
+	in.events.TaskCommanded(r.claim.id, string(o.Message), err)
+}
+
+// orderDone notes that the order of a run was carried out and deleted.
+func (in *incarnation) orderDone(r *run) {
+	if r.order != nil {
+		in.noteOrder(r, r.order, nil)
+		r.obeyed, r.order = r.order.revision, nil
+	}
+	r.before = nil
+}
+
+// superseded goes on with a run whose order is not the one in the slot any more.
+func (in *incarnation) superseded(r *run) {
+	r.obeyed, r.order = r.order.revision, nil
+	r.ending.Command = 0
+	switch {
+	case r.ending.Kind == coordinator.Release, r.before == nil:
+		in.endQueue = append(in.endQueue, *r.ending) // the handler wanted it, too
+	default:
+		r.record, r.before, r.ending = *r.before, nil, nil
+		if r.cause != nil {
+			in.release(r)
+			return
+		}
+		in.resume(r)
+	}
+}
+
+// startDiscards deletes commands that were handled and changed nothing.
+func (in *incarnation) startDiscards(ctx context.Context, now time.Time) {
+	if len(in.discards) == 0 || in.lost || now.Before(in.discardsAt) {
+		return
+	}
+	batch := in.discards
+	in.discards = nil
+	in.background(func() func() {
+		results := in.coord.End(ctx, batch)
+		return func() {
+			for i, result := range results {
+				if broker.Temporary(result.Err) && !in.closing {
+					in.discards = append(in.discards, batch[i])
+					in.discardsAt = time.Now().Add(retryEnd)
+				}
+			}
+		}
+	})
+}
