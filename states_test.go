@@ -205,8 +205,11 @@ func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testi
 				t.Fatal(err)
 			}
 		}
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
-		if got := strings.Join(seen, " "); got != "runnable<nil> runnable<nil> runnable<nil>" {
+		if _, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(2*time.Minute, "it runs", c.allRunning(1))
+		if got := strings.Join(seen, " "); got != "runnable<nil> runnable<nil> runnable<nil> runnable<nil>" {
 			t.Errorf("handlers started in the states %s", got)
 		}
 		_, before := c.stored("/test/state/task-000")

@@ -34,12 +34,28 @@ func (l *Log) checkState(e broker.Event, id string) {
 	if at := r.ChangedAt; at != nil && t.changedBy == r.Token && at.Before(t.changedAt) {
 		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
 	}
+	if m := onlyByCommand[r.State]; m != "" && r.State != t.state && !t.told[m] {
+		l.complain("M54: %q becomes %s, and nobody told it to", id, r.State)
+	}
 	switch {
 	case t.unreadable:
 	case t.state.Terminal():
 		l.complain("I6: %q had ended as %s and becomes %s", id, t.state, r.State)
 	case !reachable(t.state, r.State):
 		l.complain("I7: %q goes from %q to %q", id, t.state, r.State)
+	}
+}
+
+// onlyByCommand are the states that no handler in a simulation asks for unless it
+// is told to, and no broker's failure may lead to.
+var onlyByCommand = map[statemachine.State]statemachine.Message{
+	statemachine.Paused: statemachine.Pause, statemachine.Killed: statemachine.Kill,
+}
+
+// checkHandled checks the deletion of a command (M56).
+func (l *Log) checkHandled(id string, group []broker.Event) {
+	if t := l.task(id); t.owner == 0 && !l.deletes(group, l.space.Task(id)) && !l.Unannounced {
+		l.complain("M56: the command to %q is deleted while nobody holds the task", id)
 	}
 }
 

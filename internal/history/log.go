@@ -79,6 +79,8 @@ type task struct {
 	changedBy int64
 	// unreadable tells that the state is not one that can be parsed.
 	unreadable bool
+	// told are the messages that the task was sent since it came to exist.
+	told map[statemachine.Message]bool
 }
 
 type claim struct {
@@ -192,6 +194,8 @@ func (l *Log) applyRevision(group []broker.Event) {
 			l.checkGrant(e, p.Name)
 		case p.Kind == keys.Task && e.Deleted:
 			l.checkGone(p.Name, group)
+		case p.Kind == keys.TaskCommand && e.Deleted:
+			l.checkHandled(p.Name, group)
 		case p.Kind == keys.NodeInfo:
 			l.checkRegistration(e)
 		}
@@ -263,6 +267,17 @@ func (l *Log) take(e broker.Event) {
 		l.takeOwner(e, l.task(p.Name))
 	case keys.State:
 		l.takeState(e, l.task(p.Name))
+	case keys.TaskCommand:
+		l.takeCommand(e, l.task(p.Name))
+	}
+}
+
+func (l *Log) takeCommand(e broker.Event, t *task) {
+	if c, err := statemachine.ParseCommand(e.KV.Value); err == nil && !e.Deleted {
+		if t.told == nil {
+			t.told = map[statemachine.Message]bool{}
+		}
+		t.told[c.Message] = true
 	}
 }
 
@@ -291,7 +306,7 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 	}
 	if !t.exists {
 		l.counts.Submitted++
-		t.created = e.KV.Modified
+		t.created, t.told = e.KV.Modified, nil
 	}
 	var spec struct {
 		Needs []string `json:"needs"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -36,6 +37,10 @@ const (
 	giving
 	// final is endless, and says that it is done when it is told to stop.
 	final
+	// obedient is endless, receives messages and returns them.
+	obedient
+	// saving keeps its progress in Windlass and is done after some steps.
+	saving
 )
 
 // shares of the behaviours, in a hundred.
@@ -54,6 +59,9 @@ func hash(text string) uint32 {
 }
 
 func behaviourOf(id string) behaviour {
+	if strings.HasPrefix(id, statefulPrefix) {
+		return []behaviour{obedient, saving}[hash(id)%2]
+	}
 	n := hash(id) % 100
 	for _, s := range shares {
 		if n < s.share {
@@ -90,6 +98,10 @@ func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 	switch {
 	case b == stepwise:
 		return h.walk(ctx, claim)
+	case b == obedient:
+		return h.obey(ctx, claim)
+	case b == saving:
+		return h.save(ctx, claim)
 	case b == quick:
 		return claim.SetResult(claim.Token())
 	case b == doomed:

@@ -193,7 +193,7 @@ func (w *witness) answered(id string, r coordinator.Result, granted kind, create
 // End implements coordinator.Coordinator.
 func (w *witness) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 	for _, e := range endings {
-		if e.Kind != coordinator.Save {
+		if e.Kind == coordinator.Release || e.Kind == coordinator.Done {
 			w.log.Ending(e.ID, e.Token)
 		}
 	}
@@ -206,10 +206,11 @@ func (w *witness) End(ctx context.Context, endings []coordinator.Ending) []coord
 		case r.Err == nil:
 			op.kind = map[coordinator.Kind]kind{
 				coordinator.Save: opSave, coordinator.Release: opRelease, coordinator.Done: opDone,
+				coordinator.Checkpoint: opHeld, coordinator.Discard: opHeld,
 			}[e.Kind]
 		case errors.Is(r.Err, coordinator.ErrFenced):
 			op.kind = opFenced
-		case errors.Is(r.Err, coordinator.ErrStateChanged):
+		case errors.Is(r.Err, coordinator.ErrStateChanged), errors.Is(r.Err, coordinator.ErrSuperseded):
 			op.kind = opHeld
 		default:
 			continue // if it took effect, the event log tells

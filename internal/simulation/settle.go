@@ -39,6 +39,7 @@ func (w *world) settle() {
 		w.start(w.newName())
 	}
 	w.thawNodes()
+	w.runAll()
 	began := time.Now()
 	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
 		if time.Since(began) > w.settleMax() {
@@ -88,6 +89,9 @@ func (w *world) amiss() string {
 	}
 	if lost := w.lost(); lost != "" {
 		return lost
+	}
+	if disobeyed := w.disobeyed(); disobeyed != "" {
+		return disobeyed
 	}
 	nodes, err := w.client.Nodes(w.t.Context())
 	if err != nil {

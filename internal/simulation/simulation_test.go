@@ -19,7 +19,16 @@ var (
 )
 
 func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
-	seeds := *seedsFlag
+	simulate(t, *seedsFlag, Options{})
+}
+
+// TestSimulation_M50_M58 sends commands to tasks besides; half as many seeds are
+// enough for them.
+func TestSimulation_M50_M58_StatesAreKeptWhateverHappens(t *testing.T) {
+	simulate(t, (*seedsFlag+1)/2, Options{States: true})
+}
+
+func simulate(t *testing.T, seeds int, options Options) {
 	if testing.Short() {
 		seeds = min(seeds, 3) // with the race detector they take ten times as long
 	}
@@ -31,7 +40,9 @@ func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
 			seed := *fromFlag + uint64(i)
 			t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 				t.Parallel()
-				report := Run(t, Options{Seed: seed, Length: *lengthFlag})
+				options := options
+				options.Seed, options.Length = seed, *lengthFlag
+				report := Run(t, options)
 				mu.Lock()
 				defer mu.Unlock()
 				total.Add(report)

@@ -24,6 +24,8 @@ type Options struct {
 	Seed uint64
 	// Length is how much virtual time is simulated at least.
 	Length time.Duration
+	// States has tasks be sent commands, receive messages and save progress.
+	States bool
 }
 
 // world is one run.
@@ -46,6 +48,8 @@ type world struct {
 	logMu      sync.Mutex
 	operations operations
 	commands   commands
+	// states is nil without commands to tasks.
+	states *states
 
 	// processes are all that were ever started, up those that were not killed or
 	// stopped.
@@ -75,6 +79,9 @@ func Run(t *testing.T, options Options) *Report {
 	w := &world{
 		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), expected: map[string]bool{},
 		report: newReport(),
+	}
+	if options.States {
+		w.states = newStates(options.Seed)
 	}
 	w.profile = newProfile(w.random)
 	w.commands.now = w.operations.now
@@ -197,6 +204,7 @@ func (w *world) round() {
 	w.submit(5 + w.random.IntN(20))
 	for end := time.Now().Add(w.profile.storm); time.Now().Before(end) && !w.failed(); {
 		w.happen()
+		w.commandTasks()
 		w.cluster.Advance(time.Duration(w.random.ExpFloat64() * float64(w.profile.pace)))
 	}
 	w.heal()
