@@ -122,7 +122,9 @@ func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail
 		kv, err := c.broker.Get(ctx, c.space.TaskCommand(sent.ID))
 		switch {
 		case errors.Is(err, broker.ErrNotFound):
-			return c.carriedOut(ctx, sent)
+			if d, err := c.carriedOut(ctx, sent); !broker.Temporary(err) {
+				return d, err
+			}
 		case err != nil && !broker.Temporary(err):
 			return fail(err)
 		case err == nil && int64(kv.Modified) != sent.Revision:

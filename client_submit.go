@@ -154,11 +154,20 @@ func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
 	}
 	record, parseErr := statemachine.Parse(state.Value)
 	if parseErr == nil && record.State.Terminal() && !s.Rerun {
-		return &FinishedError{ID: s.ID, State: record.State, Same: record.Digest == s.Spec.Digest}, false
+		return finishedAs(s.ID, record.State, record.Digest == s.Spec.Digest), false
 	}
 	// What a deleted task left behind does not concern a new one.
 	s.replaces = state.Modified
 	return fmt.Errorf("submit task %q: it changes too often", s.ID), true
+}
+
+// finishedAs refuses a submission because its ID has ended.
+func finishedAs(id string, state statemachine.State, same bool) error {
+	finished := &FinishedError{ID: id, State: state, Same: same}
+	if !same {
+		return fmt.Errorf("%w, with another type, properties or other settings", finished)
+	}
+	return finished
 }
 
 // refuseLayout refuses all of them if the namespace is not one to write into.

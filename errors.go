@@ -66,17 +66,13 @@ var ErrFenced = coordinator.ErrFenced
 type FinishedError struct {
 	ID    string
 	State statemachine.State
-	// Same tells that what was submitted then is what was submitted now.
+	// Same tells, of a submission, that what was submitted then is what was
+	// submitted now.
 	Same bool
 }
 
 // Error implements error.
-func (e *FinishedError) Error() string {
-	if !e.Same {
-		return fmt.Sprintf("task %q is %s already, with another type, properties or other settings", e.ID, e.State)
-	}
-	return fmt.Sprintf("task %q is %s already", e.ID, e.State)
-}
+func (e *FinishedError) Error() string { return fmt.Sprintf("task %q is %s already", e.ID, e.State) }
 
 // Is makes it an ErrFinished.
 func (e *FinishedError) Is(target error) bool { return target == ErrFinished }

@@ -36,6 +36,7 @@ func (in *incarnation) exited(x exit) {
 	case in.lost:
 		in.drop(r, context.Cause(in.session.Context()))
 	case killed, r.order != nil && !listens:
+		r.keepResult()
 		in.carryOut(r)
 	case hasSaid:
 		in.conclude(r, said)
@@ -59,11 +60,16 @@ func (in *incarnation) complete(r *run) {
 	in.end(r, coordinator.Done)
 }
 
-// conclude does what a handler asked for by the message that it returned.
-func (in *incarnation) conclude(r *run, c statemachine.Command) {
+// keepResult records what the handler has set; without, the last one stays.
+func (r *run) keepResult() {
 	if result := r.claim.takeResult(); result != nil {
 		r.record.Result = result
 	}
+}
+
+// conclude does what a handler asked for by the message that it returned.
+func (in *incarnation) conclude(r *run, c statemachine.Command) {
+	r.keepResult()
 	err := c.Validate()
 	switch {
 	case err != nil:
@@ -143,9 +149,7 @@ func (in *incarnation) fault(r *run, err error) {
 	now := time.Now()
 	r.record.Failures = in.retryPolicy(r).CountFailure(r.record.Errors, r.record.Failures, now)
 	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
-	if result := r.claim.takeResult(); result != nil {
-		r.record.Result = result
-	}
+	r.keepResult()
 	if isPermanent(err) {
 		in.fail(r, err)
 		return

@@ -57,7 +57,7 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 				err := c.untilStopped(ctx, claim)
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				return err
 			})
 		})

@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/mirror"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
-	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session",
+	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session", "statemachine",
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
 	"bench":        {},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/session"
@@ -22,6 +23,7 @@ type devConfig struct {
 	data       string
 	allow      []string
 	sessionTTL time.Duration
+	retention  windlass.Retention
 	verbose    bool
 }
 
@@ -48,6 +50,7 @@ without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
 	flags.StringArrayVar(&c.allow, "exec-allow", []string{"*"}, "command that tasks may run, by path or by name; * for every one; repeatable")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	registerRetention(flags, &c.retention)
 	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
 	return cmd
 }
@@ -58,6 +61,9 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	}
 	if err := session.CheckTTL(c.sessionTTL); err != nil {
 		return usagef("--session-ttl: %w", err)
+	}
+	if err := checkRetention(c.retention); err != nil {
+		return err
 	}
 	allow, err := exectask.NewAllow(c.allow)
 	if err != nil {
@@ -82,7 +88,8 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	}
 	defer withdraw()
 	workers, err := startWorkers(ctx, server, c.nodes, workerConfig{
-		namespace: a.namespace, sessionTTL: c.sessionTTL, allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
+		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention,
+		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
 	})
 	if err != nil {
 		return err

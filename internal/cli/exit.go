@@ -33,6 +33,16 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
+// hintedError is an error with what to do about it, where that depends on what
+// was being done.
+type hintedError struct {
+	error
+	hint string
+}
+
+// Unwrap makes the cause visible.
+func (e hintedError) Unwrap() error { return e.error }
+
 // exitCodes is the one table from errors to exit codes, the first match counts.
 var exitCodes = []struct {
 	err  error
@@ -41,6 +51,8 @@ var exitCodes = []struct {
 	{windlass.ErrNotFound, exitNotFound},
 	{windlass.ErrExists, exitConflict},
 	{windlass.ErrFinished, exitConflict},
+	{windlass.ErrSuperseded, exitConflict},
+	{windlass.ErrDiscarded, exitConflict},
 	{windlass.ErrNameTaken, exitConflict},
 	{errNoDev, exitUnavailable},
 	{broker.ErrUnavailable, exitUnavailable},
@@ -75,6 +87,7 @@ func exitCode(err error) int {
 
 // describe is an error with what to do about it, where that is known.
 func describe(err error) string {
+	var hinted hintedError
 	switch text := err.Error(); {
 	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):
 		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
@@ -82,8 +95,8 @@ func describe(err error) string {
 		return text + "\nThe broker is full. \"windlass doctor --fix\" frees what nothing uses; delete what is not needed."
 	case errors.Is(err, windlass.ErrLayout):
 		return text + "\nUse a newer version of windlass."
-	case errors.Is(err, windlass.ErrFinished):
-		return text + "\nRerun is --rerun on the command line, and \"rerun\":true in a file."
+	case errors.As(err, &hinted):
+		return text + "\n" + hinted.hint
 	case errors.Is(err, fs.ErrPermission):
 		return text + "\nAn embedded broker can be used by the user who started it only."
 	default:

@@ -12,10 +12,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// table is what -o table prints: a heading and rows of cells.
+// table is what -o table prints: a heading, rows of cells, and a line below.
 type table struct {
 	heading []string
 	rows    [][]string
+	footer  string
 }
 
 // print writes value in the format that was asked for; t is its table.
@@ -59,7 +60,11 @@ func (t table) write(out io.Writer) error {
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || t.footer == "" {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n", t.footer)
+	return err
 }
 
 // printable keeps what a task or node calls itself from moving the cursor.

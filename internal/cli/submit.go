@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/exectask"
@@ -33,6 +34,9 @@ type submission struct {
 	Prefer  map[string]string `json:"prefer"`
 	Node    string            `json:"node"`
 	Group   string            `json:"group"`
+
+	Timeout windlass.Duration `json:"timeout"`
+	Retry   *windlass.Retry   `json:"retry"`
 }
 
 func (s submission) submission() windlass.Submission {
@@ -41,6 +45,7 @@ func (s submission) submission() windlass.Submission {
 		Spec: windlass.Spec{
 			Type: s.Type, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
 			Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
+			Timeout: s.Timeout, Retry: s.Retry,
 		},
 	}
 }
@@ -57,6 +62,7 @@ const submitBatch = 500
 
 func (a *app) submitCommand() *cobra.Command {
 	var s submission
+	var retry retryFlags
 	var file, props, notBefore string
 	cmd := &cobra.Command{
 		Use:   "submit ID [flags] [-- COMMAND ARGUMENT...] | submit -f FILE",
@@ -65,20 +71,24 @@ func (a *app) submitCommand() *cobra.Command {
 
   {"id":"a","type":"exec","props":{"command":["echo","hello"]},"priority":0,
    "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
-   "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":""}
+   "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":"",
+   "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"}}
 
 Only "id" is needed. A file is checked as a whole before anything is submitted.
 Submitting it again is fine: what exists already, live or done, is counted and
 left alone. A task of the same ID and different content is a conflict.
 
-Arguments after -- are the command of a task of type "exec".`,
+Arguments after -- are the command of a task of type "exec". When it fails it is not
+run again, unless one of the flags --retry-… says how often it may.`,
 		Example: `  windlass task submit hello -- echo "hello, world"
   windlass task submit nightly --type report --props '{"customer":7}'
+  windlass task submit import --type import --timeout 30m --retry-errors 3 --retry-max 1m
   windlass task submit -f tasks.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.checkOutput(); err != nil {
 				return err
 			}
+			s.Retry = retry.retry(cmd.Flags())
 			tasks, err := a.submissions(cmd, args, s, file, props, notBefore)
 			if err != nil {
 				return err
@@ -98,6 +108,8 @@ Arguments after -- are the command of a task of type "exec".`,
 	flags.StringToStringVar(&s.Prefer, "prefer", nil, "label that a node had better have, as key=value; repeatable")
 	flags.StringVar(&s.Node, "node", "", "the only node that may run it")
 	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
+	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "bound on each run, which is stopped then and counts as an error; 0 for none")
+	retry.register(flags)
 	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
 	return a.outputFlag(cmd)
 }
@@ -106,8 +118,8 @@ Arguments after -- are the command of a task of type "exec".`,
 // and checks what can be checked without the broker.
 func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file, props, notBefore string) ([]windlass.Submission, error) {
 	if file != "" {
-		if len(args) > 0 {
-			return nil, usagef("-f %s and the ID %q exclude each other", file, args[0])
+		if err := checkFileAlone(cmd, args, file); err != nil {
+			return nil, err
 		}
 		return a.readFile(file)
 	}
@@ -124,7 +136,11 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file,
 			return nil, usagef("a command after -- excludes --props, and a --type other than %q", exectask.Type)
 		}
 		s.Type = exectask.Type
-		encoded, err := json.Marshal(map[string]any{"command": command})
+		run := map[string]any{"command": command}
+		if s.Retry != nil {
+			run["restart"] = exectask.RestartOnFailure // or its first error is its last
+		}
+		encoded, err := json.Marshal(run)
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -137,6 +153,19 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file,
 	}
 	task := s.submission()
 	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s))
+}
+
+// checkFileAlone refuses what a file says for itself: it would be ignored.
+func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) {
+	if len(args) > 0 {
+		return usagef("-f %s and the ID %q exclude each other", file, args[0])
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed && f.Name != "file" && f.Name != "output" {
+			err = usagef("-f %s and --%s exclude each other; it goes into the lines of the file", file, f.Name)
+		}
+	})
+	return err
 }
 
 func parseTime(text string) (time.Time, error) {
@@ -256,7 +285,7 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 	}
 	bar.end()
 	if len(tasks) == 1 && failed != nil {
-		return failed // it says everything
+		return rerunnable(failed) // it says everything
 	}
 	err := a.print(sum, func() table {
 		t := table{rows: [][]string{{"submitted", strconv.Itoa(sum.Submitted)}, {"existed already", strconv.Itoa(sum.Existed)}}}
@@ -269,9 +298,17 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 		return t
 	})
 	if failed != nil {
-		failed = fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), failed)
+		failed = fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), rerunnable(failed))
 	}
 	return errors.Join(err, failed, ctx.Err())
+}
+
+// rerunnable says what to do about a task that has ended.
+func rerunnable(err error) error {
+	if errors.Is(err, windlass.ErrFinished) {
+		return hintedError{err, `Rerun is --rerun on the command line, and "rerun":true in a file.`}
+	}
+	return err
 }
 
 // errorsShownMax bounds the errors that a summary lists.

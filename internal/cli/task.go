@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,8 +18,10 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "Submit, list and look at tasks",
-		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskDeleteCommand(), a.taskLogsCommand())
+	return group("task", "Submit, direct, list and look at tasks",
+		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
+		a.runCommand(), a.pauseCommand(), a.sleepCommand(), a.releaseCommand(), a.checkpointCommand(), a.killCommand(),
+		a.taskWaitCommand(), a.taskDeleteCommand(), a.taskPruneCommand())
 }
 
 func (a *app) taskListCommand() *cobra.Command {
@@ -31,7 +33,11 @@ func (a *app) taskListCommand() *cobra.Command {
 		Short: "List tasks, live and done",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(a.checkOutput(), parseStatuses(statuses, &filter)); err != nil {
+			var err error
+			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
+				return err
+			}
+			if err := a.checkOutput(); err != nil {
 				return err
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
@@ -56,22 +62,13 @@ func (a *app) taskListCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
-	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: pending, blocked, running, sleeping, paused, fault, completed, failed, killed")
+	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: "+names(windlass.Statuses, ", "))
 	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
 	flags.BoolVarP(&watch, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
+	completeStatuses(cmd, "status", windlass.Statuses)
 	return a.outputFlag(cmd)
-}
-
-func parseStatuses(names []string, filter *windlass.Filter) error {
-	for _, name := range names {
-		if !slices.Contains(windlass.Statuses, windlass.Status(name)) {
-			return usagef("--status %q: must be one of %q", name, windlass.Statuses)
-		}
-		filter.Statuses = append(filter.Statuses, windlass.Status(name))
-	}
-	return nil
 }
 
 var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
@@ -150,14 +147,24 @@ func (a *app) taskGetCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(task, func() table { return detailTable(task) })
+				// Progress that cannot be read hides nothing else.
+				progress, err := c.Progress(cmd.Context(), args[0])
+				full := fullTask{TaskDetail: task, Progress: progress}
+				return errors.Join(a.print(full, func() table { return detailTable(full) }), err)
 			})
 		},
 	}
 	return a.outputFlag(cmd)
 }
 
-func detailTable(t windlass.TaskDetail) table {
+// fullTask is all that is known of a task but its history. Its JSON is stable.
+type fullTask struct {
+	windlass.TaskDetail
+	// Progress is what its handler saved last.
+	Progress json.RawMessage `json:"progress"`
+}
+
+func detailTable(t fullTask) table {
 	now := time.Now()
 	rows := [][]string{
 		{"ID", t.ID}, {"Type", orDash(t.Type)}, {"Status", string(t.Status)}, {"Node", orDash(t.Node)},
@@ -172,6 +179,9 @@ func detailTable(t windlass.TaskDetail) table {
 	}
 	if len(t.Props) > 0 {
 		rows = append(rows, []string{"Props", string(t.Props)})
+	}
+	if len(t.Progress) > 0 {
+		rows = append(rows, []string{"Progress", string(t.Progress)})
 	}
 	if len(t.Result) > 0 {
 		rows = append(rows, []string{"Result", string(t.Result)})
@@ -273,11 +283,20 @@ func logDir(ctx context.Context, c *windlass.Client, id string) (string, error) 
 
 // completeTasks offers the IDs of tasks to the shell.
 func (a *app) completeTasks(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix})
+}
+
+// completeLive offers the IDs of tasks that have not ended.
+func (a *app) completeLive(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: live})
+}
+
+func (a *app) completeIDs(cmd *cobra.Command, filter windlass.Filter) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
 	defer cancel()
 	var ids []string
 	_ = a.withClient(ctx, func(c *windlass.Client) error { // a shell has no place for the error
-		tasks, err := c.Tasks(ctx, windlass.Filter{IDPrefix: prefix})
+		tasks, err := c.Tasks(ctx, filter)
 		for _, t := range tasks {
 			ids = append(ids, t.ID)
 		}

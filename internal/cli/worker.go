@@ -53,6 +53,7 @@ type workerConfig struct {
 	weight     int
 	capacity   int
 	sessionTTL time.Duration
+	retention  windlass.Retention
 	// returnWithin and failoverRate are as in windlass.Config.
 	returnWithin time.Duration
 	failoverRate int
@@ -87,7 +88,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 			c.log.Warn("left to other nodes", "task", task, "error", err)
 		}),
 		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
-		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Version: buildVersion().Version,
+		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Version: buildVersion().Version,
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
 	}
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {

@@ -97,6 +97,8 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	for {
 		result, err := h.runOnce(ctx, c, command)
 		switch {
+		case err == nil && errors.Is(context.Cause(ctx), windlass.ErrTimeout):
+			return errors.New(result.String()) // it counts as an error, and how it ended says more
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrSupervisorLost), errors.Is(err, ErrPastDeadline), errors.Is(err, ErrClosed),

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// withTasks runs a test in virtual time on a store with these tasks and no node.
+func withTasks(t *testing.T, ids []string, test func(t *testing.T, a *app, c *windlass.Client, store broker.Broker)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New().Broker()
+		defer store.Close()
+		c, err := windlass.NewClient(store, "/windlass")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if err := c.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var out, errs bytes.Buffer
+		test(t, &app{out: &out, err: &errs, output: "table"}, c, store)
+	})
+}
+
+var pause = statemachine.Command{Message: statemachine.Pause}
+
+// conclude does by hand what a node does with a command: it deletes it, and writes
+// a state that names it if it was carried out.
+func conclude(t *testing.T, store broker.Broker, o *sentOrder, state statemachine.State, command int64) {
+	t.Helper()
+	value := fmt.Sprintf(`{"state":%q,"command":%d}`, state, command)
+	_, err := broker.CommitOne(t.Context(), store, broker.Txn{Then: []broker.Op{
+		broker.Put("/windlass/state/"+o.ID, []byte(value)), broker.Delete("/windlass/commands/" + o.ID),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
+	var ids []string
+	for i := range 5 * awaitersMax {
+		ids = append(ids, fmt.Sprintf("t-%03d", i))
+	}
+	withTasks(t, ids, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
+		orders := a.send(t.Context(), c, pause, ids)
+		const stuck = 3 * awaitersMax
+		for _, o := range orders[stuck:] {
+			conclude(t, store, o, statemachine.Paused, o.sent.Revision)
+		}
+		began := time.Now()
+		a.await(t.Context(), c, orders, 2*time.Second)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it waited for %v", took)
+		}
+		for i, o := range orders {
+			if i < stuck && (o.Result != resultFailed || exitCode(o.err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
+				t.Errorf("%s: %s", o.ID, o.result())
+			}
+			if i >= stuck && o.result() != "done: paused" {
+				t.Errorf("%s: %s", o.ID, o.result())
+			}
+		}
+	})
+}
+
+func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
+	withTasks(t, []string{"superseded", "discarded", "gone", "fine"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
+		orders := a.send(t.Context(), c, pause, []string{"fine", "superseded", "discarded", "gone", "missing"})
+		conclude(t, store, orders[0], statemachine.Paused, orders[0].sent.Revision)
+		a.send(t.Context(), c, pause, []string{"superseded"})
+		conclude(t, store, orders[2], statemachine.Completed, 0)
+		if err := c.Delete(t.Context(), "gone"); err != nil {
+			t.Fatal(err)
+		}
+		a.await(t.Context(), c, orders, time.Minute)
+		want := map[string]error{
+			"fine": nil, "superseded": windlass.ErrSuperseded, "discarded": windlass.ErrDiscarded,
+			"gone": windlass.ErrNotFound, "missing": windlass.ErrNotFound,
+		}
+		for _, o := range orders {
+			if !errors.Is(o.err, want[o.ID]) {
+				t.Errorf("%s: %s, want %v", o.ID, o.result(), want[o.ID])
+			}
+		}
+		for first, code := range []int{exitConflict, exitConflict, exitConflict, exitNotFound, exitNotFound} {
+			if got := exitCode(a.report(t.Context(), orders[first:])); got != code {
+				t.Errorf("from %s on: exit code %d, want %d", orders[first].ID, got, code)
+			}
+		}
+		if err := a.report(t.Context(), orders[:1]); err != nil {
+			t.Errorf("all is well: %v", err)
+		}
+	})
+}
+
+func TestReport_TellsWhatABrokerThatIsAwayAndAnInterruptLeave(t *testing.T) {
+	withTasks(t, []string{"t"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
+		ctx, cancel := context.WithCancel(t.Context())
+		orders := a.send(ctx, c, pause, []string{"t"})
+		time.AfterFunc(time.Second, cancel)
+		a.await(ctx, c, orders, time.Hour)
+		if got := orders[0].result(); got != "sent" {
+			t.Errorf("after an interrupt: %s", got)
+		}
+		if got := exitCode(a.report(ctx, orders)); got != exitInterrupted {
+			t.Errorf("exit code %d after an interrupt", got)
+		}
+		if err := store.Close(); err != nil {
+			t.Fatal(err)
+		}
+		orders = a.send(t.Context(), c, pause, []string{"t"})
+		if err := a.report(t.Context(), orders); err == nil || orders[0].Result != resultFailed {
+			t.Errorf("%s, %v, on a broker that is gone", orders[0].result(), err)
+		}
+	})
+	if got := exitCode(fmt.Errorf("command: %w", broker.ErrUnavailable)); got != exitUnavailable {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+func TestPreview_NamesAtMostTen(t *testing.T) {
+	ids := strings.Fields("a b c d e f g h i j k l")
+	for n, want := range map[int]string{
+		0: "no task", 1: "1 task: a", 2: "2 tasks: a, b", 10: "10 tasks: a, b, c, d, e, f, g, h, i, j",
+		11: "11 tasks: a, b, c, d, e, f, g, h, i, j and 1 more",
+	} {
+		if got := newPreview(ids[:n]).String(); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+	if got := newPreview([]string{"a\x1b[2J"}).String(); got != "1 task: a·[2J" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestConsent_OnlyAYesIsOne(t *testing.T) {
+	for answer, want := range map[string]bool{"y\n": true, "YES\n": true, " yes ": true, "\n": false, "no\n": false, "yess\n": false, "": false} {
+		var errs bytes.Buffer
+		err := new(consent).ask(t.Context(), &app{in: strings.NewReader(answer), err: &errs}, "Sure?")
+		if (err == nil) != want || errs.String() != "Sure? [y/N] " {
+			t.Errorf("%q: %v after %q", answer, err, errs.String())
+		}
+	}
+	asks := &app{in: strings.NewReader("y\n")}
+	if err := new(consent).check(asks); exitCode(err) != exitUsage {
+		t.Errorf("without a terminal: %v", err)
+	}
+	for _, c := range []consent{{yes: true}, {dryRun: true}} {
+		if err := c.check(asks); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+)
+
+// pruneFlags say what is forgotten.
+type pruneFlags struct {
+	retention windlass.Retention
+	selection selection
+	consent   consent
+}
+
+// pruned is what was forgotten, or would be. Its JSON is stable.
+type pruned struct {
+	Forgotten int  `json:"forgotten"`
+	Kept      int  `json:"kept"`
+	DryRun    bool `json:"dry_run"`
+	// IDs of the tasks that were, or would be.
+	IDs []string `json:"ids"`
+}
+
+func (a *app) taskPruneCommand() *cobra.Command {
+	var f pruneFlags
+	cmd := &cobra.Command{
+		Use:   "prune --older-than DURATION --keep N",
+		Short: "Forget tasks that have ended",
+		Long: `Forget tasks that have ended, with their results and histories: those that ended
+longer ago than --older-than, and those that are not among the latest --keep of
+what is selected. Without --type and --status, what deleted tasks left behind goes
+as well. Live tasks are never touched.
+
+Nodes can do the same by themselves; see --retention-age of "windlass node".`,
+		Example: `  windlass task prune --older-than 168h --dry-run
+  windlass task prune --keep 10000 --yes
+  windlass task prune --older-than 24h --status completed --type report`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkPrune(cmd, &f); err != nil {
+				return err
+			}
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error { return a.prune(cmd.Context(), c, f) })
+		},
+	}
+	cmd.Flags().DurationVar(&f.retention.Age, "older-than", 0, "forget what ended longer ago than this")
+	cmd.Flags().IntVar(&f.retention.Count, "keep", 0, "forget all but so many, the latest")
+	f.selection.register(cmd, ended)
+	f.consent.register(cmd)
+	return a.outputFlag(cmd)
+}
+
+func (a *app) checkPrune(cmd *cobra.Command, f *pruneFlags) error {
+	byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
+	switch {
+	case !byAge && !byCount:
+		return usagef("%s needs --older-than or --keep", cmd.CommandPath())
+	case byAge && f.retention.Age <= 0:
+		return usagef("--older-than %v: must be positive", f.retention.Age)
+	case byCount && f.retention.Count <= 0:
+		return usagef("--keep %d: must be at least 1", f.retention.Count)
+	}
+	if f.selection.given(cmd) {
+		if err := f.selection.check(cmd, ended); err != nil {
+			return err
+		}
+	}
+	return errors.Join(a.checkOutput(), f.consent.check(a))
+}
+
+func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error {
+	would, err := c.Prune(ctx, f.retention, f.selection.filter, true)
+	if err != nil {
+		return err
+	}
+	if f.consent.dryRun || len(would.IDs) == 0 {
+		return a.printPruned(would, f.consent.dryRun)
+	}
+	fmt.Fprintf(a.err, "%s to be forgotten; %d kept\n", newPreview(would.IDs), would.Kept)
+	if err := f.consent.ask(ctx, a, "Forget them?"); err != nil {
+		return err
+	}
+	done, err := c.Prune(ctx, f.retention, f.selection.filter, false)
+	return errors.Join(a.printPruned(done, false), err)
+}
+
+func (a *app) printPruned(p windlass.Pruned, dryRun bool) error {
+	sum := pruned{Forgotten: len(p.IDs), Kept: p.Kept, DryRun: dryRun, IDs: newPreview(p.IDs).IDs}
+	return a.print(sum, func() table {
+		if dryRun {
+			t := newPreview(p.IDs).table("would forget")
+			t.rows = append(t.rows, []string{"would keep", strconv.Itoa(p.Kept) + " task(s)"})
+			return t
+		}
+		return table{rows: [][]string{{"forgotten", strconv.Itoa(sum.Forgotten)}, {"kept", strconv.Itoa(sum.Kept)}}}
+	})
+}
