@@ -57,12 +57,12 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if view.Now.Sub(in.node.timeOf(r.started)) < age {
+		if view.Now.Sub(in.node.timeOf(r.face.started)) < age {
 			continue
 		}
 		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {
 			view.Running = append(view.Running, RunningTask{
-				ID: id, Token: r.claim.Token(), Started: in.node.timeOf(r.started), Parked: r.phase == phaseParked,
+				ID: id, Token: r.claim.Token(), Started: in.node.timeOf(r.face.started), Parked: r.phase == phaseParked,
 			})
 		}
 	}

@@ -190,6 +190,7 @@ func (in *incarnation) ended(r endResults) {
 			run.stateRevision = result.StateRevision
 			in.orderDone(run)
 			in.noteState(run)
+			run.since = in.node.momentOf(time.Now())
 			in.saved(run)
 		default:
 			in.orderDone(run)
@@ -231,9 +232,11 @@ func (in *incarnation) saved(r *run) {
 		in.abandon(r)
 	case r.cause != nil:
 		in.release(r)
-	case r.record.State != statemachine.Runnable && r.started != 0:
+	case r.record.State != statemachine.Runnable && r.face.started != 0:
 		in.reportEnd(r, map[statemachine.State]Outcome{statemachine.Sleeping: OutcomeSleeping, statemachine.Paused: OutcomePaused}[r.record.State])
-		r.started, r.stopped = 0, 0
+		in.node.mu.Lock()
+		r.face.started, r.face.stopped = 0, 0
+		in.node.mu.Unlock()
 		in.resume(r)
 	default:
 		in.resume(r)

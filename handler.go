@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -126,3 +127,6 @@ func (c *Claim) token() broker.Revision { return c.fencing }
 func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
 	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind}
 }
+
+// sum is a number for the claim, as the mirror makes one of it.
+func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }

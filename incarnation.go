@@ -43,7 +43,9 @@ type incarnation struct {
 	infoInFlight bool
 	infoRetryAt  time.Time
 
-	runs       map[string]*run
+	runs map[string]*run
+	// claims combines the sums of all runs, as mirror.Sums does.
+	claims     uint64
 	candidates candidates
 	parked     parkedQueue
 	// timeouts are when the time of a handler is over.
@@ -181,6 +183,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 	}
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
+		Mine: s.ID(),
 	})
 	return in
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/runner"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Node claims tasks and runs their handlers. Its methods are safe for
@@ -58,6 +59,10 @@ type RunningTask struct {
 	// Parked tells that the task is held without a handler, because it sleeps,
 	// is paused or cannot be read.
 	Parked bool `json:"parked,omitempty"`
+	// State is what the task is in, empty if it cannot be read, and Since when
+	// it was entered.
+	State statemachine.State `json:"state"`
+	Since time.Time          `json:"since"`
 }
 
 // NewNode makes a node. Nothing happens until Run.
@@ -162,6 +167,7 @@ func (n *Node) Tasks() []RunningTask {
 		tasks = append(tasks, RunningTask{
 			ID: r.claim.id, Token: r.claim.Token(), Parked: r.face.parked,
 			Started: n.timeOf(r.face.started), Stopped: n.timeOf(r.face.stopped),
+			State: codedStates[r.face.state], Since: n.timeOf(r.face.since),
 		})
 	}
 	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })

@@ -17,13 +17,16 @@ type notes struct {
 	byID map[string]*coordinator.Note
 	// order is that in which the tasks came.
 	order []string
-	// sent tells that a call is under way; retryAt is when to try again after
-	// one that failed.
-	sent    bool
-	retryAt time.Time
+	// sent tells that a call is under way, sentAt when the last one began; retryAt
+	// is when to try again after one that failed.
+	sent            bool
+	sentAt, retryAt time.Time
 }
 
 const (
+	// notesPause is the time between two calls, so that tasks that change all the
+	// time do not double the requests.
+	notesPause = 200 * time.Millisecond
 	// notesWaitMax bounds for how long notes wait for claims and endings.
 	notesWaitMax = 10 * time.Second
 	// notesRetry is when notes that failed at the broker are tried again.
@@ -99,8 +102,12 @@ func (ns *notes) since() time.Time { return ns.byID[ns.order[0]].History[0].At }
 // do. A node that always has something else to do goes on with what is overdue.
 func (in *incarnation) notesDue(now time.Time) time.Time {
 	at := now
-	if len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls > 0 && !in.closing {
+	switch {
+	case in.closing:
+	case len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls > 0:
 		at = in.notes.since().Add(notesWaitMax)
+	default:
+		at = in.notes.sentAt.Add(notesPause)
 	}
 	return later(at, in.notes.retryAt)
 }
@@ -120,7 +127,7 @@ func (in *incarnation) notesStep(ctx context.Context, now time.Time) {
 	if len(ns.order) == 0 {
 		ns.order, ns.byID = nil, nil // there may have been very many
 	}
-	ns.sent = true
+	ns.sent, ns.sentAt = true, now
 	in.background(func() func() {
 		errs := in.coord.Note(ctx, batch)
 		return func() { in.noted(batch, errs) }

@@ -136,7 +136,7 @@ func (in *incarnation) unchanged(r *run) {
 	switch {
 	case r.cause != nil:
 		in.release(r)
-	case r.record.State == statemachine.Runnable && r.started != 0 && time.Since(in.node.timeOf(r.started)) < restartPause:
+	case r.record.State == statemachine.Runnable && r.face.started != 0 && time.Since(in.node.timeOf(r.face.started)) < restartPause:
 		in.park(r)
 		in.parked.set(r, time.Now().Add(restartPause))
 	default:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -47,8 +48,8 @@ type run struct {
 	handTo string
 	// handle is set while the handler has not returned.
 	handle *runner.Run
-	// started is when the handler was, and stopped when it was told to stop.
-	started, stopped moment
+	// since is when the recorded state was entered.
+	since moment
 	// cause is why the claim is to be given up.
 	cause error
 	// order is the command that is being carried out, nil for none; obeyed is the
@@ -66,17 +67,33 @@ type run struct {
 	// ending is what is being stored, and outcome what that means.
 	ending  *coordinator.Ending
 	outcome Outcome
-	// face is what others than the loop see of it; for the node's mu.
+	// face is what others than the loop see of it. The loop alone writes it, under
+	// the node's mu.
 	face face
 }
 
 // face is a run as others than the loop see it.
 type face struct {
+	// started is when the handler was, and stopped when it was told to stop; zero
+	// if it was not.
 	started, stopped moment
-	parked           bool
+	// since is when the state was entered.
+	since  moment
+	state  stateCode
+	parked bool
 	// handle is set while the loop has not heard that the handler has returned.
 	handle *runner.Run
 }
+
+// stateCode is a state in one byte.
+type stateCode uint8
+
+var codedStates = []statemachine.State{
+	"", statemachine.Runnable, statemachine.Sleeping, statemachine.Paused, statemachine.Fault,
+	statemachine.Completed, statemachine.Failed, statemachine.Killed,
+}
+
+func codeOf(s statemachine.State) stateCode { return stateCode(max(slices.Index(codedStates, s), 0)) }
 
 // moment is a time in as few bytes as possible, because a node keeps them of
 // every task that it holds: nanoseconds since the node was made, by a clock that
@@ -141,6 +158,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
+	in.claims ^= claim.sum()
 	in.countRun(r)
 	if in.lost {
 		in.forget(g.ID)
@@ -170,6 +188,9 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	r.record = progress{
 		State: record.State, Until: record.Until, Errors: record.Errors, Failures: record.Failures, Result: record.Result,
 		Command: broker.Revision(record.Command),
+	}
+	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
+		r.since = in.node.momentOf(*record.ChangedAt)
 	}
 	in.resume(r)
 }
@@ -207,7 +228,7 @@ func (in *incarnation) start(r *run) {
 	}
 	id, token := r.claim.ID(), r.claim.token()
 	in.enter(r, phaseRunning)
-	r.started, r.stopped, r.expired = in.node.momentOf(time.Now()), 0, false
+	r.expired = false
 	r.claim.deaf() // an earlier run has listened, and this one does not yet
 	if timeout := time.Duration(r.claim.kind.spec.Timeout); timeout > 0 {
 		in.timeouts.set(id, time.Now().Add(timeout))
@@ -216,6 +237,7 @@ func (in *incarnation) start(r *run) {
 	task, handlerOf := r.claim.task, in.config.handler(r.class().Type)
 	in.node.mu.Lock() // nobody may find the handler running and not know of it
 	defer in.node.mu.Unlock()
+	r.face.started, r.face.stopped = in.node.momentOf(time.Now()), 0
 	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
 		return handlerOf(task).Run(ctx, r.claim)
 	}, func(err error) {
@@ -282,10 +304,13 @@ func (in *incarnation) stopRun(id string, cause error) {
 }
 
 func (in *incarnation) markStopped(r *run) {
-	if r.stopped == 0 {
-		r.stopped = in.node.momentOf(time.Now())
-		in.publishRun(r)
+	if r.face.stopped != 0 {
+		return
 	}
+	in.node.mu.Lock()
+	defer in.node.mu.Unlock()
+	r.face.stopped = in.node.momentOf(time.Now())
+	in.showRun(r)
 }
 
 // release gives the claim back.
@@ -390,6 +415,7 @@ func (in *incarnation) lose(r *run, cause error) {
 func (in *incarnation) forget(id string) {
 	r := in.runs[id]
 	delete(in.runs, id)
+	in.claims ^= r.claim.sum()
 	in.countRun(r)
 	in.parked.remove(r)
 	in.timeouts.remove(id)
@@ -415,14 +441,15 @@ func (in *incarnation) publishRun(r *run) {
 
 // showRun is publishRun for who has the lock.
 func (in *incarnation) showRun(r *run) {
-	r.face = face{started: r.started, stopped: r.stopped, parked: r.phase == phaseParked, handle: r.handle}
+	f := &r.face
+	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == phaseParked, r.handle
 	in.node.held[r.claim.id] = r
 }
 
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
 	var took time.Duration
-	if r.started != 0 {
-		took = time.Since(in.node.timeOf(r.started))
+	if r.face.started != 0 {
+		took = time.Since(in.node.timeOf(r.face.started))
 	}
 	in.events.Ended(r.claim.ID(), r.claim.Token(), outcome, took)
 }

@@ -126,6 +126,9 @@ func (in *incarnation) auditStep(now time.Time) {
 		return
 	}
 	in.auditAt = now.Add(in.session.Timing().TTL / 2)
+	if in.agrees() {
+		return
+	}
 	mine := in.session.ID()
 	for t := range in.tasks.All() {
 		switch {
@@ -147,6 +150,15 @@ func (in *incarnation) auditStep(now time.Time) {
 	for id := range in.runs {
 		in.checkClaim(id)
 	}
+}
+
+// agrees tells that the mirror shows exactly the claims that are held here, and no
+// task without an owner that is not a candidate. A node that holds a hundred
+// thousand tasks need not look at each to know that.
+func (in *incarnation) agrees() bool {
+	sums := in.tasks.Sums()
+	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.tombs) == 0 &&
+		sums.Unowned == len(in.candidates.byID) && len(in.inFlight) == 0 && len(in.adopting) == 0
 }
 
 // applyNodes takes an update of the nodes' mirror.

@@ -184,7 +184,7 @@ func (t *task) take(kind keys.Kind, kv broker.KV) (err error) {
 		t.now.Result = nil
 	case keys.TaskCommand:
 		t.command = at
-		err = checkCommand(kv.Value)
+		_, err = statemachine.ParseCommand(kv.Value)
 	}
 	return err
 }

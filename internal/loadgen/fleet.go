@@ -143,7 +143,7 @@ func (f *fleet) take(u update) (changed bool, err error) {
 }
 
 // quietFor is how long no count must have changed for a fleet to be at rest.
-const quietFor = 300 * time.Millisecond
+const quietFor = 500 * time.Millisecond
 
 // settle waits until the counts, by number of the node, are as they should be and
 // have been for a while, and all events up to then are in the ledger.

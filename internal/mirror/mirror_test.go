@@ -34,7 +34,7 @@ func fresh(t interface{ Fatal(...any) }, b broker.Broker, s keys.Space) *Tasks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := NewTasks(s, Keep{Props: true})
+	m := NewTasks(s, Keep{Props: true, Mine: 1})
 	m.Reset(&Snapshot{KVs: kvs, Revision: revision})
 	return m
 }
@@ -43,12 +43,31 @@ func equal(t interface{ Fatalf(string, ...any) }, got, want *Tasks) {
 	if len(got.tasks) != len(want.tasks) || !maps.Equal(got.owned, want.owned) {
 		t.Fatalf("%d tasks, owned %v; want %d, %v", len(got.tasks), got.owned, len(want.tasks), want.owned)
 	}
+	if got.Sums() != want.Sums() || want.Sums() != summed(want) {
+		t.Fatalf("%+v and %+v; want %+v", got.Sums(), want.Sums(), summed(want))
+	}
 	for id, w := range want.tasks {
 		g := got.tasks[id]
 		if g == nil || !same(g, w) || g.Owner != w.Owner || string(g.Props()) != string(w.Props()) || g.Session != w.Session {
 			t.Fatalf("%s is %+v, want %+v", id, g, w)
 		}
 	}
+}
+
+// summed counts what a copy has, one by one.
+func summed(m *Tasks) (sums Sums) {
+	for id, t := range m.tasks {
+		switch {
+		case t.Exists() && t.Token == 0:
+			sums.Unowned++
+		case !t.Exists() && t.Token != 0:
+			sums.Remnants++
+		}
+		if t.Token != 0 && t.Session == 1 {
+			sums.Claims ^= ClaimSum(id, t.Created, t.Token)
+		}
+	}
+	return sums
 }
 
 // However tasks, properties and owners come and go, and however the changes are
@@ -151,7 +170,7 @@ func TestFollow_M10_NothingIsMissedThroughBrokenStalledAndCompactedWatches(t *te
 						}
 					})
 				}()
-				copied := NewTasks(s, Keep{Props: true})
+				copied := NewTasks(s, Keep{Props: true, Mine: 1})
 				go func() {
 					for i := range 200 {
 						txn := broker.Txn{Then: []broker.Op{broker.Put(s.Task(fmt.Sprint("t", i)), nil)}}

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"iter"
 	"strings"
 
@@ -85,6 +86,8 @@ type Tasks struct {
 	tasks    map[string]*Task
 	// owned counts the existing tasks by owner.
 	owned map[string]int
+	// sums are what Sums tells.
+	sums Sums
 	// names has the name that an owner key says, by its value, for there are
 	// few of them and many owner keys.
 	names map[string]string
@@ -103,6 +106,29 @@ type Keep struct {
 	Count func(t *Task, by int)
 	// Recount, if set, is told that all are about to be counted anew.
 	Recount func()
+	// Mine is the session whose claims Sums tells of.
+	Mine broker.SessionID
+}
+
+// Sums say in short what a copy has, for comparing it with what should be there
+// without looking at every task.
+type Sums struct {
+	// Unowned counts the existing tasks that nobody holds, Remnants the claims
+	// without a task.
+	Unowned, Remnants int
+	// Claims combines ClaimSum of all claims of Keep.Mine by exclusive or.
+	Claims uint64
+}
+
+var claimSeed = maphash.MakeSeed()
+
+// ClaimSum is a number for a claim, in this process: of a task, by the revisions at
+// which the task came to exist and the claim was granted.
+func ClaimSum(id string, created, token broker.Revision) uint64 {
+	return maphash.Comparable(claimSeed, struct {
+		id             string
+		created, token broker.Revision
+	}{id, created, token})
 }
 
 // NewTasks returns an empty copy.
@@ -155,6 +181,9 @@ func (m *Tasks) Remnants() iter.Seq[*Task] {
 	}
 }
 
+// Sums tells what the copy has.
+func (m *Tasks) Sums() Sums { return m.sums }
+
 // Owned is the number of existing tasks that a node holds.
 func (m *Tasks) Owned(node string) int { return m.owned[node] }
 
@@ -178,7 +207,7 @@ func (m *Tasks) Apply(batch broker.Batch) []string {
 func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	before := m.tasks
 	m.tasks = make(map[string]*Task, len(before))
-	m.owned = map[string]int{}
+	m.owned, m.sums = map[string]int{}, Sums{}
 	clear(m.names)
 	if m.keep.Recount != nil {
 		m.keep.Recount()
@@ -239,6 +268,15 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 }
 
 func (m *Tasks) count(t *Task, by int) {
+	switch {
+	case t.Exists() && !t.Owned():
+		m.sums.Unowned += by
+	case !t.Exists() && t.Owned():
+		m.sums.Remnants += by
+	}
+	if t.Owned() && t.Session == m.keep.Mine {
+		m.sums.Claims ^= ClaimSum(t.ID, t.Created, t.Token)
+	}
 	if !t.Exists() || !t.Owned() {
 		return
 	}
