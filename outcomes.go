@@ -24,8 +24,11 @@ func (in *incarnation) exited(x exit) {
 	in.timeouts.remove(x.id)
 	in.loadFell = true
 	said, hasSaid := messageOf(x.err)
-	listens := r.claim.deaf()
+	listens, received := r.claim.deaf()
 	killed := r.order != nil && r.order.Message == statemachine.Kill
+	if listens && !killed && (!received || !hasSaid) {
+		r.order = nil // it knows nothing of the command, or did not answer: whoever goes on does
+	}
 	switch {
 	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
 		in.drop(r, r.cause)

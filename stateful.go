@@ -56,13 +56,14 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// deaf tells whether the handler has listened, and ends that.
-func (c *Claim) deaf() bool {
+// deaf tells whether the handler has listened, and whether it has received what it
+// was told last, and ends that.
+func (c *Claim) deaf() (listened, received bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	listened := c.messages != nil
+	listened, received = c.messages != nil, len(c.messages) == 0
 	c.messages = nil
-	return listened
+	return listened, received
 }
 
 // tell passes a command on, in place of one that was not received. It returns

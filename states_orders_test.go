@@ -263,3 +263,50 @@ func TestStates_ATimeoutEndsARunAndCountsAsAnError(t *testing.T) {
 		c.eventually(2*time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
 	})
 }
+
+// TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost: it never received it,
+// it failed, or it was stopped for something else.
+func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		listens := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				messages := claim.Messages()
+				switch claim.ID() {
+				case "never-receives":
+					<-time.After(3 * time.Second)
+					return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Second)))
+				case "fails":
+					<-messages
+					return errors.New("no")
+				case "is-drained":
+					<-messages
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}
+		a := c.join("a", listens)
+		ids := []string{"never-receives", "fails", "is-drained"}
+		for _, id := range ids {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+		}
+		c.sleep(time.Millisecond)
+		for _, id := range ids {
+			if _, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.join("b", listens)
+		c.sleep(time.Second)
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			c.eventually(10*time.Second, id+" is paused", func() bool { return c.status(id) == windlass.StatusPaused })
+		}
+	})
+}
