@@ -44,6 +44,7 @@ fuzz: ## each fuzz target for half a minute
 .PHONY: generate
 generate: ## rewrite the files in docs/ that come from the code
 	$(GO) test -run TestTidy . -update
+	$(GO) test -run TestTransitions ./statemachine -update
 
 SEEDS ?= 4000
 .PHONY: simulate

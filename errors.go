@@ -50,7 +50,7 @@ var (
 	// told to stop; the text names the message.
 	ErrCommanded = errors.New("the task was commanded to stop")
 	// ErrTimeout: the time that its spec gives each run is over. Unlike the
-	// others it counts as an error of the handler.
+	// others it counts as an error, unless the handler returns a message.
 	ErrTimeout = errors.New("the time for the run is over")
 )
 

@@ -52,6 +52,9 @@ type incarnation struct {
 	timeouts timeQueue
 	// orders are the commands that wait for the owners of tasks, of all tasks.
 	orders map[string]*order
+	// ordersKnown tells that those were listed that were there before. Until
+	// then nothing is claimed: its command would come after its handler started.
+	ordersKnown bool
 	// discards are commands to delete that changed nothing, discardsAt when to
 	// try again.
 	discards   []coordinator.Ending

@@ -160,10 +160,10 @@ func (in *incarnation) frozenOrLeaving() bool {
 	return in.closing || in.lost || in.info.Frozen || in.info.Draining
 }
 
-// mayClaim tells whether claims can be made now: both copies are there, and
-// enough of the session is left.
+// mayClaim tells whether claims can be made now: both copies are there, and the
+// commands to tasks, and enough of the session is left.
 func (in *incarnation) mayClaim() bool {
-	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.nodes.Revision() > 0 && in.session.MayStart()
+	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.nodes.Revision() > 0 && in.ordersKnown && in.session.MayStart()
 }
 
 // beginClosing stops everything, in order, because the node's context is done.

@@ -24,10 +24,13 @@ func (in *incarnation) exited(x exit) {
 	in.timeouts.remove(x.id)
 	in.loadFell = true
 	said, hasSaid := messageOf(x.err)
-	listens, received := r.claim.deaf()
 	killed := r.order != nil && r.order.Message == statemachine.Kill
-	if listens && !killed && (!received || !hasSaid) {
-		r.order = nil // it knows nothing of the command, or did not answer: whoever goes on does
+	switch unread := r.claim.deaf(); {
+	case killed:
+	case r.order != nil && r.order.told && (unread.Message != "" || !hasSaid):
+		r.order = nil // what it returned is no answer to that: it stays where it is, for when this is stored
+	case unread.Message == statemachine.Run && (said.Message == statemachine.Pause || said.Message == statemachine.Sleep):
+		said = unread // it came later than what the handler acts upon
 	}
 	switch {
 	case errors.Is(r.cause, ErrLost) && !in.lost, errors.Is(r.cause, ErrDeleted) && in.lost:
@@ -38,7 +41,7 @@ func (in *incarnation) exited(x exit) {
 		in.complete(r)
 	case in.lost:
 		in.drop(r, context.Cause(in.session.Context()))
-	case killed, r.order != nil && !listens:
+	case killed, r.order != nil && !r.order.told:
 		r.keepResult()
 		in.carryOut(r)
 	case hasSaid:

@@ -45,8 +45,9 @@ func messageOf(err error) (statemachine.Command, bool) {
 // handler that calls it is told of them instead of being stopped for them, and is
 // to return, soon, what is to become of the task; it need not do what it was told.
 // Only Kill ends the context as well. If several come before one is received, the
-// last one wins. Without a call, commands that pause the task, put it to sleep,
-// release or end it end the context, and take effect when Run has returned.
+// last one wins; one that was not received when the handler returns takes effect
+// then. Without a call, commands that pause the task, put it to sleep, release or
+// end it end the context, and take effect when Run has returned.
 func (c *Claim) Messages() <-chan statemachine.Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,14 +57,17 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// deaf tells whether the handler has listened, and whether it has received what it
-// was told last, and ends that.
-func (c *Claim) deaf() (listened, received bool) {
+// deaf ends the handler's listening, and returns what it was told and has not
+// received: the zero value for nothing.
+func (c *Claim) deaf() (unread statemachine.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	listened, received = c.messages != nil, len(c.messages) == 0
+	select {
+	case unread = <-c.messages:
+	default: // also without a channel
+	}
 	c.messages = nil
-	return listened, received
+	return unread
 }
 
 // tell passes a command on, in place of one that was not received. It returns

@@ -15,6 +15,8 @@ import (
 type order struct {
 	statemachine.Command
 	revision broker.Revision
+	// told tells that the handler was left to say what becomes of it.
+	told bool
 	// err says that the command makes no sense.
 	err error
 	// checked tells that it was there when the claim was held already. One that
@@ -39,6 +41,7 @@ func (in *incarnation) heard(h coordinator.Heard) {
 	}
 	known := in.orders
 	if h.All {
+		in.ordersKnown = true
 		in.orders = make(map[string]*order, len(h.Commands))
 	}
 	for _, w := range h.Commands {
@@ -151,7 +154,7 @@ func (in *incarnation) obeyRunning(r *run, o *order) {
 		in.discard(r, o.err)
 		return
 	}
-	listens := r.claim.tell(o.Command)
+	o.told = r.claim.tell(o.Command) && r.phase == phaseRunning
 	r.order = o
 	switch {
 	case r.phase == phaseStopping:
@@ -159,7 +162,7 @@ func (in *incarnation) obeyRunning(r *run, o *order) {
 	case o.Message == statemachine.Run, o.Message == statemachine.Checkpoint:
 		in.discard(r, nil)
 		return
-	case listens && o.Message != statemachine.Kill:
+	case o.told && o.Message != statemachine.Kill:
 		return // it ends by itself
 	}
 	in.enter(r, phaseStopping)

@@ -45,7 +45,9 @@ var layers = map[string][]string{
 	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session", "statemachine",
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
-	"bench":        {},
+	// Examples are programs of users: the public face and the adapters only.
+	"examples/poller": {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
+	"bench":           {},
 	// Tests of the built program; they contain none of our code.
 	"internal/acceptance": {},
 }

@@ -2,21 +2,11 @@
 // pure: tables and functions over values, without I/O, clock or randomness of
 // their own.
 //
-//	        run, checkpoint, release
-//	               +--+
-//	               |  v   sleep             pause
-//	+------------ runnable ----> sleeping ----------> paused
-//	|   |   |        ^  ^           |  ^                 |
-//	|   |   |        |  +-- run ----+  +---- sleep ------+
-//	|   |   | error  +------------------------- run -----+
-//	|   |   v        |
-//	|   |  fault ----+ run      fault --sleep--> sleeping
-//	|   |   |  \
-//	|   |   |   +--kill--> killed
-//	|   |   +--error--> failed
-//	|   +--kill--> killed (from sleeping and paused as well)
-//	+--complete--> completed
+// A task is runnable, sleeping until a time, paused until it is told to run, or
+// in fault until its error handler decides; in the end it is completed, failed or
+// killed, and accepts nothing. What changes it is a message: sent to it, returned
+// by its handler, or decided by its error handler. Absent state means runnable.
 //
-// Absent state means runnable. Completed, failed and killed are terminal: they
-// accept nothing.
+// The table is in state.go, and nowhere else: docs/states.md draws it, checked by
+// a test, and says what each message does to a task that runs.
 package statemachine
