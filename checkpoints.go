@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -14,8 +13,8 @@ import (
 
 // savedProgress is what a claim knows of its task's progress.
 type savedProgress struct {
-	// mu is held while one checkpoint is under way: a later one waits.
-	mu sync.Mutex
+	// turn has one element while a call is under way: a later one waits.
+	turn chan struct{}
 	// revision is that of what is stored, zero for none, or if it was not read
 	// yet.
 	revision broker.Revision
@@ -32,9 +31,19 @@ func (c *Claim) progress() *savedProgress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.saved == nil {
-		c.saved = &savedProgress{}
+		c.saved = &savedProgress{turn: make(chan struct{}, 1)}
 	}
 	return c.saved
+}
+
+// take waits until no other call is under way; done is to be called then.
+func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
+	select {
+	case p.turn <- struct{}{}:
+		return func() { <-p.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's
@@ -51,8 +60,11 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 		return badInput("progress", fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("must be at most %d bytes of JSON", ProgressBytesMax))
 	}
 	p := c.progress()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	done, err := p.take(ctx)
+	if err != nil {
+		return fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	defer done()
 	e := c.ending(coordinator.Checkpoint)
 	e.State, e.Replaces = value, p.revision
 	for {
@@ -83,12 +95,23 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 }
 
 // Progress is what was saved by the last Checkpoint of the task, by whatever
-// node, as JSON; nil if there is none. It is read from the broker.
+// node, as JSON; nil if there is none. It is read from the broker, again and again
+// while that is away, until ctx is done.
 func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	p := c.progress()
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	done, err := p.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	defer done()
 	kv, err := c.in.config.Broker.Get(ctx, c.in.node.space.Progress(c.id))
+	for err != nil && broker.Temporary(err) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryEnd):
+			kv, err = c.in.config.Broker.Get(ctx, c.in.node.space.Progress(c.id))
+		}
+	}
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		p.revision = 0

@@ -33,7 +33,8 @@ var (
 	// ErrSuperseded: another command was sent to the task before this one was
 	// carried out.
 	ErrSuperseded = coordinator.ErrSuperseded
-	// ErrDiscarded: the state of the task does not accept the command.
+	// ErrDiscarded: the state of the task does not accept the command, or its
+	// handler, which was told, decided otherwise.
 	ErrDiscarded = errors.New("the command was discarded")
 )
 
@@ -146,13 +147,19 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 	}
 	state := statemachine.Runnable
 	if d.State != nil {
-		if d.State.Command >= sent.Revision {
+		switch {
+		case d.State.Command == sent.Revision:
 			return d, nil
+		case d.State.Command > sent.Revision:
+			return d, fmt.Errorf("command to task %q: %w", sent.ID, ErrSuperseded)
 		}
 		state = d.State.State
 	}
-	if _, err := statemachine.Next(state, sent.Command.Message); err != nil {
+	switch next, err := statemachine.Next(state, sent.Command.Message); {
+	case err != nil:
 		return d, fmt.Errorf("command to task %q: %w: %w", sent.ID, ErrDiscarded, err)
+	case next != state:
+		return d, fmt.Errorf("command to task %q: %w: it is %s: its handler decided so, or the command expired", sent.ID, ErrDiscarded, state)
 	}
 	return d, nil // it changed nothing
 }

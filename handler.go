@@ -24,7 +24,7 @@ type Handler interface {
 	// ErrKilled, ErrLost, ErrTimeout, or ErrCommanded for a command that pauses
 	// the task or puts it to sleep. Run must then return before Claim.Deadline plus
 	// the session's grace; what it returns after an end of ctx changes nothing
-	// about that, unless it is nil, which still means done.
+	// about that, unless it is nil, which still means done; but for ErrKilled.
 	//
 	// A handler can also return Message, and receive commands by
 	// Claim.Messages; see Stateful.

@@ -59,6 +59,10 @@ type incarnation struct {
 	// try again.
 	discards   []coordinator.Ending
 	discardsAt time.Time
+	// active ends when the session is lost or the node is told to stop, for calls
+	// that nothing depends on then.
+	active     context.Context
+	deactivate context.CancelFunc
 	// retaining tells that old tasks are being forgotten, retentionAt when that is
 	// to be done next.
 	retaining   bool
@@ -184,6 +188,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
 		exits: make(chan exit), saves: make(chan checkpoint), calls: make(chan func()), over: make(chan struct{}),
 	}
+	in.active, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
 		Mine: s.ID(),
@@ -274,6 +279,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	in.loop(ctx, ending)
 	stopFollowing()
 	stopEnding()
+	in.deactivate()
 	for id, r := range in.runs {
 		if r.handle != nil {
 			abandoned = append(abandoned, id)

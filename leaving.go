@@ -129,6 +129,7 @@ func (in *incarnation) stay() {
 		d.run.departing, d.run.handTo = false, ""
 		in.moved(id)
 		in.countRun(d.run)
+		in.obey(d.run) // to what it was told while it was to leave
 	}
 	in.leaving.queue, in.leaving.nextRound = nil, 0
 }

@@ -73,7 +73,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.startEndings(ending, now)
 	in.startDiscards(ending, now)
 	in.startCheckpoints(ending)
-	in.retentionStep(ending, now)
+	in.retentionStep(now)
 	in.notesStep(ending, now)
 	in.announce(ending, now)
 	in.deleteCommands(ending)
@@ -172,6 +172,7 @@ func (in *incarnation) beginClosing() {
 		return
 	}
 	in.closing = true
+	in.deactivate()
 	grace := in.config.ShutdownGrace
 	if grace == 0 {
 		grace = in.session.Timing().Grace

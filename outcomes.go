@@ -44,7 +44,7 @@ func (in *incarnation) exited(x exit) {
 	case killed, r.order != nil && !r.order.told:
 		r.keepResult()
 		in.carryOut(r)
-	case hasSaid:
+	case hasSaid && !(r.expired && said.Message == statemachine.Release):
 		in.conclude(r, said)
 	case r.expired:
 		in.fault(r, fmt.Errorf("%w: after %v: %w", ErrTimeout, time.Duration(r.claim.kind.spec.Timeout), x.err))
@@ -86,6 +86,9 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 		in.hold(r.claim.id) // others first, and no task goes round and round at full speed
 		in.release(r)
 	default:
+		if earliest := time.Now().Add(restartPause); c.Message == statemachine.Sleep && c.Until.Before(earliest) {
+			c = statemachine.SleepUntil(earliest)
+		}
 		if err := in.apply(r, c); err != nil {
 			in.fault(r, fmt.Errorf("the handler returned a message that cannot be: %w", err))
 		}
@@ -139,15 +142,11 @@ const restartPause = 100 * time.Millisecond
 func (in *incarnation) unchanged(r *run) {
 	in.discard(r, nil)
 	r.before = nil
-	switch {
-	case r.cause != nil:
+	if r.cause != nil {
 		in.release(r)
-	case r.record.State == statemachine.Runnable && r.face.started != 0 && time.Since(in.node.timeOf(r.face.started)) < restartPause:
-		in.park(r)
-		in.parked.set(r, time.Now().Add(restartPause))
-	default:
-		in.resume(r)
+		return
 	}
+	in.resume(r)
 }
 
 // fault records an error of the handler and what follows from it.
@@ -186,8 +185,8 @@ func (in *incarnation) decideFault(r *run) {
 		r.record.State, r.record.Until = statemachine.Killed, nil
 		in.end(r, coordinator.Done)
 		return
-	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(*decision.Until):
-		decision.Until = r.record.Until // an error while it slept does not wake it
+	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(time.Now()):
+		decision.Until = r.record.Until // an error while it slept changes nothing about that
 	}
 	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
 		in.events.Errored(r.claim.ID(), last, *decision.Until)

@@ -11,16 +11,13 @@ import (
 )
 
 // retentionStep applies the retention, if this node has one, from time to time.
-func (in *incarnation) retentionStep(ctx context.Context, now time.Time) {
+func (in *incarnation) retentionStep(now time.Time) {
 	if in.config.Retention == (Retention{}) || in.retaining || in.closing || in.lost || now.Before(in.retentionAt) {
 		return
 	}
 	in.retaining = true
 	in.background(func() func() {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(in.session.Context(), cancel)()
-		err := in.retain(ctx)
+		err := in.retain(in.active)
 		return func() {
 			in.retaining, in.retentionAt = false, time.Now().Add(RetentionEvery)
 			if err != nil {

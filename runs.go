@@ -215,6 +215,9 @@ func (in *incarnation) resume(r *run) {
 		in.park(r)
 	case s == statemachine.Fault:
 		in.decideFault(r)
+	case r.face.started != 0 && time.Since(in.node.timeOf(r.face.started)) < restartPause:
+		in.park(r)
+		in.parked.set(r, time.Now().Add(restartPause))
 	default:
 		in.start(r)
 	}
@@ -229,6 +232,7 @@ func (in *incarnation) start(r *run) {
 	id, token := r.claim.ID(), r.claim.token()
 	in.enter(r, phaseRunning)
 	r.expired = false
+	in.parked.remove(r)
 	r.claim.deaf() // an earlier run has listened, and this one does not yet
 	if timeout := time.Duration(r.claim.kind.spec.Timeout); timeout > 0 {
 		in.timeouts.set(id, time.Now().Add(timeout))
@@ -269,7 +273,7 @@ func (in *incarnation) wakeParked(now time.Time) {
 			in.parked.set(r, now.Add(in.session.Timing().Renew))
 		case r.record.State == statemachine.Runnable:
 			in.start(r)
-		default:
+		case r.record.State == statemachine.Sleeping:
 			in.awake(r)
 		}
 	}
@@ -298,8 +302,9 @@ func (in *incarnation) stopRun(id string, cause error) {
 		r.cause = cause
 		in.markStopped(r)
 		r.handle.Stop(cause)
-	case r.phase == phaseSaving, r.phase == phaseStopping && r.cause == nil:
-		r.cause = cause // released when what it was told before is done and stored
+	case r.phase == phaseSaving, r.phase == phaseStopping && r.cause == nil,
+		r.phase == phaseEnding && r.before != nil && r.cause == nil:
+		r.cause = cause // released when what it was told before is done and stored, or taken back
 	}
 }
 
@@ -330,7 +335,7 @@ func (in *incarnation) release(r *run) {
 // abandon gives back the claim on a task that was deleted. Only now may a task
 // that was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
-	r.handTo = ""
+	r.handTo, r.order = "", nil // a command in the slot is another task's
 	if r.cause == nil {
 		r.cause = ErrDeleted
 	}
@@ -359,12 +364,13 @@ func (in *incarnation) save(r *run) {
 func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
+	command := r.record.Command
 	if r.order != nil {
-		r.record.Command = r.order.revision
+		command = r.order.revision
 	}
 	record := statemachine.Record{
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
-		Failures: r.record.Failures, Command: int64(r.record.Command),
+		Failures: r.record.Failures, Command: int64(command),
 	}
 	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {

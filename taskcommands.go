@@ -98,7 +98,6 @@ func (in *incarnation) obeyIdle(r *run) bool {
 			}
 			return true
 		}
-		in.parked.remove(r)
 		r.order = o
 		if in.tryOut(r) {
 			return true
@@ -114,22 +113,13 @@ func (in *incarnation) tryOut(r *run) bool {
 		err = r.order.err
 	}
 	idle := r.order.Message == statemachine.Run || r.order.Message == statemachine.Checkpoint
-	switch {
-	case err != nil, idle && next == r.record.State:
+	if err != nil || idle && next == r.record.State {
 		in.discard(r, err)
-		in.reset(r)
 		return false
 	}
+	in.parked.remove(r)
 	in.carryOut(r)
 	return true
-}
-
-// reset has a parked run wake up when it is time, after its command was found to
-// change nothing.
-func (in *incarnation) reset(r *run) {
-	if r.phase == phaseParked && r.record.State == statemachine.Sleeping {
-		in.parked.set(r, *r.record.Until)
-	}
 }
 
 // carryOut does what the order of a run says, now that no handler runs.
@@ -192,7 +182,7 @@ func (in *incarnation) isCurrent(r *run, o *order) bool {
 	}
 	o.checking = true
 	id, key := r.claim.id, in.node.space.TaskCommand(r.claim.id)
-	ctx := in.session.Context()
+	ctx := in.active
 	in.background(func() func() {
 		for {
 			kv, err := in.config.Broker.Get(ctx, key)
@@ -204,20 +194,22 @@ func (in *incarnation) isCurrent(r *run, o *order) bool {
 				}
 				continue
 			}
-			return func() { in.checkedOrder(r, o, err == nil && kv.Modified == o.revision, id) }
+			return func() { in.checkedOrder(id, o, err == nil && kv.Modified == o.revision) }
 		}
 	})
 	return false
 }
 
-// checkedOrder goes on with a run whose command was asked for.
-func (in *incarnation) checkedOrder(r *run, o *order, there bool, id string) {
+// checkedOrder goes on with the run of a task whose command was asked for. It may be
+// another run than the one that asked: it has waited for the answer as well.
+func (in *incarnation) checkedOrder(id string, o *order, there bool) {
 	o.checking, o.checked = false, there
+	r := in.runs[id]
+	if r == nil {
+		return
+	}
 	if !there {
 		r.obeyed = max(r.obeyed, o.revision) // by the owner before
-	}
-	if in.runs[id] != r {
-		return
 	}
 	if r.phase == phaseParked {
 		in.resume(r)
@@ -256,6 +248,7 @@ func (in *incarnation) noteOrder(r *run, o *order, err error) {
 func (in *incarnation) orderDone(r *run) {
 	if r.order != nil {
 		in.noteOrder(r, r.order, nil)
+		r.record.Command = r.order.revision
 		r.obeyed, r.order = r.order.revision, nil
 	}
 	r.before = nil
@@ -264,10 +257,14 @@ func (in *incarnation) orderDone(r *run) {
 // superseded goes on with a run whose order is not the one in the slot any more.
 func (in *incarnation) superseded(r *run) {
 	r.obeyed, r.order = r.order.revision, nil
-	r.ending.Command = 0
-	switch {
-	case r.ending.Kind == coordinator.Release, r.before == nil:
-		in.endQueue = append(in.endQueue, *r.ending) // the handler wanted it, too
+	switch kind := r.ending.Kind; {
+	case kind == coordinator.Release:
+		r.ending.Command = 0
+		in.endQueue = append(in.endQueue, *r.ending)
+	case r.before == nil && kind == coordinator.Save: // the handler wanted it, too
+		in.save(r)
+	case r.before == nil:
+		in.end(r, kind)
 	default:
 		r.record, r.before, r.ending = *r.before, nil, nil
 		if r.cause != nil {

@@ -108,7 +108,7 @@ func (e Ending) outcome(r broker.Result) Ended {
 		return Ended{} // the state carries our token, so nobody else wrote it
 	case owner == nil || owner.Created != e.Token:
 		return Ended{Err: ErrFenced}
-	case (e.Kind != Release || e.For != "") && (task == nil || task.Created != e.Created):
+	case (e.Kind != Release || e.For != "" || e.Command != 0) && (task == nil || task.Created != e.Created):
 		return Ended{Err: ErrGone}
 	case ours:
 		return Ended{StateRevision: state.Modified}
@@ -153,10 +153,13 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	switch e.Kind {
 	case Release:
 		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(e.ID)))
+		if e.For != "" || e.Command != 0 {
+			// No note beside a task that is gone, and no other task's command.
+			txn.If = append(txn.If, broker.Created(exists, e.Created))
+		}
 		if e.For == "" {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Handover(e.ID))) // it may have been announced
 		} else {
-			txn.If = append(txn.If, broker.Created(exists, e.Created)) // no note beside a task that is gone
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:

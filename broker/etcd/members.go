@@ -230,7 +230,7 @@ func sortMembers(members []Member) []Member {
 // Reclaim frees space: it forgets the history, gives the pages that are free
 // then back to the file system, on one member after the other and on the leader
 // last, and disarms the alarm. A member does not answer meanwhile, for longer the
-// more it has in use. When what is left is still over the quota, the alarm stays
+// more it has in use. When what is left has no room for one value more, the alarm stays
 // and the error is broker.ErrNoSpace. It needs the rights of etcd's root.
 func (b *Broker) Reclaim(ctx context.Context) error {
 	before, err := b.Members(ctx)
@@ -256,7 +256,8 @@ func (b *Broker) Reclaim(ctx context.Context) error {
 		return err
 	}
 	for _, m := range after {
-		if m.Err == nil && m.Quota > 0 && m.DBSize >= m.Quota {
+		// Whoever disarms what has no room for one value more is back here at once.
+		if m.Err == nil && m.Quota > 0 && m.DBSize+broker.ValueBytesMax >= m.Quota {
 			return broker.NewError("reclaim", m.Endpoint, broker.ErrNoSpace,
 				fmt.Errorf("%d bytes are still in use; the quota is %d", m.InUse, m.Quota))
 		}

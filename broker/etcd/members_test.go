@@ -103,9 +103,16 @@ func TestReclaim_DoesNotDisarmWhatIsFullOfLiveData(t *testing.T) {
 	config := fast()
 	config.QuotaBytes = 18 << 20
 	b := startServer(t, config).Broker()
-	fill(t, b, func(i int) string { return fmt.Sprintf("/a/%d", i) })
-	if err := b.Reclaim(t.Context()); !errors.Is(err, broker.ErrNoSpace) {
-		t.Errorf("%v", err)
+	// The file of the database grows ahead of what is in it, so that there can be
+	// room once it was written anew.
+	written, rounds := 0, 0
+	var err error
+	for ; err == nil && rounds < 20; rounds++ {
+		fill(t, b, func(int) string { written++; return fmt.Sprintf("/a/%d", written) })
+		err = b.Reclaim(t.Context())
+	}
+	if !errors.Is(err, broker.ErrNoSpace) {
+		t.Errorf("after %d rounds: %v", rounds, err)
 	}
 	members, err := b.Members(t.Context())
 	if err != nil || !slices.Contains(members[0].Alarms, etcd.AlarmNoSpace) {
