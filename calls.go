@@ -95,6 +95,7 @@ func (in *incarnation) startEndings(ctx context.Context, now time.Time) {
 func (in *incarnation) claimed(r claimResults) {
 	in.claimCalls--
 	now := time.Now()
+	in.notes.busyAt = now
 	for i, result := range r.results {
 		id := r.wanted[i].ID
 		c := in.landed(id)
@@ -164,6 +165,7 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted
 // ended takes the results of a call to end.
 func (in *incarnation) ended(r endResults) {
 	in.endCalls--
+	in.notes.busyAt = time.Now()
 	for i, result := range r.results {
 		run, err := in.runs[r.endings[i].ID], result.Err
 		if run == nil || run.claim.token() != r.endings[i].Token {

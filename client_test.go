@@ -226,6 +226,7 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 		if node.Name != "n" || node.Tasks != 2 || node.Zone != "z1" || node.Labels["disk"] != "ssd" || node.Capacity != 50 || node.SessionTTL != "15s" {
 			t.Errorf("node %+v", node)
 		}
+		c.sleep(time.Second) // when it was claimed is written down a moment later
 		d, err := c.client.Task(t.Context(), "b")
 		if err != nil || d.ClaimedAt == nil || d.SubmittedAt == nil || d.Priority != 7 || d.Spec.Type != "x" {
 			t.Errorf("task %+v, %v", d, err)

@@ -47,7 +47,7 @@ const announceAfter = 100 * time.Millisecond
 // The pace of leaving: at most so many stand still, and in each step at most so
 // many more are told to stop. One that nobody takes up is not waited for.
 const (
-	leavingWindow = 50
+	leavingWindow = 40
 	leavingStep   = 5 * time.Millisecond
 	leavingMax    = time.Second
 )

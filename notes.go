@@ -21,12 +21,17 @@ type notes struct {
 	// is when to try again after one that failed.
 	sent            bool
 	sentAt, retryAt time.Time
+	// busyAt is when claims or endings have last come back.
+	busyAt time.Time
 }
 
 const (
 	// notesPause is the time between two calls, so that tasks that change all the
 	// time do not double the requests.
 	notesPause = 200 * time.Millisecond
+	// notesQuiet is how long nothing must have come back: where tasks move from
+	// node to node, each has something to do only now and then.
+	notesQuiet = 100 * time.Millisecond
 	// notesWaitMax bounds for how long notes wait for claims and endings.
 	notesWaitMax = 10 * time.Second
 	// notesRetry is when notes that failed at the broker are tried again.
@@ -98,16 +103,16 @@ func (ns *notes) pending() bool { return len(ns.order) > 0 && !ns.sent }
 // since is when the first of what is queued happened.
 func (ns *notes) since() time.Time { return ns.byID[ns.order[0]].History[0].At }
 
-// notesDue is when to write what is queued: at once when there is nothing else to
-// do. A node that always has something else to do goes on with what is overdue.
+// notesDue is when to write what is queued: soon when there is nothing else to
+// do, for this node or, with what is left to claim, for another one. A node that always has something else to do goes on with what is overdue.
 func (in *incarnation) notesDue(now time.Time) time.Time {
 	at := now
 	switch {
 	case in.closing:
-	case len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls > 0:
+	case len(in.inFlight)+len(in.endQueue)+in.claimCalls+in.endCalls+in.planning.foreign > 0:
 		at = in.notes.since().Add(notesWaitMax)
 	default:
-		at = in.notes.sentAt.Add(notesPause)
+		at = later(in.notes.sentAt.Add(notesPause), in.notes.busyAt.Add(notesQuiet))
 	}
 	return later(at, in.notes.retryAt)
 }
