@@ -337,7 +337,7 @@ func (in *incarnation) follow(ctx context.Context) {
 			})
 		})
 	}
-	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip}, in.taskUpdates)
+	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip, Prepare: in.tasks.Prepare}, in.taskUpdates)
 	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.nodeUpdates)
 	in.work.Go(func() {
 		in.listener.Listen(ctx, func(h coordinator.Heard) {

@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"bytes"
+	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -20,6 +21,7 @@ type kind struct {
 
 // kinds reads specs, and each that it has seen lately but once.
 type kinds struct {
+	mu      sync.Mutex // the follower of the tasks reads listings while the loop goes on
 	classes *placement.Classes
 	known   map[string]*kind
 }
@@ -34,6 +36,8 @@ const kindsMax = 4096
 // of reads a spec.
 func (ks *kinds) of(value []byte) *kind {
 	alike, _, _, ok := ownWords(value)
+	ks.mu.Lock()
+	defer ks.mu.Unlock()
 	if ok {
 		if k := ks.known[string(alike)]; k != nil {
 			return k

@@ -45,10 +45,10 @@ func BenchmarkSleeping(b *testing.B) {
 			return ctx.Err()
 		}))
 		goroutines := runtime.NumGoroutine()
-		wake := time.Now().Add(time.Minute).Truncate(time.Millisecond)
+		wake := time.Now().Add(2 * time.Minute).Truncate(time.Millisecond)
 		sleep(b, store, wake)
 		n.await(sleepers)
-		<-time.After(2 * time.Second) // the records of the claims are written
+		n.written(sleepers)
 		extra := runtime.NumGoroutine() - goroutines
 		before, began := processorTime(b), time.Now()
 		<-time.After(max(time.Until(wake)-2*time.Second, 10*time.Second))
@@ -183,6 +183,7 @@ func conditionalWrites(b *testing.B, store broker.Broker, lasting time.Duration)
 type one struct {
 	b     *testing.B
 	node  *windlass.Node
+	store broker.Broker
 	end   context.CancelFunc
 	ended chan error
 }
@@ -200,7 +201,7 @@ func joinOne(b *testing.B, server *embedded.Server, handler windlass.NewHandler,
 		b.Fatal(err)
 	}
 	ctx, end := context.WithCancel(b.Context())
-	n := &one{b: b, node: node, end: end, ended: make(chan error, 1)}
+	n := &one{b: b, node: node, store: server.Broker(), end: end, ended: make(chan error, 1)}
 	go func() { n.ended <- node.Run(ctx) }()
 	client, err := windlass.NewClient(server.Broker(), "")
 	if err != nil {
@@ -215,6 +216,21 @@ func (n *one) await(count int) {
 	n.b.Helper()
 	for len(n.node.Tasks()) < count {
 		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// written waits until the histories of so many tasks are.
+func (n *one) written(count int) {
+	n.b.Helper()
+	for {
+		kvs, _, err := broker.Collect(n.b.Context(), n.store, windlass.NamespaceDefault+"/history/")
+		if err != nil {
+			n.b.Fatal(err)
+		}
+		if len(kvs) >= count {
+			return
+		}
+		<-time.After(500 * time.Millisecond)
 	}
 }
 

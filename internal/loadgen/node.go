@@ -30,7 +30,10 @@ type NodeConfig struct {
 // RunNode is the body of a node process: one node whose handlers only wait. It
 // talks to the process that started it over in and out, and works until in ends.
 func RunNode(ctx context.Context, in io.Reader, out io.Writer, c NodeConfig) error {
-	n := &nodeProcess{broker: &countedBroker{Broker: c.Broker}, voice: voice{out: json.NewEncoder(out)}}
+	n := &nodeProcess{
+		broker: &countedBroker{Broker: c.Broker}, voice: voice{out: json.NewEncoder(out)},
+		recorder: recorder{changed: make(chan struct{}, 1)},
+	}
 	node, err := windlass.NewNode(windlass.Config{
 		Broker: n.broker, Namespace: c.Namespace, Name: c.Name, SessionTTL: c.SessionTTL,
 		Handlers:    map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(n.recorder.handle)},
@@ -82,20 +85,24 @@ func (n *nodeProcess) joined(at time.Time) {
 	n.say(said{Joined: at.UnixNano(), Answer: &answer{Usage: usageNow(false)}})
 }
 
-// sayCounts says how many tasks run, each time that it has changed.
+// sayCounts says how many tasks run, each time that it has changed. It sleeps while
+// nothing does: what a node costs when it is idle is measured, too.
 func (n *nodeProcess) sayCounts(ctx context.Context) {
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
 	last := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-n.recorder.changed:
 		}
 		if now := n.recorder.count(); now != last {
 			last = now
 			n.say(said{Running: &now})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(countEvery):
 		}
 	}
 }

@@ -28,6 +28,9 @@ func taskNumber(id string) (int64, error) {
 // it began and when it was told to stop. The clock is read under the lock, so that
 // what was taken is complete up to when it was taken.
 type recorder struct {
+	// changed has an element when the number of running tasks may have changed.
+	changed chan struct{}
+
 	mu      sync.Mutex
 	events  [][2]int64
 	running int
@@ -55,6 +58,10 @@ func (r *recorder) write(number int64, starts bool) {
 	} else {
 		r.running--
 		r.events = append(r.events, [2]int64{number, -now})
+	}
+	select {
+	case r.changed <- struct{}{}:
+	default: // it is known
 	}
 }
 

@@ -24,6 +24,8 @@ type Update struct {
 type Snapshot struct {
 	KVs      []broker.KV
 	Revision broker.Revision
+	// tasks is what Tasks.Prepare made of it.
+	tasks *Tasks
 }
 
 // Source says what to follow, and how.
@@ -35,6 +37,8 @@ type Source struct {
 	// Strip, if set, may drop the value of a key that the copy does not keep,
 	// so that a snapshot is never in memory with all its values.
 	Strip func(*broker.KV)
+	// Prepare, if set, is given each snapshot before it is sent.
+	Prepare func(*Snapshot)
 	// Reconcile is the time after which to list anew; it varies by a tenth so
 	// that nodes do not do it together.
 	Reconcile time.Duration
@@ -75,6 +79,9 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 		}
 		snapshot.KVs = append(snapshot.KVs, page.KVs...)
 		snapshot.Revision = page.Revision
+	}
+	if s.Prepare != nil {
+		s.Prepare(snapshot)
 	}
 	send(Update{Snapshot: snapshot})
 	followed := false

@@ -202,23 +202,38 @@ func (m *Tasks) Apply(batch broker.Batch) []string {
 	return dedupe(changed)
 }
 
+// Prepare reads a snapshot for Reset, in whatever goroutine: with very many tasks
+// this takes longer than whoever calls Reset may be held up.
+func (m *Tasks) Prepare(snapshot *Snapshot) { snapshot.tasks = m.read(snapshot.KVs) }
+
+// read makes a copy of a listing, which counts for nobody.
+func (m *Tasks) read(kvs []broker.KV) *Tasks {
+	keep := m.keep
+	keep.Count, keep.Recount = nil, nil
+	next := NewTasks(m.space, keep)
+	for _, kv := range kvs {
+		next.event(broker.Event{KV: kv})
+	}
+	return next
+}
+
 // Reset takes a whole snapshot and returns the IDs of the tasks that differ
 // from the copy before, each once.
 func (m *Tasks) Reset(snapshot *Snapshot) []string {
+	next := snapshot.tasks
+	if next == nil {
+		next = m.read(snapshot.KVs)
+	}
 	before := m.tasks
-	m.tasks = make(map[string]*Task, len(before))
-	m.owned, m.sums = map[string]int{}, Sums{}
-	clear(m.names)
-	if m.keep.Recount != nil {
-		m.keep.Recount()
-	}
-	for _, kv := range snapshot.KVs {
-		m.event(broker.Event{KV: kv})
-	}
+	m.tasks, m.owned, m.sums, m.names = next.tasks, next.owned, next.sums, next.names
 	m.revision = snapshot.Revision
 	var changed []string
+	known := 0
 	for id, now := range m.tasks {
 		was := before[id]
+		if was != nil {
+			known++
+		}
 		if was == nil || !same(was, now) {
 			changed = append(changed, id)
 		}
@@ -228,12 +243,29 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 			}
 		}
 	}
-	for id := range before {
-		if m.tasks[id] == nil {
-			changed = append(changed, id)
+	if known < len(before) {
+		for id := range before {
+			if m.tasks[id] == nil {
+				changed = append(changed, id)
+			}
 		}
 	}
+	if len(changed) > 0 {
+		m.recount()
+	}
 	return changed
+}
+
+// recount counts all tasks anew for who keeps count.
+func (m *Tasks) recount() {
+	if m.keep.Recount != nil {
+		m.keep.Recount()
+	}
+	for _, t := range m.tasks {
+		if m.keep.Count != nil && t.Exists() && t.Owned() {
+			m.keep.Count(t, 1)
+		}
+	}
 }
 
 // same compares what identifies the contents: values never change without a
