@@ -77,6 +77,17 @@ type Coordinator interface {
 	// order. An outcome that is unknown, even after reading back, has the
 	// broker's error; the claim may then still turn up, see Adopt.
 	Claim(ctx context.Context, wanted []Wanted) []Result
+	StateStore
+	// Note writes down what happened, for people, and returns one error for
+	// each note, in order. It can be repeated. Nothing depends on it, so it can
+	// wait until there is nothing else to do.
+	Note(ctx context.Context, notes []Note) []error
+}
+
+// StateStore is the part of a Coordinator that keeps what is known of tasks under
+// the token of their claim: Claim and Adopt bring the state along, so that loading
+// it takes no call of its own, and End stores it.
+type StateStore interface {
 	// Adopt reads whether claims are held by this incarnation, and returns
 	// those that are as if they had just been granted. ErrOwned and ErrGone
 	// mean that they are not.
@@ -89,10 +100,6 @@ type Coordinator interface {
 	// the progress was not, otherwise the broker's. After one that
 	// broker.MaybeApplied, the same ending is to be tried again with Again set.
 	End(ctx context.Context, endings []Ending) []Ended
-	// Note writes down what happened, for people, and returns one error for
-	// each note, in order. It can be repeated. Nothing depends on it, so it can
-	// wait until there is nothing else to do.
-	Note(ctx context.Context, notes []Note) []error
 }
 
 // Identity is in whose name claims are made.
