@@ -59,6 +59,10 @@ func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 		s.History("a"):             {Kind: History, Name: "a"},
 		s.Progress("a"):            {Kind: Progress, Name: "a"},
 		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
+		s.Failed("a"):              {Kind: Failed, Name: "a"},
+		s.Requeue("a"):             {Kind: Requeue, Name: "a"},
+		s.Job("a_t"):               {Kind: Job, Name: "a_t"},
+		s.Job("a_t|b_c_t"):         {Kind: Job, Name: "a_t|b_c_t"},
 		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
 		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
 		s.Layout():                 {Kind: Layout},
@@ -74,6 +78,7 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
 		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
 		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections/e/c", "/x/layout/", "/x/layout/a", "/x/layouts",
+		"/x/tree", "/x/tree/", "/x/tree/a", "/x/tree/a_t|b_t", "/x/tree/a_t/b", "/x/tree/a b_t", "/x/tree/_t",
 		"", "x/tasks/a"} {
 		if got := s.Parse(key); got != (Parsed{}) {
 			t.Errorf("Parse(%q) = %+v, want it unknown", key, got)
@@ -83,7 +88,7 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	s, _ := New("x")
-	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x//"} {
+	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x/tree/a_t/b_t", "/x//"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -91,7 +96,8 @@ func FuzzParse(f *testing.F) {
 		spelled := map[Kind]string{
 			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
 			Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
-			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(),
+			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name),
+			Job: s.Job(p.Name),
 		}
 		if p.Kind != Unknown && spelled[p.Kind] != key {
 			t.Errorf("Parse(%q) = %+v, which spells %q", key, p, spelled[p.Kind])

@@ -118,6 +118,10 @@ const (
 	Owner
 	// Handover is tasks/<task>/handover.
 	Handover
+	// Failed is tasks/<task>/failed.
+	Failed
+	// Requeue is tasks/<task>/requeue.
+	Requeue
 	// Claim is claims/<task>.
 	Claim
 	// History is history/<task>.
@@ -128,6 +132,8 @@ const (
 	State
 	// TaskCommand is commands/<task>.
 	TaskCommand
+	// Job is tree/<job>/<job>/…; its name is the ID of the task.
+	Job
 	// Layout is layout. It has no name.
 	Layout
 )
@@ -154,6 +160,9 @@ func (s Space) Parse(key string) Parsed {
 	area, rest, ok := strings.Cut(rest, "/")
 	if !ok {
 		return Parsed{}
+	}
+	if area == "tree" {
+		return parseJob(rest)
 	}
 	name, leaf, deeper := strings.Cut(rest, "/")
 	switch area {
@@ -188,6 +197,10 @@ func parseTask(name, leaf string, deeper bool) Parsed {
 		return Parsed{Kind: Owner, Name: name}
 	case leaf == "handover":
 		return Parsed{Kind: Handover, Name: name}
+	case leaf == "failed":
+		return Parsed{Kind: Failed, Name: name}
+	case leaf == "requeue":
+		return Parsed{Kind: Requeue, Name: name}
 	}
 	return Parsed{}
 }

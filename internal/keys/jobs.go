@@ -1,0 +1,86 @@
+package keys
+
+import (
+	"fmt"
+	"strings"
+)
+
+// JobSeparator joins the segments of a job's path into the ID of its task.
+const JobSeparator = "|"
+
+// JobDepthMax bounds the segments of a job's path.
+const JobDepthMax = 64
+
+// CheckJobName refuses a name of a job that its path could not be read back
+// from.
+func CheckJobName(name string) error { return checkJobPart("job name", name, "") }
+
+// CheckJobType refuses a type of a job that its path could not be read back
+// from: there, the type is what follows the last underscore.
+func CheckJobType(jobType string) error { return checkJobPart("job type", jobType, "_") }
+
+func checkJobPart(field, value, besides string) error {
+	if err := checkSegment(field, value, TaskIDBytesMax); err != nil {
+		return err
+	}
+	if i := strings.IndexAny(value, ` /\|`+besides); i >= 0 {
+		return &NameError{Field: field, Value: shorten(value), Limit: fmt.Sprintf("must not contain %q", value[i])}
+	}
+	return nil
+}
+
+// JobSegment is a job's part of its path.
+func JobSegment(name, jobType string) string { return name + "_" + jobType }
+
+// ParseJobSegment reads a part of a path; false if no job has it.
+func ParseJobSegment(segment string) (name, jobType string, ok bool) {
+	i := strings.LastIndexByte(segment, '_')
+	if i < 0 {
+		return "", "", false
+	}
+	name, jobType = segment[:i], segment[i+1:]
+	return name, jobType, CheckJobName(name) == nil && CheckJobType(jobType) == nil
+}
+
+// CheckJobID refuses an ID that is not the path of a job.
+func CheckJobID(id string) error {
+	if err := CheckTaskID(id); err != nil {
+		return err
+	}
+	segments := strings.Split(id, JobSeparator)
+	if n := len(segments); n > JobDepthMax {
+		return &NameError{Field: "job path", Value: shorten(id), Limit: fmt.Sprintf("has %d levels; the limit is %d", n, JobDepthMax)}
+	}
+	for _, segment := range segments {
+		if _, _, ok := ParseJobSegment(segment); !ok {
+			return &NameError{Field: "job path", Value: shorten(id), Limit: fmt.Sprintf("%q is not a name and a type joined by an underscore", shorten(segment))}
+		}
+	}
+	return nil
+}
+
+// Jobs is the prefix of the jobs of the tree.
+func (s Space) Jobs() string { return s.root + "/tree/" }
+
+// Job is a job of the tree as it was queued, by the ID of its task.
+func (s Space) Job(id string) string {
+	return s.root + "/tree/" + strings.ReplaceAll(id, JobSeparator, "/")
+}
+
+// JobTree is the prefix of the jobs below one.
+func (s Space) JobTree(id string) string { return s.Job(id) + "/" }
+
+// Failed is the mark of a task that failed or was killed and that others are not
+// to run after.
+func (s Space) Failed(id string) string { return s.root + "/tasks/" + id + "/failed" }
+
+// Requeue is what a task is to be submitted as once its present run has ended.
+func (s Space) Requeue(id string) string { return s.root + "/tasks/" + id + "/requeue" }
+
+func parseJob(path string) Parsed {
+	id := strings.ReplaceAll(path, "/", JobSeparator)
+	if strings.Contains(path, JobSeparator) || CheckJobID(id) != nil {
+		return Parsed{}
+	}
+	return Parsed{Kind: Job, Name: id}
+}
