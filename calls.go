@@ -111,7 +111,9 @@ func (in *incarnation) claimed(r claimResults) {
 			in.claimRefused(id, err, now, r.adopted)
 		case r.adopted:
 			in.events.Adopted(id, int64(result.Token))
-			in.begin(result.Granted, &candidate{id: id, task: in.taskOfAdopted(id, result), reason: "a claim whose outcome had been unknown turned up"})
+			in.begin(result.Granted, &candidate{
+				id: id, task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
+			})
 		default:
 			in.begin(result.Granted, c)
 		}
@@ -145,7 +147,7 @@ func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task 
 func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted bool) {
 	switch {
 	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone),
-		errors.Is(err, coordinator.ErrBlocked), errors.Is(err, ErrLost):
+		errors.Is(err, coordinator.ErrBlocked), errors.Is(err, coordinator.ErrChanged), errors.Is(err, ErrLost):
 	default:
 		in.events.BrokerTrouble(fmt.Errorf("claim %q: %w", id, err))
 	}
@@ -196,7 +198,9 @@ func (in *incarnation) ended(r endResults) {
 			in.saved(run)
 		default:
 			in.orderDone(run)
-			in.noteEnd(run, r.endings[i].Kind)
+			if in.noteEnd(run, r.endings[i].Kind); result.Requeued {
+				in.noteRequeued(run)
+			}
 			in.reportEnd(run, run.outcome)
 			in.forget(run.claim.ID())
 		}
@@ -242,5 +246,20 @@ func (in *incarnation) saved(r *run) {
 		in.resume(r)
 	default:
 		in.resume(r)
+	}
+}
+
+// patientGet is Get of a broker that may be away: it tries again until ctx is done.
+func patientGet(ctx context.Context, b broker.Broker, key string) (broker.KV, error) {
+	for {
+		kv, err := b.Get(ctx, key)
+		if !broker.Temporary(err) {
+			return kv, err
+		}
+		select {
+		case <-ctx.Done():
+			return kv, err
+		case <-time.After(retryEnd):
+		}
 	}
 }

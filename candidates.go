@@ -31,6 +31,21 @@ type candidate struct {
 	// ours tells that this node has a handler for it.
 	ours bool
 
+	// adopted tells that the claim on it turned up, and that nobody knows any more
+	// what it was made for.
+	adopted bool
+	// skipped is the task whose failure is why this one is to be killed, empty for
+	// none.
+	skipped string
+
+	// pulled tells that this node takes it only for a call of Dequeue.
+	pulled bool
+	// queue is where it waits for someone with room, nil if it does not, and place
+	// its place there. next and last link those that have a target.
+	queue      *openQueue
+	place      int
+	next, last *candidate
+
 	// open tells that nothing but rank and balance speaks against claiming it;
 	// planned that it has a target, foreign that this is another node although
 	// this one could run it, and plannedAt since when.
@@ -69,7 +84,7 @@ func newCandidates() candidates {
 // addCandidate makes a task a candidate, to be looked at now, unless it is one
 // already.
 func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
-	if c := in.candidates.byID[t.ID]; c != nil && c.created == t.Created {
+	if c := in.candidates.byID[t.ID]; c != nil && c.created == t.Created && c.kind == in.kindOf(t) {
 		return c
 	}
 	in.dropCandidate(t.ID)
@@ -248,16 +263,33 @@ func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time
 	if c.kind.spec.NotBefore.After(now) {
 		return c.kind.spec.NotBefore, false
 	}
-	for _, b := range c.blockers {
-		if blocker := in.tasks.Get(b); blocker != nil && blocker.HasKey {
-			in.candidates.wait(c.id, b)
-			return time.Time{}, false
-		}
+	if !in.mayRun(c) {
+		return time.Time{}, false
 	}
 	if until := in.reservedUntil(c, t, now); until.After(now) {
 		return until, false
 	}
 	return time.Time{}, true
+}
+
+// mayRun tells whether nothing that a candidate waits for keeps it from being
+// claimed, be it to run or to be killed. If something does, it is looked at again
+// when that changes.
+func (in *incarnation) mayRun(c *candidate) bool {
+	c.skipped = ""
+	waits := false
+	for _, b := range c.blockers {
+		t := in.tasks.Remains(b)
+		if t != nil && t.Failed == mirror.FailedSkips && !t.HasKey {
+			c.skipped = b
+			return true
+		}
+		if blocks(t) {
+			in.candidates.wait(c.id, b)
+			waits = true
+		}
+	}
+	return !waits
 }
 
 // mayTake tells whether this node may claim a candidate now; if not, it arranges
@@ -291,8 +323,9 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 		return false
 	}
 	c.ours = in.config.handler(c.kind.spec.Type) != nil
+	c.pulled = in.config.pulls(c.kind.spec.Type)
 	c.task = plainTask(c.id)
-	if in.config.NewTask != nil && c.ours {
+	if in.config.NewTask != nil && (c.ours || c.pulled) {
 		var err error
 		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props()); err != nil {
 			in.events.Corrupt(in.node.space.Props(c.id), err)
@@ -302,7 +335,7 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 		}
 	}
 	blockers := depend.Blockers(c.id, c.kind.spec.Needs)
-	if len(blockers) > NeedsMax {
+	if len(blockers) > NeedsMax || len(blockers) == NeedsMax && !t.HasKey { // the transaction has one condition more then
 		in.events.Corrupt(in.node.space.Task(c.id), fmt.Errorf("waits for %d tasks; the limit is %d", len(blockers), NeedsMax))
 		return false
 	}
@@ -351,7 +384,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 
 // claim queues the claim on a candidate.
 func (in *incarnation) claim(c *candidate, now time.Time) {
-	if c.target != in.config.Name {
+	if c.target != in.config.Name && !c.pulled {
 		in.force(c.id, c.kind.spec.Type, c.target, now)
 	} else {
 		delete(in.forced, c.id)
@@ -359,20 +392,25 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	t := in.tasks.Get(c.id)
 	c.reason = in.reason(c, t)
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
-		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Blockers: c.blockers,
+		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: t.Modified(), Blockers: c.blockers, Skipped: c.skipped,
 		HandedOver: t.For != "",
 	})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over
 	}
 	in.inFlight[c.id] = c
-	in.tally.Add(in.config.Name, c.kind.class, 1)
+	in.flying[c.kind.spec.Type]++
+	if !c.pulled {
+		in.tally.Add(in.config.Name, c.kind.class, 1)
+	}
 	in.dropCandidate(c.id)
 }
 
 // reason says for people why a task is claimed.
 func (in *incarnation) reason(c *candidate, t *mirror.Task) string {
 	switch {
+	case c.pulled:
+		return "dequeued"
 	case !c.planned || c.target == "":
 		return "no node should have it"
 	case c.target != in.config.Name:
@@ -390,7 +428,10 @@ func (in *incarnation) landed(id string) *candidate {
 	c := in.inFlight[id]
 	if c != nil {
 		delete(in.inFlight, id)
-		in.tally.Add(in.config.Name, c.kind.class, -1)
+		in.flying[c.kind.spec.Type]--
+		if !c.pulled {
+			in.tally.Add(in.config.Name, c.kind.class, -1)
+		}
 		if in.flightMost = max(in.flightMost, len(in.inFlight)+1); len(in.inFlight) == 0 && in.flightMost > shrinkFrom {
 			in.inFlight, in.flightMost = map[string]*candidate{}, 0
 		}

@@ -104,25 +104,12 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 		return nil, fmt.Errorf("progress of task %q: %w", c.id, err)
 	}
 	defer done()
-	kv, err := c.in.config.Broker.Get(ctx, c.in.node.space.Progress(c.id))
-	for err != nil && broker.Temporary(err) && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(retryEnd):
-			kv, err = c.in.config.Broker.Get(ctx, c.in.node.space.Progress(c.id))
-		}
+	kv, err := patientGet(ctx, c.in.config.Broker, c.in.node.space.Progress(c.id))
+	value, err := progressIn(c.id, kv, err)
+	if err == nil {
+		p.revision = kv.Modified
 	}
-	switch {
-	case errors.Is(err, broker.ErrNotFound):
-		p.revision = 0
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("progress of task %q: %w", c.id, err)
-	case !json.Valid(kv.Value):
-		return nil, fmt.Errorf("progress of task %q: what is stored is not JSON", c.id)
-	}
-	p.revision = kv.Modified
-	return kv.Value, nil
+	return value, err
 }
 
 // store hands a checkpoint to the loop and waits for its outcome.

@@ -42,8 +42,8 @@ func NewClient(b broker.Broker, namespace string) (*Client, error) {
 	return &Client{broker: b, space: space}, nil
 }
 
-// Delete removes a task with its properties and its pending command; its state
-// stays. A running handler is stopped, and only when it has returned does its
+// Delete removes a task with its properties and its pending command, and a job
+// from the tree; its state stays. A running handler is stopped, and only when it has returned does its
 // node give the claim up: until then a task that is submitted under the same ID
 // is not run. It returns ErrNotFound when no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
@@ -101,7 +101,13 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 			found = true
 		}
 	}
-	txn.Then = []broker.Op{broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id)), broker.Delete(c.space.Progress(id))}
+	txn.Then = []broker.Op{
+		broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id)), broker.Delete(c.space.Progress(id)),
+		broker.Delete(c.space.Requeue(id)),
+	}
+	if keys.CheckJobID(id) == nil {
+		txn.Then = append(txn.Then, broker.Delete(c.space.Job(id)))
+	}
 	if kv := r.Reads[2]; kv != nil && kv.Session == 0 {
 		// In the oldest form a claim belongs to no session, and nobody gives it up.
 		txn.If = append(txn.If, broker.Created(owner, kv.Created))

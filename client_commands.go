@@ -31,7 +31,7 @@ type SentCommand struct {
 // What becomes of a command besides being carried out; match with errors.Is.
 var (
 	// ErrSuperseded: another command was sent to the task before this one was
-	// carried out.
+	// carried out, or before it was seen to be carried out.
 	ErrSuperseded = coordinator.ErrSuperseded
 	// ErrDiscarded: the state of the task does not accept the command, or its
 	// handler, which was told, decided otherwise.
@@ -112,31 +112,41 @@ const (
 	lookMax = time.Second
 )
 
+// look calls see with growing pauses until it is done or fails for good. what says
+// what is waited for.
+func look(ctx context.Context, what string, see func() (done bool, err error)) error {
+	for wait := lookMin; ; wait = min(2*wait, lookMax) {
+		if done, err := see(); (done || err != nil) && !broker.Temporary(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		case <-time.After(wait):
+		}
+	}
+}
+
 // AwaitCommand waits until a command was carried out, and returns the task then.
 // It fails with ErrSuperseded or ErrDiscarded if it was not, with ErrNotFound if
 // the task is gone, and when ctx is done.
 func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail, error) {
-	fail := func(err error) (TaskDetail, error) {
-		return TaskDetail{}, fmt.Errorf("command %s to task %q: %w", sent.Command.Message, sent.ID, err)
-	}
-	for wait := lookMin; ; wait = min(2*wait, lookMax) {
+	var d TaskDetail
+	what := fmt.Sprintf("command %s to task %q", sent.Command.Message, sent.ID)
+	err := look(ctx, what, func() (done bool, err error) {
 		kv, err := c.broker.Get(ctx, c.space.TaskCommand(sent.ID))
 		switch {
 		case errors.Is(err, broker.ErrNotFound):
-			if d, err := c.carriedOut(ctx, sent); !broker.Temporary(err) {
-				return d, err
-			}
-		case err != nil && !broker.Temporary(err):
-			return fail(err)
-		case err == nil && int64(kv.Modified) != sent.Revision:
-			return fail(ErrSuperseded)
+			d, err = c.carriedOut(ctx, sent)
+			return true, err
+		case err != nil:
+			return false, fmt.Errorf("%s: %w", what, err)
+		case int64(kv.Modified) != sent.Revision:
+			return false, fmt.Errorf("%s: %w", what, ErrSuperseded)
 		}
-		select {
-		case <-ctx.Done():
-			return fail(context.Cause(ctx))
-		case <-time.After(wait):
-		}
-	}
+		return false, nil
+	})
+	return d, err
 }
 
 // carriedOut reads what became of a command that is gone.
@@ -171,20 +181,19 @@ func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskD
 	if len(statuses) == 0 {
 		return TaskDetail{}, badInput("statuses", "", "at least one must be given")
 	}
-	for wait := lookMin; ; wait = min(2*wait, lookMax) {
-		d, err := c.Task(ctx, id)
+	var d TaskDetail
+	what := fmt.Sprintf("wait for task %q", id)
+	err := look(ctx, what, func() (done bool, err error) {
+		d, err = c.Task(ctx, id)
 		switch {
-		case err != nil && !broker.Temporary(err):
-			return TaskDetail{}, err
-		case err == nil && (Filter{Statuses: statuses}).Matches(d.TaskInfo):
-			return d, nil
-		case err == nil && statemachine.State(d.Status).Terminal():
-			return d, fmt.Errorf("wait for task %q: %w", id, &FinishedError{ID: id, State: statemachine.State(d.Status)})
+		case err != nil:
+			return false, err
+		case (Filter{Statuses: statuses}).Matches(d.TaskInfo):
+			return true, nil
+		case statemachine.State(d.Status).Terminal():
+			return false, fmt.Errorf("%s: %w", what, &FinishedError{ID: id, State: statemachine.State(d.Status)})
 		}
-		select {
-		case <-ctx.Done():
-			return d, fmt.Errorf("wait for task %q: %w", id, context.Cause(ctx))
-		case <-time.After(wait):
-		}
-	}
+		return false, nil
+	})
+	return d, err
 }

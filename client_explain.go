@@ -30,6 +30,8 @@ type Explanation struct {
 	ClaimedAt *time.Time `json:"claimed_at"`
 	// BlockedBy are the tasks that it waits for.
 	BlockedBy []string `json:"blocked_by"`
+	// FailedNeeds are those of them that have failed or were killed.
+	FailedNeeds []string `json:"failed_needs,omitempty"`
 	// Until is when it can run at the earliest, for a task that sleeps, backs off
 	// after an error or is not due.
 	Until *time.Time `json:"until"`
@@ -58,7 +60,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 		return Explanation{}, err
 	}
 	e := Explanation{
-		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy,
+		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy, FailedNeeds: detail.FailedNeeds,
 		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
 	}
 	if n := len(detail.Errors); n > 0 {
@@ -122,6 +124,8 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	case due.After(now):
 		e.Until = &due
 		e.Why = "it is not due before " + due.Format(time.RFC3339)
+	case len(e.FailedNeeds) > 0:
+		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune"
 	case len(e.BlockedBy) > 0:
 		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
 	case t.For != "":

@@ -56,11 +56,14 @@ type TaskInfo struct {
 	// Node holds the task, or held it last.
 	Node string `json:"node"`
 	// Token is the fencing token of that claim.
-	Token       int64                     `json:"token"`
-	SubmittedAt *time.Time                `json:"submitted_at"`
-	ClaimedAt   *time.Time                `json:"claimed_at"`
-	Priority    int                       `json:"priority"`
-	BlockedBy   []string                  `json:"blocked_by"`
+	Token       int64      `json:"token"`
+	SubmittedAt *time.Time `json:"submitted_at"`
+	ClaimedAt   *time.Time `json:"claimed_at"`
+	Priority    int        `json:"priority"`
+	BlockedBy   []string   `json:"blocked_by"`
+	// FailedNeeds are those of BlockedBy that have failed or were killed: it waits
+	// until they are run again or forgotten.
+	FailedNeeds []string                  `json:"failed_needs,omitempty"`
 	Errors      []statemachine.ErrorEntry `json:"errors"`
 	// Until is when a sleeping task runs again.
 	Until *time.Time `json:"until,omitempty"`
@@ -213,7 +216,7 @@ func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string
 	}
 	var txns []broker.Txn
 	for _, blocker := range depend.Blockers(id, spec.Needs) {
-		txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(blocker))}})
+		txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(blocker)), broker.Read(b.space.Failed(blocker))}})
 	}
 	if len(txns) == 0 {
 		return nil
@@ -223,8 +226,10 @@ func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string
 		if r.Err != nil {
 			return r.Err
 		}
-		if r.Reads[0] != nil {
-			batch.Events = append(batch.Events, broker.Event{KV: *r.Reads[0]})
+		for _, kv := range r.Reads {
+			if kv != nil {
+				batch.Events = append(batch.Events, broker.Event{KV: *kv})
+			}
 		}
 	}
 	b.tasks.Apply(batch)
@@ -308,8 +313,13 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		}
 	}
 	for _, blocker := range depend.Blockers(t.ID, spec.Needs) {
-		if o := b.tasks.Get(blocker); o != nil && o.HasKey && !t.Owned() {
-			info.BlockedBy = append(info.BlockedBy, blocker)
+		o := b.tasks.Remains(blocker)
+		if t.Owned() || !blocks(o) {
+			continue
+		}
+		info.BlockedBy = append(info.BlockedBy, blocker)
+		if !o.HasKey {
+			info.FailedNeeds = append(info.FailedNeeds, blocker)
 		}
 	}
 	switch {

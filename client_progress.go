@@ -17,6 +17,11 @@ func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, erro
 		return nil, badName(err)
 	}
 	kv, err := c.broker.Get(ctx, c.space.Progress(id))
+	return progressIn(id, kv, err)
+}
+
+// progressIn is the progress of a task in what a Get of its key has returned.
+func progressIn(id string, kv broker.KV, err error) (json.RawMessage, error) {
 	switch {
 	case errors.Is(err, broker.ErrNotFound):
 		return nil, nil

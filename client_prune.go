@@ -45,7 +45,8 @@ type Pruned struct {
 }
 
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
-// history and progress. A task goes if it is older than the retention's age or
+// history and progress, and jobs in the tree. Those that waited for a task that had
+// failed wait no longer. A task goes if it is older than the retention's age or
 // not among its count of latest ones; f selects among them, by type, status, node
 // and ID. Live tasks are never touched. With dryRun it only says what it would do.
 // It can be repeated after an error; what was forgotten before it is in the
@@ -94,14 +95,16 @@ func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) 
 type endedTask struct {
 	id string
 	at time.Time
-	// state and history are the revisions of these keys, zero for none.
-	state, history broker.Revision
+	// state is the revision of its state, zero for none.
+	state broker.Revision
 }
 
 // ended finds them, page by page: there may be very many.
 func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	byID := map[string]*endedTask{}
-	live := map[string]bool{}
+	// unselected have a state, and must not be selected by their history: they are
+	// live, or not what f asks for, or not readable.
+	unselected := map[string]bool{}
 	// What has a state when it is looked for and no task afterwards has ended;
 	// the other way round it could have been submitted in between.
 	for page, err := range c.broker.List(ctx, c.space.States()) {
@@ -113,7 +116,7 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 				if at, ok := endedAt(p.Name, kv.Value, f); ok {
 					byID[p.Name] = &endedTask{id: p.Name, at: at, state: kv.Modified}
 				} else {
-					live[p.Name] = true // or not selected, or not readable
+					unselected[p.Name] = true
 				}
 			}
 		}
@@ -124,13 +127,11 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 		}
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
-			if p.Kind != keys.History || live[p.Name] {
+			if p.Kind != keys.History || unselected[p.Name] || byID[p.Name] != nil {
 				continue
 			}
-			if t := byID[p.Name]; t != nil {
-				t.history = kv.Modified
-			} else if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix) {
-				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At, history: kv.Modified}
+			if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix) {
+				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At}
 			}
 		}
 	}
@@ -191,7 +192,11 @@ func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (go
 			If: []broker.Cond{broker.Absent(c.space.Task(t.id)), broker.Absent(c.space.Props(t.id)), broker.Absent(c.space.Owner(t.id)), state},
 			Then: []broker.Op{
 				broker.Delete(c.space.State(t.id)), broker.Delete(c.space.History(t.id)), broker.Delete(c.space.Progress(t.id)),
+				broker.Delete(c.space.Failed(t.id)),
 			},
+		}
+		if keys.CheckJobID(t.id) == nil {
+			txns[i].Then = append(txns[i].Then, broker.Delete(c.space.Job(t.id)))
 		}
 	}
 	for i, r := range c.broker.Commit(ctx, txns...) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -32,8 +32,9 @@ func (e *ExistsError) Error() string {
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
 // Submit makes a task exist. It is refused with an *ExistsError when the ID is
-// live, with a *FinishedError when its state is terminal and Rerun is not set,
-// and with a *BadInputError when something about it is not allowed.
+// live and Update is not set, with ErrWorking when it is held and Requeue is not
+// set either, with a *FinishedError when its state is terminal and Rerun is not
+// set, and with a *BadInputError when something about it is not allowed.
 func (c *Client) Submit(ctx context.Context, s Submission) error {
 	return c.SubmitAll(ctx, []Submission{s})[0]
 }
@@ -41,12 +42,34 @@ func (c *Client) Submit(ctx context.Context, s Submission) error {
 // SubmitAll submits many tasks, at most SubmitBatchMax, in few round trips and
 // returns one error for each, in order. They are independent of each other.
 func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []error {
-	errs := make([]error, len(submissions))
+	_, errs := c.Enqueue(ctx, submissions)
+	return errs
+}
+
+// Effect is what a submission did.
+type Effect string
+
+// The effects.
+const (
+	// EffectCreated: there is a new task.
+	EffectCreated Effect = "created"
+	// EffectUpdated: a task that was pending is what was submitted now.
+	EffectUpdated Effect = "updated"
+	// EffectRerun: a task that had ended is pending again.
+	EffectRerun Effect = "requeued"
+	// EffectRequeued: the task is held, and runs again once its run has ended.
+	EffectRequeued Effect = "requeued after its run"
+)
+
+// Enqueue is SubmitAll that also tells what was done for each, in order; empty
+// where there is an error.
+func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effect, []error) {
+	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
 	if len(submissions) > SubmitBatchMax {
 		for i := range errs {
 			errs[i] = badInput("submissions", len(submissions), fmt.Sprintf("must be at most %d in one call", SubmitBatchMax))
 		}
-		return errs
+		return effects, errs
 	}
 	var open []*submitting
 	now := time.Now().UTC()
@@ -61,7 +84,7 @@ func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []erro
 			errs[i] = badInput("not_before", s.Spec.NotBefore, err.Error())
 			continue
 		}
-		open = append(open, &submitting{Submission: s, index: i, spec: spec})
+		open = append(open, &submitting{Submission: s, index: i, spec: spec, effect: &effects[i]})
 	}
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
@@ -77,7 +100,7 @@ func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []erro
 			}
 		}
 	}
-	return errs
+	return effects, errs
 }
 
 // submitting is a submission under way.
@@ -89,6 +112,13 @@ type submitting struct {
 	again bool
 	// replaces is the revision of a state that is to go.
 	replaces broker.Revision
+	// updates is when the pending task was created that is to be changed, held the
+	// token of the claim after which it is to run again; zero for neither.
+	updates, held broker.Revision
+	// reruns tells that the state that is to go is terminal.
+	reruns bool
+	// effect is what it did in the end.
+	effect *Effect
 }
 
 // submitOnce makes one attempt for each, and returns those to try again.
@@ -107,7 +137,7 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 				again = append(again, s)
 			}
 		case r.OK:
-			errs[s.index] = nil
+			errs[s.index], *s.effect = nil, s.done()
 		default:
 			retry := false
 			if errs[s.index], retry = s.refused(r.Reads); retry {
@@ -118,47 +148,99 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 	return again
 }
 
+// submitTxn makes the transaction of an attempt. What is said in Else is why it
+// was refused.
 func (c *Client) submitTxn(s *submitting) broker.Txn {
-	task, props, state := c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID)
-	txn := broker.Txn{
-		If:   []broker.Cond{broker.Absent(task), broker.Absent(props)},
-		Then: []broker.Op{broker.Put(task, s.spec)},
-		Else: []broker.Op{broker.Read(task), broker.Read(props), broker.Read(state)},
-	}
-	if s.replaces > 0 {
+	task, props, state, owner := c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID)
+	txn := broker.Txn{Else: []broker.Op{broker.Read(task), broker.Read(props), broker.Read(state), broker.Read(owner)}}
+	switch {
+	case s.held != 0:
+		txn.If = []broker.Cond{broker.Created(task, s.updates), broker.Created(owner, s.held)}
+		txn.Then = []broker.Op{broker.Put(c.space.Requeue(s.ID), s.requeue())}
+		c.putJob(&txn, s)
+		return txn
+	case s.updates != 0:
+		txn.If = []broker.Cond{broker.Created(task, s.updates), broker.Absent(owner)}
+		txn.Then = []broker.Op{broker.Put(task, s.spec)}
+		if len(s.Props) == 0 {
+			txn.Then = append(txn.Then, broker.Delete(props))
+		}
+	default:
+		txn.If = []broker.Cond{broker.Absent(task), broker.Absent(props)}
+		txn.Then = []broker.Op{broker.Put(task, s.spec), broker.Delete(c.space.Failed(s.ID))}
+		if s.replaces == 0 {
+			txn.If = append(txn.If, broker.Absent(state))
+			break
+		}
 		txn.If = append(txn.If, broker.Modified(state, s.replaces))
 		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Progress(s.ID)))
-	} else {
-		txn.If = append(txn.If, broker.Absent(state))
 	}
 	if len(s.Props) > 0 {
 		txn.Then = append(txn.Then, broker.Put(props, s.Props))
 	}
+	c.putJob(&txn, s)
 	return txn
+}
+
+// done is what an attempt did that took effect.
+func (s *submitting) done() Effect {
+	switch {
+	case s.held != 0:
+		return EffectRequeued
+	case s.updates != 0:
+		return EffectUpdated
+	case s.replaces != 0 && s.reruns:
+		return EffectRerun
+	}
+	return EffectCreated
+}
+
+// requeue is what is kept beside a task that is held.
+func (s *submitting) requeue() []byte {
+	value, err := json.Marshal(coordinator.Requeue{Spec: s.spec, Props: s.Props})
+	if err != nil {
+		return nil // cannot be: both are valid JSON
+	}
+	return value
 }
 
 // refused finds out why, and whether another attempt will do.
 func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
-	task, props, state := reads[0], reads[1], reads[2]
+	task, props, state, owner := reads[0], reads[1], reads[2], reads[3]
+	changing := fmt.Errorf("submit task %q: it changes too often", s.ID)
+	tried := s.done()
+	s.updates, s.held = 0, 0
 	switch {
 	case task != nil && s.again && bytes.Equal(task.Value, s.spec):
-		return nil, false // this very submission was applied, time of submission and all
+		*s.effect = tried // this very submission was applied, time of submission and all
+		return nil, false
+	case task != nil && s.Update && owner == nil:
+		s.updates = task.Created
+		return changing, true
+	case task != nil && s.Requeue && owner != nil:
+		s.updates, s.held = task.Created, owner.Created
+		return changing, true
+	case task != nil && s.Update:
+		return fmt.Errorf("task %q: %w", s.ID, ErrWorking), false
 	case task != nil:
 		spec, err := parseSpec(task.Value)
 		return &ExistsError{ID: s.ID, Same: err == nil && spec.Digest == s.Spec.Digest}, false
 	case props != nil:
 		return &ExistsError{ID: s.ID}, false
+	case state == nil && s.replaces == 0 && len(reads) > 4 && reads[4] == nil:
+		return fmt.Errorf("job %q: %w", s.ID, ErrNoParent), false
 	case state == nil:
 		s.replaces = 0 // what refused it is gone
-		return fmt.Errorf("submit task %q: it changes too often", s.ID), true
+		return changing, true
 	}
 	record, parseErr := statemachine.Parse(state.Value)
-	if parseErr == nil && record.State.Terminal() && !s.Rerun {
+	s.reruns = parseErr == nil && record.State.Terminal()
+	if s.reruns && !s.Rerun {
 		return finishedAs(s.ID, record.State, record.Digest == s.Spec.Digest), false
 	}
 	// What a deleted task left behind does not concern a new one.
 	s.replaces = state.Modified
-	return fmt.Errorf("submit task %q: it changes too often", s.ID), true
+	return changing, true
 }
 
 // finishedAs refuses a submission because its ID has ended.
@@ -181,100 +263,6 @@ func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []er
 	}
 	for _, s := range open {
 		errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
-	}
-	return nil
-}
-
-// refuseCycles refuses the tasks that would wait for themselves, through tasks
-// of the same call or live ones, and returns the others.
-func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []error) []*submitting {
-	waits := map[string][]string{}
-	var frontier []string
-	for _, s := range open {
-		if blockers := depend.Blockers(s.ID, s.Spec.Needs); len(blockers) > 0 {
-			waits[s.ID] = blockers
-			frontier = append(frontier, blockers...)
-		}
-	}
-	if len(frontier) == 0 {
-		return open
-	}
-	if err := c.readWaits(ctx, waits, frontier); err != nil {
-		for _, s := range open {
-			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
-		}
-		return nil
-	}
-	kept := open[:0]
-	for _, s := range open {
-		if path := cycle(waits, s.ID); path != nil {
-			errs[s.index] = badInput("needs", fmt.Sprintf("%q", path), "must not lead back to the task itself")
-			continue
-		}
-		kept = append(kept, s)
-	}
-	return kept
-}
-
-// graphMax bounds the tasks that a check for cycles reads.
-const graphMax = 100_000
-
-// readWaits fills in, level by level, what the live tasks of the frontier wait
-// for.
-func (c *Client) readWaits(ctx context.Context, waits map[string][]string, frontier []string) error {
-	for len(frontier) > 0 {
-		var txns []broker.Txn
-		var ids []string
-		for _, id := range frontier {
-			if _, known := waits[id]; !known {
-				waits[id] = nil
-				ids = append(ids, id)
-				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id))}})
-			}
-		}
-		if len(waits) > graphMax {
-			return badInput("needs", fmt.Sprintf("%d tasks", len(waits)), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
-		}
-		frontier = nil
-		if len(txns) == 0 {
-			return nil
-		}
-		for i, r := range c.broker.Commit(ctx, txns...) {
-			if r.Err != nil {
-				return r.Err
-			}
-			if r.Reads[0] == nil {
-				continue
-			}
-			if spec, err := parseSpec(r.Reads[0].Value); err == nil {
-				waits[ids[i]] = depend.Blockers(ids[i], spec.Needs)
-				frontier = append(frontier, waits[ids[i]]...)
-			}
-		}
-	}
-	return nil
-}
-
-// cycle returns a path from a task back to itself, nil if there is none.
-func cycle(waits map[string][]string, start string) []string {
-	came := map[string]string{}
-	stack := []string{start}
-	for len(stack) > 0 {
-		at := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, next := range waits[at] {
-			if next == start {
-				path := []string{start}
-				for ; at != start; at = came[at] {
-					path = append(path, at)
-				}
-				return append(path, start)
-			}
-			if _, seen := came[next]; !seen {
-				came[next] = at
-				stack = append(stack, next)
-			}
-		}
 	}
 	return nil
 }

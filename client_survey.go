@@ -62,7 +62,7 @@ func (s *survey) kindOf(t *mirror.Task) *kind {
 func (s *survey) blockers(t *mirror.Task) []string {
 	there := []string{}
 	for _, b := range depend.Blockers(t.ID, s.kindOf(t).spec.Needs) {
-		if o := s.tasks.Get(b); o != nil && o.HasKey {
+		if blocks(s.tasks.Remains(b)) {
 			there = append(there, b)
 		}
 	}

@@ -34,6 +34,13 @@ type Config struct {
 	// Handlers make the handlers by type of task; AnyType stands for the types
 	// that are not listed. Tasks of other types are left to other nodes.
 	Handlers map[string]NewHandler
+	// Pulls are the types of tasks that this node takes only when Dequeue is
+	// called, instead of running handlers for them.
+	Pulls []string
+	// Concurrency bounds how many tasks of a type the node runs at a time, by
+	// type; AnyType stands for each of the types that are not listed. None is no
+	// bound; at most ConcurrencyMax.
+	Concurrency map[string]int
 	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
 	// fails; AnyType stands for the types that are not listed. Without one, the
 	// task sleeps for growing times and fails after the eighth error within four
@@ -181,8 +188,21 @@ func (c Config) checkPlacement() error {
 }
 
 func (c Config) checkHandlers() error {
-	if len(c.Handlers) == 0 {
-		return badInput("handlers", "", "at least one must be set")
+	if len(c.Handlers) == 0 && len(c.Pulls) == 0 {
+		return badInput("handlers", "", "at least one must be set, or a type to pull")
+	}
+	for _, name := range c.Pulls {
+		if name != "" {
+			if err := checkType(name); err != nil {
+				return err
+			}
+		}
+		if _, both := c.Handlers[name]; both {
+			return badInput("pulls", name, "there is a handler for this type")
+		}
+	}
+	if err := c.checkConcurrency(); err != nil {
+		return err
 	}
 	for name, h := range c.ErrorHandlers {
 		if h == nil {
@@ -207,8 +227,17 @@ func (c Config) handler(taskType string) NewHandler {
 	if h, ok := c.Handlers[taskType]; ok {
 		return h
 	}
+	if c.pulls(taskType) {
+		return nil
+	}
 	return c.Handlers[AnyType]
 }
+
+// pulls tells whether tasks of a type are for callers of Dequeue.
+func (c Config) pulls(taskType string) bool { return slices.Contains(c.Pulls, taskType) }
+
+// runs tells whether this node has any use for tasks of a type.
+func (c Config) runs(taskType string) bool { return c.handler(taskType) != nil || c.pulls(taskType) }
 
 // errorHandler finds the one for a type, nil for the default.
 func (c Config) errorHandler(taskType string) ErrorHandler {
@@ -231,8 +260,11 @@ type NodeInfo struct {
 	// ReturnWithin is for how long others leave its tasks alone when it goes, as
 	// a duration such as "30s"; empty for not at all.
 	ReturnWithin string `json:"return_within,omitempty"`
-	// Types are the task types it has handlers for.
-	Types []string `json:"types"`
+	// Types are the task types it has handlers for, Pulls those that it takes when
+	// it is asked to, Limits how many of a type it runs at a time.
+	Types  []string       `json:"types"`
+	Pulls  []string       `json:"pulls,omitempty"`
+	Limits map[string]int `json:"limits,omitempty"`
 	// SessionTTL is the granted one, as a duration such as "15s".
 	SessionTTL string `json:"session_ttl"`
 	// Incarnation names the node's present session.
@@ -272,6 +304,7 @@ func (i *NodeInfo) closed() string {
 func (i *NodeInfo) placed() placement.Node {
 	return placement.Node{
 		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: i.Weight, Capacity: i.Capacity, Closed: i.closed(),
+		Limits: i.Limits,
 	}
 }
 
@@ -280,7 +313,7 @@ func (c Config) info(s *session.Session, started time.Time) NodeInfo {
 	return NodeInfo{
 		Host: host, LogDir: c.LogDir,
 		Name: c.Name, StartedAt: started.UTC(), Version: c.Version, Zone: c.Zone, Labels: c.Labels,
-		Weight: c.Weight, Capacity: c.Capacity, Types: slices.Sorted(maps.Keys(c.Handlers)),
+		Weight: c.Weight, Capacity: c.Capacity, Types: slices.Sorted(maps.Keys(c.Handlers)), Pulls: c.Pulls, Limits: c.Concurrency,
 		SessionTTL: s.Timing().TTL.String(), Incarnation: s.Incarnation(), ReturnWithin: returnWithin(c.ReturnWithin),
 	}
 }

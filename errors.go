@@ -18,6 +18,10 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrExists: a task of that ID is live.
 	ErrExists = errors.New("the task exists already")
+	// ErrWorking: a task of that ID is held by a node.
+	ErrWorking = errors.New("the task is being worked on")
+	// ErrNoParent: the job above a job is not in the tree.
+	ErrNoParent = errors.New("the job above it is not in the tree")
 	// ErrFinished: a task of that ID has ended; see *FinishedError.
 	ErrFinished = errors.New("the task has ended already")
 	// ErrNameTaken: a live node has that name.

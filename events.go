@@ -38,7 +38,8 @@ type Events struct {
 	// Corrupt: a value in the store could not be read; only its own task or
 	// node is affected.
 	Corrupt func(key string, err error)
-	// BrokerTrouble: following the broker failed and is tried again.
+	// BrokerTrouble: following the broker, or a call to it, failed. It is tried again
+	// where that may help.
 	BrokerTrouble func(err error)
 	// Braked: so many nodes vanished at about the same time that their tasks are
 	// taken over at this rate only.

@@ -44,6 +44,11 @@ type incarnation struct {
 	infoRetryAt  time.Time
 
 	runs map[string]*run
+	// active counts the runs whose handlers have not returned, flying the claims
+	// that are under way, by type.
+	active, flying map[string]int
+	// pullAt is when the next call of TryDequeue is to be answered, zero for never.
+	pullAt time.Time
 	// claims combines the sums of all runs, as mirror.Sums does.
 	claims     uint64
 	candidates candidates
@@ -59,9 +64,9 @@ type incarnation struct {
 	// try again.
 	discards   []coordinator.Ending
 	discardsAt time.Time
-	// active ends when the session is lost or the node is told to stop, for calls
+	// alive ends when the session is lost or the node is told to stop, for calls
 	// that nothing depends on then.
-	active     context.Context
+	alive      context.Context
 	deactivate context.CancelFunc
 	// retaining tells that old tasks are being forgotten, retentionAt when that is
 	// to be done next.
@@ -75,7 +80,7 @@ type incarnation struct {
 	// its own knowledge. kinds reads specs.
 	tally    placement.Tally
 	kinds    *kinds
-	planning planning
+	planning *planning
 	leaving  leaving
 	// away are nodes that are gone and mean to be back by a time.
 	away  map[string]time.Time
@@ -181,17 +186,17 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
 		kinds: newKinds(), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
 		info: n.config.info(s, n.startedAt),
-		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
+		runs: map[string]*run{}, active: map[string]int{}, flying: map[string]int{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{}, notes: n.notes,
 		taskUpdates: make(chan mirror.Update), nodeUpdates: make(chan mirror.Update), hears: make(chan coordinator.Heard),
 		claimResults: make(chan claimResults), endResults: make(chan endResults),
 		exits: make(chan exit), saves: make(chan checkpoint), calls: make(chan func()), over: make(chan struct{}),
 	}
-	in.active, in.deactivate = context.WithCancel(s.Context())
+	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
-		Mine: s.ID(),
+		Mine: s.ID(), Skips: skips,
 	})
 	return in
 }

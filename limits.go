@@ -1,18 +1,24 @@
 package windlass
 
-import "time"
+import (
+	"time"
+
+	"github.com/windlass-go/windlass/internal/keys"
+)
 
 // Limits. Whatever is over one is refused with an error that names it.
 const (
 	// PropsBytesMax bounds a task's properties.
 	PropsBytesMax = 256 << 10
 	// ResultBytesMax bounds what a handler leaves as its result, as JSON.
-	ResultBytesMax = 128 << 10
+	ResultBytesMax = 256 << 10
 	// TypeBytesMax bounds the name of a type.
 	TypeBytesMax = 128
 	// NeedsMax bounds the tasks that one task waits for, its ancestors
-	// included.
-	NeedsMax = 64
+	// included: a path of JobDepthMax levels.
+	NeedsMax = JobDepthMax - 1
+	// JobDepthMax bounds the levels of the tree of jobs.
+	JobDepthMax = keys.JobDepthMax
 	// WeightMax bounds the weight of a task, and that of a node.
 	WeightMax = 1000
 	// LabelsMax bounds the labels that a task requires or prefers, and those of
@@ -78,7 +84,8 @@ const (
 	layoutReadEvery = time.Minute
 	// retryClaim is when a claim that failed at the broker is tried again.
 	retryClaim = 500 * time.Millisecond
-	// retryEnd is when endings that failed at the broker are tried again.
+	// retryEnd is when endings that failed at the broker are tried again, and what is
+	// read for a task.
 	retryEnd = 200 * time.Millisecond
 	// movesMaxDefault bounds the tasks that a node gives away in one round of
 	// balancing.

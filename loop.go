@@ -62,6 +62,8 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.loadStep(now)
 	if in.mayClaim() {
 		in.claimPass(now)
+		in.pullPass(now)
+		in.giveUpPulls(now)
 	}
 	if trigger := in.balanceDue; trigger != 0 {
 		in.balanceDue = 0
@@ -138,6 +140,7 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	switch {
 	case in.mayClaim():
 		earlier(in.candidates.next())
+		earlier(in.pullAt)
 		if in.planning.stale {
 			earlier(in.planning.planAt)
 		}

@@ -26,11 +26,14 @@ type Node struct {
 
 	started atomic.Bool
 	done    chan struct{}
-	// wake tells the loop that draining was asked for.
+	// wake tells the loop that draining, or a task, was asked for.
 	wake     chan struct{}
 	draining atomic.Bool
 	// handlers are all that were started, in whatever incarnation.
 	handlers runner.Group
+
+	// pulls are the calls of Dequeue.
+	pulls pulls
 
 	// notes are what the incarnation before did not get to write down.
 	notes notes
@@ -140,10 +143,7 @@ func (n *Node) Drain(ctx context.Context) error {
 		return ErrNotRunning
 	}
 	n.draining.Store(true)
-	select {
-	case n.wake <- struct{}{}:
-	default: // a wake-up is pending already
-	}
+	n.rouse()
 	poll := time.NewTicker(drainTick)
 	defer poll.Stop()
 	for len(n.Tasks()) > 0 {

@@ -68,11 +68,11 @@ func (in *incarnation) noteClaim(r *run, reason string) {
 // noteState notes the state that was stored.
 func (in *incarnation) noteState(r *run) {
 	detail := ""
-	switch errs := r.record.Errors; {
+	switch {
 	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
 		detail = "until " + r.record.Until.UTC().Format(time.RFC3339)
-	case r.record.State == statemachine.Failed && len(errs) > 0:
-		detail = errs[len(errs)-1].Error
+	case r.record.State == statemachine.Failed:
+		detail = lastError(r.record.Errors)
 	}
 	in.note(r.claim.id, statemachine.HistoryEntry{
 		At: time.Now().UTC(), Event: statemachine.Event(r.record.State), Token: r.claim.Token(), Detail: detail,
@@ -97,6 +97,13 @@ func (in *incarnation) noteEnd(r *run, kind coordinator.Kind) {
 	in.note(r.claim.id, e)
 }
 
+// noteRequeued notes that a task whose run has ended was submitted again before.
+func (in *incarnation) noteRequeued(r *run) {
+	in.note(r.claim.id, statemachine.HistoryEntry{
+		At: time.Now().UTC(), Event: statemachine.EventRequeued, Token: r.claim.Token(), Detail: "as it was queued while it ran",
+	})
+}
+
 // pending tells whether there is anything to write.
 func (ns *notes) pending() bool { return len(ns.order) > 0 && !ns.sent }
 
@@ -104,7 +111,8 @@ func (ns *notes) pending() bool { return len(ns.order) > 0 && !ns.sent }
 func (ns *notes) since() time.Time { return ns.byID[ns.order[0]].History[0].At }
 
 // notesDue is when to write what is queued: soon when there is nothing else to
-// do, for this node or, with what is left to claim, for another one. A node that always has something else to do goes on with what is overdue.
+// do, for this node or, with what is left to claim, for another one. A node that
+// always has something else to do goes on with what is overdue.
 func (in *incarnation) notesDue(now time.Time) time.Time {
 	at := now
 	switch {

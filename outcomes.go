@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,17 +169,20 @@ func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
 	return r.claim.kind.spec.Retry.policy()
 }
 
-// decideFault asks the error handler what to do about a task in fault.
+// decideFault asks the error handler what to do about a task in fault. What it
+// says when it gives the task up becomes the last of the task's errors.
 func (in *incarnation) decideFault(r *run) {
 	decision := in.handleErrors(r)
-	last := errors.New("unknown error")
-	if n := len(r.record.Errors); n > 0 {
-		last = errors.New(r.record.Errors[n-1].Error)
+	last := lastError(r.record.Errors)
+	if text := decision.Error; text != "" && text != last {
+		r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(), text)
+		last = text
 	}
+	cause := errors.New(cmp.Or(last, "unknown error"))
 	next, err := statemachine.Next(statemachine.Fault, decision.Message)
 	switch {
 	case err != nil || next == statemachine.Failed:
-		in.fail(r, last)
+		in.fail(r, cause)
 		return
 	case next == statemachine.Killed:
 		r.outcome = OutcomeKilled
@@ -189,9 +193,17 @@ func (in *incarnation) decideFault(r *run) {
 		decision.Until = r.record.Until // an error while it slept changes nothing about that
 	}
 	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
-		in.events.Errored(r.claim.ID(), last, *decision.Until)
+		in.events.Errored(r.claim.ID(), cause, *decision.Until)
 	}
 	in.save(r)
+}
+
+// lastError is the text of the latest error, empty if there is none.
+func lastError(errs []statemachine.ErrorEntry) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return errs[len(errs)-1].Error
 }
 
 // handleErrors asks the error handler of the task's type; what it must not

@@ -1,8 +1,7 @@
 package windlass
 
 import (
-	"cmp"
-	"slices"
+	"container/heap"
 	"time"
 
 	"github.com/windlass-go/windlass/placement"
@@ -15,12 +14,20 @@ type planning struct {
 	// those of them that have a target, by class and node.
 	open    map[*placement.Class]int
 	planned map[*placement.Class]map[string]int
-	// fresh are candidates that could be claimed and have no target yet.
+	// fresh are candidates that could be claimed and that no target was looked for
+	// yet.
 	fresh map[string]*candidate
+	// targeted are those that have one, as a ring.
+	targeted candidate
 	// foreign counts those whose target is another node and that this node can
-	// run; nowhere are those that no node can have now.
+	// run.
 	foreign int
-	nowhere map[string]*candidate
+	// nowhere are those that no node can have now, by class. Those of a class in
+	// full need not be asked about before something changes.
+	nowhere map[*placement.Class]*openQueue
+	full    map[*placement.Class]bool
+	// pulled are those that this node takes for calls of Dequeue only, by type.
+	pulled map[string]*openQueue
 	// dirty tells that something has changed about the cluster that could make
 	// the plan another one; stale that it has.
 	dirty, stale bool
@@ -40,15 +47,18 @@ type planning struct {
 	busyAt    time.Time
 }
 
-func newPlanning() planning {
-	return planning{
+func newPlanning() *planning {
+	p := &planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
-		nowhere: map[string]*candidate{}, oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{},
+		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
+		oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{},
 	}
+	p.targeted.next, p.targeted.last = &p.targeted, &p.targeted
+	return p
 }
 
 // emptied is the same without candidates.
-func (p *planning) emptied() planning {
+func (p *planning) emptied() *planning {
 	e := newPlanning()
 	e.dirty, e.stale, e.changedAt, e.agreed = p.dirty, p.stale, p.changedAt, p.agreed
 	e.planAt, e.sweepAt, e.claimedAt, e.busyAt = p.planAt, p.sweepAt, p.claimedAt, p.busyAt
@@ -57,11 +67,26 @@ func (p *planning) emptied() planning {
 
 // add takes up a candidate that could be claimed.
 func (p *planning) add(c *candidate) {
-	if !c.open {
-		c.open = true
-		p.open[c.kind.class]++
-		p.fresh[c.id] = c
+	if c.open {
+		return
 	}
+	c.open = true
+	if c.pulled {
+		queueOf(p.pulled, c.kind.spec.Type).push(c)
+		return
+	}
+	p.open[c.kind.class]++
+	p.fresh[c.id] = c
+}
+
+// queueOf finds or makes a queue.
+func queueOf[K comparable](queues map[K]*openQueue, of K) *openQueue {
+	q := queues[of]
+	if q == nil {
+		q = &openQueue{}
+		queues[of] = q
+	}
+	return q
 }
 
 // remove forgets a candidate that is claimed, gone or not to be claimed now.
@@ -69,26 +94,33 @@ func (p *planning) remove(c *candidate) {
 	if !c.open {
 		return
 	}
+	c.open = false
+	if c.queue != nil {
+		c.queue.remove(c)
+	}
+	if c.pulled {
+		return
+	}
 	p.unassign(c)
 	delete(p.fresh, c.id)
-	c.open, c.target, c.plannedAt = false, "", time.Time{}
+	c.target, c.plannedAt = "", time.Time{}
+	if q := p.nowhere[c.kind.class]; q != nil && q.first() == nil {
+		delete(p.nowhere, c.kind.class)
+	}
 	if p.open[c.kind.class]--; p.open[c.kind.class] == 0 {
 		delete(p.open, c.kind.class)
 	}
 }
 
-// assign makes a node the target of a candidate; the empty one if there is none
-// for it now.
+// assign makes a node the target of a candidate.
 func (p *planning) assign(c *candidate, target string, self string, now time.Time) {
 	delete(p.fresh, c.id)
 	if c.target != target || c.plannedAt.IsZero() {
 		c.plannedAt = now // a target that stays has been waited for already
 	}
 	c.target, c.planned = target, true
-	if target == "" {
-		p.nowhere[c.id] = c
-		return
-	}
+	c.last, c.next = p.targeted.last, &p.targeted
+	c.last.next, c.next.last = c, c
 	byNode := p.planned[c.kind.class]
 	if byNode == nil {
 		byNode = map[string]int{}
@@ -132,24 +164,22 @@ func (p *planning) unassign(c *candidate) {
 	if c.foreign {
 		p.foreign--
 	}
-	if c.target == "" {
-		delete(p.nowhere, c.id)
-	} else {
-		byNode := p.planned[c.kind.class]
-		if byNode[c.target]--; byNode[c.target] == 0 {
-			delete(byNode, c.target)
-		}
-		if len(byNode) == 0 {
-			delete(p.planned, c.kind.class)
-		}
+	byNode := p.planned[c.kind.class]
+	if byNode[c.target]--; byNode[c.target] == 0 {
+		delete(byNode, c.target)
 	}
+	if len(byNode) == 0 {
+		delete(p.planned, c.kind.class)
+	}
+	c.last.next, c.next.last = c.next, c.last
+	c.last, c.next = nil, nil
 	c.planned, c.foreign = false, false
 }
 
 // placedNodes are the registered nodes for the planner, this one included.
 func (in *incarnation) placedNodes() []placement.Node {
 	nodes := make([]placement.Node, 0, len(in.peers)+1)
-	nodes = append(nodes, in.info.placed())
+	nodes = append(nodes, in.selfPlaced())
 	for i := range in.peers {
 		nodes = append(nodes, in.peers[i].placed)
 	}
@@ -192,7 +222,7 @@ func (in *incarnation) plan() (p *placement.Plan, upToDate bool) {
 // when the cluster is not what it was. It returns those whose target this node
 // has become.
 func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
-	pl := &in.planning
+	pl := in.planning
 	if len(pl.open) == 0 {
 		pl.dirty, pl.stale = false, false
 		return nil
@@ -205,43 +235,65 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	}
 	plan, upToDate := in.plan()
 	pl.stale = pl.stale || !upToDate
-	if pl.dirty {
-		for _, c := range pl.nowhere {
+	if pl.stale && !now.Before(pl.planAt) {
+		for pl.targeted.next != &pl.targeted {
+			c := pl.targeted.next
 			pl.unassign(c)
 			pl.fresh[c.id] = c
 		}
+		plan, _ = in.plan()
+		pl.stale, pl.planAt, pl.dirty = false, now.Add(replanEvery), true
+	}
+	if pl.dirty {
+		clear(pl.full)
 	}
 	pl.dirty = false
-	if pl.stale && !now.Before(pl.planAt) {
-		for _, c := range in.candidates.byID {
-			if c.open {
-				pl.unassign(c)
-				pl.fresh[c.id] = c
-			}
-		}
-		plan, _ = in.plan()
-		pl.stale, pl.planAt = false, now.Add(replanEvery)
-	}
-	fresh := make([]*candidate, 0, len(pl.fresh))
-	for _, c := range pl.fresh {
-		fresh = append(fresh, c)
-	}
-	slices.SortFunc(fresh, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(a.created, b.created), cmp.Compare(a.id, b.id))
-	})
-	for _, c := range fresh {
-		target := in.handedTo(c)
-		if target == "" {
-			target = plan.Take(c.id, c.kind.class)
-		} else {
-			plan.Given(c.kind.class, target, 1)
-		}
-		pl.assign(c, target, in.config.Name, now)
-		if target == in.config.Name {
+	place := func(c *candidate, target string) {
+		if pl.assign(c, target, in.config.Name, now); target == in.config.Name {
 			mine = append(mine, c)
 		}
 	}
+	for _, c := range pl.fresh {
+		if target := in.handedTo(c); target != "" {
+			plan.Given(c.kind.class, target, 1)
+			place(c, target)
+		} else {
+			queueOf(pl.nowhere, c.kind.class).push(c)
+		}
+	}
+	clear(pl.fresh)
+	pl.pour(plan, place)
 	return mine
+}
+
+// pour gives those that wait to the nodes that have room, each in its turn, until
+// there is room for none.
+func (p *planning) pour(plan *placement.Plan, place func(c *candidate, target string)) {
+	turns := make(queueHeap, 0, len(p.nowhere))
+	for class, q := range p.nowhere {
+		if !p.full[class] {
+			turns = append(turns, q)
+		}
+	}
+	heap.Init(&turns)
+	for len(turns) > 0 {
+		q := turns[0]
+		c := q.first()
+		target := plan.Take(c.id, c.kind.class)
+		if target == "" {
+			p.full[c.kind.class] = true
+			heap.Pop(&turns)
+			continue
+		}
+		q.remove(c)
+		place(c, target)
+		if q.first() != nil {
+			heap.Fix(&turns, 0)
+			continue
+		}
+		heap.Pop(&turns)
+		delete(p.nowhere, c.kind.class)
+	}
 }
 
 // toAgree tells whether everything is to be planned anew once nothing changes any
@@ -272,7 +324,7 @@ func (in *incarnation) handedTo(c *candidate) string {
 // not, and whose turn it is for this node: it may be about to die, or its
 // balancer may refuse them. While a node goes on claiming it has much to do.
 func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
-	pl := &in.planning
+	pl := in.planning
 	if pl.foreign == 0 || now.Before(pl.sweepAt) {
 		return nil
 	}
@@ -292,7 +344,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 	nodes := in.placedNodes()
 	next := now.Add(time.Minute)
 	clear(pl.oldest)
-	for _, c := range in.candidates.byID {
+	for c := pl.targeted.next; c != &pl.targeted; c = c.next {
 		if !c.foreign {
 			continue
 		}

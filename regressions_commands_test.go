@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,6 +115,87 @@ func TestAwaitCommand_WaitsWhileTheBrokerIsAway(t *testing.T) {
 		store.away = true
 		if d, err := client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled || store.away {
 			t.Errorf("%s, %v", d.Status, err)
+		}
+	})
+}
+
+// forbidding is a broker that refuses for good to read commands to tasks, or to
+// delete them and nothing else, while it is told to.
+type forbidding struct {
+	broker.Broker
+	reads, deletes atomic.Bool
+}
+
+// Get implements broker.Broker.
+func (f *forbidding) Get(ctx context.Context, key string) (broker.KV, error) {
+	if f.reads.Load() && strings.HasPrefix(key, "/test/commands/") {
+		return broker.KV{}, broker.NewError("get", key, broker.ErrPermission, nil)
+	}
+	return f.Broker.Get(ctx, key)
+}
+
+// Commit implements broker.Broker.
+func (f *forbidding) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	if f.deletes.Load() && len(txns) == 1 && len(txns[0].Then) == 1 && strings.HasPrefix(txns[0].Then[0].Key, "/test/commands/") {
+		return []broker.Result{{Err: broker.NewError("commit", txns[0].Then[0].Key, broker.ErrPermission, nil)}}
+	}
+	return f.Broker.Commit(ctx, txns...)
+}
+
+// joinForbidding starts a node on a broker that can be told to refuse, and counts
+// how often the node reports trouble with it.
+func (c *cluster) joinForbidding(refuse *forbidding) (trouble *atomic.Int32) {
+	trouble = new(atomic.Int32)
+	c.join("n", func(cfg *windlass.Config) {
+		refuse.Broker, cfg.Broker = cfg.Broker, refuse
+		cfg.Events.BrokerTrouble = func(error) { trouble.Add(1) }
+	})
+	return trouble
+}
+
+func TestRegression_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		sent := c.tell("task-000", statemachine.Pause)
+		refuse := &forbidding{}
+		refuse.reads.Store(true)
+		trouble := c.joinForbidding(refuse)
+		c.sleep(time.Minute)
+		if c.startsOf("task-000") != 0 || trouble.Load() != 1 {
+			t.Errorf("%d starts although it is to pause, and %d reports", c.startsOf("task-000"), trouble.Load())
+		}
+		refuse.reads.Store(false)
+		c.eventually(5*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || c.startsOf("task-000") != 0 {
+			t.Errorf("%s after %d starts, %v", d.Status, c.startsOf("task-000"), err)
+		}
+	})
+}
+
+func TestRegression_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		c.tell("task-000", statemachine.Pause)
+		refuse := &forbidding{}
+		refuse.reads.Store(true)
+		c.joinForbidding(refuse)
+		c.sleep(10 * time.Second)
+		c.deleteKey("/test/commands/task-000")
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+	})
+}
+
+func TestRegression_ACommandThatMayNotBeDeletedIsReported(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		refuse := &forbidding{}
+		refuse.deletes.Store(true)
+		trouble := c.joinForbidding(refuse)
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.tell("task-000", statemachine.Run)
+		c.sleep(time.Minute)
+		if trouble.Load() != 1 {
+			t.Errorf("it was reported %d times", trouble.Load())
 		}
 	})
 }

@@ -17,7 +17,7 @@ func (in *incarnation) retentionStep(now time.Time) {
 	}
 	in.retaining = true
 	in.background(func() func() {
-		err := in.retain(in.active)
+		err := in.retain(in.alive)
 		return func() {
 			in.retaining, in.retentionAt = false, time.Now().Add(RetentionEvery)
 			if err != nil {

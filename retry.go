@@ -86,7 +86,9 @@ type Fault struct {
 }
 
 // ErrorHandler decides what becomes of a task whose handler has failed: Run,
-// Sleep with its time, Error to fail it for good, or Kill. Interruptions are no
-// errors and are not counted. It is called by the node's loop and must not block;
-// after a panic, and for anything else that it returns, the default decides.
+// Sleep with its time, Error to fail it for good, or Kill. The text of an Error is
+// kept as the last of the task's errors, unless it repeats the last one.
+// Interruptions are no errors and are not counted. It is called by the node's loop
+// and must not block; after a panic, and for anything else that it returns, the
+// default decides.
 type ErrorHandler func(Fault) statemachine.Command

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/runner"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -39,6 +40,10 @@ type run struct {
 	phase phase
 	// counted tells that it counts as this node's load.
 	counted bool
+	// active tells that it is counted as one whose handler has not returned.
+	active bool
+	// dequeued is set while the task is with a caller of Dequeue.
+	dequeued *Dequeued
 	// departing tells that it is queued to be given away, or has been.
 	departing bool
 	// wakes is its place in the queue of those that wait for a time, zero if it
@@ -116,10 +121,11 @@ func (r *run) class() *placement.Class { return r.claim.kind.class }
 func (in *incarnation) enter(r *run, p phase) {
 	r.phase = p
 	in.countRun(r)
+	in.countActive(r)
 }
 
 func (in *incarnation) countRun(r *run) {
-	counts := in.runs[r.claim.ID()] == r && !r.leaving()
+	counts := in.runs[r.claim.ID()] == r && !r.leaving() && !in.config.pulls(r.class().Type)
 	switch {
 	case counts == r.counted:
 	case counts:
@@ -172,7 +178,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.err != nil || claim.task == nil || in.config.handler(r.class().Type) == nil ||
+	if claim.kind.err != nil || claim.task == nil || !in.config.runs(r.class().Type) || c.adopted && in.waited(r) ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -192,7 +198,26 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
+	if c.skipped != "" && !r.record.State.Terminal() {
+		in.skip(r, c.skipped)
+		return
+	}
 	in.resume(r)
+}
+
+// waited tells whether a task has others to wait for. A claim on one is good only
+// for what it was made for: to run it, or to end it.
+func (in *incarnation) waited(r *run) bool {
+	return len(depend.Blockers(r.claim.id, r.claim.kind.spec.Needs)) > 0
+}
+
+// skip ends a task because one that it waits for has failed.
+func (in *incarnation) skip(r *run, failed string) {
+	r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(),
+		fmt.Sprintf("skipped: task %q, which it waits for, failed or was killed", failed))
+	r.outcome = OutcomeKilled
+	r.record.State, r.record.Until = statemachine.Killed, nil
+	in.end(r, coordinator.Done)
 }
 
 // resume continues a claim in the state that is recorded, unless a command says
@@ -229,6 +254,11 @@ func (in *incarnation) start(r *run) {
 		in.release(r)
 		return
 	}
+	handlerOf := in.handlerFor(r)
+	if handlerOf == nil {
+		in.release(r)
+		return
+	}
 	id, token := r.claim.ID(), r.claim.token()
 	in.enter(r, phaseRunning)
 	r.expired = false
@@ -238,7 +268,7 @@ func (in *incarnation) start(r *run) {
 		in.timeouts.set(id, time.Now().Add(timeout))
 	}
 	in.events.Claimed(id, int64(token))
-	task, handlerOf := r.claim.task, in.config.handler(r.class().Type)
+	task := r.claim.task
 	in.node.mu.Lock() // nobody may find the handler running and not know of it
 	defer in.node.mu.Unlock()
 	r.face.started, r.face.stopped = in.node.momentOf(time.Now()), 0
@@ -388,6 +418,9 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	ending := r.claim.ending(kind)
 	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
 	ending.Forget = r.record.State == statemachine.Completed
+	if kind == coordinator.Done {
+		ending.Mark = failureMark(r.record.State, r.claim.kind.spec.OnFailure)
+	}
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)
 }
@@ -423,6 +456,9 @@ func (in *incarnation) forget(id string) {
 	delete(in.runs, id)
 	in.claims ^= r.claim.sum()
 	in.countRun(r)
+	in.countActive(r)
+	r.dequeued.settle(OutcomeDropped)
+	r.dequeued = nil
 	in.parked.remove(r)
 	in.timeouts.remove(id)
 	in.loadFell = in.loadFell || !r.leaving()
@@ -453,6 +489,8 @@ func (in *incarnation) showRun(r *run) {
 }
 
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
+	r.dequeued.settle(outcome)
+	r.dequeued = nil
 	var took time.Duration
 	if r.face.started != 0 {
 		took = time.Since(in.node.timeOf(r.face.started))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -212,6 +214,48 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 		}
 		if len(faults) != 3 || faults[2].Failures != 3 || len(faults[2].Errors) != 3 || faults[2].Spec.Type != "runs-again" {
 			t.Errorf("%+v", faults)
+		}
+	})
+}
+
+// TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError: a text that
+// repeats the last one is not kept twice.
+func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		reported := map[string]string{}
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return errors.New("no") })
+			cfg.ErrorHandlers = map[string]windlass.ErrorHandler{
+				"explains": func(f windlass.Fault) statemachine.Command {
+					return statemachine.Fail("given up: " + f.Errors[0].Error)
+				},
+				"repeats": func(f windlass.Fault) statemachine.Command { return statemachine.Fail(f.Errors[0].Error) },
+			}
+			cfg.Events.Errored = func(task string, err error, _ time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				reported[task] = err.Error()
+			}
+		})
+		for kind, want := range map[string][]string{"explains": {"no", "given up: no"}, "repeats": {"no"}} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, kind+" has failed", func() bool { return c.status(kind) == windlass.StatusFailed })
+			d, err := c.client.Task(t.Context(), kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range d.Errors {
+				got = append(got, e.Error)
+			}
+			mu.Lock()
+			if last := want[len(want)-1]; !slices.Equal(got, want) || reported[kind] != last || d.State.Failures != 1 {
+				t.Errorf("%s: %q, reported as %q, after %d failures", kind, got, reported[kind], d.State.Failures)
+			}
+			mu.Unlock()
 		}
 	})
 }

@@ -41,8 +41,10 @@ type Spec struct {
 	Priority int `json:"priority,omitempty"`
 	// NotBefore is the earliest time to start. Zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// Needs are the IDs of tasks that must not exist any more, be it done or
-	// deleted, before this one starts; at most NeedsMax.
+	// Needs are the IDs of tasks that must not exist any more, be it completed or
+	// deleted, before this one starts; at most NeedsMax. One that has failed or was
+	// killed keeps this one waiting until it is run again or forgotten, unless its
+	// OnFailure says otherwise.
 	Needs []string `json:"needs,omitempty"`
 	// Weight is how much of a node's share and capacity the task takes, beside
 	// other tasks. Zero counts as 1; at most WeightMax.
@@ -63,6 +65,12 @@ type Spec struct {
 	// Retry says what becomes of the task when its handler fails; nil stands for
 	// the defaults.
 	Retry *Retry `json:"retry,omitempty"`
+	// OnFailure is what the end of the task is for those that wait for it when it
+	// fails or is killed: "block", the default, "skip" or "run".
+	OnFailure OnFailure `json:"on_failure,omitempty"`
+	// Job makes the task a job of the tree: its ID is its path and its properties
+	// are its data; see package tree.
+	Job bool `json:"job,omitempty"`
 	// SubmittedAt is set by the client that submits.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Digest identifies what was submitted, properties included; it is set by
@@ -94,6 +102,13 @@ type Submission struct {
 	Props json.RawMessage
 	// Rerun submits afresh an ID whose state is terminal.
 	Rerun bool
+	// Update changes a pending task of this ID to what is submitted; its state and
+	// its turn stay.
+	Update bool
+	// Requeue has a task of this ID that is held run again, as submitted now, once
+	// its present run has ended, however it does. Until then nothing of it can be
+	// seen but that; a later one takes its place.
+	Requeue bool
 }
 
 // Validate refuses what Submit would refuse whatever is in the store.
@@ -122,6 +137,12 @@ func (s Submission) Validate() error {
 		return err
 	}
 	if err := s.Spec.validatePlacement(); err != nil {
+		return err
+	}
+	if !slices.Contains([]OnFailure{"", FailureBlocks, FailureSkips, FailureRuns}, s.Spec.OnFailure) {
+		return badInput("on_failure", s.Spec.OnFailure, fmt.Sprintf("must be %q, %q or %q", FailureBlocks, FailureSkips, FailureRuns))
+	}
+	if err := s.validateJob(); err != nil {
 		return err
 	}
 	return s.validateNeeds()

@@ -181,23 +181,35 @@ func (in *incarnation) isCurrent(r *run, o *order) bool {
 		return false
 	}
 	o.checking = true
-	id, key := r.claim.id, in.node.space.TaskCommand(r.claim.id)
-	ctx := in.active
+	in.ask(r.claim.id, o, 0)
+	return false
+}
+
+// ask finds out, after a pause, whether a command is the one in the slot. Where
+// that is refused it asks again for as long as the task is held and the command is
+// the last that was heard of: one that was taken for handled would be lost.
+func (in *incarnation) ask(id string, o *order, pause time.Duration) {
+	ctx, key := in.alive, in.node.space.TaskCommand(id)
 	in.background(func() func() {
-		for {
-			kv, err := in.config.Broker.Get(ctx, key)
-			gone := errors.Is(err, broker.ErrNotFound)
-			if err != nil && !gone && ctx.Err() == nil && broker.Temporary(err) {
-				select {
-				case <-ctx.Done():
-				case <-time.After(retryClaim):
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		kv, err := patientGet(ctx, in.config.Broker, key)
+		return func() {
+			switch answered := err == nil || errors.Is(err, broker.ErrNotFound); {
+			case answered || in.orders[id] != o:
+				in.checkedOrder(id, o, err == nil && kv.Modified == o.revision)
+			case in.runs[id] == nil || ctx.Err() != nil:
+				o.checking = false
+			default:
+				if pause == 0 { // the first time
+					in.events.BrokerTrouble(fmt.Errorf("look for the command to task %q: %w", id, err))
 				}
-				continue
+				in.ask(id, o, retryClaim)
 			}
-			return func() { in.checkedOrder(id, o, err == nil && kv.Modified == o.revision) }
 		}
 	})
-	return false
 }
 
 // checkedOrder goes on with the run of a task whose command was asked for. It may be
@@ -256,7 +268,7 @@ func (in *incarnation) orderDone(r *run) {
 
 // superseded goes on with a run whose order is not the one in the slot any more.
 func (in *incarnation) superseded(r *run) {
-	r.obeyed, r.order = r.order.revision, nil
+	r.obeyed, r.order = r.ending.Command, nil
 	switch kind := r.ending.Kind; {
 	case kind == coordinator.Release:
 		r.ending.Command = 0
@@ -284,13 +296,22 @@ func (in *incarnation) startDiscards(ctx context.Context, now time.Time) {
 	in.discards = nil
 	in.background(func() func() {
 		results := in.coord.End(ctx, batch)
-		return func() {
-			for i, result := range results {
-				if broker.Temporary(result.Err) && !in.closing {
-					in.discards = append(in.discards, batch[i])
-					in.discardsAt = time.Now().Add(retryEnd)
-				}
-			}
-		}
+		return func() { in.discarded(batch, results) }
 	})
+}
+
+// discarded takes the results of deleting commands that were handled. What failed
+// for now is queued again. What failed for good stays until the task has another
+// owner, or it expires.
+func (in *incarnation) discarded(batch []coordinator.Ending, results []coordinator.Ended) {
+	for i, result := range results {
+		switch err := result.Err; {
+		case err == nil, errors.Is(err, coordinator.ErrFenced), errors.Is(err, coordinator.ErrGone):
+		case !broker.Temporary(err):
+			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", batch[i].ID, err))
+		case !in.closing:
+			in.discards = append(in.discards, batch[i])
+			in.discardsAt = time.Now().Add(retryEnd)
+		}
+	}
 }

@@ -123,7 +123,7 @@ const (
 	ValueBytesMax = 512 << 10
 	// TxnOpsMax bounds the conditions, and likewise the operations of either
 	// branch, of one transaction.
-	TxnOpsMax = 96
+	TxnOpsMax = 128
 	// TxnBytesMax bounds the keys and values of either branch of one
 	// transaction together, in bytes.
 	TxnBytesMax = 1280 << 10

@@ -15,8 +15,10 @@ var (
 	ErrOwned = errors.New("the task is owned")
 	// ErrGone: the task does not exist; it is done or was deleted.
 	ErrGone = errors.New("the task does not exist")
-	// ErrBlocked: a task that this one waits for still exists.
+	// ErrBlocked: a task that this one waits for still exists, or has failed.
 	ErrBlocked = errors.New("the task is blocked")
+	// ErrChanged: the task was submitted anew meanwhile, with other settings.
+	ErrChanged = errors.New("the task has changed meanwhile")
 	// ErrFenced: the claim is no longer held, so nothing was written.
 	ErrFenced = errors.New("the claim is no longer held")
 	// ErrStateChanged: the claim is held and the state is not the one that the
@@ -37,8 +39,15 @@ type Wanted struct {
 	// is this very task that is wanted, and no other that was submitted under
 	// its ID since. Zero is any.
 	Created broker.Revision
-	// Blockers are the tasks that must not exist.
+	// Modified, if set, is the revision at which the task's own key changed last:
+	// what was decided from it is not to hold for what it says by now.
+	Modified broker.Revision
+	// Blockers are the tasks that must not exist, and must not have failed or been
+	// killed where that blocks others.
 	Blockers []string
+	// Skipped, if set, takes the place of Blockers: the task is claimed to be
+	// ended, because the one of this ID has failed or was killed.
+	Skipped string
 	// HandedOver tells that the task was released for some node, be it this one:
 	// the claim takes that note away.
 	HandedOver bool
@@ -202,18 +211,25 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 	if w.PropsOnly {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key brings needs that nobody has looked at
 	}
+	if w.Skipped != "" {
+		txn.If = append(txn.If, broker.Exists(c.space.Failed(w.Skipped)))
+		return txn
+	}
 	for _, b := range w.Blockers {
-		txn.If = append(txn.If, broker.Absent(c.space.Task(b)))
+		txn.If = append(txn.If, broker.Absent(c.space.Task(b)), broker.Absent(c.space.Failed(b)))
 	}
 	return txn
 }
 
 // exists is the condition that the task is there, and this one if that is known.
 func (w Wanted) exists(key string) broker.Cond {
-	if w.Created == 0 {
-		return broker.Exists(key)
+	switch {
+	case w.Modified != 0 && !w.PropsOnly:
+		return broker.Modified(key, w.Modified)
+	case w.Created != 0:
+		return broker.Created(key, w.Created)
 	}
-	return broker.Created(key, w.Created)
+	return broker.Exists(key)
 }
 
 // refusal says which condition failed. If none does any more, someone held the
@@ -222,7 +238,11 @@ func (w Wanted) refusal(reads []*broker.KV) error {
 	switch {
 	case reads[0] == nil, w.Created != 0 && reads[0].Created != w.Created:
 		return ErrGone
-	case reads[1] != nil || len(w.Blockers) == 0 && !w.PropsOnly:
+	case reads[1] != nil:
+		return ErrOwned
+	case w.Modified != 0 && reads[0].Modified != w.Modified:
+		return ErrChanged
+	case len(w.Blockers) == 0 && w.Skipped == "" && !w.PropsOnly:
 		return ErrOwned
 	default:
 		return ErrBlocked

@@ -106,13 +106,14 @@ func NewListener(b broker.Broker, namespace string, reconcile time.Duration) (Li
 func (c *commander) Send(ctx context.Context, commands []Sending) []Sent {
 	sent := make([]Sent, len(commands))
 	values := make([][]byte, len(commands))
-	all := make([]int, len(commands))
+	var valid []int
 	for i := range commands {
-		all[i] = i
-		values[i], sent[i].Err = json.Marshal(commands[i].Command)
+		if values[i], sent[i].Err = json.Marshal(commands[i].Command); sent[i].Err == nil {
+			valid = append(valid, i)
+		}
 	}
 	// A task exists by its own key or, in the older form, by its properties.
-	again := c.attempt(ctx, commands, values, all, sent, c.space.Task)
+	again := c.attempt(ctx, commands, values, valid, sent, c.space.Task)
 	again = c.attempt(ctx, commands, values, again, sent, c.space.Props)
 	for _, i := range again {
 		sent[i].Err = ErrGone

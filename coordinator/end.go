@@ -29,9 +29,9 @@ type Ending struct {
 	// ID and Token are the claim's.
 	ID    string
 	Token broker.Revision
-	// Created and PropsOnly are the claim's too, and must be set for Save and
-	// Done: these concern the task that was claimed, and no other that was
-	// submitted under its ID since it was deleted.
+	// Created and PropsOnly are the claim's too, and must be set for all but a
+	// Release that has neither For nor Command: they concern the task that was
+	// claimed, and no other that was submitted under its ID since it was deleted.
 	Created   broker.Revision
 	PropsOnly bool
 	// Kind says what to do.
@@ -45,6 +45,9 @@ type Ending struct {
 	State []byte
 	// Forget tells a Done to remove the progress, too.
 	Forget bool
+	// Mark, if set, is what a Done leaves beside the task: it keeps those that
+	// wait for it from running. See FailureMark.
+	Mark []byte
 	// Replaces is the revision of the state that a Save replaces, or of the
 	// progress that a Checkpoint does, zero for none. It keeps one that is
 	// applied late from undoing a later one of the same claim.
@@ -71,6 +74,10 @@ type Ended struct {
 	// after a Checkpoint, and with ErrStateChanged the one that it would have to
 	// replace.
 	StateRevision broker.Revision
+	// Requeued tells that a Done has not removed the task, because it was to be
+	// submitted again once its run had ended, and now is: the state that the
+	// ending was to write is written nowhere.
+	Requeued bool
 }
 
 // held tells whether the claim goes on.
@@ -83,8 +90,17 @@ func (c *claims) End(ctx context.Context, endings []Ending) []Ended {
 		txns[i] = c.endTxn(e)
 	}
 	results := make([]Ended, len(endings))
+	var again []int
+	var waiting []*broker.KV
 	for i, r := range c.broker.Commit(ctx, txns...) {
+		if kv := endings[i].requeue(r); kv != nil {
+			again, waiting = append(again, i), append(waiting, kv)
+			continue
+		}
 		results[i] = endings[i].outcome(r)
+	}
+	if len(again) > 0 {
+		c.endRequeued(ctx, endings, again, waiting, results)
 	}
 	return results
 }
@@ -147,6 +163,10 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	if e.Command != 0 {
 		txn.If, txn.Else = append(txn.If, broker.Modified(command, e.Command)), append(txn.Else, broker.Read(command))
 	}
+	if e.Kind == Done {
+		requeue := c.space.Requeue(e.ID)
+		txn.If, txn.Else = append(txn.If, broker.Absent(requeue)), append(txn.Else, broker.Read(requeue))
+	}
 	if e.State != nil {
 		txn.Then = append(txn.Then, broker.Put(state, e.State))
 	}
@@ -163,8 +183,13 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:
-		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.DeleteTree(c.space.TaskTree(e.ID)),
-			broker.Delete(c.space.Claim(e.ID)))
+		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Claim(e.ID)))
+		if e.Mark == nil {
+			txn.Then = append(txn.Then, broker.DeleteTree(c.space.TaskTree(e.ID)))
+		} else {
+			txn.Then = append(txn.Then, broker.Put(c.space.Failed(e.ID), e.Mark), broker.Delete(c.space.Props(e.ID)),
+				broker.Delete(owner), broker.Delete(c.space.Handover(e.ID)), broker.Delete(c.space.Requeue(e.ID)))
+		}
 		if e.Forget {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(e.ID)))
 		}

@@ -91,9 +91,20 @@ type Node struct {
 	Weight int
 	// Capacity bounds the weight of the tasks that it takes; zero is no bound.
 	Capacity int
+	// Limits bound how many tasks of a type it takes, by type; AnyType stands for
+	// each of the types that are not listed. None is no bound.
+	Limits map[string]int
 	// Closed, if set, says why it takes no task at present: it is frozen,
 	// draining or overloaded.
 	Closed string
+}
+
+// limit is how many tasks of a type the node takes; false for no bound.
+func (n *Node) limit(taskType string) (most int, ok bool) {
+	if most, ok = n.Limits[taskType]; !ok {
+		most, ok = n.Limits[AnyType]
+	}
+	return most, ok
 }
 
 func (n *Node) weight() int { return max(n.Weight, 1) }

@@ -25,7 +25,7 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	if p.level() {
 		return nil
 	}
-	m := mover{plan: p, loads: slices.Clone(p.loads), fair: p.fairShares(), index: map[route]int{}}
+	m := mover{plan: p, loads: slices.Clone(p.loads), loadsOf: p.loadsOf.clone(), fair: p.fairShares(), index: map[route]int{}}
 	for i := range p.nodes {
 		d := donor{at: i, holds: map[string]*held{}}
 		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
@@ -96,12 +96,13 @@ func (p *Plan) fairShares() []float64 {
 
 // mover makes moves one by one.
 type mover struct {
-	plan   *Plan
-	loads  []int
-	fair   []float64
-	donors []donor
-	moves  []Move
-	index  map[route]int // place in moves
+	plan    *Plan
+	loads   []int
+	loadsOf typed
+	fair    []float64
+	donors  []donor
+	moves   []Move
+	index   map[route]int // place in moves
 }
 
 type route struct {
@@ -162,6 +163,8 @@ func (m *mover) moveFrom(d *donor) bool {
 		h.tasks--
 		m.loads[d.at] -= h.pool.class.Weight
 		m.loads[to] += h.pool.class.Weight
+		m.loadsOf.add(d.at, h.pool.class.Type, -1)
+		m.loadsOf.add(to, h.pool.class.Type, 1)
 		m.record(d.at, to, h.pool)
 		return true
 	}
@@ -174,7 +177,7 @@ func (m *mover) receiver(from int, q *pool) int {
 	each, best := q.class.Weight, -1
 	for _, i := range q.eligible {
 		n := &m.plan.nodes[i]
-		if i == from || (n.Capacity > 0 && m.loads[i]+each > n.Capacity) {
+		if i == from || (n.Capacity > 0 && m.loads[i]+each > n.Capacity) || m.loadsOf.room(m.plan.nodes, i, q.class.Type) == 0 {
 			continue
 		}
 		if best < 0 || (m.loads[i]+each)*m.plan.nodes[best].weight() < (m.loads[best]+each)*n.weight() {

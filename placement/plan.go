@@ -25,8 +25,10 @@ type Plan struct {
 	// loads are the weights that the nodes hold, and will hold when every open
 	// and leaving task has its place.
 	held, loads []int
-	pools       map[string]*pool
-	view        View
+	// heldOf and loadsOf are the same by type, for limits.
+	heldOf, loadsOf typed
+	pools           map[string]*pool
+	view            View
 	// groups counts the tasks of the groups that Take was asked about.
 	groups map[string]*spread
 	// unplaced is the weight of the open tasks that fit nowhere.
@@ -60,6 +62,8 @@ func New(v View) *Plan {
 		p.held[i] = v.Held.Of(p.nodes[i].Name).Weight
 	}
 	p.loads = slices.Clone(p.held)
+	p.heldOf = typedOf(p.nodes, v.Held)
+	p.loadsOf = p.heldOf.clone()
 	for _, open := range []map[*Class]int{v.Open, v.Leaving} {
 		for c, n := range open {
 			q := p.pool(c)
@@ -102,13 +106,16 @@ func (p *Plan) divide() {
 		vessels := make([]vessel, len(q.eligible))
 		for k, i := range q.eligible {
 			n := &p.nodes[i]
-			vessels[k] = vessel{at: i, load: p.loads[i], weight: n.weight(), capacity: n.Capacity}
+			vessels[k] = vessel{
+				at: i, load: p.loads[i], weight: n.weight(), capacity: n.Capacity, most: p.loadsOf.room(p.nodes, i, q.class.Type),
+			}
 		}
 		gets, left := pour(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
 		for k, i := range q.eligible {
 			p.loads[i] += gets[k] * q.class.Weight
+			p.loadsOf.add(i, q.class.Type, gets[k])
 		}
 	}
 }
@@ -157,6 +164,7 @@ func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 	i := q.eligible[k]
 	q.quota[k] -= tasks
 	p.held[i] += tasks * c.Weight
+	p.heldOf.add(i, c.Type, tasks)
 	if c.Group != "" {
 		p.spreadOf(c.Group).add(&p.nodes[i], tasks)
 	}
@@ -166,7 +174,7 @@ func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 func (p *Plan) full(q *pool, k int) bool {
 	i := q.eligible[k]
 	limit := p.nodes[i].Capacity
-	return limit > 0 && p.held[i]+q.class.Weight > limit
+	return limit > 0 && p.held[i]+q.class.Weight > limit || p.heldOf.room(p.nodes, i, q.class.Type) == 0
 }
 
 // better tells whether one node is to have a task rather than another, among

@@ -9,11 +9,13 @@ type vessel struct {
 	// load is what it has, weight what it should have in proportion to,
 	// capacity the bound on load, zero for none.
 	load, weight, capacity int
+	// most is how many tasks it takes at most.
+	most int
 }
 
 // with is how many tasks of a weight fit besides.
 func (v vessel) room(each, most int) int {
-	if v.capacity == 0 {
+	if most = min(most, v.most); v.capacity == 0 {
 		return most
 	}
 	return min(max((v.capacity-v.load)/each, 0), most)
@@ -36,6 +38,7 @@ func pour(vessels []vessel, n, each int) (gets []int, left int) {
 	for i, v := range vessels {
 		if v.room(each, n) > gets[i] {
 			v.load += gets[i] * each
+			v.most -= gets[i]
 			q.items = append(q.items, poured{vessel: v, i: i})
 		}
 	}
@@ -43,6 +46,7 @@ func pour(vessels []vessel, n, each int) (gets []int, left int) {
 	for ; left > 0 && len(q.items) > 0; left-- {
 		next := &q.items[0]
 		gets[next.i]++
+		next.most--
 		if next.load += each; next.room(each, 1) == 0 {
 			heap.Pop(q)
 			continue

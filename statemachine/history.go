@@ -51,6 +51,8 @@ const (
 	EventLost Event = "lost"
 	// EventCommand: a command to the task was handled; the detail says which.
 	EventCommand Event = "command"
+	// EventRequeued: the task is pending again, as it was submitted while it ran.
+	EventRequeued Event = "requeued"
 )
 
 // Limits of a history.

@@ -21,6 +21,9 @@ type Task struct {
 	// properties do. Invariant: one of them is true, for a task exists by
 	// either.
 	HasKey, HasProps bool
+	// Failed tells that the last task of this ID has failed or was killed, and
+	// what that is for those that wait for it.
+	Failed Failure
 	// Created is the revision at which its own key came into being, or its
 	// properties if it has no key; zero for the remains of a task.
 	Created broker.Revision
@@ -58,6 +61,19 @@ func (t *Task) Props() []byte {
 	return *t.props
 }
 
+// Failure is what the end of a task is for those that wait for it.
+type Failure uint8
+
+// The kinds of failures.
+const (
+	// NotFailed: nothing.
+	NotFailed Failure = iota
+	// FailedBlocks: they go on waiting.
+	FailedBlocks
+	// FailedSkips: they are to be killed.
+	FailedSkips
+)
+
 // Exists tells a task from the remains of one, such as an owner key whose task
 // was deleted by hand.
 func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
@@ -74,6 +90,10 @@ func (t *Task) CreatedAs(propsOnly bool) broker.Revision {
 	}
 	return 0
 }
+
+// Modified is the revision at which the task's own key changed last, zero if it
+// has none.
+func (t *Task) Modified() broker.Revision { return t.keyModified }
 
 // Owned tells whether someone holds the claim.
 func (t *Task) Owned() bool { return t.Token != 0 }
@@ -108,6 +128,9 @@ type Keep struct {
 	Recount func()
 	// Mine is the session whose claims Sums tells of.
 	Mine broker.SessionID
+	// Skips, if set, reads whether a mark of a failure says that those that wait
+	// are to be killed.
+	Skips func(mark []byte) bool
 }
 
 // Sums say in short what a copy has, for comparing it with what should be there
@@ -272,13 +295,13 @@ func (m *Tasks) recount() {
 // revision changing, and props are immutable while Created is.
 func same(a, b *Task) bool {
 	return a.Created == b.Created && a.Token == b.Token && a.HasKey == b.HasKey && a.HasProps == b.HasProps &&
-		a.keyModified == b.keyModified && a.For == b.For
+		a.keyModified == b.keyModified && a.For == b.For && a.Failed == b.Failed
 }
 
 func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	p := m.space.Parse(e.KV.Key)
 	switch p.Kind {
-	case keys.Task, keys.Props, keys.Owner, keys.Handover:
+	case keys.Task, keys.Props, keys.Owner, keys.Handover, keys.Failed:
 	default:
 		return "", false
 	}
@@ -293,7 +316,7 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	m.count(t, -1)
 	m.set(t, p.Kind, e)
 	m.count(t, +1)
-	if !t.Exists() && !t.Owned() && t.For == "" {
+	if !t.Exists() && !t.Owned() && t.For == "" && t.Failed == NotFailed {
 		delete(m.tasks, p.Name)
 	}
 	return p.Name, true
@@ -349,6 +372,8 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 		if !e.Deleted {
 			t.Owner, t.Token, t.Session = m.ownerName(e.KV.Value), e.KV.Created, e.KV.Session
 		}
+	case keys.Failed:
+		t.Failed = m.failure(e)
 	case keys.Handover:
 		t.For = ""
 		if !e.Deleted {
@@ -359,6 +384,17 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	if !t.HasKey {
 		t.Created = t.propsCreated
 	}
+}
+
+// failure reads the mark of one.
+func (m *Tasks) failure(e broker.Event) Failure {
+	switch {
+	case e.Deleted:
+		return NotFailed
+	case m.keep.Skips != nil && m.keep.Skips(e.KV.Value):
+		return FailedSkips
+	}
+	return FailedBlocks
 }
 
 // namesMax bounds the names that are remembered.

@@ -1,0 +1,100 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Requeue is the value of tasks/<task>/requeue: what a task that is held is
+// submitted as once its run has ended, in the transaction that ends it.
+type Requeue struct {
+	// Spec and Props are the values of the task's key and of its properties; nil
+	// for no properties.
+	Spec  json.RawMessage `json:"spec"`
+	Props json.RawMessage `json:"props,omitempty"`
+}
+
+// FailureMark is the value of tasks/<task>/failed: the task has failed or was
+// killed, and others wait for it nevertheless.
+type FailureMark struct {
+	// State that it ended in.
+	State statemachine.State `json:"state"`
+	// Skip tells that those that wait for it are to be killed.
+	Skip bool `json:"skip,omitempty"`
+}
+
+// ParseFailureMark reads a mark. One that cannot be read blocks.
+func ParseFailureMark(value []byte) FailureMark {
+	var m FailureMark
+	if json.Unmarshal(value, &m) != nil {
+		return FailureMark{State: statemachine.Failed}
+	}
+	return m
+}
+
+// requeue is what a refused ending found waiting, nil for nothing.
+func (e Ending) requeue(r broker.Result) *broker.KV {
+	if e.Kind != Done || r.Err != nil || r.OK {
+		return nil
+	}
+	return r.Reads[len(r.Reads)-1]
+}
+
+// endRequeued ends the runs of tasks that are to be submitted again.
+func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int, waiting []*broker.KV, results []Ended) {
+	txns := make([]broker.Txn, len(which))
+	for k, i := range which {
+		txns[k], results[i].Requeued = c.requeueTxn(endings[i], waiting[k])
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := which[k]
+		switch {
+		case r.Err != nil:
+			results[i] = Ended{Err: r.Err}
+		case !r.OK:
+			e := endings[i]
+			e.Again = false // what may have been applied of it would have taken the claim away
+			if results[i] = e.outcome(r); errors.Is(results[i].Err, ErrStateChanged) {
+				// Nothing speaks against it but that something else is waiting by
+				// now, or nothing any more.
+				results[i].Err = broker.NewError("end", c.space.Requeue(e.ID), broker.ErrUnavailable,
+					fmt.Errorf("it was submitted again meanwhile"))
+			}
+		}
+	}
+}
+
+// requeueTxn ends a run and makes the task what was waiting for that. What cannot
+// be read is not waited for: the task ends, and it goes with it.
+func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, requeues bool) {
+	var next Requeue
+	if json.Unmarshal(waiting.Value, &next) != nil || len(next.Spec) == 0 {
+		txn = c.endTxn(e)
+		for i := range txn.If {
+			if txn.If[i] == broker.Absent(waiting.Key) {
+				txn.If[i] = broker.Modified(waiting.Key, waiting.Modified)
+			}
+		}
+		return txn, false
+	}
+	txn = c.endTxn(Ending{
+		ID: e.ID, Token: e.Token, Created: e.Created, PropsOnly: e.PropsOnly, Kind: Discard, Command: e.Command,
+	})
+	props := broker.Delete(c.space.Props(e.ID))
+	if len(next.Props) > 0 {
+		props = broker.Put(c.space.Props(e.ID), next.Props)
+	}
+	if e.Command == 0 {
+		txn.Then = append(txn.Then, broker.Delete(c.space.TaskCommand(e.ID)))
+	}
+	txn.If = append(txn.If, broker.Modified(waiting.Key, waiting.Modified))
+	txn.Then = append(txn.Then, broker.Put(c.space.Task(e.ID), next.Spec), props,
+		broker.Delete(waiting.Key), broker.Delete(c.space.Owner(e.ID)), broker.Delete(c.space.Claim(e.ID)),
+		broker.Delete(c.space.Handover(e.ID)), broker.Delete(c.space.State(e.ID)), broker.Delete(c.space.Progress(e.ID)))
+	return txn, true
+}

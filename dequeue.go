@@ -1,0 +1,280 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrEmpty: nothing of the type can be taken now.
+var ErrEmpty = errors.New("there is nothing to dequeue")
+
+// Dequeued is a task that Node.Dequeue has taken. It is held, as one with a handler
+// is, until it is completed, failed or released; whoever has it must do one of
+// these, also when its context has ended, because that is when the node knows that
+// nobody works on it any more.
+type Dequeued struct {
+	*Claim
+	ctx context.Context
+
+	once    sync.Once
+	verdict chan error
+	settled chan struct{}
+	// outcome is valid once settled is closed.
+	outcome Outcome
+}
+
+// Context ends when the claim does, or is to; its cause is as for a Handler.
+func (d *Dequeued) Context() context.Context { return d.ctx }
+
+// Complete ends the task for good, with the result of the last SetResult. It
+// returns when that is stored, or an error that says what became of the task
+// instead: ErrFenced when it was not held any more. The first call of Complete,
+// Fail and Release counts.
+func (d *Dequeued) Complete(ctx context.Context) error {
+	return d.end(ctx, nil, OutcomeCompleted)
+}
+
+// Fail says that the task failed: it runs again later or fails for good, as
+// Spec.Retry or an error handler decides; with Permanent(err) at once. Nothing
+// counts as an unknown error.
+func (d *Dequeued) Fail(ctx context.Context, err error) error {
+	if err == nil {
+		err = errors.New("unknown error")
+	}
+	return d.end(ctx, err, OutcomeFailed, OutcomeSleeping, OutcomePaused, OutcomeReleased)
+}
+
+// Release gives the task back; others may take it at once.
+func (d *Dequeued) Release(ctx context.Context) error {
+	return d.end(ctx, ErrRelease, OutcomeReleased, OutcomeDropped)
+}
+
+// end says what becomes of the task and waits until it is so.
+func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) error {
+	d.once.Do(func() { d.verdict <- verdict })
+	select {
+	case <-d.settled:
+	case <-ctx.Done():
+		return fmt.Errorf("task %q: %w", d.ID(), context.Cause(ctx))
+	}
+	switch {
+	case slices.Contains(want, d.outcome):
+		return nil
+	case d.outcome == OutcomeDropped:
+		return fmt.Errorf("task %q: %w", d.ID(), ErrFenced)
+	case d.outcome == OutcomeKilled:
+		return fmt.Errorf("task %q: %w", d.ID(), ErrKilled)
+	}
+	return fmt.Errorf("task %q: it was %s instead", d.ID(), d.outcome)
+}
+
+// settle says what became of the task.
+func (d *Dequeued) settle(outcome Outcome) {
+	if d == nil {
+		return
+	}
+	d.outcome = outcome
+	close(d.settled)
+}
+
+// pull is a call of Dequeue.
+type pull struct {
+	taskType string
+	// until is when to give up; zero for never.
+	until  time.Time
+	result chan pulled
+}
+
+// pulled is what a call of Dequeue gets.
+type pulled struct {
+	task *Dequeued
+	err  error
+}
+
+// pulls are the calls that wait, by type, the first one first.
+type pulls struct {
+	mu      sync.Mutex
+	waiting map[string][]*pull
+}
+
+func (ps *pulls) add(p *pull) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.waiting == nil {
+		ps.waiting = map[string][]*pull{}
+	}
+	ps.waiting[p.taskType] = append(ps.waiting[p.taskType], p)
+}
+
+// cancel takes a call back; false if it has, or is about to have, its result.
+func (ps *pulls) cancel(p *pull) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	calls := ps.waiting[p.taskType]
+	i := slices.Index(calls, p)
+	if i < 0 {
+		return false
+	}
+	ps.waiting[p.taskType] = slices.Delete(calls, i, i+1)
+	return true
+}
+
+// take returns the call that is first, nil if there is none.
+func (ps *pulls) take(taskType string) *pull {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	calls := ps.waiting[taskType]
+	if len(calls) == 0 {
+		return nil
+	}
+	ps.waiting[taskType] = calls[1:]
+	return calls[0]
+}
+
+// count is how many calls wait.
+func (ps *pulls) count(taskType string) int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return len(ps.waiting[taskType])
+}
+
+// giveUp takes out the calls whose time is over, and tells when the next one's is.
+func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.waiting[taskType] = slices.DeleteFunc(ps.waiting[taskType], func(p *pull) bool {
+		switch {
+		case p.until.IsZero():
+			return false
+		case !p.until.After(now):
+			p.result <- pulled{err: fmt.Errorf("type %q: %w", taskType, ErrEmpty)}
+			return true
+		}
+		if next.IsZero() || p.until.Before(next) {
+			next = p.until
+		}
+		return false
+	})
+	return next
+}
+
+// pullSettle is how long TryDequeue looks: what was submitted just before shows a
+// moment later.
+const pullSettle = 100 * time.Millisecond
+
+// Dequeue takes the next task of a type that is pending and waits for no other: the
+// one of the highest priority, of those the one that was submitted first. It waits
+// until there is one, ctx is done, or Run has returned, which is ErrNotRunning. The
+// type must be among Config.Pulls.
+func (n *Node) Dequeue(ctx context.Context, taskType string) (*Dequeued, error) {
+	return n.dequeue(ctx, taskType, time.Time{})
+}
+
+// TryDequeue is Dequeue that returns ErrEmpty when there is nothing to take.
+func (n *Node) TryDequeue(ctx context.Context, taskType string) (*Dequeued, error) {
+	return n.dequeue(ctx, taskType, time.Now().Add(pullSettle))
+}
+
+func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*Dequeued, error) {
+	if !n.config.pulls(taskType) {
+		return nil, badInput("type", taskType, "must be one of the types that this node pulls")
+	}
+	p := &pull{taskType: taskType, until: until, result: make(chan pulled, 1)}
+	n.pulls.add(p)
+	n.rouse()
+	var err error
+	select {
+	case r := <-p.result:
+		return r.task, r.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-n.done:
+		err = ErrNotRunning
+	}
+	if n.pulls.cancel(p) {
+		return nil, fmt.Errorf("dequeue %q: %w", taskType, err)
+	}
+	r := <-p.result // it came at the same time
+	return r.task, r.err
+}
+
+// rouse makes the loop look at what was asked of the node.
+func (n *Node) rouse() {
+	select {
+	case n.wake <- struct{}{}:
+	default: // a wake-up is pending already
+	}
+}
+
+// pullPass claims tasks for the calls of Dequeue that wait, and tells when to look
+// again.
+func (in *incarnation) pullPass(now time.Time) {
+	in.pullAt = time.Time{}
+	for _, taskType := range in.config.Pulls {
+		queue := in.planning.pulled[taskType]
+		for wanted := in.node.pulls.count(taskType) - in.flying[taskType]; wanted > 0; {
+			c := queue.first()
+			if c == nil {
+				break
+			}
+			if !in.mayTake(c, now) {
+				in.planning.remove(c) // it is looked at again when it may be
+				continue
+			}
+			in.claim(c, now)
+			wanted--
+		}
+	}
+}
+
+// giveUpPulls answers the calls of TryDequeue that have waited long enough. Before
+// the node knows the tasks, they wait.
+func (in *incarnation) giveUpPulls(now time.Time) {
+	for _, taskType := range in.config.Pulls {
+		if in.flying[taskType] > 0 {
+			continue
+		}
+		if at := in.node.pulls.giveUp(taskType, now); !at.IsZero() && (in.pullAt.IsZero() || at.Before(in.pullAt)) {
+			in.pullAt = at
+		}
+	}
+}
+
+// handlerFor makes the handler of a run, nil if there is none for it now: nobody
+// waits for a task of its type, or as many of them run as may.
+func (in *incarnation) handlerFor(r *run) func(task Task) Handler {
+	taskType := r.class().Type
+	r.dequeued.settle(OutcomeReleased) // an earlier run of this claim that ended without a change of state
+	r.dequeued = nil
+	if !in.config.pulls(taskType) {
+		if !in.mayStart(taskType) {
+			return nil
+		}
+		return in.config.handler(taskType)
+	}
+	p := in.node.pulls.take(taskType)
+	if p == nil {
+		return nil
+	}
+	d := &Dequeued{Claim: r.claim, verdict: make(chan error, 1), settled: make(chan struct{})}
+	r.dequeued = d
+	return func(Task) Handler { return delivery{task: d, pull: p} }
+}
+
+// delivery hands a task to the call of Dequeue that it was claimed for, and holds
+// it for as long as the caller works on it.
+type delivery struct {
+	task *Dequeued
+	pull *pull
+}
+
+// Run implements Handler.
+func (d delivery) Run(ctx context.Context, _ *Claim) error {
+	d.task.ctx = ctx
+	d.pull.result <- pulled{task: d.task}
+	return <-d.task.verdict
+}

@@ -1,0 +1,90 @@
+package windlass
+
+import (
+	"cmp"
+	"container/heap"
+)
+
+// openQueue has the candidates of a kind that could be claimed and have to wait
+// for someone with room, in the order in which it is their turn. There may be very
+// many, so each knows its own place. The zero value is ready.
+type openQueue struct{ heap openHeap }
+
+// before tells whose turn is first: the most important, then the oldest.
+func (c *candidate) before(d *candidate) bool {
+	return cmp.Or(cmp.Compare(d.kind.spec.Priority, c.kind.spec.Priority), cmp.Compare(c.created, d.created), cmp.Compare(c.id, d.id)) < 0
+}
+
+func (q *openQueue) push(c *candidate) {
+	c.queue = q
+	heap.Push(&q.heap, c)
+}
+
+// remove forgets a candidate that is in the queue.
+func (q *openQueue) remove(c *candidate) {
+	heap.Remove(&q.heap, c.place)
+	c.queue = nil
+}
+
+// first is whose turn it is, nil if nobody waits.
+func (q *openQueue) first() *candidate {
+	if q == nil || len(q.heap) == 0 {
+		return nil
+	}
+	return q.heap[0]
+}
+
+// openHeap implements heap.Interface; candidate.place is the place.
+type openHeap []*candidate
+
+// Len implements heap.Interface.
+func (h openHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h openHeap) Less(i, j int) bool { return h[i].before(h[j]) }
+
+// Swap implements heap.Interface.
+func (h openHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (h *openHeap) Push(x any) {
+	c := x.(*candidate)
+	c.place = len(*h)
+	*h = append(*h, c)
+}
+
+// Pop implements heap.Interface.
+func (h *openHeap) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return c
+}
+
+// queueHeap implements heap.Interface over queues that are not empty, by whose
+// turn it is in each.
+type queueHeap []*openQueue
+
+// Len implements heap.Interface.
+func (h queueHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface.
+func (h queueHeap) Less(i, j int) bool { return h[i].first().before(h[j].first()) }
+
+// Swap implements heap.Interface.
+func (h queueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *queueHeap) Push(x any) { *h = append(*h, x.(*openQueue)) }
+
+// Pop implements heap.Interface.
+func (h *queueHeap) Pop() any {
+	last := len(*h) - 1
+	q := (*h)[last]
+	*h = (*h)[:last]
+	return q
+}

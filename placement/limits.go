@@ -1,0 +1,53 @@
+package placement
+
+import "math"
+
+// typed counts the tasks of each node by type, of the nodes that limit them.
+type typed []map[string]int
+
+// typedOf counts what the nodes hold.
+func typedOf(nodes []Node, held *Tally) typed {
+	t := make(typed, len(nodes))
+	for i := range nodes {
+		if len(nodes[i].Limits) == 0 {
+			continue
+		}
+		t[i] = map[string]int{}
+		for c, n := range held.Of(nodes[i].Name).Classes {
+			t[i][c.Type] += n
+		}
+	}
+	return t
+}
+
+func (t typed) add(node int, taskType string, tasks int) {
+	if t[node] != nil {
+		t[node][taskType] += tasks
+	}
+}
+
+// room is how many tasks of a type a node takes besides.
+func (t typed) room(nodes []Node, node int, taskType string) int {
+	if t[node] == nil {
+		return math.MaxInt
+	}
+	most, ok := nodes[node].limit(taskType)
+	if !ok {
+		return math.MaxInt
+	}
+	return max(most-t[node][taskType], 0)
+}
+
+func (t typed) clone() typed {
+	c := make(typed, len(t))
+	for i, counts := range t {
+		if counts == nil {
+			continue
+		}
+		c[i] = make(map[string]int, len(counts))
+		for taskType, n := range counts {
+			c[i][taskType] = n
+		}
+	}
+	return c
+}
