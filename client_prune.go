@@ -140,7 +140,9 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 			return nil, err
 		}
 		for _, kv := range page.KVs {
-			delete(byID, c.space.Parse(kv.Key).Name)
+			if p := c.space.Parse(kv.Key); p.Kind != keys.Failed {
+				delete(byID, p.Name)
+			}
 		}
 	}
 	ended := make([]endedTask, 0, len(byID))

@@ -104,9 +104,6 @@ type pulls struct {
 func (ps *pulls) add(p *pull) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.waiting == nil {
-		ps.waiting = map[string][]*pull{}
-	}
 	ps.waiting[p.taskType] = append(ps.waiting[p.taskType], p)
 }
 

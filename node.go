@@ -77,7 +77,7 @@ func NewNode(config Config) (*Node, error) {
 	return &Node{
 		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
-		held: map[string]*run{}, leftBehind: map[string]int{},
+		held: map[string]*run{}, leftBehind: map[string]int{}, pulls: pulls{waiting: map[string][]*pull{}},
 	}, nil
 }
 

@@ -84,7 +84,9 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 	case c.Message == statemachine.Error:
 		in.fault(r, errors.New(c.Error))
 	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
-		in.hold(r.claim.id) // others first, and no task goes round and round at full speed
+		if r.dequeued == nil { // who dequeues says how often
+			in.hold(r.claim.id) // others first, and no task goes round and round at full speed
+		}
 		in.release(r)
 	default:
 		if earliest := time.Now().Add(restartPause); c.Message == statemachine.Sleep && c.Until.Before(earliest) {

@@ -32,6 +32,7 @@ var layers = map[string][]string{
 		"internal/keys", "internal/depend", "internal/runner", "internal/mirror"},
 	// Edges: what uses only the public face.
 	"balancer":          {"."},
+	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/exectask": {".", "session", "internal/clock"},
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.

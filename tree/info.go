@@ -1,0 +1,84 @@
+package tree
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// JobInfo is a job as it was when it was read. Its JSON is stable. In a Forest
+// the path is what identifies it: ID, Name, Type and Parent always follow from
+// it, and no list is nil.
+type JobInfo struct {
+	Path Path `json:"path"`
+	// ID of its task.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Parent is empty for a root.
+	Parent Path            `json:"parent"`
+	Data   json.RawMessage `json:"data"`
+	Status windlass.Status `json:"status"`
+	// Node holds it, or held it last; Token is the fencing token of that claim.
+	Node     string `json:"node"`
+	Token    int64  `json:"token"`
+	Priority int    `json:"priority"`
+	// QueuedAt, ClaimedAt and FinishedAt are nil if it was not, or is not known.
+	QueuedAt   *time.Time `json:"queued_at"`
+	ClaimedAt  *time.Time `json:"claimed_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	// Needs are the IDs of the tasks that it was queued to wait for, beside its
+	// ancestors.
+	Needs []string `json:"needs"`
+	// BlockedBy are the IDs of the tasks that it waits for now.
+	BlockedBy []string `json:"blocked_by"`
+	// Errors are the latest ones, the oldest first.
+	Errors []statemachine.ErrorEntry `json:"errors"`
+	// Until is when it runs again, if it sleeps.
+	Until *time.Time `json:"until,omitempty"`
+	// Reason is why it is blocked for good, or was skipped.
+	Reason string `json:"reason,omitempty"`
+}
+
+// Pending tells whether it waits to be taken: nobody holds it.
+func (j JobInfo) Pending() bool {
+	return j.Status == windlass.StatusPending || j.Status == windlass.StatusBlocked
+}
+
+// Working tells whether somebody holds it, although it may be at rest.
+func (j JobInfo) Working() bool {
+	switch j.Status {
+	case windlass.StatusRunning, windlass.StatusSleeping, windlass.StatusPaused, windlass.StatusFault:
+		return true
+	}
+	return false
+}
+
+// Completed tells whether it is done.
+func (j JobInfo) Completed() bool { return j.Status == windlass.StatusCompleted }
+
+// Ended tells whether it has come to an end, be it good or bad.
+func (j JobInfo) Ended() bool { return j.Completed() || j.gaveUp() }
+
+// gaveUp tells whether it ended without having been done, so that what is below
+// it does not run.
+func (j JobInfo) gaveUp() bool {
+	return j.Status == windlass.StatusFailed || j.Status == windlass.StatusKilled
+}
+
+// normal fills in what follows from the path, and the lists.
+func (j JobInfo) normal() JobInfo {
+	j.ID, j.Name, j.Type, j.Parent = j.Path.ID(), j.Path.Name(), j.Path.Type(), j.Path.Parent()
+	if j.Needs == nil {
+		j.Needs = []string{}
+	}
+	if j.BlockedBy == nil {
+		j.BlockedBy = []string{}
+	}
+	if j.Errors == nil {
+		j.Errors = []statemachine.ErrorEntry{}
+	}
+	return j
+}

@@ -1,0 +1,108 @@
+package tree
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+const pathSeparator = "/"
+
+// Path is a job's place in the tree, the segments of its ancestors and itself
+// with slashes between them: requestFile_alpha/downloadFile_alpha. The empty path
+// is above all roots.
+type Path string
+
+// ParsePath reads a path in either spelling, with slashes, of which one may lead,
+// or as the ID of the job's task.
+func ParsePath(text string) (Path, error) {
+	if strings.Contains(text, pathSeparator) && strings.Contains(text, keys.JobSeparator) {
+		return "", &windlass.BadInputError{Field: "job path", Value: shorten(text),
+			Limit: "must have slashes or vertical bars between its levels, not both"}
+	}
+	id := strings.ReplaceAll(strings.TrimPrefix(text, pathSeparator), pathSeparator, keys.JobSeparator)
+	if err := keys.CheckJobID(id); err != nil {
+		var bad *keys.NameError
+		if errors.As(err, &bad) {
+			// The value as it was given: in the error of the ID it has bars.
+			return "", &windlass.BadInputError{Field: "job path", Value: shorten(text), Limit: bad.Limit}
+		}
+		return "", err
+	}
+	return pathOf(id), nil
+}
+
+// pathOf is ParsePath of an ID that was checked already.
+func pathOf(id string) Path {
+	return Path(strings.ReplaceAll(id, keys.JobSeparator, pathSeparator))
+}
+
+// ID of the job's task.
+func (p Path) ID() string {
+	return strings.ReplaceAll(string(p), pathSeparator, keys.JobSeparator)
+}
+
+// Name of the job, without those of its ancestors.
+func (p Path) Name() string {
+	name, _, _ := keys.ParseJobSegment(p.segment())
+	return name
+}
+
+// Type of the job.
+func (p Path) Type() string {
+	_, jobType, _ := keys.ParseJobSegment(p.segment())
+	return jobType
+}
+
+// segment is the last one.
+func (p Path) segment() string {
+	return string(p[strings.LastIndex(string(p), pathSeparator)+1:])
+}
+
+// Parent is the path of the level above, empty for a root.
+func (p Path) Parent() Path {
+	return p[:max(0, strings.LastIndex(string(p), pathSeparator))]
+}
+
+// Depth is the number of levels: 1 for a root, 0 for the empty path.
+func (p Path) Depth() int {
+	if p == "" {
+		return 0
+	}
+	return 1 + strings.Count(string(p), pathSeparator)
+}
+
+// Child is the path of a job below; of a root, if p is empty. It checks nothing:
+// ParsePath does.
+func (p Path) Child(name, jobType string) Path {
+	segment := Path(keys.JobSegment(name, jobType))
+	if p == "" {
+		return segment
+	}
+	return p + pathSeparator + segment
+}
+
+// String is the path with slashes.
+func (p Path) String() string { return string(p) }
+
+// comparePaths orders paths by their segments, so that everything below a job
+// comes right after it. By bytes alone, a_t-1 would come before a_t/b_t.
+func comparePaths(a, b Path) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return collate(a[i]) - collate(b[i])
+		}
+	}
+	return len(a) - len(b)
+}
+
+// collate puts the separator before every other byte.
+func collate(b byte) int {
+	if b == pathSeparator[0] {
+		return -1
+	}
+	return int(b)
+}

@@ -1,0 +1,79 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/windlass-go/windlass"
+)
+
+// PatternBytesMax bounds each of the expressions of a pattern.
+const PatternBytesMax = 1000
+
+// Pattern selects jobs by their own name and type, whatever is above them. Both
+// are regular expressions in Go's syntax that have to match the whole of it, so
+// that a plain name selects that name only; an empty one matches everything.
+type Pattern struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// matcher is a pattern that is ready for use. A nil expression matches
+// everything.
+type matcher struct{ name, jobType *regexp.Regexp }
+
+func (p Pattern) compile() (*matcher, error) {
+	name, err := compileWhole("parent name", p.Name)
+	if err != nil {
+		return nil, err
+	}
+	jobType, err := compileWhole("parent type", p.Type)
+	if err != nil {
+		return nil, err
+	}
+	return &matcher{name: name, jobType: jobType}, nil
+}
+
+func (m *matcher) matches(name, jobType string) bool {
+	return (m.name == nil || m.name.MatchString(name)) && (m.jobType == nil || m.jobType.MatchString(jobType))
+}
+
+// compileWhole anchors an expression at both ends.
+func compileWhole(field, expression string) (*regexp.Regexp, error) {
+	refuse := func(limit string) error {
+		return &windlass.BadInputError{Field: field, Value: shorten(expression), Limit: limit}
+	}
+	if expression == "" {
+		return nil, nil
+	}
+	if n := len(expression); n > PatternBytesMax {
+		return nil, refuse(fmt.Sprintf("has %d bytes; the limit is %d", n, PatternBytesMax))
+	}
+	// It is compiled by itself first: "a)|(b" is an error that the parentheses
+	// around it would hide, and it would not be anchored.
+	if _, err := regexp.Compile(expression); err != nil {
+		return nil, refuse("must be a regular expression: " + expressionProblem(err, expression))
+	}
+	whole, err := regexp.Compile("^(?:" + expression + ")$")
+	if err != nil { // a \Q that nothing ends has quoted our closing parenthesis
+		whole, err = regexp.Compile("^(?:" + expression + `\E)$`)
+	}
+	if err != nil { // at the edge of what the package compiles, in size or depth
+		return nil, refuse("must be a simpler regular expression: " + expressionProblem(err, expression))
+	}
+	return whole, nil
+}
+
+// expressionProblem says what is wrong, and where, unless it is everything.
+func expressionProblem(err error, expression string) string {
+	var e *syntax.Error
+	switch {
+	case !errors.As(err, &e):
+		return err.Error()
+	case e.Expr == expression || e.Expr == "":
+		return e.Code.String()
+	}
+	return fmt.Sprintf("%s at %q", e.Code, shorten(e.Expr))
+}

@@ -1,0 +1,104 @@
+package tree
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// shorten cuts what was given to the length that an error shows.
+func shorten(s string) string {
+	const shown = 80
+	if len(s) <= shown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:shown], "") + "…"
+}
+
+// printable writes what does not print as the escapes of a Go string, so that no
+// name or error moves the cursor or turns the text around; with ascii, whatever
+// is not ASCII too.
+func printable(s string, ascii bool) string {
+	plain := true
+	for _, r := range s {
+		plain = plain && strconv.IsPrint(r) && r != utf8.RuneError && (!ascii || r < utf8.RuneSelf)
+	}
+	if plain {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case !strconv.IsPrint(r), ascii && r >= utf8.RuneSelf:
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// firstLine is the first line of a text that says anything.
+func firstLine(s string) string {
+	s = strings.TrimSpace(s)
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		s = s[:i]
+	}
+	return strings.TrimSpace(s)
+}
+
+// head is the beginning of a text.
+func head(s string, runesMax int) string {
+	for i := range s {
+		if runesMax == 0 {
+			return s[:i]
+		}
+		runesMax--
+	}
+	return s
+}
+
+// cut shortens a text to a number of runes, the mark of the cut included.
+func cut(s string, runesMax int, mark string) string {
+	if utf8.RuneCountInString(s) <= runesMax {
+		return s
+	}
+	return head(s, runesMax-utf8.RuneCountInString(mark)) + mark
+}
+
+// thousands writes a count with commas.
+func thousands(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// span writes a duration as exactly as people care about.
+func span(d time.Duration) string {
+	unit := time.Minute
+	switch {
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < time.Minute:
+		unit = 100 * time.Millisecond
+	case d < time.Hour:
+		unit = time.Second
+	}
+	s := d.Round(unit).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
