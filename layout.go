@@ -75,6 +75,21 @@ func (c *Client) Layout(ctx context.Context) (version int, err error) {
 	return version, layoutKnown(c.space.Root(), version)
 }
 
+// Init makes the namespace, if there is none: it says there which version of the
+// layout it has. Nodes do so, too; it changes nothing about one that is there.
+func (c *Client) Init(ctx context.Context) error {
+	if err := c.checkLayout(ctx); err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	_, _, err := c.persist(ctx, broker.Txn{
+		If: []broker.Cond{broker.Absent(c.space.Layout())}, Then: []broker.Op{broker.Put(c.space.Layout(), layoutNow())},
+	})
+	if err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	return nil
+}
+
 // unreadableLayout marks the error of a value that says nothing. It must not stop
 // anyone: a damaged key would then be an outage.
 type unreadableLayout struct{ error }

@@ -1,0 +1,95 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+// childCounts are how many jobs there are below each, as far as that was ever
+// counted; there may be fewer by now.
+type childCounts map[Path]int
+
+// countedMax bounds the jobs whose children are remembered.
+const countedMax = 100_000
+
+// countChildren refuses jobs that would be too many below one. It counts what is
+// there once, and again only where that plus what it has queued since is too much,
+// so that a job costs no listing of its siblings. Several who queue at the same
+// time can pass the limit by a few.
+func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submission) error {
+	more := map[Path]map[Path]bool{}
+	for _, s := range submissions {
+		path := pathOf(s.ID)
+		parent := path.Parent()
+		if parent == "" {
+			continue
+		}
+		if more[parent] == nil {
+			more[parent] = map[Path]bool{}
+		}
+		more[parent][path] = true
+	}
+	counts, err := t.recount(ctx, t.uncounted(more), more)
+	if err != nil {
+		return fmt.Errorf("count the jobs below others: %w", err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.children == nil || len(t.children)+len(counts) > countedMax {
+		t.children = childCounts{}
+	}
+	maps.Copy(t.children, counts)
+	for parent, children := range more {
+		if n := t.children[parent] + len(children); n > ChildrenMax {
+			return &windlass.BadInputError{Field: "jobs below " + string(parent), Value: fmt.Sprint(n),
+				Limit: fmt.Sprintf("must be at most %d", ChildrenMax)}
+		}
+	}
+	for parent, children := range more {
+		t.children[parent] += len(children)
+	}
+	return nil
+}
+
+// uncounted are the jobs whose children are not known to leave room for more.
+func (t *Tree) uncounted(more map[Path]map[Path]bool) (parents []Path) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for parent, children := range more {
+		if known, counted := t.children[parent]; !counted || known+len(children) > ChildrenMax {
+			parents = append(parents, parent)
+		}
+	}
+	return parents
+}
+
+// recount counts the jobs below some, but for those that are about to be queued.
+func (t *Tree) recount(ctx context.Context, parents []Path, more map[Path]map[Path]bool) (childCounts, error) {
+	if len(parents) == 0 {
+		return nil, nil
+	}
+	prefix := t.space.Jobs()
+	if len(parents) == 1 {
+		prefix = t.space.JobTree(parents[0].ID())
+	}
+	kvs, _, err := broker.Collect(ctx, t.broker, prefix)
+	if err != nil {
+		return nil, err
+	}
+	counts := make(childCounts, len(parents))
+	for _, parent := range parents {
+		counts[parent] = 0
+	}
+	for _, kv := range kvs {
+		path := pathOf(t.space.Parse(kv.Key).Name)
+		parent := path.Parent()
+		if _, open := counts[parent]; open && !more[parent][path] {
+			counts[parent]++
+		}
+	}
+	return counts, nil
+}

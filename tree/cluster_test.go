@@ -1,0 +1,167 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/clock"
+)
+
+// cluster is a tree with nodes that work on it, in a bubble of virtual time.
+type cluster struct {
+	*Tree
+	t       *testing.T
+	connect func() broker.Broker
+	client  *windlass.Client
+	stops   []func()
+
+	mu   sync.Mutex
+	runs []string // the IDs of the jobs that were begun, in order
+}
+
+// inEach runs a test on an etcd that nobody listens to, and on a store in memory.
+func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
+	run := func(t *testing.T, connect func() broker.Broker, shutDown func() error) {
+		tree, err := New(connect(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &cluster{Tree: tree, t: t, connect: connect, client: tree.client}
+		defer func() {
+			for _, stop := range c.stops {
+				stop()
+			}
+			if err := shutDown(); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(t, c)
+	}
+	t.Run("etcd", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run(t, func() broker.Broker { return server.Broker() }, server.Close)
+		})
+	})
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			run(t, func() broker.Broker { return store.Broker() }, store.Close)
+		})
+	})
+}
+
+// join starts a node with a handler for all types; nil completes every job.
+func (c *cluster) join(name string, run func(ctx context.Context, claim *windlass.Claim) error) {
+	c.t.Helper()
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: c.connect(), Namespace: "test", Name: name, Clock: clock.Process,
+		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			c.runs = append(c.runs, claim.ID())
+			c.mu.Unlock()
+			if run == nil {
+				return nil
+			}
+			return run(ctx, claim)
+		})},
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	c.stops = append(c.stops, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.t.Error(err)
+		}
+	})
+}
+
+func (c *cluster) queue(requests ...Request) []Queued {
+	c.t.Helper()
+	queued, err := c.Queue(c.t.Context(), requests...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return queued
+}
+
+// queuedPaths are those of what was queued.
+func queuedPaths(queued []Queued) []Path {
+	var p []Path
+	for _, q := range queued {
+		p = append(p, q.Path)
+	}
+	return p
+}
+
+func (c *cluster) statuses() map[Path]windlass.Status {
+	c.t.Helper()
+	f, err := c.Load(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	statuses := map[Path]windlass.Status{}
+	for _, j := range f.Jobs() {
+		statuses[j.Path] = j.Status
+	}
+	return statuses
+}
+
+// settle waits until no job changes its status for a second of virtual time.
+func (c *cluster) settle() map[Path]windlass.Status {
+	c.t.Helper()
+	for range 600 {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		n, err := c.client.Count(c.t.Context(), windlass.Filter{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if n[windlass.StatusPending]+n[windlass.StatusRunning]+n[windlass.StatusSleeping] == 0 {
+			break
+		}
+	}
+	return c.statuses()
+}
+
+var errBroken = errors.New("broken")
+
+// broken fails the jobs of a name for good.
+func broken(name string) func(context.Context, *windlass.Claim) error {
+	return func(_ context.Context, claim *windlass.Claim) error {
+		if pathOf(claim.ID()).Name() == name {
+			return windlass.Permanent(errBroken)
+		}
+		return nil
+	}
+}
+
+// raw makes JSON of a value.
+func raw(v any) json.RawMessage {
+	value, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

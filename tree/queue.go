@@ -1,0 +1,270 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// Limits of a tree. Whatever is over one is refused with an error that names it.
+const (
+	// DepthMax bounds the levels of the tree. The path of a job is at most 512
+	// bytes long besides.
+	DepthMax = windlass.JobDepthMax
+	// ChildrenMax bounds the jobs right below one.
+	ChildrenMax = 10_000
+	// QueueMax bounds the jobs that one call of Queue makes.
+	QueueMax = 100_000
+)
+
+// ErrNoMatch: no job of the tree is one that others were to be queued under.
+var ErrNoMatch = errors.New("no job matches")
+
+// Request is a job to be queued, or one below each of several.
+type Request struct {
+	// Name and Type of the job, without spaces, slashes, backslashes and vertical
+	// bars; a type has no underscore either. Together they are unique below one
+	// job.
+	Name, Type string
+	// Data is what its handler gets as the properties of its task: any JSON of at
+	// most windlass.PropsBytesMax, or nil.
+	Data json.RawMessage
+	// Parent is the job to queue it under. Empty means the root, unless Under is
+	// set.
+	Parent Path
+	// Under queues one under every job of the tree that matches when Queue is
+	// called, at whatever level; never under one that the call makes.
+	Under *Pattern
+	// NameOf makes the name of each from that of its parent and Name, for Parent
+	// and Under. Nil keeps Name.
+	NameOf func(parent, child string) string
+	// Spec is what else its task is submitted with: priority, needs, what its
+	// failure is for those below it, and so on. Type and Job are set by Queue;
+	// Needs are IDs of tasks, or paths of jobs.
+	Spec windlass.Spec
+	// Requeue has a job that is worked on queued again once its run has ended.
+	// Without it that is refused with windlass.ErrWorking.
+	Requeue bool
+	// Cascade queues the jobs below again, too, that have ended. Without it, they
+	// stay completed.
+	Cascade bool
+}
+
+// Queued is a job that was queued.
+type Queued struct {
+	Path Path   `json:"path"`
+	ID   string `json:"id"`
+	// Effect is what that did: it was created, it was pending and is what was
+	// queued now, it had ended and is pending again, or it is worked on and runs
+	// again afterwards.
+	Effect windlass.Effect `json:"effect"`
+}
+
+// Queue makes jobs pending: new ones, those that are pending already with the new
+// data, and those that have ended again. It returns what it queued, also with an
+// error: requests are independent of each other, and so are the jobs of one. A
+// request that finds no parent is ErrNoMatch, a *windlass.BadInputError anywhere
+// refuses the whole call. Of jobs that are queued in one call at the same priority
+// it is not said which is first.
+func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error) {
+	plans := make([]plan, len(requests))
+	patterns := false
+	for i, r := range requests {
+		if err := plans[i].read(r); err != nil {
+			return nil, err
+		}
+		patterns = patterns || r.Under != nil || r.Cascade
+	}
+	var records map[Path]windlass.JobRecord
+	if patterns {
+		var err error
+		if records, _, err = t.records(ctx); err != nil {
+			return nil, fmt.Errorf("queue: %w", err)
+		}
+	}
+	var failed error
+	var submissions []windlass.Submission
+	var of []Request
+	for i := range plans {
+		made, err := plans[i].submissions(records)
+		if errors.Is(err, ErrNoMatch) {
+			failed = errors.Join(failed, err)
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		submissions = append(submissions, made...)
+		of = append(of, slices.Repeat([]Request{requests[i]}, len(made))...)
+	}
+	if n := len(submissions); n > QueueMax {
+		return nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprint(n), Limit: fmt.Sprintf("must be at most %d in one call", QueueMax)}
+	}
+	if err := t.countChildren(ctx, submissions); err != nil {
+		return nil, err
+	}
+	queued, err := t.enqueue(ctx, submissions)
+	failed = errors.Join(failed, err)
+	cascaded, err := t.cascade(ctx, queued, of, submissions, records)
+	return append(compact(queued), cascaded...), errors.Join(failed, err)
+}
+
+// plan is a request that was read.
+type plan struct {
+	Request
+	under *matcher
+}
+
+func (p *plan) read(r Request) error {
+	p.Request = r
+	for _, err := range []error{keys.CheckJobName(r.Name), keys.CheckJobType(r.Type)} {
+		var bad *keys.NameError
+		if errors.As(err, &bad) {
+			return &windlass.BadInputError{Field: bad.Field, Value: bad.Value, Limit: bad.Limit}
+		}
+	}
+	switch {
+	case r.Under != nil && r.Parent != "":
+		return &windlass.BadInputError{Field: "parent", Value: string(r.Parent), Limit: "must be empty where a pattern is given"}
+	case r.NameOf != nil && r.Under == nil && r.Parent == "":
+		return &windlass.BadInputError{Field: "name function", Value: r.Name, Limit: "needs a parent, or a pattern"}
+	case r.Spec.Type != "" && r.Spec.Type != r.Type:
+		return &windlass.BadInputError{Field: "type", Value: r.Spec.Type, Limit: fmt.Sprintf("must be empty or %q, the type of the job", r.Type)}
+	}
+	if r.Parent != "" {
+		var err error
+		if p.Parent, err = ParsePath(string(r.Parent)); err != nil {
+			return err
+		}
+	}
+	if r.Under != nil {
+		var err error
+		if p.under, err = r.Under.compile(); err != nil {
+			return err
+		}
+	}
+	p.Spec.Type, p.Spec.Job = r.Type, true
+	p.Spec.Needs = make([]string, 0, len(r.Spec.Needs))
+	for _, need := range r.Spec.Needs {
+		if strings.Contains(need, pathSeparator) {
+			path, err := ParsePath(need)
+			if err != nil {
+				return &windlass.BadInputError{Field: "needs", Value: shorten(need), Limit: err.Error()}
+			}
+			need = path.ID()
+		}
+		p.Spec.Needs = append(p.Spec.Needs, need)
+	}
+	return nil
+}
+
+// submissions are the tasks that a request makes.
+func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Submission, error) {
+	parents := []Path{p.Parent}
+	if p.under != nil {
+		parents = parents[:0]
+		for path := range records {
+			if p.under.matches(path.Name(), path.Type()) {
+				parents = append(parents, path)
+			}
+		}
+		slices.SortFunc(parents, comparePaths)
+		if len(parents) == 0 {
+			return nil, fmt.Errorf("queue %s under name %q and type %q: %w",
+				keys.JobSegment(p.Name, p.Type), p.Under.Name, p.Under.Type, ErrNoMatch)
+		}
+	}
+	made := make([]windlass.Submission, len(parents))
+	for i, parent := range parents {
+		name := p.Name
+		if p.NameOf != nil {
+			name = p.NameOf(parent.Name(), p.Name)
+			if err := keys.CheckJobName(name); err != nil {
+				return nil, &windlass.BadInputError{Field: "job name", Value: shorten(name),
+					Limit: fmt.Sprintf("which the name function made of %q and %q: %v", parent.Name(), p.Name, err)}
+			}
+		}
+		made[i] = windlass.Submission{
+			ID: parent.Child(name, p.Type).ID(), Spec: p.Spec, Props: p.Data, Rerun: true, Update: true, Requeue: p.Requeue,
+		}
+		if err := made[i].Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return made, nil
+}
+
+// enqueue submits, and returns one entry for each, empty where it failed.
+func (t *Tree) enqueue(ctx context.Context, submissions []windlass.Submission) (queued []Queued, failed error) {
+	for some := range slices.Chunk(submissions, windlass.SubmitBatchMax) {
+		effects, errs := t.client.Enqueue(ctx, some)
+		for i := range some {
+			path := pathOf(some[i].ID)
+			switch {
+			case errors.Is(errs[i], windlass.ErrNoParent):
+				failed = errors.Join(failed, fmt.Errorf("queue %s: %w: there is no %s in the tree", path, ErrNoMatch, path.Parent()))
+			case errs[i] != nil:
+				failed = errors.Join(failed, fmt.Errorf("queue %s: %w", path, errs[i]))
+			default:
+				queued = append(queued, Queued{Path: path, ID: some[i].ID, Effect: effects[i]})
+				continue
+			}
+			queued = append(queued, Queued{})
+		}
+	}
+	return queued, failed
+}
+
+// compact leaves out what was not queued.
+func compact(queued []Queued) []Queued {
+	return slices.DeleteFunc(slices.Clone(queued), func(q Queued) bool { return q.Path == "" })
+}
+
+// cascade queues again what has ended below the jobs that were queued again. Their
+// ancestors are pending by now, so that none of them can start too early.
+func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submitted []windlass.Submission,
+	records map[Path]windlass.JobRecord) ([]Queued, error) {
+	done := map[string]bool{}
+	for _, s := range submitted {
+		done[s.ID] = true
+	}
+	above := map[Path]bool{}
+	for i, q := range queued {
+		if q.Path != "" && of[i].Cascade && q.Effect != windlass.EffectCreated {
+			above[q.Path] = true
+		}
+	}
+	var again []windlass.Submission
+	for path, r := range records {
+		below := false
+		for p := path.Parent(); p != "" && !below; p = p.Parent() {
+			below = above[p]
+		}
+		if below && !done[path.ID()] {
+			s := windlass.Submission{ID: path.ID(), Spec: r.Spec, Props: r.Data, Rerun: true}
+			s.Spec.Type, s.Spec.Job = path.Type(), true
+			again = append(again, s)
+		}
+	}
+	slices.SortFunc(again, func(a, b windlass.Submission) int { return comparePaths(pathOf(a.ID), pathOf(b.ID)) })
+	var cascaded []Queued
+	var failed error
+	for some := range slices.Chunk(again, windlass.SubmitBatchMax) {
+		effects, errs := t.client.Enqueue(ctx, some)
+		for i, s := range some {
+			switch path := pathOf(s.ID); {
+			case errors.Is(errs[i], windlass.ErrExists): // it has not ended
+			case errs[i] != nil:
+				failed = errors.Join(failed, fmt.Errorf("queue %s again: %w", path, errs[i]))
+			default:
+				cascaded = append(cascaded, Queued{Path: path, ID: s.ID, Effect: effects[i]})
+			}
+		}
+	}
+	return cascaded, failed
+}

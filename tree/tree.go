@@ -1,0 +1,206 @@
+package tree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// Tree queues the jobs of a namespace and tells how they are. Its methods are safe
+// for concurrent use. Errors of the broker come through as package broker's.
+type Tree struct {
+	broker broker.Broker
+	client *windlass.Client
+	space  keys.Space
+
+	mu       sync.Mutex
+	children childCounts
+}
+
+// New returns the tree of a namespace; an empty one is windlass.NamespaceDefault.
+// It does not close the broker.
+func New(b broker.Broker, namespace string) (*Tree, error) {
+	client, err := windlass.NewClient(b, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if namespace == "" {
+		namespace = windlass.NamespaceDefault
+	}
+	space, err := keys.New(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &Tree{broker: b, client: client, space: space}, nil
+}
+
+// Init makes the namespace, if there is none; otherwise it changes nothing.
+func (t *Tree) Init(ctx context.Context) error { return t.client.Init(ctx) }
+
+// records are the jobs as they were queued.
+func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Path]broker.Revision, error) {
+	kvs, _, err := broker.Collect(ctx, t.broker, t.space.Jobs())
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the tree: %w", err)
+	}
+	records, revisions := make(map[Path]windlass.JobRecord, len(kvs)), make(map[Path]broker.Revision, len(kvs))
+	for _, kv := range kvs {
+		p := t.space.Parse(kv.Key)
+		if p.Kind != keys.Job {
+			continue
+		}
+		var r windlass.JobRecord
+		if json.Unmarshal(kv.Value, &r) != nil {
+			r = windlass.JobRecord{} // its place says what it is called, and its task how it is
+		}
+		records[pathOf(p.Name)], revisions[pathOf(p.Name)] = r, kv.Modified
+	}
+	return records, revisions, nil
+}
+
+// Load reads all jobs, with how they are.
+func (t *Tree) Load(ctx context.Context) (*Forest, error) {
+	// The tree comes first: a job that is queued in between has no place in it, and
+	// one that is pruned in between has no task.
+	records, _, err := t.records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	infos, err := t.client.Tasks(ctx, windlass.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]JobInfo, 0, len(records))
+	for _, info := range infos {
+		if keys.CheckJobID(info.ID) != nil {
+			continue
+		}
+		if r, ok := records[pathOf(info.ID)]; ok {
+			jobs = append(jobs, jobOf(info, r))
+		}
+	}
+	return NewForest(jobs), nil
+}
+
+// Get returns one job, or windlass.ErrNotFound.
+func (t *Tree) Get(ctx context.Context, path Path) (JobInfo, error) {
+	if _, err := ParsePath(string(path)); err != nil {
+		return JobInfo{}, err
+	}
+	kv, err := t.broker.Get(ctx, t.space.Job(path.ID()))
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return JobInfo{}, fmt.Errorf("job %s: %w", path, windlass.ErrNotFound)
+	case err != nil:
+		return JobInfo{}, fmt.Errorf("job %s: %w", path, err)
+	}
+	var r windlass.JobRecord
+	if err := json.Unmarshal(kv.Value, &r); err != nil {
+		return JobInfo{}, fmt.Errorf("job %s: its place in the tree is unreadable: %w", path, err)
+	}
+	d, err := t.client.Task(ctx, path.ID())
+	if err != nil {
+		return JobInfo{}, fmt.Errorf("job %s: %w", path, err)
+	}
+	return jobOf(d.TaskInfo, r).normal(), nil
+}
+
+// jobOf puts together what is known of a job.
+func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
+	j := JobInfo{
+		Path: pathOf(info.ID), Data: r.Data, Status: info.Status, Node: info.Node, Token: info.Token, Priority: info.Priority,
+		QueuedAt: info.SubmittedAt, ClaimedAt: info.ClaimedAt, FinishedAt: info.FinishedAt,
+		Needs: r.Spec.Needs, BlockedBy: info.BlockedBy, Errors: info.Errors, Until: info.Until,
+	}
+	if j.QueuedAt == nil && !r.QueuedAt.IsZero() {
+		j.QueuedAt = &r.QueuedAt
+	}
+	switch n := len(info.Errors); {
+	case len(info.FailedNeeds) > 0:
+		j.Reason = "waits for " + strings.Join(info.FailedNeeds, ", ") + ", which failed or was killed"
+	case info.Status == windlass.StatusKilled && n > 0:
+		j.Reason = info.Errors[n-1].Error
+	}
+	return j
+}
+
+// Pending lists the jobs that nobody holds and that have not ended, blocked ones
+// included.
+func (t *Tree) Pending(ctx context.Context) ([]JobInfo, error) { return t.list(ctx, JobInfo.Pending) }
+
+// Working lists the jobs that somebody holds.
+func (t *Tree) Working(ctx context.Context) ([]JobInfo, error) { return t.list(ctx, JobInfo.Working) }
+
+// Completed lists the jobs that are done.
+func (t *Tree) Completed(ctx context.Context) ([]JobInfo, error) {
+	return t.list(ctx, JobInfo.Completed)
+}
+
+// Find lists the jobs whose name and type match a pattern.
+func (t *Tree) Find(ctx context.Context, p Pattern) ([]JobInfo, error) {
+	if _, err := p.compile(); err != nil {
+		return nil, err
+	}
+	forest, err := t.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return forest.Find(p)
+}
+
+func (t *Tree) list(ctx context.Context, selected func(JobInfo) bool) ([]JobInfo, error) {
+	forest, err := t.Load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(forest.Jobs(), func(j JobInfo) bool { return !selected(j) }), nil
+}
+
+// Watch yields the tree as it is, and again whenever it has changed, at most as
+// often as every, until ctx is done or the caller stops. A broker that goes away
+// yields its error, and the watch goes on when it is back.
+func (t *Tree) Watch(ctx context.Context, every time.Duration) func(yield func(*Forest, error) bool) {
+	return func(yield func(*Forest, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		defer cancel()
+		changed := make(chan struct{}, 1)
+		watching.Go(func() {
+			for range t.client.WatchTasks(ctx, windlass.Filter{}) {
+				select {
+				case changed <- struct{}{}:
+				default: // one look is due already
+				}
+			}
+		})
+		for {
+			forest, err := t.Load(ctx)
+			if ctx.Err() != nil || !yield(forest, err) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(every):
+			}
+			if err != nil {
+				continue // what has failed is tried again
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	}
+}
