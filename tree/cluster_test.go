@@ -97,6 +97,12 @@ func (c *cluster) join(name string, run func(ctx context.Context, claim *windlas
 	})
 }
 
+// sleep lets virtual time pass and everything that is due then happen.
+func (c *cluster) sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 func (c *cluster) queue(requests ...Request) []Queued {
 	c.t.Helper()
 	queued, err := c.Queue(c.t.Context(), requests...)
@@ -132,8 +138,7 @@ func (c *cluster) statuses() map[Path]windlass.Status {
 func (c *cluster) settle() map[Path]windlass.Status {
 	c.t.Helper()
 	for range 600 {
-		time.Sleep(time.Second)
-		synctest.Wait()
+		c.sleep(time.Second)
 		n, err := c.client.Count(c.t.Context(), windlass.Filter{})
 		if err != nil {
 			c.t.Fatal(err)

@@ -159,7 +159,7 @@ func TestTree_Z09_PendingWorkingCompletedAndTheTreeAreListedEachItsOwn(t *testin
 			}
 			return broken("bad")(ctx, claim)
 		})
-		time.Sleep(5 * time.Second)
+		c.sleep(5 * time.Second)
 		for what, list := range map[string]func(context.Context) ([]JobInfo, error){
 			"works_t/waits_t bad_t/waits_t": c.Pending, "works_t": c.Working, "done_t": c.Completed,
 			"waits_t below": func(ctx context.Context) ([]JobInfo, error) { return c.Find(ctx, Pattern{Name: "waits"}) },
@@ -231,7 +231,7 @@ func TestTree_Z10_AWorkingJobIsRefusedUnlessItIsToRunAgain(t *testing.T) {
 		proceed := make(chan struct{})
 		c.queue(Request{Name: "a", Type: "t"})
 		c.join("n1", func(context.Context, *windlass.Claim) error { <-proceed; return nil })
-		time.Sleep(time.Second)
+		c.sleep(time.Second)
 		if _, err := c.Queue(t.Context(), Request{Name: "a", Type: "t"}); !errors.Is(err, windlass.ErrWorking) {
 			t.Errorf("queue what is worked on: %v", err)
 		}
