@@ -393,7 +393,7 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	c.reason = in.reason(c, t)
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: t.Modified(), Blockers: c.blockers, Skipped: c.skipped,
-		HandedOver: t.For != "",
+		WithoutProps: !t.HasProps, HandedOver: t.For != "",
 	})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over

@@ -127,6 +127,7 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 	for i, s := range open {
 		txns[i] = c.submitTxn(s)
 	}
+	var refused []*submitting
 	for i, r := range c.broker.Commit(ctx, txns...) {
 		s := open[i]
 		switch {
@@ -139,20 +140,45 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 		case r.OK:
 			errs[s.index], *s.effect = nil, s.done()
 		default:
-			retry := false
-			if errs[s.index], retry = s.refused(r.Reads); retry {
-				again = append(again, s)
-			}
+			refused = append(refused, s)
+		}
+	}
+	return append(again, c.explainSubmissions(ctx, refused, errs)...)
+}
+
+// explainSubmissions finds out why submissions were refused, by what is stored
+// now, and returns those to try again. Few are, so this costs less than asking
+// along with every submission.
+func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, errs []error) (again []*submitting) {
+	if len(refused) == 0 {
+		return nil
+	}
+	txns := make([]broker.Txn, len(refused))
+	for i, s := range refused {
+		keys := []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID)}
+		if parent := s.parent(); parent != "" {
+			keys = append(keys, c.space.Job(parent))
+		}
+		for _, key := range keys {
+			txns[i].Then = append(txns[i].Then, broker.Read(key))
+		}
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		s := refused[i]
+		retry := false
+		if r.Err != nil {
+			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, r.Err)
+		} else if errs[s.index], retry = s.refused(r.Reads); retry {
+			again = append(again, s)
 		}
 	}
 	return again
 }
 
-// submitTxn makes the transaction of an attempt. What is said in Else is why it
-// was refused.
+// submitTxn makes the transaction of an attempt.
 func (c *Client) submitTxn(s *submitting) broker.Txn {
 	task, props, state, owner := c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID)
-	txn := broker.Txn{Else: []broker.Op{broker.Read(task), broker.Read(props), broker.Read(state), broker.Read(owner)}}
+	var txn broker.Txn
 	switch {
 	case s.held != 0:
 		txn.If = []broker.Cond{broker.Created(task, s.updates), broker.Created(owner, s.held)}
@@ -167,13 +193,13 @@ func (c *Client) submitTxn(s *submitting) broker.Txn {
 		}
 	default:
 		txn.If = []broker.Cond{broker.Absent(task), broker.Absent(props)}
-		txn.Then = []broker.Op{broker.Put(task, s.spec), broker.Delete(c.space.Failed(s.ID))}
+		txn.Then = []broker.Op{broker.Put(task, s.spec)}
 		if s.replaces == 0 {
 			txn.If = append(txn.If, broker.Absent(state))
 			break
 		}
 		txn.If = append(txn.If, broker.Modified(state, s.replaces))
-		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Progress(s.ID)))
+		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Progress(s.ID)), broker.Delete(c.space.Failed(s.ID)))
 	}
 	if len(s.Props) > 0 {
 		txn.Then = append(txn.Then, broker.Put(props, s.Props))

@@ -58,20 +58,25 @@ func (s Submission) validateJob() error {
 	return nil
 }
 
+// parent is the ID of the job above, empty for none and for what is no job.
+func (s *submitting) parent() string {
+	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
+		return s.ID[:i]
+	}
+	return ""
+}
+
 // putJob adds to a submission what is kept of a job in the tree. A new job goes
 // only below one that is there.
 func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	if !s.Spec.Job {
 		return
 	}
-	parent, last := "", s.ID
-	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 {
-		parent, last = s.ID[:i], s.ID[i+1:]
-		if s.updates == 0 && s.replaces == 0 {
-			txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
-		}
-		txn.Else = append(txn.Else, broker.Read(c.space.Job(parent)))
+	parent := s.parent()
+	if parent != "" && s.updates == 0 && s.replaces == 0 {
+		txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
 	}
+	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
 	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""

@@ -61,7 +61,7 @@ func (in *incarnation) noteClaim(r *run, reason string) {
 	n := in.note(r.claim.id, statemachine.HistoryEntry{
 		At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Detail: reason,
 	})
-	n.Token = r.claim.fencing
+	n.Token, n.Fresh = r.claim.fencing, n.Fresh || len(n.History) == 1 && r.stateRevision == 0
 	n.Claimed = &coordinator.Record{ClaimedAt: at, Incarnation: in.session.Incarnation(), Reason: reason}
 }
 
@@ -133,8 +133,14 @@ func (in *incarnation) notesStep(ctx context.Context, now time.Time) {
 	}
 	batch := make([]coordinator.Note, 0, min(len(ns.order), claimBatchMax))
 	for _, id := range ns.order[:cap(batch)] {
-		batch = append(batch, *ns.byID[id])
+		n := ns.byID[id]
 		delete(ns.byID, id)
+		if r := in.runs[id]; r != nil && r.claim.fencing == n.Token && r.phase != phaseEnding {
+			r.recorded = true
+		} else {
+			n.Claimed = nil // that claim is over, or about to be
+		}
+		batch = append(batch, *n)
 	}
 	ns.order = ns.order[cap(batch):]
 	if len(ns.order) == 0 {
@@ -174,7 +180,7 @@ func (ns *notes) again(n *coordinator.Note) {
 	if since == nil {
 		ns.order = append(ns.order, n.ID)
 	} else {
-		n.History = append(n.History, since.History...)
+		n.History, n.Fresh = append(n.History, since.History...), false
 		if since.Claimed != nil {
 			n.Claimed, n.Token = since.Claimed, since.Token
 		}

@@ -42,6 +42,8 @@ type run struct {
 	counted bool
 	// active tells that it is counted as one whose handler has not returned.
 	active bool
+	// recorded tells that the record of its claim may have been written.
+	recorded bool
 	// dequeued is set while the task is with a caller of Dequeue.
 	dequeued *Dequeued
 	// departing tells that it is queued to be given away, or has been.
@@ -356,7 +358,7 @@ func (in *incarnation) release(r *run) {
 	}
 	r.outcome = OutcomeReleased
 	ending := r.claim.ending(coordinator.Release)
-	ending.For = r.handTo
+	ending.For, ending.Unrecorded = r.handTo, !r.recorded
 	ending.Command = r.order.of()
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)
@@ -417,6 +419,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	in.enter(r, phaseEnding)
 	ending := r.claim.ending(kind)
 	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
+	ending.Unrecorded = !r.recorded
 	ending.Forget = r.record.State == statemachine.Completed
 	if kind == coordinator.Done {
 		ending.Mark = failureMark(r.record.State, r.claim.kind.spec.OnFailure)

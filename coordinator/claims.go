@@ -48,6 +48,9 @@ type Wanted struct {
 	// Skipped, if set, takes the place of Blockers: the task is claimed to be
 	// ended, because the one of this ID has failed or was killed.
 	Skipped string
+	// WithoutProps tells that the task has no properties, as far as is known, and
+	// that none need be read.
+	WithoutProps bool
 	// HandedOver tells that the task was released for some node, be it this one:
 	// the claim takes that note away.
 	HandedOver bool
@@ -201,9 +204,12 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 	txn := broker.Txn{
 		If: []broker.Cond{w.exists(c.existence(w)), broker.Absent(c.space.Owner(id))},
 		Then: []broker.Op{
-			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
+			broker.Read(c.space.Task(id)), broker.Read(c.space.State(id)),
 			broker.PutSession(c.space.Owner(id), c.owner, c.Session),
 		},
+	}
+	if !w.WithoutProps {
+		txn.Then = append(txn.Then, broker.Read(c.space.Props(id)))
 	}
 	if w.HandedOver {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
@@ -269,7 +275,7 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 	txns := make([]broker.Txn, len(ids))
 	for i, id := range ids {
 		txns[i] = broker.Txn{Then: []broker.Op{
-			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
+			broker.Read(c.space.Task(id)), broker.Read(c.space.State(id)), broker.Read(c.space.Props(id)),
 			broker.Read(c.space.Owner(id)),
 		}}
 	}
@@ -280,7 +286,7 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 			results[i].Err = r.Err
 		case r.Reads[3] != nil && r.Reads[3].Session == c.Session:
 			results[i].Granted = granted(ids[i], r.Reads[3].Created, r.Reads)
-		case r.Reads[3] != nil || r.Reads[0] != nil || r.Reads[1] != nil:
+		case r.Reads[3] != nil || r.Reads[0] != nil || r.Reads[2] != nil:
 			results[i].Err = ErrOwned
 		default:
 			results[i].Err = ErrGone
@@ -289,16 +295,24 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 	return results
 }
 
+// granted makes a claim of what was read with it: the task, its state, and its
+// properties unless these were not asked for.
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
-	g := Granted{ID: id, Token: token, Spec: value(reads[0]), Props: value(reads[1]), State: value(reads[2])}
-	switch {
-	case reads[0] != nil && reads[0].Created <= token:
-		g.Created = reads[0].Created
-	case reads[1] != nil && reads[1].Created <= token:
-		g.Created, g.PropsOnly = reads[1].Created, true
+	task, state := reads[0], reads[1]
+	g := Granted{ID: id, Token: token, Spec: value(task), State: value(state)}
+	var props *broker.KV
+	if len(reads) > 2 {
+		props = reads[2]
+		g.Props = value(props)
 	}
-	if reads[2] != nil {
-		g.StateRevision = reads[2].Modified
+	switch {
+	case task != nil && task.Created <= token:
+		g.Created = task.Created
+	case props != nil && props.Created <= token:
+		g.Created, g.PropsOnly = props.Created, true
+	}
+	if state != nil {
+		g.StateRevision = state.Modified
 	}
 	return g
 }

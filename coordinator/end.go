@@ -56,6 +56,9 @@ type Ending struct {
 	// for none. It is deleted in the same transaction, which takes no effect if
 	// the task has another command by now, or none.
 	Command broker.Revision
+	// Unrecorded tells that no Note about this claim was ever sent, so that there
+	// is no record of it to delete.
+	Unrecorded bool
 	// Again tells that an earlier attempt at this very ending may have been
 	// applied.
 	Again bool
@@ -90,33 +93,71 @@ func (c *claims) End(ctx context.Context, endings []Ending) []Ended {
 		txns[i] = c.endTxn(e)
 	}
 	results := make([]Ended, len(endings))
+	var refused []int
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		switch {
+		case r.Err != nil:
+			results[i].Err = r.Err
+		case r.OK:
+			results[i].StateRevision = r.Revision
+		default:
+			refused = append(refused, i)
+		}
+	}
+	c.explainEnds(ctx, endings, results, refused)
+	return results
+}
+
+// explainEnds finds out why endings were refused, by what is stored now. Few are,
+// so this costs less than asking along with every ending.
+func (c *claims) explainEnds(ctx context.Context, endings []Ending, results []Ended, refused []int) {
+	if len(refused) == 0 {
+		return
+	}
+	txns := make([]broker.Txn, len(refused))
+	for k, i := range refused {
+		e := endings[i]
+		for _, key := range []string{c.stateOf(e), c.space.Owner(e.ID), c.existenceOf(e), c.space.TaskCommand(e.ID), c.space.Requeue(e.ID)} {
+			txns[k].Then = append(txns[k].Then, broker.Read(key))
+		}
+	}
 	var again []int
 	var waiting []*broker.KV
-	for i, r := range c.broker.Commit(ctx, txns...) {
-		if kv := endings[i].requeue(r); kv != nil {
-			again, waiting = append(again, i), append(waiting, kv)
-			continue
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := refused[k]
+		switch {
+		case r.Err != nil:
+			results[i].Err = r.Err
+		case endings[i].Kind == Done && r.Reads[4] != nil:
+			again, waiting = append(again, i), append(waiting, r.Reads[4])
+		default:
+			results[i] = endings[i].refusal(r.Reads)
 		}
-		results[i] = endings[i].outcome(r)
 	}
 	if len(again) > 0 {
 		c.endRequeued(ctx, endings, again, waiting, results)
 	}
-	return results
 }
 
-// outcome reads the result of one attempt. If an earlier attempt may have been
-// applied, being refused now may mean that it was.
-func (e Ending) outcome(r broker.Result) Ended {
-	switch {
-	case r.Err != nil:
-		return Ended{Err: r.Err}
-	case r.OK:
-		return Ended{StateRevision: r.Revision}
+// stateOf is the key that an ending writes the state to.
+func (c *claims) stateOf(e Ending) string {
+	if e.Kind == Checkpoint {
+		return c.space.Progress(e.ID)
 	}
-	state, owner, task := r.Reads[0], r.Reads[1], r.Reads[2]
+	return c.space.State(e.ID)
+}
+
+// existenceOf is the key by which the task of an ending exists.
+func (c *claims) existenceOf(e Ending) string {
+	return c.existence(Wanted{ID: e.ID, PropsOnly: e.PropsOnly})
+}
+
+// refusal says why an ending was refused, by what was read since. If an earlier
+// attempt may have been applied, being refused now may mean that it was.
+func (e Ending) refusal(reads []*broker.KV) Ended {
+	state, owner, task, command := reads[0], reads[1], reads[2], reads[3]
 	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)
-	superseded := e.Command != 0 && (r.Reads[3] == nil || r.Reads[3].Modified != e.Command)
+	superseded := e.Command != 0 && (command == nil || command.Modified != e.Command)
 	switch {
 	case e.Again && e.Kind == Release && e.State == nil && (owner == nil || owner.Created != e.Token):
 		return Ended{} // given back by us or lost: it is not held, which is all that was asked for
@@ -140,17 +181,8 @@ func (e Ending) outcome(r broker.Result) Ended {
 }
 
 func (c *claims) endTxn(e Ending) broker.Txn {
-	owner, state, exists, command := c.space.Owner(e.ID), c.space.State(e.ID), c.space.Task(e.ID), c.space.TaskCommand(e.ID)
-	if e.PropsOnly {
-		exists = c.space.Props(e.ID)
-	}
-	if e.Kind == Checkpoint {
-		state = c.space.Progress(e.ID)
-	}
-	txn := broker.Txn{
-		If:   []broker.Cond{broker.Created(owner, e.Token)},
-		Else: []broker.Op{broker.Read(state), broker.Read(owner), broker.Read(exists)},
-	}
+	owner, state, exists, command := c.space.Owner(e.ID), c.stateOf(e), c.existenceOf(e), c.space.TaskCommand(e.ID)
+	txn := broker.Txn{If: []broker.Cond{broker.Created(owner, e.Token)}}
 	if e.Kind != Release {
 		txn.If = append(txn.If, broker.Created(exists, e.Created))
 	}
@@ -161,18 +193,17 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 		txn.If = append(txn.If, broker.Modified(state, e.Replaces))
 	}
 	if e.Command != 0 {
-		txn.If, txn.Else = append(txn.If, broker.Modified(command, e.Command)), append(txn.Else, broker.Read(command))
+		txn.If = append(txn.If, broker.Modified(command, e.Command))
 	}
 	if e.Kind == Done {
-		requeue := c.space.Requeue(e.ID)
-		txn.If, txn.Else = append(txn.If, broker.Absent(requeue)), append(txn.Else, broker.Read(requeue))
+		txn.If = append(txn.If, broker.Absent(c.space.Requeue(e.ID)))
 	}
 	if e.State != nil {
 		txn.Then = append(txn.Then, broker.Put(state, e.State))
 	}
 	switch e.Kind {
 	case Release:
-		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(e.ID)))
+		txn.Then = append(txn.Then, broker.Delete(owner))
 		if e.For != "" || e.Command != 0 {
 			// No note beside a task that is gone, and no other task's command.
 			txn.If = append(txn.If, broker.Created(exists, e.Created))
@@ -183,7 +214,7 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:
-		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Claim(e.ID)))
+		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)))
 		if e.Mark == nil {
 			txn.Then = append(txn.Then, broker.DeleteTree(c.space.TaskTree(e.ID)))
 		} else {
@@ -193,6 +224,9 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 		if e.Forget {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(e.ID)))
 		}
+	}
+	if !e.Unrecorded && !e.Kind.held() {
+		txn.Then = append(txn.Then, broker.Delete(c.space.Claim(e.ID)))
 	}
 	if e.Command != 0 || e.Kind == Done {
 		txn.Then = append(txn.Then, broker.Delete(command))

@@ -31,6 +31,9 @@ type Note struct {
 	Claimed *Record
 	// History is what is added to the task's history.
 	History []statemachine.HistoryEntry
+	// Fresh tells that nobody has written a history of the task before, as far as is
+	// known: then it need not be read.
+	Fresh bool
 }
 
 // ErrHistoryContended says that the history of a task was changed by others
@@ -44,13 +47,20 @@ const historyRounds = 4
 // Note implements Coordinator.
 func (c *claims) Note(ctx context.Context, notes []Note) []error {
 	errs := make([]error, len(notes))
-	txns := make([]broker.Txn, len(notes))
-	for i, n := range notes {
-		txns[i], errs[i] = c.noteTxn(n)
-	}
 	found := make([]*broker.KV, len(notes))
-	var open []int
-	for i, r := range c.broker.Commit(ctx, txns...) {
+	var txns []broker.Txn
+	var read, open []int
+	for i, n := range notes {
+		if n.Fresh && n.Claimed == nil {
+			open = append(open, i)
+			continue
+		}
+		txn, err := c.noteTxn(n)
+		txns, read = append(txns, txn), append(read, i)
+		errs[i] = err
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := read[k]
 		switch {
 		case errs[i] != nil:
 		case r.Err != nil:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
@@ -37,13 +36,7 @@ func ParseFailureMark(value []byte) FailureMark {
 	return m
 }
 
-// requeue is what a refused ending found waiting, nil for nothing.
-func (e Ending) requeue(r broker.Result) *broker.KV {
-	if e.Kind != Done || r.Err != nil || r.OK {
-		return nil
-	}
-	return r.Reads[len(r.Reads)-1]
-}
+var errSubmittedMeanwhile = errors.New("the task was submitted again meanwhile")
 
 // endRequeued ends the runs of tasks that are to be submitted again.
 func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int, waiting []*broker.KV, results []Ended) {
@@ -57,14 +50,9 @@ func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int,
 		case r.Err != nil:
 			results[i] = Ended{Err: r.Err}
 		case !r.OK:
-			e := endings[i]
-			e.Again = false // what may have been applied of it would have taken the claim away
-			if results[i] = e.outcome(r); errors.Is(results[i].Err, ErrStateChanged) {
-				// Nothing speaks against it but that something else is waiting by
-				// now, or nothing any more.
-				results[i].Err = broker.NewError("end", c.space.Requeue(e.ID), broker.ErrUnavailable,
-					fmt.Errorf("it was submitted again meanwhile"))
-			}
+			// Something else is waiting by now, or nothing any more, or the claim is
+			// gone: another attempt finds out.
+			results[i] = Ended{Err: broker.NewError("end", c.space.Requeue(endings[i].ID), broker.ErrUnavailable, errSubmittedMeanwhile)}
 		}
 	}
 }
