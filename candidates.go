@@ -28,7 +28,8 @@ type candidate struct {
 	prepared bool
 	task     Task
 	blockers []string
-	// ours tells that this node has a handler for it.
+	// ours tells that this node may run it: it has a handler for it, and whatever
+	// else the task asks for.
 	ours bool
 
 	// adopted tells that the claim on it turned up, and that nobody knows any more
@@ -322,10 +323,13 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 		in.events.Corrupt(in.node.space.Task(c.id), c.kind.err)
 		return false
 	}
-	c.ours = in.config.handler(c.kind.spec.Type) != nil
-	c.pulled = in.config.pulls(c.kind.spec.Type)
+	self := in.info.placed()
+	self.Types = []string{c.kind.spec.Type}
+	eligible := self.Excludes(c.kind.class) == ""
+	c.ours = eligible && in.config.handler(c.kind.spec.Type) != nil
+	c.pulled = eligible && in.config.pulls(c.kind.spec.Type)
 	c.task = plainTask(c.id)
-	if in.config.NewTask != nil && (c.ours || c.pulled) {
+	if in.config.NewTask != nil && in.config.runs(c.kind.spec.Type) {
 		var err error
 		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props()); err != nil {
 			in.events.Corrupt(in.node.space.Props(c.id), err)

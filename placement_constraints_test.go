@@ -37,6 +37,26 @@ func TestPlacement_LabelsZonesAndPinsAreKept(t *testing.T) {
 	})
 }
 
+// refusing is a balancer that never claims.
+type refusing struct{ windlass.Planner }
+
+// CanClaim implements windlass.Balancer.
+func (refusing) CanClaim(*windlass.View, windlass.Candidate) (bool, time.Time) {
+	return false, time.Time{}
+}
+
+func TestPlacement_WhoMayNotRunATaskDoesNotStandInForWhoDoesNotClaimIt(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", func(c *windlass.Config) { c.Balancer = refusing{} })
+		f.node("b")
+		f.node("c")
+		f.Advance(time.Second)
+		pinned := f.submit("pinned", 4, windlass.Spec{Node: "a"})
+		f.Advance(10 * time.Minute)
+		f.loaded(map[string]int{}, pinned...)
+	})
+}
+
 func TestPlacement_APreferredLabelIsPreferredAndNotRequired(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.node("a", labelled("disk", "ssd"))

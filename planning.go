@@ -261,8 +261,13 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 			queueOf(pl.nowhere, c.kind.class).push(c)
 		}
 	}
-	clear(pl.fresh)
 	pl.pour(plan, place)
+	for _, c := range pl.fresh {
+		if c.queue != nil {
+			c.target, c.plannedAt = "", time.Time{} // whoever gets it is not late with it from before
+		}
+	}
+	clear(pl.fresh)
 	return mine
 }
 
