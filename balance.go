@@ -26,7 +26,9 @@ func (in *incarnation) view(now time.Time) *View {
 	}
 	v := &View{Now: now, Self: load(&in.info)}
 	for i := range in.peers {
-		v.Nodes = append(v.Nodes, load(&in.peers[i].info))
+		if len(in.peers[i].info.Types) > 0 { // or it takes what it asks for, and nothing else
+			v.Nodes = append(v.Nodes, load(&in.peers[i].info))
+		}
 	}
 	for c, n := range in.planning.open {
 		if in.config.handler(c.Type) != nil {
@@ -57,7 +59,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if view.Now.Sub(in.node.timeOf(r.face.started)) < age {
+		if view.Now.Sub(in.node.timeOf(r.face.started)) < age || in.config.pulls(r.class().Type) {
 			continue
 		}
 		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {

@@ -108,7 +108,7 @@ func (in *incarnation) claimed(r claimResults) {
 		switch {
 		case in.runs[id] != nil: // cannot be: nothing is claimed or asked about that runs
 		case err != nil:
-			in.claimRefused(id, err, now, r.adopted)
+			in.claimRefused(r.wanted[i], err, now, r.adopted)
 		case r.adopted:
 			in.events.Adopted(id, int64(result.Token))
 			in.begin(result.Granted, &candidate{
@@ -144,7 +144,8 @@ func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task 
 }
 
 // claimRefused arranges for another look where one is worth it.
-func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted bool) {
+func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, adopted bool) {
+	id := wanted.ID
 	switch {
 	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone),
 		errors.Is(err, coordinator.ErrBlocked), errors.Is(err, coordinator.ErrChanged), errors.Is(err, ErrLost):
@@ -159,6 +160,9 @@ func (in *incarnation) claimRefused(id string, err error, now time.Time, adopted
 		return
 	}
 	c := in.addCandidate(t, now)
+	if errors.Is(err, coordinator.ErrChanged) && c.modified != wanted.Modified {
+		return // and what it says now is known already
+	}
 	// The mirror says that the task is free and the broker says otherwise: one
 	// of them is about to be caught up with.
 	in.candidates.lookAt(c, now.Add(retryClaim))

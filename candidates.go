@@ -1,7 +1,6 @@
 package windlass
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -15,9 +14,11 @@ import (
 
 // candidate is a task that nobody holds, as this node sees it.
 type candidate struct {
-	id      string
-	created broker.Revision
-	kind    *kind
+	id string
+	// created and modified are the revisions at which the task came to exist and
+	// was changed last; turn is that of its place among others.
+	created, modified, turn broker.Revision
+	kind                    *kind
 	// seen is when this node first saw it without an owner, since is when it
 	// first saw it claimable.
 	seen, since time.Time
@@ -38,6 +39,8 @@ type candidate struct {
 	// skipped is the task whose failure is why this one is to be killed, empty for
 	// none.
 	skipped string
+	// skippedAt is the revision at which that was marked.
+	skippedAt broker.Revision
 
 	// pulled tells that this node takes it only for a call of Dequeue.
 	pulled bool
@@ -85,11 +88,12 @@ func newCandidates() candidates {
 // addCandidate makes a task a candidate, to be looked at now, unless it is one
 // already.
 func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
-	if c := in.candidates.byID[t.ID]; c != nil && c.created == t.Created && c.kind == in.kindOf(t) {
+	if c := in.candidates.byID[t.ID]; c != nil && c.created == t.Created && c.modified == t.Modified() {
 		return c
 	}
 	in.dropCandidate(t.ID)
-	c := &candidate{id: t.ID, created: t.Created, kind: in.kindOf(t), seen: now, since: now}
+	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kindOf(t), seen: now, since: now}
+	c.turn = max(c.created, broker.Revision(c.kind.spec.Turn))
 	in.candidates.byID[t.ID] = c
 	in.candidates.lookSoon(c)
 	return c
@@ -187,8 +191,9 @@ func (cs *candidates) freed(id string) {
 // reconsider looks again at all that could be claimed: the cluster changed.
 func (in *incarnation) reconsider() {
 	for _, c := range in.candidates.byID {
+		refusedUntil := c.refusedUntil
 		c.refusedUntil = time.Time{}
-		if c.open {
+		if c.open || !refusedUntil.IsZero() {
 			in.candidates.lookSoon(c)
 		}
 	}
@@ -209,8 +214,15 @@ func (in *incarnation) claimPass(now time.Time) {
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
 	var turn []*candidate
 	for _, c := range in.candidates.popDue(now) {
+		if !in.look(c, now) {
+			continue
+		}
+		if c.pulled && c.skipped != "" {
+			in.claim(c, now) // to end it, which nobody needs to ask for
+			continue
+		}
 		// What has no target yet gets it below.
-		if in.look(c, now) && c.planned && !in.planning.stale && c.target == in.config.Name {
+		if c.planned && !in.planning.stale && c.target == in.config.Name {
 			turn = append(turn, c)
 		}
 	}
@@ -219,10 +231,7 @@ func (in *incarnation) claimPass(now time.Time) {
 	if len(turn) == 0 {
 		return
 	}
-	slices.SortFunc(turn, func(a, b *candidate) int {
-		return cmp.Or(cmp.Compare(b.kind.spec.Priority, a.kind.spec.Priority), cmp.Compare(a.created, b.created),
-			cmp.Compare(a.id, b.id))
-	})
+	slices.SortFunc(turn, (*candidate).order)
 	view := in.view(now)
 	for _, c := range turn {
 		if c.open && !c.refusedUntil.After(now) && in.mayTake(c, now) {
@@ -252,7 +261,9 @@ func (in *incarnation) look(c *candidate, now time.Time) bool {
 		}
 		return false
 	case !c.open:
-		c.since = now // claimable only from now on
+		if c.refusedUntil.IsZero() {
+			c.since = now // claimable only from now on
+		}
 		in.planning.add(c)
 	}
 	return true
@@ -261,10 +272,11 @@ func (in *incarnation) look(c *candidate, now time.Time) bool {
 // claimableFrom tells whether a candidate could be claimed by any node; if not,
 // until when it cannot, zero for until something changes.
 func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time) (until time.Time, open bool) {
-	if c.kind.spec.NotBefore.After(now) {
+	switch runs := in.mayRun(c); {
+	case runs && c.skipped != "": // there is nothing to wait for
+	case c.kind.spec.NotBefore.After(now):
 		return c.kind.spec.NotBefore, false
-	}
-	if !in.mayRun(c) {
+	case !runs:
 		return time.Time{}, false
 	}
 	if until := in.reservedUntil(c, t, now); until.After(now) {
@@ -282,7 +294,7 @@ func (in *incarnation) mayRun(c *candidate) bool {
 	for _, b := range c.blockers {
 		t := in.tasks.Remains(b)
 		if t != nil && t.Failed == mirror.FailedSkips && !t.HasKey {
-			c.skipped = b
+			c.skipped, c.skippedAt = b, in.tasks.FailedAt(b)
 			return true
 		}
 		if blocks(t) {
@@ -324,7 +336,7 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 		return false
 	}
 	self := in.info.placed()
-	self.Types = []string{c.kind.spec.Type}
+	self.Types, self.Pulls = []string{c.kind.spec.Type}, nil
 	eligible := self.Excludes(c.kind.class) == ""
 	c.ours = eligible && in.config.handler(c.kind.spec.Type) != nil
 	c.pulled = eligible && in.config.pulls(c.kind.spec.Type)
@@ -360,7 +372,7 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 // consider claims a candidate whose turn it is here, or arranges for when to
 // look again.
 func (in *incarnation) consider(c *candidate, view *View) {
-	again, ok := view.Now.Add(time.Second), c.ours && in.room(c)
+	again, ok := view.Now.Add(time.Second), c.ours && in.room(c) && in.mayClaimOf(c.kind.spec.Type)
 	if ok {
 		again, ok = in.brake.slot(c, in.tasks.Get(c.id).Last, view.Now)
 	}
@@ -371,6 +383,10 @@ func (in *incarnation) consider(c *candidate, view *View) {
 		}
 		if !ok {
 			c.refusedUntil = again
+		}
+		if _, limited := in.config.concurrency(c.kind.spec.Type); !ok && (limited || in.info.Capacity > 0) {
+			in.planning.remove(c) // or it would keep the place of one that is not refused
+			in.planning.dirty = true
 		}
 		if !ok && !in.candidates.balked {
 			in.candidates.balked, in.candidates.retryAt = true, view.Now.Add(reconsiderEvery)
@@ -396,8 +412,8 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	t := in.tasks.Get(c.id)
 	c.reason = in.reason(c, t)
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
-		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: t.Modified(), Blockers: c.blockers, Skipped: c.skipped,
-		WithoutProps: !t.HasProps, HandedOver: t.For != "",
+		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: c.modified, Blockers: c.blockers,
+		Skipped: c.skipped, SkippedAt: c.skippedAt, WithoutProps: !t.HasProps, HandedOver: t.For != "",
 	})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over
@@ -436,6 +452,7 @@ func (in *incarnation) landed(id string) *candidate {
 		if !c.pulled {
 			in.tally.Add(in.config.Name, c.kind.class, -1)
 		}
+		in.planning.dirty = true // there is room again for one that had none, unless it runs
 		if in.flightMost = max(in.flightMost, len(in.inFlight)+1); len(in.inFlight) == 0 && in.flightMost > shrinkFrom {
 			in.inFlight, in.flightMost = map[string]*candidate{}, 0
 		}

@@ -2,9 +2,11 @@ package windlass
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 )
 
@@ -52,7 +54,7 @@ func (c *Client) readWaits(ctx context.Context, waits map[string][]string, front
 			if _, known := waits[id]; !known {
 				waits[id] = nil
 				ids = append(ids, id)
-				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id))}})
+				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Requeue(id))}})
 			}
 		}
 		if len(waits) > graphMax {
@@ -69,13 +71,25 @@ func (c *Client) readWaits(ctx context.Context, waits map[string][]string, front
 			if r.Reads[0] == nil {
 				continue
 			}
-			if spec, err := parseSpec(r.Reads[0].Value); err == nil {
-				waits[ids[i]] = depend.Blockers(ids[i], spec.Needs)
-				frontier = append(frontier, waits[ids[i]]...)
+			needs := needsOf(r.Reads[0].Value)
+			var again coordinator.Requeue
+			if r.Reads[1] != nil && json.Unmarshal(r.Reads[1].Value, &again) == nil {
+				needs = append(needs, needsOf(again.Spec)...)
 			}
+			waits[ids[i]] = depend.Blockers(ids[i], needs)
+			frontier = append(frontier, waits[ids[i]]...)
 		}
 	}
 	return nil
+}
+
+// needsOf are the needs that a spec names, none if it cannot be read.
+func needsOf(spec []byte) []string {
+	s, err := parseSpec(spec)
+	if err != nil {
+		return nil
+	}
+	return s.Needs
 }
 
 // cycle returns a path from a task back to itself, nil if there is none.

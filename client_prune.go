@@ -140,8 +140,11 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 			return nil, err
 		}
 		for _, kv := range page.KVs {
-			if p := c.space.Parse(kv.Key); p.Kind != keys.Failed {
+			switch p := c.space.Parse(kv.Key); {
+			case p.Kind != keys.Failed:
 				delete(byID, p.Name)
+			case byID[p.Name] == nil && !unselected[p.Name] && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix):
+				byID[p.Name] = &endedTask{id: p.Name} // nothing else is left of it
 			}
 		}
 	}

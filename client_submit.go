@@ -78,13 +78,11 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			continue
 		}
 		s.Spec.Digest = s.digest()
-		s.Spec.SubmittedAt = now
-		spec, err := json.Marshal(s.Spec)
-		if err != nil {
-			errs[i] = badInput("not_before", s.Spec.NotBefore, err.Error())
-			continue
+		s.Spec.SubmittedAt, s.Spec.Turn = now, 0
+		open = append(open, &submitting{Submission: s, index: i, effect: &effects[i]})
+		if errs[i] = open[len(open)-1].encode(); errs[i] != nil {
+			open = open[:len(open)-1]
 		}
-		open = append(open, &submitting{Submission: s, index: i, spec: spec, effect: &effects[i]})
 	}
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
@@ -112,13 +110,24 @@ type submitting struct {
 	again bool
 	// replaces is the revision of a state that is to go.
 	replaces broker.Revision
-	// updates is when the pending task was created that is to be changed, held the
-	// token of the claim after which it is to run again; zero for neither.
-	updates, held broker.Revision
+	// updates is the task that is to be changed, held the token of the claim after
+	// which it is to run again, waiting what is to be replaced that waits for that;
+	// nil and zero for none.
+	updates *broker.KV
+	held    broker.Revision
+	waiting *broker.KV
 	// reruns tells that the state that is to go is terminal.
 	reruns bool
 	// effect is what it did in the end.
 	effect *Effect
+}
+
+// encode makes the value of the task's key.
+func (s *submitting) encode() (err error) {
+	if s.spec, err = json.Marshal(s.Spec); err != nil {
+		return badInput("not_before", s.Spec.NotBefore, err.Error())
+	}
+	return nil
 }
 
 // submitOnce makes one attempt for each, and returns those to try again.
@@ -155,7 +164,7 @@ func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, 
 	}
 	txns := make([]broker.Txn, len(refused))
 	for i, s := range refused {
-		keys := []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID)}
+		keys := []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID), c.space.Requeue(s.ID)}
 		if parent := s.parent(); parent != "" {
 			keys = append(keys, c.space.Job(parent))
 		}
@@ -168,7 +177,10 @@ func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, 
 		retry := false
 		if r.Err != nil {
 			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, r.Err)
-		} else if errs[s.index], retry = s.refused(r.Reads); retry {
+			if broker.MaybeApplied(r.Err) { // as little is known as before
+				again = append(again, s)
+			}
+		} else if errs[s.index], retry = s.refused(r.Reads, r.Revision); retry {
 			again = append(again, s)
 		}
 	}
@@ -181,13 +193,17 @@ func (c *Client) submitTxn(s *submitting) broker.Txn {
 	var txn broker.Txn
 	switch {
 	case s.held != 0:
-		txn.If = []broker.Cond{broker.Created(task, s.updates), broker.Created(owner, s.held)}
+		unchanged := broker.Absent(c.space.Requeue(s.ID))
+		if s.waiting != nil {
+			unchanged = broker.Modified(s.waiting.Key, s.waiting.Modified)
+		}
+		txn.If = []broker.Cond{broker.Created(task, s.updates.Created), broker.Created(owner, s.held), unchanged}
 		txn.Then = []broker.Op{broker.Put(c.space.Requeue(s.ID), s.requeue())}
 		c.putJob(&txn, s)
 		return txn
-	case s.updates != 0:
-		txn.If = []broker.Cond{broker.Created(task, s.updates), broker.Absent(owner)}
-		txn.Then = []broker.Op{broker.Put(task, s.spec)}
+	case s.updates != nil:
+		txn.If = []broker.Cond{broker.Modified(task, s.updates.Modified), broker.Absent(owner)}
+		txn.Then = []broker.Op{broker.Put(task, s.spec), broker.Delete(c.space.Requeue(s.ID))}
 		if len(s.Props) == 0 {
 			txn.Then = append(txn.Then, broker.Delete(props))
 		}
@@ -213,7 +229,7 @@ func (s *submitting) done() Effect {
 	switch {
 	case s.held != 0:
 		return EffectRequeued
-	case s.updates != 0:
+	case s.updates != nil:
 		return EffectUpdated
 	case s.replaces != 0 && s.reruns:
 		return EffectRerun
@@ -223,29 +239,31 @@ func (s *submitting) done() Effect {
 
 // requeue is what is kept beside a task that is held.
 func (s *submitting) requeue() []byte {
-	value, err := json.Marshal(coordinator.Requeue{Spec: s.spec, Props: s.Props})
+	value, err := json.Marshal(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
 	if err != nil {
 		return nil // cannot be: both are valid JSON
 	}
 	return value
 }
 
-// refused finds out why, and whether another attempt will do.
-func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
-	task, props, state, owner := reads[0], reads[1], reads[2], reads[3]
+// refused finds out why, by what is stored at a revision, and whether another
+// attempt will do.
+func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error, retry bool) {
+	task, props, state, owner, waiting := reads[0], reads[1], reads[2], reads[3], reads[4]
 	changing := fmt.Errorf("submit task %q: it changes too often", s.ID)
-	tried := s.done()
-	s.updates, s.held = 0, 0
-	switch {
-	case task != nil && s.again && bytes.Equal(task.Value, s.spec):
-		*s.effect = tried // this very submission was applied, time of submission and all
+	if s.applied(task, waiting) {
+		*s.effect = s.done()
 		return nil, false
+	}
+	tried := s.done()
+	s.updates, s.held, s.waiting = nil, 0, nil
+	switch {
 	case task != nil && s.Update && owner == nil:
-		s.updates = task.Created
-		return changing, true
+		s.updates = task
+		return changing, s.takeTurn(task.Value, 0)
 	case task != nil && s.Requeue && owner != nil:
-		s.updates, s.held = task.Created, owner.Created
-		return changing, true
+		s.updates, s.held, s.waiting = task, owner.Created, waiting
+		return changing, s.takeTurn(nil, at)
 	case task != nil && s.Update:
 		return fmt.Errorf("task %q: %w", s.ID, ErrWorking), false
 	case task != nil:
@@ -253,13 +271,17 @@ func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
 		return &ExistsError{ID: s.ID, Same: err == nil && spec.Digest == s.Spec.Digest}, false
 	case props != nil:
 		return &ExistsError{ID: s.ID}, false
-	case state == nil && s.replaces == 0 && len(reads) > 4 && reads[4] == nil:
+	case state == nil && s.replaces == 0 && len(reads) > 5 && reads[5] == nil:
 		return fmt.Errorf("job %q: %w", s.ID, ErrNoParent), false
 	case state == nil:
 		s.replaces = 0 // what refused it is gone
 		return changing, true
 	}
 	record, parseErr := statemachine.Parse(state.Value)
+	if s.again && parseErr == nil && record.Digest == s.Spec.Digest && record.SubmittedAt != nil && record.SubmittedAt.Equal(s.Spec.SubmittedAt) {
+		*s.effect = tried // it was applied, and has ended since
+		return nil, false
+	}
 	s.reruns = parseErr == nil && record.State.Terminal()
 	if s.reruns && !s.Rerun {
 		return finishedAs(s.ID, record.State, record.Digest == s.Spec.Digest), false
@@ -267,6 +289,25 @@ func (s *submitting) refused(reads []*broker.KV) (err error, retry bool) {
 	// What a deleted task left behind does not concern a new one.
 	s.replaces = state.Modified
 	return changing, true
+}
+
+// applied tells whether an earlier attempt took effect, by what it would have
+// written, the time of submission and all.
+func (s *submitting) applied(task, waiting *broker.KV) bool {
+	if s.held != 0 {
+		return s.again && waiting != nil && bytes.Equal(waiting.Value, s.requeue())
+	}
+	return s.again && task != nil && bytes.Equal(task.Value, s.spec)
+}
+
+// takeTurn gives the task its place: that of the pending one that it changes, or one
+// after all that are pending at a revision.
+func (s *submitting) takeTurn(pending []byte, at broker.Revision) bool {
+	s.Spec.Turn = int64(at)
+	if spec, err := parseSpec(pending); err == nil && at == 0 {
+		s.Spec.Turn = spec.Turn
+	}
+	return s.encode() == nil // as it did before
 }
 
 // finishedAs refuses a submission because its ID has ended.

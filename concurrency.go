@@ -62,6 +62,12 @@ func (in *incarnation) mayStart(taskType string) bool {
 	return !ok || in.active[taskType] < most
 }
 
+// mayClaimOf tells whether one more task of a type may be claimed here.
+func (in *incarnation) mayClaimOf(taskType string) bool {
+	most, ok := in.config.concurrency(taskType)
+	return !ok || in.active[taskType]+in.flying[taskType] < most
+}
+
 // selfPlaced is this node for its own planner. What it holds and does not run takes
 // nothing of its concurrency, which other nodes do not know of it.
 func (in *incarnation) selfPlaced() placement.Node {
@@ -74,10 +80,16 @@ func (in *incarnation) selfPlaced() placement.Node {
 		held[c.Type] += tasks
 	}
 	limits := maps.Clone(n.Limits)
-	for taskType := range held {
+	set := func(taskType string) {
 		if most, ok := in.config.concurrency(taskType); ok {
 			limits[taskType] = held[taskType] + max(most-in.active[taskType]-in.flying[taskType], 0)
 		}
+	}
+	for taskType := range held {
+		set(taskType)
+	}
+	for taskType := range in.active { // one that is being stopped is not held for the planner
+		set(taskType)
 	}
 	n.Limits = limits
 	return n

@@ -304,7 +304,7 @@ func (i *NodeInfo) closed() string {
 func (i *NodeInfo) placed() placement.Node {
 	return placement.Node{
 		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: i.Weight, Capacity: i.Capacity, Closed: i.closed(),
-		Limits: i.Limits,
+		Limits: i.Limits, Pulls: i.Pulls,
 	}
 }
 

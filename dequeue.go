@@ -159,9 +159,13 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 	return next
 }
 
-// pullSettle is how long TryDequeue looks: what was submitted just before shows a
-// moment later.
-const pullSettle = 100 * time.Millisecond
+const (
+	// pullSettle is how long TryDequeue looks: what was submitted just before shows
+	// a moment later.
+	pullSettle = 100 * time.Millisecond
+	// pullMax bounds how long it waits for a node that is not ready.
+	pullMax = 2 * time.Second
+)
 
 // Dequeue takes the next task of a type that is pending and waits for no other: the
 // one of the highest priority, of those the one that was submitted first. It waits
@@ -171,7 +175,9 @@ func (n *Node) Dequeue(ctx context.Context, taskType string) (*Dequeued, error) 
 	return n.dequeue(ctx, taskType, time.Time{})
 }
 
-// TryDequeue is Dequeue that returns ErrEmpty when there is nothing to take.
+// TryDequeue is Dequeue that returns ErrEmpty when there is nothing to take, as far
+// as the node knows by then, or the node takes nothing at present: it is frozen,
+// draining, or without its broker.
 func (n *Node) TryDequeue(ctx context.Context, taskType string) (*Dequeued, error) {
 	return n.dequeue(ctx, taskType, time.Now().Add(pullSettle))
 }
@@ -183,6 +189,12 @@ func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*
 	p := &pull{taskType: taskType, until: until, result: make(chan pulled, 1)}
 	n.pulls.add(p)
 	n.rouse()
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(pullMax)
+		defer timer.Stop()
+		late = timer.C
+	}
 	var err error
 	select {
 	case r := <-p.result:
@@ -191,6 +203,8 @@ func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*
 		err = context.Cause(ctx)
 	case <-n.done:
 		err = ErrNotRunning
+	case <-late:
+		err = fmt.Errorf("%w: the node takes nothing at present", ErrEmpty)
 	}
 	if n.pulls.cancel(p) {
 		return nil, fmt.Errorf("dequeue %q: %w", taskType, err)

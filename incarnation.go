@@ -289,6 +289,8 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 		if r.handle != nil {
 			abandoned = append(abandoned, id)
 		}
+		r.dequeued.settle(OutcomeDropped) // nobody else would tell its caller
+		r.dequeued = nil
 	}
 	slices.Sort(abandoned)
 	// Recorded before over is closed: a handler that returns later finds over

@@ -73,13 +73,14 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 		return
 	}
 	parent := s.parent()
-	if parent != "" && s.updates == 0 && s.replaces == 0 {
+	if parent != "" && s.updates == nil && s.replaces == 0 {
 		txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
 	}
 	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
 	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
+	record.Spec.Turn = 0
 	if value, err := json.Marshal(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}

@@ -398,6 +398,7 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		c.job("w_u")
 		take := func(want string) *windlass.Dequeued {
 			t.Helper()
+			c.sleep(time.Second) // for the node to see what was queued, all of it
 			d, err := m.TryDequeue(ctx, "t")
 			if err != nil || d.ID() != want {
 				t.Fatalf("dequeued %v, %v, want %s", d, err, want)

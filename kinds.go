@@ -122,7 +122,9 @@ func (in *incarnation) recount() {
 		}
 	}
 	for _, c := range in.inFlight {
-		in.tally.Add(in.config.Name, c.kind.class, 1)
+		if !c.pulled {
+			in.tally.Add(in.config.Name, c.kind.class, 1)
+		}
 	}
 	for _, m := range in.leaving.moving {
 		in.tally.Add(m.to, m.class, 1)

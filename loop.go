@@ -147,6 +147,9 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 		if in.planning.foreign > 0 {
 			earlier(in.planning.sweepAt)
 		}
+		if in.planning.dirty && len(in.planning.nowhere) > 0 {
+			earlier(now) // a place was given up after all was planned
+		}
 		if in.toAgree() {
 			earlier(in.planning.changedAt.Add(agreeAfter))
 		}

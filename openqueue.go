@@ -10,9 +10,10 @@ import (
 // many, so each knows its own place. The zero value is ready.
 type openQueue struct{ heap openHeap }
 
-// before tells whose turn is first: the most important, then the oldest.
-func (c *candidate) before(d *candidate) bool {
-	return cmp.Or(cmp.Compare(d.kind.spec.Priority, c.kind.spec.Priority), cmp.Compare(c.created, d.created), cmp.Compare(c.id, d.id)) < 0
+// order compares two candidates by whose turn it is: the most important first,
+// then the oldest.
+func (c *candidate) order(d *candidate) int {
+	return cmp.Or(cmp.Compare(d.kind.spec.Priority, c.kind.spec.Priority), cmp.Compare(c.turn, d.turn), cmp.Compare(c.id, d.id))
 }
 
 func (q *openQueue) push(c *candidate) {
@@ -41,7 +42,7 @@ type openHeap []*candidate
 func (h openHeap) Len() int { return len(h) }
 
 // Less implements heap.Interface.
-func (h openHeap) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h openHeap) Less(i, j int) bool { return h[i].order(h[j]) < 0 }
 
 // Swap implements heap.Interface.
 func (h openHeap) Swap(i, j int) {
@@ -73,7 +74,7 @@ type queueHeap []*openQueue
 func (h queueHeap) Len() int { return len(h) }
 
 // Less implements heap.Interface.
-func (h queueHeap) Less(i, j int) bool { return h[i].first().before(h[j].first()) }
+func (h queueHeap) Less(i, j int) bool { return h[i].first().order(h[j].first()) < 0 }
 
 // Swap implements heap.Interface.
 func (h queueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }

@@ -225,6 +225,7 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	pl := in.planning
 	if len(pl.open) == 0 {
 		pl.dirty, pl.stale = false, false
+		clear(pl.full)
 		return nil
 	}
 	if in.toAgree() && now.Sub(pl.changedAt) >= agreeAfter {

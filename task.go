@@ -71,6 +71,10 @@ type Spec struct {
 	// Job makes the task a job of the tree: its ID is its path and its properties
 	// are its data; see package tree.
 	Job bool `json:"job,omitempty"`
+	// Turn is set by the client: the revision of the store that gives a task which
+	// was submitted again while it was held its place among others, after those
+	// that were pending by then.
+	Turn int64 `json:"turn,omitempty"`
 	// SubmittedAt is set by the client that submits.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
 	// Digest identifies what was submitted, properties included; it is set by
@@ -216,7 +220,7 @@ func checkType(name string) error {
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
-	spec.SubmittedAt, spec.Digest = time.Time{}, ""
+	spec.SubmittedAt, spec.Digest, spec.Turn = time.Time{}, "", 0
 	spec.Needs = slices.Clone(spec.Needs)
 	slices.Sort(spec.Needs)
 	// Compact makes the digest independent of spacing in the properties; both

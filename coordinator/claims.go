@@ -48,6 +48,8 @@ type Wanted struct {
 	// Skipped, if set, takes the place of Blockers: the task is claimed to be
 	// ended, because the one of this ID has failed or was killed.
 	Skipped string
+	// SkippedAt is the revision at which that failure was marked.
+	SkippedAt broker.Revision
 	// WithoutProps tells that the task has no properties, as far as is known, and
 	// that none need be read.
 	WithoutProps bool
@@ -218,7 +220,7 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key brings needs that nobody has looked at
 	}
 	if w.Skipped != "" {
-		txn.If = append(txn.If, broker.Exists(c.space.Failed(w.Skipped)))
+		txn.If = append(txn.If, broker.Modified(c.space.Failed(w.Skipped), w.SkippedAt))
 		return txn
 	}
 	for _, b := range w.Blockers {

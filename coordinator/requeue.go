@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,8 @@ import (
 // Requeue is the value of tasks/<task>/requeue: what a task that is held is
 // submitted as once its run has ended, in the transaction that ends it.
 type Requeue struct {
+	// Created is the revision at which the task came to exist that is held.
+	Created broker.Revision `json:"created"`
 	// Spec and Props are the values of the task's key and of its properties; nil
 	// for no properties.
 	Spec  json.RawMessage `json:"spec"`
@@ -58,10 +61,11 @@ func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int,
 }
 
 // requeueTxn ends a run and makes the task what was waiting for that. What cannot
-// be read is not waited for: the task ends, and it goes with it.
+// be read, or was for another task of the ID, is not waited for: the task ends, and
+// it goes with it.
 func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, requeues bool) {
 	var next Requeue
-	if json.Unmarshal(waiting.Value, &next) != nil || len(next.Spec) == 0 {
+	if json.Unmarshal(waiting.Value, &next) != nil || next.Created != e.Created || !bytes.HasPrefix(next.Spec, []byte("{")) {
 		txn = c.endTxn(e)
 		for i := range txn.If {
 			if txn.If[i] == broker.Absent(waiting.Key) {

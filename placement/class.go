@@ -83,6 +83,9 @@ type Node struct {
 	Name string
 	// Types of task that it runs.
 	Types []string
+	// Pulls are types that it takes when it asks for them, and that nobody is to
+	// plan for it, whatever its Types say.
+	Pulls []string
 	// Zone is where it is, for the spread of groups.
 	Zone string
 	// Labels that tasks may ask for.
@@ -123,7 +126,10 @@ func (n *Node) Excludes(c *Class) string {
 	if c.Node != "" && c.Node != n.Name {
 		return "the task is pinned to node " + strconv.Quote(c.Node)
 	}
-	if !slices.Contains(n.Types, c.Type) && !slices.Contains(n.Types, AnyType) {
+	switch {
+	case slices.Contains(n.Pulls, c.Type):
+		return "it takes tasks of type " + strconv.Quote(c.Type) + " only when it asks for them"
+	case !slices.Contains(n.Types, c.Type) && !slices.Contains(n.Types, AnyType):
 		return "it has no handler for type " + strconv.Quote(c.Type)
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Require)) {

@@ -51,7 +51,7 @@ type pool struct {
 func New(v View) *Plan {
 	p := &Plan{pools: map[string]*pool{}, view: v}
 	for _, n := range v.Nodes {
-		if n.Closed == "" {
+		if n.Closed == "" && len(n.Types) > 0 {
 			p.nodes = append(p.nodes, n)
 		}
 	}
@@ -137,6 +137,13 @@ func (p *Plan) Take(task string, c *Class) string {
 			best = k
 		}
 	}
+	for k := range q.eligible {
+		// Where the tasks of a type are too many, the quotas of its pools say
+		// nothing: whose turn it is gets the room.
+		if best < 0 && p.limited(q, k) && !p.full(q, k) {
+			best = k
+		}
+	}
 	if best < 0 {
 		return ""
 	}
@@ -157,7 +164,13 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 		return tasks == 0
 	}
 	p.give(q, k, c, tasks)
-	return q.quota[k] >= 0 || q.spread
+	return q.quota[k] >= 0 || q.spread || p.limited(q, k)
+}
+
+// limited tells whether a node limits the tasks of the type of a pool.
+func (p *Plan) limited(q *pool, k int) bool {
+	_, ok := p.nodes[q.eligible[k]].limit(q.class.Type)
+	return ok
 }
 
 func (p *Plan) give(q *pool, k int, c *Class, tasks int) {

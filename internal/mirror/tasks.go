@@ -106,6 +106,8 @@ type Tasks struct {
 	tasks    map[string]*Task
 	// owned counts the existing tasks by owner.
 	owned map[string]int
+	// failedAt are the revisions at which failures were marked.
+	failedAt map[string]broker.Revision
 	// sums are what Sums tells.
 	sums Sums
 	// names has the name that an owner key says, by its value, for there are
@@ -156,7 +158,7 @@ func ClaimSum(id string, created, token broker.Revision) uint64 {
 
 // NewTasks returns an empty copy.
 func NewTasks(space keys.Space, keep Keep) *Tasks {
-	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, names: map[string]string{}}
+	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, failedAt: map[string]broker.Revision{}, names: map[string]string{}}
 }
 
 // Strip drops the values that the copy does not keep; for Source.
@@ -248,7 +250,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 		next = m.read(snapshot.KVs)
 	}
 	before := m.tasks
-	m.tasks, m.owned, m.sums, m.names = next.tasks, next.owned, next.sums, next.names
+	m.tasks, m.owned, m.failedAt, m.sums, m.names = next.tasks, next.owned, next.failedAt, next.sums, next.names
 	m.revision = snapshot.Revision
 	var changed []string
 	known := 0
@@ -373,7 +375,7 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 			t.Owner, t.Token, t.Session = m.ownerName(e.KV.Value), e.KV.Created, e.KV.Session
 		}
 	case keys.Failed:
-		t.Failed = m.failure(e)
+		t.Failed = m.failure(t.ID, e)
 	case keys.Handover:
 		t.For = ""
 		if !e.Deleted {
@@ -386,8 +388,15 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	}
 }
 
+// FailedAt is the revision at which a failure was marked, zero if none is.
+func (m *Tasks) FailedAt(id string) broker.Revision { return m.failedAt[id] }
+
 // failure reads the mark of one.
-func (m *Tasks) failure(e broker.Event) Failure {
+func (m *Tasks) failure(id string, e broker.Event) Failure {
+	delete(m.failedAt, id)
+	if !e.Deleted {
+		m.failedAt[id] = e.KV.Modified
+	}
 	switch {
 	case e.Deleted:
 		return NotFailed
