@@ -297,9 +297,13 @@ func (in *incarnation) mayRun(c *candidate) bool {
 			c.skipped, c.skippedAt = b, in.tasks.FailedAt(b)
 			return true
 		}
-		if blocks(t) {
+		waits = waits || blocks(t)
+	}
+	if waits {
+		// For all of them: one that is not there now may be submitted and fail while
+		// another one is waited for.
+		for _, b := range c.blockers {
 			in.candidates.wait(c.id, b)
-			waits = true
 		}
 	}
 	return !waits

@@ -32,7 +32,7 @@ func (d *Dequeued) Context() context.Context { return d.ctx }
 
 // Complete ends the task for good, with the result of the last SetResult. It
 // returns when that is stored, or an error that says what became of the task
-// instead: ErrFenced when it was not held any more. The first call of Complete,
+// instead: ErrLost and ErrFenced when it was not held any more. The first call of Complete,
 // Fail and Release counts.
 func (d *Dequeued) Complete(ctx context.Context) error {
 	return d.end(ctx, nil, OutcomeCompleted)
@@ -65,7 +65,7 @@ func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) erro
 	case slices.Contains(want, d.outcome):
 		return nil
 	case d.outcome == OutcomeDropped:
-		return fmt.Errorf("task %q: %w", d.ID(), ErrFenced)
+		return fmt.Errorf("task %q: %w: %w", d.ID(), ErrLost, ErrFenced)
 	case d.outcome == OutcomeKilled:
 		return fmt.Errorf("task %q: %w", d.ID(), ErrKilled)
 	}

@@ -34,7 +34,8 @@ func (l *Log) checkState(e broker.Event, id string) {
 	if at := r.ChangedAt; at != nil && t.changedBy == r.Token && at.Before(t.changedAt) {
 		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
 	}
-	if m := onlyByCommand[r.State]; m != "" && r.State != t.state && !t.told[m] {
+	skipped := l.checkSkipped(id, r)
+	if m := onlyByCommand[r.State]; m != "" && r.State != t.state && !t.told[m] && !skipped {
 		l.complain("M54: %q becomes %s, and nobody told it to", id, r.State)
 	}
 	switch {
@@ -98,11 +99,7 @@ func (l *Log) checkGrant(e broker.Event, id string) {
 	if !t.exists {
 		l.complain("I6: %q does not exist and is granted", id)
 	}
-	for _, b := range t.blockers(id) {
-		if blocker := l.tasks[b]; blocker != nil && blocker.exists {
-			l.complain("I8: %q is granted while %q exists", id, b)
-		}
-	}
+	l.checkBlockers(id, e.KV.Created)
 }
 
 // checkRelease checks the deletion of an owner key (I12).
@@ -124,6 +121,7 @@ func (l *Log) checkGone(id string, group []broker.Event) {
 	for _, e := range group {
 		if p := l.space.Parse(e.KV.Key); p.Kind == keys.State && p.Name == id && !e.Deleted {
 			if r, err := statemachine.Parse(e.KV.Value); err == nil && r.State.Terminal() {
+				l.checkMark(id, r.State, group)
 				return
 			}
 		}

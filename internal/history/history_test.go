@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,6 +139,24 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 			s.at(owner("a", 1))
 			s.at(del("tasks/a/owner"))
 		},
+		"Z11 granted after a failure": func(s *script, l *Log) {
+			s.at(put("tasks/a/failed", `{"state":"failed"}`), put("tasks/a|b", ""))
+			s.at(owner("a|b", 1))
+		},
+		"Z11 skipped and goes on": func(s *script, l *Log) {
+			s.at(put("tasks/a/failed", `{"state":"failed","skip":true}`), put("tasks/a|b", ""))
+			s.at(put("state/a|b", state("sleeping", s.at(owner("a|b", 1)))))
+		},
+		"Z11 skipped for nothing": func(s *script, l *Log) {
+			task(s)
+			s.at(put("state/a", skipped(s.at(owner("a", 1)))))
+		},
+		"Z11 failed without a mark": func(s *script, l *Log) {
+			task(s)
+			token := s.at(owner("a", 1))
+			l.Ending("a", token)
+			s.at(put("state/a", state("failed", token)), del("tasks/a"), del("tasks/a/owner"))
+		},
 		"M55 an interruption is an error": func(s *script, l *Log) {
 			task(s)
 			token := s.at(owner("a", 1))
@@ -152,6 +171,30 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 		if _, wrong := checked(t, play); len(wrong) == 0 || !strings.Contains(strings.Join(wrong, "\n"), " "+number+": ") {
 			t.Errorf("%s: found %q", name, wrong)
 		}
+	}
+}
+
+func skipped(token broker.Revision) string {
+	return fmt.Sprintf(`{"state":"killed","token":%d,"errors":[{"error":"skipped: a failed"}]}`, token)
+}
+
+func TestLog_WhatIsSkippedMayBeClaimedToBeKilled(t *testing.T) {
+	l, wrong := checked(t, func(s *script, l *Log) {
+		s.at(put("tasks/a", `{"on_failure":"skip"}`))
+		s.at(put("tasks/a|b", ""))
+		s.at(put("tasks/a|b|c", ""))
+		first := s.at(owner("a", 1))
+		l.Ending("a", first)
+		s.at(put("state/a", state("failed", first)), put("tasks/a/failed", `{"state":"failed","skip":true}`), del("tasks/a"), del("tasks/a/owner"))
+		second := s.at(owner("a|b|c", 1))
+		l.Ending("a|b|c", second)
+		s.at(put("state/a|b|c", skipped(second)), put("tasks/a|b|c/failed", `{"state":"killed"}`), del("tasks/a|b|c"), del("tasks/a|b|c/owner"))
+	})
+	if len(wrong) > 0 || !l.Skipping("a|b|c", 6) || l.Skipping("a", 4) {
+		t.Errorf("%q", wrong)
+	}
+	if got, want := l.Blockers("a|b"), []Blocker{{"a", false, true, true}}; !slices.Equal(got, want) {
+		t.Errorf("it waits for %v, want %v", got, want)
 	}
 }
 

@@ -55,6 +55,8 @@ type Log struct {
 	sessionOf map[string]broker.SessionID
 	alive     map[broker.SessionID]map[string]bool
 	tasks     map[string]*task
+	// skipping are the claims that nothing allows but to kill the task.
+	skipping map[claim]bool
 
 	mu sync.Mutex // guards what is announced
 	// endings are the claims that a node asked to end, deleting the tasks that a
@@ -81,6 +83,9 @@ type task struct {
 	unreadable bool
 	// told are the messages that the task was sent since it came to exist.
 	told map[statemachine.Message]bool
+	// failed is what it has left that failed or was killed, and wants what it is to
+	// leave then.
+	failed, wants mark
 }
 
 type claim struct {
@@ -96,7 +101,7 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
 }
 
@@ -269,6 +274,8 @@ func (l *Log) take(e broker.Event) {
 		l.takeState(e, l.task(p.Name))
 	case keys.TaskCommand:
 		l.takeCommand(e, l.task(p.Name))
+	case keys.Failed:
+		l.task(p.Name).failed = readMark(e)
 	}
 }
 
@@ -309,12 +316,14 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 		t.created, t.told = e.KV.Modified, nil
 	}
 	var spec struct {
-		Needs []string `json:"needs"`
+		Needs     []string `json:"needs"`
+		OnFailure string   `json:"on_failure"`
 	}
 	if json.Unmarshal(e.KV.Value, &spec) != nil {
 		spec.Needs = nil // nobody claims what cannot be read
 	}
 	t.exists, t.needs = true, spec.Needs
+	t.wants = mark{there: spec.OnFailure != "run", skips: spec.OnFailure == "skip"}
 }
 
 func (l *Log) takeOwner(e broker.Event, t *task) {

@@ -13,7 +13,7 @@
 // does. Goroutines are scheduled as they are, so that a seed that failed once may
 // need a few repetitions to fail again.
 //
-// Four judges look at each run, and none of them trusts what nodes say:
+// Five judges look at each run, and none of them trusts what nodes say:
 //
 //   - package history replays the store's own event log (I1, I2, I4 to I8, I12);
 //   - the runs of handlers are compared by the one clock that all of them share
@@ -22,6 +22,10 @@
 //   - claims and endings, as answered to the nodes, and the queues of commands are
 //     linearizable (porcupine); answers that never came are decided by the event
 //     log, or count as never sent;
+//   - what the store says of the jobs of trees is what their runs said: none begins
+//     before those that it waits for have ended, none is lost, the last submission
+//     counts, and those that wait for one that failed are killed if it says so
+//     (Z06, Z08, Z10, Z11, Z13);
 //   - once everything is healed each task that was acknowledged runs once or has
 //     ended (I5, V1, V3), no node holds more than its share and a tenth (V2) and every
 //     node that lives has rejoined (V6).

@@ -41,6 +41,8 @@ const (
 	obedient
 	// saving keeps its progress in Windlass and is done after some steps.
 	saving
+	// job is a job of a tree; see jobs.
+	job
 )
 
 // shares of the behaviours, in a hundred.
@@ -61,6 +63,9 @@ func hash(text string) uint32 {
 func behaviourOf(id string) behaviour {
 	if strings.HasPrefix(id, statefulPrefix) {
 		return []behaviour{obedient, saving}[hash(id)%2]
+	}
+	if strings.HasPrefix(id, jobPrefix) {
+		return job
 	}
 	n := hash(id) % 100
 	for _, s := range shares {
@@ -98,6 +103,8 @@ func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 	switch {
 	case b == stepwise:
 		return h.walk(ctx, claim)
+	case b == job:
+		return h.work(ctx, claim)
 	case b == obedient:
 		return h.obey(ctx, claim)
 	case b == saving:

@@ -16,6 +16,7 @@ func (w *world) judge() {
 	w.judgeProgress()
 	w.judgeLost()
 	w.judgeStates()
+	w.judgeJobs()
 	w.report.Seeds = 1
 	w.report.History = w.log.Counts()
 	w.report.Refused = w.effects.Refused() + w.progress.Refused()

@@ -208,6 +208,9 @@ func (w *witness) End(ctx context.Context, endings []coordinator.Ending) []coord
 				coordinator.Save: opSave, coordinator.Release: opRelease, coordinator.Done: opDone,
 				coordinator.Checkpoint: opHeld, coordinator.Discard: opHeld,
 			}[e.Kind]
+			if r.Requeued {
+				op.kind = opRelease // the task is there, and nobody holds it
+			}
 		case errors.Is(r.Err, coordinator.ErrFenced):
 			op.kind = opFenced
 		case errors.Is(r.Err, coordinator.ErrStateChanged), errors.Is(r.Err, coordinator.ErrSuperseded):

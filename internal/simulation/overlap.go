@@ -52,8 +52,8 @@ func both(a, b window) time.Duration {
 func (w *world) overlap() (longest time.Duration, first, second windlasstest.Run, known bool) {
 	now := time.Now()
 	suspensions := w.suspensions()
-	for _, id := range w.cluster.Ran() {
-		runs := w.cluster.Runs(id)
+	for _, id := range w.ran() {
+		runs := w.runsOf(id)
 		for i := 1; i < len(runs); i++ {
 			// Runs start in order, so that the neighbours suffice for the gap; an
 			// old run that goes on for long meets more than one.

@@ -26,7 +26,12 @@ type process struct {
 	// rate is by how much its clock is fast, as a part of one.
 	rate float64
 
+	// concurrency is that of its configuration.
+	concurrency map[string]int
+
 	mu sync.Mutex
+	// diedAt is when it was killed, or had stopped; zero while it lives.
+	diedAt time.Time
 	// leaps is how far its clock has leapt ahead.
 	leaps time.Duration
 	// resumed is closed when a suspension ends; nil while there is none.
@@ -44,7 +49,7 @@ type window struct{ from, to time.Time }
 func (w *world) start(name string) *process {
 	p := &process{world: w, timing: session.Derive(w.profile.ttl), started: make(chan struct{})}
 	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
-	p.Node = w.cluster.Start(name, windlass.Config{
+	config := windlass.Config{
 		SessionTTL: w.profile.ttl,
 		Clock:      p.clock,
 		Handlers:   map[string]windlass.NewHandler{windlass.AnyType: p.newHandler},
@@ -53,11 +58,46 @@ func (w *world) start(name string) *process {
 		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator {
 			return &witness{Coordinator: plain, ops: &w.operations, log: w.log}
 		},
-	})
+	}
+	var pulls []string
+	if w.jobs != nil {
+		pulls = w.jobs.configure(&config)
+	}
+	p.concurrency = config.Concurrency
+	p.Node = w.cluster.Start(name, config)
 	close(p.started)
+	p.pull(pulls)
 	w.processes = append(w.processes, p)
 	w.up = append(w.up, p)
 	return p
+}
+
+// Kill kills the process.
+func (p *process) Kill() {
+	p.Node.Kill()
+	p.dies()
+}
+
+// Stop ends the process in good order.
+func (p *process) Stop() error {
+	err := p.Node.Stop()
+	p.dies()
+	return err
+}
+
+func (p *process) dies() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.diedAt.IsZero() {
+		p.diedAt = time.Now()
+	}
+}
+
+// died is when the process ended; zero while it lives.
+func (p *process) died() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.diedAt
 }
 
 func (p *process) clock() time.Duration {

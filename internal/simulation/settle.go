@@ -38,12 +38,13 @@ func (w *world) settle() {
 	for len(w.up) < 2 {
 		w.start(w.newName())
 	}
+	w.setCalm(true)
 	w.thawNodes()
 	w.runAll()
 	began := time.Now()
 	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
 		if time.Since(began) > w.settleMax() {
-			w.fail("not settled within %v: %s", w.settleMax(), wrong)
+			w.fail("not settled within %v: %s%s", w.settleMax(), wrong, w.whyUnfinished())
 			return
 		}
 		w.sleep(250 * time.Millisecond)
@@ -89,6 +90,9 @@ func (w *world) amiss() string {
 	}
 	if lost := w.lost(); lost != "" {
 		return lost
+	}
+	if unfinished := w.unfinished(); unfinished != "" {
+		return unfinished
 	}
 	if disobeyed := w.disobeyed(); disobeyed != "" {
 		return disobeyed

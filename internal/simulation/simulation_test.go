@@ -28,6 +28,12 @@ func TestSimulation_M50_M58_StatesAreKeptWhateverHappens(t *testing.T) {
 	simulate(t, (*seedsFlag+1)/2, Options{States: true})
 }
 
+// TestSimulation_Z06_Z08 queues trees of jobs besides, which nodes run and
+// dequeue. A tenth as many seeds are enough for them, and take as long as can be had.
+func TestSimulation_Z06_Z08_TreesOfJobsAreWorkedOffWhateverHappens(t *testing.T) {
+	simulate(t, (*seedsFlag+9)/10, Options{Jobs: true})
+}
+
 func simulate(t *testing.T, seeds int, options Options) {
 	if testing.Short() {
 		seeds = min(seeds, 3) // with the race detector they take ten times as long

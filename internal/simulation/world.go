@@ -26,6 +26,8 @@ type Options struct {
 	Length time.Duration
 	// States has tasks be sent commands, receive messages and save progress.
 	States bool
+	// Jobs has trees of jobs be queued, run by handlers and dequeued.
+	Jobs bool
 }
 
 // world is one run.
@@ -50,6 +52,8 @@ type world struct {
 	commands   commands
 	// states is nil without commands to tasks.
 	states *states
+	// jobs is nil without trees of jobs.
+	jobs *jobs
 
 	// processes are all that were ever started, up those that were not killed or
 	// stopped.
@@ -82,6 +86,9 @@ func Run(t *testing.T, options Options) *Report {
 	}
 	if options.States {
 		w.states = newStates(options.Seed)
+	}
+	if options.Jobs {
+		w.jobs = newJobs(options.Seed)
 	}
 	w.profile = newProfile(w.random)
 	w.commands.now = w.operations.now
@@ -186,6 +193,9 @@ func (w *world) follow(ctx context.Context) {
 			}
 			w.logMu.Lock()
 			w.log.Apply(batch.Events)
+			if w.jobs != nil {
+				w.jobs.log.take(batch.Events)
+			}
 			w.logMu.Unlock()
 			from = batch.Revision + 1
 		}
@@ -201,10 +211,12 @@ func (w *world) round() {
 	for len(w.up) < w.profile.nodes {
 		w.start(w.newName())
 	}
+	w.setCalm(false)
 	w.submit(5 + w.random.IntN(20))
 	for end := time.Now().Add(w.profile.storm); time.Now().Before(end) && !w.failed(); {
 		w.happen()
 		w.commandTasks()
+		w.commandJobs()
 		w.cluster.Advance(time.Duration(w.random.ExpFloat64() * float64(w.profile.pace)))
 	}
 	w.heal()
@@ -225,6 +237,9 @@ func (w *world) round() {
 func (w *world) end() {
 	w.heal()
 	w.cluster.Close()
+	if w.jobs != nil {
+		w.jobs.pullers.Wait()
+	}
 	// The claims of nodes whose handlers were late go with their sessions.
 	time.Sleep(2 * w.profile.ttl)
 	w.operations.decide()

@@ -1,0 +1,142 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// jobLog is what the store's events say of the jobs beyond what package history
+// checks: what was submitted, in which order, and what came of it.
+type jobLog struct {
+	byID map[string]*jobHistory
+	// owners are the tokens of the claims that are live.
+	owners map[string]broker.Revision
+	// requeued counts the runs after which a job ran again.
+	requeued int
+	wrong    []string
+}
+
+// jobHistory is that of one job.
+type jobHistory struct {
+	submissions []jobSubmission
+	// ended are the records of its ends.
+	ended []jobEnd
+	// again are the claims with whose end it was submitted anew.
+	again map[broker.Revision]bool
+}
+
+// jobSubmission is one of them, or a deletion.
+type jobSubmission struct {
+	at broker.Revision
+	n  int
+	// after tells that it is for after the present run.
+	after, deleted bool
+}
+
+// jobEnd is a terminal state that was written at a revision.
+type jobEnd struct {
+	at    broker.Revision
+	state statemachine.State
+	token broker.Revision
+}
+
+// take takes events in, whole revisions of them.
+func (l *jobLog) take(events []broker.Event) {
+	for len(events) > 0 {
+		at := events[0].KV.Modified
+		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != at })
+		if n < 0 {
+			n = len(events)
+		}
+		l.takeRevision(at, events[:n])
+		events = events[n:]
+	}
+}
+
+// group is the events of one revision by key.
+type group map[string]broker.Event
+
+func (g group) put(key string) (value []byte, ok bool) {
+	e, ok := g[key]
+	return e.KV.Value, ok && !e.Deleted
+}
+
+func (g group) deletes(key string) bool { return g[key].Deleted }
+
+func (l *jobLog) takeRevision(at broker.Revision, events []broker.Event) {
+	g := group{}
+	ids := map[string]bool{}
+	for _, e := range events {
+		g[e.KV.Key] = e
+		area, rest, _ := strings.Cut(strings.TrimPrefix(e.KV.Key, prefix), "/")
+		if id, _, _ := strings.Cut(rest, "/"); (area == "tasks" || area == "state") && strings.HasPrefix(id, jobPrefix) {
+			ids[id] = true
+		}
+	}
+	for id := range ids {
+		h := l.byID[id]
+		if h == nil {
+			h = &jobHistory{again: map[broker.Revision]bool{}}
+			l.byID[id] = h
+		}
+		l.takeJob(h, id, at, g)
+	}
+}
+
+func (l *jobLog) takeJob(h *jobHistory, id string, at broker.Revision, g group) {
+	task := prefix + "tasks/" + id
+	if value, ok := g.put(task + "/requeue"); ok {
+		var waiting struct{ Props jobData }
+		if json.Unmarshal(value, &waiting) == nil {
+			h.submissions = append(h.submissions, jobSubmission{at: at, n: waiting.Props.N, after: true})
+			l.checkTree(id, at, waiting.Props.N, g)
+		}
+	}
+	state, ends := g.put(prefix + "state/" + id)
+	if _, ok := g.put(task); ok && g.deletes(task+"/requeue") && g.deletes(task+"/owner") {
+		h.again[l.owners[id]] = true
+		l.requeued++
+	} else if ok {
+		var data jobData
+		if value, ok := g.put(task + "/props"); ok && json.Unmarshal(value, &data) == nil {
+			h.submissions = append(h.submissions, jobSubmission{at: at, n: data.N})
+			l.checkTree(id, at, data.N, g)
+		}
+	} else if (g.deletes(task) || g.deletes(prefix+"state/"+id)) && !ends { // deleted, or forgotten
+		h.submissions = append(h.submissions, jobSubmission{at: at, deleted: true})
+	}
+	if ends {
+		if r, err := statemachine.Parse(state); err == nil && r.State.Terminal() {
+			h.ended = append(h.ended, jobEnd{at, r.State, broker.Revision(r.Token)})
+		}
+	}
+	if e, ok := g[task+"/owner"]; ok {
+		if l.owners[id] = e.KV.Created; e.Deleted {
+			delete(l.owners, id)
+		}
+	}
+}
+
+// checkTree checks that a job is kept in the tree as it is submitted (Z03).
+func (l *jobLog) checkTree(id string, at broker.Revision, n int, g group) {
+	var record struct{ Data jobData }
+	value, _ := g.put(prefix + "tree/" + strings.ReplaceAll(id, jobBar, "/"))
+	if err := json.Unmarshal(value, &record); err != nil || record.Data.N != n {
+		l.wrong = append(l.wrong, fmt.Sprintf("revision %d: Z03: %q is submitted with data %d, and the tree has %q", at, id, n, value))
+	}
+}
+
+// waited tells whether a submission was kept for after a run.
+func (h *jobHistory) waited(n int) bool {
+	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && s.after })
+}
+
+// submitted tells whether a submission took effect.
+func (h *jobHistory) submitted(n int) bool {
+	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && !s.deleted })
+}

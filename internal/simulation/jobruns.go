@@ -1,0 +1,267 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// say is what the run of a job says in the end.
+type say uint8
+
+const (
+	// completes and failsForGood end the job.
+	completes say = iota + 1
+	failsForGood
+	// fails has it run again later, releases gives it back, panics is a failure.
+	fails
+	releases
+	panics
+	// stopped did as it was told.
+	stopped
+)
+
+// says, with how likely they are in a hundred.
+var says = []struct {
+	verdict say
+	share   uint32
+}{{completes, 62}, {failsForGood, 10}, {fails, 12}, {releases, 10}, {panics, 6}}
+
+// jobRun is a run of a job, by a handler or by who has dequeued it.
+type jobRun struct {
+	windlasstest.Run
+	process *process
+	n       int
+	pulled  bool
+	// verdict is what it said; zero while it has said nothing. accepted tells, of
+	// one that was pulled, that this was acknowledged.
+	verdict  say
+	accepted bool
+}
+
+// configure draws what a node does about jobs: which types it pulls, and how many
+// of a type it runs at a time.
+func (j *jobs) configure(config *windlass.Config) (pulls []string) {
+	config.Concurrency = map[string]int{}
+	for i, jobType := range jobTypes {
+		switch n := j.random.IntN(4); {
+		case n < 2 && i >= len(jobTypes)-2:
+			config.Pulls = append(config.Pulls, jobType)
+		case n%2 == 0:
+			config.Concurrency[jobType] = 1 + j.random.IntN(3)
+		}
+	}
+	return config.Pulls
+}
+
+// begin records that a job runs.
+func (j *jobs) begin(p *process, claim *windlass.Claim, pulled bool) *jobRun {
+	r := &jobRun{process: p, pulled: pulled, Run: windlasstest.Run{
+		Task: claim.ID(), Node: p.Name(), Token: claim.Token(), Started: time.Now(),
+	}}
+	var data jobData
+	if err := json.Unmarshal(claim.Props(), &data); err != nil {
+		p.world.fail("Z07: the data of %q are %q: %v", r.Task, claim.Props(), err)
+	}
+	r.n = data.N
+	if p.world.skipping(r.Task, r.Token) {
+		p.world.fail("Z11: %q runs under token %d, which is there to kill it", r.Task, r.Token)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.runs[r.Task] = append(j.runs[r.Task], r)
+	if most, ok := p.concurrency[claim.Spec().Type]; ok && !pulled {
+		if now := j.running(p, claim.Spec().Type); now > most {
+			p.world.fail("Z13: %d handlers of type %q run on %s, which may run %d: %v", now, claim.Spec().Type, p.Name(), most, r)
+		}
+	}
+	return r
+}
+
+// running counts the handlers of a type on a process. The caller holds mu.
+func (j *jobs) running(p *process, jobType string) (n int) {
+	for id, runs := range j.runs {
+		if typeOfJob(id) != jobType {
+			continue
+		}
+		for _, r := range runs {
+			if r.process == p && !r.pulled && r.Ended.IsZero() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// say records the verdict of a run, before anybody else hears of it.
+func (j *jobs) say(r *jobRun, v say) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.verdict, r.Ended = v, time.Now()
+}
+
+// draw says what becomes of a run: that depends on the claim and on how many runs
+// there were before.
+func (j *jobs) draw(r *jobRun) (v say, after time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := hash(fmt.Sprint(r.Task, r.Token, len(j.runs[r.Task])))
+	after = []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 8 * time.Second, 25 * time.Second}[n/100%6]
+	if n %= 100; j.calm {
+		after /= 10
+	}
+	for _, s := range says {
+		if n < s.share {
+			return s.verdict, after
+		}
+		n -= s.share
+	}
+	return completes, after
+}
+
+// work is the handler of a job.
+func (h handler) work(ctx context.Context, claim *windlass.Claim) error {
+	j := h.process.world.jobs
+	r := j.begin(h.process, claim, false)
+	v, after := j.draw(r)
+	if err := h.wait(ctx, after); err != nil {
+		j.say(r, stopped)
+		return err
+	}
+	j.say(r, v)
+	switch v {
+	case failsForGood:
+		return windlass.Permanent(errFlaky)
+	case fails:
+		return errFlaky
+	case releases:
+		return windlass.ErrRelease
+	case panics:
+		panic("this time it went very wrong")
+	}
+	return claim.SetResult(claim.Token())
+}
+
+// pullersMax is how many goroutines of a node dequeue jobs of one type, at most.
+const pullersMax = 3
+
+// pull starts what dequeues on a process.
+func (p *process) pull(types []string) {
+	j := p.world.jobs
+	for _, jobType := range types {
+		for i := range 1 + j.random.IntN(pullersMax) {
+			j.pullers.Go(func() { p.dequeue(jobType, i) })
+		}
+	}
+}
+
+// dequeue works on jobs of a type until the node has ended.
+func (p *process) dequeue(jobType string, i int) {
+	for {
+		take := p.Dequeue
+		if i == 1 {
+			take = p.TryDequeue
+		}
+		d, err := take(context.Background(), jobType)
+		p.pass()
+		switch {
+		case errors.Is(err, windlass.ErrNotRunning):
+			return
+		case errors.Is(err, windlass.ErrEmpty):
+			time.Sleep(time.Second)
+		case err != nil:
+			p.world.fail("Z07: dequeue on %s: %v", p.Name(), err)
+			return
+		default:
+			p.workOn(d)
+		}
+	}
+}
+
+// endMax bounds how long it takes until a node says what became of a verdict.
+const endMax = time.Hour
+
+// workOn is the run of a job that was dequeued.
+func (p *process) workOn(d *windlass.Dequeued) {
+	j := p.world.jobs
+	r := j.begin(p, d.Claim, true)
+	v, after := j.draw(r)
+	if err := (handler{p}).wait(d.Context(), after); err != nil {
+		v = stopped
+	}
+	j.say(r, v)
+	ctx, cancel := context.WithTimeout(context.Background(), endMax)
+	defer cancel()
+	var err error
+	switch v {
+	case completes:
+		if err = d.SetResult(d.Token()); err == nil {
+			err = d.Complete(ctx)
+		}
+	case failsForGood:
+		err = d.Fail(ctx, windlass.Permanent(errFlaky))
+	case fails, panics:
+		err = d.Fail(ctx, errFlaky)
+	default:
+		err = d.Release(ctx)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		p.world.fail("Z08: for %v nobody says what became of the verdict of %v", endMax, r)
+	}
+	p.world.count(fmt.Sprintf("job pulled: %v", map[say]string{
+		completes: "completed", failsForGood: "failed", fails: "failed once", panics: "failed once", releases: "released", stopped: "stopped",
+	}[v]))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r.accepted = err == nil
+}
+
+// String describes the run in a failing test.
+func (r *jobRun) String() string {
+	return fmt.Sprintf("%q %v data=%d pulled=%t verdict=%d", r.Task, r.Run, r.n, r.pulled, r.verdict)
+}
+
+// pulledRuns are the runs of a job that were pulled, none of which goes on after
+// the death of its process.
+func (j *jobs) pulledRuns(id string) (runs []windlasstest.Run) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range j.runs[id] {
+		if !r.pulled {
+			continue
+		}
+		run := r.Run
+		if died := r.process.died(); !died.IsZero() && (run.Ended.IsZero() || run.Ended.After(died)) {
+			run.Ended = died
+		}
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+// runsOf are all runs of a task, by the time of their start.
+func (w *world) runsOf(id string) []windlasstest.Run {
+	runs := w.cluster.Runs(id)
+	if w.jobs != nil {
+		runs = append(runs, w.jobs.pulledRuns(id)...)
+		slices.SortStableFunc(runs, func(a, b windlasstest.Run) int { return a.Started.Compare(b.Started) })
+	}
+	return runs
+}
+
+// ran are the IDs of all tasks that ever had a run.
+func (w *world) ran() []string {
+	ids := w.cluster.Ran()
+	if w.jobs != nil {
+		ids = append(ids, w.jobs.ids...)
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+	}
+	return ids
+}

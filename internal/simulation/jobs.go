@@ -1,0 +1,375 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// jobPrefix begins the IDs of the jobs of trees, jobBar joins their levels.
+const (
+	jobPrefix = "j"
+	jobBar    = "|"
+)
+
+// jobDepthMax, jobsMax and jobsOpenMax bound the levels of a tree, the jobs that
+// are ever submitted, and those among them that have not ended.
+const (
+	jobDepthMax = 5
+	jobsMax     = 400
+	jobsOpenMax = 40
+)
+
+// jobTypes are the types of jobs. Some nodes pull those of the last two instead of
+// running handlers for them.
+var jobTypes = []string{"a", "b", "p", "q"}
+
+// jobs is what trees of jobs add to a run. Like states it has a source of
+// randomness of its own.
+type jobs struct {
+	random *rand.Rand
+	// ids are the jobs in the order of their first submission, which is an order
+	// in which none waits for a later one.
+	ids []string
+	// numbers counts the submissions. Each has its number for its data.
+	numbers int
+	// accepted are the numbers of those that were acknowledged, by job.
+	accepted map[string][]int
+	// refused are the numbers of those that were refused for good.
+	refused map[string][]int
+	// open counts the jobs that have not ended, as of the last look.
+	open int
+	// pullers are the goroutines that dequeue.
+	pullers sync.WaitGroup
+	// log is what the store's events say; the world's logMu guards it.
+	log jobLog
+
+	mu sync.Mutex
+	// calm has runs take less time, so that all of them end.
+	calm bool
+	// runs are those of handlers and of goroutines that dequeue, by job.
+	runs map[string][]*jobRun
+}
+
+func newJobs(seed uint64) *jobs {
+	return &jobs{
+		random: rand.New(rand.NewPCG(seed, 3)), accepted: map[string][]int{}, refused: map[string][]int{}, runs: map[string][]*jobRun{},
+		log: jobLog{byID: map[string]*jobHistory{}, owners: map[string]broker.Revision{}},
+	}
+}
+
+// setCalm begins a calm, or ends it.
+func (w *world) setCalm(calm bool) {
+	if w.jobs == nil {
+		return
+	}
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	w.jobs.calm = calm
+}
+
+// jobData is what a job is submitted with: the number of the submission.
+type jobData struct {
+	N int `json:"n"`
+}
+
+// spec draws what a job is submitted with, besides its data. What it needs was
+// there before, and neither above nor below it.
+func (j *jobs) spec(id string, before []string) windlass.Spec {
+	s := windlass.Spec{Job: true, Type: id[strings.LastIndex(id, "_")+1:], Priority: j.random.IntN(3)}
+	s.OnFailure = pick(j.random, "", windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureSkips, windlass.FailureRuns)
+	s.Retry = &windlass.Retry{Errors: 2 + j.random.IntN(3), Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}
+	for range max(j.random.IntN(6)-3, 0) {
+		if len(before) == 0 {
+			break
+		}
+		need := before[len(before)-1-j.random.IntN(min(len(before), 15))]
+		if !strings.HasPrefix(id, need+jobBar) && !strings.HasPrefix(need, id+jobBar) && !slices.Contains(s.Needs, need) {
+			s.Needs = append(s.Needs, need)
+		}
+	}
+	if j.random.IntN(15) == 0 {
+		s.NotBefore = time.Now().Add(time.Duration(j.random.Int64N(int64(10 * time.Second))))
+	}
+	return s
+}
+
+// newID draws the path of a new job: a root, or a child of some job that is recent.
+func (j *jobs) newID() string {
+	segment := fmt.Sprintf("%s%d_%s", jobPrefix, len(j.ids), jobTypes[j.random.IntN(len(jobTypes))])
+	if len(j.ids) == 0 || j.random.IntN(4) == 0 {
+		return segment
+	}
+	parent := j.ids[len(j.ids)-1-j.random.IntN(min(len(j.ids), 8))]
+	if strings.Count(parent, jobBar) == jobDepthMax-1 {
+		return segment
+	}
+	return parent + jobBar + segment
+}
+
+// commandJobs does something to the jobs, or nothing.
+func (w *world) commandJobs() {
+	if w.jobs == nil {
+		return
+	}
+	j := w.jobs
+	switch n := j.random.IntN(20); {
+	case n < 7:
+		w.submitTree()
+	case n < 13:
+		w.queueAgain()
+	case n == 13:
+		if id, ok := w.openJob(); ok && w.commandJob(id, statemachine.Kill) {
+			w.count("job told to be killed")
+		}
+	case n == 14:
+		if id, ok := w.openJob(); ok && w.commandJob(id, pick(j.random, statemachine.Release, statemachine.Run)) {
+			w.count("job told to be released or run")
+		}
+	case n == 15 && j.random.IntN(3) == 0:
+		w.deleteJob()
+	case n == 16 && j.random.IntN(2) == 0:
+		w.forgetJob()
+	case n == 17:
+		w.holdBack()
+	}
+}
+
+// submitTree submits some new jobs at once, most of them below others.
+func (w *world) submitTree() {
+	j := w.jobs
+	if j.open = w.openJobs(); j.open > jobsOpenMax || len(j.ids) > jobsMax {
+		return
+	}
+	var all []windlass.Submission
+	for range 1 + j.random.IntN(6) {
+		id := j.newID()
+		all = append(all, j.submission(id, j.spec(id, j.ids)))
+		j.ids = append(j.ids, id)
+	}
+	w.enqueue(all)
+}
+
+// submission numbers a submission.
+func (j *jobs) submission(id string, spec windlass.Spec) windlass.Submission {
+	j.numbers++
+	data, err := json.Marshal(jobData{j.numbers})
+	if err != nil {
+		data = nil // cannot be: a struct of a number
+	}
+	return windlass.Submission{ID: id, Spec: spec, Props: data}
+}
+
+// queueAgain submits a job that was submitted before, whatever it is doing now.
+func (w *world) queueAgain() {
+	j := w.jobs
+	if len(j.ids) == 0 || w.openJobs() > jobsOpenMax {
+		return
+	}
+	i := len(j.ids) - 1 - j.random.IntN(min(len(j.ids), 30))
+	if id, ok := w.failedJob(); ok && j.random.IntN(3) == 0 {
+		i = slices.Index(j.ids, id)
+	}
+	if id, ok := w.openJob(); ok && j.random.IntN(2) == 0 {
+		i = slices.Index(j.ids, id)
+	}
+	s := j.submission(j.ids[i], j.spec(j.ids[i], j.ids[:i]))
+	s.Update, s.Rerun, s.Requeue = j.random.IntN(4) > 0, j.random.IntN(4) > 0, j.random.IntN(4) > 0
+	w.enqueue([]windlass.Submission{s})
+}
+
+// enqueue submits jobs and notes which submissions were acknowledged.
+func (w *world) enqueue(all []windlass.Submission) {
+	var effects []windlass.Effect
+	var errs []error
+	_ = w.attempt(func(ctx context.Context) error {
+		effects, errs = w.client.Enqueue(ctx, all)
+		return nil
+	})
+	for i, s := range all {
+		var data jobData
+		var wrong *windlass.BadInputError
+		switch {
+		case json.Unmarshal(s.Props, &data) != nil: // cannot be
+		case errors.As(errs[i], &wrong):
+			w.fail("Z03: %q is refused: %v", s.ID, errs[i])
+		case errs[i] == nil:
+			w.jobs.accepted[s.ID] = append(w.jobs.accepted[s.ID], data.N)
+			w.count("job: " + string(effects[i]))
+		case windlass.AlreadySubmitted(errs[i]):
+		case errors.Is(errs[i], windlass.ErrExists), errors.Is(errs[i], windlass.ErrFinished), errors.Is(errs[i], windlass.ErrWorking):
+			// Not so ErrNoParent: the attempt before, with the job above, may be late.
+			w.jobs.refused[s.ID] = append(w.jobs.refused[s.ID], data.N)
+			w.count("job: refused")
+		}
+	}
+}
+
+func (w *world) commandJob(id string, m statemachine.Message) bool {
+	return w.attempt(func(ctx context.Context) error {
+		_, err := w.client.SendTask(ctx, id, statemachine.Command{Message: m})
+		return err
+	}) == nil
+}
+
+func (w *world) deleteJob() {
+	id, ok := w.openJob()
+	if !ok {
+		return
+	}
+	w.log.Deleting(id)
+	if w.attempt(func(ctx context.Context) error { return w.client.Delete(ctx, id) }) == nil {
+		w.count("job deleted")
+	}
+}
+
+// forgetJob prunes a job that failed, and what has ended below it.
+func (w *world) forgetJob() {
+	id, ok := w.failedJob()
+	if !ok {
+		return
+	}
+	err := w.attempt(func(ctx context.Context) error {
+		_, err := w.client.Prune(ctx, windlass.Retention{Age: time.Millisecond}, windlass.Filter{IDPrefix: id}, false)
+		return err
+	})
+	if err == nil {
+		w.count("job that failed forgotten")
+	}
+}
+
+// holdBack queues a job that is held to run again after its run, has it wait for
+// the one above it after all, and updates it while it does.
+func (w *world) holdBack() {
+	j := w.jobs
+	w.logMu.Lock()
+	live := w.log.Live()
+	w.logMu.Unlock()
+	id, ok := w.someJob(func(id string, _ bool, _ statemachine.State) bool {
+		return live[id] != 0 && strings.Contains(id, jobBar)
+	})
+	if !ok {
+		return
+	}
+	above := id[:strings.LastIndex(id, jobBar)]
+	queue := func(id string, change func(*windlass.Submission)) {
+		i := slices.Index(j.ids, id)
+		s := j.submission(id, j.spec(id, j.ids[:i]))
+		change(&s)
+		w.enqueue([]windlass.Submission{s})
+	}
+	queue(id, func(s *windlass.Submission) { s.Requeue = true })
+	queue(above, func(s *windlass.Submission) { s.Rerun = true })
+	if !w.commandJob(id, statemachine.Release) {
+		return
+	}
+	w.sleep(500 * time.Millisecond)
+	queue(id, func(s *windlass.Submission) { s.Update = true })
+	w.count("job held back while it was to run again")
+}
+
+// someJob draws a job that the log says something of.
+func (w *world) someJob(wanted func(id string, exists bool, state statemachine.State) bool) (string, bool) {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	var some []string
+	for _, id := range w.jobs.ids {
+		if exists, state := w.log.Task(id); wanted(id, exists, state) {
+			some = append(some, id)
+		}
+	}
+	if len(some) == 0 {
+		return "", false
+	}
+	return some[w.jobs.random.IntN(len(some))], true
+}
+
+func (w *world) openJob() (string, bool) {
+	return w.someJob(func(_ string, exists bool, _ statemachine.State) bool { return exists })
+}
+
+func (w *world) failedJob() (string, bool) {
+	return w.someJob(func(_ string, exists bool, s statemachine.State) bool {
+		return !exists && (s == statemachine.Failed || s == statemachine.Killed)
+	})
+}
+
+// openJobs counts the jobs that could go on by themselves.
+func (w *world) openJobs() (n int) {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	for _, id := range w.jobs.ids {
+		if exists, _ := w.log.Task(id); exists && w.stands(id) == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// stands says which failure keeps a job from going on for good, nothing if none
+// does. The caller holds logMu.
+func (w *world) stands(id string) string {
+	for _, b := range w.log.Blockers(id) {
+		if b.Failed && !b.Skips && !b.Exists {
+			return b.ID
+		}
+	}
+	for _, b := range w.log.Blockers(id) {
+		if b.Exists {
+			if failed := w.stands(b.ID); failed != "" {
+				return failed
+			}
+		}
+	}
+	return ""
+}
+
+// whyUnfinished says what the cluster says of the jobs that have not ended.
+func (w *world) whyUnfinished() (text string) {
+	if w.unfinished() == "" {
+		return ""
+	}
+	for _, id := range w.jobs.ids {
+		if e, err := w.client.Explain(w.t.Context(), id); err == nil && !statemachine.State(e.Status).Terminal() {
+			text += fmt.Sprintf("\n\t%+v, after the runs %v", e, w.runsOf(id))
+		}
+	}
+	for _, p := range w.up {
+		text += fmt.Sprintf("\n\t%s holds %+v, and runs at most %v", p.Name(), p.Tasks(), p.concurrency)
+	}
+	return text
+}
+
+// unfinished names a job that should have ended and has not (Z06, Z08, Z11).
+func (w *world) unfinished() string {
+	if w.jobs == nil {
+		return ""
+	}
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	for _, id := range w.jobs.ids {
+		if exists, _ := w.log.Task(id); !exists {
+			continue
+		}
+		blockers := w.log.Blockers(id)
+		for _, b := range blockers {
+			if b.Skips && !b.Exists {
+				return fmt.Sprintf("Z11: %q is to be killed, as %q failed and skips it", id, b.ID)
+			}
+		}
+		if w.stands(id) == "" {
+			return fmt.Sprintf("Z08: %q has not ended and waits for %+v", id, blockers)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+func typeOfJob(id string) string { return id[strings.LastIndex(id, "_")+1:] }
+
+// skipping tells of a claim whether it is there to kill its task.
+func (w *world) skipping(id string, token int64) bool {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	return w.log.Skipping(id, broker.Revision(token))
+}
+
+// judgeJobs compares what the store says of the jobs with what their runs said.
+func (w *world) judgeJobs() {
+	if w.jobs == nil {
+		return
+	}
+	w.countN("job run again after its run", w.jobs.log.requeued)
+	for _, text := range w.jobs.log.wrong {
+		w.fail("%s", text)
+	}
+	for _, id := range w.jobs.ids {
+		h := w.jobs.log.byID[id]
+		if h == nil {
+			h = &jobHistory{}
+		}
+		for _, n := range w.jobs.accepted[id] {
+			if !h.submitted(n) {
+				w.fail("Z10: submission %d of %q was acknowledged and is nowhere", n, id)
+			}
+		}
+		// One that is to exist may do so late, by an attempt before the one that was
+		// refused, when what refused it was deleted meanwhile.
+		for _, n := range w.jobs.refused[id] {
+			if h.waited(n) {
+				w.fail("Z10: submission %d of %q was refused and took effect: %v", n, id, h.submissions)
+			}
+		}
+		w.judgeEnds(id, h)
+		w.judgeLast(id, h)
+		w.judgeRuns(id, h)
+	}
+}
+
+// judgeEnds checks that what is stored of a job is what its runs said (Z08).
+func (w *world) judgeEnds(id string, h *jobHistory) {
+	want := map[statemachine.State]say{statemachine.Completed: completes, statemachine.Failed: failsForGood}
+	for _, end := range h.ended {
+		v := want[end.state]
+		if v == 0 {
+			continue
+		}
+		if r := w.jobs.last(id, end.token); r == nil || r.verdict != v && !(v == failsForGood && (r.verdict == fails || r.verdict == panics)) {
+			w.fail("Z08: revision %d: %q is %s with token %d, and its run was %v", end.at, id, end.state, end.token, r)
+		}
+		w.count("job " + string(end.state))
+	}
+	for _, end := range h.ended {
+		if end.state == statemachine.Killed && w.log.Skipping(id, end.token) {
+			w.count("job skipped")
+		}
+	}
+	for _, r := range w.jobs.runs[id] {
+		token := broker.Revision(r.Token)
+		ended := slices.ContainsFunc(h.ended, func(end jobEnd) bool { return end.token == token && end.state == statemachine.Completed })
+		if r.accepted && r.verdict == completes && !ended && !h.again[token] {
+			w.fail("Z08: the completion of %v was acknowledged and is nowhere", r)
+		}
+	}
+}
+
+// judgeLast checks that a job has ended as what it was submitted as last (Z10).
+func (w *world) judgeLast(id string, h *jobHistory) {
+	if len(h.submissions) == 0 {
+		return
+	}
+	last := h.submissions[len(h.submissions)-1]
+	exists, state := w.log.Task(id)
+	switch {
+	case last.deleted, exists, state == statemachine.Killed:
+		return
+	case !state.Terminal():
+		w.report.Lost++
+		w.fail("I5: job %q was submitted and is lost", id)
+		return
+	}
+	end := h.ended[len(h.ended)-1]
+	if r := w.jobs.last(id, end.token); r != nil && r.n != last.n {
+		w.fail("Z10: %q has %s at revision %d with the data of submission %d, and was submitted as %+v: %v", id, end.state, end.at, r.n, last, h.submissions)
+	}
+}
+
+// judgeRuns checks that no run begins with a token whose job has ended by it (Z08),
+// nor with one that is there to kill it (Z11).
+func (w *world) judgeRuns(id string, h *jobHistory) {
+	runs := w.jobs.runs[id]
+	for i, r := range runs {
+		if w.log.Skipping(id, broker.Revision(r.Token)) {
+			w.fail("Z11: %v ran, and its claim was there to kill it", r)
+		}
+		for _, before := range runs[:i] {
+			if before.Token == r.Token && (before.verdict == completes || before.verdict == failsForGood) {
+				w.fail("Z08: %v has ended it, and then there is %v", before, r)
+			}
+		}
+	}
+}
+
+// last is the last run of a job under a token, nil if there was none.
+func (j *jobs) last(id string, token broker.Revision) *jobRun {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range slices.Backward(j.runs[id]) {
+		if broker.Revision(r.Token) == token {
+			return r
+		}
+	}
+	return nil
+}
