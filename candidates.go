@@ -93,7 +93,7 @@ func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
 	}
 	in.dropCandidate(t.ID)
 	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kindOf(t), seen: now, since: now}
-	c.turn = max(c.created, broker.Revision(c.kind.spec.Turn))
+	c.turn = turnOf(c.created, c.kind.spec)
 	in.candidates.byID[t.ID] = c
 	in.candidates.lookSoon(c)
 	return c

@@ -3,12 +3,19 @@ package windlass
 import (
 	"cmp"
 	"container/heap"
+
+	"github.com/windlass-go/windlass/broker"
 )
 
 // openQueue has the candidates of a kind that could be claimed and have to wait
 // for someone with room, in the order in which it is their turn. There may be very
 // many, so each knows its own place. The zero value is ready.
 type openQueue struct{ heap openHeap }
+
+// turnOf is the place of a task among others of its priority.
+func turnOf(created broker.Revision, spec Spec) broker.Revision {
+	return max(created, broker.Revision(spec.Turn))
+}
 
 // order compares two candidates by whose turn it is: the most important first,
 // then the oldest.

@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/mirror"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
-	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session", "statemachine",
+	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session", "statemachine", "tree",
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.

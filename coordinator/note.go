@@ -20,6 +20,10 @@ type Record struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// ReasonDetached is the reason of a claim that lives with a session of its own,
+// which nobody renews, instead of a node's.
+const ReasonDetached = "detached"
+
 // Note is what is to be written down about a task.
 type Note struct {
 	// ID of the task.

@@ -163,6 +163,20 @@ func (p *plan) read(r Request) error {
 	return nil
 }
 
+// Validate refuses what Queue would refuse whatever jobs there are. The names that
+// NameOf makes for Under are not known before.
+func (r Request) Validate() error {
+	var p plan
+	if err := p.read(r); err != nil {
+		return err
+	}
+	if p.under != nil { // the jobs it goes below are not known, but what goes there is
+		p.under, p.NameOf = nil, nil
+	}
+	_, err := p.submissions(nil)
+	return err
+}
+
 // submissions are the tasks that a request makes.
 func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Submission, error) {
 	parents := []Path{p.Parent}

@@ -25,6 +25,8 @@ type devConfig struct {
 	sessionTTL time.Duration
 	retention  windlass.Retention
 	verbose    bool
+	// concurrency is that of each node.
+	concurrency concurrency
 }
 
 // devNodesMax bounds the nodes of one dev; each has a process of its own beside.
@@ -50,6 +52,7 @@ without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
 	flags.StringArrayVar(&c.allow, "exec-allow", []string{"*"}, "command that tasks may run, by path or by name; * for every one; repeatable")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	c.concurrency.register(flags)
 	registerRetention(flags, &c.retention)
 	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
 	return cmd
@@ -88,7 +91,7 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	}
 	defer withdraw()
 	workers, err := startWorkers(ctx, server, c.nodes, workerConfig{
-		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention,
+		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
 		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
 	})
 	if err != nil {

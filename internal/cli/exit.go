@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/tree"
 )
 
 // The exit codes.
@@ -49,6 +50,12 @@ var exitCodes = []struct {
 	code int
 }{
 	{windlass.ErrNotFound, exitNotFound},
+	{windlass.ErrEmpty, exitNotFound},
+	{tree.ErrNoMatch, exitNotFound},
+	{windlass.ErrWorking, exitConflict},
+	{windlass.ErrFenced, exitConflict},
+	{windlass.ErrKilled, exitConflict},
+	{windlass.ErrDeleted, exitConflict},
 	{windlass.ErrExists, exitConflict},
 	{windlass.ErrFinished, exitConflict},
 	{windlass.ErrSuperseded, exitConflict},
@@ -69,6 +76,7 @@ func exitCode(err error) int {
 	var input *windlass.BadInputError
 	var props *exectask.InputError
 	var locked *embedded.LockedError
+	var command *commandError
 	switch {
 	case err == nil:
 		return exitDone
@@ -76,6 +84,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &locked):
 		return exitConflict
+	case errors.As(err, &command):
+		return command.code
 	}
 	for _, row := range exitCodes {
 		if errors.Is(err, row.err) {
@@ -95,6 +105,8 @@ func describe(err error) string {
 		return text + "\nThe broker is full. \"windlass doctor --fix\" frees what nothing uses; delete what is not needed."
 	case errors.Is(err, windlass.ErrLayout):
 		return text + "\nUse a newer version of windlass."
+	case errors.Is(err, windlass.ErrFenced):
+		return text + "\nWhoever took it since has another token; what was done with this one is not kept."
 	case errors.As(err, &hinted):
 		return text + "\n" + hinted.hint
 	case errors.Is(err, fs.ErrPermission):

@@ -49,6 +49,7 @@ its session can expire, and joins again when the broker is back.`,
 	flags.IntVar(&c.failoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
 	flags.IntVar(&c.memoryClaim, "memory-claim-limit", 0, "percent of the memory in use from which on the node claims nothing; 0 for no limit")
 	flags.IntVar(&c.memoryRelease, "memory-release-limit", 0, "percent of the memory in use from which on it gives tasks away; must be higher")
+	c.concurrency.register(flags)
 	registerRetention(flags, &c.retention)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(),

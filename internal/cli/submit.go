@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,40 +17,16 @@ import (
 
 // submission is one line of a file of tasks. Its JSON is stable.
 type submission struct {
-	ID        string          `json:"id"`
-	Type      string          `json:"type"`
-	Props     json.RawMessage `json:"props"`
-	Priority  int             `json:"priority"`
-	NotBefore time.Time       `json:"not_before"`
-	Needs     []string        `json:"needs"`
-	Rerun     bool            `json:"rerun"`
-
-	Weight  int               `json:"weight"`
-	Require map[string]string `json:"require"`
-	Prefer  map[string]string `json:"prefer"`
-	Node    string            `json:"node"`
-	Group   string            `json:"group"`
-
-	Timeout windlass.Duration `json:"timeout"`
-	Retry   *windlass.Retry   `json:"retry"`
+	ID    string          `json:"id"`
+	Type  string          `json:"type"`
+	Props json.RawMessage `json:"props"`
+	Rerun bool            `json:"rerun"`
+	specLine
 }
 
 func (s submission) submission() windlass.Submission {
-	return windlass.Submission{
-		ID: s.ID, Props: s.Props, Rerun: s.Rerun,
-		Spec: windlass.Spec{
-			Type: s.Type, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
-			Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-			Timeout: s.Timeout, Retry: s.Retry,
-		},
-	}
+	return windlass.Submission{ID: s.ID, Props: s.Props, Rerun: s.Rerun, Spec: s.spec(s.Type)}
 }
-
-// Limits of a file of tasks.
-const (
-	lineBytesMax = 1 << 20
-	linesMax     = 1_000_000
-)
 
 // submitBatch is how many tasks are sent at once, between two updates of the
 // progress.
@@ -62,8 +34,8 @@ const submitBatch = 500
 
 func (a *app) submitCommand() *cobra.Command {
 	var s submission
-	var retry retryFlags
-	var file, props, notBefore string
+	var spec specFlags
+	var file, props string
 	cmd := &cobra.Command{
 		Use:   "submit ID [flags] [-- COMMAND ARGUMENT...] | submit -f FILE",
 		Short: "Submit a task, or a file of tasks",
@@ -72,7 +44,8 @@ func (a *app) submitCommand() *cobra.Command {
   {"id":"a","type":"exec","props":{"command":["echo","hello"]},"priority":0,
    "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
    "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":"",
-   "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"}}
+   "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"},
+   "on_failure":"block"}
 
 Only "id" is needed. A file is checked as a whole before anything is submitted.
 Submitting it again is fine: what exists already, live or done, is counted and
@@ -88,8 +61,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 			if err := a.checkOutput(); err != nil {
 				return err
 			}
-			s.Retry = retry.retry(cmd.Flags())
-			tasks, err := a.submissions(cmd, args, s, file, props, notBefore)
+			tasks, err := a.submissions(cmd, args, s, &spec, file, props)
 			if err != nil {
 				return err
 			}
@@ -100,28 +72,23 @@ run again, unless one of the flags --retry-… says how often it may.`,
 	flags.StringVarP(&file, "file", "f", "", "file with a JSON object on each line; - for standard input")
 	flags.StringVar(&s.Type, "type", "", "type of the task, which names its handler")
 	flags.StringVar(&props, "props", "", "properties of the task, as JSON")
-	flags.IntVar(&s.Priority, "priority", 0, "higher is claimed first, from -1000 to 1000")
-	flags.StringSliceVar(&s.Needs, "needs", nil, "tasks that must be done before this one starts")
-	flags.StringVar(&notBefore, "not-before", "", "earliest time to start: RFC 3339, or a duration from now")
-	flags.IntVar(&s.Weight, "weight", 0, "how much of a node's share and capacity it takes, 1 to 1000; default 1")
-	flags.StringToStringVar(&s.Require, "require", nil, "label that a node must have, as key=value; zone=Z for its zone; repeatable")
-	flags.StringToStringVar(&s.Prefer, "prefer", nil, "label that a node had better have, as key=value; repeatable")
-	flags.StringVar(&s.Node, "node", "", "the only node that may run it")
-	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
-	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "bound on each run, which is stopped then and counts as an error; 0 for none")
-	retry.register(flags)
+	spec.register(cmd)
 	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
 	return a.outputFlag(cmd)
 }
 
 // submissions reads what is to be submitted, from the file or the arguments,
 // and checks what can be checked without the broker.
-func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file, props, notBefore string) ([]windlass.Submission, error) {
+func (a *app) submissions(cmd *cobra.Command, args []string, s submission, spec *specFlags, file, props string) ([]windlass.Submission, error) {
 	if file != "" {
 		if err := checkFileAlone(cmd, args, file); err != nil {
 			return nil, err
 		}
 		return a.readFile(file)
+	}
+	var err error
+	if s.specLine, err = spec.line(cmd.Flags()); err != nil {
+		return nil, err
 	}
 	dash := cmd.ArgsLenAtDash()
 	if dash == -1 {
@@ -147,12 +114,8 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, file,
 		props = string(encoded)
 	}
 	s.Props = json.RawMessage(props)
-	var err error
-	if s.NotBefore, err = parseTime(notBefore); err != nil {
-		return nil, usagef("--not-before %q: %w", notBefore, err)
-	}
 	task := s.submission()
-	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s))
+	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s.Type, s.Props))
 }
 
 // checkFileAlone refuses what a file says for itself: it would be ignored.
@@ -168,87 +131,43 @@ func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) 
 	return err
 }
 
-func parseTime(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		d, durationErr := time.ParseDuration(text)
-		if durationErr != nil {
-			return time.Time{}, errors.New("must be like 2026-01-02T15:04:05Z or 90m")
-		}
-		at = time.Now().Add(d)
-	}
-	if at.Before(time.Now()) {
-		return time.Time{}, errors.New("is in the past")
-	}
-	return at.UTC(), nil
-}
-
 // checkExec finds mistakes in the properties of a command here, where they can
 // be mended, rather than on a node.
-func checkExec(s submission) error {
-	if s.Type != exectask.Type {
+func checkExec(taskType string, props json.RawMessage) error {
+	if taskType != exectask.Type {
 		return nil
 	}
-	_, err := exectask.ParseProps(s.Props)
+	_, err := exectask.ParseProps(props)
 	return err
 }
 
 func (a *app) readFile(name string) ([]windlass.Submission, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, usageError{err}
-		}
-		defer f.Close() // it was only read
-		in = f
-	}
 	var tasks []windlass.Submission
 	seen := map[string]int{}
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(nil, lineBytesMax)
-	line := 0
-	for scanner.Scan() {
-		line++
-		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
-			continue
-		}
-		s, err := parseLine(scanner.Bytes())
-		if err == nil && seen[s.ID] > 0 {
-			err = fmt.Errorf("the ID %q is on line %d already", s.ID, seen[s.ID])
-		}
-		if err == nil && len(tasks) == linesMax {
-			err = fmt.Errorf("the file has more than %d tasks", linesMax)
-		}
-		if err != nil {
-			return nil, usagef("%s:%d: %w; nothing was submitted", name, line, err)
+	err := a.readLines(name, "submitted", func(line int, content []byte) error {
+		s, err := parseLine(content)
+		switch {
+		case err != nil:
+			return err
+		case seen[s.ID] > 0:
+			return fmt.Errorf("the ID %q is on line %d already", s.ID, seen[s.ID])
 		}
 		seen[s.ID] = line
 		tasks = append(tasks, s.submission())
-	}
-	if err := scanner.Err(); err != nil {
-		return nil, usagef("%s:%d: %w (a line may have %d bytes); nothing was submitted", name, line+1, err, lineBytesMax)
-	}
-	return tasks, nil
+		return nil
+	})
+	return tasks, err
 }
 
 func parseLine(line []byte) (submission, error) {
 	var s submission
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&s); err != nil {
+	if err := decodeStrictly(line, &s); err != nil {
 		return s, err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return s, errors.New("there is more than one JSON object on the line")
 	}
 	if bytes.Equal(s.Props, []byte("null")) {
 		s.Props = nil
 	}
-	return s, errors.Join(s.submission().Validate(), checkExec(s))
+	return s, errors.Join(s.submission().Validate(), checkExec(s.Type, s.Props))
 }
 
 // submitted is what became of a submission. Its JSON is stable.

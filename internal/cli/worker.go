@@ -60,6 +60,7 @@ type workerConfig struct {
 	// memoryClaim and memoryRelease are the limits of the balancer by memory;
 	// zero for another balancer.
 	memoryClaim, memoryRelease int
+	concurrency                concurrency
 	logDir                     string
 	allow                      exectask.Allow
 	log                        *slog.Logger
@@ -88,7 +89,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 			c.log.Warn("left to other nodes", "task", task, "error", err)
 		}),
 		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
-		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Version: buildVersion().Version,
+		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Concurrency: c.concurrency, Version: buildVersion().Version,
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
 	}
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -17,7 +18,12 @@ func (s *snapshot) unbacked(t *task) bool {
 		return false
 	}
 	n := s.nodes[t.node]
-	return n == nil || n.info == nil || n.info.session != t.owner.session
+	return (n == nil || n.info == nil || n.info.session != t.owner.session) && !t.detached()
+}
+
+// detached tells that the claim has a session of its own by intent.
+func (t *task) detached() bool {
+	return t.claim != nil && t.corrupt[keys.Claim] == nil && t.record.Reason == coordinator.ReasonDetached && t.claim.session == t.owner.session
 }
 
 // sessionOf is the node that is registered with a session, empty if none is.

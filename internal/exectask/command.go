@@ -3,6 +3,7 @@ package exectask
 import (
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -22,6 +23,10 @@ type Command struct {
 	Argv []string
 	// Env is added to the child's environment, as in Props.Env.
 	Env map[string]string
+	// Environ, if set, is the environment that Env is added to, as name=value, in
+	// the place of the few variables that a child inherits. It may have names that
+	// Env may not, but for those that tell a child who it is.
+	Environ []string
 	// Dir is the working folder; empty means the one the node started in.
 	Dir string
 	// Grace is the time from SIGTERM to SIGKILL: zero means Config.Grace, at
@@ -52,6 +57,15 @@ func (c Command) validate() error {
 	}
 	if c.Grace < 0 || c.Grace > GraceMax {
 		return refuse("grace", c.Grace, fmt.Sprintf("0 to %s", GraceMax))
+	}
+	total := 0
+	for _, entry := range c.Environ {
+		if total += len(entry) + 1; strings.ContainsRune(entry, 0) {
+			return refuse("environ", quote(entry), "must not contain a NUL byte")
+		}
+	}
+	if total > EnvironBytesMax {
+		return refuse("environ", fmt.Sprintf("%d bytes long", total), fmt.Sprintf("at most %d bytes", EnvironBytesMax))
 	}
 	return validateDir(c.Dir)
 }
@@ -84,16 +98,20 @@ func inherit() []string {
 // of /proc/<pid>/environ finds it soonest.
 func (c Command) environment(node, run string) []string {
 	env := []string{markerName + "=" + run, taskName + "=" + c.Task, tokenName + "=" + c.Token, nodeName + "=" + node}
-	for _, entry := range inherit() {
+	given, own := c.Environ, []string{markerName, taskName, tokenName, nodeName}
+	if given == nil {
+		given = inherit()
+	}
+	for _, entry := range given {
 		name, _, _ := strings.Cut(entry, "=")
-		if _, ok := c.Env[name]; !ok {
+		if _, ok := c.Env[name]; !ok && !slices.Contains(own, name) {
 			env = append(env, entry)
 		}
 	}
-	given := len(env)
+	first := len(env)
 	for name, value := range c.Env {
 		env = append(env, name+"="+value)
 	}
-	sort.Strings(env[given:])
+	sort.Strings(env[first:])
 	return env
 }

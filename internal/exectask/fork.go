@@ -34,8 +34,24 @@ func forker(ready chan<- error, orders <-chan *run, results chan<- forked) {
 	}
 }
 
+// stdioFD is the first of the three descriptors at which a supervisor finds
+// Config.Stdio.
+const stdioFD = SocketFD + 1
+
+// files are standard input, output and error of a command.
+func (o *startOrder) files(null, output uintptr) []uintptr {
+	if !o.Stdio {
+		return []uintptr{null, output, output}
+	}
+	files := []uintptr{stdioFD, stdioFD + 1, stdioFD + 2}
+	for _, fd := range files {
+		syscall.CloseOnExec(int(fd)) // what it gets are copies
+	}
+	return files
+}
+
 // fork starts one command with standard input from null and both outputs into
-// a new pipe.
+// a new pipe, or with those that the order names.
 func fork(null uintptr, order *startOrder) (int, *os.File, error) {
 	path, dir := string(order.Path), string(order.Dir)
 	if err := startable(path, dir); err != nil {
@@ -59,7 +75,7 @@ func fork(null uintptr, order *startOrder) (int, *os.File, error) {
 	pid, err := syscall.ForkExec(path, toStrings(order.Argv), &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   toStrings(order.Env),
-		Files: []uintptr{null, uintptr(ends[1]), uintptr(ends[1])},
+		Files: order.files(null, uintptr(ends[1])),
 		Sys:   childAttr(),
 	})
 	if err != nil {

@@ -17,6 +17,8 @@ const (
 	EnvMax = 256
 	// EnvBytesMax is the size of all their names and values together.
 	EnvBytesMax = 128 << 10
+	// EnvironBytesMax is the size of Command.Environ.
+	EnvironBytesMax = 1 << 20
 	// DirMax is the size of a folder's name: PATH_MAX less its NUL.
 	DirMax = 4095
 	// TaskMax is the size of a task's ID.

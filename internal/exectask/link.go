@@ -68,6 +68,9 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	}
 	cmd.Stderr = cfg.Stderr
 	cmd.ExtraFiles = []*os.File{theirs} // SocketFD
+	if cfg.Stdio != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Stdio[:]...) // stdioFD
+	}
 	// A session of its own: what is sent to the node's group or terminal, a
 	// Ctrl-C first of all, is not for the one that has to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

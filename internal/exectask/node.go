@@ -35,6 +35,10 @@ type Config struct {
 	// Answer is how long the supervisor may be silent before it is taken for
 	// lost and killed with all its runs: 0 means AnswerDefault, 1 s to a minute.
 	Answer time.Duration
+	// Stdio, if set, are standard input, output and error of every command, in the
+	// place of nothing and of a pipe whose end is kept and logged. They are open
+	// in the supervisor until it ends.
+	Stdio *[3]*os.File
 	// Stderr gets what the supervisor has to say when it fails: nil means this
 	// process's standard error.
 	Stderr *os.File
@@ -206,6 +210,7 @@ func (s *Supervisor) order(c Command, run string) *startOrder {
 		LogMax: s.cfg.LogMax,
 		Tail:   s.cfg.Tail,
 		Grace:  c.Grace,
+		Stdio:  s.cfg.Stdio != nil,
 	}
 	if s.cfg.LogDir != "" {
 		o.Log = []byte(LogPath(s.cfg.LogDir, c.Task))

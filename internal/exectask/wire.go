@@ -62,6 +62,7 @@ type startOrder struct {
 	Header string        `json:"header"` // first line of the run in the log
 	Tail   int           `json:"tail"`
 	Grace  time.Duration `json:"grace"`
+	Stdio  bool          `json:"stdio,omitempty"` // the supervisor has descriptors for it, see stdioFD
 }
 
 func toBytes(list []string) [][]byte {

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Limits of a file of JSON lines.
+const (
+	lineBytesMax = 1 << 20
+	linesMax     = 1_000_000
+)
+
+// readLines gives the lines of a file, or of standard input for -, to take, but
+// for empty ones. The first error ends it and names its line; done is what was not
+// done with any of them.
+func (a *app) readLines(name, done string, take func(line int, content []byte) error) error {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return usageError{err}
+		}
+		defer f.Close() // it was only read
+		in = f
+	}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(nil, lineBytesMax)
+	line, taken := 0, 0
+	for scanner.Scan() {
+		line++
+		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
+			continue
+		}
+		err := take(line, scanner.Bytes())
+		if taken++; err == nil && taken > linesMax {
+			err = fmt.Errorf("the file has more than %d lines", linesMax)
+		}
+		if err != nil {
+			return usagef("%s:%d: %w; nothing was %s", name, line, err, done)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return usagef("%s:%d: %w (a line may have %d bytes); nothing was %s", name, line+1, err, lineBytesMax, done)
+	}
+	return nil
+}
+
+// decodeStrictly reads one JSON object, with no other fields than those of v.
+func decodeStrictly(line []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON object on the line")
+	}
+	return nil
+}

@@ -1,0 +1,354 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/tree"
+)
+
+func (a *app) treeCommand() *cobra.Command {
+	cmd := group("tree", "Queue jobs in a tree, look at them, and take them",
+		a.treeInitCommand(), a.treeQueueCommand(), a.treeShowCommand(),
+		a.treeListCommand("pending", "List jobs that nobody holds, blocked ones included", (*tree.Tree).Pending),
+		a.treeListCommand("working", "List jobs that somebody holds", (*tree.Tree).Working),
+		a.treeListCommand("completed", "List jobs that are done", (*tree.Tree).Completed),
+		a.treeFindCommand(), a.treeGetCommand(), a.treeDequeueCommand(),
+		a.treeCompleteCommand(), a.treeFailCommand(), a.treeReleaseCommand(), a.treeClearCommand())
+	cmd.Long = `A job is a task whose place in a tree says what it waits for: it is blocked until
+all jobs above it are done. It is called NAME_TYPE below the job above, so that a
+path is like requestFile_alpha/downloadFile_beta; that is also spelled as the ID of
+its task, requestFile_alpha|downloadFile_beta, and "windlass task" works on it.
+
+Nodes that run the type run a job as they run any task, and "tree dequeue" takes
+one, both at the same time if need be.`
+	cmd.Example = `  windlass tree queue request --type exec --data '{"command":["curl","-O","http://…"]}'
+  windlass tree queue report --type pdf --under-type exec --name-template '{{.Parent}}-{{.Child}}'
+  windlass tree show --watch
+  windlass tree dequeue pdf -- ./make-report.sh`
+	return cmd
+}
+
+// withTree calls f with the tree and a client, and closes their broker after.
+func (a *app) withTree(ctx context.Context, f func(*tree.Tree, *windlass.Client) error) (err error) {
+	store, err := a.broker.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	client, err := windlass.NewClient(store, a.namespace)
+	if err != nil {
+		return err
+	}
+	jobs, err := tree.New(store, a.namespace)
+	if err != nil {
+		return err
+	}
+	return f(jobs, client)
+}
+
+// jobID is the ID of a job, by its path in either spelling, or of another task.
+func jobID(text string) (string, error) {
+	path, err := tree.ParsePath(text)
+	if err == nil {
+		return path.ID(), nil
+	}
+	if keys.CheckTaskID(text) == nil {
+		return text, nil // a task that is no job can be dequeued, too
+	}
+	return "", err
+}
+
+func (a *app) treeInitCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Make the namespace, if there is none",
+		Long: `Make the namespace, if there is none; otherwise nothing is changed. It is not
+needed before the first job is queued.`,
+		Example: `  windlass tree init --namespace /imports`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
+				if err := t.Init(cmd.Context()); err != nil {
+					return err
+				}
+				fmt.Fprintf(a.err, "the namespace %s is there\n", printable(a.namespace))
+				return nil
+			})
+		},
+	}
+}
+
+// cleared is what was removed from the tree, or would be. Its JSON is stable.
+type cleared struct {
+	Cleared int         `json:"cleared"`
+	DryRun  bool        `json:"dry_run"`
+	Paths   []tree.Path `json:"paths"`
+}
+
+func (a *app) treeClearCommand() *cobra.Command {
+	var c consent
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Remove all jobs of the tree, with all that is known of them",
+		Long: `Remove all jobs of the tree with their results and histories: those that wait,
+those that are worked on, which are stopped, and those that have ended. Other tasks
+of the namespace stay.`,
+		Example: `  windlass tree clear --dry-run
+  windlass tree clear --yes`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(a.checkOutput(), c.check(a)); err != nil {
+				return err
+			}
+			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error { return a.clear(cmd.Context(), t, c) })
+		},
+	}
+	c.register(cmd)
+	return a.outputFlag(cmd)
+}
+
+func (a *app) clear(ctx context.Context, t *tree.Tree, c consent) error {
+	paths, err := t.Clear(ctx, true)
+	if err != nil {
+		return err
+	}
+	if c.dryRun || len(paths) == 0 {
+		return a.printCleared(paths, c.dryRun)
+	}
+	fmt.Fprintf(a.err, "%d job(s) to be removed\n", len(paths))
+	if err := c.ask(ctx, a, "Remove them?"); err != nil {
+		return err
+	}
+	paths, err = t.Clear(ctx, false)
+	return errors.Join(a.printCleared(paths, false), err)
+}
+
+func (a *app) printCleared(paths []tree.Path, dryRun bool) error {
+	paths = append([]tree.Path{}, paths...)
+	slices.Sort(paths)
+	return a.print(cleared{Cleared: len(paths), DryRun: dryRun, Paths: paths}, func() table {
+		if !dryRun {
+			return table{rows: [][]string{{"cleared", strconv.Itoa(len(paths)) + " job(s)"}}}
+		}
+		t := table{rows: [][]string{{"would clear", strconv.Itoa(len(paths)) + " job(s)"}}}
+		for _, path := range paths[:min(len(paths), previewMax)] {
+			t.rows = append(t.rows, []string{"", string(path)})
+		}
+		if more := len(paths) - previewMax; more > 0 {
+			t.rows = append(t.rows, []string{"", fmt.Sprintf("and %d more", more)})
+		}
+		return t
+	})
+}
+
+func (a *app) treeListCommand(use, short string, list func(*tree.Tree, context.Context) ([]tree.JobInfo, error)) *cobra.Command {
+	var types []string
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Example: fmt.Sprintf(`  windlass tree %s
+  windlass tree %s --type alpha -o json`, use, use),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
+				jobs, err := list(t, cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.printJobs(slices.DeleteFunc(jobs, func(j tree.JobInfo) bool {
+					return len(types) > 0 && !slices.Contains(types, j.Type)
+				}))
+			})
+		},
+	}
+	cmd.Flags().StringSliceVar(&types, "type", nil, "only these types")
+	return a.outputFlag(cmd)
+}
+
+func (a *app) treeFindCommand() *cobra.Command {
+	var p tree.Pattern
+	cmd := &cobra.Command{
+		Use:   "find --name EXPRESSION --type EXPRESSION",
+		Short: "List the jobs whose own name and type match regular expressions",
+		Long: `List the jobs whose own name and type match regular expressions, which have to
+match the whole of it. It is what "tree queue --under-name --under-type" goes by.`,
+		Example: `  windlass tree find --name 'request.*'
+  windlass tree find --name '.*File' --type 'alpha|beta' -o json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("name") && !cmd.Flags().Changed("type") {
+				return usagef("%s needs --name or --type", cmd.CommandPath())
+			}
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
+				jobs, err := t.Find(cmd.Context(), p)
+				if err != nil {
+					return err
+				}
+				return a.printJobs(jobs)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&p.Name, "name", "", "regular expression for the name")
+	cmd.Flags().StringVar(&p.Type, "type", "", "regular expression for the type")
+	return a.outputFlag(cmd)
+}
+
+func (a *app) printJobs(jobs []tree.JobInfo) error {
+	if jobs == nil {
+		jobs = []tree.JobInfo{}
+	}
+	return a.print(jobs, func() table {
+		t := table{heading: []string{"PATH", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}}
+		now := time.Now()
+		for _, j := range jobs {
+			t.rows = append(t.rows, []string{
+				string(j.Path), string(j.Status), orDash(j.Node), age(j.QueuedAt, now), age(j.ClaimedAt, now),
+				strconv.Itoa(len(j.Errors)), orDash(strings.Join(j.BlockedBy, ",")),
+			})
+		}
+		return t
+	})
+}
+
+// fullJob is all that is known of a job but its history. Its JSON is stable.
+type fullJob struct {
+	tree.JobInfo
+	// Spec is gone once the job has ended.
+	Spec   *windlass.Spec       `json:"spec"`
+	State  *statemachine.Record `json:"state"`
+	Result json.RawMessage      `json:"result"`
+	// Progress is what its handler saved last.
+	Progress json.RawMessage `json:"progress"`
+}
+
+func (a *app) treeGetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:               "get PATH",
+		Short:             "Show everything about one job, its result included",
+		Example:           `  windlass tree get requestFile_alpha/downloadFile_beta -o json`,
+		Args:              exactArgs("PATH"),
+		ValidArgsFunction: a.completePaths,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := tree.ParsePath(args[0])
+			if err := errors.Join(err, a.checkOutput()); err != nil {
+				return err
+			}
+			return a.withTree(cmd.Context(), func(t *tree.Tree, c *windlass.Client) error {
+				job, err := t.Get(cmd.Context(), path)
+				if err != nil {
+					return err
+				}
+				task, err := c.Task(cmd.Context(), path.ID())
+				if err != nil {
+					return err
+				}
+				// Progress that cannot be read hides nothing else.
+				progress, err := c.Progress(cmd.Context(), path.ID())
+				full := fullJob{JobInfo: job, Spec: task.Spec, State: task.State, Result: task.Result, Progress: progress}
+				return errors.Join(a.print(full, func() table { return jobTable(full) }), err)
+			})
+		},
+	}
+	return a.outputFlag(cmd)
+}
+
+func jobTable(j fullJob) table {
+	now := time.Now()
+	rows := [][]string{
+		{"Path", string(j.Path)}, {"ID", j.ID}, {"Name", j.Name}, {"Type", j.Type}, {"Parent", orDash(string(j.Parent))},
+		{"Status", string(j.Status)}, {"Node", orDash(j.Node)}, {"Token", strconv.FormatInt(j.Token, 10)},
+		{"Priority", strconv.Itoa(j.Priority)}, {"Queued", ago(j.QueuedAt, now)}, {"Claimed", ago(j.ClaimedAt, now)},
+		{"Finished", ago(j.FinishedAt, now)},
+	}
+	if j.Until != nil {
+		rows = append(rows, []string{"Sleeps until", j.Until.Format(time.RFC3339)})
+	}
+	for _, row := range []struct {
+		name string
+		text string
+	}{
+		{"Needs", strings.Join(j.Needs, ", ")}, {"Blocked by", strings.Join(j.BlockedBy, ", ")}, {"Reason", j.Reason},
+		{"Data", string(j.Data)}, {"Progress", string(j.Progress)}, {"Result", string(j.Result)},
+	} {
+		if row.text != "" {
+			rows = append(rows, []string{row.name, row.text})
+		}
+	}
+	for _, e := range j.Errors {
+		rows = append(rows, []string{"Error", e.Timestamp.Format(time.RFC3339) + " " + e.Error})
+	}
+	return table{rows: rows}
+}
+
+// completePaths offers the paths of jobs to the shell.
+func (a *app) completePaths(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string { return string(j.Path) })
+}
+
+// completeWorking offers those of jobs that somebody holds.
+func (a *app) completeWorking(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string {
+		if !j.Working() {
+			return ""
+		}
+		return string(j.Path)
+	})
+}
+
+// completePending offers the types of jobs that wait.
+func (a *app) completePending(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault // a command
+	}
+	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string {
+		if !j.Pending() {
+			return ""
+		}
+		return j.Type
+	})
+}
+
+// completeJobs offers words that jobs have, each once.
+func (a *app) completeJobs(cmd *cobra.Command, prefix string, word func(tree.JobInfo) string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	var words []string
+	_ = a.withTree(ctx, func(t *tree.Tree, _ *windlass.Client) error { // a shell has no place for the error
+		forest, err := t.Load(ctx)
+		if err != nil {
+			return err
+		}
+		for _, j := range forest.Jobs() {
+			if w := word(j); w != "" && strings.HasPrefix(w, prefix) {
+				words = append(words, w)
+			}
+		}
+		return nil
+	})
+	slices.Sort(words)
+	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+}

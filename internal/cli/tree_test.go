@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/tree"
+)
+
+func TestFit_KeepsTheHeadAndTheLineThatSumsItUp(t *testing.T) {
+	drawn := "a\nb\nc\nd\n\nsum\n"
+	for lines, want := range map[int]string{
+		0: drawn, 2: drawn, 6: drawn, 40: drawn,
+		3: "a\n(4 more lines)\nsum\n", 5: "a\nb\nc\n(2 more lines)\nsum\n",
+	} {
+		if got := fit(drawn, lines); got != want {
+			t.Errorf("in %d lines: %q, want %q", lines, got, want)
+		}
+	}
+}
+
+func TestSummary_SaysWhatIsKnown(t *testing.T) {
+	left := 90 * time.Second
+	for want, p := range map[string]tree.Progress{
+		"2 job(s), 2 pending; 0.0% done": {Total: 2, Counts: map[windlass.Status]int{windlass.StatusPending: 2}},
+		"8 job(s), 1 blocked, 3 running, 4 completed; 50.0% done, 0.0333/s, about 1m30s left; 1 blocked for good": {
+			Total: 8, Done: 4, Percent: 50, BlockedForGood: 1, Rate: 1. / 30, Left: &left,
+			Counts: map[windlass.Status]int{windlass.StatusRunning: 3, windlass.StatusCompleted: 4, windlass.StatusBlocked: 1},
+		},
+	} {
+		if got := summary(p); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestEach_TakesApartWhatWasJoinedOnly(t *testing.T) {
+	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
+	both := fmt.Errorf("%w: %w", b, c)
+	if got := each(errors.Join(errors.Join(nil, a), both, errors.Join(b, c))); fmt.Sprint(got) != "[a b: c b c]" {
+		t.Errorf("%v", got)
+	}
+	if got := each(nil); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+func TestBatchOf_OneThatLooksForJobsIsAlone(t *testing.T) {
+	plain, looks := queueRequest{}, queueRequest{Request: tree.Request{Under: &tree.Pattern{}}}
+	cascades := queueRequest{Request: tree.Request{Cascade: true}}
+	many := make([]queueRequest, submitBatch+1)
+	for want, requests := range map[int][]queueRequest{
+		1: {looks, plain}, 2: {plain, plain, cascades}, 3: {plain, plain, plain}, submitBatch: many,
+	} {
+		if got := batchOf(requests); got != want {
+			t.Errorf("%d of %d, want %d", got, len(requests), want)
+		}
+	}
+}
+
+func TestConcurrency_IsReadByTypeOrForAll(t *testing.T) {
+	var c concurrency
+	for _, text := range []string{"3", "exec=2", "a=b=7", "exec=4"} {
+		if err := c.Set(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if len(c) != 3 || c[windlass.AnyType] != 3 || c["exec"] != 4 || c["a=b"] != 7 {
+		t.Errorf("%v", map[string]int(c))
+	}
+	for _, text := range []string{"", "0", "-1", "exec=", "=", "exec", "exec=1.5", "1000001", "exec=" + strings.Repeat("9", 40)} {
+		if err := c.Set(text); err == nil {
+			t.Errorf("%q was accepted", text)
+		}
+	}
+}
+
+func TestJobID_TakesPathsAndOtherTasks(t *testing.T) {
+	for text, want := range map[string]string{"a_t/b_t": "a_t|b_t", "/a_t": "a_t", "a_t|b_t": "a_t|b_t", "plain": "plain"} {
+		if got, err := jobID(text); err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "a/b", "a_t/", "_x"} {
+		if got, err := jobID(text); err == nil {
+			t.Errorf("%q was taken for %q", text, got)
+		}
+	}
+}

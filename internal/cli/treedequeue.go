@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// dequeueFlags say what is taken, and what is done with it.
+type dequeueFlags struct {
+	jobType  string
+	nodeName string
+	wait     bool
+	lease    time.Duration
+	// The others are for a command.
+	command    []string
+	count      int
+	all        bool
+	result     bool
+	sessionTTL time.Duration
+	verbose    bool
+}
+
+func (a *app) treeDequeueCommand() *cobra.Command {
+	var f dequeueFlags
+	cmd := &cobra.Command{
+		Use:   "dequeue TYPE [flags] [-- COMMAND ARGUMENT...]",
+		Short: "Take the next job of a type, and run a command with it",
+		Long: `Take the next job of a type that is pending and not blocked: the one of the highest
+priority, of those the one that was queued first.
+
+With a command it is held for as long as that runs. The command gets the job's data
+as its standard input, and in its environment WINDLASS_JOB_ID, WINDLASS_JOB_PATH,
+WINDLASS_JOB_NAME, WINDLASS_JOB_TYPE and WINDLASS_JOB_TOKEN, the fencing token. Exit
+code 0 completes the job, any other one fails it: it runs again later or fails for
+good, as --retry-… of "tree queue" says. When windlass gets a signal, or the job is
+taken away, the command and all that it started get SIGTERM, and SIGKILL later, and
+the job is given back; so it is, and all that is killed, when windlass is killed. The
+command has no terminal of its own.
+
+Without a command the job is claimed for the time of --lease, and printed with the
+token that "tree complete", "tree fail" and "tree release" need. Nobody renews the
+lease: when it is over, the job is anyone's.
+
+Exit code: that of the command, of several the first that is not 0; 3 if there was
+nothing to take; 130 after an interrupt.`,
+		Example: `  windlass tree dequeue alpha -- ./process.sh
+  windlass tree dequeue alpha --wait --all --result -- ./to-json.py
+  windlass tree dequeue alpha --lease 60s -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n == 1 && len(args) > 1 || n == -1 && len(args) == 1 {
+				return nil
+			}
+			return usagef("%s needs one TYPE; a command goes after --", cmd.CommandPath())
+		},
+		ValidArgsFunction: a.completePending,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.jobType, f.command = args[0], args[1:]
+			if err := a.checkDequeue(cmd, &f); err != nil {
+				return err
+			}
+			if len(f.command) > 0 {
+				return a.dequeueInto(cmd.Context(), f)
+			}
+			return a.withTree(cmd.Context(), func(_ *tree.Tree, c *windlass.Client) error { return a.dequeueDetached(cmd.Context(), c, f) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&f.wait, "wait", false, "wait until there is one")
+	flags.StringVar(&f.nodeName, "node-name", "", "name of who holds it; default: dequeue-, the host's and the process's number")
+	flags.DurationVar(&f.lease, "lease", session.TTLDefault, "without a command: for how long it is claimed, 5s to 300s")
+	flags.IntVar(&f.count, "count", 1, "with a command: how many to take, one after the other")
+	flags.BoolVar(&f.all, "all", false, "with a command: take all that there are, one after the other")
+	flags.BoolVar(&f.result, "result", false, "with a command: keep what it writes to standard output as the result, if that is JSON")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", session.TTLDefault, "with a command: how long windlass may be out of touch before others take over, 5s to 300s")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "with a command: log what happens")
+	return a.outputFlag(cmd)
+}
+
+func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
+	if err := a.checkOutput(); err != nil {
+		return err
+	}
+	flags := cmd.Flags()
+	excluded, why := []string{"count", "all", "result", "session-ttl", "verbose"}, "goes with a command after --"
+	if len(f.command) > 0 {
+		excluded, why = []string{"lease", "output"}, "does not go with a command"
+	}
+	for _, name := range excluded {
+		if flags.Changed(name) {
+			return usagef("--%s %s", name, why)
+		}
+	}
+	switch {
+	case f.count < 1:
+		return usagef("--count %d: must be at least 1", f.count)
+	case f.all && flags.Changed("count"):
+		return usagef("--all and --count exclude each other")
+	}
+	if err := session.CheckTTL(f.lease); err != nil || f.lease == 0 {
+		return usagef("--lease %v: must be from %v to %v", f.lease, session.TTLMin, session.TTLMax)
+	}
+	if err := session.CheckTTL(f.sessionTTL); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	if f.nodeName == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usagef("--node-name is not set, and the host has no name: %w", err)
+		}
+		f.nodeName = fmt.Sprintf("dequeue-%s-%d", host, os.Getpid())
+	}
+	if err := keys.CheckNodeName(f.nodeName); err != nil {
+		return usagef("--node-name: %w", err)
+	}
+	return nil
+}
+
+// leased is a job that was claimed for a time. Its JSON is stable.
+type leased struct {
+	ID string `json:"id"`
+	// Path and Name are empty for a task that is no job.
+	Path  tree.Path       `json:"path"`
+	Name  string          `json:"name"`
+	Type  string          `json:"type"`
+	Owner string          `json:"owner"`
+	Token int64           `json:"token"`
+	Until time.Time       `json:"until"`
+	Data  json.RawMessage `json:"data"`
+}
+
+// lookAgain is when someone who waits looks for what no change has told of.
+const lookAgain = 2 * time.Second
+
+// dequeueDetached claims a job for a time.
+func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
+	d, err := c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
+	if f.wait && errors.Is(err, windlass.ErrEmpty) {
+		d, err = waitDetached(ctx, c, f)
+	}
+	if err != nil {
+		return awaitable(err)
+	}
+	l := leased{ID: d.ID, Type: d.Type, Owner: d.Owner, Token: d.Token, Until: d.Until, Data: d.Props}
+	if path, err := tree.ParsePath(d.ID); err == nil {
+		l.Path, l.Name = path, path.Name()
+	}
+	return a.print(l, func() table {
+		t := table{heading: []string{"PATH", "TOKEN", "UNTIL", "DATA"}}
+		path := string(l.Path)
+		if path == "" {
+			path = l.ID
+		}
+		t.rows = [][]string{{path, strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), orDash(string(l.Data))}}
+		return t
+	})
+}
+
+// waitDetached tries whenever something has changed, and now and then.
+func waitDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) (d windlass.Detached, err error) {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watched, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed := make(chan struct{}, 1)
+	watching.Go(func() {
+		for range c.WatchTasks(watched, windlass.Filter{Types: []string{f.jobType}}) {
+			select {
+			case changed <- struct{}{}:
+			default: // one look is due already
+			}
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return d, ctx.Err()
+		case <-changed:
+		case <-time.After(lookAgain):
+		}
+		if d, err = c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease); !errors.Is(err, windlass.ErrEmpty) {
+			return d, err
+		}
+	}
+}
+
+// awaitable says what to do where there is nothing to take.
+func awaitable(err error) error {
+	if errors.Is(err, windlass.ErrEmpty) {
+		return hintedError{err, "--wait waits until there is one; \"windlass tree pending\" shows what is blocked."}
+	}
+	return err
+}
+
+// endCommand completes a command that ends a claim of "tree dequeue --lease".
+func (a *app) endCommand(cmd *cobra.Command, said string, end func(ctx context.Context, c *windlass.Client, id string, token int64) error) *cobra.Command {
+	var token int64
+	cmd.Long += `
+
+It is about a job that "tree dequeue" has claimed without a command. If that claim
+is not held any more it is refused with exit code 4: the job is someone else's, or
+has ended.`
+	cmd.Args, cmd.ValidArgsFunction = exactArgs("PATH"), a.completeWorking
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if token <= 0 {
+			return usagef("%s needs --token", cmd.CommandPath())
+		}
+		id, err := jobID(args[0])
+		if err != nil {
+			return err
+		}
+		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+			if err := end(cmd.Context(), c, id, token); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.err, "%s %s\n", said, printable(args[0]))
+			return nil
+		})
+	}
+	cmd.Flags().Int64Var(&token, "token", 0, `the token that "tree dequeue" has printed`)
+	return cmd
+}
+
+func (a *app) treeCompleteCommand() *cobra.Command {
+	var result string
+	cmd := a.endCommand(&cobra.Command{
+		Use: "complete PATH --token N", Short: "Complete a job that was dequeued",
+		Long:    `Complete a job that was dequeued, with its result.`,
+		Example: `  windlass tree complete requestFile_alpha --token 42 --result '{"pages":7}'`,
+	}, "completed", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
+		return c.CompleteDetached(ctx, id, token, json.RawMessage(result))
+	})
+	cmd.Flags().StringVar(&result, "result", "", "what is kept as the result, as JSON")
+	return cmd
+}
+
+func (a *app) treeFailCommand() *cobra.Command {
+	var text string
+	var permanent bool
+	cmd := a.endCommand(&cobra.Command{
+		Use: "fail PATH --token N --error TEXT", Short: "Say that a job that was dequeued has failed",
+		Long: `Say that a job that was dequeued has failed. It runs again later or fails for good,
+as --retry-… of "tree queue" says; with --permanent at once.`,
+		Example: `  windlass tree fail requestFile_alpha --token 42 --error 'no such file' --permanent`,
+	}, "failed", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
+		if text == "" {
+			return usagef("--error: must say what went wrong")
+		}
+		failure := errors.New(text)
+		if permanent {
+			failure = windlass.Permanent(failure)
+		}
+		return c.FailDetached(ctx, id, token, failure)
+	})
+	cmd.Flags().StringVar(&text, "error", "", "what went wrong")
+	cmd.Flags().BoolVar(&permanent, "permanent", false, "no retry would help")
+	return cmd
+}
+
+func (a *app) treeReleaseCommand() *cobra.Command {
+	return a.endCommand(&cobra.Command{
+		Use: "release PATH --token N", Short: "Give a job back that was dequeued",
+		Long:    `Give a job back that was dequeued; others may take it at once.`,
+		Example: `  windlass tree release requestFile_alpha --token 42`,
+	}, "released", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
+		return c.ReleaseDetached(ctx, id, token)
+	})
+}

@@ -1,0 +1,359 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// jobLine is one line of a file of jobs. Its JSON is stable.
+type jobLine struct {
+	Name         string          `json:"name"`
+	Type         string          `json:"type"`
+	Data         json.RawMessage `json:"data"`
+	Parent       string          `json:"parent"`
+	Under        *tree.Pattern   `json:"under"`
+	NameTemplate string          `json:"name_template"`
+	Requeue      bool            `json:"requeue"`
+	Cascade      bool            `json:"cascade"`
+	specLine
+}
+
+// queueFlags say what is queued, beside the name and a file.
+type queueFlags struct {
+	line     jobLine
+	spec     specFlags
+	file     string
+	data     string
+	dataFile string
+	under    tree.Pattern
+}
+
+func (a *app) treeQueueCommand() *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   "queue NAME --type TYPE [flags] | queue -f FILE",
+		Short: "Queue a job, one below each of several, or a file of jobs",
+		Long: `Queue a job at the root of the tree, below the job of --parent, or below every job
+whose own name and type match --under-name and --under-type. These are regular
+expressions that have to match the whole; one that is not given matches everything.
+
+A job that is pending already becomes what is queued now; one that has ended is
+pending again, and those below it wait for it. One that is worked on is a conflict
+unless --requeue has it run again afterwards.
+
+--name-template makes the name from those of the job above and of the job, as a
+template of Go: {{.Parent}} and {{.Child}}.
+
+A file has one JSON object on each line, of which only "name" and "type" are needed:
+
+  {"name":"a","type":"exec","data":{"command":["echo","a"]},"parent":"root_exec",
+   "under":{"name":"request.*","type":"alpha"},"name_template":"{{.Parent}}-{{.Child}}",
+   "requeue":false,"cascade":false,"priority":0,"needs":["b_exec"],"on_failure":"skip",
+   "timeout":"30m","retry":{"errors":3},"not_before":"2026-01-02T15:04:05Z"}
+
+It is checked as a whole before anything is queued, and its lines take effect one
+after the other: a job can be queued below that of an earlier line.
+
+Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
+		Example: `  windlass tree queue requestFile --type alpha --data '{"url":"http://…"}'
+  windlass tree queue downloadFile --type beta --parent requestFile_alpha --on-failure skip
+  windlass tree queue check --type exec --under-type beta --data-file check.json \
+    --name-template '{{.Parent}}-{{.Child}}'
+  windlass tree queue -f jobs.jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			requests, err := a.queueRequests(cmd, args, &f)
+			if err != nil {
+				return err
+			}
+			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
+				if f.file != "" {
+					return a.queueFile(cmd.Context(), t, requests)
+				}
+				return a.queue(cmd.Context(), t, requests[0])
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "file with a JSON object on each line; - for standard input")
+	flags.StringVar(&f.line.Type, "type", "", "type of the job, which names its handler")
+	flags.StringVar(&f.data, "data", "", "data of the job, as JSON")
+	flags.StringVar(&f.dataFile, "data-file", "", "file with the data, as JSON; - for standard input")
+	flags.StringVar(&f.line.Parent, "parent", "", "path of the job to queue it under")
+	flags.StringVar(&f.under.Name, "under-name", "", "queue one under every job whose name matches this expression")
+	flags.StringVar(&f.under.Type, "under-type", "", "queue one under every job whose type matches this expression")
+	flags.StringVar(&f.line.NameTemplate, "name-template", "", "template of the name, of {{.Parent}} and {{.Child}}")
+	flags.BoolVar(&f.line.Requeue, "requeue", false, "run a job that is worked on again, once its run has ended")
+	flags.BoolVar(&f.line.Cascade, "cascade", false, "run those below again as well that have ended")
+	f.spec.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("parent", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+		return a.completePaths(cmd, nil, prefix)
+	})
+	return a.outputFlag(cmd)
+}
+
+// queueRequests reads what is to be queued, from the file or the arguments, and
+// checks what can be checked without the broker.
+func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([]queueRequest, error) {
+	if f.file != "" {
+		if err := checkFileAlone(cmd, args, f.file); err != nil {
+			return nil, err
+		}
+		return a.readJobs(f.file)
+	}
+	if len(args) != 1 {
+		return nil, usagef("%s needs one NAME, or -f FILE", cmd.CommandPath())
+	}
+	flags, line := cmd.Flags(), f.line
+	line.Name = args[0]
+	if flags.Changed("under-name") || flags.Changed("under-type") {
+		line.Under = &f.under
+	}
+	var err error
+	if line.specLine, err = f.spec.line(flags); err != nil {
+		return nil, err
+	}
+	switch {
+	case flags.Changed("parent") && line.Parent == "":
+		return nil, usagef(`--parent "": must not be empty`) // a variable of a script was
+	case line.Parent != "" && line.Under != nil:
+		return nil, usagef("--parent and --under-name or --under-type exclude each other")
+	case f.data != "" && f.dataFile != "":
+		return nil, usagef("--data and --data-file exclude each other")
+	case f.dataFile != "":
+		if line.Data, err = a.readData(f.dataFile); err != nil {
+			return nil, err
+		}
+	default:
+		line.Data = json.RawMessage(f.data)
+	}
+	r, err := line.request()
+	return []queueRequest{r}, err
+}
+
+// readData reads a whole file of data, as far as it can be one.
+func (a *app) readData(name string) (json.RawMessage, error) {
+	var data bytes.Buffer
+	err := a.readAll(name, &data, windlass.PropsBytesMax)
+	if err != nil {
+		return nil, usagef("--data-file %s: %w", name, err)
+	}
+	return bytes.TrimSpace(data.Bytes()), nil
+}
+
+// queueRequest is a request whose template may still fail.
+type queueRequest struct {
+	tree.Request
+	// failed is what was wrong with the template when it was used.
+	failed *error
+}
+
+// request checks a line.
+func (l jobLine) request() (queueRequest, error) {
+	if bytes.Equal(l.Data, []byte("null")) {
+		l.Data = nil
+	}
+	r := queueRequest{failed: new(error), Request: tree.Request{
+		Name: l.Name, Type: l.Type, Data: l.Data, Parent: tree.Path(l.Parent), Under: l.Under,
+		Spec: l.spec(""), Requeue: l.Requeue, Cascade: l.Cascade,
+	}}
+	if l.NameTemplate != "" {
+		name, err := nameTemplate(l.NameTemplate)
+		if err != nil {
+			return r, err
+		}
+		if _, err := name("parent", l.Name); err != nil {
+			return r, err
+		}
+		r.NameOf = func(parent, child string) string {
+			made, err := name(parent, child)
+			*r.failed = keepFirst(*r.failed, err)
+			return made
+		}
+	}
+	err := errors.Join(r.Validate(), checkExec(l.Type, l.Data))
+	return r, errors.Join(*r.failed, err)
+}
+
+// nameTemplate reads the template of a name.
+func nameTemplate(text string) (func(parent, child string) (string, error), error) {
+	t, err := template.New("name").Option("missingkey=error").Parse(text)
+	if err != nil {
+		return nil, usagef("name template %q: %w", text, err)
+	}
+	return func(parent, child string) (string, error) {
+		var b strings.Builder
+		if err := t.Execute(&b, struct{ Parent, Child string }{parent, child}); err != nil {
+			return "", usagef("name template %q: %w", text, err)
+		}
+		return b.String(), nil
+	}, nil
+}
+
+func (a *app) readJobs(name string) ([]queueRequest, error) {
+	var requests []queueRequest
+	err := a.readLines(name, "queued", func(_ int, content []byte) error {
+		var l jobLine
+		if err := decodeStrictly(content, &l); err != nil {
+			return err
+		}
+		r, err := l.request()
+		requests = append(requests, r)
+		return err
+	})
+	return requests, err
+}
+
+// queue queues one request and lists what that has made.
+func (a *app) queue(ctx context.Context, t *tree.Tree, r queueRequest) error {
+	queued, err := t.Queue(ctx, r.Request)
+	if *r.failed != nil {
+		return *r.failed
+	}
+	if queued == nil {
+		queued = []tree.Queued{}
+	}
+	if len(queued) == 0 && err != nil {
+		return requeueable(err)
+	}
+	printed := a.print(queued, func() table {
+		list := table{heading: []string{"PATH", "EFFECT"}}
+		for _, q := range queued {
+			list.rows = append(list.rows, []string{string(q.Path), string(q.Effect)})
+		}
+		return list
+	})
+	return errors.Join(printed, requeueable(err))
+}
+
+// requeueable says what to do about a job that is worked on.
+func requeueable(err error) error {
+	if errors.Is(err, windlass.ErrWorking) {
+		return hintedError{err, `--requeue, or "requeue":true in a file, runs it again afterwards.`}
+	}
+	return err
+}
+
+// queuedFile is what became of a file of jobs. Its JSON is stable.
+type queuedFile struct {
+	Queued  int                     `json:"queued"`
+	Effects map[windlass.Effect]int `json:"effects"`
+	Failed  int                     `json:"failed"`
+	Errors  []string                `json:"errors"`
+}
+
+// queueFile queues the lines of a file in their order.
+func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueRequest) error {
+	sum := queuedFile{Effects: map[windlass.Effect]int{}, Errors: []string{}}
+	var failed error
+	bar := a.newProgress("queueing", len(requests))
+	for start, batch := 0, 0; start < len(requests) && ctx.Err() == nil; start += batch {
+		batch = batchOf(requests[start:])
+		some := make([]tree.Request, batch)
+		for i, r := range requests[start : start+batch] {
+			some[i] = r.Request
+		}
+		queued, err := t.Queue(ctx, some...)
+		for _, r := range requests[start : start+batch] {
+			err = keepFirst(*r.failed, err)
+		}
+		for _, q := range queued {
+			sum.Queued++
+			sum.Effects[q.Effect]++
+		}
+		for _, err := range each(err) {
+			sum.Failed++
+			failed = keepFirst(failed, err)
+			if len(sum.Errors) < errorsShownMax {
+				sum.Errors = append(sum.Errors, err.Error())
+			}
+		}
+		bar.set(start + batch)
+	}
+	bar.end()
+	printed := a.print(sum, func() table { return sum.table() })
+	if failed != nil {
+		failed = fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(failed))
+	}
+	return errors.Join(printed, failed, ctx.Err())
+}
+
+// batchOf is how many requests go in one call. One that looks for jobs must find
+// those of the lines before it, so it begins a call, and is alone in it.
+func batchOf(requests []queueRequest) int {
+	looks := func(r queueRequest) bool { return r.Under != nil || r.Cascade }
+	if looks(requests[0]) {
+		return 1
+	}
+	some := requests[:min(len(requests), submitBatch)]
+	if i := slices.IndexFunc(some, looks); i > 0 {
+		return i
+	}
+	return len(some)
+}
+
+// each takes errors apart that were joined, and leaves those that wrap several.
+func each(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok || err.Error() != errors.Join(joined.Unwrap()...).Error():
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, each(e)...)
+	}
+	return all
+}
+
+func (q queuedFile) table() table {
+	t := table{rows: [][]string{{"queued", strconv.Itoa(q.Queued)}}}
+	for _, effect := range []windlass.Effect{windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued} {
+		if n := q.Effects[effect]; n > 0 {
+			t.rows = append(t.rows, []string{"  " + string(effect), strconv.Itoa(n)})
+		}
+	}
+	if q.Failed > 0 {
+		t.rows = append(t.rows, []string{"failed", strconv.Itoa(q.Failed)})
+	}
+	for _, e := range q.Errors {
+		t.rows = append(t.rows, []string{"error", e})
+	}
+	return t
+}
+
+// readAll reads a file, or standard input for -, of at most so many bytes.
+func (a *app) readAll(name string, into *bytes.Buffer, bytesMax int64) error {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close() // it was only read
+		in = f
+	}
+	n, err := into.ReadFrom(io.LimitReader(in, bytesMax+1))
+	if err == nil && n > bytesMax {
+		err = fmt.Errorf("has more than %d bytes", bytesMax)
+	}
+	return err
+}
