@@ -29,6 +29,10 @@ type NodeStatus struct {
 	Version    string            `json:"version"`
 	// Types are the task types it handles.
 	Types []string `json:"types"`
+	// Pulls are those that it takes on request, Limits how many of a type it runs
+	// at a time.
+	Pulls  []string       `json:"pulls,omitempty"`
+	Limits map[string]int `json:"limits,omitempty"`
 	// Incarnation names its present session.
 	Incarnation string `json:"incarnation"`
 	// Host is the machine it runs on, LogDir where it keeps the output of
@@ -128,7 +132,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Capacity: i.Capacity, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types,
+		Capacity: i.Capacity, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

@@ -147,6 +147,10 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			w.task("y", needs("x"))
 			w.task("z", needs("runs", "y"))
 		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which is of a type that no node handles", "z waits for y, which waits for x"}},
+		{"tasks behind one that has failed", func(w *world, _ broker.SessionID) {
+			w.put(w.space.Failed("x"), `{"state":"failed"}`)
+			w.task("y", needs("x"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which failed or was killed"}},
 		{"tasks that wait for each other", func(w *world, _ broker.SessionID) { w.task("x", needs("y")); w.task("y", needs("x")) },
 			doctor.CheckTasks, doctor.Problem, []string{"2 task(s) that wait for what cannot run", "x waits for y", "y waits for x"}},
 

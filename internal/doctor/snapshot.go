@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
@@ -32,6 +33,7 @@ func placeOf(kv broker.KV) *place {
 type task struct {
 	id                                       string
 	key, props, owner, claim, state, command *place
+	failed                                   *place
 	spec                                     windlass.Spec
 	node                                     string // of owner; empty if unreadable
 	record                                   coordinator.Record
@@ -66,7 +68,7 @@ type node struct {
 }
 
 func (n *node) handles(taskType string) bool {
-	for _, t := range n.infos.Types {
+	for _, t := range slices.Concat(n.infos.Types, n.infos.Pulls) {
 		if t == taskType || t == windlass.AnyType {
 			return true
 		}
@@ -176,6 +178,8 @@ func (t *task) take(kind keys.Kind, kv broker.KV) (err error) {
 	case keys.Claim:
 		t.claim = at
 		err = json.Unmarshal(kv.Value, &t.record)
+	case keys.Failed:
+		t.failed = at
 	case keys.State:
 		t.state = at
 		if t.now, err = statemachine.Parse(kv.Value); err != nil && fromTheFuture(kv.Value) {

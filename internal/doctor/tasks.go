@@ -25,11 +25,11 @@ func (s *snapshot) idle(t *task) bool {
 	return t.exists() && t.owner == nil && t.readable() && !t.ended()
 }
 
-// blocking are the blockers of a task that exist.
+// blocking are the blockers of a task that exist, or have failed.
 func (s *snapshot) blocking(t *task) []string {
 	var blocking []string
 	for _, id := range t.blockers() {
-		if b := s.tasks[id]; b != nil && b.key != nil {
+		if b := s.tasks[id]; b != nil && (b.key != nil || b.failed != nil) {
 			blocking = append(blocking, id)
 		}
 	}
@@ -92,7 +92,7 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 		}
 		if !s.claimable(t, now) {
 			if cause := chains.of(id); cause != "" {
-				n.add(Problem, "task(s) that wait for what cannot run", "see to what they wait for, or delete it", id+" "+cause)
+				n.add(Problem, "task(s) that wait for what cannot run", "see to what they wait for: run it again, delete or forget it", id+" "+cause)
 			}
 			continue
 		}
@@ -141,6 +141,8 @@ func (c *chains) of(id string) string {
 	defer delete(c.under, id)
 	cause := ""
 	switch {
+	case t != nil && t.key == nil && t.failed != nil:
+		cause = "failed or was killed"
 	case t == nil || !t.exists() || t.owner != nil:
 	case t.ended():
 		cause = fmt.Sprintf("is %s and still there", t.now.State)
