@@ -206,6 +206,9 @@ func (in *incarnation) ended(r endResults) {
 				in.noteRequeued(run)
 			}
 			in.reportEnd(run, run.outcome)
+			if r.endings[i].Kind == coordinator.Done {
+				in.lifetimes.add(run.class().Type, time.Since(run.claim.claimedAt))
+			}
 			in.forget(run.claim.ID())
 		}
 	}

@@ -44,6 +44,8 @@ type incarnation struct {
 	infoRetryAt  time.Time
 
 	runs map[string]*run
+	// lifetimes are of what was run here.
+	lifetimes lifetimes
 	// active counts the runs whose handlers have not returned, flying the claims
 	// that are under way, by type.
 	active, flying map[string]int

@@ -188,7 +188,7 @@ func (in *incarnation) placedNodes() []placement.Node {
 
 // clusterView is the cluster for the planner.
 func (in *incarnation) clusterView() placement.View {
-	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open}
+	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open, Brief: in.lifetimes.brief}
 	for i := range in.peers {
 		p := &in.peers[i]
 		if !p.info.Draining {

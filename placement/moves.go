@@ -29,6 +29,9 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	for i := range p.nodes {
 		d := donor{at: i, holds: map[string]*held{}}
 		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
+			if p.view.Brief[c.Type] {
+				continue
+			}
 			if d.holds[c.pool] == nil {
 				d.holds[c.pool] = &held{pool: p.pool(c)}
 			}

@@ -16,6 +16,10 @@ type View struct {
 	// Leaving are the tasks that are about to be open: a node that is draining
 	// holds them.
 	Leaving map[*Class]int
+	// Brief are the types whose tasks end about as soon as they have begun. What a
+	// node holds of them says nothing by the time that others hear of it, so it is
+	// no load, and they go where their names say.
+	Brief map[string]bool
 }
 
 // Plan says, for one moment, how many of the open tasks each node gets.
@@ -62,6 +66,9 @@ func New(v View) *Plan {
 		p.held[i] = v.Held.Of(p.nodes[i].Name).Weight
 	}
 	p.loads = slices.Clone(p.held)
+	for i := range p.nodes {
+		p.loads[i] -= v.brief(p.nodes[i].Name)
+	}
 	p.heldOf = typedOf(p.nodes, v.Held)
 	p.loadsOf = p.heldOf.clone()
 	for _, open := range []map[*Class]int{v.Open, v.Leaving} {
@@ -113,11 +120,33 @@ func (p *Plan) divide() {
 		gets, left := pour(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
+		brief := p.view.Brief[q.class.Type]
 		for k, i := range q.eligible {
-			p.loads[i] += gets[k] * q.class.Weight
 			p.loadsOf.add(i, q.class.Type, gets[k])
+			if !brief {
+				p.loads[i] += gets[k] * q.class.Weight
+			} else if gets[k] > 0 {
+				q.quota[k] += gets[k] + briefSlack
+			}
 		}
 	}
+}
+
+// briefSlack is by how many more brief tasks than its share a node can have: enough
+// for their names to decide, and not so many that one node could have them all.
+const briefSlack = 64
+
+// brief is the weight of what a node holds of brief tasks.
+func (v *View) brief(node string) (weight int) {
+	if len(v.Brief) == 0 {
+		return 0
+	}
+	for c, tasks := range v.Held.Of(node).Classes {
+		if v.Brief[c.Type] {
+			weight += tasks * c.Weight
+		}
+	}
+	return weight
 }
 
 // Take gives an open task to a node, and returns its name; empty if no node can
@@ -164,7 +193,7 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 		return tasks == 0
 	}
 	p.give(q, k, c, tasks)
-	return q.quota[k] >= 0 || q.spread || p.limited(q, k)
+	return q.quota[k] >= 0 || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
 }
 
 // limited tells whether a node limits the tasks of the type of a pool.
@@ -208,6 +237,9 @@ func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
 		if order != 0 {
 			return order < 0
 		}
+	}
+	if p.view.Brief[c.Type] && m.weight() != n.weight() {
+		return weighted(p.hashes[i], task, m.weight()) > weighted(p.hashes[j], task, n.weight())
 	}
 	return compareScore(p.hashes[i], p.hashes[j], m.Name, n.Name, task) < 0
 }

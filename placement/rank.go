@@ -1,6 +1,9 @@
 package placement
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+)
 
 // Rank is how many nodes are to claim a task before the named one does, if the
 // plan gives it to first: that node has rank 0, and the others follow in the
@@ -64,6 +67,14 @@ func fnv(h uint64, s string) uint64 {
 
 // score is how well a task and a node go together.
 func score(node, task uint64) uint64 { return mix(node ^ task) }
+
+// weighted is a score by which nodes win tasks in proportion to their weights.
+// (Schindelhauer and Schomaker, "Weighted distributed hash tables", 2005.)
+func weighted(node, task uint64, weight int) float64 {
+	const bits = 53 // of a float64
+	u := (float64(score(node, task)>>(64-bits)) + 0.5) / (1 << bits)
+	return float64(weight) / -math.Log(u)
+}
 
 // mix is the finaliser of splitmix64, because FNV alone leaves the high bits of
 // similar names alike. (Steele, Lea and Flood, "Fast splittable pseudorandom

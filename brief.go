@@ -1,0 +1,45 @@
+package windlass
+
+import "time"
+
+const (
+	// briefMax is how long the tasks of a type take, from claim to end, for them to
+	// be brief: others would hear of a change of the load after it is over.
+	briefMax = 500 * time.Millisecond
+	// briefAfter is how many of them must have ended for that to count.
+	briefAfter = 32
+	// briefTypesMax bounds the types that are watched for it.
+	briefTypesMax = 1000
+)
+
+// lifetimes are how long the tasks of a type take, of late.
+type lifetimes struct {
+	byType map[string]*lifetime
+	// brief are the types whose tasks are.
+	brief map[string]bool
+}
+
+type lifetime struct {
+	mean  time.Duration
+	ended int
+}
+
+// add notes how long a task took that has ended. A single one that takes long
+// counts: most that are like it may have just begun.
+func (l *lifetimes) add(taskType string, took time.Duration) {
+	t := l.byType[taskType]
+	if t == nil {
+		if l.byType == nil || len(l.byType) >= briefTypesMax {
+			l.byType, l.brief = map[string]*lifetime{}, map[string]bool{}
+		}
+		t = &lifetime{mean: took}
+		l.byType[taskType] = t
+	}
+	t.ended++
+	t.mean += (min(took, 10*briefMax) - t.mean) / 16
+	if t.mean < briefMax && t.ended >= briefAfter {
+		l.brief[taskType] = true
+	} else {
+		delete(l.brief, taskType)
+	}
+}
