@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
@@ -28,7 +29,8 @@ type TaskChange struct {
 // instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
-		w := &taskWatch{client: c, filter: f, board: newBoard(c.space), shown: map[string]bool{}}
+		w := &taskWatch{client: c, filter: f, board: newBoard(c.space), shown: map[string]bool{},
+			blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
 		sources := []mirror.Source{
 			{Prefix: c.space.Tasks(), Strip: w.board.tasks.Strip}, {Prefix: c.space.Claims()}, {Prefix: c.space.States()},
 		}
@@ -93,15 +95,25 @@ type taskWatch struct {
 	shown map[string]bool
 	// begun tells that the caller has seen everything once.
 	begun bool
+	// blockers are what each task waits for, and waiting is the same the other way
+	// round: an ending must not cost a look at every task.
+	blockers map[string][]string
+	waiting  map[string]map[string]bool
 }
 
 // apply takes an update and returns the tasks that it may have changed.
 func (w *taskWatch) apply(u sourced) []string {
 	if u.source == 0 {
+		var changed []string
 		if u.Snapshot != nil {
-			return w.board.tasks.Reset(u.Snapshot)
+			changed = w.board.tasks.Reset(u.Snapshot)
+		} else {
+			changed = w.board.tasks.Apply(u.Batch)
 		}
-		return w.board.tasks.Apply(u.Batch)
+		for _, id := range changed {
+			w.index(id)
+		}
+		return changed
 	}
 	var changed []string
 	if u.Snapshot != nil {
@@ -163,30 +175,39 @@ func (w *taskWatch) show(changed []string, yield func(TaskChange, error) bool) b
 // blockedBy finds the tasks whose blocking the changed ones may have changed:
 // those that come after them in a tree, or that need them.
 func (w *taskWatch) blockedBy(changed []string) []string {
-	var appeared []string
-	for _, id := range changed {
-		if id != "" && (w.board.tasks.Get(id) == nil || !w.shown[id]) {
-			appeared = append(appeared, id)
-		}
-	}
-	if len(appeared) == 0 {
-		return nil
-	}
 	var blocked []string
-	for t := range w.board.tasks.All() {
-		if !strings.Contains(t.ID, depend.Separator) && !strings.Contains(string(t.Spec()), `"needs"`) {
+	for _, id := range changed {
+		if id == "" || w.board.tasks.Get(id) != nil && w.shown[id] {
 			continue
 		}
-		spec, err := parseSpec(t.Spec())
-		if err != nil {
-			continue
-		}
-		for _, blocker := range depend.Blockers(t.ID, spec.Needs) {
-			if slices.Contains(appeared, blocker) {
-				blocked = append(blocked, t.ID)
-				break
-			}
+		for waits := range w.waiting[id] {
+			blocked = append(blocked, waits)
 		}
 	}
 	return blocked
+}
+
+// index remembers what a task waits for that may have changed.
+func (w *taskWatch) index(id string) {
+	for _, blocker := range w.blockers[id] {
+		if delete(w.waiting[blocker], id); len(w.waiting[blocker]) == 0 {
+			delete(w.waiting, blocker)
+		}
+	}
+	delete(w.blockers, id)
+	t := w.board.tasks.Get(id)
+	if t == nil || !strings.Contains(id, depend.Separator) && !bytes.Contains(t.Spec(), []byte(`"needs"`)) {
+		return
+	}
+	spec, err := parseSpec(t.Spec())
+	if err != nil {
+		return
+	}
+	w.blockers[id] = depend.Blockers(id, spec.Needs)
+	for _, blocker := range w.blockers[id] {
+		if w.waiting[blocker] == nil {
+			w.waiting[blocker] = map[string]bool{}
+		}
+		w.waiting[blocker][id] = true
+	}
 }

@@ -39,7 +39,8 @@ type Config struct {
 	Pulls []string
 	// Concurrency bounds how many tasks of a type the node runs at a time, by
 	// type; AnyType stands for each of the types that are not listed. None is no
-	// bound; at most ConcurrencyMax.
+	// bound; at most ConcurrencyMax. Nothing is claimed ahead, so a task that is
+	// shorter than two round trips to the broker needs a bound that is not low.
 	Concurrency map[string]int
 	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
 	// fails; AnyType stands for the types that are not listed. Without one, the

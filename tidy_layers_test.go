@@ -47,8 +47,9 @@ var layers = map[string][]string{
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
-	"examples/poller": {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
-	"bench":           {},
+	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
+	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
+	"bench":            {},
 	// Tests of the built program; they contain none of our code.
 	"internal/acceptance": {},
 }
