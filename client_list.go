@@ -325,7 +325,7 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 	switch {
 	case unreadable || record.State == statemachine.Fault:
 		info.Status = StatusFault
-	case record.State == statemachine.Sleeping:
+	case record.State == statemachine.Sleeping && !(t.Owned() && record.Until.Before(now)): // or it works again already
 		info.Status = StatusSleeping
 	case record.State == statemachine.Paused:
 		info.Status = StatusPaused

@@ -84,6 +84,11 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			open = open[:len(open)-1]
 		}
 	}
+	here := map[string]bool{}
+	for _, s := range open {
+		s.withParent = here[s.parent()]
+		here[s.ID] = true
+	}
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
 	for attempt := 1; len(open) > 0; attempt++ {
@@ -120,6 +125,8 @@ type submitting struct {
 	reruns bool
 	// effect is what it did in the end.
 	effect *Effect
+	// withParent tells that the job above is submitted in the same call.
+	withParent bool
 }
 
 // encode makes the value of the task's key.
@@ -239,7 +246,7 @@ func (s *submitting) done() Effect {
 
 // requeue is what is kept beside a task that is held.
 func (s *submitting) requeue() []byte {
-	value, err := json.Marshal(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
+	value, err := plainJSON(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
 	if err != nil {
 		return nil // cannot be: both are valid JSON
 	}
@@ -272,7 +279,7 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 	case props != nil:
 		return &ExistsError{ID: s.ID}, false
 	case state == nil && s.replaces == 0 && len(reads) > 5 && reads[5] == nil:
-		return fmt.Errorf("job %q: %w", s.ID, ErrNoParent), false
+		return fmt.Errorf("job %q: %w", s.ID, ErrNoParent), s.withParent
 	case state == nil:
 		s.replaces = 0 // what refused it is gone
 		return changing, true
@@ -294,8 +301,8 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 // applied tells whether an earlier attempt took effect, by what it would have
 // written, the time of submission and all.
 func (s *submitting) applied(task, waiting *broker.KV) bool {
-	if s.held != 0 {
-		return s.again && waiting != nil && bytes.Equal(waiting.Value, s.requeue())
+	if s.held != 0 && s.again && waiting != nil && bytes.Equal(waiting.Value, s.requeue()) {
+		return true // or the run that it waited for has ended since, and the task is that
 	}
 	return s.again && task != nil && bytes.Equal(task.Value, s.spec)
 }

@@ -35,8 +35,8 @@ func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, r
 	if n := len(result); n > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
 	}
-	if len(result) > 0 && !json.Valid(result) {
-		return badInput("result", shorten(string(result)), "must be valid JSON")
+	if len(result) > 0 && !validJSON(result) {
+		return badInput("result", shorten(string(result)), "must be valid JSON, in UTF-8")
 	}
 	return c.endDetached(ctx, "complete", id, token, func(d *detachedClaim) error {
 		d.record.State, d.record.Until, d.record.Result = statemachine.Completed, nil, result
@@ -184,7 +184,7 @@ func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	}
 	r.Node, r.Token, r.ClaimedAt, r.ChangedAt = d.owner, int64(d.Token), &claimedAt, &now
 	e := d.Ending(kind)
-	e.State, _ = json.Marshal(r) // it does: its result was checked
+	e.State, _ = plainJSON(r) // it does: its result was checked
 	return e
 }
 

@@ -101,9 +101,12 @@ func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remain
 // SetResult sets what is recorded with the task when the handler returns: the
 // JSON of v, at most ResultBytesMax. The last call counts.
 func (c *Claim) SetResult(v any) error {
-	value, err := json.Marshal(v)
+	value, err := plainJSON(v)
 	if err != nil {
 		return fmt.Errorf("result of task %q: %w", c.ID(), err)
+	}
+	if !validJSON(value) {
+		return badInput("result", shorten(string(value)), "must be valid JSON, in UTF-8")
 	}
 	if len(value) > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", len(value)),

@@ -81,7 +81,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
 	record.Spec.Turn = 0
-	if value, err := json.Marshal(record); err == nil { // it does, as the spec and the properties did
+	if value, err := plainJSON(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}
 }

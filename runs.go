@@ -410,7 +410,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	}
 	record.Node, record.Token = in.config.Name, r.claim.Token()
 	record.ClaimedAt, record.ChangedAt = &claimedAt, &now
-	value, err := json.Marshal(record)
+	value, err := plainJSON(record)
 	if err != nil { // only a result that is not JSON could do this, and SetResult made it
 		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
 		in.release(r)

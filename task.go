@@ -131,8 +131,8 @@ func (s Submission) Validate() error {
 	if n := len(s.Props); n > PropsBytesMax {
 		return badInput("props", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes", PropsBytesMax))
 	}
-	if len(s.Props) > 0 && !json.Valid(s.Props) {
-		return badInput("props", shorten(string(s.Props)), "must be valid JSON")
+	if len(s.Props) > 0 && !validJSON(s.Props) {
+		return badInput("props", shorten(string(s.Props)), "must be valid JSON, in UTF-8")
 	}
 	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {
 		return badInput("timeout", time.Duration(t), fmt.Sprintf("must be from 0 to %v", TimeoutMax))

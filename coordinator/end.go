@@ -3,6 +3,7 @@ package coordinator
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -128,10 +129,12 @@ func (c *claims) explainEnds(ctx context.Context, endings []Ending, results []En
 		switch {
 		case r.Err != nil:
 			results[i].Err = r.Err
-		case endings[i].Kind == Done && r.Reads[4] != nil:
-			again, waiting = append(again, i), append(waiting, r.Reads[4])
 		default:
 			results[i] = endings[i].refusal(r.Reads)
+			if endings[i].Kind == Done && r.Reads[4] != nil && errors.Is(results[i].Err, ErrStateChanged) {
+				// Nothing else speaks against it than that the task is to run again.
+				again, waiting = append(again, i), append(waiting, r.Reads[4])
+			}
 		}
 	}
 	if len(again) > 0 {

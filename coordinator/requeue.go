@@ -45,6 +45,7 @@ var errSubmittedMeanwhile = errors.New("the task was submitted again meanwhile")
 func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int, waiting []*broker.KV, results []Ended) {
 	txns := make([]broker.Txn, len(which))
 	for k, i := range which {
+		results[i] = Ended{}
 		txns[k], results[i].Requeued = c.requeueTxn(endings[i], waiting[k])
 	}
 	for k, r := range c.broker.Commit(ctx, txns...) {

@@ -4,17 +4,35 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 )
 
-// childCounts are how many jobs there are below each, as far as that was ever
-// counted; there may be fewer by now.
-type childCounts map[Path]int
+// childCounts are how many jobs there are below each, as far as that was counted
+// lately.
+type childCounts map[Path]childCount
 
-// countedMax bounds the jobs whose children are remembered.
-const countedMax = 100_000
+// childCount is how many jobs there were below one, and were queued since by the
+// same Tree. Others queue as well, so it is good for a while only.
+type childCount struct {
+	jobs, since int
+	at          time.Time
+}
+
+func (c childCount) good(more int) bool {
+	return c.jobs+more <= ChildrenMax && c.since+more < countedFor && time.Since(c.at) < countedWithin
+}
+
+const (
+	// countedMax bounds the jobs whose children are remembered.
+	countedMax = 100_000
+	// countedFor is how many jobs can be queued below one, and countedWithin for how
+	// long, before they are counted anew.
+	countedFor    = ChildrenMax / 10
+	countedWithin = 10 * time.Second
+)
 
 // countChildren refuses jobs that would be too many below one. It counts what is
 // there once, and again only where that plus what it has queued since is too much,
@@ -39,18 +57,20 @@ func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submiss
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.children == nil || len(t.children)+len(counts) > countedMax {
+	if t.children == nil {
 		t.children = childCounts{}
 	}
 	maps.Copy(t.children, counts)
 	for parent, children := range more {
-		if n := t.children[parent] + len(children); n > ChildrenMax {
+		if n := t.children[parent].jobs + len(children); n > ChildrenMax {
 			return &windlass.BadInputError{Field: "jobs below " + string(parent), Value: fmt.Sprint(n),
 				Limit: fmt.Sprintf("must be at most %d", ChildrenMax)}
 		}
 	}
 	for parent, children := range more {
-		t.children[parent] += len(children)
+		c := t.children[parent]
+		c.jobs, c.since = c.jobs+len(children), c.since+len(children)
+		t.children[parent] = c
 	}
 	return nil
 }
@@ -59,8 +79,11 @@ func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submiss
 func (t *Tree) uncounted(more map[Path]map[Path]bool) (parents []Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.children)+len(more) > countedMax {
+		t.children = nil
+	}
 	for parent, children := range more {
-		if known, counted := t.children[parent]; !counted || known+len(children) > ChildrenMax {
+		if !t.children[parent].good(len(children)) {
 			parents = append(parents, parent)
 		}
 	}
@@ -80,15 +103,16 @@ func (t *Tree) recount(ctx context.Context, parents []Path, more map[Path]map[Pa
 	if err != nil {
 		return nil, err
 	}
-	counts := make(childCounts, len(parents))
+	counts, now := make(childCounts, len(parents)), time.Now()
 	for _, parent := range parents {
-		counts[parent] = 0
+		counts[parent] = childCount{at: now}
 	}
 	for _, kv := range kvs {
 		path := pathOf(t.space.Parse(kv.Key).Name)
 		parent := path.Parent()
-		if _, open := counts[parent]; open && !more[parent][path] {
-			counts[parent]++
+		if c, open := counts[parent]; open && !more[parent][path] {
+			c.jobs++
+			counts[parent] = c
 		}
 	}
 	return counts, nil

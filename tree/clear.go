@@ -14,42 +14,72 @@ import (
 // that wait, those that are worked on, whose context ends, and those that have
 // ended. Other tasks of the namespace stay. It returns the paths of what it removed,
 // or would remove, and can be repeated after an error.
-func (t *Tree) Clear(ctx context.Context, dryRun bool) ([]Path, error) {
-	records, revisions, err := t.records(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("clear: %w", err)
-	}
-	paths := make([]Path, 0, len(records))
-	for path := range records {
-		paths = append(paths, path)
-	}
-	// What is below goes first: nothing is to start because it lost its ancestors.
-	slices.SortFunc(paths, func(a, b Path) int { return cmp.Or(cmp.Compare(b.Depth(), a.Depth()), comparePaths(a, b)) })
-	if dryRun {
-		return paths, nil
-	}
+//
+// What the node of a job that is worked on writes into its history afterwards is
+// left to Client.Prune.
+func (t *Tree) Clear(ctx context.Context, dryRun bool) (cleared []Path, err error) {
 	t.mu.Lock()
 	t.children = nil
 	t.mu.Unlock()
-	var cleared []Path
-	for some := range slices.Chunk(paths, clearBatchMax) {
-		txns := make([]broker.Txn, len(some))
-		for i, path := range some {
+	for range clearRoundsMax {
+		records, revisions, err := t.records(ctx)
+		if err != nil {
+			return cleared, fmt.Errorf("clear: %w", err)
+		}
+		paths := make([]Path, 0, len(records))
+		for path := range records {
+			paths = append(paths, path)
+		}
+		// What is below goes first: nothing is to start because it lost its ancestors.
+		slices.SortFunc(paths, func(a, b Path) int { return cmp.Or(cmp.Compare(b.Depth(), a.Depth()), comparePaths(a, b)) })
+		if dryRun || len(paths) == 0 {
+			return append(cleared, paths...), nil
+		}
+		gone, err := t.clear(ctx, paths, revisions)
+		if cleared = append(cleared, gone...); err != nil || len(gone) == len(paths) {
+			return cleared, err
+		}
+	}
+	return cleared, errors.New("clear: jobs are queued again all the time")
+}
+
+// clearRoundsMax bounds how often Clear looks for jobs that were queued meanwhile.
+const clearRoundsMax = 5
+
+// clear removes jobs, but for those that were queued anew since, and what is above
+// them.
+func (t *Tree) clear(ctx context.Context, paths []Path, revisions map[Path]broker.Revision) (gone []Path, err error) {
+	kept := map[Path]bool{}
+	for len(paths) > 0 {
+		var level []Path
+		depth := paths[0].Depth()
+		for len(paths) > 0 && len(level) < clearBatchMax && paths[0].Depth() == depth {
+			if !kept[paths[0]] {
+				level = append(level, paths[0])
+			}
+			paths = paths[1:]
+		}
+		txns := make([]broker.Txn, len(level))
+		for i, path := range level {
 			txns[i] = t.clearing(path, revisions[path])
 		}
 		for i, r := range t.broker.Commit(ctx, txns...) {
 			switch {
 			case r.Err != nil:
-				err = errors.Join(err, fmt.Errorf("clear %s: %w", some[i], r.Err))
+				err = errors.Join(err, fmt.Errorf("clear %s: %w", level[i], r.Err))
 			case r.OK:
-				cleared = append(cleared, some[i])
+				gone = append(gone, level[i])
+			default:
+				for above := level[i].Parent(); above != ""; above = above.Parent() {
+					kept[above] = true
+				}
 			}
 		}
 		if err != nil {
-			return cleared, err
+			return gone, err
 		}
 	}
-	return cleared, nil
+	return gone, nil
 }
 
 // clearBatchMax bounds the jobs that are removed in one call of the broker.

@@ -43,18 +43,10 @@ type JobInfo struct {
 }
 
 // Pending tells whether it waits to be taken: nobody holds it.
-func (j JobInfo) Pending() bool {
-	return j.Status == windlass.StatusPending || j.Status == windlass.StatusBlocked
-}
+func (j JobInfo) Pending() bool { return j.Status != "" && !j.Ended() && j.Node == "" }
 
 // Working tells whether somebody holds it, although it may be at rest.
-func (j JobInfo) Working() bool {
-	switch j.Status {
-	case windlass.StatusRunning, windlass.StatusSleeping, windlass.StatusPaused, windlass.StatusFault:
-		return true
-	}
-	return false
-}
+func (j JobInfo) Working() bool { return j.Status != "" && !j.Ended() && j.Node != "" }
 
 // Completed tells whether it is done.
 func (j JobInfo) Completed() bool { return j.Status == windlass.StatusCompleted }

@@ -21,8 +21,14 @@ func TestJobInfo_Z09_EachStatusIsPendingWorkingOrEndedAndNeverTwo(t *testing.T) 
 		windlass.StatusFailed:    {ended: true},
 		windlass.StatusKilled:    {ended: true},
 	}
+	if (JobInfo{Status: windlass.StatusSleeping}).Working() {
+		t.Error("one that sleeps is worked on although nobody holds it")
+	}
 	for _, s := range append(windlass.Statuses, "") {
 		j := JobInfo{Status: s}
+		if want[s].working || s == windlass.StatusCompleted {
+			j.Node = "n" // who holds it, or held it last
+		}
 		if got := (is{j.Pending(), j.Working(), j.Completed(), j.Ended()}); got != want[s] {
 			t.Errorf("%q is %+v, want %+v", s, got, want[s])
 		}

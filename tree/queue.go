@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -265,20 +266,39 @@ func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submi
 			again = append(again, s)
 		}
 	}
-	slices.SortFunc(again, func(a, b windlass.Submission) int { return comparePaths(pathOf(a.ID), pathOf(b.ID)) })
-	var cascaded []Queued
-	var failed error
-	for some := range slices.Chunk(again, windlass.SubmitBatchMax) {
-		effects, errs := t.client.Enqueue(ctx, some)
-		for i, s := range some {
+	return t.queueLevels(ctx, again)
+}
+
+// queueLevels queues again what has ended, level by level: what is above may be done
+// by now, and a job must not start before the one above it is pending, too.
+func (t *Tree) queueLevels(ctx context.Context, again []windlass.Submission) (queued []Queued, failed error) {
+	slices.SortFunc(again, func(a, b windlass.Submission) int {
+		pa, pb := pathOf(a.ID), pathOf(b.ID)
+		return cmp.Or(cmp.Compare(pa.Depth(), pb.Depth()), comparePaths(pa, pb))
+	})
+	left := map[Path]bool{} // those that could not be queued again, and what is below
+	for len(again) > 0 {
+		depth := pathOf(again[0].ID).Depth()
+		var level []windlass.Submission
+		for len(again) > 0 && len(level) < windlass.SubmitBatchMax && pathOf(again[0].ID).Depth() == depth {
+			if path := pathOf(again[0].ID); left[path.Parent()] {
+				left[path] = true
+			} else {
+				level = append(level, again[0])
+			}
+			again = again[1:]
+		}
+		effects, errs := t.client.Enqueue(ctx, level)
+		for i, s := range level {
 			switch path := pathOf(s.ID); {
 			case errors.Is(errs[i], windlass.ErrExists): // it has not ended
 			case errs[i] != nil:
-				failed = errors.Join(failed, fmt.Errorf("queue %s again: %w", path, errs[i]))
+				left[path] = true
+				failed = errors.Join(failed, fmt.Errorf("queue %s again, and what is below: %w", path, errs[i]))
 			default:
-				cascaded = append(cascaded, Queued{Path: path, ID: s.ID, Effect: effects[i]})
+				queued = append(queued, Queued{Path: path, ID: s.ID, Effect: effects[i]})
 			}
 		}
 	}
-	return cascaded, failed
+	return queued, failed
 }
