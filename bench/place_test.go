@@ -36,17 +36,19 @@ func start(b *testing.B) *embedded.Server {
 	return server
 }
 
-// rawClaims claims tasks in bulk with bare transactions, and returns the rate.
-func rawClaims(b *testing.B, server *embedded.Server) float64 {
+// rawClaims claims n tasks in bulk with bare transactions, and returns the rate.
+// Every call needs another prefix.
+func rawClaims(b *testing.B, server *embedded.Server, prefix string, n int) float64 {
+	b.Helper()
 	store := server.Broker()
 	session, err := store.Grant(b.Context(), time.Minute)
 	if err != nil {
 		b.Fatal(err)
 	}
-	submit := make([]broker.Txn, tasks)
-	claim := make([]broker.Txn, tasks)
-	for i := range tasks {
-		key := fmt.Sprintf("/raw/tasks/%06d", i)
+	submit := make([]broker.Txn, n)
+	claim := make([]broker.Txn, n)
+	for i := range n {
+		key := fmt.Sprintf("%s/tasks/%06d", prefix, i)
 		submit[i].Then = []broker.Op{broker.Put(key, nil)}
 		claim[i] = broker.Txn{
 			If:   []broker.Cond{broker.Exists(key), broker.Absent(key + "/owner")},
@@ -63,7 +65,7 @@ func rawClaims(b *testing.B, server *embedded.Server) float64 {
 	commit(submit)
 	began := time.Now()
 	commit(claim)
-	return tasks / time.Since(began).Seconds()
+	return float64(n) / time.Since(began).Seconds()
 }
 
 // BenchmarkPlace submits tasks to three nodes and reports the rate at which
@@ -71,7 +73,7 @@ func rawClaims(b *testing.B, server *embedded.Server) float64 {
 func BenchmarkPlace(b *testing.B) {
 	for range b.N {
 		server := start(b)
-		raw := rawClaims(b, server)
+		raw := rawClaims(b, server, "/raw", tasks)
 		var running atomic.Int64
 		all := make(chan struct{})
 		ctx, stop := context.WithCancel(b.Context())
