@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -53,7 +54,9 @@ var exitCodes = []struct {
 	{windlass.ErrEmpty, exitNotFound},
 	{tree.ErrNoMatch, exitNotFound},
 	{windlass.ErrWorking, exitConflict},
+	{session.ErrDeadline, exitUnavailable},
 	{windlass.ErrFenced, exitConflict},
+	{windlass.ErrLost, exitConflict},
 	{windlass.ErrKilled, exitConflict},
 	{windlass.ErrDeleted, exitConflict},
 	{windlass.ErrExists, exitConflict},
@@ -77,6 +80,7 @@ func exitCode(err error) int {
 	var props *exectask.InputError
 	var locked *embedded.LockedError
 	var command *commandError
+	var taken takenError
 	switch {
 	case err == nil:
 		return exitDone
@@ -91,6 +95,9 @@ func exitCode(err error) int {
 		if errors.Is(err, row.err) {
 			return row.code
 		}
+	}
+	if errors.As(err, &taken) {
+		return exitConflict
 	}
 	return exitFailed
 }

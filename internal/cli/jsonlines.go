@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"unicode/utf8"
 )
 
 // Limits of a file of JSON lines.
@@ -15,6 +16,9 @@ const (
 	lineBytesMax = 1 << 20
 	linesMax     = 1_000_000
 )
+
+// errNoUTF8: it is no JSON either then.
+var errNoUTF8 = errors.New("it is not valid UTF-8")
 
 // readLines gives the lines of a file, or of standard input for -, to take, but
 // for empty ones. The first error ends it and names its line; done is what was not
@@ -53,6 +57,9 @@ func (a *app) readLines(name, done string, take func(line int, content []byte) e
 
 // decodeStrictly reads one JSON object, with no other fields than those of v.
 func decodeStrictly(line []byte, v any) error {
+	if !utf8.Valid(line) {
+		return errNoUTF8 // the decoder would put other characters in its place
+	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {

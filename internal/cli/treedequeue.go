@@ -54,8 +54,13 @@ Without a command the job is claimed for the time of --lease, and printed with t
 token that "tree complete", "tree fail" and "tree release" need. Nobody renews the
 lease: when it is over, the job is anyone's.
 
-Exit code: that of the command, of several the first that is not 0; 3 if there was
-nothing to take; 130 after an interrupt.`,
+A job that is taken away, by a command or because it was lost, is a failure of that
+one job: of several, the others are still worked on. Standard output need not take what
+the command writes for it to be kept by --result.
+
+Exit code: that of the command, 4 for a job that was taken away, 5 if that was because
+the broker was out of reach; of several the first that is not 0; 3 if there was nothing
+to take; 130 after an interrupt.`,
 		Example: `  windlass tree dequeue alpha -- ./process.sh
   windlass tree dequeue alpha --wait --all --result -- ./to-json.py
   windlass tree dequeue alpha --lease 60s -o json`,
@@ -144,8 +149,10 @@ type leased struct {
 // lookAgain is when someone who waits looks for what no change has told of.
 const lookAgain = 2 * time.Second
 
-// dequeueDetached claims a job for a time.
+// dequeueDetached claims a job for a time. One whose token could not be told to
+// anyone is given back: nobody could end it.
 func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
+	outliveReaders()
 	d, err := c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
 	if f.wait && errors.Is(err, windlass.ErrEmpty) {
 		d, err = waitDetached(ctx, c, f)
@@ -157,7 +164,7 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 	if path, err := tree.ParsePath(d.ID); err == nil {
 		l.Path, l.Name = path, path.Name()
 	}
-	return a.print(l, func() table {
+	printed := a.print(l, func() table {
 		t := table{heading: []string{"PATH", "TOKEN", "UNTIL", "DATA"}}
 		path := string(l.Path)
 		if path == "" {
@@ -166,6 +173,13 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 		t.rows = [][]string{{path, strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), orDash(string(l.Data))}}
 		return t
 	})
+	if printed == nil {
+		return nil
+	}
+	settling, done := context.WithTimeout(context.WithoutCancel(ctx), settleMax)
+	defer done()
+	return errors.Join(fmt.Errorf("job %s is given back, as its token could not be printed: %w", printable(d.ID), printed),
+		c.ReleaseDetached(settling, d.ID, d.Token))
 }
 
 // waitDetached tries whenever something has changed, and now and then.

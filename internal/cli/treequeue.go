@@ -132,6 +132,8 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 	switch {
 	case flags.Changed("parent") && line.Parent == "":
 		return nil, usagef(`--parent "": must not be empty`) // a variable of a script was
+	case flags.Changed("data") && f.data == "":
+		return nil, usagef(`--data "": must be JSON`) // as above
 	case line.Parent != "" && line.Under != nil:
 		return nil, usagef("--parent and --under-name or --under-type exclude each other")
 	case f.data != "" && f.dataFile != "":

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -18,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
@@ -34,6 +32,13 @@ type commandError struct {
 // Error implements error.
 func (e *commandError) Error() string { return fmt.Sprintf("job %s failed: %s", e.job, e.text) }
 
+// takenError is about a job that was taken away: killed, deleted, released or paused
+// by a command, or lost to the broker. Others can be worked on after it.
+type takenError struct{ error }
+
+// Unwrap makes the cause visible.
+func (e takenError) Unwrap() error { return e.error }
+
 // settleMax bounds how long the end of a job is tried to be stored.
 const settleMax = 30 * time.Second
 
@@ -45,6 +50,8 @@ type jobWorker struct {
 	// path of the program.
 	path   string
 	timing session.Timing
+	// out and err are where the command writes to.
+	out, err *relay
 
 	mu         sync.Mutex
 	supervisor *exectask.Supervisor // of the job that is worked on, nil for none
@@ -65,7 +72,10 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 		return err
 	}
 	outliveReaders()
-	w := &jobWorker{app: a, flags: f, path: path, timing: session.Derive(f.sessionTTL)}
+	w := &jobWorker{
+		app: a, flags: f, path: path, timing: session.Derive(f.sessionTTL),
+		out: a.newRelay("standard output", a.out), err: a.newRelay("standard error", a.err),
+	}
 	level := slog.LevelWarn
 	if f.verbose {
 		level = slog.LevelDebug
@@ -107,8 +117,8 @@ func (w *jobWorker) renewed(stop, hard time.Duration) {
 	}
 }
 
-// work takes one job after the other. Of those that fail, the first one is
-// returned in the end; anything else that goes wrong ends it.
+// work takes one job after the other. Of those that fail, or are taken away, the
+// first one is returned in the end; anything else that goes wrong ends it.
 func (w *jobWorker) work(ctx context.Context) error {
 	take := w.node.TryDequeue
 	if w.flags.wait {
@@ -117,15 +127,17 @@ func (w *jobWorker) work(ctx context.Context) error {
 	var failed error
 	for taken := 0; w.flags.all || taken < w.flags.count; taken++ {
 		job, err := take(ctx, w.flags.jobType)
-		if errors.Is(err, windlass.ErrEmpty) && taken > 0 {
-			break
-		}
-		if err == nil {
-			err = w.workOn(ctx, job)
-		}
-		var one *commandError
 		switch {
-		case errors.As(err, &one):
+		case errors.Is(err, windlass.ErrEmpty) && taken > 0:
+			return failed
+		case err != nil:
+			return err
+		}
+		err = w.workOn(ctx, job)
+		// Or what one job after the other writes would pile up here.
+		err = keepFirst(err, errors.Join(w.out.flush(ctx), w.err.flush(ctx)))
+		switch {
+		case ofOneJob(err):
 			if w.flags.all || w.flags.count > 1 {
 				fmt.Fprintln(w.app.err, "windlass:", err)
 			}
@@ -135,6 +147,13 @@ func (w *jobWorker) work(ctx context.Context) error {
 		}
 	}
 	return failed
+}
+
+// ofOneJob tells of an error that it says nothing about other jobs.
+func ofOneJob(err error) bool {
+	var command *commandError
+	var taken takenError
+	return errors.As(err, &command) || errors.As(err, &taken)
 }
 
 // workOn runs the command with a job, and ends the job.
@@ -156,20 +175,35 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 		}
 		return errors.Join(&commandError{job: job.ID(), text: text, code: exitFailed}, job.Fail(settling, errors.New(text)))
 	case cause != nil:
-		if released := job.Release(settling); released != nil {
-			return released
+		taken := takenError{fmt.Errorf("task %q: %w", job.ID(), cause)}
+		released := job.Release(settling)
+		if settling.Err() == nil {
+			released = nil // it says the same as the cause, or less
 		}
-		return fmt.Errorf("task %q: %w", job.ID(), cause)
+		return errors.Join(taken, released)
 	case err != nil: // it was not started, which is not the job's fault
 		return errors.Join(err, job.Release(settling))
-	case result.Why != exectask.WhyExited: // its right to run had ended before the news of that got here
-		return errors.Join(fmt.Errorf("task %q: %w", job.ID(), windlass.ErrLost), job.Release(settling))
+	case result.Why == exectask.WhyDeadline: // and the news of that has not got here yet
+		return errors.Join(takenError{fmt.Errorf("task %q: %w", job.ID(), session.ErrDeadline)}, job.Release(settling))
+	case result.Why != exectask.WhyExited:
+		return errors.Join(takenError{fmt.Errorf("task %q: %w", job.ID(), windlass.ErrLost)}, job.Release(settling))
 	case !result.OK():
 		failed := &commandError{job: job.ID(), text: result.String(), code: codeOf(result)}
 		return errors.Join(failed, job.Fail(settling, errors.New(result.String())))
 	}
 	w.keepResult(job, output)
-	return job.Complete(settling)
+	return ending(settling, job.Complete(settling))
+}
+
+// ending is what it means that a job could not be completed.
+func ending(settling context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case settling.Err() != nil:
+		return fmt.Errorf("what became of it could not be stored within %v: %w: %w", settleMax, broker.ErrUnavailable, err)
+	}
+	return takenError{err}
 }
 
 // codeOf is the exit code of a command, as a shell tells it.
@@ -182,26 +216,23 @@ func codeOf(r exectask.Result) int {
 }
 
 // keepResult keeps what the command has written, if that can be a result.
-func (w *jobWorker) keepResult(job *windlass.Dequeued, output []byte) {
+func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 	if !w.flags.result {
 		return
 	}
-	output = bytes.TrimSpace(output)
-	problem := "it is not JSON"
-	if json.Valid(output) {
-		err := job.SetResult(json.RawMessage(output))
-		if err == nil {
-			return
-		}
-		problem = err.Error()
+	content, err := output.json()
+	if err == nil {
+		err = job.SetResult(content)
 	}
-	fmt.Fprintf(w.app.err, "windlass: job %s: its output is not kept as its result: %s\n", printable(job.ID()), problem)
+	if err != nil {
+		fmt.Fprintf(w.app.err, "windlass: job %s: its output is not kept as its result: %v\n", printable(job.ID()), err)
+	}
 }
 
 // run runs the command under a supervisor of its own, which ends it with all that
 // it has started when this process is killed or frozen, as it does for exec tasks.
 // It returns the output if that is to be kept.
-func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exectask.Result, output []byte, err error) {
+func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exectask.Result, output *keptOutput, err error) {
 	s, err := w.openStreams(job.Props())
 	if err != nil {
 		return result, nil, err
@@ -227,7 +258,7 @@ func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exe
 	w.mu.Unlock()
 	err = errors.Join(err, supervisor.Close()) // it has the pipes open, too
 	s.close()
-	return result, s.output.kept, err
+	return result, &s.output, err
 }
 
 // jobEnviron is this process's environment, with what a command may know of its
@@ -240,70 +271,4 @@ func jobEnviron(job *windlass.Dequeued) []string {
 	return append(os.Environ(),
 		"WINDLASS_JOB_ID="+job.ID(), "WINDLASS_JOB_PATH="+path, "WINDLASS_JOB_NAME="+name,
 		"WINDLASS_JOB_TYPE="+job.Spec().Type, "WINDLASS_JOB_TOKEN="+strconv.FormatInt(job.Token(), 10))
-}
-
-// streams are the standard input, output and error of a command. What is no file
-// of ours, or has to be kept, goes through a pipe.
-type streams struct {
-	files [3]*os.File
-	// pipes are those among the files that are pipes' ends, to be closed here.
-	pipes   []*os.File
-	copying sync.WaitGroup
-	output  keptOutput
-}
-
-func (w *jobWorker) openStreams(data []byte) (*streams, error) {
-	s := &streams{output: keptOutput{max: windlass.ResultBytesMax + 1}}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	s.files[0], s.pipes = read, append(s.pipes, read)
-	s.copying.Go(func() {
-		defer write.Close()
-		_, _ = write.Write(data) // a command need not read it
-	})
-	out := w.app.out
-	if w.flags.result {
-		out = io.MultiWriter(out, &s.output)
-	}
-	for i, to := range []io.Writer{out, w.app.err} {
-		if f, ok := to.(*os.File); ok {
-			s.files[1+i] = f
-			continue
-		}
-		read, write, err := os.Pipe()
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		s.files[1+i], s.pipes = write, append(s.pipes, write)
-		s.copying.Go(func() {
-			defer read.Close()
-			_, _ = io.Copy(to, read) // nobody reads it any more
-			_, _ = io.Copy(io.Discard, read)
-		})
-	}
-	return s, nil
-}
-
-// close ends the pipes, once nobody else has them open, and returns when all that
-// was in them has been copied.
-func (s *streams) close() {
-	for _, f := range s.pipes {
-		_ = f.Close() // of a pipe, which has nothing left to say
-	}
-	s.copying.Wait()
-}
-
-// keptOutput keeps the beginning of what is written.
-type keptOutput struct {
-	max  int
-	kept []byte
-}
-
-// Write implements io.Writer.
-func (k *keptOutput) Write(p []byte) (int, error) {
-	k.kept = append(k.kept, p[:min(len(p), k.max-len(k.kept))]...)
-	return len(p), nil
 }

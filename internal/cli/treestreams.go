@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/windlass-go/windlass"
+)
+
+// Limits of what commands write through this process.
+const (
+	// relayBytesMax is how much may wait to be written before a command waits.
+	relayBytesMax = 64 << 10
+	// flushMax is how long that is still tried to be written after an interrupt.
+	flushMax = time.Second
+	// drainMax and drainBytesMax bound what is read once all processes of a command
+	// have ended. What they wrote is in the pipe then; if it does not end there,
+	// somebody else has it open. A pipe holds no more than that unless root says so.
+	drainMax      = 5 * time.Second
+	drainBytesMax = 1 << 20
+)
+
+// streams are the standard input, output and error of a command. What is no file
+// of ours, or has to be kept, goes through a pipe.
+type streams struct {
+	files [3]*os.File
+	// theirs are those among the files that are pipes' ends, ours the other ends.
+	theirs, ours []*os.File
+	// over is closed when all processes of the command have ended.
+	over    chan struct{}
+	copying sync.WaitGroup
+	output  keptOutput
+}
+
+func (w *jobWorker) openStreams(data []byte) (*streams, error) {
+	s := &streams{over: make(chan struct{}), output: keptOutput{max: windlass.ResultBytesMax}}
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	s.files[0], s.theirs, s.ours = read, append(s.theirs, read), append(s.ours, write)
+	s.copying.Go(func() {
+		defer write.Close()
+		_, _ = write.Write(data) // a command need not read it
+	})
+	for i, to := range []*relay{w.out, w.err} {
+		kept := &s.output
+		if i != 0 || !w.flags.result {
+			kept = nil
+		}
+		if f, ok := to.to.(*os.File); ok && kept == nil {
+			s.files[1+i] = f
+			continue
+		}
+		read, write, err := os.Pipe()
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		s.files[1+i], s.theirs, s.ours = write, append(s.theirs, write), append(s.ours, read)
+		s.copying.Go(func() {
+			defer read.Close()
+			err := s.copy(to, kept, read)
+			if kept != nil {
+				kept.whole = err == nil
+			}
+		})
+	}
+	return s, nil
+}
+
+// copy keeps what comes, if it is to be kept, and passes it on. It never waits for
+// who reads that once the command is over.
+func (s *streams) copy(to *relay, kept *keptOutput, from io.Reader) error {
+	buffer := make([]byte, 32<<10)
+	for left := drainBytesMax; left > 0; {
+		n, err := from.Read(buffer)
+		if kept != nil {
+			kept.add(buffer[:n])
+		}
+		to.put(buffer[:n])
+		select {
+		case <-to.room():
+		case <-s.over:
+			left -= n
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return fmt.Errorf("more than %d bytes came after the end", drainBytesMax)
+}
+
+// close is called when nobody else has the pipes open any more, and returns when all
+// that was in them has been read.
+func (s *streams) close() {
+	close(s.over)
+	for _, f := range s.theirs {
+		_ = f.Close() // of a pipe, which has nothing left to say
+	}
+	for _, f := range s.ours {
+		_ = f.SetDeadline(time.Now().Add(drainMax)) // fails if it is closed already
+	}
+	s.copying.Wait()
+}
+
+// relay passes on what commands write to somebody who may read it slowly or never.
+//
+// Invariant: while there is something in queue or being written, idle is open and one
+// goroutine writes. It ends when all is written; if it is stuck, nothing can
+// interrupt it, and it ends with the process.
+type relay struct {
+	to io.Writer
+	// failed is told of the first error; what comes after it is dropped.
+	failed func(error)
+	// free is always closed.
+	free chan struct{}
+
+	mu     sync.Mutex
+	queue  []byte
+	idle   chan struct{}
+	broken bool
+}
+
+func (a *app) newRelay(name string, to io.Writer) *relay {
+	free := make(chan struct{})
+	close(free)
+	r := &relay{to: to, free: free, idle: free}
+	r.failed = func(err error) {
+		fmt.Fprintf(a.err, "windlass: %s takes no more of what commands write: %v\n", name, err)
+	}
+	return r
+}
+
+// put has a copy of some bytes written. It does not wait for that; see room.
+func (r *relay) put(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(p) == 0 || r.broken {
+		return
+	}
+	r.queue = append(r.queue, p...)
+	select {
+	case <-r.idle:
+		r.idle = make(chan struct{})
+		go r.write()
+	default: // it is being written
+	}
+}
+
+// write writes until there is nothing left.
+func (r *relay) write() {
+	for {
+		r.mu.Lock()
+		p := r.queue
+		r.queue = nil
+		if len(p) == 0 {
+			close(r.idle)
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		if _, err := r.to.Write(p); err != nil {
+			r.failed(err)
+			r.mu.Lock()
+			r.broken, r.queue = true, nil
+			r.mu.Unlock()
+		}
+	}
+}
+
+// room is closed once more may be put.
+func (r *relay) room() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) >= relayBytesMax {
+		return r.idle
+	}
+	return r.free
+}
+
+// flush returns when all is written, or, with the error of ctx, a moment after that
+// has ended.
+func (r *relay) flush(ctx context.Context) error {
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(flushMax):
+		return ctx.Err()
+	}
+}
+
+// keptOutput keeps what is written, up to max bytes.
+type keptOutput struct {
+	max  int
+	kept []byte
+	// truncated is set when there was more, whole when the end was seen.
+	truncated, whole bool
+}
+
+func (k *keptOutput) add(p []byte) {
+	n := min(len(p), k.max-len(k.kept))
+	k.kept, k.truncated = append(k.kept, p[:n]...), k.truncated || n < len(p)
+}
+
+// json is what was written, if that is JSON as a whole: the beginning of something
+// may well be JSON, too.
+func (k *keptOutput) json() (json.RawMessage, error) {
+	content := bytes.TrimSpace(k.kept)
+	switch {
+	case k.truncated:
+		return nil, fmt.Errorf("it has more than %d bytes", k.max)
+	case !k.whole:
+		return nil, errors.New("it could not be read to its end")
+	case !utf8.Valid(content):
+		return nil, errNoUTF8
+	case !json.Valid(content):
+		return nil, errors.New("it is not JSON")
+	}
+	return json.RawMessage(content), nil
+}
