@@ -36,11 +36,11 @@ type Broker interface {
 	// a key in common with it are not sent.
 	Commit(ctx context.Context, txns ...Txn) []Result
 
-	// Watch yields the changes of the keys below prefix, which must end in a
-	// slash, from the given revision on (at least 1, that revision included).
-	// Batches come in order, and their revisions never fall; a batch without
-	// events is progress: nothing up to its revision is outstanding. Progress comes at least every
-	// ProgressMax while the watch is healthy. It ends when the caller stops
+	// Watch yields the changes of the keys below prefix, or of one key alone if it
+	// does not end in a slash, from the given revision on (at least 1, that
+	// revision included). Batches come in order, and their revisions never fall; a
+	// batch without events is progress: nothing up to its revision is outstanding.
+	// Progress comes at least every ProgressMax while the watch is healthy. It ends when the caller stops
 	// iterating, or with an error, after which nothing more is yielded:
 	// ErrCompacted when the history from that revision is gone, ErrUnavailable
 	// or ErrNoQuorum when the stream broke or went silent.

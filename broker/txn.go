@@ -239,6 +239,14 @@ func CheckKey(key string) error {
 
 func isControl(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) }
 
+// CheckWatched refuses what cannot be watched: what is neither a prefix nor a key.
+func CheckWatched(prefix string) error {
+	if strings.HasSuffix(prefix, "/") {
+		return CheckPrefix(prefix)
+	}
+	return CheckKey(prefix)
+}
+
 // CheckPrefix refuses a malformed prefix: a key followed by one slash.
 func CheckPrefix(prefix string) error {
 	key, ok := strings.CutSuffix(prefix, "/")

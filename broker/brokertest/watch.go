@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -33,6 +34,11 @@ var watchRules = []Rule{
 		Sentence: "A watch may be left after any batch, and another begun at once."},
 	{Number: "B41", Name: "watch_ends_with_its_context", test: watchContext,
 		Sentence: "A watch whose context ends yields ErrUnavailable with the context's error, and nothing more."},
+}
+
+var keyRules = []Rule{
+	{Number: "B58", Name: "watch_of_one_key", test: watchOne,
+		Sentence: "A watch of a key sees that key, its deletions and its return, and nothing beside or below it."},
 }
 
 func itoa(r broker.Revision) string { return strconv.FormatInt(int64(r), 10) }
@@ -232,6 +238,35 @@ func watchProgress(t *trial) {
 	if took := time.Since(started); took > 2*broker.ProgressMax {
 		t.Errorf("the watch told after %v that it is complete up to a change elsewhere, want at most %v",
 			took, 2*broker.ProgressMax)
+	}
+}
+
+func watchOne(t *trial) {
+	first := t.put("before", "")
+	putAwkward(t)
+	session := t.grant()
+	puts := []broker.Revision{t.put("one", "1"), t.put("one", "2")}
+	gone := t.write(broker.Delete(t.prefix + "one"))
+	t.put("one-more", "")
+	t.put("onemore", "")
+	back := t.write(broker.PutSession(t.prefix+"one", []byte("3"), session.ID))
+	if err := t.broker.Revoke(t.ctx, session.ID); err != nil {
+		t.Fatalf("Revoke: %v", err)
+	}
+	t.put("one/below", "")
+	want := append(puts, gone, back)
+	var got []broker.Revision
+	t.follow("one", first, patience, func(b broker.Batch) bool {
+		for _, e := range b.Events {
+			if e.KV.Key != t.prefix+"one" {
+				t.Errorf("%s is not the key that is watched", describe(e))
+			}
+			got = append(got, e.KV.Modified)
+		}
+		return len(got) > len(want)
+	})
+	if !slices.Equal(got[:len(want)], want) {
+		t.Errorf("the watch delivered changes at %v, want %v and the end of the session", got, want)
 	}
 }
 

@@ -51,7 +51,7 @@ func checkWatch(prefix string, from broker.Revision) error {
 	if from < 1 {
 		return broker.NewError("watch", prefix, broker.ErrInvalid, fmt.Errorf("revision %d: a watch begins at 1 or later", from))
 	}
-	return broker.CheckPrefix(prefix)
+	return broker.CheckWatched(prefix)
 }
 
 // watch is one iteration. It belongs to the goroutine that iterates.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"math"
+	"strings"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -27,7 +28,7 @@ type reader struct {
 	running  sync.WaitGroup
 }
 
-// openReader starts reading the changes below prefix. It ends with close.
+// openReader starts reading the changes below prefix, or of one key. It ends with close.
 func openReader(ctx context.Context, watches pb.WatchClient, prefix string, from int64) *reader {
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{messages: make(chan message), cancel: cancel}
@@ -50,11 +51,11 @@ func (r *reader) read(ctx context.Context, watches pb.WatchClient, prefix string
 	if err != nil {
 		return err
 	}
-	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{
-		Key:           []byte(prefix),
-		RangeEnd:      []byte(clientv3.GetPrefixRangeEnd(prefix)),
-		StartRevision: from,
-	}}}
+	what := &pb.WatchCreateRequest{Key: []byte(prefix), StartRevision: from}
+	if strings.HasSuffix(prefix, "/") {
+		what.RangeEnd = []byte(clientv3.GetPrefixRangeEnd(prefix))
+	}
+	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: what}}
 	// When sending fails, receiving says why.
 	if stream.Send(create) == nil && !r.hand(ctx, message{stream: stream}) {
 		return nil

@@ -49,12 +49,14 @@ func (w *watcher) offer(events []broker.Event, revision broker.Revision) {
 	}
 }
 
-func (w *watcher) wants(e broker.Event) bool { return strings.HasPrefix(e.KV.Key, w.prefix) }
+func (w *watcher) wants(e broker.Event) bool {
+	return e.KV.Key == w.prefix || strings.HasSuffix(w.prefix, "/") && strings.HasPrefix(e.KV.Key, w.prefix)
+}
 
 // Watch implements broker.Broker.
 func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
 	return func(yield func(broker.Batch, error) bool) {
-		err := broker.CheckPrefix(prefix)
+		err := broker.CheckWatched(prefix)
 		if from < 1 && err == nil {
 			err = broker.NewError("watch", prefix, broker.ErrInvalid,
 				fmt.Errorf("revision %d: a watch begins at 1 or later", from))
