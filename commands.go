@@ -259,9 +259,14 @@ func (in *incarnation) publishInfo(ctx context.Context, now time.Time) {
 		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
 		Else: []broker.Op{broker.Read(key)},
 	}
+	listed := !in.nodesListedAt.IsZero()
 	in.background(func() func() {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
-		return func() { in.infoPublished(r, err) }
+		return func() {
+			if in.infoPublished(r, err); listed && in.nodesFrom == 0 && err == nil && r.OK {
+				in.nodesFrom = r.Revision
+			}
+		}
 	})
 }
 

@@ -42,6 +42,13 @@ type incarnation struct {
 	infoDirty    bool
 	infoInFlight bool
 	infoRetryAt  time.Time
+	// nodesFrom is the revision of what was published first after the nodes were
+	// listed. Once the copy has reached it, it lacks none of those that had
+	// registered before: a watch that has just begun can be a tenth of a second
+	// behind, and until then this node would plan as if it were alone.
+	nodesFrom broker.Revision
+	// nodesListedAt is when they were listed first.
+	nodesListedAt time.Time
 
 	runs map[string]*run
 	// lifetimes are of what was run here.

@@ -255,3 +255,22 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 		f.still(time.Hour)
 	})
 }
+
+func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// A watch that has just begun can be a while behind.
+		w.joins("a", `delay-request 150ms on watch below "/test/nodes/"`)
+		w.sleep(20 * time.Millisecond)
+		w.joins("b", "")
+		w.joins("c", "")
+		w.sleep(50 * time.Millisecond)
+		ids := w.submitted(w.client, "t", 300)
+		w.sleep(20 * time.Second)
+		for _, id := range ids {
+			if n := w.startsOf(id); n != 1 {
+				t.Errorf("%s was started %d times", id, n)
+			}
+		}
+		w.settles(time.Minute, ids)
+	})
+}

@@ -171,6 +171,9 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 	case u.Snapshot != nil:
 		in.checkRevision(in.nodes.Revision(), u.Snapshot.Revision)
 		changed = in.nodes.Reset(u.Snapshot)
+		if in.nodesListedAt.IsZero() {
+			in.nodesListedAt, in.infoDirty = time.Now(), true
+		}
 	default:
 		changed = in.nodes.Apply(u.Batch)
 	}
