@@ -59,7 +59,8 @@ func (in *incarnation) balance(trigger Trigger) {
 	view := in.view(time.Now())
 	view.Trigger = trigger
 	for id, r := range in.runs {
-		if view.Now.Sub(in.node.timeOf(r.face.started)) < age || in.config.pulls(r.class().Type) {
+		running := view.Now.Sub(in.node.timeOf(r.face.started))
+		if running < age || in.config.pulls(r.class().Type) || trigger != TriggerCommand && in.lifetimes.endsSoon(r.class().Type, running) {
 			continue
 		}
 		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {

@@ -8,6 +8,8 @@ const (
 	briefMax = 500 * time.Millisecond
 	// briefAfter is how many of them must have ended for that to count.
 	briefAfter = 32
+	// endsSoonAfter is how many must have ended for the others to be left in peace.
+	endsSoonAfter = 8
 	// briefTypesMax bounds the types that are watched for it.
 	briefTypesMax = 1000
 )
@@ -24,6 +26,14 @@ type lifetime struct {
 	ended int
 }
 
+// endsSoon tells whether a task that has been running for some time had better not
+// be moved for balance: those of its type end within seconds, and it is not much
+// older than they become.
+func (l *lifetimes) endsSoon(taskType string, running time.Duration) bool {
+	t := l.byType[taskType]
+	return t != nil && t.ended >= endsSoonAfter && t.mean < settle && running < 4*t.mean
+}
+
 // add notes how long a task took that has ended. A single one that takes long
 // counts: most that are like it may have just begun.
 func (l *lifetimes) add(taskType string, took time.Duration) {
@@ -36,7 +46,7 @@ func (l *lifetimes) add(taskType string, took time.Duration) {
 		l.byType[taskType] = t
 	}
 	t.ended++
-	t.mean += (min(took, 10*briefMax) - t.mean) / 16
+	t.mean += (min(took, 2*settle) - t.mean) / 16
 	if t.mean < briefMax && t.ended >= briefAfter {
 		l.brief[taskType] = true
 	} else {

@@ -1,6 +1,7 @@
 package windlass_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -272,5 +273,34 @@ func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone
 			}
 		}
 		w.settles(time.Minute, ids)
+	})
+}
+
+func TestPlacement_M43_TasksThatEndWithinSecondsAreNotMovedWhileTheyDo(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		short := func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			// Those of one node take longer than those of the others.
+			last := time.Duration(claim.ID()[len(claim.ID())-1]-'0') * 100 * time.Millisecond
+			if claim.Node() == "a" {
+				last *= 4
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second + last):
+			}
+			return ctx.Err()
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": short}))
+		}
+		c.sleep(time.Second)
+		ids := c.submit(300, windlass.Spec{Type: "t"})
+		c.sleep(30 * time.Second)
+		for _, id := range ids {
+			if n := c.startsOf(id); n != 1 {
+				t.Errorf("%s was started %d times", id, n)
+			}
+		}
 	})
 }
