@@ -105,6 +105,8 @@ type incarnation struct {
 	loadAt time.Time
 	// tombs are claims that this node has ended, until the mirror has seen it.
 	tombs map[string]broker.Revision
+	// oldTombs are those that there were at the last audit.
+	oldTombs map[string]broker.Revision
 
 	// forced are tasks that were claimed above this node's share because nobody
 	// else took them; offers are when, by type, one of them is offered again.

@@ -3,6 +3,7 @@ package windlass
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -143,10 +144,16 @@ func (in *incarnation) auditStep(now time.Time) {
 		in.checkClaim(t.ID)
 	}
 	for id, token := range in.tombs {
-		if in.tasks.Revision() >= token {
-			in.checkClaim(id)
+		if in.tasks.Revision() < token {
+			continue
 		}
+		if in.oldTombs[id] == token {
+			// It was to be gone by the last audit: whoever said so was wrong.
+			delete(in.tombs, id)
+		}
+		in.checkClaim(id)
 	}
+	in.oldTombs = maps.Clone(in.tombs)
 	for id := range in.runs {
 		in.checkClaim(id)
 	}
