@@ -44,6 +44,21 @@ func TestTaskID_M05_IsValidated(t *testing.T) {
 	}
 }
 
+func TestElectionNames_L01_AreValidated(t *testing.T) {
+	for field, check := range map[string]func(string) error{"election name": CheckElectionName, "candidate name": CheckCandidateName} {
+		for _, name := range []string{"e", "käse", "a b", strings.Repeat("x", 128)} {
+			if err := check(name); err != nil {
+				t.Errorf("%s %q: %v", field, name, err)
+			}
+		}
+		for _, name := range []string{"", " ", ".", "..", "_x", "a/b", "a\x00b", strings.Repeat("x", 129)} {
+			if err := check(name); err == nil || !strings.Contains(err.Error(), field) {
+				t.Errorf("%s %q: %v", field, name, err)
+			}
+		}
+	}
+}
+
 func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 	s, err := New("app/blue")
 	if err != nil {
@@ -66,6 +81,7 @@ func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
 		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
 		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
 		s.Layout():                 {Kind: Layout},
+		s.Candidate("e", "c"):      {Kind: Candidate, Name: "e", Candidate: "c"},
 	} {
 		if got := s.Parse(key); got != want {
 			t.Errorf("Parse(%q) = %+v, want %+v", key, got, want)
@@ -77,7 +93,8 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 	s, _ := New("x")
 	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
 		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
-		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections/e/c", "/x/layout/", "/x/layout/a", "/x/layouts",
+		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections", "/x/elections/", "/x/elections/e", "/x/elections/e/",
+		"/x/elections//c", "/x/elections/_e/c", "/x/elections/e/_c", "/x/elections/e/c/d", "/x/layout/", "/x/layout/a", "/x/layouts",
 		"/x/tree", "/x/tree/", "/x/tree/a", "/x/tree/a_t|b_t", "/x/tree/a_t/b", "/x/tree/a b_t", "/x/tree/_t",
 		"", "x/tasks/a"} {
 		if got := s.Parse(key); got != (Parsed{}) {
@@ -88,7 +105,7 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	s, _ := New("x")
-	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x/tree/a_t/b_t", "/x//"} {
+	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x/tree/a_t/b_t", "/x/elections/e/c", "/x//"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
@@ -97,7 +114,7 @@ func FuzzParse(f *testing.F) {
 			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
 			Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
 			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name),
-			Job: s.Job(p.Name),
+			Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
 		}
 		if p.Kind != Unknown && spelled[p.Kind] != key {
 			t.Errorf("Parse(%q) = %+v, which spells %q", key, p, spelled[p.Kind])

@@ -13,13 +13,16 @@ const (
 	TaskIDBytesMax = 512
 	// NodeNameBytesMax bounds a node's name.
 	NodeNameBytesMax = 128
+	// ElectionNameBytesMax bounds an election's name, and a candidate's.
+	ElectionNameBytesMax = 128
 	// NamespaceBytesMax bounds a namespace, slashes included.
 	NamespaceBytesMax = 200
 )
 
 // NameError says what is wrong with a name.
 type NameError struct {
-	// Field is what was named: "task ID", "node name" or "namespace".
+	// Field is what was named: "task ID", "node name", "election name",
+	// "candidate name" or "namespace".
 	Field string
 	// Value is the offending value, cut to a readable length.
 	Value string
@@ -37,6 +40,25 @@ func CheckTaskID(id string) error { return checkSegment("task ID", id, TaskIDByt
 
 // CheckNodeName refuses a node name that not every store could keep in a path.
 func CheckNodeName(name string) error { return checkSegment("node name", name, NodeNameBytesMax) }
+
+// CheckElectionName refuses an election's name that not every store could keep in
+// a path.
+func CheckElectionName(name string) error {
+	return checkNotBlank("election name", name)
+}
+
+// CheckCandidateName refuses a candidate's name that not every store could keep
+// in a path.
+func CheckCandidateName(name string) error {
+	return checkNotBlank("candidate name", name)
+}
+
+func checkNotBlank(field, name string) error {
+	if name != "" && strings.TrimSpace(name) == "" {
+		return &NameError{Field: field, Value: shorten(name), Limit: "must not be blank"}
+	}
+	return checkSegment(field, name, ElectionNameBytesMax)
+}
 
 func checkSegment(field, value string, bytesMax int) error {
 	refuse := func(limit string) error {

@@ -99,6 +99,15 @@ func (s Space) State(id string) string { return s.root + "/state/" + id }
 // TaskCommand is the pending command to a task.
 func (s Space) TaskCommand(id string) string { return s.root + "/commands/" + id }
 
+// Elections is the prefix of all elections.
+func (s Space) Elections() string { return s.root + "/elections/" }
+
+// Election is the prefix of the candidates of an election.
+func (s Space) Election(name string) string { return s.root + "/elections/" + name + "/" }
+
+// Candidate is the ephemeral key whose creation puts a candidate in line.
+func (s Space) Candidate(election, candidate string) string { return s.Election(election) + candidate }
+
 // Kind says what a key is about.
 type Kind uint8
 
@@ -136,15 +145,19 @@ const (
 	Job
 	// Layout is layout. It has no name.
 	Layout
+	// Candidate is elections/<election>/<candidate>; its name is the election's.
+	Candidate
 )
 
 // Parsed is what a key says.
 type Parsed struct {
 	Kind Kind
-	// Name is the task's ID or the node's name.
+	// Name is the task's ID or the name of the node or of the election.
 	Name string
 	// Command is the ID of a node command.
 	Command string
+	// Candidate is the name of a candidate.
+	Candidate string
 }
 
 // Parse reads a key. Anything that is not spelled exactly as this package
@@ -170,6 +183,8 @@ func (s Space) Parse(key string) Parsed {
 		return parseTask(name, leaf, deeper)
 	case "nodes":
 		return parseNode(name, leaf)
+	case "elections":
+		return parseCandidate(name, leaf)
 	case "state":
 		return parseFlat(State, name, deeper)
 	case "claims":
@@ -217,6 +232,13 @@ func parseNode(name, leaf string) Parsed {
 		return Parsed{}
 	}
 	return Parsed{Kind: NodeCommand, Name: name, Command: id}
+}
+
+func parseCandidate(election, candidate string) Parsed {
+	if CheckElectionName(election) != nil || CheckCandidateName(candidate) != nil {
+		return Parsed{}
+	}
+	return Parsed{Kind: Candidate, Name: election, Candidate: candidate}
 }
 
 func parseFlat(kind Kind, name string, deeper bool) Parsed {

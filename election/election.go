@@ -1,0 +1,248 @@
+package election
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+)
+
+// Election is a member's part in one election. Its methods are safe for
+// concurrent use, and answer without the network unless they say otherwise.
+type Election struct {
+	member *Member
+	name   string
+	entry  string // the key
+	events Events
+	// joins belongs to the goroutine of the stand that is in its turn.
+	joins joins
+	// leads has room for one call of Lead.
+	leads chan struct{}
+
+	mu sync.Mutex // never held during I/O or a callback
+	// stand is the last one that was begun, nil before Start.
+	stand *stand
+	// turn is the one place in line that is held or being sought.
+	turn *turn
+	// term is the one that this candidate leads in. Invariant: it is nil or
+	// belongs to turn.
+	term *term
+	// running is the term that a function runs in, which may be over.
+	running *term
+	// idleSince is when the last function returned.
+	idleSince time.Time
+	// leader is the last known one, empty while none is known.
+	leader string
+	// changed is closed and replaced whenever one of the above is another.
+	changed chan struct{}
+}
+
+// stand is what lasts from Start to Stop, and the clearing up after it.
+type stand struct {
+	// ctx ends with Stop; its cause is ErrStopped.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// stopped is when. It is written before ctx ends.
+	stopped time.Time
+	// left is closed when Stop may return, done when nothing is going on any
+	// more. Sweeping is between the two, and ends with sweep.
+	left, done chan struct{}
+	leave      func() // closes left, once
+	sweep      context.Context
+	endSweep   context.CancelFunc
+}
+
+func newElection(m *Member, name string, events Events) *Election {
+	return &Election{
+		member: m, name: name, entry: m.space.Candidate(name, m.config.Candidate), events: events,
+		leads: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+}
+
+// Name is the election's.
+func (e *Election) Name() string { return e.name }
+
+// Start joins the election, as soon as the member's Run has a session to do it
+// with. Doing so twice is the same as once; after Stop it stands again. The only
+// error is ErrStopped, when the member's Run has come to its end.
+func (e *Election) Start() error {
+	m := e.member
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
+		return ErrStopped
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isRunning() {
+		return nil
+	}
+	before := e.stand
+	st := &stand{left: make(chan struct{}), done: make(chan struct{})}
+	st.ctx, st.cancel = context.WithCancelCause(context.Background())
+	st.sweep, st.endSweep = context.WithCancel(context.Background())
+	st.leave = sync.OnceFunc(func() { close(st.left) })
+	e.stand = st
+	e.broadcast()
+	if before != nil {
+		before.endSweep() // what it would delete is now ours to take over
+	}
+	m.work.Go(func() {
+		defer close(st.done)
+		defer st.leave()
+		if before != nil {
+			<-before.done
+		}
+		e.run(st)
+	})
+	return nil
+}
+
+// Stop leaves the election: the function that leads is told to return, then the
+// entry is deleted, so that the next in line leads at once. It waits for both;
+// for the function as long as ctx permits, for the broker one Try of the session
+// (see session.Timing). An entry that could not be deleted within it, or that
+// might yet come into being because a join was in flight, is deleted in the
+// background for as long as the session lives. Stopping what does not run does
+// nothing.
+func (e *Election) Stop(ctx context.Context) error {
+	st := e.requestStop()
+	if st == nil {
+		return nil
+	}
+	select {
+	case <-st.left:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// requestStop stops without waiting, and returns what to wait for, if anything.
+func (e *Election) requestStop() *stand {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isRunning() {
+		e.stand.stopped = time.Now()
+		e.stand.cancel(ErrStopped)
+		if e.turn != nil {
+			e.turn.cancel(ErrStopped)
+		}
+		e.broadcast()
+	}
+	return e.stand
+}
+
+// Resign gives up the place in line, be it the first, and stands again at the
+// end. It waits until the entry is deleted. Where no place is held it does
+// nothing.
+func (e *Election) Resign(ctx context.Context) error {
+	e.mu.Lock()
+	t := e.turn
+	e.mu.Unlock()
+	return e.resign(ctx, t)
+}
+
+func (e *Election) resign(ctx context.Context, t *turn) error {
+	if t == nil {
+		return nil
+	}
+	e.cancelTurn(t, ErrResigned)
+	select {
+	case <-t.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// cancelTurn ends a turn for a cause; the first one counts.
+func (e *Election) cancelTurn(t *turn, cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t.cancel(cause)
+	e.broadcast()
+}
+
+// IsRunning tells whether the election was started and not stopped since.
+func (e *Election) IsRunning() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.isRunning()
+}
+
+func (e *Election) isRunning() bool { return e.stand != nil && e.stand.ctx.Err() == nil }
+
+// IsLeader tells whether this candidate leads. It is false from the moment that
+// the session's stop deadline has passed by the member's clock, whether or not
+// anything has noticed yet.
+func (e *Election) IsLeader() bool {
+	_, leads := e.Term()
+	return leads
+}
+
+// Term returns the term in which this candidate leads, if it does.
+func (e *Election) Term() (Term, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term == nil || !e.term.holds() {
+		return Term{}, false
+	}
+	return e.term.Term, true
+}
+
+// CurrentLeader is the last known leader's name, empty while none is known. What
+// a candidate knows that is third in line or later may be old.
+func (e *Election) CurrentLeader() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.leader
+}
+
+// Leader asks the broker who leads. The zero Leadership means that nobody does.
+func (e *Election) Leader(ctx context.Context) (Leadership, error) {
+	line, _, err := e.line(ctx)
+	if err != nil || len(line) == 0 {
+		return Leadership{}, err
+	}
+	return leadershipOf(line[0]), nil
+}
+
+// line lists the candidates in their order.
+func (e *Election) line(ctx context.Context) ([]broker.KV, broker.Revision, error) {
+	return lineOf(ctx, e.member.config.Broker, e.member.space, e.name)
+}
+
+// broadcast wakes whoever waits for a change. e.mu is held.
+func (e *Election) broadcast() {
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// report makes an event of an error.
+func (e *Election) report(err error) { e.events.error(err) }
+
+// learn notes who leads. The empty name means that nobody is known to, which is
+// no event.
+func (e *Election) learn(leader string) {
+	e.mu.Lock()
+	changed := e.leader != leader
+	if changed {
+		e.leader = leader
+		e.broadcast()
+	}
+	e.mu.Unlock()
+	if changed && leader != "" {
+		e.events.leader(leader)
+	}
+}
+
+// runningOn tells whether a function runs in a term of a session, and when to ask
+// again. A nil session means any.
+func (e *Election) runningOn(s *session.Session) (bool, <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running != nil && (s == nil || e.running.turn.session == s), e.changed
+}

@@ -1,0 +1,395 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/memory"
+)
+
+func TestElection_L01_BlankNamesAreErrorsAndTheExpiryDefaultsToTenSeconds(t *testing.T) {
+	store := memory.New()
+	defer func() { _ = store.Close() }()
+	good := Config{Broker: store.Broker(), Namespace: "test", Candidate: "foo"}
+	for field, spoil := range map[string]func(*Config){
+		"Broker":    func(c *Config) { c.Broker = nil },
+		"Namespace": func(c *Config) { c.Namespace = " " },
+		"Candidate": func(c *Config) { c.Candidate = "" },
+		"TTL":       func(c *Config) { c.TTL = time.Second },
+	} {
+		config := good
+		spoil(&config)
+		var wrong *ConfigError
+		if _, err := New(config); !errors.As(err, &wrong) || wrong.Field != field {
+			t.Errorf("a bad %s: %v", field, err)
+		}
+	}
+	m, err := New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", " ", "a/b"} {
+		if _, err := m.Election(name, Events{}); err == nil {
+			t.Errorf("election %q was accepted", name)
+		}
+	}
+	if m.config.TTL != 10*time.Second {
+		t.Errorf("the expiry is %v", m.config.TTL)
+	}
+	if _, err := m.Election("e", Events{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Election("e", Events{}); !errors.Is(err, ErrTwice) {
+		t.Errorf("a second part in one election: %v", err)
+	}
+}
+
+func TestElection_L02_StartAndStopAreIdempotent(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.election("e")
+		c.check(e.Stop(c.Context()))
+		c.check(e.Start())
+		c.check(e.Start())
+		c.sleep(time.Second)
+		c.wantLine("e", "foo")
+		c.happened("foo elected", "foo leader foo")
+		c.check(e.Stop(c.Context()))
+		c.check(e.Stop(c.Context()))
+		c.wantLine("e")
+		c.happened("foo unelected the election was stopped")
+		c.check(e.Start())
+		c.sleep(time.Second)
+		c.happened("foo elected", "foo leader foo")
+	})
+}
+
+func TestElection_L02_StopBeforeTheFirstRequestMakesNone(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.idle("foo")
+		e := foo.election("e")
+		c.check(e.Start())
+		synctest.Wait()
+		c.check(e.Stop(c.Context()))
+		foo.start()
+		c.sleep(time.Minute)
+		if n := foo.counts.calls.Load(); n != 0 || e.IsRunning() {
+			c.Errorf("%d requests were made; running: %t", n, e.IsRunning())
+		}
+	})
+}
+
+func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		z, a := c.member("z"), c.member("a")
+		first, second := z.join("e"), a.join("e")
+		c.wantLine("e", "z", "a")
+		c.wantLeader(first, true)
+		c.wantLeader(second, false)
+		infos, err := List(c.Context(), c.broker, "test")
+		c.check(err)
+		if got := infos[0].Candidates[0].Session; got != z.session() {
+			c.Errorf("the entry lives with session %x, not with %x", got, z.session())
+		}
+	})
+}
+
+func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		foo.join("e")
+		bar.join("e")
+		before := bar.counts.calls.Load()
+		entry := bar.space.Candidate("e", "foo")
+		for range 3 {
+			_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{
+				Then: []broker.Op{broker.PutSession(entry, []byte("again"), foo.session())}})
+			c.check(err)
+			c.sleep(time.Second)
+		}
+		if n := bar.counts.calls.Load() - before; n != 0 {
+			c.Errorf("the follower made %d calls", n)
+		}
+		if bar.watches() != "foo" || foo.watches() != "foo" {
+			c.Errorf("bar watches %q, foo watches %q", bar.watches(), foo.watches())
+		}
+	})
+}
+
+func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.noted()
+		c.deleteEntry("e", "foo")
+		c.sleep(time.Second)
+		c.wantLine("e", "bar", "foo")
+		c.wantLeader(first, false)
+		c.wantLeader(second, true)
+		if got := first.CurrentLeader(); got != "bar" {
+			c.Errorf("foo thinks that %q leads", got)
+		}
+		if got := c.noted(); !slices.Contains(got, "foo unelected "+ErrDeposed.Error()) {
+			c.Errorf("happened: %q", got)
+		}
+		// A follower finds out when it comes to look.
+		c.deleteEntry("e", "foo")
+		c.check(second.Resign(c.Context()))
+		c.sleep(time.Second)
+		if got := c.line("e"); len(got) != 2 {
+			c.Errorf("in line: %q", got)
+		}
+	})
+}
+
+func (c *cluster) deleteEntry(election, candidate string) {
+	c.Helper()
+	_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{
+		Then: []broker.Op{broker.Delete("/test/elections/" + election + "/" + candidate)}})
+	c.check(err)
+}
+
+func TestElection_L05_EveryTermHasOneElectedAndOneUnelected(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.happened("foo elected", "foo leader foo", "bar leader foo")
+		c.check(first.Resign(c.Context()))
+		c.sleep(time.Second)
+		c.wantLeader(second, true)
+		got := c.noted()
+		slices.Sort(got) // two members at once
+		want := []string{"bar elected", "bar leader bar", "foo leader bar", "foo unelected the leader resigned"}
+		if !slices.Equal(got, want) {
+			c.Errorf("happened: %q", got)
+		}
+		c.check(second.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.happened("bar unelected the election was stopped", "foo elected", "foo leader foo")
+	})
+}
+
+func TestElection_L06_TheAnswersNeedNoNetwork(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.election("e")
+		if e.IsRunning() || e.IsLeader() || e.CurrentLeader() != "" {
+			c.Error("before the start")
+		}
+		c.check(e.Start())
+		c.sleep(time.Second)
+		if !e.IsRunning() || !e.IsLeader() || e.CurrentLeader() != "foo" {
+			c.Error("while leading")
+		}
+		foo.faults.Freeze()
+		// The machine is suspended: its clock has gone on, no timer has fired.
+		foo.skew.Store(int64(time.Minute))
+		c.wantLeader(e, false)
+		if _, ok := e.Term(); ok {
+			c.Error("there is a term")
+		}
+		foo.faults.Thaw()
+		c.sleep(time.Minute)
+		c.wantLeader(e, true)
+	})
+}
+
+func TestElection_L07_StopHandsOverAtOnce(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.lead(first)
+		c.lead(second)
+		c.sleep(time.Second)
+		began := time.Now()
+		c.check(first.Stop(c.Context()))
+		c.sleep(500 * time.Millisecond)
+		c.wantLeader(second, true)
+		if took := time.Since(began); took > time.Second {
+			c.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestElection_L08_ABrokerThatIsAwayEndsNoCandidacy(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.join("e")
+		c.lead(e)
+		c.noted()
+		before := c.term(e)
+		foo.faults.Cut()
+		c.sleep(time.Minute)
+		c.wantLeader(e, false)
+		if !e.IsRunning() {
+			c.Error("it runs no longer")
+		}
+		got := c.noted()
+		for _, want := range []string{"foo unelected the session was lost", "foo error " + broker.ErrUnavailable.Error()} {
+			if !slices.Contains(got, want) {
+				c.Errorf("%q did not happen: %q", want, got)
+			}
+		}
+		foo.faults.Heal()
+		c.sleep(time.Minute)
+		if after := c.term(e); after.Token <= before.Token {
+			c.Errorf("%v after %v", after, before)
+		}
+	})
+}
+
+func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		old := c.term(first)
+		write := func(e *Election, term Term) error {
+			_, err := e.Commit(c.Context(), term, broker.Txn{Then: []broker.Op{broker.Put("/test-data", []byte(term.String()))}})
+			return err
+		}
+		c.check(write(first, old))
+		c.check(first.Resign(c.Context()))
+		c.sleep(time.Second)
+		now := c.term(second)
+		if now.Token <= old.Token {
+			c.Errorf("%v after %v", now, old)
+		}
+		c.check(write(second, now))
+		if err := write(first, old); !errors.Is(err, ErrNotLeader) {
+			c.Errorf("the old term's write: %v", err)
+		}
+		// Nor does it help to lead again, or that its own condition fails.
+		c.check(second.Stop(c.Context()))
+		c.sleep(time.Second)
+		if err := write(first, old); !errors.Is(err, ErrNotLeader) {
+			c.Errorf("the old term's write in a new one: %v", err)
+		}
+		r, err := first.Commit(c.Context(), c.term(first), broker.Txn{If: []broker.Cond{broker.Absent("/test-data")},
+			Else: []broker.Op{broker.Read("/test-data")}})
+		if err != nil || r.OK || len(r.Reads) != 1 || string(r.Reads[0].Value) != now.String() {
+			c.Errorf("a condition of the caller's own: %+v, %v", r, err)
+		}
+	})
+}
+
+func TestElection_L10_FooBarAndQuux(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
+		ef, eb, eq := foo.join("e"), bar.join("e"), quux.join("e")
+		c.happened("foo elected", "foo leader foo", "bar leader foo", "quux leader foo")
+		if bar.watches() != "foo" || quux.watches() != "bar" {
+			c.Errorf("bar watches %q, quux watches %q", bar.watches(), quux.watches())
+		}
+		c.check(eb.Stop(c.Context()))
+		c.sleep(time.Second)
+		if quux.watches() != "foo" {
+			c.Errorf("quux watches %q", quux.watches())
+		}
+		c.happened()
+		c.check(ef.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.wantLeader(eq, true)
+		c.happened("foo unelected the election was stopped", "quux elected", "quux leader quux")
+	})
+}
+
+func TestElection_AChangeOfLeaderWakesOneOfTwoHundred(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		var nodes []*node
+		var elections []*Election
+		for i := range 200 {
+			n := c.member(fmt.Sprintf("c%03d", i))
+			e := n.election("e")
+			c.check(e.Start())
+			synctest.Wait()
+			nodes, elections = append(nodes, n), append(elections, e)
+		}
+		c.sleep(time.Second)
+		total := func() (calls, woken int64) {
+			for _, n := range nodes {
+				calls += n.counts.calls.Load()
+				woken += n.counts.woken.Load()
+			}
+			return calls, woken
+		}
+		for i := range 10 {
+			calls, woken := total()
+			c.check(elections[i].Stop(c.Context()))
+			c.sleep(time.Second)
+			c.wantLeader(elections[i+1], true)
+			callsNow, wokenNow := total()
+			// The deletion; a read or two, and the watch of the own entry.
+			if callsNow-calls > 4 || wokenNow-woken != 1 {
+				c.Errorf("a change of leader cost %d calls and woke %d", callsNow-calls, wokenNow-woken)
+			}
+		}
+	})
+}
+
+func TestObserve_FollowsWhoLeads(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		ctx, cancel := context.WithCancel(c.Context())
+		seen := make(chan []string)
+		go func() {
+			var leaders []string
+			for l, err := range Observe(ctx, c.broker, "test", "e") {
+				if err != nil {
+					c.Error(err)
+				}
+				leaders = append(leaders, l.Leader)
+			}
+			seen <- leaders
+		}()
+		synctest.Wait()
+		foo, bar := c.member("foo"), c.member("bar")
+		first := foo.join("e")
+		bar.join("e")
+		if l, err := first.Leader(c.Context()); err != nil || l.Leader != "foo" {
+			c.Errorf("Leader: %+v, %v", l, err)
+		}
+		asked, err := RequestResign(c.Context(), c.broker, "test", "e")
+		if err != nil || asked.Leader != "foo" {
+			c.Errorf("RequestResign: %+v, %v", asked, err)
+		}
+		c.sleep(time.Second)
+		c.wantLine("e", "bar", "foo")
+		if got := c.noted(); !slices.Contains(got, "foo unelected the leader resigned") {
+			c.Errorf("happened: %q", got)
+		}
+		cancel()
+		if got := <-seen; !slices.Equal(got, []string{"", "foo", "bar"}) {
+			c.Errorf("seen: %q", got)
+		}
+		if _, err := RequestResign(c.Context(), c.broker, "test", "nobody"); !errors.Is(err, ErrNoLeader) {
+			c.Errorf("an election without anyone: %v", err)
+		}
+	})
+}
+
+func TestChanges_YieldsHowItStands(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.election("e")
+		ctx, cancel := context.WithCancel(c.Context())
+		last := make(chan Change, 1)
+		go func() {
+			var change Change
+			for change = range e.Changes(ctx) {
+				if change.Term.Token != 0 && change.Leader == "foo" {
+					cancel()
+				}
+			}
+			last <- change
+		}()
+		c.check(e.Start())
+		if got := <-last; !got.Running || got.Leader != "foo" {
+			c.Errorf("%+v", got)
+		}
+	})
+}

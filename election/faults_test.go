@@ -1,0 +1,446 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+func TestElection_L07_StopLeavesNothingOfAJoinInFlight(t *testing.T) {
+	for name, plan := range map[string]string{
+		"the request is late":   "late 5s on commit below \"/test/elections/\" call 1",
+		"the reply is lost":     "lose-reply 10s on commit below \"/test/elections/\" call 1",
+		"the request is lost":   "lose-request 10s on commit below \"/test/elections/\" call 1",
+		"the request is slow":   "delay-request 500ms on commit below \"/test/elections/\" call 1",
+		"late and then no read": "late 5s on commit below \"/test/elections/\" call 1\nrefuse on commit below \"/test/elections/\" call 2",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(c *cluster) {
+				foo, bar := c.member("foo"), c.member("bar")
+				first, second := foo.election("e"), bar.election("e")
+				c.sleep(time.Second) // until there are sessions
+				foo.faults.Use(faulty.MustParse(plan))
+				c.check(first.Start())
+				synctest.Wait()
+				began := time.Now()
+				c.check(first.Stop(c.Context()))
+				if took := time.Since(began); took > foo.timing.Try {
+					c.Errorf("Stop took %v", took)
+				}
+				c.sleep(7 * time.Second)
+				c.wantLine("e")
+				c.check(second.Start())
+				c.sleep(time.Second)
+				c.wantLeader(second, true)
+				if foo.faults.Struck()[0] != 1 {
+					c.Error("the fault did not happen")
+				}
+			})
+		})
+	}
+}
+
+func TestElection_AJoinThatIsLateDoesNotLeadTwice(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.election("e")
+		synctest.Wait()
+		foo.faults.Use(faulty.MustParse("late 5s on commit below \"/test/elections/\" call 1"))
+		c.check(e.Start())
+		c.lead(e)
+		c.sleep(2 * time.Second)
+		c.wantLeader(e, true)
+		c.check(e.Stop(c.Context()))
+		c.check(e.Start())
+		c.sleep(time.Second)
+		c.wantLeader(e, true) // it does not wait for what is late
+		c.sleep(10 * time.Second)
+		c.wantLine("e", "foo")
+		c.check(e.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.wantLine("e")
+	})
+}
+
+func TestElection_L07_StopReturnsWhenTheBrokerDoesNotAnswer(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.lead(first)
+		c.lead(second)
+		c.sleep(time.Second)
+		foo.faults.Freeze()
+		began := time.Now()
+		c.check(first.Stop(c.Context()))
+		if took := time.Since(began); took > foo.timing.Try {
+			c.Errorf("Stop took %v", took)
+		}
+		c.wantLeader(first, false)
+		// The broker is back before the session is lost: the entry goes all the same.
+		c.sleep(time.Second)
+		foo.faults.Thaw()
+		c.sleep(3 * time.Second)
+		c.wantLine("e", "bar")
+		c.wantLeader(second, true)
+	})
+}
+
+func TestElection_ASessionThatIsRevokedIsReplaced(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.check(c.broker.Revoke(c.Context(), foo.session()))
+		c.sleep(500 * time.Millisecond)
+		c.wantLeader(first, false)
+		c.sleep(5 * time.Second)
+		c.wantLeader(second, true)
+		c.wantLine("e", "bar", "foo")
+		terms := 0
+		for _, line := range c.noted() {
+			if line == "foo elected" || line == "foo unelected "+ErrDeposed.Error() {
+				terms++
+			}
+		}
+		if terms != 2 {
+			c.Errorf("%d events about foo's term", terms)
+		}
+	})
+}
+
+func TestElection_L06_TheOldLeaderHasStoppedBeforeANewOneLeads(t *testing.T) {
+	for name, fault := range map[string]func(*node){
+		"cut":    func(n *node) { n.faults.Cut() },
+		"frozen": func(n *node) { n.faults.Freeze() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(c *cluster) {
+				foo, bar := c.member("foo"), c.member("bar")
+				first, second := foo.join("e"), bar.join("e")
+				var stopped, began time.Time
+				var cause error
+				c.leadTimed(first, func() { stopped = time.Now() }, func(err error) { cause = err }, nil)
+				c.leadTimed(second, nil, nil, func() { began = time.Now() })
+				c.sleep(time.Second)
+				fault(foo)
+				c.sleep(30 * time.Second)
+				if stopped.IsZero() || !stopped.Before(began) {
+					c.Errorf("the old one stopped at %v, the new one began at %v", stopped, began)
+				}
+				if !errors.Is(cause, ErrLost) {
+					c.Errorf("the cause is %v", cause)
+				}
+				c.wantLeader(first, false)
+				c.wantLeader(second, true)
+				foo.faults.Heal()
+				foo.faults.Thaw()
+				c.sleep(30 * time.Second)
+				c.wantLine("e", "bar", "foo")
+			})
+		})
+	}
+}
+
+// leadTimed leads with a function that takes most of its grace to return.
+func (c *cluster) leadTimed(e *Election, onEnd func(), onCause func(error), onBegin func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Lead(ctx, func(ctx context.Context, _ Term) error {
+			c.enter()
+			defer c.leave()
+			if onBegin != nil {
+				onBegin()
+			}
+			<-ctx.Done()
+			time.Sleep(e.member.timing.Grace * 9 / 10)
+			if onCause != nil {
+				onCause(context.Cause(ctx))
+			}
+			if onEnd != nil {
+				onEnd()
+			}
+			return nil
+		})
+	}()
+	c.stops = append(c.stops, func() { cancel(); <-ended })
+}
+
+func TestElection_TheEntryIsKeptUntilTheFunctionHasReturned(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.lead(second)
+		c.leadTimed(first, nil, nil, nil)
+		c.sleep(time.Second)
+		c.check(first.Resign(c.Context()))
+		c.sleep(time.Second)
+		c.wantLeader(second, true)
+		c.wantLine("e", "bar", "foo")
+	})
+}
+
+func TestMember_AFunctionThatDoesNotReturnIsFenced(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		stuck, led := make(chan struct{}), make(chan error)
+		go func() {
+			led <- first.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
+		}()
+		c.sleep(time.Second)
+		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
+		defer cancel()
+		if err := first.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			c.Errorf("Stop: %v", err)
+		}
+		c.wantLine("e", "foo", "bar")
+		foo.stop()
+		if err := <-foo.run; !errors.Is(err, ErrAbandoned) {
+			c.Errorf("Run: %v", err)
+		}
+		foo.run <- nil
+		if foo.fenced.Load() != 1 {
+			c.Errorf("fenced %d times", foo.fenced.Load())
+		}
+		c.wantLeader(second, false)
+		c.sleep(15 * time.Second)
+		c.wantLeader(second, true)
+		close(stuck)
+		if err := <-led; !errors.Is(err, ErrStopped) {
+			c.Errorf("Lead: %v", err)
+		}
+	})
+}
+
+func TestMember_EndsBesideAFunctionLeftFromALostSession(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		first := foo.join("e")
+		stuck, led := make(chan struct{}), make(chan error)
+		go func() {
+			led <- first.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
+		}()
+		c.sleep(time.Second)
+		foo.faults.Cut()
+		c.sleep(30 * time.Second)
+		foo.faults.Heal()
+		c.sleep(10 * time.Second)
+		// It does not stand again while it could not lead.
+		c.wantLine("e")
+		if foo.fenced.Load() != 1 || !first.IsRunning() {
+			c.Errorf("fenced %d times; running: %t", foo.fenced.Load(), first.IsRunning())
+		}
+		began := time.Now()
+		foo.stop()
+		if err := <-foo.run; !errors.Is(err, ErrAbandoned) {
+			c.Errorf("Run: %v", err)
+		}
+		foo.run <- nil
+		if took := time.Since(began); took > foo.timing.TTL {
+			c.Errorf("Run took %v to end", took)
+		}
+		close(stuck)
+		<-led
+	})
+}
+
+func TestElection_NoTermBeginsLateInASession(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		bar.faults.Use(faulty.MustParse("refuse on keepalive"))
+		bar.mu.Lock()
+		s := bar.life.session
+		bar.mu.Unlock()
+		for s.MayStart() {
+			c.sleep(100 * time.Millisecond)
+		}
+		c.check(first.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.wantLeader(second, false)
+		bar.faults.Use(nil)
+		c.sleep(time.Second)
+		c.wantLeader(second, true)
+	})
+}
+
+func TestElection_ANameThatIsTakenIsWaitedFor(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		one, other := c.member("foo"), c.member("foo")
+		first := one.join("e")
+		c.noted()
+		second := other.join("e")
+		c.sleep(time.Minute)
+		c.happened("foo error " + ErrNameTaken.Error())
+		c.check(first.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.wantLeader(second, true)
+	})
+}
+
+func TestMember_StandsInSeveralElectionsWithOneSession(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		fa, ba := foo.join("a"), bar.join("a")
+		bb, fb := bar.join("b"), foo.join("b")
+		c.wantLeader(fa, true)
+		c.wantLeader(bb, true)
+		foo.stop()
+		if err := <-foo.run; err != nil {
+			c.Error(err)
+		}
+		foo.run <- nil
+		c.sleep(time.Second)
+		c.wantLine("a", "bar")
+		c.wantLine("b", "bar")
+		c.wantLeader(ba, true)
+		if fb.IsRunning() || !errors.Is(fb.Start(), ErrStopped) {
+			c.Error("it runs without its member")
+		}
+	})
+}
+
+func TestElection_WatchesThatBreakAndHistoryThatIsGone(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		plan := faulty.MustParse("break on batch chance 0.5\ncompact on watch chance 0.3\nrefuse on get,list,commit chance 0.2")
+		foo.faults.Use(plan)
+		bar.faults.Use(plan)
+		first, second := foo.join("e"), bar.join("e")
+		c.lead(first)
+		c.lead(second)
+		for i := range 30 {
+			c.sleep(20 * time.Second)
+			if first.IsLeader() == second.IsLeader() || c.leading() != 1 {
+				c.Errorf("round %d: foo leads: %t, bar leads: %t, %d functions", i, first.IsLeader(), second.IsLeader(), c.leading())
+			}
+			_, err := RequestResign(c.Context(), c.broker, "test", "e")
+			c.check(err)
+		}
+		elected := 0
+		for _, line := range c.noted() {
+			if slices.Contains([]string{"foo elected", "bar elected"}, line) {
+				elected++
+			}
+		}
+		if elected < 30 {
+			c.Errorf("%d terms after 30 resignations", elected)
+		}
+	})
+}
+
+func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		e := c.member("foo").join("e")
+		enough := errors.New("enough")
+		before := c.term(e)
+		if err := e.Lead(c.Context(), func(context.Context, Term) error { return enough }); !errors.Is(err, enough) {
+			c.Errorf("a function that returns: %v", err)
+		}
+		c.sleep(time.Second)
+		if after := c.term(e); after.Token <= before.Token {
+			c.Error("the leadership was not given up")
+		}
+		ctx, cancel := context.WithTimeoutCause(c.Context(), time.Second, enough)
+		defer cancel()
+		err := e.Lead(ctx, func(ctx context.Context, _ Term) error {
+			if err := e.Lead(ctx, nil); !errors.Is(err, ErrTwice) {
+				c.Errorf("a second Lead: %v", err)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if !errors.Is(err, enough) {
+			c.Errorf("a context that ends: %v", err)
+		}
+		led := make(chan error)
+		go func() {
+			led <- e.Lead(c.Context(), func(ctx context.Context, _ Term) error { <-ctx.Done(); return context.Cause(ctx) })
+		}()
+		c.sleep(time.Second)
+		c.check(e.Stop(c.Context()))
+		if err := <-led; !errors.Is(err, ErrStopped) {
+			c.Errorf("a stop: %v", err)
+		}
+	})
+}
+
+func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		e := c.member("foo").election("e")
+		c.lead(e)
+		done := make(chan struct{})
+		const callers = 8
+		for i := range callers {
+			go func() {
+				for j := range 20 {
+					if (i+j)%2 == 0 {
+						c.check(e.Start())
+					} else {
+						c.check(e.Stop(context.Background()))
+					}
+				}
+				done <- struct{}{}
+			}()
+		}
+		for range callers {
+			<-done
+		}
+		c.check(e.Stop(c.Context()))
+		c.sleep(time.Second)
+		c.wantLine("e")
+	})
+}
+
+func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		var nodes []*node
+		var tokens []broker.Revision
+		for i, name := range []string{"foo", "bar", "quux"} {
+			n := c.member(name)
+			plan := faulty.MustParse("lose-reply 2s on commit,keepalive chance 0.1\nlate 3s on commit chance 0.1\nbreak on batch chance 0.1\ndelay-reply 300ms chance 0.3")
+			plan.Seed = uint64(i)
+			n.faults.Use(plan)
+			c.leadTimed(n.join("e"), nil, nil, func() {
+				infos, err := List(context.Background(), c.broker, "test")
+				if err == nil && len(infos) > 0 {
+					tokens = append(tokens, broker.Revision(infos[0].Candidates[0].Token))
+				}
+			})
+			nodes = append(nodes, n)
+		}
+		for i := range 60 {
+			n := nodes[i%len(nodes)]
+			switch i % 4 {
+			case 0:
+				n.faults.Freeze()
+			case 1:
+				n.faults.Cut()
+			case 2:
+				n.skew.Add(int64(20 * time.Second)) // its machine was suspended
+			case 3:
+				_, _ = RequestResign(c.Context(), c.broker, "test", "e")
+			}
+			c.sleep(time.Duration(3+i%17) * time.Second)
+			n.faults.Heal()
+			n.faults.Thaw()
+		}
+		for _, n := range nodes {
+			n.faults.Use(nil)
+		}
+		c.sleep(time.Minute)
+		if c.leading() != 1 || len(c.line("e")) != 3 {
+			c.Errorf("in the end %d lead; in line: %q", c.leading(), c.line("e"))
+		}
+		if len(tokens) < 5 || !slices.IsSorted(tokens) {
+			c.Errorf("the tokens do not rise: %d", tokens)
+		}
+	})
+}

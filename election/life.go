@@ -1,0 +1,104 @@
+package election
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+)
+
+// life is one session of a member, with the goroutine that keeps it.
+type life struct {
+	session *session.Session
+	// stop ends the keeping, kept is closed when it has ended.
+	stop context.CancelFunc
+	kept chan struct{}
+}
+
+func openLife(ctx context.Context, m *Member) (*life, error) {
+	l := &life{kept: make(chan struct{})}
+	s, err := session.Open(ctx, m.config.Broker, session.Config{
+		TTL: m.config.TTL, Clock: m.config.Clock,
+		Hard: func() {
+			if late := m.leading(l.session); len(late) > 0 && m.config.Fence != nil {
+				m.config.Fence(late)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.session = s
+	alive, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	m.work.Go(func() {
+		defer close(l.kept)
+		_ = s.Run(alive) // the cause is in the session's context
+	})
+	return l, nil
+}
+
+// retire ends the session at the broker once nothing runs on it any more, so
+// that the next in line need not wait for it to expire. When something runs past
+// the hard deadline the session is left to expire.
+func (l *life) retire(m *Member) {
+	defer func() {
+		l.stop()
+		<-l.kept
+	}()
+	for _, e := range m.all() {
+		for {
+			running, changed := e.runningOn(l.session)
+			if !running {
+				break
+			}
+			select {
+			case <-changed:
+			case <-l.session.HardPassed():
+				return
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.session.Timing().Try)
+	defer cancel()
+	_ = l.session.Close(ctx) // a session that cannot be revoked expires
+}
+
+// backoff spaces attempts that fail: at random, and longer each time, up to the
+// time between two renewals. The zero value is ready.
+type backoff struct{ failures int }
+
+// backoffMin is about what the first pause takes.
+const backoffMin = 100 * time.Millisecond
+
+func (b *backoff) reset() { b.failures = 0 }
+
+// pause waits, and tells whether it came to its end before ctx did.
+func (b *backoff) pause(ctx context.Context, timing session.Timing) bool {
+	most := min(backoffMin<<min(b.failures, 10), timing.Renew)
+	b.failures++
+	select {
+	case <-time.After(most/2 + rand.N(most)):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// watchKey watches one key until an event is the one waited for, which is nil, or
+// until the watch fails or ctx ends.
+func watchKey(ctx context.Context, b broker.Broker, key string, from broker.Revision, is func(broker.Event) bool) error {
+	for batch, err := range b.Watch(ctx, key, from) {
+		if err != nil {
+			return err
+		}
+		for _, event := range batch.Events {
+			if event.KV.Key == key && is(event) {
+				return nil
+			}
+		}
+	}
+	return ctx.Err()
+}

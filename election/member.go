@@ -1,0 +1,268 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// TTLDefault is the time after which a leader that says nothing is replaced, if
+// none is configured.
+const TTLDefault = 10 * time.Second
+
+// pastMax bounds the sessions remembered: each lingers for a TTL at most, and
+// takes a good part of one to be lost.
+const pastMax = 16
+
+// Config is how a member takes part. Broker, Namespace and Candidate are
+// required; the zero value of everything else works.
+type Config struct {
+	// Broker is the store. It stays the caller's to close, after Run.
+	Broker broker.Broker
+	// Namespace is whose elections these are.
+	Namespace string
+	// Candidate is the name that the member stands under in all its elections.
+	// One live session at a time has a name; at most 128 bytes, no slash.
+	Candidate string
+	// TTL is that of the session. Zero means TTLDefault; limits are the
+	// session's.
+	TTL time.Duration
+	// Clock reads the clock that deadlines are kept by. Nil means the machine's
+	// clock that runs through suspension.
+	Clock func() time.Duration
+	// Fence, if set, is called with the names of the elections whose functions
+	// still run when the hard deadline of their session passes. Another leader
+	// may begin soon after. It must not wait for anything; ending the process
+	// is what it is for.
+	Fence func(elections []string)
+}
+
+// Member stands in any number of elections with one session. Its methods are
+// safe for concurrent use.
+type Member struct {
+	config Config
+	space  keys.Space
+	timing session.Timing // of what is asked for
+	work   sync.WaitGroup // every goroutine of the member and of its elections
+
+	mu sync.Mutex // never held during I/O or a callback; taken before an Election's
+	// elections are all that were made, by name.
+	elections map[string]*Election
+	// running and ended tell that Run was called and that it is coming to its
+	// end. Invariant: nothing is added to work once ended is set, but by Run.
+	running, ended bool
+	// life is the session in use, nil while there is none.
+	life *life
+	// trouble is why none could be opened, nil once one was.
+	trouble error
+	// past are the last sessions that were this member's and may linger at the
+	// broker; at most pastMax.
+	past []broker.SessionID
+	// changed is closed and replaced whenever life or trouble is another.
+	changed chan struct{}
+}
+
+// New checks the configuration. Nothing is asked of the broker before Run.
+func New(config Config) (*Member, error) {
+	if config.Broker == nil {
+		return nil, &ConfigError{"Broker", errors.New("is required")}
+	}
+	space, err := keys.New(config.Namespace)
+	if err != nil {
+		return nil, &ConfigError{"Namespace", err}
+	}
+	if err := keys.CheckCandidateName(config.Candidate); err != nil {
+		return nil, &ConfigError{"Candidate", err}
+	}
+	if err := session.CheckTTL(config.TTL); err != nil {
+		return nil, &ConfigError{"TTL", err}
+	}
+	if config.TTL == 0 {
+		config.TTL = TTLDefault
+	}
+	return &Member{
+		config: config, space: space, timing: session.Derive(config.TTL), elections: map[string]*Election{},
+		changed: make(chan struct{}),
+	}, nil
+}
+
+// Candidate is the name that the member stands under.
+func (m *Member) Candidate() string { return m.config.Candidate }
+
+// Election returns the member's part in an election, which then waits to be
+// started. A member has one for each name, or it would compete with itself.
+func (m *Member) Election(name string, events Events) (*Election, error) {
+	if err := keys.CheckElectionName(name); err != nil {
+		return nil, &ConfigError{"name", err}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.elections[name] != nil {
+		return nil, fmt.Errorf("election %q of member %q: %w", name, m.config.Candidate, ErrTwice)
+	}
+	e := newElection(m, name, events)
+	m.elections[name] = e
+	return e, nil
+}
+
+// Run keeps a session alive, and opens another when it is lost, until ctx ends.
+// Then it stops all elections, and revokes the session when every function that
+// led has returned. It waits for them up to the hard deadline, and returns
+// ErrAbandoned if one has not returned by then. It is called once.
+func (m *Member) Run(ctx context.Context) error {
+	m.mu.Lock()
+	again := m.running
+	m.running = true
+	m.mu.Unlock()
+	if again {
+		return fmt.Errorf("run of member %q: %w", m.config.Candidate, ErrTwice)
+	}
+	var last *life
+	for ctx.Err() == nil {
+		l := m.open(ctx)
+		if l == nil {
+			break
+		}
+		m.publish(l, nil)
+		select {
+		case <-ctx.Done():
+			last = l
+		case <-l.session.Context().Done():
+			m.publish(nil, nil)
+			m.work.Go(func() { l.retire(m) })
+		}
+	}
+	m.stopAll(last)
+	m.publish(nil, nil)
+	if last != nil {
+		last.retire(m)
+	}
+	m.work.Wait()
+	if late := m.leading(nil); len(late) > 0 {
+		return fmt.Errorf("%w: elections %q", ErrAbandoned, late)
+	}
+	return nil
+}
+
+// leading are the elections in which a function runs that relies on a session;
+// nil means any.
+func (m *Member) leading(s *session.Session) []string {
+	var names []string
+	for _, e := range m.all() {
+		if running, _ := e.runningOn(s); running {
+			names = append(names, e.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// open opens a session, however long that takes; nil when ctx ended first.
+func (m *Member) open(ctx context.Context) *life {
+	var b backoff
+	for {
+		l, err := openLife(ctx, m)
+		if err == nil {
+			return l
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		m.publish(nil, fmt.Errorf("open a session: %w", err))
+		if !b.pause(ctx, m.timing) {
+			return nil
+		}
+	}
+}
+
+func (m *Member) publish(l *life, trouble error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life != nil && m.life != l {
+		m.past = append(m.past, m.life.session.ID())
+		m.past = m.past[max(0, len(m.past)-pastMax):]
+	}
+	m.life, m.trouble = l, trouble
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// await returns a session to stand on, nil when ctx ended first. What is in the
+// way is reported.
+func (m *Member) await(ctx context.Context, report func(error)) *life {
+	var reported error
+	for {
+		m.mu.Lock()
+		l, trouble, changed := m.life, m.trouble, m.changed
+		m.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case l != nil && l.session.Context().Err() == nil:
+			return l
+		case trouble != nil && trouble != reported:
+			reported = trouble
+			report(trouble)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// wasOurs tells whether a session was this member's before.
+func (m *Member) wasOurs(id broker.SessionID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Contains(m.past, id)
+}
+
+func (m *Member) all() []*Election {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*Election
+	for _, e := range m.elections {
+		all = append(all, e)
+	}
+	return all
+}
+
+// stopAll stops every election. Entries are deleted one by one, so that a
+// function that is slow to return holds up no other election; after the grace
+// the session is ended, which puts a bound to the slow one.
+func (m *Member) stopAll(last *life) {
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	grace := time.NewTimer(m.timing.Grace)
+	defer grace.Stop()
+	var left []<-chan struct{}
+	for _, e := range m.all() {
+		if st := e.requestStop(); st != nil {
+			left = append(left, st.left)
+		}
+	}
+	over := false
+	for _, ch := range left {
+		if over {
+			break
+		}
+		select {
+		case <-ch:
+		case <-grace.C:
+			over = true
+		}
+	}
+	if over && last != nil {
+		last.session.End(ErrStopped)
+	}
+}

@@ -1,0 +1,295 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+)
+
+// joins is what has become of the attempts to join with one session.
+type joins struct {
+	session broker.SessionID
+	// own is the entry that is there, zero when there is none for certain.
+	own broker.Revision
+	// unknown counts attempts that may yet put an entry.
+	unknown int
+}
+
+// candidacy is a stand on one session. It belongs to the stand's goroutine.
+type candidacy struct {
+	*Election
+	st      *stand
+	session *session.Session
+	timing  session.Timing
+	broker  broker.Broker
+	backoff backoff
+}
+
+// run stands until it is stopped, on one session after the other.
+func (e *Election) run(st *stand) {
+	for {
+		l := e.member.await(st.ctx, e.report)
+		if l == nil {
+			return
+		}
+		c := candidacy{Election: e, st: st, session: l.session, timing: l.session.Timing(), broker: e.member.config.Broker}
+		if id := l.session.ID(); e.joins.session != id {
+			e.joins = joins{session: id}
+		}
+		for c.alive() && st.ctx.Err() == nil {
+			c.take()
+		}
+		switch {
+		case st.ctx.Err() != nil:
+			c.clear()
+			return
+		default:
+			e.report(context.Cause(l.session.Context()))
+		}
+	}
+}
+
+// alive tells whether the session can be relied on.
+func (c *candidacy) alive() bool { return c.session.Context().Err() == nil }
+
+// take takes one turn: in at the end of the line, and out of it.
+func (c *candidacy) take() {
+	if !c.awaitReturn() {
+		return
+	}
+	t := c.beginTurn()
+	if t == nil {
+		return
+	}
+	cause := c.join(t.ctx)
+	if cause == nil {
+		cause = c.follow(t)
+	}
+	c.endTurn(t, cause)
+	// The entry keeps others from leading while the function still runs.
+	if c.awaitReturn() && c.alive() && c.st.ctx.Err() == nil {
+		c.remove(c.st.ctx)
+	}
+	c.mu.Lock()
+	c.turn = nil
+	c.broadcast()
+	c.mu.Unlock()
+	close(t.over)
+}
+
+func (c *candidacy) beginTurn() *turn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.isRunning() || c.stand != c.st {
+		return nil
+	}
+	t := &turn{session: c.session, over: make(chan struct{})}
+	t.ctx, t.cancel = context.WithCancelCause(c.session.Context())
+	c.turn = t
+	return t
+}
+
+// endTurn ends the term, if there was one, before anything else happens.
+func (c *candidacy) endTurn(t *turn, cause error) {
+	c.mu.Lock()
+	t.cancel(cause)
+	cause = context.Cause(t.ctx)
+	term := c.term
+	c.term = nil
+	c.broadcast()
+	c.mu.Unlock()
+	c.learn("")
+	if term != nil {
+		c.events.unelected(term.Term, cause)
+	}
+}
+
+// awaitReturn waits until no function runs. It gives up, and says so, only when
+// the election is stopped and the hard deadline of the function's own session,
+// which may be an earlier one, has passed.
+func (c *candidacy) awaitReturn() bool {
+	stopped := c.st.ctx.Done()
+	for {
+		c.mu.Lock()
+		running, changed := c.running, c.changed
+		c.mu.Unlock()
+		if running == nil {
+			return true
+		}
+		var hardPassed <-chan struct{}
+		if stopped == nil {
+			hardPassed = running.turn.session.HardPassed()
+		}
+		select {
+		case <-changed:
+		case <-stopped:
+			stopped = nil
+		case <-hardPassed:
+			return false
+		}
+	}
+}
+
+// retry makes a call until it succeeds or ctx ends, and returns why it ended.
+func (c *candidacy) retry(ctx context.Context, do func(context.Context) error) error {
+	for ctx.Err() == nil {
+		err := c.try(ctx, do)
+		if err == nil {
+			return nil
+		}
+		c.failed(ctx, err)
+	}
+	return context.Cause(ctx)
+}
+
+func (c *candidacy) try(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timing.Try)
+	defer cancel()
+	err := do(ctx)
+	if err == nil {
+		c.backoff.reset()
+	}
+	return err
+}
+
+// failed deals with a failure: a session that is gone is ended here, too, and
+// everything else is reported and tried again after a while.
+func (c *candidacy) failed(ctx context.Context, err error) {
+	if errors.Is(err, broker.ErrSessionExpired) {
+		c.session.End(errors.Join(session.ErrExpired, err))
+		return
+	}
+	if ctx.Err() == nil {
+		c.report(err)
+		c.backoff.pause(ctx, c.timing)
+	}
+}
+
+// join puts the entry, or takes over the one that is there already. It returns nil
+// once there is one, and otherwise why the turn ended.
+func (c *candidacy) join(ctx context.Context) error {
+	var holder broker.Revision
+	txn := broker.Txn{
+		If:   []broker.Cond{broker.Absent(c.entry)},
+		Then: []broker.Op{broker.PutSession(c.entry, entryValue(c.member.config.Candidate, false), c.session.ID())},
+		Else: []broker.Op{broker.Read(c.entry)},
+	}
+	for ctx.Err() == nil {
+		var r broker.Result
+		// Not with ctx: whoever stops meanwhile wants to know what came of it.
+		err := c.try(c.session.Context(), func(ctx context.Context) (err error) {
+			r, err = broker.CommitOne(ctx, c.broker, txn)
+			return err
+		})
+		switch {
+		case err != nil:
+			if broker.MaybeApplied(err) {
+				c.joins.unknown++
+			}
+			c.failed(ctx, fmt.Errorf("join: %w", err))
+		case r.OK:
+			c.joins.own = r.Revision
+			return nil
+		case r.Reads[0].Session == c.session.ID():
+			c.joins.own = r.Reads[0].Created
+			c.joins.unknown = max(0, c.joins.unknown-1) // this is what one of them put
+			return nil
+		default:
+			kv := r.Reads[0]
+			if kv.Created != holder && !c.member.wasOurs(kv.Session) {
+				c.report(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
+			}
+			holder = kv.Created
+			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
+				c.failed(ctx, err)
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// awaitGone watches an entry until it is deleted, or is another.
+func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
+	return watchKey(ctx, c.broker, entry.Key, from, func(event broker.Event) bool {
+		return event.Deleted || event.KV.Created != entry.Created
+	})
+}
+
+// remove deletes the entry, and goes on until it is certain that it is gone or
+// ctx ends.
+func (c *candidacy) remove(ctx context.Context) {
+	if c.joins.own == 0 {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.session.Context(), cancel)()
+	err := c.retry(ctx, func(ctx context.Context) error {
+		_, err := broker.CommitOne(ctx, c.broker, broker.Txn{
+			If:   []broker.Cond{broker.Created(c.entry, c.joins.own)},
+			Then: []broker.Op{broker.Delete(c.entry)},
+		})
+		return err
+	})
+	if err == nil {
+		c.joins.own = 0
+	}
+}
+
+// clear leaves nothing behind after a stop. Stop waits for it, but no longer than
+// one Try; it goes on until nothing can come any more, the session ends or the
+// election is started again.
+func (c *candidacy) clear() {
+	began := c.st.stopped
+	if running, _ := c.runningOn(nil); running {
+		return // past the hard deadline: the entry is left to expire
+	}
+	c.mu.Lock()
+	if c.idleSince.After(began) {
+		began = c.idleSince
+	}
+	c.mu.Unlock()
+	impatience := time.AfterFunc(c.timing.Try-time.Since(began), c.st.leave)
+	defer impatience.Stop()
+	ctx, cancel := context.WithCancel(c.st.sweep)
+	defer cancel()
+	defer context.AfterFunc(c.session.Context(), cancel)()
+	c.remove(ctx)
+	for c.joins.unknown > 0 && ctx.Err() == nil {
+		rev, found := c.read(ctx)
+		if found != 0 {
+			c.joins.own, c.joins.unknown = found, c.joins.unknown-1
+			c.remove(ctx)
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.st.leave()
+		err := watchKey(ctx, c.broker, c.entry, rev+1, func(event broker.Event) bool {
+			return !event.Deleted && event.KV.Session == c.session.ID()
+		})
+		if err != nil {
+			c.failed(ctx, err)
+		}
+	}
+}
+
+// read looks for an entry of this session.
+func (c *candidacy) read(ctx context.Context) (at, found broker.Revision) {
+	var r broker.Result
+	if c.retry(ctx, func(ctx context.Context) (err error) {
+		r, err = broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.entry)}})
+		return err
+	}) != nil {
+		return 0, 0
+	}
+	if kv := r.Reads[0]; kv != nil && kv.Session == c.session.ID() {
+		found = kv.Created
+	}
+	return r.Revision, found
+}

@@ -1,0 +1,152 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+)
+
+// Term is one time of leading, from being elected to the end.
+type Term struct {
+	// Election and Candidate say whose term it is.
+	Election, Candidate string
+	// Token is higher than that of every earlier term of the election.
+	Token int64
+
+	entry string
+}
+
+// Holds is the condition that the candidate is still the leader of this very
+// term, for transactions that nobody else may make.
+func (t Term) Holds() broker.Cond { return broker.Created(t.entry, broker.Revision(t.Token)) }
+
+// String names the term.
+func (t Term) String() string {
+	return fmt.Sprintf("term %d of %q in election %q", t.Token, t.Candidate, t.Election)
+}
+
+// turn is one place in line, from the attempt to join to the deletion of the
+// entry.
+type turn struct {
+	session *session.Session
+	// ctx ends with the session, and with its cause; or for one of ours.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	over   chan struct{}
+}
+
+// term is a turn that has come to lead.
+type term struct {
+	Term
+	turn *turn
+}
+
+// holds tells whether the term can be relied on, by this machine's clock. The
+// context alone would not do: timers stand still with the machine.
+func (t *term) holds() bool {
+	return t.turn.ctx.Err() == nil && t.turn.session.Context().Err() == nil && t.turn.session.Remaining() > 0
+}
+
+// Lead runs a function whenever this candidate leads, until ctx ends or the
+// election is stopped (ErrStopped), and returns the reason. The election must
+// have been started. The function's context ends when the term does, with the
+// cause: ErrResigned, ErrDeposed, ErrLost or ErrStopped; it must return then, and
+// has the session's grace to do so, in which Term.Holds may still hold. It is
+// never run twice at once, and the entry is kept until it has returned.
+//
+// A function that returns while it leads has had enough: the leadership is given
+// up, and Lead returns with what it returned. One that returns an error of its
+// own after its term had ended also ends Lead.
+func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term Term) error) error {
+	select {
+	case e.leads <- struct{}{}:
+	default:
+		return fmt.Errorf("lead in election %q: %w", e.name, ErrTwice)
+	}
+	defer func() { <-e.leads }()
+	for {
+		t, err := e.enter(ctx)
+		if err != nil {
+			return err
+		}
+		err = e.runIn(ctx, t, run)
+		cause := context.Cause(t.turn.ctx)
+		switch {
+		case ctx.Err() != nil:
+			e.cancelTurn(t.turn, ErrResigned)
+			return context.Cause(ctx)
+		case cause == nil:
+			return errors.Join(err, e.resign(ctx, t.turn))
+		case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, cause):
+			return err
+		}
+	}
+}
+
+// enter waits for a term and marks it as one that a function runs in.
+func (e *Election) enter(ctx context.Context) (*term, error) {
+	for {
+		e.mu.Lock()
+		t, isRunning, changed := e.term, e.isRunning(), e.changed
+		var retry <-chan time.Time
+		switch {
+		case ctx.Err() != nil, !isRunning, t == nil, t.turn.ctx.Err() != nil:
+		case t.holds() && t.turn.session.MayStart():
+			e.running = t
+			e.broadcast()
+			e.mu.Unlock()
+			return t, nil
+		default: // late in the session's life, until a renewal succeeds
+			retry = time.After(t.turn.session.Timing().Renew / 10)
+		}
+		e.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !isRunning:
+			return nil, ErrStopped
+		}
+		select {
+		case <-changed:
+		case <-retry:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (e *Election) runIn(ctx context.Context, t *term, run func(context.Context, Term) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.turn.ctx, func() { cancel(context.Cause(t.turn.ctx)) })()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.running, e.idleSince = nil, time.Now()
+		e.broadcast()
+	}()
+	return run(ctx, t.Term)
+}
+
+// Commit commits a transaction on the condition that the term still holds, and
+// returns ErrNotLeader when it does not. The term is named by the caller, so that
+// a function left over from an old term cannot write in the name of a new one.
+// The condition and a read take one place each of broker.TxnOpsMax.
+func (e *Election) Commit(ctx context.Context, t Term, txn broker.Txn) (broker.Result, error) {
+	txn.If = append(append([]broker.Cond(nil), txn.If...), t.Holds())
+	txn.Else = append(append([]broker.Op(nil), txn.Else...), broker.Read(t.entry))
+	r, err := broker.CommitOne(ctx, e.member.config.Broker, txn)
+	if err != nil || r.OK {
+		return r, err
+	}
+	last := len(r.Reads) - 1
+	kv := r.Reads[last]
+	r.Reads = r.Reads[:last]
+	if !isEntry(kv, broker.Revision(t.Token)) {
+		return r, fmt.Errorf("%v: %w", t, ErrNotLeader)
+	}
+	return r, nil
+}
