@@ -155,7 +155,8 @@ func (s *survey) target(t *mirror.Task, now time.Time) string {
 func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict {
 	placed, class := n.placed(), s.kindOf(t).class
 	v := NodeVerdict{Node: n.Name}
-	weight := s.tally.Of(n.Name).Weight
+	holds := s.tally.Of(n.Name)
+	weight, full := holds.Weight, placed.Full(class, holds)
 	switch why := placed.Excludes(class); {
 	case t.Owner == n.Name && t.Owned():
 		v.Why = "it holds the task"
@@ -165,6 +166,8 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 		v.Why = "it is " + placed.Closed + " and takes no tasks"
 	case n.Capacity > 0 && weight+class.Weight > n.Capacity:
 		v.Why = fmt.Sprintf("it is full: it has a capacity of %d and holds %d, and the task weighs %d", n.Capacity, weight, class.Weight)
+	case full != "":
+		v.Why = full
 	case n.Name == target:
 		v.Takes, v.Why = true, "it is to claim the task"
 	default:

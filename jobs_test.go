@@ -339,6 +339,18 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 		}
 		c.join("n1", limited)
 		c.join("n2", limited)
+		c.sleep(500 * time.Millisecond)
+		for id := range 40 {
+			e, err := c.client.Explain(t.Context(), fmt.Sprintf("t%02d", id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range e.Nodes {
+				if e.Status == windlass.StatusPending && (v.Takes || !strings.Contains(v.Why, "runs at most 2 at a time")) {
+					t.Errorf("%s waits, and of node %s it is said that it %s", e.ID, v.Node, v.Why)
+				}
+			}
+		}
 		took := c.eventually(time.Minute, "all complete", func() bool {
 			n, err := c.client.Count(t.Context(), windlass.Filter{})
 			return err == nil && n[windlass.StatusCompleted] == 40

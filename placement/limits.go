@@ -1,6 +1,9 @@
 package placement
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // typed counts the tasks of each node by type, of the nodes that limit them.
 type typed []map[string]int
@@ -18,6 +21,25 @@ func typedOf(nodes []Node, held *Tally) typed {
 		}
 	}
 	return t
+}
+
+// Full says why a node takes no more tasks of the type of a class, whatever else it
+// has room for; empty if it does.
+func (n *Node) Full(c *Class, held Holding) string {
+	most, ok := n.limit(c.Type)
+	if !ok {
+		return ""
+	}
+	has := 0
+	for other, tasks := range held.Classes {
+		if other.Type == c.Type {
+			has += tasks
+		}
+	}
+	if has < most {
+		return ""
+	}
+	return fmt.Sprintf("it holds %d tasks of type %q and runs at most %d at a time", has, c.Type, most)
 }
 
 func (t typed) add(node int, taskType string, tasks int) {

@@ -166,18 +166,27 @@ func (p *Plan) Take(task string, c *Class) string {
 			best = k
 		}
 	}
-	for k := range q.eligible {
-		// Where the tasks of a type are too many, the quotas of its pools say
-		// nothing: whose turn it is gets the room.
-		if best < 0 && p.limited(q, k) && !p.full(q, k) {
-			best = k
-		}
+	if best < 0 {
+		best = p.beyondQuota(q, c, hash)
 	}
 	if best < 0 {
 		return ""
 	}
 	p.give(q, best, c, 1)
 	return p.nodes[q.eligible[best]].Name
+}
+
+// beyondQuota is the node that is to have a task beyond all quotas, -1 for none: where
+// the tasks of a type are limited and too many, the quotas of its pools say nothing,
+// and whose turn it is gets the room.
+func (p *Plan) beyondQuota(q *pool, c *Class, task uint64) int {
+	best := -1
+	for k := range q.eligible {
+		if p.limited(q, k) && !p.full(q, k) && (best < 0 || p.better(q, k, best, c, task)) {
+			best = k
+		}
+	}
+	return best
 }
 
 // Given notes that an open task was given to a node before. It returns false if
