@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -89,6 +90,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		s.withParent = here[s.parent()]
 		here[s.ID] = true
 	}
+	all := slices.Clone(open)
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
 	for attempt := 1; len(open) > 0; attempt++ {
@@ -103,6 +105,11 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			}
 		}
 	}
+	for _, s := range all {
+		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
+			errs[s.index] = fmt.Errorf("%w; but an attempt before may yet be applied: %w", err, s.doubt)
+		}
+	}
 	return effects, errs
 }
 
@@ -111,8 +118,9 @@ type submitting struct {
 	Submission
 	index int
 	spec  []byte
-	// again tells that an attempt before may have been applied.
+	// again tells that an attempt before may have been applied, doubt why.
 	again bool
+	doubt error
 	// replaces is the revision of a state that is to go.
 	replaces broker.Revision
 	// updates is the task that is to be changed, held the token of the claim after
@@ -150,7 +158,7 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 		case r.Err != nil:
 			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, r.Err)
 			if broker.MaybeApplied(r.Err) {
-				s.again = true
+				s.again, s.doubt = true, r.Err
 				again = append(again, s)
 			}
 		case r.OK:
@@ -187,7 +195,9 @@ func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, 
 			if broker.MaybeApplied(r.Err) { // as little is known as before
 				again = append(again, s)
 			}
-		} else if errs[s.index], retry = s.refused(r.Reads, r.Revision); retry {
+			continue
+		}
+		if errs[s.index], retry = s.refused(r.Reads, r.Revision); retry {
 			again = append(again, s)
 		}
 	}

@@ -3,12 +3,14 @@ package windlass_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 )
 
@@ -201,6 +203,17 @@ func TestRegression_TryDequeueFindsATaskThatHasJustBeenUpdated(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.sleep(time.Second)
+		}
+	})
+}
+
+func TestRegression_ARefusalAfterAnAttemptOfUnknownOutcomeSaysThatItMayYetBeApplied(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.submitted(w.client, "a", 1)
+		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 1`)
+		err := client.Submit(t.Context(), windlass.Submission{ID: "a-0", Spec: windlass.Spec{Priority: 1}})
+		if !errors.Is(err, windlass.ErrExists) || !broker.MaybeApplied(err) {
+			t.Errorf("%v", err)
 		}
 	})
 }
