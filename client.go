@@ -43,8 +43,8 @@ func NewClient(b broker.Broker, namespace string) (*Client, error) {
 }
 
 // Delete removes a task with its properties and its pending command, and a job
-// from the tree; its state stays. A running handler is stopped, and only when it has returned does its
-// node give the claim up: until then a task that is submitted under the same ID
+// from the tree; its state stays. A running handler is stopped, and only when it
+// has returned does its node give the claim up: until then a task that is submitted under the same ID
 // is not run. It returns ErrNotFound when no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {

@@ -145,7 +145,7 @@ func (n *Node) rouse() {
 
 // handlerFor makes the handler of a run, nil if there is none for it now: nobody
 // waits for a task of its type, or as many of them run as may.
-func (in *incarnation) handlerFor(r *run) func(task Task) Handler {
+func (in *incarnation) handlerFor(r *run) NewHandler {
 	taskType := r.class().Type
 	r.dequeued.settle(OutcomeReleased) // an earlier run of this claim that ended without a change of state
 	r.dequeued = nil

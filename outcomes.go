@@ -67,6 +67,13 @@ func (in *incarnation) complete(r *run) {
 	in.end(r, coordinator.Done)
 }
 
+// kill ends a task for good.
+func (in *incarnation) kill(r *run) {
+	r.outcome = OutcomeKilled
+	r.record.State, r.record.Until = statemachine.Killed, nil
+	in.end(r, coordinator.Done)
+}
+
 // keepResult records what the handler has set; without, the last one stays.
 func (r *run) keepResult() {
 	if result := r.claim.takeResult(); result != nil {
@@ -117,9 +124,7 @@ func (in *incarnation) apply(r *run, c statemachine.Command) error {
 		in.fault(r, errors.New(c.Error))
 		return nil
 	case statemachine.Kill:
-		r.outcome = OutcomeKilled
-		r.record.State, r.record.Until = statemachine.Killed, nil
-		in.end(r, coordinator.Done)
+		in.kill(r)
 		return nil
 	case statemachine.Checkpoint:
 		c.Until = r.record.Until // keeps a sleeping task's wake time
@@ -187,9 +192,7 @@ func (in *incarnation) decideFault(r *run) {
 		in.fail(r, cause)
 		return
 	case next == statemachine.Killed:
-		r.outcome = OutcomeKilled
-		r.record.State, r.record.Until = statemachine.Killed, nil
-		in.end(r, coordinator.Done)
+		in.kill(r)
 		return
 	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(time.Now()):
 		decision.Until = r.record.Until // an error while it slept changes nothing about that

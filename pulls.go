@@ -85,10 +85,8 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 	return next
 }
 
-// pullPass claims tasks for the calls of Dequeue that wait, and tells when to look
-// again.
+// pullPass claims tasks for the calls of Dequeue that wait.
 func (in *incarnation) pullPass(now time.Time) {
-	in.pullAt = time.Time{}
 	for _, taskType := range in.config.Pulls {
 		queue := in.planning.pulled[taskType]
 		for wanted := in.node.pulls.count(taskType) - in.flying[taskType]; wanted > 0; {
@@ -106,9 +104,10 @@ func (in *incarnation) pullPass(now time.Time) {
 	}
 }
 
-// giveUpPulls answers the calls of TryDequeue that have waited long enough. Before
-// the node knows the tasks, they wait.
+// giveUpPulls answers the calls of TryDequeue that have waited long enough, and tells
+// when to look again. Before the node knows the tasks, they wait.
 func (in *incarnation) giveUpPulls(now time.Time) {
+	in.pullAt = time.Time{}
 	for _, taskType := range in.config.Pulls {
 		if in.flying[taskType] > 0 {
 			continue

@@ -217,9 +217,7 @@ func (in *incarnation) waited(r *run) bool {
 func (in *incarnation) skip(r *run, failed string) {
 	r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(),
 		fmt.Sprintf("skipped: task %q, which it waits for, failed or was killed", failed))
-	r.outcome = OutcomeKilled
-	r.record.State, r.record.Until = statemachine.Killed, nil
-	in.end(r, coordinator.Done)
+	in.kill(r)
 }
 
 // resume continues a claim in the state that is recorded, unless a command says

@@ -110,8 +110,9 @@ type Submission struct {
 	// its turn stay.
 	Update bool
 	// Requeue has a task of this ID that is held run again, as submitted now, once
-	// its present run has ended, however it does. Until then nothing of it can be
-	// seen but that; a later one takes its place.
+	// it has completed, failed or was killed; nobody ever sees it so. One that is
+	// released or interrupted first goes on as it was. A later one takes the place
+	// of this, and so does an Update.
 	Requeue bool
 }
 

@@ -35,8 +35,8 @@ const (
 )
 
 // countChildren refuses jobs that would be too many below one. It counts what is
-// there once, and again only where that plus what it has queued since is too much,
-// so that a job costs no listing of its siblings. Several who queue at the same
+// there now and then, and adds what it has queued since, so that a job costs no
+// listing of its siblings. Several who queue at the same
 // time can pass the limit by a few.
 func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submission) error {
 	more := map[Path]map[Path]bool{}

@@ -240,8 +240,7 @@ func compact(queued []Queued) []Queued {
 	return slices.DeleteFunc(slices.Clone(queued), func(q Queued) bool { return q.Path == "" })
 }
 
-// cascade queues again what has ended below the jobs that were queued again. Their
-// ancestors are pending by now, so that none of them can start too early.
+// cascade queues again what has ended below the jobs that were queued again.
 func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submitted []windlass.Submission,
 	records map[Path]windlass.JobRecord) ([]Queued, error) {
 	done := map[string]bool{}
