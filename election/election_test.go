@@ -97,6 +97,11 @@ func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) 
 		if got := infos[0].Candidates[0].Session; got != z.session() {
 			c.Errorf("the entry lives with session %x, not with %x", got, z.session())
 		}
+		kv, err := c.broker.Get(c.Context(), "/test/elections/e/z")
+		c.check(err)
+		if string(kv.Value) != "z" {
+			c.Errorf("the entry says %q, want the candidate's name and nothing else", kv.Value)
+		}
 	})
 }
 
@@ -370,6 +375,45 @@ func TestObserve_FollowsWhoLeads(t *testing.T) {
 			c.Errorf("an election without anyone: %v", err)
 		}
 	})
+}
+
+func TestRequestResign_SaysSoWhenNobodyWasAsked(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		e := foo.join("e")
+		bar.join("e")
+		late := &resigning{Broker: c.broker, first: func() { c.check(e.Stop(c.Context())) }}
+		if l, err := RequestResign(c.Context(), late, "test", "e"); !errors.Is(err, ErrNotLeader) {
+			c.Errorf("the leader left before it was asked: %+v, %v", l, err)
+		}
+		c.sleep(time.Second)
+		c.wantLine("e", "bar")
+		if got := c.noted(); slices.Contains(got, "bar unelected the leader resigned") {
+			c.Errorf("the next one was asked: %q", got)
+		}
+	})
+}
+
+// resigning is a broker that does something before it commits.
+type resigning struct {
+	broker.Broker
+	first func()
+}
+
+// Commit implements broker.Broker.
+func (r *resigning) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	r.first()
+	return r.Broker.Commit(ctx, txns...)
+}
+
+func TestResigning_ANameThatLooksLikeARequestIsNone(t *testing.T) {
+	name := `{"resign":true}`
+	if isResigning(broker.KV{Key: "/test/elections/e/" + name, Value: []byte(name)}) {
+		t.Error("a candidate's name is taken for a request")
+	}
+	if !isResigning(broker.KV{Key: "/test/elections/e/" + name, Value: resignValue(name)}) {
+		t.Error("a request is not taken for one")
+	}
 }
 
 func TestChanges_YieldsHowItStands(t *testing.T) {

@@ -372,6 +372,19 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 	})
 }
 
+func TestElection_L07_AStandThatIsStoppedBeforeItBeginsClearsUp(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		e := c.member("foo").join("e")
+		c.wantLine("e", "foo")
+		hurried, cancel := context.WithCancel(c.Context())
+		cancel()
+		_ = e.Stop(hurried)
+		c.check(e.Start())
+		c.check(e.Stop(c.Context()))
+		c.wantLine("e")
+	})
+}
+
 func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
 	inEach(t, func(c *cluster) {
 		e := c.member("foo").election("e")

@@ -94,7 +94,7 @@ func (c *candidacy) look(ctx context.Context, ahead []broker.KV) ([]broker.KV, b
 		switch {
 		case len(ahead) > len(before): // someone is there
 			return ahead, r.Revision, nil
-		case len(ahead) == 0 && isResigning(own.Value):
+		case len(ahead) == 0 && isResigning(*own):
 			return nil, 0, ErrResigned
 		case len(ahead) == 0:
 			return nil, r.Revision, nil
@@ -150,7 +150,7 @@ func (c *candidacy) verdict(event broker.Event) error {
 	switch {
 	case event.Deleted, event.KV.Created != c.joins.own, event.KV.Session != c.session.ID():
 		return c.deposed()
-	case isResigning(event.KV.Value):
+	case isResigning(event.KV):
 		return ErrResigned
 	default:
 		return nil

@@ -194,8 +194,8 @@ func (m *Member) publish(l *life, trouble error) {
 	m.changed = make(chan struct{})
 }
 
-// await returns a session to stand on, nil when ctx ended first. What is in the
-// way is reported.
+// await returns a session to stand on, nil when there is none and ctx has ended.
+// What is in the way is reported.
 func (m *Member) await(ctx context.Context, report func(error)) *life {
 	var reported error
 	for {
@@ -203,10 +203,10 @@ func (m *Member) await(ctx context.Context, report func(error)) *life {
 		l, trouble, changed := m.life, m.trouble, m.changed
 		m.mu.Unlock()
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case l != nil && l.session.Context().Err() == nil:
 			return l
+		case ctx.Err() != nil:
+			return nil
 		case trouble != nil && trouble != reported:
 			reported = trouble
 			report(trouble)

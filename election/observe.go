@@ -15,26 +15,26 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// value is what an entry says.
-type value struct {
+// resignation is what an entry says whose candidate is asked to give up. Any other
+// says the candidate's name and nothing else.
+type resignation struct {
 	Candidate string `json:"candidate"`
-	// Resign asks the leader to give up.
-	Resign bool `json:"resign,omitempty"`
+	Resign    bool   `json:"resign"`
 }
 
-func entryValue(candidate string, resign bool) []byte {
-	b, err := json.Marshal(value{candidate, resign})
+func resignValue(candidate string) []byte {
+	b, err := json.Marshal(resignation{candidate, true})
 	if err != nil {
 		panic(err) // a string and a bool
 	}
 	return b
 }
 
-// isResigning tells whether an entry asks for a resignation. What cannot be read
-// asks for nothing.
-func isResigning(b []byte) bool {
-	var v value
-	return json.Unmarshal(b, &v) == nil && v.Resign
+// isResigning tells whether an entry asks for a resignation. What cannot be read,
+// or names another candidate, asks for nothing: a name may look like JSON.
+func isResigning(entry broker.KV) bool {
+	var v resignation
+	return json.Unmarshal(entry.Value, &v) == nil && v.Resign && v.Candidate == candidateOf(entry.Key)
 }
 
 // isEntry tells whether what was read is a certain entry.
@@ -119,7 +119,7 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 			infos = append(infos, ElectionInfo{Name: p.Name})
 		}
 		infos[i].Candidates = append(infos[i].Candidates, CandidateInfo{
-			Name: p.Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv.Value),
+			Name: p.Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
 		})
 	}
 	slices.SortFunc(infos, func(a, b ElectionInfo) int { return cmp.Compare(a.Name, b.Name) })
@@ -127,8 +127,9 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 }
 
 // RequestResign asks the leader of an election to give up and stand again at the
-// end, and returns whose leadership that was. It does not wait until it is over.
-// Who has ceased to lead meanwhile is not asked, and neither is the next.
+// end, and returns whose leadership that is. It does not wait until it is over. Who
+// has ceased to lead meanwhile is not asked, which is ErrNotLeader, and neither is
+// the next.
 func RequestResign(ctx context.Context, b broker.Broker, namespace, election string) (Leadership, error) {
 	space, err := named(namespace, election)
 	if err != nil {
@@ -142,11 +143,14 @@ func RequestResign(ctx context.Context, b broker.Broker, namespace, election str
 		return Leadership{}, fmt.Errorf("election %q: %w", election, ErrNoLeader)
 	}
 	first := line[0]
-	_, err = broker.CommitOne(ctx, b, broker.Txn{
+	r, err := broker.CommitOne(ctx, b, broker.Txn{
 		If:   []broker.Cond{broker.Created(first.Key, first.Created)},
-		Then: []broker.Op{broker.PutSession(first.Key, entryValue(candidateOf(first.Key), true), first.Session)},
+		Then: []broker.Op{broker.PutSession(first.Key, resignValue(candidateOf(first.Key)), first.Session)},
 	})
-	if err != nil && !errors.Is(err, broker.ErrSessionExpired) {
+	switch {
+	case errors.Is(err, broker.ErrSessionExpired), err == nil && !r.OK:
+		return Leadership{}, fmt.Errorf("election %q: candidate %q: %w", election, candidateOf(first.Key), ErrNotLeader)
+	case err != nil:
 		return Leadership{}, err
 	}
 	return leadershipOf(first), nil

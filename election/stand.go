@@ -29,7 +29,8 @@ type candidacy struct {
 	backoff backoff
 }
 
-// run stands until it is stopped, on one session after the other.
+// run stands until it is stopped, on one session after the other. A stand that is
+// stopped before it has begun still clears up, for the one before left that to it.
 func (e *Election) run(st *stand) {
 	for {
 		l := e.member.await(st.ctx, e.report)
@@ -175,7 +176,7 @@ func (c *candidacy) join(ctx context.Context) error {
 	var holder broker.Revision
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Absent(c.entry)},
-		Then: []broker.Op{broker.PutSession(c.entry, entryValue(c.member.config.Candidate, false), c.session.ID())},
+		Then: []broker.Op{broker.PutSession(c.entry, []byte(c.member.config.Candidate), c.session.ID())},
 		Else: []broker.Op{broker.Read(c.entry)},
 	}
 	for ctx.Err() == nil {
