@@ -104,7 +104,7 @@ type Config struct {
 	Renewed func(stop, hard time.Duration)
 	// Fence, if set, is called when the hard deadline passes while handlers
 	// have not returned; overdue returns the IDs of their tasks, as of each
-	// call. It runs apart from the node's loop and may end the process; that is
+	// call, and "election:" with the name for a function that leads. It runs apart from the node's loop and may end the process; that is
 	// the only sure way to stop a handler that ignores its context. Nil leaves
 	// such handlers behind: what they write through Windlass is refused.
 	Fence func(overdue func() []string)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -34,7 +35,7 @@ var (
 	ErrNotRunning = errors.New("the node does not run")
 	// ErrLayout: the namespace's layout is newer than this version knows; see
 	// *LayoutError.
-	ErrLayout = errors.New("the layout of the namespace is newer than this version knows")
+	ErrLayout = layout.ErrLayout
 )
 
 // Causes with which a handler's context ends; match context.Cause with

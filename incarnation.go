@@ -77,10 +77,6 @@ type incarnation struct {
 	// that nothing depends on then.
 	alive      context.Context
 	deactivate context.CancelFunc
-	// retaining tells that old tasks are being forgotten, retentionAt when that is
-	// to be done next.
-	retaining   bool
-	retentionAt time.Time
 	// checkpoints are to be stored next.
 	checkpoints     []checkpoint
 	checkpointCalls int
@@ -188,8 +184,14 @@ func (n *Node) incarnate(ctx context.Context) error {
 		return err
 	}
 	in.events.Joined(s.Incarnation(), s.Timing())
+	n.host.Attach(s)
+	electionsLeft := in.closeElections(ctx)
 	abandoned := in.live(ctx)
-	return in.leave(ctx, abandoned)
+	electionsLeft()
+	if s.Context().Err() != nil {
+		n.host.Settle(s)
+	}
+	return in.leave(ctx, append(abandoned, n.leading(s)...))
 }
 
 func newIncarnation(n *Node, s *session.Session) *incarnation {
@@ -316,8 +318,8 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	return abandoned
 }
 
-// leave ends the session, unless handlers still run on it: their claims must
-// not be free before the session would have expired.
+// leave ends the session, unless handlers, or functions that lead, still run on it:
+// their claims and entries must not be free before the session would have expired.
 func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
 	cause := context.Cause(in.session.Context())
 	if len(abandoned) == 0 {

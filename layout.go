@@ -2,61 +2,21 @@ package windlass
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/layout"
 )
 
 // LayoutVersion is the version of the layout of the store, docs/layout.md, that
 // this version of Windlass reads and writes.
-const LayoutVersion = 1
+const LayoutVersion = layout.Version
 
 // LayoutError says that a namespace's layout is of a version from the future. It
 // is an ErrLayout.
-type LayoutError struct {
-	// Namespace is where, with its leading slash.
-	Namespace string
-	// Found is the version there, Known the newest that this program knows.
-	Found, Known int
-}
-
-// Error implements error.
-func (e *LayoutError) Error() string {
-	return fmt.Sprintf("namespace %s has layout version %d; this version of windlass knows layouts up to version %d",
-		e.Namespace, e.Found, e.Known)
-}
-
-// Is makes it an ErrLayout.
-func (e *LayoutError) Is(target error) bool { return target == ErrLayout }
-
-// layoutValue is the value of the layout key. Unknown fields are ignored.
-type layoutValue struct {
-	Version int `json:"version"`
-}
-
-// parseLayout reads the value of a layout key.
-func parseLayout(value []byte) (version int, err error) {
-	var v layoutValue
-	if err := json.Unmarshal(value, &v); err != nil {
-		return 0, fmt.Errorf("layout: %w", err)
-	}
-	if v.Version < 1 {
-		return 0, fmt.Errorf("layout: version %d: it is at least 1", v.Version)
-	}
-	return v.Version, nil
-}
-
-// layoutNow is what this version writes where there is no layout key.
-func layoutNow() []byte {
-	value, err := json.Marshal(layoutValue{Version: LayoutVersion})
-	if err != nil {
-		return nil // cannot be: a struct of one number always marshals
-	}
-	return value
-}
+type LayoutError = layout.Error
 
 // Layout returns the version of the namespace's layout, zero if the namespace
 // has none because no node ever joined it, or only such as did not write one. A
@@ -69,10 +29,10 @@ func (c *Client) Layout(ctx context.Context) (version int, err error) {
 	case err != nil:
 		return 0, fmt.Errorf("read the layout: %w", err)
 	}
-	if version, err = parseLayout(kv.Value); err != nil {
+	if version, err = layout.Parse(kv.Value); err != nil {
 		return 0, &unreadableLayout{err}
 	}
-	return version, layoutKnown(c.space.Root(), version)
+	return version, layout.Check(c.space.Root(), version)
 }
 
 // Init makes the namespace, if there is none: it says there which version of the
@@ -82,7 +42,7 @@ func (c *Client) Init(ctx context.Context) error {
 		return fmt.Errorf("init: %w", err)
 	}
 	_, _, err := c.persist(ctx, broker.Txn{
-		If: []broker.Cond{broker.Absent(c.space.Layout())}, Then: []broker.Op{broker.Put(c.space.Layout(), layoutNow())},
+		If: []broker.Cond{broker.Absent(c.space.Layout())}, Then: []broker.Op{broker.Put(c.space.Layout(), layout.Now())},
 	})
 	if err != nil {
 		return fmt.Errorf("init: %w", err)
@@ -96,13 +56,6 @@ type unreadableLayout struct{ error }
 
 // Unwrap makes the cause visible.
 func (e *unreadableLayout) Unwrap() error { return e.error }
-
-func layoutKnown(namespace string, version int) error {
-	if version > LayoutVersion {
-		return &LayoutError{Namespace: namespace, Found: version, Known: LayoutVersion}
-	}
-	return nil
-}
 
 // checkLayout refuses to write into a layout from the future. What it read is
 // good for a while, so that a client that writes all the time has no round trip
@@ -125,7 +78,7 @@ func (c *Client) checkLayout(ctx context.Context) error {
 // registration is the transaction that registers the node. It holds only for
 // the layout that was read before, and creates it where there was none, so that
 // no node ever joins a layout that it has not looked at.
-func (in *incarnation) registration(layout *broker.KV) broker.Txn {
+func (in *incarnation) registration(known *broker.KV) broker.Txn {
 	key, layoutKey := in.node.space.NodeInfo(in.config.Name), in.node.space.Layout()
 	txn := broker.Txn{
 		If: []broker.Cond{broker.Absent(key)},
@@ -136,27 +89,27 @@ func (in *incarnation) registration(layout *broker.KV) broker.Txn {
 		},
 		Else: []broker.Op{broker.Read(key), broker.Read(layoutKey)},
 	}
-	if layout != nil {
-		txn.If = append(txn.If, broker.Modified(layoutKey, layout.Modified))
+	if known != nil {
+		txn.If = append(txn.If, broker.Modified(layoutKey, known.Modified))
 		return txn
 	}
 	txn.If = append(txn.If, broker.Absent(layoutKey))
-	txn.Then = append(txn.Then, broker.Put(layoutKey, layoutNow()))
+	txn.Then = append(txn.Then, broker.Put(layoutKey, layout.Now()))
 	return txn
 }
 
 // acceptLayout decides whether to join a namespace. An unreadable value is
 // reported and stops nobody.
-func (in *incarnation) acceptLayout(layout *broker.KV) error {
-	if layout == nil {
+func (in *incarnation) acceptLayout(found *broker.KV) error {
+	if found == nil {
 		return nil
 	}
-	version, err := parseLayout(layout.Value)
+	version, err := layout.Parse(found.Value)
 	if err != nil {
-		in.events.Corrupt(layout.Key, err)
+		in.events.Corrupt(found.Key, err)
 		return nil
 	}
-	return layoutKnown(in.node.space.Root(), version)
+	return layout.Check(in.node.space.Root(), version)
 }
 
 // sameRevision tells whether two readings of a key, nil where it did not exist,

@@ -75,7 +75,6 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.startEndings(ending, now)
 	in.startDiscards(ending, now)
 	in.startCheckpoints(ending)
-	in.retentionStep(now)
 	in.notesStep(ending, now)
 	in.announce(ending, now)
 	in.deleteCommands(ending)
@@ -107,9 +106,6 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
 		earlier(in.timeouts.next())
-		if in.config.Retention != (Retention{}) && !in.retaining {
-			earlier(in.retentionAt)
-		}
 		if len(in.discards) > 0 {
 			earlier(in.discardsAt)
 		}
@@ -195,11 +191,7 @@ func (in *incarnation) beginClosing() {
 	}
 	in.closing = true
 	in.deactivate()
-	grace := in.config.ShutdownGrace
-	if grace == 0 {
-		grace = in.session.Timing().Grace
-	}
-	in.closeBy = time.Now().Add(grace)
+	in.closeBy = time.Now().Add(in.shutdownGrace())
 	in.info.Returning = in.config.ReturnWithin > 0
 	in.info.Draining, in.infoDirty, in.infoRetryAt = !in.info.Returning, true, time.Time{}
 	in.dropQueued()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/runner"
 	"github.com/windlass-go/windlass/statemachine"
@@ -34,6 +35,10 @@ type Node struct {
 
 	// pulls are the calls of Dequeue.
 	pulls pulls
+
+	// member stands in elections on the sessions that host gives it.
+	member *election.Member
+	host   *election.Host
 
 	// notes are what the incarnation before did not get to write down.
 	notes notes
@@ -74,8 +79,14 @@ func NewNode(config Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	member, host, err := election.NewHosted(election.Config{
+		Broker: config.Broker, Namespace: config.Namespace, Candidate: config.Name, TTL: config.SessionTTL,
+	})
+	if err != nil {
+		return nil, err
+	}
 	return &Node{
-		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(),
+		config: config, events: config.Events.withDefaults(), space: space, startedAt: time.Now(), member: member, host: host,
 		done: make(chan struct{}), wake: make(chan struct{}, 1),
 		held: map[string]*run{}, leftBehind: map[string]int{}, pulls: pulls{waiting: map[string][]*pull{}},
 	}, nil
@@ -101,6 +112,14 @@ func (n *Node) Run(ctx context.Context) error {
 		return ErrRunning
 	}
 	defer close(n.done)
+	standing, err := n.stand(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		n.host.Close()
+		standing.Wait()
+	}()
 	pause := rejoinMin
 	for {
 		began := time.Now()
@@ -195,11 +214,12 @@ func (n *Node) fence() {
 	}
 }
 
-// overdue are the tasks whose handlers have not returned, sorted by ID.
+// overdue are the tasks whose handlers have not returned, and the elections in
+// which something leads, sorted.
 func (n *Node) overdue() []string {
+	ids := n.leading(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var ids []string
 	for id, r := range n.held {
 		if r.face.handle != nil && !r.face.handle.Returned() {
 			ids = append(ids, id)

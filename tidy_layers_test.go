@@ -26,13 +26,14 @@ var layers = map[string][]string{
 	// Machinery.
 	"session":         {"broker", "internal/clock"},
 	"internal/mirror": {"broker", "internal/keys"},
+	"internal/layout": {"broker", "internal/keys"},
+	"election":        {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
 	"coordinator":     {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	// The node with its client. It imports no adapter.
-	".": {"broker", "statemachine", "placement", "session", "coordinator",
-		"internal/keys", "internal/depend", "internal/runner", "internal/mirror"},
+	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
+		"internal/keys", "internal/depend", "internal/runner", "internal/mirror", "internal/layout"},
 	// Edges: what uses only the public face.
 	"balancer":          {"."},
-	"election":          {"broker", "session", "internal/keys", "internal/clock"},
 	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/exectask": {".", "session", "internal/clock"},
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
@@ -42,9 +43,9 @@ var layers = map[string][]string{
 		"windlasstest", "internal/clock", "internal/history"},
 	// Wiring.
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
-		"internal/clock", "internal/depend", "internal/keys", "internal/mirror"},
+		"internal/clock", "internal/depend", "internal/keys", "internal/layout", "internal/mirror"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
-	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "session", "statemachine", "tree",
+	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "election", "session", "statemachine", "tree",
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.

@@ -72,16 +72,42 @@ func TestElection_L02_StartAndStopAreIdempotent(t *testing.T) {
 
 func TestElection_L02_StopBeforeTheFirstRequestMakesNone(t *testing.T) {
 	inEach(t, func(c *cluster) {
-		foo := c.idle("foo")
+		foo, without := c.idle("foo"), c.idle("without")
 		e := foo.election("e")
 		c.check(e.Start())
 		synctest.Wait()
 		c.check(e.Stop(c.Context()))
 		foo.start()
+		without.start()
 		c.sleep(time.Minute)
-		if n := foo.counts.calls.Load(); n != 0 || e.IsRunning() {
-			c.Errorf("%d requests were made; running: %t", n, e.IsRunning())
+		// A member looks at the layout, whether or not it stands anywhere.
+		if n, m := foo.counts.calls.Load(), without.counts.calls.Load(); n != m || e.IsRunning() {
+			c.Errorf("%d requests were made, %d without an election; running: %t", n, m, e.IsRunning())
 		}
+	})
+}
+
+func TestMember_ANamespaceFromTheFutureIsLeftAlone(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		layout := func(value string) {
+			_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.Put("/test/layout", []byte(value))}})
+			c.check(err)
+		}
+		layout(`{"version":2}`)
+		foo := c.idle("foo")
+		e := foo.election("e")
+		c.check(e.Start())
+		foo.start()
+		err := <-foo.run
+		if !errors.Is(err, ErrLayout) || e.IsRunning() {
+			c.Errorf("%v; running: %t", err, e.IsRunning())
+		}
+		foo.run <- nil // for the end of the test
+		c.wantLine("e")
+		layout(`{"version":`) // which nobody can read, and stops nobody
+		bar := c.member("bar").join("e")
+		c.wantLine("e", "bar")
+		c.wantLeader(bar, true)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -29,6 +30,8 @@ var (
 	// ErrTwice: what may be done once at a time is being done already: a second
 	// Run of a member, a second Election of one name on it, a second Lead.
 	ErrTwice = errors.New("it is there already")
+	// ErrLayout: the namespace's layout is newer than this version knows.
+	ErrLayout = layout.ErrLayout
 	// ErrAbandoned: a function still ran as leader when its session's hard
 	// deadline had passed.
 	ErrAbandoned = errors.New("a function that led has not returned in time")

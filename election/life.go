@@ -6,21 +6,27 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
 )
 
 // life is one session of a member, with the goroutine that keeps it.
 type life struct {
 	session *session.Session
-	// stop ends the keeping, kept is closed when it has ended.
+	// stop ends the keeping, kept is closed when it has ended. Both are nil for a
+	// session that somebody else keeps.
 	stop context.CancelFunc
 	kept chan struct{}
 }
 
 func openLife(ctx context.Context, m *Member) (*life, error) {
 	l := &life{kept: make(chan struct{})}
+	if err := m.acceptLayout(ctx); err != nil {
+		return nil, err
+	}
 	s, err := session.Open(ctx, m.config.Broker, session.Config{
 		TTL: m.config.TTL, Clock: m.config.Clock,
+		Renewed: m.config.Renewed,
 		Hard: func() {
 			if late := m.leading(l.session); len(late) > 0 && m.config.Fence != nil {
 				m.config.Fence(late)
@@ -40,6 +46,13 @@ func openLife(ctx context.Context, m *Member) (*life, error) {
 	return l, nil
 }
 
+// acceptLayout refuses a namespace from the future.
+func (m *Member) acceptLayout(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.timing.Try)
+	defer cancel()
+	return layout.Accept(ctx, m.config.Broker, m.space)
+}
+
 // retire ends the session at the broker once nothing runs on it any more, so
 // that the next in line need not wait for it to expire. When something runs past
 // the hard deadline the session is left to expire.
@@ -48,18 +61,9 @@ func (l *life) retire(m *Member) {
 		l.stop()
 		<-l.kept
 	}()
-	for _, e := range m.all() {
-		for {
-			running, changed := e.runningOn(l.session)
-			if !running {
-				break
-			}
-			select {
-			case <-changed:
-			case <-l.session.HardPassed():
-				return
-			}
-		}
+	m.settle(l.session)
+	if running := m.leading(l.session); len(running) > 0 {
+		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.session.Timing().Try)
 	defer cancel()

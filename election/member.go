@@ -37,6 +37,10 @@ type Config struct {
 	// Clock reads the clock that deadlines are kept by. Nil means the machine's
 	// clock that runs through suspension.
 	Clock func() time.Duration
+	// Renewed, if set, is told after every renewal until when what leads may run,
+	// as readings of Clock: when it is told to stop and when it must have returned.
+	// It must not block.
+	Renewed func(stop, hard time.Duration)
 	// Fence, if set, is called with the names of the elections whose functions
 	// still run when the hard deadline of their session passes. Another leader
 	// may begin soon after. It must not wait for anything; ending the process
@@ -67,6 +71,8 @@ type Member struct {
 	past []broker.SessionID
 	// changed is closed and replaced whenever life or trouble is another.
 	changed chan struct{}
+	// closed tells a hosted member that nobody keeps its sessions any more.
+	closed chan struct{}
 }
 
 // New checks the configuration. Nothing is asked of the broker before Run.
@@ -89,7 +95,7 @@ func New(config Config) (*Member, error) {
 	}
 	return &Member{
 		config: config, space: space, timing: session.Derive(config.TTL), elections: map[string]*Election{},
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), closed: make(chan struct{}),
 	}, nil
 }
 
@@ -116,6 +122,10 @@ func (m *Member) Election(name string, events Events) (*Election, error) {
 // Then it stops all elections, and revokes the session when every function that
 // led has returned. It waits for them up to the hard deadline, and returns
 // ErrAbandoned if one has not returned by then. It is called once.
+//
+// A broker that goes away never ends Run. It fails only when it never had a
+// session: with ErrLayout when the namespace's layout is newer than this version
+// knows, and with broker.ErrPermission.
 func (m *Member) Run(ctx context.Context) error {
 	m.mu.Lock()
 	again := m.running
@@ -125,9 +135,10 @@ func (m *Member) Run(ctx context.Context) error {
 		return fmt.Errorf("run of member %q: %w", m.config.Candidate, ErrTwice)
 	}
 	var last *life
-	for ctx.Err() == nil {
-		l := m.open(ctx)
-		if l == nil {
+	var refused error
+	for opened := false; ctx.Err() == nil; opened = true {
+		var l *life
+		if l, refused = m.open(ctx, !opened); l == nil {
 			break
 		}
 		m.publish(l, nil)
@@ -139,7 +150,12 @@ func (m *Member) Run(ctx context.Context) error {
 			m.work.Go(func() { l.retire(m) })
 		}
 	}
-	m.stopAll(last)
+	// After the grace the session is ended, which puts a bound to a slow function.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timing.Grace)
+	defer cancel()
+	if err := m.stopAll(grace); err != nil && last != nil {
+		last.session.End(ErrStopped)
+	}
 	m.publish(nil, nil)
 	if last != nil {
 		last.retire(m)
@@ -148,7 +164,7 @@ func (m *Member) Run(ctx context.Context) error {
 	if late := m.leading(nil); len(late) > 0 {
 		return fmt.Errorf("%w: elections %q", ErrAbandoned, late)
 	}
-	return nil
+	return refused
 }
 
 // leading are the elections in which a function runs that relies on a session;
@@ -164,20 +180,25 @@ func (m *Member) leading(s *session.Session) []string {
 	return names
 }
 
-// open opens a session, however long that takes; nil when ctx ended first.
-func (m *Member) open(ctx context.Context) *life {
+// open opens a session, however long that takes; nil when ctx ended first. The
+// first time it gives up when it is refused.
+func (m *Member) open(ctx context.Context, first bool) (*life, error) {
 	var b backoff
 	for {
 		l, err := openLife(ctx, m)
-		if err == nil {
-			return l
+		switch {
+		case err == nil:
+			return l, nil
+		case ctx.Err() != nil:
+			return nil, nil
 		}
-		if ctx.Err() != nil {
-			return nil
+		err = fmt.Errorf("open a session: %w", err)
+		if first && (errors.Is(err, ErrLayout) || errors.Is(err, broker.ErrPermission)) {
+			return nil, err
 		}
-		m.publish(nil, fmt.Errorf("open a session: %w", err))
+		m.publish(nil, err)
 		if !b.pause(ctx, m.timing) {
-			return nil
+			return nil, nil
 		}
 	}
 }
@@ -185,6 +206,11 @@ func (m *Member) open(ctx context.Context) *life {
 func (m *Member) publish(l *life, trouble error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.use(l, trouble)
+}
+
+// use is publish with m.mu held.
+func (m *Member) use(l *life, trouble error) {
 	if m.life != nil && m.life != l {
 		m.past = append(m.past, m.life.session.ID())
 		m.past = m.past[max(0, len(m.past)-pastMax):]
@@ -234,35 +260,4 @@ func (m *Member) all() []*Election {
 		all = append(all, e)
 	}
 	return all
-}
-
-// stopAll stops every election. Entries are deleted one by one, so that a
-// function that is slow to return holds up no other election; after the grace
-// the session is ended, which puts a bound to the slow one.
-func (m *Member) stopAll(last *life) {
-	m.mu.Lock()
-	m.ended = true
-	m.mu.Unlock()
-	grace := time.NewTimer(m.timing.Grace)
-	defer grace.Stop()
-	var left []<-chan struct{}
-	for _, e := range m.all() {
-		if st := e.requestStop(); st != nil {
-			left = append(left, st.left)
-		}
-	}
-	over := false
-	for _, ch := range left {
-		if over {
-			break
-		}
-		select {
-		case <-ch:
-		case <-grace.C:
-			over = true
-		}
-	}
-	if over && last != nil {
-		last.session.End(ErrStopped)
-	}
 }

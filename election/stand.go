@@ -111,7 +111,7 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 
 // awaitReturn waits until no function runs. It gives up, and says so, only when
 // the election is stopped and the hard deadline of the function's own session,
-// which may be an earlier one, has passed.
+// which may be an earlier one, has passed, or nobody watches over that any more.
 func (c *candidacy) awaitReturn() bool {
 	stopped := c.st.ctx.Done()
 	for {
@@ -130,6 +130,8 @@ func (c *candidacy) awaitReturn() bool {
 		case <-stopped:
 			stopped = nil
 		case <-hardPassed:
+			return false
+		case <-c.member.closed:
 			return false
 		}
 	}

@@ -1,15 +1,14 @@
 package doctor
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/layout"
 )
 
 // checkLayout judges the version of the layout; known is false if it is from the
@@ -23,23 +22,20 @@ func (s *snapshot) checkLayout(space keys.Space) (c Check, known bool) {
 		}
 		return c, true
 	}
-	var value struct {
-		Version int `json:"version"`
-	}
-	err := json.Unmarshal(s.layout.Value, &value)
+	version, err := layout.Parse(s.layout.Value)
 	switch {
-	case err == nil && value.Version > windlass.LayoutVersion:
+	case version > layout.Version:
 		c.Status = Problem
-		c.Found = fmt.Sprintf("version %d; this version of windlass knows layouts up to version %d", value.Version, windlass.LayoutVersion)
+		c.Found = fmt.Sprintf("version %d; this version of windlass knows layouts up to version %d", version, layout.Version)
 		c.Do = "use a newer version of windlass"
 		return c, false
-	case err != nil || value.Version < 1:
+	case err != nil:
 		c.Status, c.Found = Problem, "the version cannot be read"
-		c.Do = fmt.Sprintf(`find out who wrote it; then put {"version":%d} there, or delete the key`, windlass.LayoutVersion)
+		c.Do = fmt.Sprintf(`find out who wrote it; then put {"version":%d} there, or delete the key`, layout.Version)
 		c.Details = []string{space.Layout()}
 		return c, true
 	}
-	c.Found = fmt.Sprintf("version %d", value.Version)
+	c.Found = fmt.Sprintf("version %d", version)
 	return c, true
 }
 

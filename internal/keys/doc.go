@@ -15,7 +15,6 @@
 //	progress/<task>              what its handler saved of its progress
 //	commands/<task>              a command to it
 //	elections/<election>/<candidate>   a candidate in line, with its session
-//	retention                    the node that prunes, with its session
 //
 // Names are validated before they become part of a key, and a key is parsed by
 // its depth, so nothing done to task "a" can touch "ab", "a|b" or "a-1".

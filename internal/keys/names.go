@@ -41,9 +41,16 @@ func CheckTaskID(id string) error { return checkSegment("task ID", id, TaskIDByt
 // CheckNodeName refuses a node name that not every store could keep in a path.
 func CheckNodeName(name string) error { return checkSegment("node name", name, NodeNameBytesMax) }
 
+// RetentionElection is the election by which nodes agree which one of them forgets
+// old tasks. No user's election has such a name.
+const RetentionElection = "_retention"
+
 // CheckElectionName refuses an election's name that not every store could keep in
 // a path.
 func CheckElectionName(name string) error {
+	if name == RetentionElection {
+		return nil
+	}
 	return checkNotBlank("election name", name)
 }
 

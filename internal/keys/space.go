@@ -38,9 +38,6 @@ func (s Space) All() string { return s.root + "/" }
 // Layout is the key that says which version of this layout the namespace has.
 func (s Space) Layout() string { return s.root + "/layout" }
 
-// Retention is the key of the node that forgets old tasks.
-func (s Space) Retention() string { return s.root + "/retention" }
-
 // Nodes is the prefix of everything about nodes.
 func (s Space) Nodes() string { return s.root + "/nodes/" }
 

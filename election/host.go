@@ -1,0 +1,107 @@
+package election
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/windlass-go/windlass/session"
+)
+
+// Host lets a member stand on sessions that its owner opens, keeps alive and
+// closes for other things as well, in place of Member.Run. There is one session
+// at a time. Its methods are safe for concurrent use.
+type Host struct{ member *Member }
+
+// NewHosted makes a member for an owner of sessions. The sessions' deadlines are
+// what counts then: of Config, TTL bounds pauses only, and Clock, Renewed and Fence
+// are not used.
+func NewHosted(config Config) (*Member, *Host, error) {
+	m, err := New(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	m.running = true // or Run could be called
+	return m, &Host{m}, nil
+}
+
+// Attach makes the elections stand on a session, for as long as that lasts. The
+// caller has seen to it that the namespace's layout is one that it knows.
+func (h *Host) Attach(s *session.Session) {
+	h.member.publish(&life{session: s}, nil)
+	context.AfterFunc(s.Context(), func() { h.member.detach(s) })
+}
+
+// Leading are the elections in which a function runs that relies on a session, by
+// name; nil means any session.
+func (h *Host) Leading(s *session.Session) []string { return h.member.leading(s) }
+
+// Settle waits until no function runs that relies on a session, which has ended or
+// whose elections were stopped, or until its hard deadline passes. A session that
+// was not lost may be closed after that if Leading has nothing to name.
+func (h *Host) Settle(s *session.Session) { h.member.settle(s) }
+
+// Stop stops all elections for good: the functions are told to return, and the
+// entries are deleted. It returns when that is done, or with the elections that
+// it was not done for when ctx ends.
+func (h *Host) Stop(ctx context.Context) error { return h.member.stopAll(ctx) }
+
+// Close stops all elections for good if Stop did not, and waits for every goroutine
+// of the member, but not for functions that have not returned. The last session must
+// have ended, or it lasts until that does. It is called once.
+func (h *Host) Close() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = h.member.stopAll(ended) // there is nothing to wait for
+	close(h.member.closed)
+	h.member.work.Wait()
+}
+
+// detach takes back a session that has ended, unless another is in use already.
+func (m *Member) detach(s *session.Session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life != nil && m.life.session == s {
+		m.use(nil, nil)
+	}
+}
+
+// settle waits until no function runs on a session, or until it is past its hard
+// deadline.
+func (m *Member) settle(s *session.Session) {
+	for _, e := range m.all() {
+		for {
+			running, changed := e.runningOn(s)
+			if !running {
+				break
+			}
+			select {
+			case <-changed:
+			case <-s.HardPassed():
+				return
+			}
+		}
+	}
+}
+
+// stopAll stops every election, and waits until all are out of line or ctx ends.
+// Entries are deleted one by one, so that a function that is slow to return holds
+// up no other election.
+func (m *Member) stopAll(ctx context.Context) error {
+	m.mu.Lock()
+	m.ended = true
+	m.mu.Unlock()
+	stands := map[string]*stand{}
+	for _, e := range m.all() {
+		if st := e.requestStop(); st != nil {
+			stands[e.name] = st
+		}
+	}
+	for name, st := range stands {
+		select {
+		case <-st.left:
+		case <-ctx.Done():
+			return fmt.Errorf("stop election %q: %w", name, ctx.Err())
+		}
+	}
+	return nil
+}
