@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
@@ -53,6 +54,7 @@ var exitCodes = []struct {
 	{windlass.ErrNotFound, exitNotFound},
 	{windlass.ErrEmpty, exitNotFound},
 	{tree.ErrNoMatch, exitNotFound},
+	{election.ErrNoLeader, exitNotFound},
 	{windlass.ErrWorking, exitConflict},
 	{session.ErrDeadline, exitUnavailable},
 	{windlass.ErrFenced, exitConflict},
@@ -64,6 +66,8 @@ var exitCodes = []struct {
 	{windlass.ErrSuperseded, exitConflict},
 	{windlass.ErrDiscarded, exitConflict},
 	{windlass.ErrNameTaken, exitConflict},
+	{election.ErrNotLeader, exitConflict},
+	{errNotElected, exitConflict},
 	{errNoDev, exitUnavailable},
 	{broker.ErrUnavailable, exitUnavailable},
 	{broker.ErrNoQuorum, exitUnavailable},
@@ -81,10 +85,12 @@ func exitCode(err error) int {
 	var locked *embedded.LockedError
 	var command *commandError
 	var taken takenError
+	var over leadershipError
+	var election *election.ConfigError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage), errors.As(err, &input), errors.As(err, &props):
+	case errors.As(err, &usage), errors.As(err, &input), errors.As(err, &props), errors.As(err, &election):
 		return exitUsage
 	case errors.As(err, &locked):
 		return exitConflict
@@ -96,7 +102,7 @@ func exitCode(err error) int {
 			return row.code
 		}
 	}
-	if errors.As(err, &taken) {
+	if errors.As(err, &taken) || errors.As(err, &over) {
 		return exitConflict
 	}
 	return exitFailed

@@ -49,6 +49,7 @@ func (l leakChecked) Run() int {
 //	[!] eventually COMMAND PATTERN  runs it until its output does (not) match
 //	json FILE PATH [PATTERN]        a value exists, and matches if a pattern is given
 //	put FOLDER KEY VALUE            writes a key by hand into the store of that dev
+//	delete FOLDER KEY               deletes one by hand
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -63,7 +64,7 @@ func TestScript(t *testing.T) {
 			return errors.Join(os.Mkdir(env.Getenv("HOME"), 0o700), os.Mkdir(env.Getenv("XDG_RUNTIME_DIR"), 0o700))
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON, "put": scriptPut,
+			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON, "put": scriptPut, "delete": scriptDelete,
 		},
 	})
 }
@@ -114,9 +115,20 @@ func scriptPut(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: put FOLDER KEY VALUE")
 	}
-	store, err := embedded.Dial(context.Background(), ts.MkAbs(args[0]))
+	byHand(ts, args[0], broker.Put(args[1], []byte(args[2])))
+}
+
+func scriptDelete(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: delete FOLDER KEY")
+	}
+	byHand(ts, args[0], broker.Delete(args[1]))
+}
+
+func byHand(ts *testscript.TestScript, folder string, op broker.Op) {
+	store, err := embedded.Dial(context.Background(), ts.MkAbs(folder))
 	ts.Check(err)
-	_, err = broker.CommitOne(context.Background(), store, broker.Txn{Then: []broker.Op{broker.Put(args[1], []byte(args[2]))}})
+	_, err = broker.CommitOne(context.Background(), store, broker.Txn{Then: []broker.Op{op}})
 	ts.Check(errors.Join(err, store.Close()))
 }
 

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
@@ -20,17 +16,6 @@ import (
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
-
-// commandError is a command that did not end with code 0, for a job that has failed
-// by that.
-type commandError struct {
-	job  string
-	text string
-	code int
-}
-
-// Error implements error.
-func (e *commandError) Error() string { return fmt.Sprintf("job %s failed: %s", e.job, e.text) }
 
 // takenError is about a job that was taken away: killed, deleted, released or paused
 // by a command, or lost to the broker. Others can be worked on after it.
@@ -44,38 +29,25 @@ const settleMax = 30 * time.Second
 
 // jobWorker runs a command with jobs that its node takes.
 type jobWorker struct {
-	app   *app
-	flags dequeueFlags
-	node  *windlass.Node
-	// path of the program.
-	path   string
-	timing session.Timing
-	// out and err are where the command writes to.
-	out, err *relay
-
-	mu         sync.Mutex
-	supervisor *exectask.Supervisor // of the job that is worked on, nil for none
-	stop, hard time.Duration        // the deadlines that it was told last, or is to be told
+	app      *app
+	flags    dequeueFlags
+	node     *windlass.Node
+	commands *supervised
+	timing   session.Timing
 }
 
 // dequeueInto takes jobs and runs a command with each.
 func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
-	path, err := exec.LookPath(f.command[0])
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
+	commands, err := a.newSupervised(f.nodeName, f.command, session.Derive(f.sessionTTL))
 	if err != nil {
-		return usagef("command %q: %w", f.command[0], err)
+		return err
 	}
 	b, err := a.broker.open(ctx)
 	if err != nil {
 		return err
 	}
 	outliveReaders()
-	w := &jobWorker{
-		app: a, flags: f, path: path, timing: session.Derive(f.sessionTTL),
-		out: a.newRelay("standard output", a.out), err: a.newRelay("standard error", a.err),
-	}
+	w := &jobWorker{app: a, flags: f, commands: commands, timing: session.Derive(f.sessionTTL)}
 	level := slog.LevelWarn
 	if f.verbose {
 		level = slog.LevelDebug
@@ -87,7 +59,7 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL,
-		Version: buildVersion().Version, Events: events, Renewed: w.renewed,
+		Version: buildVersion().Version, Events: events, Renewed: commands.renewed,
 		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, w.timing.Slack) },
 	})
 	if err != nil {
@@ -105,16 +77,6 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 		err = nil // which says why
 	}
 	return errors.Join(awaitable(err), left, b.Close())
-}
-
-// renewed passes on until when the command may run.
-func (w *jobWorker) renewed(stop, hard time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stop, w.hard = stop, hard
-	if w.supervisor != nil {
-		w.supervisor.SetDeadline(stop, hard)
-	}
 }
 
 // work takes one job after the other. Of those that fail, or are taken away, the
@@ -135,7 +97,7 @@ func (w *jobWorker) work(ctx context.Context) error {
 		}
 		err = w.workOn(ctx, job)
 		// Or what one job after the other writes would pile up here.
-		err = keepFirst(err, errors.Join(w.out.flush(ctx), w.err.flush(ctx)))
+		err = keepFirst(err, w.commands.flush(ctx))
 		switch {
 		case ofOneJob(err):
 			if w.flags.all || w.flags.count > 1 {
@@ -173,7 +135,7 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 		if err != nil {
 			text = err.Error()
 		}
-		return errors.Join(&commandError{job: job.ID(), text: text, code: exitFailed}, job.Fail(settling, errors.New(text)))
+		return errors.Join(&commandError{of: "job " + job.ID(), text: text, code: exitFailed}, job.Fail(settling, errors.New(text)))
 	case cause != nil:
 		taken := takenError{fmt.Errorf("task %q: %w", job.ID(), cause)}
 		released := job.Release(settling)
@@ -188,7 +150,7 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 	case result.Why != exectask.WhyExited:
 		return errors.Join(takenError{fmt.Errorf("task %q: %w", job.ID(), windlass.ErrLost)}, job.Release(settling))
 	case !result.OK():
-		failed := &commandError{job: job.ID(), text: result.String(), code: codeOf(result)}
+		failed := newCommandError("job "+job.ID(), result)
 		return errors.Join(failed, job.Fail(settling, errors.New(result.String())))
 	}
 	w.keepResult(job, output)
@@ -206,15 +168,6 @@ func ending(settling context.Context, err error) error {
 	return takenError{err}
 }
 
-// codeOf is the exit code of a command, as a shell tells it.
-func codeOf(r exectask.Result) int {
-	if r.Signal != "" {
-		const signalled = 128
-		return signalled + int(unix.SignalNum(r.Signal))
-	}
-	return r.Code
-}
-
 // keepResult keeps what the command has written, if that can be a result.
 func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 	if !w.flags.result {
@@ -229,35 +182,17 @@ func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 	}
 }
 
-// run runs the command under a supervisor of its own, which ends it with all that
-// it has started when this process is killed or frozen, as it does for exec tasks.
-// It returns the output if that is to be kept.
+// run runs the command with a job, and returns the output if that is to be kept.
 func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exectask.Result, output *keptOutput, err error) {
-	s, err := w.openStreams(job.Props())
+	s, err := w.commands.openStreams(w.flags.result)
 	if err != nil {
 		return result, nil, err
 	}
-	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: w.flags.nodeName, Stdio: &s.files,
-		// Killing must be over before the session's grace is.
-		Grace: w.timing.Grace * 3 / 4,
-	})
-	if err != nil {
+	if err := s.feed(job.Props()); err != nil {
 		s.close()
 		return result, nil, err
 	}
-	w.mu.Lock()
-	w.supervisor = supervisor
-	supervisor.SetDeadline(w.stop, w.hard)
-	w.mu.Unlock()
-	result, err = supervisor.Run(ctx, exectask.Command{
-		Task: job.ID(), Token: strconv.FormatInt(job.Token(), 10), Path: w.path, Argv: w.flags.command, Environ: jobEnviron(job),
-	})
-	w.mu.Lock()
-	w.supervisor = nil
-	w.mu.Unlock()
-	err = errors.Join(err, supervisor.Close()) // it has the pipes open, too
-	s.close()
+	result, err = w.commands.run(ctx, job.ID(), job.Token(), jobEnviron(job), s)
 	return result, &s.output, err
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/term"
+
 	"github.com/windlass-go/windlass"
 )
 
@@ -40,20 +42,13 @@ type streams struct {
 	output  keptOutput
 }
 
-func (w *jobWorker) openStreams(data []byte) (*streams, error) {
+// openStreams opens the standard output and error of a command; the input is for
+// feed or take.
+func (c *supervised) openStreams(keep bool) (*streams, error) {
 	s := &streams{over: make(chan struct{}), output: keptOutput{max: windlass.ResultBytesMax}}
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	s.files[0], s.theirs, s.ours = read, append(s.theirs, read), append(s.ours, write)
-	s.copying.Go(func() {
-		defer write.Close()
-		_, _ = write.Write(data) // a command need not read it
-	})
-	for i, to := range []*relay{w.out, w.err} {
+	for i, to := range []*relay{c.out, c.err} {
 		kept := &s.output
-		if i != 0 || !w.flags.result {
+		if i != 0 || !keep {
 			kept = nil
 		}
 		if f, ok := to.to.(*os.File); ok && kept == nil {
@@ -75,6 +70,35 @@ func (w *jobWorker) openStreams(data []byte) (*streams, error) {
 		})
 	}
 	return s, nil
+}
+
+// feed makes some bytes the standard input.
+func (s *streams) feed(data []byte) error {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	s.files[0], s.theirs, s.ours = read, append(s.theirs, read), append(s.ours, write)
+	s.copying.Go(func() {
+		defer write.Close()
+		_, _ = write.Write(data) // a command need not read it
+	})
+	return nil
+}
+
+// take makes this process's standard input the command's, unless that is a terminal,
+// which a command in a session of its own cannot read from.
+func (s *streams) take(in io.Reader) error {
+	if f, ok := in.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
+		s.files[0] = f
+		return nil
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	s.files[0], s.theirs = null, append(s.theirs, null)
+	return nil
 }
 
 // copy keeps what comes, if it is to be kept, and passes it on. It never waits for

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// electFlags say who stands, and for how long.
+type electFlags struct {
+	name, candidate string
+	command         []string
+	observe         bool
+	once            bool
+	// wait is for how long, if it is limited.
+	wait       time.Duration
+	limited    bool
+	sessionTTL time.Duration
+	verbose    bool
+}
+
+func (a *app) electCommand() *cobra.Command {
+	var f electFlags
+	cmd := &cobra.Command{
+		Use:   "elect NAME [flags] [-- COMMAND ARGUMENT...]",
+		Short: "Run a command on one machine at a time: as long as this one leads",
+		Long: `Stand in an election, and run a command while leading in it. Candidates queue up;
+the first in line leads, and the next one takes over when it has gone.
+
+The command finds in its environment WINDLASS_ELECTION, WINDLASS_CANDIDATE and
+WINDLASS_TERM, the fencing token, which is higher than that of every leader before.
+When the leadership ends, because the broker cannot be reached in time, because of
+"election resign" or because somebody deleted the entry, the command and all that it
+started get SIGTERM, and SIGKILL before anyone else can lead; so they do when windlass
+itself is killed or frozen. Then windlass queues up again, at the end, and runs the
+command anew when it leads again; with --once it ends. It also ends when the command
+does, or by a signal, and lets the next one lead at once.
+
+With --observe it does not stand, but prints who leads, and every change.
+
+The command has no terminal of its own, and reads what windlass would.
+
+Exit code: that of the command; 4 if another led for all of --wait, or if the
+leadership ended and --once is set, 5 if that was because the broker was out of
+reach; 130 after an interrupt.`,
+		Example: `  windlass elect reports -- ./reporter --interval 1m
+  windlass elect migrate --wait 0s -- ./migrate.sh
+  windlass elect reports --observe -o json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n == 1 && len(args) > 1 || n == -1 && len(args) == 1 {
+				return nil
+			}
+			return usagef("%s needs one NAME; a command goes after --", cmd.CommandPath())
+		},
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.name, f.command = args[0], args[1:]
+			if err := a.checkElect(cmd, &f); err != nil {
+				return err
+			}
+			if f.observe {
+				return a.observeElection(cmd.Context(), f.name)
+			}
+			f.limited = cmd.Flags().Changed("wait")
+			return a.elect(cmd.Context(), f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.candidate, "candidate", "", "name to stand under; default: the host's and the process's number")
+	flags.BoolVar(&f.observe, "observe", false, "print who leads, and every change, without standing")
+	flags.BoolVar(&f.once, "once", false, "end when the leadership ends, instead of standing again")
+	flags.DurationVar(&f.wait, "wait", 0, "how long to wait to lead for the first time; 0s: not at all; default: for ever")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", election.TTLDefault, "how long windlass may be out of touch before the next one leads, 5s to 300s")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what happens")
+	return a.outputFlag(cmd)
+}
+
+func (a *app) checkElect(cmd *cobra.Command, f *electFlags) error {
+	if err := a.checkOutput(); err != nil {
+		return err
+	}
+	excluded, why := []string{"output"}, "goes with --observe"
+	if f.observe {
+		excluded, why = []string{"candidate", "once", "wait", "session-ttl", "verbose"}, "does not go with --observe"
+	}
+	for _, name := range excluded {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s %s", name, why)
+		}
+	}
+	switch {
+	case f.observe && len(f.command) > 0:
+		return usagef("--observe does not go with a command")
+	case !f.observe && len(f.command) == 0:
+		return usagef("%s needs a command after --, or --observe", cmd.CommandPath())
+	case f.wait < 0:
+		return usagef("--wait %v: must not be negative", f.wait)
+	}
+	if err := keys.CheckElectionName(f.name); err != nil {
+		return usageError{err}
+	}
+	if err := session.CheckTTL(f.sessionTTL); err != nil || f.sessionTTL == 0 {
+		return usagef("--session-ttl %v: must be from %v to %v", f.sessionTTL, session.TTLMin, session.TTLMax)
+	}
+	if f.candidate == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usagef("--candidate is not set, and the host has no name: %w", err)
+		}
+		f.candidate = fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	if err := keys.CheckCandidateName(f.candidate); err != nil {
+		return usagef("--candidate: %w", err)
+	}
+	return nil
+}
+
+// elect stands in an election until the command, or the interest in it, has ended.
+func (a *app) elect(ctx context.Context, f electFlags) error {
+	timing := session.Derive(f.sessionTTL)
+	commands, err := a.newSupervised(f.candidate, f.command, timing)
+	if err != nil {
+		return err
+	}
+	b, err := a.broker.open(ctx)
+	if err != nil {
+		return err
+	}
+	outliveReaders()
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})).With("election", f.name, "candidate", f.candidate)
+	l := &leading{app: a, flags: f, commands: commands, log: log}
+	var e *election.Election
+	member, err := election.New(election.Config{
+		Broker: b, Namespace: a.namespace, Candidate: f.candidate, TTL: f.sessionTTL, Renewed: commands.renewed,
+		Fence: func([]string) { exitIfOverdue(log, l.overdue, timing.Slack) },
+	})
+	if err == nil {
+		e, err = member.Election(f.name, l.events())
+	}
+	if err == nil {
+		err = e.Start()
+	}
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	// The member outlives ctx: the command has to end before the entry goes.
+	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	var left error
+	running.Go(func() { left = member.Run(standing) })
+	err = l.lead(ctx, e)
+	stop()
+	running.Wait()
+	if errors.Is(err, election.ErrStopped) && left != nil {
+		err = nil // left says why
+	}
+	return errors.Join(err, left, commands.flush(ctx), b.Close())
+}

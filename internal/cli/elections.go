@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/election"
+)
+
+func (a *app) electionCommand() *cobra.Command {
+	return group("election", "Look after elections", a.electionListCommand(), a.electionResignCommand())
+}
+
+// withBroker opens the broker for f.
+func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err error) {
+	b, err := a.broker.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return f(b)
+}
+
+// electionView is an election as it is printed. Its JSON is stable.
+type electionView struct {
+	Name string `json:"name"`
+	// Leader is the first of Candidates, who are in line in this order.
+	Leader     string          `json:"leader"`
+	Token      int64           `json:"token"`
+	Candidates []candidateView `json:"candidates"`
+}
+
+// candidateView is one of the candidates.
+type candidateView struct {
+	Name string `json:"name"`
+	// Token is that of the term that the candidate has or will have.
+	Token int64 `json:"token"`
+	// Resigning tells that it was asked to give up.
+	Resigning bool `json:"resigning,omitempty"`
+}
+
+func viewOf(info election.ElectionInfo) electionView {
+	v := electionView{Name: info.Name, Leader: info.Candidates[0].Name, Token: info.Candidates[0].Token}
+	for _, c := range info.Candidates {
+		v.Candidates = append(v.Candidates, candidateView{Name: c.Name, Token: c.Token, Resigning: c.Resigning})
+	}
+	return v
+}
+
+func (v electionView) row() []string {
+	var waiting []string
+	for _, c := range v.Candidates[1:] {
+		waiting = append(waiting, c.Name)
+	}
+	const shown = 5
+	if more := len(waiting) - shown; more > 0 {
+		waiting = append(waiting[:shown:shown], fmt.Sprintf("and %d more", more))
+	}
+	leader := v.Leader
+	if v.Candidates[0].Resigning {
+		leader += " (resigning)"
+	}
+	return []string{v.Name, leader, strconv.FormatInt(v.Token, 10), orDash(strings.Join(waiting, ", "))}
+}
+
+func (a *app) electionListCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list [NAME...]",
+		Short: "List who leads, and who waits in line",
+		Long: `List the elections in which anyone stands, or those named, with who leads, the
+fencing token of the leader, and who waits in line, the next one first. Nodes with a
+retention elect in _retention which one of them applies it.
+
+Exit code: 3 if nobody stands in one of those named.`,
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			return a.withBroker(cmd.Context(), func(b broker.Broker) error {
+				views, err := a.elections(cmd.Context(), b, args)
+				if err != nil {
+					return err
+				}
+				return a.print(views, func() table {
+					if len(views) == 0 {
+						return table{footer: "nobody stands in any election"}
+					}
+					t := table{heading: []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}}
+					for _, v := range views {
+						t.rows = append(t.rows, v.row())
+					}
+					return t
+				})
+			})
+		},
+	}
+	return a.outputFlag(cmd)
+}
+
+// elections are those named, or all.
+func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([]electionView, error) {
+	infos, err := election.List(ctx, b, a.namespace)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]electionView, 0, len(infos))
+	byName := map[string]electionView{}
+	for _, info := range infos {
+		v := viewOf(info)
+		views, byName[v.Name] = append(views, v), v
+	}
+	if len(names) == 0 {
+		return views, nil
+	}
+	views = views[:0]
+	for _, name := range names {
+		v, ok := byName[name]
+		if !ok {
+			return nil, fmt.Errorf("election %q: %w", name, election.ErrNoLeader)
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// completeElections offers the names of elections.
+func (a *app) completeElections(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	_ = a.withBroker(cmd.Context(), func(b broker.Broker) error { // what cannot be asked for is not offered
+		views, err := a.elections(cmd.Context(), b, nil)
+		for _, v := range views {
+			names = append(names, v.Name)
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// resignView says who was asked, and who leads after that. Its JSON is stable.
+type resignView struct {
+	Election string `json:"election"`
+	// Asked had the term with Token.
+	Asked string `json:"asked"`
+	Token int64  `json:"token"`
+	// Leader is who leads after that, empty if nobody does or nobody waited.
+	Leader string `json:"leader"`
+}
+
+func (a *app) electionResignCommand() *cobra.Command {
+	wait, timeout := true, waitDefault
+	cmd := &cobra.Command{
+		Use:   "resign NAME",
+		Short: "Ask the leader of an election to step down",
+		Long: `Ask the leader of an election to step down and to queue up again, at the end. What
+it runs as leader has the time to return that it would have at a loss of its session.
+This waits until it has stepped down, unless --wait=false.
+
+Exit code: 3 if nobody stands in the election, 4 if the leader changed meanwhile, 1 if
+it has not stepped down within --timeout, which it may still do.`,
+		Example:           `  windlass election resign reports`,
+		Args:              exactArgs("NAME"),
+		ValidArgsFunction: a.completeElections,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			if timeout <= 0 {
+				return usagef("--timeout %v: must be positive", timeout)
+			}
+			return a.withBroker(cmd.Context(), func(b broker.Broker) error {
+				v, err := a.resign(cmd.Context(), b, args[0], wait, timeout)
+				if err != nil {
+					return err
+				}
+				return a.print(v, func() table {
+					text := fmt.Sprintf("%s was asked to resign from %s", printable(v.Asked), printable(v.Election))
+					if wait {
+						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", printable(v.Asked), printable(v.Election), orDash(printable(v.Leader)))
+					}
+					return table{footer: text}
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", true, "wait until it has stepped down")
+	cmd.Flags().DurationVar(&timeout, "timeout", waitDefault, "how long to wait")
+	return a.outputFlag(cmd)
+}
+
+func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait bool, timeout time.Duration) (resignView, error) {
+	asked, err := election.RequestResign(ctx, b, a.namespace, name)
+	v := resignView{Election: name, Asked: asked.Leader, Token: asked.Token}
+	if err != nil || !wait {
+		return v, err
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for now, err := range election.Observe(limited, b, a.namespace, name) {
+		switch {
+		case err != nil:
+			fmt.Fprintln(a.err, "windlass:", err)
+		case now.Token != asked.Token:
+			v.Leader = now.Leader
+			return v, nil
+		}
+	}
+	if ctx.Err() != nil {
+		return v, ctx.Err()
+	}
+	return v, fmt.Errorf("election %q: candidate %q has not stepped down within %v", name, asked.Leader, timeout)
+}
+
+// leaderChange is a line of "elect --observe". Its JSON is stable.
+type leaderChange struct {
+	Time     time.Time `json:"time"`
+	Election string    `json:"election"`
+	// Leader is empty when nobody leads.
+	Leader string `json:"leader"`
+	// Token is that of the term, zero when nobody leads.
+	Token int64 `json:"token"`
+}
+
+// observeElection prints a line for each change of leader.
+func (a *app) observeElection(ctx context.Context, name string) error {
+	return a.withBroker(ctx, func(b broker.Broker) error {
+		lines := lineWriter{app: a, heading: []string{"TIME", "ELECTION", "LEADER", "TOKEN"}, widths: []int{20, 16, 24, 0}}
+		for now, err := range election.Observe(ctx, b, a.namespace, name) {
+			var input *election.ConfigError
+			switch {
+			case errors.As(err, &input):
+				return err
+			case err != nil:
+				fmt.Fprintln(a.err, "windlass:", err)
+				continue
+			}
+			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
+			row := []string{c.Time.Format(time.RFC3339), name, orDash(c.Leader), orDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))}
+			if err := lines.write(c, row); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}
