@@ -108,7 +108,7 @@ func failsOn(t *testing.T, of func(source) []string, path, bad, good string) {
 var goStatements = map[string]string{
 	"incarnation.go":                 "keeps the session alive beside the loop, and waits for it",
 	"broker/etcd/embedded/server.go": "waits for the server to stop by itself",
-	"internal/cli/streams.go":    "a write to standard output that nobody reads, which nothing can interrupt",
+	"internal/cli/streams.go":        "a write to standard output that nobody reads, which nothing can interrupt",
 	"internal/exectask/supervise.go": "the supervisor's own loops, which end with its process",
 	"internal/exectask/loop.go":      "as above",
 	"internal/exectask/walk.go":      "as above",
