@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -31,10 +32,11 @@ type Election struct {
 	term *term
 	// running is the term that a function runs in, which may be over.
 	running *term
-	// idleSince is when the last function returned.
+	// idleSince is when the last function or Unelected returned.
 	idleSince time.Time
-	// leader is the last known one, empty while none is known.
-	leader string
+	// leader is the last known one, empty while none is known; told is the one
+	// of the last event.
+	leader, told string
 	// changed is closed and replaced whenever one of the above is another.
 	changed chan struct{}
 }
@@ -87,7 +89,7 @@ func (e *Election) Start() error {
 	e.stand = st
 	e.broadcast()
 	if before != nil {
-		before.endSweep() // what it would delete is now ours to take over
+		before.endSweep() // what it would delete is now ours to delete
 	}
 	m.work.Go(func() {
 		defer close(st.done)
@@ -105,8 +107,9 @@ func (e *Election) Start() error {
 // for the function as long as ctx permits, for the broker one Try of the session
 // (see session.Timing). An entry that could not be deleted within it, or that
 // might yet come into being because a join was in flight, is deleted in the
-// background for as long as the session lives. Stopping what does not run does
-// nothing.
+// background for as long as the session lives. Where the session was lost and the
+// function still runs at its hard deadline, Stop returns ErrAbandoned. Stopping
+// what does not run does nothing.
 func (e *Election) Stop(ctx context.Context) error {
 	st := e.requestStop()
 	if st == nil {
@@ -114,10 +117,15 @@ func (e *Election) Stop(ctx context.Context) error {
 	}
 	select {
 	case <-st.left:
-		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stand == st && e.running != nil {
+		return fmt.Errorf("stop election %q: %w", e.name, ErrAbandoned)
+	}
+	return nil
 }
 
 // requestStop stops without waiting, and returns what to wait for, if anything.
@@ -233,8 +241,12 @@ func (e *Election) learn(leader string) {
 		e.leader = leader
 		e.broadcast()
 	}
+	isNews := leader != "" && e.told != leader
+	if isNews {
+		e.told = leader
+	}
 	e.mu.Unlock()
-	if changed && leader != "" {
+	if isNews {
 		e.events.leader(leader)
 	}
 }

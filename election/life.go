@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
 )
@@ -89,20 +88,4 @@ func (b *backoff) pause(ctx context.Context, timing session.Timing) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// watchKey watches one key until an event is the one waited for, which is nil, or
-// until the watch fails or ctx ends.
-func watchKey(ctx context.Context, b broker.Broker, key string, from broker.Revision, is func(broker.Event) bool) error {
-	for batch, err := range b.Watch(ctx, key, from) {
-		if err != nil {
-			return err
-		}
-		for _, event := range batch.Events {
-			if event.KV.Key == key && is(event) {
-				return nil
-			}
-		}
-	}
-	return ctx.Err()
 }

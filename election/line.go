@@ -33,9 +33,11 @@ func (c *candidacy) follow(t *turn) error {
 			return c.lead(t, rev)
 		}
 		c.learn(candidateOf(ahead[0].Key))
-		if err := c.awaitGone(ctx, ahead[len(ahead)-1], rev+1); err != nil {
-			c.failed(ctx, fmt.Errorf("follow: %w", err))
-		} else {
+		gone, err := c.awaitGone(ctx, ahead[len(ahead)-1], rev+1)
+		switch {
+		case err != nil:
+			c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
+		case gone:
 			ahead = ahead[:len(ahead)-1]
 		}
 		if ahead, rev, err = c.look(ctx, ahead); err != nil {
@@ -54,9 +56,13 @@ func (c *candidacy) enterLine(ctx context.Context) (ahead []broker.KV, rev broke
 		return nil, 0, err
 	}
 	for i, kv := range ahead {
-		if kv.Key == c.entry && kv.Created == c.joins.own {
-			return ahead[:i:i], rev, nil
+		if kv.Key != c.entry || kv.Created != c.joins.own {
+			continue
 		}
+		if i == 0 && isResigning(kv) {
+			return nil, 0, ErrResigned // asked before it knew that it is the first
+		}
+		return ahead[:i:i], rev, nil
 	}
 	return nil, 0, c.deposed()
 }
@@ -128,7 +134,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	c.learn(now.Candidate)
 	for {
 		var cause error
-		err := watchKey(t.ctx, c.broker, c.entry, rev+1, func(event broker.Event) bool {
+		_, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
 			cause = c.verdict(event)
 			return cause != nil
 		})
@@ -137,8 +143,9 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 			return cause
 		case t.ctx.Err() != nil:
 			return context.Cause(t.ctx)
+		case err != nil:
+			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
 		}
-		c.failed(t.ctx, fmt.Errorf("lead: %w", err))
 		if _, rev, err = c.look(t.ctx, nil); err != nil {
 			return err
 		}

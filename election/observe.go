@@ -222,12 +222,15 @@ func (o *observer) follow(ctx context.Context, wait *backoff) error {
 		if err != nil {
 			return err
 		}
-		for _, event := range batch.Events {
+		for i, event := range batch.Events {
 			switch {
 			case event.Deleted:
 				delete(o.line, event.KV.Key)
 			case o.space.Parse(event.KV.Key).Kind == keys.Candidate:
 				o.line[event.KV.Key] = event.KV
+			}
+			if i+1 < len(batch.Events) && batch.Events[i+1].KV.Modified == event.KV.Modified {
+				continue // half a transaction shows a leader that never was
 			}
 			if !o.tell() {
 				return nil

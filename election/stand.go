@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -19,6 +20,14 @@ type joins struct {
 	unknown int
 }
 
+// found notes an entry that is there. One that was not known of is what an attempt
+// has put.
+func (j *joins) found(created broker.Revision) {
+	if created != j.own {
+		j.own, j.unknown = created, max(0, j.unknown-1)
+	}
+}
+
 // candidacy is a stand on one session. It belongs to the stand's goroutine.
 type candidacy struct {
 	*Election
@@ -26,12 +35,17 @@ type candidacy struct {
 	session *session.Session
 	timing  session.Timing
 	broker  broker.Broker
-	backoff backoff
+	// backoff is between calls that fail. watching is between watches: that
+	// those calls succeed says nothing about them.
+	backoff, watching backoff
 }
 
 // run stands until it is stopped, on one session after the other. A stand that is
 // stopped before it has begun still clears up, for the one before left that to it.
 func (e *Election) run(st *stand) {
+	e.mu.Lock()
+	e.told = ""
+	e.mu.Unlock()
 	for {
 		l := e.member.await(st.ctx, e.report)
 		if l == nil {
@@ -104,9 +118,14 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 	c.broadcast()
 	c.mu.Unlock()
 	c.learn("")
-	if term != nil {
-		c.events.unelected(term.Term, cause)
+	if term == nil {
+		return
 	}
+	c.events.unelected(term.Term, cause)
+	c.mu.Lock()
+	c.told = "" // whoever leads next is news, even if it is the same
+	c.idleSince = time.Now()
+	c.mu.Unlock()
 }
 
 // awaitReturn waits until no function runs. It gives up, and says so, only when
@@ -161,21 +180,28 @@ func (c *candidacy) try(ctx context.Context, do func(context.Context) error) err
 
 // failed deals with a failure: a session that is gone is ended here, too, and
 // everything else is reported and tried again after a while.
-func (c *candidacy) failed(ctx context.Context, err error) {
+func (c *candidacy) failed(ctx context.Context, err error) { c.failedIn(ctx, err, &c.backoff) }
+
+// watchFailed is failed for a watch.
+func (c *candidacy) watchFailed(ctx context.Context, err error) { c.failedIn(ctx, err, &c.watching) }
+
+func (c *candidacy) failedIn(ctx context.Context, err error, wait *backoff) {
 	if errors.Is(err, broker.ErrSessionExpired) {
 		c.session.End(errors.Join(session.ErrExpired, err))
 		return
 	}
 	if ctx.Err() == nil {
 		c.report(err)
-		c.backoff.pause(ctx, c.timing)
+		wait.pause(ctx, c.timing)
 	}
 }
 
-// join puts the entry, or takes over the one that is there already. It returns nil
-// once there is one, and otherwise why the turn ended.
+// join puts the entry. It returns nil once there is one, and otherwise why the turn
+// ended. An entry that an earlier turn has left is deleted: its place was given up,
+// and its token may be that of a term that is over.
 func (c *candidacy) join(ctx context.Context) error {
 	var holder broker.Revision
+	tried := false // an attempt of this turn may have put an entry
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Absent(c.entry)},
 		Then: []broker.Op{broker.PutSession(c.entry, []byte(c.member.config.Candidate), c.session.ID())},
@@ -192,34 +218,65 @@ func (c *candidacy) join(ctx context.Context) error {
 		case err != nil:
 			if broker.MaybeApplied(err) {
 				c.joins.unknown++
+				tried = true
 			}
 			c.failed(ctx, fmt.Errorf("join: %w", err))
 		case r.OK:
 			c.joins.own = r.Revision
 			return nil
 		case r.Reads[0].Session == c.session.ID():
-			c.joins.own = r.Reads[0].Created
-			c.joins.unknown = max(0, c.joins.unknown-1) // this is what one of them put
-			return nil
+			left := !tried || r.Reads[0].Created == c.joins.own
+			c.joins.found(r.Reads[0].Created)
+			if !left {
+				return nil
+			}
+			c.remove(ctx)
 		default:
 			kv := r.Reads[0]
 			if kv.Created != holder && !c.member.wasOurs(kv.Session) {
 				c.report(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
 			}
 			holder = kv.Created
-			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
-				c.failed(ctx, err)
+			if _, err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
+				c.watchFailed(ctx, err)
 			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// awaitGone watches an entry until it is deleted, or is another.
-func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
-	return watchKey(ctx, c.broker, entry.Key, from, func(event broker.Event) bool {
+// awaitGone watches an entry until it is deleted, or is another. It is watchKey in
+// everything else.
+func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) (found bool, err error) {
+	return c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
 	})
+}
+
+// lookEvery is about how often a candidate looks where it stands without having
+// been told to, so that a watch which has gone silent holds nobody up for ever.
+const lookEvery = 2 * time.Minute
+
+// watchKey watches one key until an event is the one waited for, until it is time to
+// look, or until the watch fails or ctx ends.
+func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found bool, err error) {
+	watched, cancel := context.WithTimeout(ctx, lookEvery/2+rand.N(lookEvery))
+	defer cancel()
+	for batch, err := range c.broker.Watch(watched, key, from) {
+		if watched.Err() != nil {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		c.watching.reset()
+		for _, event := range batch.Events {
+			if event.KV.Key == key && is(event) {
+				return true, nil
+			}
+		}
+	}
+	return false, ctx.Err()
 }
 
 // remove deletes the entry, and goes on until it is certain that it is gone or
@@ -265,7 +322,7 @@ func (c *candidacy) clear() {
 	for c.joins.unknown > 0 && ctx.Err() == nil {
 		rev, found := c.read(ctx)
 		if found != 0 {
-			c.joins.own, c.joins.unknown = found, c.joins.unknown-1
+			c.joins.found(found)
 			c.remove(ctx)
 			continue
 		}
@@ -273,11 +330,11 @@ func (c *candidacy) clear() {
 			return
 		}
 		c.st.leave()
-		err := watchKey(ctx, c.broker, c.entry, rev+1, func(event broker.Event) bool {
+		_, err := c.watchKey(ctx, c.entry, rev+1, func(event broker.Event) bool {
 			return !event.Deleted && event.KV.Session == c.session.ID()
 		})
 		if err != nil {
-			c.failed(ctx, err)
+			c.watchFailed(ctx, err)
 		}
 	}
 }

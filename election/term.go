@@ -59,8 +59,9 @@ func (t *term) holds() bool {
 // never run twice at once, and the entry is kept until it has returned.
 //
 // A function that returns while it leads has had enough: the leadership is given
-// up, and Lead returns with what it returned. One that returns an error of its
-// own after its term had ended also ends Lead.
+// up, and Lead returns with what it returned. One that panics gives it up as well.
+// One that returns an error of its own after its term had ended also ends Lead;
+// that a write was refused (ErrNotLeader) is none of its own.
 func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term Term) error) error {
 	select {
 	case e.leads <- struct{}{}:
@@ -68,8 +69,11 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 		return fmt.Errorf("lead in election %q: %w", e.name, ErrTwice)
 	}
 	defer func() { <-e.leads }()
+	e.mu.Lock()
+	st := e.stand
+	e.mu.Unlock()
 	for {
-		t, err := e.enter(ctx)
+		t, err := e.enter(ctx, st)
 		if err != nil {
 			return err
 		}
@@ -81,17 +85,17 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 			return context.Cause(ctx)
 		case cause == nil:
 			return errors.Join(err, e.resign(ctx, t.turn))
-		case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, cause):
+		case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, cause) && !errors.Is(err, ErrNotLeader):
 			return err
 		}
 	}
 }
 
-// enter waits for a term and marks it as one that a function runs in.
-func (e *Election) enter(ctx context.Context) (*term, error) {
+// enter waits for a term of a stand and marks it as one that a function runs in.
+func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
 	for {
 		e.mu.Lock()
-		t, isRunning, changed := e.term, e.isRunning(), e.changed
+		t, isRunning, changed := e.term, e.isRunning() && e.stand == st, e.changed
 		var retry <-chan time.Time
 		switch {
 		case ctx.Err() != nil, !isRunning, t == nil, t.turn.ctx.Err() != nil:
@@ -122,19 +126,26 @@ func (e *Election) runIn(ctx context.Context, t *term, run func(context.Context,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(t.turn.ctx, func() { cancel(context.Cause(t.turn.ctx)) })()
+	returned := false
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		if !returned { // a panic or the goroutine's end: nobody would lead
+			t.turn.cancel(ErrResigned)
+		}
 		e.running, e.idleSince = nil, time.Now()
 		e.broadcast()
 	}()
-	return run(ctx, t.Term)
+	err := run(ctx, t.Term)
+	returned = true
+	return err
 }
 
 // Commit commits a transaction on the condition that the term still holds, and
 // returns ErrNotLeader when it does not. The term is named by the caller, so that
 // a function left over from an old term cannot write in the name of a new one.
-// The condition and a read take one place each of broker.TxnOpsMax.
+// A refusal of the present term ends it at once. The condition and a read take one
+// place each of broker.TxnOpsMax.
 func (e *Election) Commit(ctx context.Context, t Term, txn broker.Txn) (broker.Result, error) {
 	txn.If = append(append([]broker.Cond(nil), txn.If...), t.Holds())
 	txn.Else = append(append([]broker.Op(nil), txn.Else...), broker.Read(t.entry))
@@ -146,7 +157,19 @@ func (e *Election) Commit(ctx context.Context, t Term, txn broker.Txn) (broker.R
 	kv := r.Reads[last]
 	r.Reads = r.Reads[:last]
 	if !isEntry(kv, broker.Revision(t.Token)) {
+		e.depose(t)
 		return r, fmt.Errorf("%v: %w", t, ErrNotLeader)
 	}
 	return r, nil
+}
+
+// depose ends a term whose entry is gone by the broker's own word, without waiting
+// for the watch.
+func (e *Election) depose(t Term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.term != nil && e.term.Term == t {
+		e.term.turn.cancel(ErrDeposed)
+		e.broadcast()
+	}
 }

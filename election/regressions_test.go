@@ -1,0 +1,354 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+// TestElection_ARequestBetweenJoiningAndListingIsNotLost is about a leader that is
+// asked to resign before it knows that it is one.
+func TestElection_ARequestBetweenJoiningAndListingIsNotLost(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.election("e"), bar.election("e")
+		c.sleep(time.Second) // until there are sessions
+		foo.faults.Use(faulty.MustParse("delay-request 1s on list"))
+		c.check(first.Start())
+		c.sleep(500 * time.Millisecond)
+		c.check(second.Start())
+		synctest.Wait()
+		asked, err := RequestResign(c.Context(), c.broker, "test", "e")
+		if err != nil || asked.Leader != "foo" {
+			c.Fatalf("RequestResign: %+v, %v", asked, err)
+		}
+		c.sleep(10 * time.Second)
+		c.wantLine("e", "bar", "foo")
+		c.wantLeader(first, false)
+		c.wantLeader(second, true)
+	})
+}
+
+// TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn is about an entry
+// that Stop could not delete.
+func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		old := c.term(first)
+		foo.faults.Freeze()
+		c.check(first.Stop(c.Context()))
+		c.check(first.Start())
+		foo.faults.Thaw()
+		c.sleep(3 * time.Second)
+		c.wantLine("e", "bar", "foo")
+		c.check(second.Stop(c.Context()))
+		c.sleep(time.Second)
+		if now := c.term(first); now.Token <= old.Token {
+			c.Errorf("%v after %v", now, old)
+		}
+		_, err := first.Commit(c.Context(), old, broker.Txn{Then: []broker.Op{broker.Put("/test-data", nil)}})
+		if !errors.Is(err, ErrNotLeader) {
+			c.Errorf("the old term's write in a new one: %v", err)
+		}
+	})
+}
+
+// TestElection_ADeletionThatIsLateDoesNotMakeTwoLead is about the deletion of a
+// stand's entry that arrives when the next stand leads.
+func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		c.leadTimed(second, nil, nil, nil)
+		foo.faults.Use(faulty.MustParse("late 3s on commit below \"/test/elections/\" call 1"))
+		hurried, cancel := context.WithCancel(c.Context())
+		cancel()
+		_ = first.Stop(hurried)
+		synctest.Wait()
+		c.check(first.Start())
+		c.leadTimed(first, nil, nil, nil) // beside the other's, or not: the cluster counts
+		c.sleep(20 * time.Second)
+		c.wantLine("e", "bar", "foo")
+	})
+}
+
+// TestElection_L07_AnotherStandForgetsNoJoinInFlight is about a join that is late
+// by more than the stand that it was for.
+func TestElection_L07_AnotherStandForgetsNoJoinInFlight(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.election("e"), bar.election("e")
+		c.sleep(time.Second)
+		foo.faults.Use(faulty.MustParse("late 20s on commit below \"/test/elections/\" call 1"))
+		c.check(first.Start())
+		c.sleep(time.Second)
+		c.wantLeader(first, true)
+		hurried, cancel := context.WithCancel(c.Context())
+		cancel()
+		_ = first.Stop(hurried)
+		c.check(first.Start())
+		c.sleep(time.Second)
+		c.wantLeader(first, true)
+		c.check(first.Stop(c.Context()))
+		c.wantLine("e")
+		c.sleep(30 * time.Second) // what was late has come
+		c.wantLine("e")
+		c.check(second.Start())
+		c.sleep(time.Second)
+		c.wantLeader(second, true)
+	})
+}
+
+func TestElection_ResignGivesUpThePlaceOfAJoinInFlight(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.election("e"), bar.election("e")
+		c.sleep(time.Second)
+		foo.faults.Use(faulty.MustParse("lose-reply 500ms on commit below \"/test/elections/\" call 1"))
+		c.check(first.Start())
+		synctest.Wait()
+		c.check(second.Start())
+		synctest.Wait()
+		c.wantLine("e", "foo", "bar")
+		c.check(first.Resign(c.Context()))
+		c.sleep(3 * time.Second)
+		c.wantLine("e", "bar", "foo")
+		c.wantLeader(second, true)
+	})
+}
+
+func TestLead_AFunctionThatPanicsOrExitsGivesUp(t *testing.T) {
+	for name, end := range map[string]func(){
+		"panic": func() { panic("of the function's own") },
+		"exit":  runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(c *cluster) {
+				first, second := c.member("foo").join("e"), c.member("bar").join("e")
+				go func() {
+					defer func() { _ = recover() }() // as a server does for each request
+					_ = first.Lead(context.Background(), func(context.Context, Term) error {
+						end()
+						return nil
+					})
+				}()
+				c.sleep(time.Second)
+				c.wantLeader(first, false)
+				c.wantLeader(second, true)
+				c.wantLine("e", "bar", "foo")
+			})
+		})
+	}
+}
+
+func TestLead_EndsWithTheStandThatItBeganIn(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.join("e")
+		led, returned, terms := make(chan struct{}), make(chan error, 1), 0
+		go func() {
+			returned <- e.Lead(c.Context(), func(ctx context.Context, _ Term) error {
+				terms++
+				<-ctx.Done()
+				<-led
+				return nil
+			})
+		}()
+		c.sleep(time.Second)
+		hurried, cancel := context.WithCancel(c.Context())
+		cancel()
+		_ = e.Stop(hurried)
+		c.check(e.Start())
+		close(led)
+		c.sleep(3 * time.Second)
+		select {
+		case err := <-returned:
+			if !errors.Is(err, ErrStopped) {
+				c.Errorf("Lead: %v", err)
+			}
+		default:
+			c.Errorf("Lead goes on after a stop, in its term number %d", terms)
+			c.check(e.Stop(c.Context()))
+			<-returned
+		}
+	})
+}
+
+func TestLead_AWriteThatWasRefusedDoesNotEndIt(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		e := c.member("foo").join("e")
+		returned, terms := make(chan error, 1), 0
+		go func() {
+			returned <- e.Lead(c.Context(), func(ctx context.Context, term Term) error {
+				terms++
+				for {
+					// The context is another one, as in work that is to be finished.
+					_, err := e.Commit(context.Background(), term, broker.Txn{})
+					if err != nil {
+						return err
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		}()
+		c.sleep(1500 * time.Millisecond)
+		c.deleteEntry("e", "foo")
+		c.sleep(10 * time.Second)
+		if terms != 2 || len(returned) > 0 {
+			c.Errorf("%d terms", terms)
+		}
+		if len(returned) > 0 {
+			c.Errorf("Lead: %v", <-returned)
+			return
+		}
+		stopped := make(chan error)
+		go func() { stopped <- e.Stop(context.Background()) }()
+		synctest.Wait()
+		c.deleteEntry("e", "foo")
+		<-stopped
+		<-returned
+	})
+}
+
+func TestElection_L07_StopSaysSoWhenAFunctionStillRuns(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.join("e")
+		stuck, led := make(chan struct{}), make(chan error)
+		go func() {
+			led <- e.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
+		}()
+		c.sleep(time.Second)
+		foo.faults.Cut()
+		c.sleep(30 * time.Second)
+		foo.faults.Heal()
+		c.sleep(3 * time.Second)
+		if err := e.Stop(c.Context()); !errors.Is(err, ErrAbandoned) {
+			c.Errorf("Stop: %v, while a function runs that led", err)
+		}
+		close(stuck)
+		<-led
+		c.check(e.Stop(c.Context()))
+	})
+}
+
+func TestElection_L07_StopWaitsForTheBrokerAfterACallback(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e, err := foo.Election("e", Events{Unelected: func(Term, error) { time.Sleep(3 * time.Second) }})
+		c.check(err)
+		c.check(e.Start())
+		c.sleep(time.Second)
+		foo.faults.Use(faulty.MustParse("delay-request 50ms on commit"))
+		c.check(e.Stop(c.Context()))
+		c.wantLine("e")
+	})
+}
+
+func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		for _, name := range []string{"a", "b", "c"} {
+			c.member(name).join("e")
+		}
+		ctx, cancel := context.WithCancel(c.Context())
+		seen := make(chan []string)
+		go func() {
+			var leaders []string
+			for l, err := range Observe(ctx, c.broker, "test", "e") {
+				if err != nil {
+					c.Error(err)
+				}
+				leaders = append(leaders, l.Leader)
+			}
+			seen <- leaders
+		}()
+		c.sleep(time.Second)
+		// All at one revision.
+		_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.DeleteTree("/test/elections/e/")}})
+		c.check(err)
+		synctest.Wait()
+		cancel()
+		got := <-seen
+		if n := min(len(got), 2); !slices.Equal(got[:n], []string{"a", ""}) {
+			c.Errorf("seen: %q", got)
+		}
+	})
+}
+
+func TestElection_AWatchThatIsRefusedIsTriedLessAndLessOften(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		foo.join("e")
+		bar.join("e")
+		bar.faults.Use(faulty.MustParse("refuse on watch"))
+		foo.faults.Use(faulty.MustParse("refuse on watch"))
+		c.noted()
+		before := bar.counts.calls.Load() + foo.counts.calls.Load()
+		// The watches in use have to break for that.
+		foo.faults.Cut()
+		bar.faults.Cut()
+		foo.faults.Heal()
+		bar.faults.Heal()
+		c.sleep(time.Minute)
+		calls := bar.counts.calls.Load() + foo.counts.calls.Load() - before
+		if errs := len(c.noted()); errs > 150 || calls > 150 {
+			c.Errorf("%d errors and %d calls in a minute", errs, calls)
+		}
+	})
+}
+
+func TestElection_L05_ALeaderThatStaysIsNoEvent(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		foo.join("e")
+		second := bar.join("e")
+		c.noted()
+		c.check(second.Resign(c.Context()))
+		c.sleep(time.Second)
+		c.happened()
+	})
+}
+
+func TestElection_L06_ARefusedWriteEndsTheTermWithoutTheWatch(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo := c.member("foo")
+		e := foo.join("e")
+		term := c.term(e)
+		foo.faults.Use(faulty.MustParse("stall on batch"))
+		c.deleteEntry("e", "foo")
+		c.sleep(time.Second)
+		c.wantLeader(e, true) // nobody has told it
+		if _, err := e.Commit(c.Context(), term, broker.Txn{}); !errors.Is(err, ErrNotLeader) {
+			c.Errorf("Commit: %v", err)
+		}
+		if now, ok := e.Term(); ok && now == term {
+			c.Error("the term goes on")
+		}
+		c.sleep(time.Second)
+		if now := c.term(e); now.Token <= term.Token {
+			c.Errorf("%v after %v", now, term)
+		}
+	})
+}
+
+func TestElection_AWatchThatHasGoneSilentHoldsNobodyUpForEver(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.join("e"), bar.join("e")
+		bar.faults.Use(faulty.MustParse("stall on batch"))
+		c.check(first.Stop(c.Context()))
+		c.sleep(lookEvery * 3 / 2)
+		c.wantLeader(second, true)
+		c.deleteEntry("e", "bar")
+		c.sleep(lookEvery * 3 / 2)
+		c.wantLine("e", "bar")
+	})
+}
