@@ -13,6 +13,8 @@
 //	     claimed that does not exist
 //	I7   states follow each other as the transition table allows
 //	I8   no task is claimed while one that it waits for exists
+//	I10  what only the leader of an election writes is written in the term of the
+//	     earliest entry at that revision, and an entry stays its session's
 //	I12  an owner key goes with its session, with its own claim's ending or by an
 //	     operator's hand, and not otherwise
 //	M55  being told to stop counts as no error of a task

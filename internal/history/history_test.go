@@ -162,6 +162,10 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 			token := s.at(owner("a", 1))
 			s.at(put("state/a", fmt.Sprintf(`{"state":"runnable","token":%d,"errors":[{"error":"context canceled"}]}`, token)))
 		},
+		"I10 written by the second in line":    func(s *script, l *Log) { s.at(led(l, candidates(s))) },
+		"I10 written when nobody stands":       func(s *script, l *Log) { _ = candidates(s); s.at(del(foo), del(bar)); s.at(led(l, 1)) },
+		"I10 written in the term before":       func(s *script, l *Log) { _ = candidates(s); s.at(del(foo)); s.at(led(l, 1)) },
+		"I10 an entry gets to another session": func(s *script, l *Log) { _ = candidates(s); s.at(write{key: bar, session: 3}) },
 		"M04 a name is taken over": func(s *script, l *Log) {
 			s.at(write{key: "nodes/n/info", session: 1})
 			s.at(write{key: "nodes/n/info", session: 2})
@@ -171,6 +175,39 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 		if _, wrong := checked(t, play); len(wrong) == 0 || !strings.Contains(strings.Join(wrong, "\n"), " "+number+": ") {
 			t.Errorf("%s: found %q", name, wrong)
 		}
+	}
+}
+
+// foo and bar stand in an election, in this order.
+const foo, bar = "elections/e/foo", "elections/e/bar"
+
+// candidates has both join, and returns the token of the second.
+func candidates(s *script) broker.Revision {
+	s.at(write{key: foo, session: 1})
+	return s.at(write{key: bar, session: 2})
+}
+
+// led is a write of a leader in a term.
+func led(l *Log, token broker.Revision) write {
+	l.Term = func(kv broker.KV) (string, broker.Revision, bool) {
+		var token broker.Revision
+		n, _ := fmt.Sscan(string(kv.Value), &token)
+		return "e", token, n == 1
+	}
+	return put("led/e", fmt.Sprint(token))
+}
+
+func TestLog_I10_WhoIsFirstInLineMayWrite(t *testing.T) {
+	l, wrong := checked(t, func(s *script, l *Log) {
+		second := candidates(s)
+		s.at(led(l, 1))
+		s.at(write{key: foo, value: "asked to resign", session: 1})
+		s.at(led(l, 1))
+		s.at(del(foo))
+		s.at(led(l, second))
+	})
+	if len(wrong) > 0 || l.Counts().Led != 3 {
+		t.Errorf("%q, %+v", wrong, l.Counts())
 	}
 }
 

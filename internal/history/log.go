@@ -24,6 +24,8 @@ type Counts struct {
 	// task's first, Completed tasks and, of these, Duplicated ones that had
 	// completed before and were not submitted afresh.
 	Submitted, Grants, HandOvers, Completed, Duplicated int
+	// Led are writes of leaders of elections.
+	Led int
 }
 
 // Observer is told what happened to claims, in order; all of its functions must
@@ -44,6 +46,9 @@ type Log struct {
 	Observer *Observer
 	// Unannounced leaves I5 and I12 out, for who announces nothing.
 	Unannounced bool
+	// Term, if set, tells in which term of which election a key that is not
+	// Windlass's was written, if it was one that only a leader writes.
+	Term func(kv broker.KV) (election string, token broker.Revision, ok bool)
 
 	space  keys.Space
 	counts Counts
@@ -57,6 +62,7 @@ type Log struct {
 	tasks     map[string]*task
 	// skipping are the claims that nothing allows but to kill the task.
 	skipping map[claim]bool
+	lines    lines
 
 	mu sync.Mutex // guards what is announced
 	// endings are the claims that a node asked to end, deleting the tasks that a
@@ -101,7 +107,7 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
 }
 
@@ -203,6 +209,10 @@ func (l *Log) applyRevision(group []broker.Event) {
 			l.checkHandled(p.Name, group)
 		case p.Kind == keys.NodeInfo:
 			l.checkRegistration(e)
+		case p.Kind == keys.Candidate:
+			l.checkCandidate(e, p.Name)
+		case p.Kind == keys.Unknown:
+			l.checkLed(e)
 		}
 	}
 	if l.Observer != nil {
@@ -276,6 +286,8 @@ func (l *Log) take(e broker.Event) {
 		l.takeCommand(e, l.task(p.Name))
 	case keys.Failed:
 		l.task(p.Name).failed = readMark(e)
+	case keys.Candidate:
+		l.lines.take(e, p.Name)
 	}
 }
 

@@ -248,6 +248,9 @@ func (j *jobs) pulledRuns(id string) (runs []windlasstest.Run) {
 // runsOf are all runs of a task, by the time of their start.
 func (w *world) runsOf(id string) []windlasstest.Run {
 	runs := w.cluster.Runs(id)
+	if w.elections != nil {
+		runs = append(runs, w.elections.reigns(id)...)
+	}
 	if w.jobs != nil {
 		runs = append(runs, w.jobs.pulledRuns(id)...)
 		slices.SortStableFunc(runs, func(a, b windlasstest.Run) int { return a.Started.Compare(b.Started) })
@@ -262,6 +265,11 @@ func (w *world) ran() []string {
 		ids = append(ids, w.jobs.ids...)
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
+	}
+	if w.elections != nil {
+		for _, name := range electionNames {
+			ids = append(ids, electionID(name))
+		}
 	}
 	return ids
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
@@ -25,6 +26,9 @@ type process struct {
 
 	// rate is by how much its clock is fast, as a part of one.
 	rate float64
+
+	// elections are those that it stands in, by name.
+	elections map[string]*election.Election
 
 	// concurrency is that of its configuration.
 	concurrency map[string]int
@@ -65,6 +69,7 @@ func (w *world) start(name string) *process {
 	}
 	p.concurrency = config.Concurrency
 	p.Node = w.cluster.Start(name, config)
+	p.stand()
 	close(p.started)
 	p.pull(pulls)
 	w.processes = append(w.processes, p)
@@ -181,7 +186,7 @@ func (p *process) hurried() bool {
 
 // runs tells whether a handler of a task has not returned here.
 func (p *process) runs(id string) bool {
-	return slices.ContainsFunc(p.world.cluster.Runs(id), func(r windlasstest.Run) bool {
+	return slices.ContainsFunc(p.world.runsOf(id), func(r windlasstest.Run) bool {
 		return r.Node == p.Name() && r.Ended.IsZero()
 	})
 }

@@ -97,6 +97,9 @@ func (w *world) amiss() string {
 	if disobeyed := w.disobeyed(); disobeyed != "" {
 		return disobeyed
 	}
+	if misled := w.misled(); misled != "" {
+		return misled
+	}
 	nodes, err := w.client.Nodes(w.t.Context())
 	if err != nil {
 		return err.Error()

@@ -34,6 +34,12 @@ func TestSimulation_Z06_Z08_TreesOfJobsAreWorkedOffWhateverHappens(t *testing.T)
 	simulate(t, (*seedsFlag+9)/10, Options{Jobs: true})
 }
 
+// TestSimulation_I10_L08 has the nodes stand in elections besides; a fifth as many
+// seeds are enough for them.
+func TestSimulation_I10_L08_WhoLeadsLeadsAloneWhateverHappens(t *testing.T) {
+	simulate(t, (*seedsFlag+4)/5, Options{Elections: true})
+}
+
 func simulate(t *testing.T, seeds int, options Options) {
 	if testing.Short() {
 		seeds = min(seeds, 3) // with the race detector they take ten times as long

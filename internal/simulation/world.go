@@ -28,6 +28,8 @@ type Options struct {
 	States bool
 	// Jobs has trees of jobs be queued, run by handlers and dequeued.
 	Jobs bool
+	// Elections has every node stand in elections, whose leaders write.
+	Elections bool
 }
 
 // world is one run.
@@ -54,6 +56,8 @@ type world struct {
 	states *states
 	// jobs is nil without trees of jobs.
 	jobs *jobs
+	// elections is nil without elections.
+	elections *elections
 
 	// processes are all that were ever started, up those that were not killed or
 	// stopped.
@@ -89,6 +93,9 @@ func Run(t *testing.T, options Options) *Report {
 	}
 	if options.Jobs {
 		w.jobs = newJobs(options.Seed)
+	}
+	if options.Elections {
+		w.elections = newElections(options.Seed)
 	}
 	w.profile = newProfile(w.random)
 	w.commands.now = w.operations.now
@@ -160,6 +167,7 @@ func (w *world) play() {
 		w.t.Fatal(err)
 	}
 	w.log.Observer = w.operations.observer()
+	w.log.Term = termOf
 	following, stop := context.WithCancel(w.t.Context())
 	var follower sync.WaitGroup
 	follower.Go(func() { w.follow(following) })
@@ -217,6 +225,7 @@ func (w *world) round() {
 		w.happen()
 		w.commandTasks()
 		w.commandJobs()
+		w.moveElections()
 		w.cluster.Advance(time.Duration(w.random.ExpFloat64() * float64(w.profile.pace)))
 	}
 	w.heal()
@@ -239,6 +248,9 @@ func (w *world) end() {
 	w.cluster.Close()
 	if w.jobs != nil {
 		w.jobs.pullers.Wait()
+	}
+	if w.elections != nil {
+		w.elections.leaders.Wait()
 	}
 	// The claims of nodes whose handlers were late go with their sessions.
 	time.Sleep(2 * w.profile.ttl)
