@@ -330,15 +330,15 @@ func TestElection_L10_FooBarAndQuux(t *testing.T) {
 	})
 }
 
-func TestElection_AChangeOfLeaderWakesOneOfTwoHundred(t *testing.T) {
+func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
 	inEach(t, func(c *cluster) {
 		var nodes []*node
 		var elections []*Election
-		for i := range 200 {
-			n := c.member(fmt.Sprintf("c%03d", i))
+		for i := range 1000 {
+			n := c.member(fmt.Sprintf("c%04d", i))
 			e := n.election("e")
 			c.check(e.Start())
-			synctest.Wait()
+			c.sleep(100 * time.Millisecond)
 			nodes, elections = append(nodes, n), append(elections, e)
 		}
 		c.sleep(time.Second)
@@ -352,7 +352,7 @@ func TestElection_AChangeOfLeaderWakesOneOfTwoHundred(t *testing.T) {
 		for i := range 10 {
 			calls, woken := total()
 			c.check(elections[i].Stop(c.Context()))
-			c.sleep(time.Second)
+			synctest.Wait()
 			c.wantLeader(elections[i+1], true)
 			callsNow, wokenNow := total()
 			// The deletion; a read or two, and the watch of the own entry.
