@@ -20,11 +20,17 @@ const tasks = 10_000
 // start runs an etcd that writes to disk, as in production.
 func start(b *testing.B) *embedded.Server {
 	b.Helper()
+	return startWith(b, embedded.Config{})
+}
+
+func startWith(b *testing.B, config embedded.Config) *embedded.Server {
+	b.Helper()
 	dir := b.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	server, err := embedded.Start(b.Context(), embedded.Config{Dir: dir})
+	config.Dir = dir
+	server, err := embedded.Start(b.Context(), config)
 	if err != nil {
 		b.Fatal(err)
 	}

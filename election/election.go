@@ -223,6 +223,14 @@ func (e *Election) line(ctx context.Context) ([]broker.KV, broker.Revision, erro
 	return lineOf(ctx, e.member.config.Broker, e.member.space, e.name)
 }
 
+// lineUpTo reads the candidates that joined at a revision or before, in their
+// order, the last n of them at most. Keys that are no candidate's count, too.
+func (e *Election) lineUpTo(ctx context.Context, last broker.Revision, n int) (line []broker.KV, whole bool, rev broker.Revision, err error) {
+	space := e.member.space
+	all, rev, err := broker.Latest(ctx, e.member.config.Broker, space.Election(e.name), last, n)
+	return ordered(space, all), len(all) < n, rev, err
+}
+
 // broadcast wakes whoever waits for a change. e.mu is held.
 func (e *Election) broadcast() {
 	close(e.changed)

@@ -9,103 +9,110 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
+// place is where a candidate stands in line.
+type place struct {
+	// ahead are those before it in their order; at least the last few.
+	ahead []broker.KV
+	// leader is who leads, empty where that was not read.
+	leader string
+	// rev is when.
+	rev broker.Revision
+}
+
 // follow waits in line until the turn to lead has come, leads, and returns why
 // that ended.
 func (c *candidacy) follow(t *turn) error {
 	ctx := t.ctx
-	ahead, rev, err := c.enterLine(ctx)
-	if err != nil {
-		return err
-	}
-	for {
-		for len(ahead) == 0 && !c.session.MayStart() {
+	p, err := c.find(ctx, broker.LatestMax)
+	for err == nil {
+		switch {
+		case len(p.ahead) == 0 && c.session.MayStart():
+			return c.lead(t, p.rev)
+		case len(p.ahead) == 0:
 			// A renewal is due. What was read is old by then.
 			select {
 			case <-time.After(c.timing.Renew / 10):
 			case <-ctx.Done():
-				return context.Cause(ctx)
 			}
-			if ahead, rev, err = c.look(ctx, ahead); err != nil {
-				return err
+			p, err = c.find(ctx, nearby)
+		default:
+			if p.leader != "" {
+				c.learn(p.leader)
 			}
-		}
-		if len(ahead) == 0 {
-			return c.lead(t, rev)
-		}
-		c.learn(candidateOf(ahead[0].Key))
-		gone, err := c.awaitGone(ctx, ahead[len(ahead)-1], rev+1)
-		switch {
-		case err != nil:
-			c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
-		case gone:
-			ahead = ahead[:len(ahead)-1]
-		}
-		if ahead, rev, err = c.look(ctx, ahead); err != nil {
-			return err
+			p, err = c.await(ctx, p)
 		}
 	}
+	return err
 }
 
-// enterLine lists the line and returns the part ahead of the own entry.
-func (c *candidacy) enterLine(ctx context.Context) (ahead []broker.KV, rev broker.Revision, err error) {
-	err = c.retry(ctx, func(ctx context.Context) (err error) {
-		ahead, rev, err = c.line(ctx)
+// await waits until the entry just before the own one is gone, or until something
+// else may have changed, and returns the place then.
+func (c *candidacy) await(ctx context.Context, p place) (place, error) {
+	before := p.ahead[len(p.ahead)-1]
+	gone, err := c.awaitGone(ctx, before, p.rev+1)
+	if err != nil {
+		c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
+	}
+	if !gone {
+		same, rev, err := c.look(ctx, before)
+		if err != nil || same {
+			p.rev = rev
+			return p, err
+		}
+	}
+	return c.find(ctx, nearby)
+}
+
+// nearby is how much of the line is read when someone nearby has left it.
+const nearby = 16
+
+// find reads the line up to the own entry, n entries of it at least. Who is ahead
+// can only become fewer: who joins again is at the end.
+func (c *candidacy) find(ctx context.Context, n int) (place, error) {
+	var line []broker.KV
+	var rev broker.Revision
+	isOwn := func(kv broker.KV) bool {
+		return kv.Key == c.entry && kv.Created == c.joins.own && kv.Session == c.session.ID()
+	}
+	whole := false
+	err := c.retry(ctx, func(ctx context.Context) (err error) {
+		line, whole, rev, err = c.lineUpTo(ctx, c.joins.own, n)
+		// All of it is read where it is longer than can be had at once, and where
+		// one transaction has made so many entries that the own one is not among
+		// those read.
+		if err == nil && !whole && (n == broker.LatestMax || !slices.ContainsFunc(line, isOwn)) {
+			line, rev, err = c.line(ctx)
+			whole = true
+		}
 		return err
 	})
 	if err != nil {
-		return nil, 0, err
+		return place{}, err
 	}
-	for i, kv := range ahead {
-		if kv.Key != c.entry || kv.Created != c.joins.own {
-			continue
-		}
-		if i == 0 && isResigning(kv) {
-			return nil, 0, ErrResigned // asked before it knew that it is the first
-		}
-		return ahead[:i:i], rev, nil
+	own := slices.IndexFunc(line, isOwn)
+	switch {
+	case own < 0:
+		return place{}, c.deposed()
+	case own == 0 && isResigning(line[0]):
+		return place{}, ErrResigned // asked before it knew that it is the first
 	}
-	return nil, 0, c.deposed()
+	p := place{ahead: line[:own:own], rev: rev}
+	if whole {
+		p.leader = candidateOf(line[0].Key)
+	}
+	return p, nil
 }
 
-// lookMax bounds the entries that are read at once when the one before is gone.
-const lookMax = 100
-
-// look reads the own entry and the last of those ahead, and while that is gone
-// those before it, many at once, for they may have gone long ago. What is ahead
-// can only become less: who joins again is at the end.
-func (c *candidacy) look(ctx context.Context, ahead []broker.KV) ([]broker.KV, broker.Revision, error) {
-	for batch := 1; ; batch = lookMax {
-		before, seen := ahead[:max(0, len(ahead)-batch)], ahead[max(0, len(ahead)-batch):]
-		ops := []broker.Op{broker.Read(c.entry)}
-		for _, kv := range seen {
-			ops = append(ops, broker.Read(kv.Key))
+// look tells whether the own entry and another one are both there.
+func (c *candidacy) look(ctx context.Context, other broker.KV) (both bool, rev broker.Revision, err error) {
+	err = c.retry(ctx, func(ctx context.Context) error {
+		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.entry), broker.Read(other.Key)}})
+		if err == nil {
+			both, rev = isEntry(r.Reads[0], c.joins.own) && isEntry(r.Reads[1], other.Created), r.Revision
 		}
-		var r broker.Result
-		if err := c.retry(ctx, func(ctx context.Context) (err error) {
-			r, err = broker.CommitOne(ctx, c.broker, broker.Txn{Then: ops})
-			return err
-		}); err != nil {
-			return nil, 0, err
-		}
-		own := r.Reads[0]
-		if !isEntry(own, c.joins.own) || own.Session != c.session.ID() {
-			return nil, 0, c.deposed()
-		}
-		ahead = slices.Clone(before)
-		for i, kv := range seen {
-			if isEntry(r.Reads[i+1], kv.Created) {
-				ahead = append(ahead, kv)
-			}
-		}
-		switch {
-		case len(ahead) > len(before): // someone is there
-			return ahead, r.Revision, nil
-		case len(ahead) == 0 && isResigning(*own):
-			return nil, 0, ErrResigned
-		case len(ahead) == 0:
-			return nil, r.Revision, nil
-		}
-	}
+		return err
+	})
+	return both, rev, err
 }
 
 // deposed notes that the own entry is gone.
@@ -133,33 +140,31 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	c.events.elected(now.Term)
 	c.learn(now.Candidate)
 	for {
-		var cause error
-		_, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
-			cause = c.verdict(event)
-			return cause != nil
+		own := c.joins.own
+		event, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
+			return c.isGone(event, own) || isResigning(event.KV)
 		})
 		switch {
-		case cause != nil:
-			return cause
+		case event != nil && c.isGone(*event, own):
+			return c.deposed()
+		case event != nil:
+			return ErrResigned
 		case t.ctx.Err() != nil:
 			return context.Cause(t.ctx)
 		case err != nil:
 			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
 		}
-		if _, rev, err = c.look(t.ctx, nil); err != nil {
+		// The first stays the first for as long as its entry is there.
+		p, err := c.find(t.ctx, nearby)
+		if err != nil {
 			return err
 		}
+		rev = p.rev
 	}
 }
 
-// verdict is what an event of the own entry means for the term.
-func (c *candidacy) verdict(event broker.Event) error {
-	switch {
-	case event.Deleted, event.KV.Created != c.joins.own, event.KV.Session != c.session.ID():
-		return c.deposed()
-	case isResigning(event.KV):
-		return ErrResigned
-	default:
-		return nil
-	}
+// isGone tells whether an event of the own key means that the own entry is there no
+// more.
+func (c *candidacy) isGone(event broker.Event, own broker.Revision) bool {
+	return event.Deleted || event.KV.Created != own || event.KV.Session != c.session.ID()
 }

@@ -57,9 +57,14 @@ func lineOf(ctx context.Context, b broker.Broker, space keys.Space, election str
 	if err != nil {
 		return nil, 0, err
 	}
+	return ordered(space, all), rev, nil
+}
+
+// ordered leaves the candidates, in their order.
+func ordered(space keys.Space, all []broker.KV) []broker.KV {
 	line := slices.DeleteFunc(all, func(kv broker.KV) bool { return space.Parse(kv.Key).Kind != keys.Candidate })
 	slices.SortFunc(line, byOrder)
-	return line, rev, nil
+	return line
 }
 
 // Leadership is who leads. The zero value means nobody.

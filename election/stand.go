@@ -248,35 +248,56 @@ func (c *candidacy) join(ctx context.Context) error {
 // awaitGone watches an entry until it is deleted, or is another. It is watchKey in
 // everything else.
 func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) (found bool, err error) {
-	return c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
+	event, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
 	})
+	return event != nil, err
 }
 
 // lookEvery is about how often a candidate looks where it stands without having
 // been told to, so that a watch which has gone silent holds nobody up for ever.
 const lookEvery = 2 * time.Minute
 
-// watchKey watches one key until an event is the one waited for, until it is time to
-// look, or until the watch fails or ctx ends.
-func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found bool, err error) {
+// watchKey watches one key until an event is the one waited for, which it returns,
+// until it is time to look, or until the watch fails or ctx ends. is is called by
+// another goroutine, which may still be closing the watch afterwards: a hand-over
+// need not wait for that.
+func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
+	type result struct {
+		found *broker.Event
+		err   error
+	}
+	results := make(chan result, 1)
 	watched, cancel := context.WithTimeout(ctx, lookEvery/2+rand.N(lookEvery))
 	defer cancel()
-	for batch, err := range c.broker.Watch(watched, key, from) {
-		if watched.Err() != nil {
-			break
-		}
-		if err != nil {
-			return false, err
-		}
-		c.watching.reset()
-		for _, event := range batch.Events {
-			if event.KV.Key == key && is(event) {
-				return true, nil
+	c.member.work.Go(func() {
+		for batch, err := range c.broker.Watch(watched, key, from) {
+			if err != nil {
+				results <- result{err: err}
+				return
+			}
+			for _, event := range batch.Events {
+				if event.KV.Key == key && is(event) {
+					results <- result{found: &event}
+					return
+				}
 			}
 		}
+		results <- result{}
+	})
+	select {
+	case r := <-results:
+		if r.err != nil && watched.Err() == nil {
+			return nil, r.err
+		}
+		c.watching.reset()
+		if r.found != nil {
+			return r.found, nil
+		}
+		return nil, ctx.Err()
+	case <-watched.Done():
+		return nil, ctx.Err()
 	}
-	return false, ctx.Err()
 }
 
 // remove deletes the entry, and goes on until it is certain that it is gone or

@@ -79,6 +79,27 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 	}
 }
 
+// Latest implements broker.LatestReader.
+func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int) ([]broker.KV, broker.Revision, error) {
+	if err := broker.CheckLatest(prefix, upTo, n); err != nil {
+		return nil, 0, err
+	}
+	var answer *clientv3.GetResponse
+	e := b.call(ctx, "latest", prefix, func(ctx context.Context) (err error) {
+		answer, err = b.client.KV.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(upTo)),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)))
+		return err
+	})
+	if e != nil {
+		return nil, 0, readOnly(e)
+	}
+	if answer.Header == nil {
+		return nil, 0, broker.NewError("latest", prefix, broker.ErrUnavailable, errMisfit)
+	}
+	page := toPage(answer, broker.Revision(answer.Header.Revision))
+	return page.KVs, page.Revision, nil
+}
+
 func (b *Broker) page(ctx context.Context, prefix, from, end string, revision broker.Revision, limit int64) (*clientv3.GetResponse, error) {
 	var answer *clientv3.GetResponse
 	e := b.call(ctx, "list", prefix, func(ctx context.Context) (err error) {

@@ -44,6 +44,19 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 	})
 }
 
+// Latest implements broker.LatestReader. It is a list to the plan.
+func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int) ([]broker.KV, broker.Revision, error) {
+	type latest struct {
+		kvs []broker.KV
+		rev broker.Revision
+	}
+	l, err := call(ctx, b, b.strike(OpList, prefix), func(ctx context.Context) (l latest, err error) {
+		l.kvs, l.rev, err = broker.Latest(ctx, b.inner, prefix, upTo, n)
+		return l, err
+	})
+	return l.kvs, l.rev, err
+}
+
 // Grant implements broker.Broker.
 func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
 	return call(ctx, b, b.strike(OpGrant, ""), func(ctx context.Context) (broker.Session, error) {
