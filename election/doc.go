@@ -14,10 +14,10 @@
 //	  |
 //	  '--watches itself
 //
-// Each candidate lists the line once, when it joins. From then on those ahead of
-// it can only become fewer, so it watches the one entry just before its own, and
-// when that goes it reads the one before that. A change of leader thus costs the
-// same with two candidates as with thousands, and wakes one of them.
+// Those ahead of a candidate can only become fewer: who joins again is at the end.
+// So it watches the one entry just before its own, and when that goes it reads the
+// end of the line up to itself. A change of leader thus costs the same with two
+// candidates as with thousands, and wakes one of them.
 //
 // # What is guaranteed
 //
