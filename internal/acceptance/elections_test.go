@@ -1,0 +1,269 @@
+//go:build linux
+
+package acceptance
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// locked is what leads: it holds a lock of the kernel's while it or what it has
+// started lives, so that two at once cannot go unnoticed, and writes its term down.
+const locked = `exec 9>lock
+flock -n 9 || { echo "$WINDLASS_CANDIDATE" >>overlaps; exit 9; }
+echo "$WINDLASS_CANDIDATE $WINDLASS_TERM" >>terms
+trap "" TERM
+sleep 1000000 &
+wait
+exec sleep 1000000`
+
+// unlocked is the same without the lock, where two are allowed for a moment.
+const unlocked = `echo "$WINDLASS_CANDIDATE $WINDLASS_TERM $$" >>terms
+exec sleep 1000000`
+
+// contest is some candidates in one election.
+type contest struct {
+	*fleet
+	command    string
+	candidates map[string]*process
+}
+
+func newContest(t *testing.T, command string, candidates ...string) *contest {
+	t.Helper()
+	c := &contest{fleet: newFleet(t), command: command, candidates: map[string]*process{}}
+	for i, name := range candidates {
+		c.stand(name)
+		c.waitLine(i + 1)
+	}
+	return c
+}
+
+// stand starts a candidate.
+func (c *contest) stand(name string) {
+	c.t.Helper()
+	c.candidates[name] = c.start(name, "elect", "e", "--candidate", name, "--session-ttl", ttl.String(), "--", "sh", "-c", c.command)
+}
+
+type electionLine struct {
+	Name       string `json:"name"`
+	Candidates []struct {
+		Name  string `json:"name"`
+		Token int64  `json:"token"`
+	} `json:"candidates"`
+}
+
+// line lists who stands, the leader first.
+func (c *contest) line() []string {
+	c.t.Helper()
+	var all []electionLine
+	names := []string{}
+	if c.list(&all, "election", "list") && len(all) > 0 {
+		for _, candidate := range all[0].Candidates {
+			names = append(names, candidate.Name)
+		}
+	}
+	return names
+}
+
+func (c *contest) waitLine(n int) time.Time {
+	c.t.Helper()
+	return c.eventually(patience, func() string {
+		if line := c.line(); len(line) != n {
+			return fmt.Sprintf("%d stand, and %d should: %q", len(line), n, line)
+		}
+		return ""
+	})
+}
+
+// terms are what the commands have written: a candidate and a token each.
+func (c *contest) terms() [][]string {
+	c.t.Helper()
+	b, err := os.ReadFile(c.path("terms"))
+	if err != nil && !os.IsNotExist(err) {
+		c.t.Fatal(err)
+	}
+	var all [][]string
+	for line := range strings.Lines(string(b)) {
+		all = append(all, strings.Fields(line))
+	}
+	return all
+}
+
+// waitTerm waits for the term after n others, and returns whose it is.
+func (c *contest) waitTerm(n int) (leader string, at time.Time) {
+	c.t.Helper()
+	at = c.eventually(patience, func() string {
+		if got := len(c.terms()); got <= n {
+			return fmt.Sprintf("the command has begun %d times, and should more than %d times", got, n)
+		}
+		return ""
+	})
+	terms := c.terms()
+	return terms[len(terms)-1][0], at
+}
+
+// change does something to the leader, and waits for the next term.
+func (c *contest) change(what string, do func(leader string, p *process) time.Time) {
+	c.t.Helper()
+	n := len(c.terms())
+	old := c.terms()[n-1][0]
+	began := do(old, c.candidates[old])
+	next, at := c.waitTerm(n)
+	c.took(what+" until the next one's command runs", began, at)
+	if next == old && len(c.candidates) > 1 {
+		c.t.Errorf("%s: %s leads again, before those in line", what, old)
+	}
+}
+
+// noOverlap checks the lock's verdict, and that tokens rise.
+func (c *contest) noOverlap() {
+	c.t.Helper()
+	if b, err := os.ReadFile(c.path("overlaps")); err == nil {
+		c.t.Errorf("commands began while another one lived: %q", b)
+	}
+	last := int64(0)
+	for _, term := range c.terms() {
+		var token int64
+		if _, err := fmt.Sscan(term[1], &token); err != nil || token <= last {
+			c.t.Errorf("token %q after %d: %v", term[1], last, err)
+		}
+		last = token
+	}
+}
+
+func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
+	c := newContest(t, locked, "a", "b", "c", "d")
+	c.waitTerm(0)
+	c.change("SIGKILL of the leader", func(name string, p *process) time.Time {
+		at := c.kill(p)
+		delete(c.candidates, name)
+		c.stand(name)
+		return at
+	})
+	c.waitLine(4)
+
+	var frozen *process
+	c.change("SIGSTOP of the leader", func(_ string, p *process) time.Time {
+		frozen = p
+		return c.signal(p, syscall.SIGSTOP)
+	})
+	c.eventually(patience, func() string {
+		if len(c.line()) == 3 { // its own process tells when its session has expired
+			return ""
+		}
+		return "three stand"
+	})
+	c.passes(2 * ttl)
+	thawed := c.signal(frozen, syscall.SIGCONT)
+	c.took("SIGCONT until it stands again", thawed, c.waitLine(4))
+
+	c.change("election resign", func(string, *process) time.Time {
+		at := time.Now()
+		c.must("election", "resign", "e")
+		return at
+	})
+	c.change("the broker's absence", func(string, *process) time.Time {
+		killed := c.kill(c.broker)
+		c.passes(2 * ttl)
+		for _, term := range c.running() {
+			t.Errorf("the command of %s lives %v after the broker's end", term, time.Since(killed))
+		}
+		c.startBroker()
+		return killed
+	})
+	c.waitLine(4)
+	c.change("SIGTERM of the leader", func(name string, p *process) time.Time {
+		at := c.signal(p, syscall.SIGTERM)
+		delete(c.candidates, name)
+		return at
+	})
+	c.waitLine(3)
+	c.noOverlap()
+	for name, p := range c.candidates {
+		if !p.alive() {
+			t.Errorf("candidate %s has exited", name)
+		}
+	}
+}
+
+// passes lets time pass, which nothing but time can show.
+func (c *contest) passes(d time.Duration) {
+	c.t.Helper()
+	began := time.Now()
+	c.eventually(d+soon, func() string {
+		if time.Since(began) < d {
+			return fmt.Sprintf("%v have passed", d)
+		}
+		return ""
+	})
+}
+
+// running names the holder of the lock, if there is one.
+func (c *contest) running() []string {
+	c.t.Helper()
+	lock, err := os.OpenFile(c.path("lock"), os.O_RDWR, 0)
+	must(c.t, err)
+	defer lock.Close() // which gives it back
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		return nil
+	}
+	terms := c.terms()
+	return terms[len(terms)-1]
+}
+
+func TestElections_L04_AnEntryDeletedByHandEndsTheCommand(t *testing.T) {
+	c := newContest(t, unlocked, "a", "b")
+	c.waitTerm(0)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + c.path("data", "windlass.sock")}, Logger: zap.NewNop(), DialTimeout: soon})
+	must(t, err)
+	defer client.Close()
+	c.change("the deletion of the leader's entry", func(name string, _ *process) time.Time {
+		at := time.Now()
+		r, err := client.Delete(t.Context(), root+"elections/e/"+name)
+		must(t, err)
+		if r.Deleted != 1 {
+			t.Fatalf("%d entries were deleted", r.Deleted)
+		}
+		return at
+	})
+	var first int
+	_, err = fmt.Sscan(c.terms()[0][2], &first)
+	must(t, err)
+	c.eventually(soon, func() string {
+		if err := syscall.Kill(first, 0); err == nil {
+			return "the command of the first term has ended"
+		}
+		return ""
+	})
+	c.waitLine(2)
+	if line := c.line(); !slices.Equal(line, []string{"b", "a"}) {
+		t.Errorf("in line are %q", line)
+	}
+	c.noOverlap()
+}
+
+func TestElections_L07_WhoIsStoppedWhileItJoinsLeavesNothing(t *testing.T) {
+	c := newContest(t, locked, "leader")
+	c.waitTerm(0)
+	for i := range 20 {
+		name := fmt.Sprintf("c%d", i)
+		c.stand(name)
+		c.passes(time.Duration(i) * 10 * time.Millisecond)
+		c.signal(c.candidates[name], syscall.SIGTERM)
+	}
+	for i := range 20 {
+		<-c.candidates[fmt.Sprintf("c%d", i)].done
+	}
+	if line := c.line(); !slices.Equal(line, []string{"leader"}) {
+		t.Errorf("in line are %q", line)
+	}
+	c.noOverlap()
+}
