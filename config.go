@@ -138,6 +138,9 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	if err := keys.CheckNodeName(c.Name); err != nil {
 		return fail(badName(err))
 	}
+	if err := keys.CheckCandidateName(c.Name); err != nil {
+		return fail(badName(err)) // it stands in elections under it
+	}
 	if err := session.CheckTTL(c.SessionTTL); err != nil {
 		return fail(badInput("session TTL", c.SessionTTL, fmt.Sprintf("must be from %v to %v", session.TTLMin, session.TTLMax)))
 	}

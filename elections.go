@@ -22,9 +22,6 @@ const RetentionElection = keys.RetentionElection
 // tasks; a node resigns by Election.Resign. The errors are *election.ConfigError
 // and election.ErrTwice.
 func (n *Node) Election(name string, events election.Events) (*election.Election, error) {
-	if name == RetentionElection {
-		return nil, &election.ConfigError{Field: "name", Cause: fmt.Errorf("%q is the nodes' own", name)}
-	}
 	return n.member.Election(name, events)
 }
 
@@ -34,7 +31,7 @@ func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
 	if n.config.Retention == (Retention{}) {
 		return ended, nil
 	}
-	e, err := n.member.Election(RetentionElection, election.Events{Error: func(err error) {
+	e, err := n.host.Retention(election.Events{Error: func(err error) {
 		n.events.BrokerTrouble(fmt.Errorf("election of the node that applies the retention: %w", err))
 	}})
 	if err == nil {

@@ -7,7 +7,8 @@ import (
 
 // Events are called about one election, one at a time and in order, and never
 // with a lock held. They are called by the goroutine that does the election's
-// work, so they must not wait for Stop or Resign. Any may be nil.
+// work, so they must not wait for Stop or Resign, or for the end of Run; and that
+// they return is not waited for before another one can lead. Any may be nil.
 type Events struct {
 	// Elected begins a term.
 	Elected func(Term)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -22,6 +23,12 @@ func NewHosted(config Config) (*Member, *Host, error) {
 	}
 	m.running = true // or Run could be called
 	return m, &Host{m}, nil
+}
+
+// Retention is Member.Election for the election by which nodes agree on who forgets
+// what has ended.
+func (h *Host) Retention(events Events) (*Election, error) {
+	return h.member.election(keys.RetentionElection, events)
 }
 
 // Attach makes the elections stand on a session, for as long as that lasts. The

@@ -77,10 +77,10 @@ func (c *candidacy) find(ctx context.Context, n int) (place, error) {
 	whole := false
 	err := c.retry(ctx, func(ctx context.Context) (err error) {
 		line, whole, rev, err = c.lineUpTo(ctx, c.joins.own, n)
-		// All of it is read where it is longer than can be had at once, and where
-		// one transaction has made so many entries that the own one is not among
-		// those read.
-		if err == nil && !whole && (n == broker.LatestMax || !slices.ContainsFunc(line, isOwn)) {
+		// All of it is read where it is longer than can be had at once, where one
+		// transaction has made so many entries that the own one is not among those
+		// read, and where nobody else is: keys that are no candidates' may hide them.
+		if err == nil && !whole && (n == broker.LatestMax || slices.IndexFunc(line, isOwn) <= 0) {
 			line, rev, err = c.line(ctx)
 			whole = true
 		}
@@ -92,7 +92,7 @@ func (c *candidacy) find(ctx context.Context, n int) (place, error) {
 	own := slices.IndexFunc(line, isOwn)
 	switch {
 	case own < 0:
-		return place{}, c.deposed()
+		return place{}, ErrDeposed
 	case own == 0 && isResigning(line[0]):
 		return place{}, ErrResigned // asked before it knew that it is the first
 	}
@@ -113,12 +113,6 @@ func (c *candidacy) look(ctx context.Context, other broker.KV) (both bool, rev b
 		return err
 	})
 	return both, rev, err
-}
-
-// deposed notes that the own entry is gone.
-func (c *candidacy) deposed() error {
-	c.joins.own = 0
-	return ErrDeposed
 }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
@@ -146,7 +140,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 		})
 		switch {
 		case event != nil && c.isGone(*event, own):
-			return c.deposed()
+			return ErrDeposed
 		case event != nil:
 			return ErrResigned
 		case t.ctx.Err() != nil:
@@ -164,7 +158,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 }
 
 // isGone tells whether an event of the own key means that the own entry is there no
-// more.
+// more, or would not go with the session. What is left of it is deleted with the turn.
 func (c *candidacy) isGone(event broker.Event, own broker.Revision) bool {
 	return event.Deleted || event.KV.Created != own || event.KV.Session != c.session.ID()
 }

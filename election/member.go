@@ -105,6 +105,13 @@ func (m *Member) Candidate() string { return m.config.Candidate }
 // Election returns the member's part in an election, which then waits to be
 // started. A member has one for each name, or it would compete with itself.
 func (m *Member) Election(name string, events Events) (*Election, error) {
+	if name == keys.RetentionElection {
+		return nil, &ConfigError{"name", fmt.Errorf("%q is the nodes' own", name)}
+	}
+	return m.election(name, events)
+}
+
+func (m *Member) election(name string, events Events) (*Election, error) {
 	if err := keys.CheckElectionName(name); err != nil {
 		return nil, &ConfigError{"name", err}
 	}

@@ -268,8 +268,11 @@ func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revisi
 		err   error
 	}
 	results := make(chan result, 1)
-	watched, cancel := context.WithTimeout(ctx, lookEvery/2+rand.N(lookEvery))
+	// Not a deadline: the broker would be told, and might say before this machine
+	// that it has passed, which is no trouble.
+	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer time.AfterFunc(lookEvery/2+rand.N(lookEvery), cancel).Stop()
 	c.member.work.Go(func() {
 		for batch, err := range c.broker.Watch(watched, key, from) {
 			if err != nil {

@@ -50,9 +50,9 @@ With --observe it does not stand, but prints who leads, and every change.
 
 The command has no terminal of its own, and reads what windlass would.
 
-Exit code: that of the command; 4 if another led for all of --wait, or if the
-leadership ended and --once is set, 5 if that was because the broker was out of
-reach; 130 after an interrupt.`,
+Exit code: that of the command; 4 if another led for all of --wait, or had the
+candidate's name, or if the leadership ended and --once is set, 5 if that was because
+the broker was out of reach; 130 after an interrupt.`,
 		Example: `  windlass elect reports -- ./reporter --interval 1m
   windlass elect migrate --wait 0s -- ./migrate.sh
   windlass elect reports --observe -o json`,
@@ -109,6 +109,9 @@ func (a *app) checkElect(cmd *cobra.Command, f *electFlags) error {
 	if err := keys.CheckElectionName(f.name); err != nil {
 		return usageError{err}
 	}
+	if f.name == keys.RetentionElection && !f.observe {
+		return usagef("election %q is the nodes' own", f.name)
+	}
 	if err := session.CheckTTL(f.sessionTTL); err != nil || f.sessionTTL == 0 {
 		return usagef("--session-ttl %v: must be from %v to %v", f.sessionTTL, session.TTLMin, session.TTLMax)
 	}
@@ -146,7 +149,7 @@ func (a *app) elect(ctx context.Context, f electFlags) error {
 	var e *election.Election
 	member, err := election.New(election.Config{
 		Broker: b, Namespace: a.namespace, Candidate: f.candidate, TTL: f.sessionTTL, Renewed: commands.renewed,
-		Fence: func([]string) { exitIfOverdue(log, l.overdue, timing.Slack) },
+		Fence: func([]string) { exitIfOverdue(log, l.overdue(), timing.Slack) },
 	})
 	if err == nil {
 		e, err = member.Election(f.name, l.events())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/keys"
 )
 
 func (a *app) electionCommand() *cobra.Command {
@@ -107,6 +108,11 @@ Exit code: 3 if nobody stands in one of those named.`,
 
 // elections are those named, or all.
 func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([]electionView, error) {
+	for _, name := range names {
+		if err := keys.CheckElectionName(name); err != nil {
+			return nil, usageError{err}
+		}
+	}
 	infos, err := election.List(ctx, b, a.namespace)
 	if err != nil {
 		return nil, err
@@ -201,8 +207,11 @@ func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait boo
 	if err != nil || !wait {
 		return v, err
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	// Not a deadline: the broker would be told, and its saying first that it has passed
+	// looks like trouble.
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer time.AfterFunc(timeout, cancel).Stop()
 	for now, err := range election.Observe(limited, b, a.namespace, name) {
 		switch {
 		case err != nil:

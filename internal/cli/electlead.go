@@ -47,10 +47,12 @@ type leading struct {
 	commands *supervised
 	log      *slog.Logger
 	giveUp   context.CancelCauseFunc
-	// running tells that the command may run.
-	running atomic.Bool
+	// term is the token of that in which the command may run, zero for none.
+	term atomic.Int64
 	// fate is decided once, by the first term or by giving up the wait for it.
 	fate atomic.Int32
+	// taken tells that somebody else stood under the candidate's name.
+	taken atomic.Bool
 }
 
 // events logs what the election does.
@@ -59,16 +61,25 @@ func (l *leading) events() election.Events {
 		Elected:   func(t election.Term) { l.log.Info("elected", "term", t.Token) },
 		Unelected: func(t election.Term, cause error) { l.log.Info("leads no longer", "term", t.Token, "cause", cause) },
 		Leader:    func(name string) { l.log.Info("who leads", "leader", name) },
-		Error:     func(err error) { l.log.Warn("trouble that is being dealt with", "error", err) },
+		Error: func(err error) {
+			l.log.Warn("trouble that is being dealt with", "error", err)
+			if errors.Is(err, election.ErrNameTaken) {
+				l.taken.Store(true)
+			}
+		},
 	}
 }
 
-// overdue is for exitIfOverdue.
-func (l *leading) overdue() []string {
-	if l.running.Load() {
-		return []string{"election " + l.flags.name}
+// overdue tells, for exitIfOverdue, whether what runs when it is called still does. A
+// process that was frozen for long may lead again before it is asked.
+func (l *leading) overdue() func() []string {
+	late := l.term.Load()
+	return func() []string {
+		if late != 0 && l.term.Load() == late {
+			return []string{"election " + l.flags.name}
+		}
+		return nil
 	}
-	return nil
 }
 
 // lead leads until the command has ended by itself, or, once, until the leadership
@@ -119,6 +130,10 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp co
 			return
 		}
 	}
+	if l.taken.Load() {
+		decide(fmt.Errorf("%w: %q", election.ErrNameTaken, l.flags.candidate))
+		return
+	}
 	decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
 }
 
@@ -129,8 +144,8 @@ func (l *leading) run(ctx context.Context, term election.Term) error {
 		<-ctx.Done() // it is about to be told
 		return context.Cause(ctx)
 	}
-	l.running.Store(true)
-	defer l.running.Store(false)
+	l.term.Store(term.Token)
+	defer l.term.Store(0)
 	s, err := l.commands.openStreams(false)
 	if err != nil {
 		return err

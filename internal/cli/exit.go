@@ -67,6 +67,7 @@ var exitCodes = []struct {
 	{windlass.ErrDiscarded, exitConflict},
 	{windlass.ErrNameTaken, exitConflict},
 	{election.ErrNotLeader, exitConflict},
+	{election.ErrNameTaken, exitConflict},
 	{errNotElected, exitConflict},
 	{errNoDev, exitUnavailable},
 	{broker.ErrUnavailable, exitUnavailable},
