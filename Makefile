@@ -33,7 +33,7 @@ race: ## all tests but those of whole processes, with the race detector
 
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
-	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench ./broker/zookeeper
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for half a minute

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -276,7 +275,7 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 		c.sleep(time.Second)
 		cancel()
 		<-done
-		synctest.Wait()
+		c.settle()
 		want := []string{"task-000:pending", "task-000:running", "task-000|child:blocked", "task-000:gone", "task-000|child:running"}
 		var got []string
 		for _, entry := range seen { // the child may be seen unblocked before it is claimed

@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/internal/zksuite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // of what their handlers did.
 type cluster struct {
 	t *testing.T
+	// real tells that time is.
+	real bool
 	// server is nil on another broker.
 	server   *embedded.Server
 	connect  func() broker.Broker
@@ -48,6 +51,11 @@ type cluster struct {
 // inEach runs a test twice, each time in a bubble: on an etcd that nobody listens
 // to, and on a store in memory.
 func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
+	if zksuite.On() {
+		zksuite.Parallel(t)
+		onZooKeeper(t, test)
+		return
+	}
 	t.Run("etcd", func(t *testing.T) { inCluster(t, test) })
 	t.Run("memory", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -55,6 +63,13 @@ func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 			newCluster(t, func() broker.Broker { return store.Broker() }, store.Close).run(t, test)
 		})
 	})
+}
+
+// onZooKeeper runs a test on a real server, which takes real time.
+func onZooKeeper(t *testing.T, test func(t *testing.T, c *cluster)) {
+	c := newCluster(t, zksuite.Connect(t), func() error { return nil })
+	c.real = true
+	c.run(t, test)
 }
 
 // inCluster runs a test in a bubble, with an etcd that nobody listens to.
@@ -224,7 +239,7 @@ func (c *cluster) submit(n int, spec windlass.Spec) []string {
 func (c *cluster) eventually(within time.Duration, what string, holds func() bool) time.Duration {
 	c.t.Helper()
 	start := time.Now()
-	synctest.Wait()
+	c.settle()
 	for !holds() {
 		if time.Since(start) > within {
 			c.t.Fatalf("not within %v: %s", within, what)
@@ -245,7 +260,20 @@ func (c *cluster) locked(holds func() bool) func() bool {
 
 // sleep lets virtual time pass and everything that is due then happen.
 func (c *cluster) sleep(d time.Duration) {
+	if c.real {
+		zksuite.Sleep(c.t, d)
+		return
+	}
 	time.Sleep(d)
+	synctest.Wait()
+}
+
+// settle lets everything that is due happen.
+func (c *cluster) settle() {
+	if c.real {
+		time.Sleep(zksuite.SettleTime)
+		return
+	}
 	synctest.Wait()
 }
 

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -188,7 +187,7 @@ func (w *world) settles(within time.Duration, ids []string) {
 	w.t.Helper()
 	start := time.Now()
 	for {
-		synctest.Wait()
+		w.settle()
 		wrong := w.settled(ids)
 		if wrong == "" {
 			return
@@ -196,7 +195,7 @@ func (w *world) settles(within time.Duration, ids []string) {
 		if time.Since(start) > within {
 			w.t.Fatalf("not settled within %v: %s", within, wrong)
 		}
-		time.Sleep(50 * time.Millisecond)
+		w.sleep(50 * time.Millisecond)
 	}
 }
 

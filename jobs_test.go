@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -448,7 +447,7 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		if err := c.client.Delete(ctx, "z_t|x_t"); err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait()
+		c.settle()
 		c.sleep(time.Second)
 		if cause := context.Cause(x.Context()); !errors.Is(cause, windlass.ErrDeleted) {
 			t.Errorf("its context ended with %v", cause)

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -121,7 +120,7 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 			})
 		})
 		c.eventually(time.Second, "it joined", func() bool { return len(c.nodes()) == 1 })
-		synctest.Wait()
+		c.settle()
 		goroutines := runtime.NumGoroutine()
 		for i := range count {
 			id := fmt.Sprintf("t%04d", i)

@@ -21,6 +21,7 @@ import (
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/internal/zksuite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -55,6 +56,11 @@ func inEach(t *testing.T, test func(c *cluster)) {
 			}
 		}()
 		test(c)
+	}
+	if zksuite.On() {
+		zksuite.Parallel(t)
+		run(t, zksuite.Connect(t), func() error { return nil })
+		return
 	}
 	t.Run("etcd", func(t *testing.T) {
 		dir := t.TempDir()
@@ -233,9 +239,24 @@ func (c *cluster) happened(want ...string) {
 
 // sleep lets virtual time pass and everything that is due then happen.
 func (c *cluster) sleep(d time.Duration) {
+	if zksuite.On() {
+		zksuite.Sleep(c.T, d)
+		return
+	}
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// slack is what an exact bound in virtual time has to be widened by in real time.
+func (c *cluster) slack() time.Duration {
+	if zksuite.On() {
+		return zksuite.SettleTime
+	}
+	return 0
+}
+
+// settle lets everything that is due happen.
+func (c *cluster) settle() { c.sleep(0) }
 
 func (c *cluster) check(err error) {
 	c.Helper()

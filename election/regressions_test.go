@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -24,7 +23,7 @@ func TestElection_ARequestBetweenJoiningAndListingIsNotLost(t *testing.T) {
 		c.check(first.Start())
 		c.sleep(500 * time.Millisecond)
 		c.check(second.Start())
-		synctest.Wait()
+		c.settle()
 		asked, err := RequestResign(c.Context(), c.broker, "test", "e")
 		if err != nil || asked.Leader != "foo" {
 			c.Fatalf("RequestResign: %+v, %v", asked, err)
@@ -72,7 +71,7 @@ func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
 		hurried, cancel := context.WithCancel(c.Context())
 		cancel()
 		_ = first.Stop(hurried)
-		synctest.Wait()
+		c.settle()
 		c.check(first.Start())
 		c.leadTimed(first, nil, nil, nil) // beside the other's, or not: the cluster counts
 		c.sleep(20 * time.Second)
@@ -114,9 +113,9 @@ func TestElection_ResignGivesUpThePlaceOfAJoinInFlight(t *testing.T) {
 		c.sleep(time.Second)
 		foo.faults.Use(faulty.MustParse("lose-reply 500ms on commit below \"/test/elections/\" call 1"))
 		c.check(first.Start())
-		synctest.Wait()
+		c.settle()
 		c.check(second.Start())
-		synctest.Wait()
+		c.settle()
 		c.wantLine("e", "foo", "bar")
 		c.check(first.Resign(c.Context()))
 		c.sleep(3 * time.Second)
@@ -211,7 +210,7 @@ func TestLead_AWriteThatWasRefusedDoesNotEndIt(t *testing.T) {
 		}
 		stopped := make(chan error)
 		go func() { stopped <- e.Stop(context.Background()) }()
-		synctest.Wait()
+		c.settle()
 		c.deleteEntry("e", "foo")
 		<-stopped
 		<-returned
@@ -274,7 +273,7 @@ func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
 		// All at one revision.
 		_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.DeleteTree("/test/elections/e/")}})
 		c.check(err)
-		synctest.Wait()
+		c.settle()
 		cancel()
 		got := <-seen
 		if n := min(len(got), 2); !slices.Equal(got[:n], []string{"a", ""}) {

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/internal/zksuite"
 )
 
 // cluster is a tree with nodes that work on it, in a bubble of virtual time.
@@ -46,6 +47,11 @@ func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 			}
 		}()
 		test(t, c)
+	}
+	if zksuite.On() {
+		zksuite.Parallel(t)
+		run(t, zksuite.Connect(t), func() error { return nil })
+		return
 	}
 	t.Run("etcd", func(t *testing.T) {
 		dir := t.TempDir()
@@ -99,6 +105,10 @@ func (c *cluster) join(name string, run func(ctx context.Context, claim *windlas
 
 // sleep lets virtual time pass and everything that is due then happen.
 func (c *cluster) sleep(d time.Duration) {
+	if zksuite.On() {
+		zksuite.Sleep(c.t, d)
+		return
+	}
 	time.Sleep(d)
 	synctest.Wait()
 }

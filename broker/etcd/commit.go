@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/internal/waves"
 )
 
 // requestsInFlightMax bounds the requests that one Commit has under way. etcd
@@ -39,7 +40,7 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 	}
 	c := commit{broker: b, txns: txns, results: results}
 	pending = c.grantTTLs(ctx, pending)
-	for _, wave := range waves(txns, pending) {
+	for _, wave := range waves.Divide(txns, pending) {
 		if c.unknown {
 			// Sending it would let it overtake the one it follows.
 			for _, i := range wave {

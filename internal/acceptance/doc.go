@@ -14,7 +14,8 @@
 // are an overlap, which fails the test whatever it is about.
 //
 // The broker is the embedded one (fleet), or an etcd of one or three members
-// over TCP (room, cluster): this test binary, started again for each member.
+// over TCP (room, cluster): this test binary, started again for each member; or a
+// ZooKeeper ensemble (zookeeper_test.go), for which the tests of a fleet run again.
 // Nodes reach it over loopback, out of network namespaces of their own that can
 // be cut (network; needs root and the program ip), or by a proxy that delays,
 // throttles, holds back, breaks and damages (proxy).

@@ -43,8 +43,12 @@ type fleet struct {
 func newFleet(t *testing.T, nodes ...string) *fleet {
 	t.Helper()
 	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
-	f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
-	f.startBroker()
+	if onZooKeeper(t) {
+		f.env = append(f.env, "WINDLASS_BROKER="+startEnsemble(t).address())
+	} else {
+		f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
+		f.startBroker()
+	}
 	f.eventually(soon, func() string { return f.missingNodes(0) })
 	for _, name := range nodes {
 		f.startNode(name)

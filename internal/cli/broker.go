@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/zookeeper"
 )
 
 // brokerFlags say which broker to use, and as whom.
@@ -27,7 +28,7 @@ type brokerFlags struct {
 }
 
 func (b *brokerFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&b.address, "broker", "", "etcd://host:port,host:port, or the data folder of a running dev; default: this user's running dev")
+	flags.StringVar(&b.address, "broker", "", "etcd://host:port,host:port, or zookeeper://host:port,host:port/chroot, or the data folder of a running dev; default: this user's running dev")
 	flags.StringVar(&b.ca, "broker-ca", "", "file with the certificates that the broker's must come from (PEM)")
 	flags.StringVar(&b.cert, "broker-cert", "", "file with the certificate to show to the broker (PEM)")
 	flags.StringVar(&b.key, "broker-key", "", "file with the key of that certificate (PEM)")
@@ -54,38 +55,71 @@ func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
 		}
 		address = dir
 	}
-	endpoints, external := strings.CutPrefix(address, etcdScheme)
-	if !external {
-		if scheme, _, ok := strings.Cut(address, "://"); ok {
-			return nil, usagef("--broker %q: the scheme %q is not known; give %shost:port or a folder", address, scheme, etcdScheme)
-		}
-		store, err := embedded.Dial(ctx, address)
+	return b.openAddress(ctx, "--broker", address)
+}
+
+// openAddress connects to the broker at an address that a flag gave, with the
+// credentials of all.
+func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (broker.Broker, error) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	switch {
+	case !ok:
+		return opened(embedded.Dial(ctx, address))
+	case scheme+"://" == etcdScheme:
+		config, err := b.etcdConfig(rest)
 		if err != nil {
 			return nil, err
 		}
-		return store, nil
+		return opened(etcd.Open(ctx, config))
+	case scheme+"://" == zookeeper.Scheme:
+		config, err := b.zookeeperConfig(flag, address)
+		if err != nil {
+			return nil, err
+		}
+		return opened(zookeeper.Open(ctx, config))
 	}
-	config, err := b.etcdConfig(endpoints)
-	if err != nil {
-		return nil, err
-	}
-	store, err := etcd.Open(ctx, config)
+	return nil, usagef("%s %q: the scheme %q is not known; give %shost:port, %shost:port or a folder", flag, address, scheme, etcdScheme, zookeeper.Scheme)
+}
+
+// opened makes an interface of what was opened, which is nil if that failed.
+func opened[B broker.Broker](store B, err error) (broker.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
 	return store, nil
 }
 
+func (b *brokerFlags) zookeeperConfig(flag, address string) (zookeeper.Config, error) {
+	config, err := zookeeper.ParseAddress(address)
+	if err != nil {
+		return config, usagef("%s: %w", flag, err)
+	}
+	config.Username = b.user
+	if config.Password, err = b.password(); err != nil {
+		return config, err
+	}
+	config.TLS, err = b.tlsConfig()
+	return config, err
+}
+
+// password reads the password's file, if one is given.
+func (b *brokerFlags) password() (string, error) {
+	if b.passwordFile == "" {
+		return "", nil
+	}
+	password, err := os.ReadFile(b.passwordFile)
+	if err != nil {
+		return "", usagef("--broker-password-file: %w", err)
+	}
+	return strings.TrimSpace(string(password)), nil
+}
+
 func (b *brokerFlags) etcdConfig(endpoints string) (etcd.Config, error) {
 	config := etcd.Config{Endpoints: strings.Split(endpoints, ","), Username: b.user}
-	if b.passwordFile != "" {
-		password, err := os.ReadFile(b.passwordFile)
-		if err != nil {
-			return config, usagef("--broker-password-file: %w", err)
-		}
-		config.Password = strings.TrimSpace(string(password))
-	}
 	var err error
+	if config.Password, err = b.password(); err != nil {
+		return config, err
+	}
 	config.TLS, err = b.tlsConfig()
 	return config, err
 }

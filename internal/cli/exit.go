@@ -69,6 +69,7 @@ var exitCodes = []struct {
 	{election.ErrNotLeader, exitConflict},
 	{election.ErrNameTaken, exitConflict},
 	{errNotElected, exitConflict},
+	{errCopyNotEmpty, exitConflict},
 	{errNoDev, exitUnavailable},
 	{broker.ErrUnavailable, exitUnavailable},
 	{broker.ErrNoQuorum, exitUnavailable},

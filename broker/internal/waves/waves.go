@@ -1,4 +1,4 @@
-package etcd
+package waves
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// waves divides transactions into rounds. Those of one round have no key in
+// Divide divides transactions into rounds. Those of one round have no key in
 // common, other than keys that all of them only look at, so that they may be
 // applied in any order or all at once. A transaction is in a later round than
 // every earlier one it has a key in common with, so that it sees what that one
@@ -16,7 +16,7 @@ import (
 // delete, is a resource that a transaction either shares or has to itself. A
 // subtree delete has its prefix to itself, and whatever is below that prefix
 // shares it.
-func waves(txns []broker.Txn, pending []int) [][]int {
+func Divide(txns []broker.Txn, pending []int) [][]int {
 	s := schedule{used: map[string]use{}, trees: treePrefixes(txns, pending)}
 	var rounds [][]int
 	for _, i := range pending {

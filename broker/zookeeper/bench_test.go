@@ -1,0 +1,288 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/tree"
+)
+
+const (
+	benchClaims = 20_000
+	benchJobs   = 10_000
+	benchTakes  = 200
+	// inFlight is how many bare creations are under way at once, and how many claims
+	// a call commits.
+	inFlight = 256
+)
+
+func benchOpen(b *testing.B, server *zktest.Server) *zookeeper.Broker {
+	b.Helper()
+	store, err := zookeeper.Open(b.Context(), zookeeper.Config{Servers: []string{server.Address()}, Chroot: "/bench",
+		TickTime: time.Second, RequestTimeout: time.Minute})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+func benchDial(b *testing.B, server *zktest.Server) *wire.Conn {
+	b.Helper()
+	start := time.Now()
+	c, err := wire.Dial(b.Context(), wire.Config{Address: server.Address(), Timeout: 20 * time.Second, Now: func() time.Duration { return time.Since(start) }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Close)
+	return c
+}
+
+var openACL = []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
+
+func benchDo(b *testing.B, c *wire.Conn, requests ...wire.Request) []wire.Reply {
+	b.Helper()
+	var replies []wire.Reply
+	for _, a := range c.DoAll(b.Context(), requests...) {
+		if a.Err != nil {
+			b.Fatal(a.Err)
+		}
+		replies = append(replies, a.Reply)
+	}
+	return replies
+}
+
+// rawCreates returns how many bare creations the server does in a second.
+func rawCreates(b *testing.B, server *zktest.Server, prefix string) float64 {
+	b.Helper()
+	c := benchDial(b, server)
+	benchDo(b, c, wire.Single(wire.Create(prefix, nil, wire.Persistent, openACL)))
+	began := time.Now()
+	for i := 0; i < benchClaims; i += inFlight {
+		var requests []wire.Request
+		for k := range inFlight {
+			requests = append(requests, wire.Single(wire.Create(fmt.Sprintf("%s/%06d", prefix, i+k), []byte(`{"node":"n1"}`), wire.Ephemeral, openACL)))
+		}
+		benchDo(b, c, requests...)
+	}
+	return benchClaims / time.Since(began).Seconds()
+}
+
+// BenchmarkClaims commits claims, each on condition that the task is there and nobody
+// holds it, and reports their rate beside that of bare creations of ephemeral znodes, as
+// many in flight, before and after.
+func BenchmarkClaims(b *testing.B) {
+	for range b.N {
+		server := zktest.Start(b, zktest.Options{Tick: time.Second})
+		before := rawCreates(b, server, "/before")
+		store := benchOpen(b, server)
+		session, err := store.Grant(b.Context(), 15*time.Second)
+		if err != nil {
+			b.Fatal(err)
+		}
+		commit := func(make func(i int) broker.Txn) float64 {
+			began := time.Now()
+			for i := 0; i < benchClaims; i += inFlight {
+				var txns []broker.Txn
+				for k := range inFlight {
+					txns = append(txns, make(i+k))
+				}
+				for _, r := range store.Commit(b.Context(), txns...) {
+					if r.Err != nil || !r.OK {
+						b.Fatalf("%+v", r)
+					}
+				}
+				if _, err := store.KeepAlive(b.Context(), session.ID); err != nil {
+					b.Fatal(err)
+				}
+			}
+			return benchClaims / time.Since(began).Seconds()
+		}
+		task := func(i int) string { return fmt.Sprintf("/ns/tasks/%06d", i) }
+		claim := func(i int) string { return fmt.Sprintf("/ns/claims/%06d", i) }
+		submits := commit(func(i int) broker.Txn {
+			return broker.Txn{If: []broker.Cond{broker.Absent(task(i))}, Then: []broker.Op{broker.Put(task(i), []byte("{}"))}}
+		})
+		claims := commit(func(i int) broker.Txn {
+			return broker.Txn{If: []broker.Cond{broker.Exists(task(i)), broker.Absent(claim(i))},
+				Then: []broker.Op{broker.PutSession(claim(i), []byte(`{"node":"n1"}`), session.ID), broker.Read(task(i))}}
+		})
+		raw := (before + rawCreates(b, server, "/after")) / 2
+		b.ReportMetric(submits, "submits/s")
+		b.ReportMetric(claims, "claims/s")
+		b.ReportMetric(raw, "raw-creates/s")
+		b.ReportMetric(claims/raw, "of-raw")
+	}
+}
+
+// BenchmarkJobs is that of package bench, on ZooKeeper.
+func BenchmarkJobs(b *testing.B) {
+	for range b.N {
+		server := zktest.Start(b, zktest.Options{Tick: time.Second})
+		before := rawCreates(b, server, "/before")
+		ctx, stop := context.WithCancel(b.Context())
+		var nodes sync.WaitGroup
+		var done atomic.Int64
+		all := make(chan struct{})
+		for i := range 3 {
+			node, err := windlass.NewNode(windlass.Config{
+				Broker: benchOpen(b, server), Name: fmt.Sprint("n", i),
+				Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
+				Events: windlass.Events{Ended: func(_ string, _ int64, outcome windlass.Outcome, _ time.Duration) {
+					if outcome == windlass.OutcomeCompleted && done.Add(1) == benchJobs {
+						close(all)
+					}
+				}},
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			nodes.Go(func() {
+				if err := node.Run(ctx); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		jobs, err := tree.New(benchOpen(b, server), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		benchQueue(b, jobs, 0, benchJobs)
+		<-all
+		rate := benchJobs / time.Since(began).Seconds()
+		stop()
+		nodes.Wait()
+		raw := (before + rawCreates(b, server, "/after")) / 2
+		b.ReportMetric(rate, "jobs/s")
+		b.ReportMetric(raw, "raw-creates/s")
+		b.ReportMetric(rate/raw, "of-raw")
+	}
+}
+
+func benchQueue(b *testing.B, jobs *tree.Tree, from, n int) {
+	b.Helper()
+	requests := make([]tree.Request, n)
+	for i := range requests {
+		requests[i] = tree.Request{Name: fmt.Sprintf("%06d", from+i), Type: "job"}
+	}
+	for some := range slices.Chunk(requests, tree.ChildrenMax) {
+		if _, err := jobs.Queue(b.Context(), some...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTake takes and completes one job after the other while others wait: with
+// Dequeue, and as the original zoott does it, which lists what is pending, reads each of
+// them, locks the first, reads its node of the tree, and then writes it down as completed
+// and deletes the lock and the pending one.
+func BenchmarkTake(b *testing.B) {
+	for _, pending := range []int{100, 1000, 5000} {
+		b.Run(fmt.Sprint(pending), func(b *testing.B) {
+			for range b.N {
+				server := zktest.Start(b, zktest.Options{Tick: time.Second})
+				original := takesAsZoott(b, server, pending)
+				ours := takes(b, server, pending)
+				b.ReportMetric(ours, "ms-median")
+				b.ReportMetric(original, "zoott-ms-median")
+				b.ReportMetric(original/ours, "times-faster")
+			}
+		})
+	}
+}
+
+// takesAsZoott returns the median time of a job in milliseconds.
+func takesAsZoott(b *testing.B, server *zktest.Server, pending int) float64 {
+	b.Helper()
+	c := benchDial(b, server)
+	one := func(ops ...wire.Op) {
+		for _, op := range ops {
+			benchDo(b, c, wire.Single(op))
+		}
+	}
+	create := func(path string, mode wire.CreateMode) wire.Op { return wire.Create(path, []byte("{}"), mode, openACL) }
+	for _, dir := range []string{"/zoott", "/zoott/pending", "/zoott/working", "/zoott/completed", "/zoott/tree"} {
+		one(create(dir, wire.Persistent))
+	}
+	queue := func(i int) []wire.Request {
+		name := fmt.Sprintf("%06d_job", i)
+		return []wire.Request{wire.Single(create("/zoott/tree/"+name, wire.Persistent)), wire.Single(create("/zoott/pending/"+name, wire.Persistent))}
+	}
+	var requests []wire.Request
+	for i := range pending {
+		requests = append(requests, queue(i)...)
+	}
+	benchDo(b, c, requests...)
+	const rounds = 20
+	var took []float64
+	for i := range rounds {
+		began := time.Now()
+		children := benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetChildren("/zoott/pending")}))[0].Results[0].Children
+		slices.Sort(children)
+		for _, name := range children {
+			benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetData("/zoott/pending/" + name)}))
+		}
+		name := children[0]
+		one(create("/zoott/working/"+name, wire.Ephemeral))
+		benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetData("/zoott/tree/" + name)}))
+		one(create("/zoott/completed/"+name, wire.Persistent), wire.Delete("/zoott/working/"+name, wire.AnyVersion), wire.Delete("/zoott/pending/"+name, wire.AnyVersion))
+		took = append(took, float64(time.Since(began).Microseconds())/1000)
+		benchDo(b, c, queue(pending+i)...)
+	}
+	return median(took)
+}
+
+// takes returns the median time of a job in milliseconds.
+func takes(b *testing.B, server *zktest.Server, pending int) float64 {
+	b.Helper()
+	jobs, err := tree.New(benchOpen(b, server), "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	benchQueue(b, jobs, 0, pending)
+	node, err := windlass.NewNode(windlass.Config{Broker: benchOpen(b, server), Name: "n", Pulls: []string{"job"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := node.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	defer running.Wait()
+	defer stop()
+	var took []float64
+	for i := range benchTakes {
+		began := time.Now()
+		d, err := node.Dequeue(b.Context(), "job")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := d.Complete(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		if i >= benchTakes/10 { // the node may still be reading the tasks before
+			took = append(took, float64(time.Since(began).Microseconds())/1000)
+		}
+		benchQueue(b, jobs, pending+i, 1)
+	}
+	return median(took)
+}
+
+func median(all []float64) float64 {
+	slices.Sort(all)
+	return all[len(all)/2]
+}

@@ -1,0 +1,246 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+)
+
+// Defaults and limits of Config.
+const (
+	// DialTimeoutDefault is used when Config.DialTimeout is zero.
+	DialTimeoutDefault = 5 * time.Second
+	// RequestTimeoutDefault is used when Config.RequestTimeout is zero.
+	RequestTimeoutDefault = 5 * time.Second
+	// TimeoutMax bounds the timeouts.
+	TimeoutMax = time.Minute
+	// ServersMax bounds the number of servers.
+	ServersMax = 64
+	// TickTimeDefault is used when Config.TickTime is zero.
+	TickTimeDefault = 3 * time.Second
+	// TickTimeMax bounds Config.TickTime.
+	TickTimeMax = time.Minute
+	// MessageBytesDefault is used when Config.MessageBytes is zero. It is the
+	// servers' own default.
+	MessageBytesDefault = 1<<20 - 1
+	// WideMax bounds the number of names in Config.Wide.
+	WideMax = 64
+)
+
+// WideDefault are the directories whose children are kept in buckets when
+// Config.Wide is nil and the chroot is new.
+var WideDefault = []string{"claims", "commands", "history", "progress", "state", "tasks", "tree"}
+
+// Config says where the ensemble is and how to talk to it. Only Servers is needed.
+type Config struct {
+	// Servers are the client addresses, "host:port", at least one and at most
+	// ServersMax. Give every member, so that one may fail.
+	Servers []string
+
+	// Chroot is the znode below which everything is kept, such as "/windlass". It
+	// is created if it is missing. Empty is the root.
+	Chroot string
+
+	// DialTimeout bounds Open: the time in which some server must answer. Zero is
+	// DialTimeoutDefault; at most TimeoutMax.
+	DialTimeout time.Duration
+
+	// RequestTimeout bounds each call, the time in which a lost connection is
+	// restored included. Zero is RequestTimeoutDefault; at most TimeoutMax.
+	RequestTimeout time.Duration
+
+	// TickTime is the servers' tickTime, or more. Half of it is taken off a
+	// session's TTL; see the package's documentation. Zero is TickTimeDefault, at
+	// most TickTimeMax. Less than the servers' makes sessions unsafe.
+	TickTime time.Duration
+
+	// MessageBytes is the servers' jute.maxbuffer: the largest request they take.
+	// What is larger is ErrTooLarge. Zero is MessageBytesDefault, the servers'
+	// own. Every limit of package broker needs some 2 MiB.
+	MessageBytes int
+
+	// Wide are the names of directories whose children are kept in buckets; at
+	// most WideMax. It is settled when the chroot is used first, and kept there.
+	// Nil takes what is kept, or WideDefault; anything else must be the same.
+	Wide []string
+
+	// Username and Password are those of ZooKeeper's digest scheme; empty is none.
+	// Without TLS they cross the network in the clear.
+	Username string
+	// Password goes with Username.
+	Password string
+
+	// ACL is given to every znode that is created, each entry as
+	// "scheme:id:permissions" with permissions out of "cdrwa", such as
+	// "sasl:windlass:cdrwa". Empty is everything for the Username, or, if there is
+	// none, for everyone.
+	ACL []string
+
+	// TLS secures the connections. Nil is no TLS. It is not modified.
+	TLS *tls.Config
+
+	// Dial opens the connections. Nil is plain TCP. TLS goes on top of it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// String prints the configuration with its derived values and without secrets.
+func (c Config) String() string {
+	c = c.withDefaults()
+	user := c.Username
+	if user == "" {
+		user = "none"
+	}
+	return fmt.Sprintf("zookeeper servers=%s chroot=%s tls=%t user=%s dial_timeout=%v request_timeout=%v tick_time=%v message_bytes=%d",
+		strings.Join(c.Servers, ","), c.Chroot+"/", c.TLS != nil, user, c.DialTimeout, c.RequestTimeout, c.TickTime, c.MessageBytes)
+}
+
+// LogValue makes a structured logger print what String prints.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{{&c.DialTimeout, DialTimeoutDefault}, {&c.RequestTimeout, RequestTimeoutDefault}, {&c.TickTime, TickTimeDefault}} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+	if c.MessageBytes == 0 {
+		c.MessageBytes = MessageBytesDefault
+	}
+	return c
+}
+
+// validate refuses what would not work.
+func (c Config) validate() error {
+	invalid := func(format string, args ...any) error {
+		return broker.NewError("open", strings.Join(c.Servers, ","), broker.ErrInvalid, fmt.Errorf(format, args...))
+	}
+	if n := len(c.Servers); n == 0 || n > ServersMax {
+		return invalid("%d servers; give 1 to %d", n, ServersMax)
+	}
+	for _, server := range c.Servers {
+		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
+			return invalid("server %q: it is host:port", server)
+		}
+	}
+	for _, timeout := range []time.Duration{c.DialTimeout, c.RequestTimeout, c.TickTime} {
+		if timeout < 0 || timeout > TimeoutMax {
+			return invalid("a timeout or tick of %v; the limit is %v", timeout, TimeoutMax)
+		}
+	}
+	if c.MessageBytes < 0 || c.MessageBytes > wire.ReplyBytesMax {
+		return invalid("message bytes %d; the limit is %d", c.MessageBytes, wire.ReplyBytesMax)
+	}
+	if c.Chroot != "" {
+		if err := broker.CheckKey(c.Chroot); err != nil {
+			return invalid("chroot %q: %w", c.Chroot, err)
+		}
+		if strings.ContainsFunc(c.Chroot, refused) {
+			return invalid("chroot %q has a character that ZooKeeper or its escape forbids", c.Chroot)
+		}
+	}
+	if len(c.Wide) > WideMax {
+		return invalid("%d names of wide directories; the limit is %d", len(c.Wide), WideMax)
+	}
+	for _, name := range c.Wide {
+		if name == "" || strings.Contains(name, "/") {
+			return invalid("wide directory %q: it is one segment of a key", name)
+		}
+	}
+	if (c.Username == "") != (c.Password == "") || strings.Contains(c.Username, ":") {
+		return invalid("user name %q: user name and password go together, and the name has no colon", c.Username)
+	}
+	if _, err := c.acls(); err != nil {
+		return invalid("%w", err)
+	}
+	return nil
+}
+
+// permissions are the letters of an ACL with their bits.
+const permissions = "rwcda"
+
+// acls makes the access control list of what we create.
+func (c Config) acls() ([]wire.ACL, error) {
+	switch {
+	case len(c.ACL) == 0 && c.Username == "":
+		return []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}, nil
+	case len(c.ACL) == 0:
+		return []wire.ACL{{Perms: wire.PermAll, Scheme: "auth"}}, nil
+	}
+	var all []wire.ACL
+	for _, entry := range c.ACL {
+		scheme, rest, _ := strings.Cut(entry, ":")
+		last := strings.LastIndexByte(rest, ':')
+		if scheme == "" || last < 0 || last == len(rest)-1 {
+			return nil, fmt.Errorf("ACL %q: it is scheme:id:permissions", entry)
+		}
+		acl := wire.ACL{Scheme: scheme, ID: rest[:last]}
+		for _, letter := range rest[last+1:] {
+			bit := strings.IndexRune(permissions, letter)
+			if bit < 0 {
+				return nil, fmt.Errorf("ACL %q: permission %q is none of %s", entry, letter, permissions)
+			}
+			acl.Perms |= 1 << bit
+		}
+		all = append(all, acl)
+	}
+	return all, nil
+}
+
+// sessionACLs is the access control list of what resumes a session, which is nobody
+// else's business.
+func (c Config) sessionACLs() []wire.ACL {
+	if c.Username != "" {
+		return []wire.ACL{{Perms: wire.PermAll, Scheme: "auth"}}
+	}
+	all, _ := c.acls() // validated
+	return all
+}
+
+// wireConfig is what all connections have in common.
+func (c Config) wireConfig() wire.Config {
+	w := wire.Config{Dial: c.Dial}
+	if c.Username != "" {
+		w.Auth = []wire.Auth{{Scheme: "digest", Data: []byte(c.Username + ":" + c.Password)}}
+	}
+	if c.TLS != nil {
+		w.Dial = c.dialTLS
+	}
+	return w
+}
+
+func (c Config) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := c.Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	raw, err := dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	config := c.TLS.Clone()
+	if config.ServerName == "" {
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secure := tls.Client(raw, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	return secure, nil
+}
+
+// sameWide compares two lists of wide directories.
+func sameWide(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}

@@ -1,0 +1,70 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+)
+
+var codeTexts = map[Code]string{
+	CodeInconsistency: "not tried, because another operation of the same request failed", CodeConnectionLoss: "connection loss",
+	CodeMarshalling: "marshalling error", CodeUnimplemented: "the server does not know this operation",
+	CodeOperationTimeout: "operation timeout", CodeBadArguments: "bad arguments", CodeNoNode: "no such znode",
+	CodeNoAuth: "not authorized", CodeBadVersion: "another version", CodeNoChildren: "an ephemeral znode has no children",
+	CodeNodeExists: "the znode exists", CodeNotEmpty: "the znode has children", CodeSessionExpired: "session expired",
+	CodeInvalidACL: "invalid ACL", CodeAuthFailed: "authentication failed", CodeSessionMoved: "the session moved to another connection",
+	CodeNotReadOnly: "the server is read-only", CodeNoWatcher: "no such watch", CodeQuotaExceeded: "quota exceeded",
+	CodeThrottled: "the server is overloaded",
+}
+
+// Error implements error.
+func (c Code) Error() string {
+	if text, ok := codeTexts[c]; ok {
+		return "zookeeper: " + text
+	}
+	return fmt.Sprintf("zookeeper: error %d", int32(c))
+}
+
+// Error is the answer to a request that the server did not answer.
+type Error struct {
+	// Sent tells that the request was given to the network, so that the server
+	// may have got it, or may yet. When it is false it never will.
+	Sent bool
+	// Cause is why: a context's error, or what broke the connection.
+	Cause error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Sent {
+		return "no answer: " + e.Cause.Error()
+	}
+	return "not sent: " + e.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// MaybeApplied tells whether a request that ended with err may have been applied.
+// An error of the server itself is a definite no, but for those with which it
+// tells that it lost sight of the request.
+func MaybeApplied(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Sent
+	}
+	if code, ok := errors.AsType[Code](err); ok {
+		return code == CodeConnectionLoss || code == CodeOperationTimeout
+	}
+	return err != nil
+}
+
+// The reasons for which a connection ends or does not begin.
+var (
+	// ErrClosed: its owner closed it.
+	ErrClosed = errors.New("the connection was closed")
+	// ErrSilent: the server said nothing for too long.
+	ErrSilent = errors.New("the server is silent")
+	// ErrExpired: the server does not know the session, or no longer.
+	ErrExpired = errors.New("the session has expired")
+	// ErrAuth: the server refused the credentials.
+	ErrAuth = errors.New("the credentials were refused")
+)

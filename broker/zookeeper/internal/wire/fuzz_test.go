@@ -1,0 +1,32 @@
+package wire
+
+import "testing"
+
+// Whatever a server sends ends in a reply or an error, and takes no more memory than
+// was sent, within reason.
+func FuzzReply(f *testing.F) {
+	ok := &Encoder{}
+	ok.int32(opGetData)
+	ok.bool(false)
+	ok.int32(0)
+	ok.bytes([]byte("data"))
+	ok.buf = append(ok.buf, make([]byte, 68)...) // a Stat
+	multiEnd(ok)
+	f.Add(int32(opMultiRead), int32(0), ok.buf)
+	f.Add(int32(opMulti), int32(CodeBadVersion), []byte{0, 0, 0, 0})
+	f.Add(int32(opGetChildren), int32(0), []byte{0x7f, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, op, code int32, body []byte) {
+		request := Request{op: op, read: readMulti}
+		if op != opMulti && op != opMultiRead {
+			request.read = func(d *Decoder) []Result { return []Result{readResult(d, op)} }
+		}
+		reply, err := request.decodeReply(header{zxid: 1, code: Code(code)}, NewDecoder(body))
+		if err == nil && len(reply.Results) > len(body)/4+1 {
+			t.Errorf("%d results of %d bytes", len(reply.Results), len(body))
+		}
+		d := NewDecoder(body)
+		if e := readEvent(d); d.Err() == nil && len(e.Path) > len(body) {
+			t.Errorf("an event with a path of %d bytes, of %d", len(e.Path), len(body))
+		}
+	})
+}

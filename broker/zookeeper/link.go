@@ -1,0 +1,305 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+)
+
+const (
+	// linkTimeout is the session timeout to ask for on the connection that reads,
+	// writes and watches. A server that is silent for two thirds of it is left.
+	linkTimeout = 6 * time.Second
+	// dialOneMax bounds one attempt to connect, so that a frozen server leaves time
+	// for another.
+	dialOneMax = 2 * time.Second
+	// dialPause is the time between two rounds over all servers.
+	dialPause = 50 * time.Millisecond
+	// goodbyeMax bounds how long Close waits for a server to take note.
+	goodbyeMax = time.Second
+)
+
+// link is the connection with what is known of the changes since it began. Every
+// broken connection is followed by another link, with a history of its own.
+type link struct {
+	conn *wire.Conn
+	feed *feed
+	// timeout bounds what do does.
+	timeout time.Duration
+}
+
+// do makes requests, all of them within one timeout.
+func (l *link) do(ctx context.Context, requests ...wire.Request) []wire.Answer {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.conn.DoAll(ctx, requests...)
+}
+
+// dial connects to the servers in turn until one answers, or ctx ends. A refusal
+// that another server would repeat ends it too. The error is that of a server that is
+// there, if there is one.
+func (b *Broker) dial(ctx context.Context, change func(*wire.Config)) (*wire.Conn, error) {
+	var why error
+	for {
+		conn, err := b.dialRound(ctx, change)
+		if err == nil || !errors.Is(err, errHandshake) {
+			return conn, err
+		}
+		if why == nil || ctx.Err() == nil { // that the time was up says nothing
+			why = err
+		}
+		if !pause(ctx, dialPause) {
+			return nil, why
+		}
+	}
+}
+
+// dialRound tries each server once.
+func (b *Broker) dialRound(ctx context.Context, change func(*wire.Config)) (*wire.Conn, error) {
+	var worst error
+	for range b.config.Servers {
+		config := b.config.wireConfig()
+		config.Address = b.config.Servers[int(b.server.Add(1))%len(b.config.Servers)]
+		config.Now, config.LastZxid = b.now, b.seen.Load()
+		change(&config)
+		one, cancel := context.WithTimeout(ctx, dialOneMax)
+		conn, err := wire.Dial(one, config)
+		cancel()
+		if err == nil || errors.Is(err, wire.ErrExpired) || errors.Is(err, wire.ErrAuth) {
+			return conn, err
+		}
+		if worst == nil || isHangUp(err) {
+			worst = fmt.Errorf("%w: %w", errHandshake, err)
+		}
+	}
+	return nil, worst
+}
+
+// dialer is one of the two above.
+type dialer func(ctx context.Context, change func(*wire.Config)) (*wire.Conn, error)
+
+// openLink makes a link: connected, watching, and with the chroot laid out.
+func (b *Broker) openLink(ctx context.Context, dial dialer) (*link, error) {
+	f := newFeed(b)
+	conn, err := dial(ctx, func(c *wire.Config) {
+		c.Timeout, c.Events = linkTimeout, f.event
+		c.Replied = func(zxid int64) {
+			b.saw(zxid)
+			f.mark(zxid)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, feed: f, timeout: b.config.RequestTimeout}
+	if err := b.begin(ctx, l); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// begin starts the watch before anything is read or written, so that nothing that
+// happens after is missed.
+func (b *Broker) begin(ctx context.Context, l *link) error {
+	root := b.config.Chroot
+	if root == "" {
+		root = "/"
+	}
+	watched, err := l.conn.Do(ctx, wire.AddWatch(root))
+	if err != nil {
+		return err
+	}
+	l.feed.begin(l.conn, watched.Zxid)
+	return b.settle(ctx, l)
+}
+
+// saw notes the last transaction seen.
+func (b *Broker) saw(zxid int64) {
+	for old := b.seen.Load(); zxid > old && !b.seen.CompareAndSwap(old, zxid); old = b.seen.Load() {
+	}
+}
+
+// keepLinked follows the link's changes until it breaks, and makes another.
+func (b *Broker) keepLinked(l *link) {
+	for {
+		l.feed.run(b.life)
+		if b.life.Err() != nil {
+			// Saying good-bye spares the servers a session that must time out.
+			ctx, cancel := context.WithTimeout(context.Background(), goodbyeMax)
+			_, _ = l.conn.Do(ctx, wire.CloseSession())
+			cancel()
+		}
+		l.conn.Close()
+		l.feed.fail(l.conn.Err())
+		b.slots.clear()
+		b.setLink(nil, l.conn.Err())
+		for {
+			if b.life.Err() != nil {
+				return
+			}
+			ctx, cancel := context.WithTimeout(b.life, b.config.DialTimeout)
+			next, err := b.openLink(ctx, b.dialRound)
+			cancel()
+			if err == nil {
+				l = next
+				break
+			}
+			b.setLink(nil, err)
+			pause(b.life, dialPause)
+		}
+		b.setLink(l, nil)
+	}
+}
+
+func (b *Broker) setLink(l *link, down error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.link, b.down = l, down
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+// linked returns the link, and waits for one while there is none, for no longer than
+// Config.RequestTimeout.
+func (b *Broker) linked(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.config.RequestTimeout)
+	defer cancel()
+	for {
+		b.mu.Lock()
+		l, down, changed := b.link, b.down, b.changed
+		b.mu.Unlock()
+		if l != nil && l.conn.Err() == nil {
+			return l, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if down == nil {
+				down = ctx.Err()
+			}
+			return nil, &wire.Error{Cause: down}
+		}
+	}
+}
+
+// layoutVersion is that of what is kept below a chroot.
+const layoutVersion = 1
+
+// settings are kept in the znode of ownDir.
+type settings struct {
+	// Version is layoutVersion.
+	Version int `json:"version"`
+	// Wide is Config.Wide.
+	Wide []string `json:"wide"`
+}
+
+// settle reads the settings of the chroot, and lays it out if it is new.
+func (b *Broker) settle(ctx context.Context, l *link) error {
+	own := b.layout.chroot + ownDir
+	for {
+		answers := l.conn.DoAll(ctx, wire.Sync("/"), wire.MultiRead([]wire.Read{wire.GetData(own)}))
+		if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
+			return err
+		}
+		switch r := answers[1].Reply.Results[0]; r.Code {
+		case wire.CodeOK:
+			return b.takeSettings(r.Data)
+		case wire.CodeNoNode:
+		default:
+			return r.Code
+		}
+		if err := b.layOut(ctx, l); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Broker) takeSettings(data []byte) error {
+	invalid := func(format string, args ...any) error {
+		return broker.NewError("open", b.address, broker.ErrInvalid, fmt.Errorf(format, args...))
+	}
+	var kept settings
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return invalid("%s%s: %w", b.layout.chroot, ownDir, err)
+	}
+	if kept.Version != layoutVersion {
+		return invalid("the layout of %s/ has version %d; this program knows %d", b.layout.chroot, kept.Version, layoutVersion)
+	}
+	if b.config.Wide != nil && !sameWide(b.config.Wide, kept.Wide) {
+		return invalid("wide directories %q: %s/ was laid out with %q", b.config.Wide, b.layout.chroot, kept.Wide)
+	}
+	if b.settled && !sameWide(b.layout.wide, kept.Wide) {
+		return invalid("wide directories %q: they were %q when %s/ was opened", kept.Wide, b.layout.wide, b.layout.chroot)
+	}
+	if !b.settled {
+		b.layout.wide, b.settled = kept.Wide, true
+	}
+	return nil
+}
+
+// layOut creates the chroot and our own znodes. The one with the settings comes
+// last, and of several clients that do it one wins.
+func (b *Broker) layOut(ctx context.Context, l *link) error {
+	wide := b.config.Wide
+	if wide == nil {
+		wide = WideDefault
+	}
+	kept, err := json.Marshal(settings{Version: layoutVersion, Wide: wide})
+	if err != nil {
+		return err
+	}
+	root := b.layout.chroot
+	for i := 1; i <= len(root); i++ {
+		if i == len(root) || root[i] == '/' {
+			if err := b.createAny(ctx, l, root[:i]); err != nil {
+				return err
+			}
+		}
+	}
+	ops := []wire.Op{wire.Create(root+ownDir, kept, wire.Persistent, b.acls)}
+	for _, dir := range []string{keyEpochs, dirEpochs, sessionsDir, slotsDir} {
+		ops = append(ops, wire.Create(root+dir, nil, wire.Persistent, b.acls))
+	}
+	reply, err := l.conn.Do(ctx, wire.Multi(ops))
+	if err != nil {
+		return err
+	}
+	if _, code := reply.Failed(); code != wire.CodeOK && code != wire.CodeNodeExists {
+		return code
+	}
+	return nil
+}
+
+// createAny creates a directory, if it is missing. That it is not, who may not create it
+// need not know.
+func (b *Broker) createAny(ctx context.Context, l *link, path string) error {
+	reply, err := l.conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(path)}))
+	if err != nil || reply.Results[0].Code != wire.CodeNoNode {
+		return err
+	}
+	_, err = l.conn.Do(ctx, wire.Single(wire.Create(path, directory, wire.Persistent, b.acls)))
+	return ignore(err, wire.CodeNodeExists)
+}
+
+func ignore(err error, code wire.Code) error {
+	if errors.Is(err, code) {
+		return nil
+	}
+	return err
+}
+
+// openError is the error of Open.
+func (b *Broker) openError(ctx context.Context, err error, spent time.Duration) error {
+	e := b.failure(ctx, "open", b.address, err)
+	if e.Kind == broker.ErrUnavailable && ctx.Err() == nil {
+		e.Cause = fmt.Errorf("tried for %v: %w", spent.Round(time.Millisecond), err)
+	}
+	e.Maybe = false
+	return e
+}

@@ -1,0 +1,76 @@
+package zookeeper
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+func someRecord() record {
+	return record{id: 1 << 63, changes: []change{
+		{kind: changePut, events: 1, path: "/a", created: 7, session: -5, ttl: 1000, value: []byte("v")},
+		{kind: changeOmitted, events: 2, path: "/b"}, {kind: changeDelete, events: 1, path: "/c"}, {kind: changeQuiet, events: 3, path: "/d/e"},
+	}}
+}
+
+func TestRecord_IsReadAsItWasWritten(t *testing.T) {
+	if got, err := decodeRecord(someRecord().encode()); err != nil || !reflect.DeepEqual(got, someRecord()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	data := someRecord().encode()
+	for n := range data {
+		if got, err := decodeRecord(data[:n]); err == nil && len(got.changes) == len(someRecord().changes) {
+			t.Errorf("the first %d of %d bytes were read as %+v", n, len(data), got)
+		}
+	}
+}
+
+func TestRecord_LeavesLongValuesOut(t *testing.T) {
+	r := record{changes: []change{{kind: changePut, path: "/a", value: make([]byte, inlineMax+1)}}}
+	for range 10 {
+		r.changes = append(r.changes, change{kind: changePut, path: "/b", value: make([]byte, inlineMax)})
+	}
+	slim, omitted := r.slim()
+	kept := 0
+	for _, c := range slim.changes {
+		kept += len(c.value)
+		if (c.kind == changeOmitted) != (c.value == nil) {
+			t.Errorf("%d with a value of %d bytes", c.kind, len(c.value))
+		}
+	}
+	if !omitted || kept != inlineTotalMax || slim.changes[0].kind != changeOmitted {
+		t.Errorf("%d bytes are kept, omitted: %t", kept, omitted)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add(someRecord().encode())
+	f.Add([]byte{recordVersion, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decodeRecord(data)
+		if err != nil {
+			return
+		}
+		if again, err := decodeRecord(r.encode()); err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%+v was read again as %+v, %v", r, again, err)
+		}
+	})
+}
+
+func FuzzLayout(f *testing.F) {
+	for _, key := range []string{"/a", "/ns/tasks/a/props", "/zookeeper/_b/%", "/tasks/_b05/x", "/\U0001F600/\uffff"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		if broker.CheckKey(key) != nil {
+			return
+		}
+		for _, chroot := range []string{"", "/c"} {
+			l := layout{chroot: chroot, wide: []string{"tasks", "a"}}
+			if back, ok := l.key(l.path(key)); !ok || back != key {
+				t.Errorf("%q is kept at %q, which is read as %q, %t", key, l.path(key), back, ok)
+			}
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+)
+
+// plain connects as any other program would.
+func plain(t *testing.T, address string, change ...func(*wire.Config)) *wire.Conn {
+	t.Helper()
+	start := time.Now()
+	config := wire.Config{Address: address, Timeout: 4 * time.Second, Now: func() time.Duration { return time.Since(start) }}
+	for _, f := range change {
+		f(&config)
+	}
+	c, err := wire.Dial(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func ask(t *testing.T, c *wire.Conn, r wire.Request) wire.Reply {
+	t.Helper()
+	reply, err := c.Do(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// The ways in which others may end a session: whoever has its password closes it, or
+// an operator deletes the znode by which it is renewed.
+func TestSession_EndedByOthersIsExpired(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	for name, end := range map[string]func(*testing.T, *Broker, broker.SessionID){
+		"closed": func(t *testing.T, b *Broker, id broker.SessionID) {
+			password := b.sessions[id].password
+			thief := plain(t, server.Address(), func(c *wire.Config) { c.Session, c.Password = int64(id), password })
+			ask(t, thief, wire.CloseSession())
+		},
+		"deleted": func(t *testing.T, b *Broker, id broker.SessionID) {
+			ask(t, plain(t, server.Address()), wire.Single(wire.Delete(b.layout.session(id), wire.AnyVersion)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := openTest(t, testConfig(server.Address()))
+			defer closeTest(t, b)
+			s, err := b.Grant(t.Context(), 3*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n/info", nil, s.ID)}})[0]
+			end(t, b, s.ID)
+			if _, err := b.KeepAlive(t.Context(), s.ID); !errors.Is(err, broker.ErrSessionExpired) {
+				t.Errorf("KeepAlive: %v", err)
+			}
+			for batch, err := range b.Watch(t.Context(), "/ns/nodes/", r.Revision+1) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(batch.Events) > 0 {
+					if e := batch.Events[0]; !e.Deleted || e.KV.Key != "/ns/nodes/n/info" {
+						t.Errorf("event %+v", e)
+					}
+					break
+				}
+			}
+			_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n/info", nil, s.ID)}})
+			if !errors.Is(err, broker.ErrSessionExpired) {
+				t.Errorf("Commit: %v", err)
+			}
+		})
+	}
+}
+
+// Pings keep a session only for as long as somebody renews it, also when its
+// connection is fine.
+func TestSession_ThatNobodyRenewsEnds(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	b := openTest(t, testConfig(server.Address()))
+	defer closeTest(t, b)
+	s, err := b.Grant(t.Context(), time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := b.sessions[s.ID].conn
+	select {
+	case <-conn.Ended():
+	case <-time.After(patience):
+		t.Fatal("the server has not ended it")
+	}
+	if _, err := b.KeepAlive(t.Context(), s.ID); !errors.Is(err, broker.ErrSessionExpired) {
+		t.Errorf("KeepAlive: %v", err)
+	}
+}
+
+// Another broker takes a session over as it is.
+func TestSession_HandedOnKeepsItsTTL(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	config := testConfig(server.Address())
+	b, other := openTest(t, config), openTest(t, config)
+	defer closeTest(t, b)
+	defer closeTest(t, other)
+	s, err := b.Grant(t.Context(), 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ttl, err := other.KeepAlive(t.Context(), s.ID); err != nil || ttl < s.TTL {
+		t.Errorf("KeepAlive through the other: %v, %v, want %v", ttl, err, s.TTL)
+	}
+	mustCommit(t, other, broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, s.ID)}})
+	if ttl, err := b.KeepAlive(t.Context(), s.ID); err != nil || ttl < s.TTL {
+		t.Errorf("KeepAlive through the first: %v, %v, want %v", ttl, err, s.TTL)
+	}
+}
+
+// The connection of a session breaks; the session goes on.
+func TestSession_SurvivesItsConnection(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	b := openTest(t, testConfig(server.Address()))
+	defer closeTest(t, b)
+	s, err := b.Grant(t.Context(), 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, s.ID)}})
+	for i := range 3 {
+		b.sessions[s.ID].conn.Close()
+		if _, err := b.KeepAlive(t.Context(), s.ID); err != nil {
+			t.Errorf("KeepAlive: %v", err)
+		}
+		b.sessions[s.ID].conn.Close()
+		key := fmt.Sprintf("/b%d", i)
+		mustCommit(t, b, broker.Txn{If: []broker.Cond{broker.Exists("/a")}, Then: []broker.Op{broker.PutSession(key, nil, s.ID)}})
+	}
+}
+
+// Servers clamp what they are asked for; what counts is what they grant.
+func TestSession_TTLIsWhatTheServerGrants(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	b := openTest(t, testConfig(server.Address()))
+	defer closeTest(t, b)
+	const most = 20 * testTick // and the least is 2
+	for asked, want := range map[time.Duration]time.Duration{
+		time.Hour:        most - testTick/2 - most/sessionPings,
+		time.Second:      time.Second,
+		time.Millisecond: 2*testTick - testTick/2 - 2*testTick/sessionPings,
+	} {
+		s, err := b.Grant(t.Context(), asked)
+		if err != nil || s.TTL < want || s.TTL > want+5*time.Millisecond {
+			t.Errorf("asked for %v, got %v, %v, want %v", asked, s.TTL, err, want)
+		}
+		if err := b.Revoke(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Two sessions in one transaction take two steps; nobody sees the first.
+func TestCommit_KeysOfSeveralSessionsAppearTogether(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	config := testConfig(server.Address())
+	b, other := openTest(t, config), openTest(t, config)
+	defer closeTest(t, b)
+	defer closeTest(t, other)
+	var ids []broker.SessionID
+	for range 3 {
+		s, err := b.Grant(t.Context(), 3*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, s.ID)
+	}
+	_, from, err := broker.Collect(t.Context(), other, "/s/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustCommit(t, b, broker.Txn{If: []broker.Cond{broker.Absent("/s/1")}, Then: []broker.Op{
+		broker.PutSession("/s/0", []byte("0"), ids[0]), broker.PutSession("/s/1", []byte("1"), ids[1]), broker.PutSession("/s/2", []byte("2"), ids[2])}})[0]
+	for batch, err := range other.Watch(t.Context(), "/s/", from+1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch.Events) == 0 {
+			continue
+		}
+		for i, e := range batch.Events {
+			if e.KV.Session != ids[i] || e.KV.Created != r.Revision || e.KV.Modified != r.Revision {
+				t.Errorf("event %d: %+v, want session %x and revision %d", i, e, ids[i], r.Revision)
+			}
+		}
+		if len(batch.Events) != 3 {
+			t.Errorf("a batch has %d of the 3 keys", len(batch.Events))
+		}
+		break
+	}
+	kvs, _, err := broker.Collect(t.Context(), other, "/s/")
+	if err != nil || len(kvs) != 3 || slices.ContainsFunc(kvs, func(kv broker.KV) bool { return kv.Created != r.Revision }) {
+		t.Errorf("listed are %+v, %v", kvs, err)
+	}
+}
+
+// What a plain client finds: keys at their own paths, values as they are.
+func TestLayout_ReadBackWithAPlainClient(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	config := testConfig(server.Address())
+	b := openTest(t, config)
+	defer closeTest(t, b)
+	s, err := b.Grant(t.Context(), 3*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, b,
+		broker.Txn{Then: []broker.Op{broker.Put("/ns/tasks/a", []byte(`{"type":"x"}`)), broker.Put("/ns/tasks/a/props", []byte("{}"))}},
+		broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n1/info", []byte("{}"), s.ID)}},
+		put("/ns/state/a|b", []byte("s")), put("/ns/elections/_e/%", []byte("\x00odd")), put("/zookeeper/x", nil))
+	for path, want := range map[string]string{
+		"/ns/tasks/_b2c/a":       `{"type":"x"}`,
+		"/ns/tasks/_b2c/a/props": "{}",
+		"/ns/nodes/n1/info":      "{}",
+		"/ns/nodes/n1":           "\x00",
+		"/ns/state/_bd6/a|b":     "s",
+		"/ns/elections/%5Fe/%25": "\x00\x00odd",
+		"/%7Aookeeper/x":         "",
+	} {
+		r := ask(t, plain(t, server.Address()), wire.MultiRead([]wire.Read{wire.GetData(config.Chroot + path)})).Results[0]
+		if r.Code != wire.CodeOK || string(r.Data) != want {
+			t.Errorf("%s: %q, %v, want %q", path, r.Data, r.Code, want)
+		}
+	}
+	info := ask(t, plain(t, server.Address()), wire.MultiRead([]wire.Read{wire.GetData(config.Chroot + "/ns/nodes/n1/info")})).Results[0]
+	if broker.SessionID(info.Stat.EphemeralOwner) != s.ID {
+		t.Errorf("the key of session %x is owned by %x", s.ID, info.Stat.EphemeralOwner)
+	}
+}
+
+// What a plain client changes is seen, too.
+func TestWatch_SeesWhatOtherProgramsDo(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	config := testConfig(server.Address())
+	b := openTest(t, config)
+	defer closeTest(t, b)
+	first := mustCommit(t, b, put("/ns/a", []byte("1")), put("/ns/b", nil))[0].Revision
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	hand := plain(t, server.Address())
+	open := []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
+	steps := []struct {
+		do   wire.Op
+		want broker.Event
+	}{
+		{wire.SetData(config.Chroot+"/ns/a", []byte("2"), wire.AnyVersion), broker.Event{KV: broker.KV{Key: "/ns/a", Value: []byte("2")}}},
+		{wire.Delete(config.Chroot+"/ns/b", wire.AnyVersion), broker.Event{Deleted: true, KV: broker.KV{Key: "/ns/b"}}},
+		{wire.Create(config.Chroot+"/ns/c", []byte("3"), wire.Persistent, open), broker.Event{KV: broker.KV{Key: "/ns/c", Value: []byte("3")}}},
+	}
+	n := -2 // two puts of our own come first
+	for batch, err := range b.Watch(ctx, "/ns/", first) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range batch.Events {
+			if n >= 0 {
+				if want := steps[n].want; e.Deleted != want.Deleted || e.KV.Key != want.KV.Key || string(e.KV.Value) != string(want.KV.Value) {
+					t.Errorf("event %d is %+v, want %+v", n, e, want)
+				}
+			}
+			n++
+			if n == len(steps) {
+				return
+			}
+			if n >= 0 {
+				ask(t, hand, wire.Single(steps[n].do))
+			}
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+)
+
+// What the data of a znode means. A value is kept as it is, so that a plain client
+// reads it, unless it begins with one of the marks or there is more to say.
+//
+//	00                          no key: a directory
+//	00 value                    a value that begins with a mark
+//	01 created modified ttl value   a value with a header, three times 8 bytes
+//	anything else               the value
+const (
+	markDirectory = 0x00
+	markEscape    = 0x00
+	markHeader    = 0x01
+	// marksEnd is the first byte that is no mark; the ones between are kept free.
+	marksEnd = 0x04
+)
+
+// headerBytes is the length of a header with its mark.
+const headerBytes = 1 + 3*8
+
+// directory is the data of a znode that is no key.
+var directory = []byte{markDirectory}
+
+// header is what a key carries when its znode alone would tell it wrongly.
+type header struct {
+	// created is the revision of the key's creation. Zero is the znode's own
+	// czxid; createdNow is its mzxid, for a key put where a directory was.
+	created int64
+	// modified is the revision of the key's last change, zero the znode's mzxid.
+	// It is set when the znode had to be made anew without a change of the key.
+	modified int64
+	// ttl is in milliseconds, zero for ever.
+	ttl int64
+}
+
+// createdNow stands for the revision of the transaction that writes the header,
+// which is not known before.
+const createdNow = -1
+
+// encode makes the data of a key.
+func encode(value []byte, h header) []byte {
+	switch {
+	case h != header{}:
+		data := make([]byte, 0, headerBytes+len(value))
+		data = append(data, markHeader)
+		for _, field := range []int64{h.created, h.modified, h.ttl} {
+			data = binary.BigEndian.AppendUint64(data, uint64(field))
+		}
+		return append(data, value...)
+	case len(value) > 0 && value[0] < marksEnd:
+		return append([]byte{markEscape}, value...)
+	default:
+		return value
+	}
+}
+
+// decode reads the data of a znode. ok is false for a directory.
+func decode(data []byte) (value []byte, h header, ok bool) {
+	switch {
+	case len(data) == 1 && data[0] == markDirectory:
+		return nil, header{}, false
+	case len(data) > 1 && data[0] == markEscape:
+		return data[1:], header{}, true
+	case len(data) >= headerBytes && data[0] == markHeader:
+		field := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[1+8*i:])) }
+		return data[headerBytes:], header{created: field(0), modified: field(1), ttl: field(2)}, true
+	default:
+		return data, header{}, true
+	}
+}
+
+// znode is one as it was read. The zero value is one that does not exist.
+type znode struct {
+	there bool
+	data  []byte
+	stat  wire.Stat
+}
+
+// kv makes the key of a znode, nil if it does not exist or is a directory.
+func (z znode) kv(key string) *broker.KV {
+	if !z.there {
+		return nil
+	}
+	value, h, ok := decode(z.data)
+	if !ok {
+		return nil
+	}
+	kv := &broker.KV{Key: key, Created: broker.Revision(z.stat.Czxid), Modified: broker.Revision(z.stat.Mzxid),
+		Session: broker.SessionID(z.stat.EphemeralOwner)}
+	if len(value) > 0 {
+		kv.Value = value
+	}
+	switch {
+	case h.created == createdNow:
+		kv.Created = kv.Modified
+	case h.created > 0:
+		kv.Created = broker.Revision(h.created)
+	}
+	if h.modified > 0 {
+		kv.Modified = broker.Revision(h.modified)
+	}
+	return kv
+}
+
+// ttl returns how long the key lives from when its znode was last written, zero
+// for ever.
+func (z znode) ttl() time.Duration {
+	_, h, _ := decode(z.data)
+	return time.Duration(h.ttl) * time.Millisecond
+}

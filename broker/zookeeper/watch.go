@@ -1,0 +1,183 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+)
+
+const (
+	// quietMax is how long a watch may say nothing of its progress.
+	quietMax = broker.ProgressMax / 2
+	// batchEventsMax and batchBytesMax bound a batch, unless a single transaction is
+	// larger.
+	batchEventsMax = 10_000
+	batchBytesMax  = 8 << 20
+)
+
+// Watch implements broker.Broker. It reads the history of the connection; see feed.
+func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
+	return func(yield func(broker.Batch, error) bool) {
+		if err := checkWatch(prefix, from); err != nil {
+			yield(broker.Batch{}, err)
+			return
+		}
+		entered, leave, err := b.enter(ctx, "watch", prefix)
+		if err != nil {
+			yield(broker.Batch{}, err)
+			return
+		}
+		// A watch is no call that Close waits for: its caller may be busy.
+		w := watch{broker: b, prefix: prefix, next: from}
+		feed, err := w.begin(entered)
+		leave()
+		for err == nil && ctx.Err() == nil && b.life.Err() == nil {
+			var batch broker.Batch
+			if batch, err = w.batch(ctx, feed); err == nil && !yield(batch, nil) {
+				return
+			}
+		}
+		if err == nil {
+			err = &wire.Error{Cause: context.Cause(ctx)}
+		}
+		yield(broker.Batch{}, b.readOnly(ctx, "watch", prefix, err))
+	}
+}
+
+func checkWatch(prefix string, from broker.Revision) error {
+	if from < 1 {
+		return broker.NewError("watch", prefix, broker.ErrInvalid, fmt.Errorf("revision %d: a watch begins at 1 or later", from))
+	}
+	return broker.CheckWatched(prefix)
+}
+
+// watch is one iteration. It belongs to the goroutine that iterates.
+type watch struct {
+	broker *Broker
+	prefix string
+	// next is the first revision that has not been delivered. It only rises.
+	next broker.Revision
+}
+
+// begin finds the history to read.
+func (w *watch) begin(ctx context.Context) (*feed, error) {
+	var found *feed
+	err := w.broker.attempt(ctx, func(ctx context.Context, l *link) error {
+		found = l.feed
+		v := found.since(w.next)
+		if v.err != nil || w.next > v.floor {
+			return v.err
+		}
+		if strings.HasSuffix(w.prefix, "/") {
+			return compactedError(w.prefix, v.floor)
+		}
+		if err := w.unchanged(ctx, l); err != nil {
+			return err
+		}
+		w.next = v.floor + 1
+		return nil
+	})
+	return found, err
+}
+
+func compactedError(prefix string, floor broker.Revision) error {
+	return broker.NewError("watch", prefix, broker.ErrCompacted,
+		fmt.Errorf("the history up to revision %d is not known to this connection", floor))
+}
+
+// unchanged makes sure that the one key has not changed since the watch is to
+// begin, which is before the history does: who has just read a key can then watch
+// it from there on, however short the history is.
+func (w *watch) unchanged(ctx context.Context, l *link) error {
+	path := w.broker.layout.path(w.prefix)
+	reads := []wire.Read{wire.GetData(path)}
+	for _, above := range w.broker.layout.ancestors(path) {
+		reads = append(reads, wire.GetData(above))
+	}
+	results, _, err := l.readNow(ctx, reads...)
+	if err != nil {
+		return err
+	}
+	z, err := toZnode(results[0])
+	if err != nil {
+		return err
+	}
+	if kv := z.kv(w.prefix); kv != nil && kv.Modified < w.next || z.there && kv == nil && z.stat.Mzxid < int64(w.next) {
+		return nil
+	}
+	if !z.there {
+		// It was not there either if the lowest znode above it had the same
+		// children all the time.
+		for i := len(results) - 1; i > 0; i-- {
+			if above, err := toZnode(results[i]); err != nil || above.there {
+				if err == nil && above.stat.Pzxid < int64(w.next) {
+					return nil
+				}
+				break
+			}
+		}
+	}
+	return compactedError(w.prefix, l.feed.since(w.next).floor)
+}
+
+// batch waits for the next batch.
+func (w *watch) batch(ctx context.Context, f *feed) (broker.Batch, error) {
+	quiet := time.NewTimer(quietMax)
+	defer quiet.Stop()
+	late := false
+	for {
+		v := f.since(w.next)
+		if w.next <= v.floor {
+			return broker.Batch{}, compactedError(w.prefix, v.floor)
+		}
+		batch := w.collect(v)
+		w.next = max(w.next, batch.Revision+1)
+		if len(batch.Events) > 0 || late && v.err == nil {
+			batch.Revision = w.next - 1
+			return batch, nil
+		}
+		if v.err != nil {
+			return broker.Batch{}, v.err
+		}
+		select {
+		case <-v.changed:
+		case <-quiet.C:
+			late = true
+		case <-ctx.Done():
+			return broker.Batch{}, &wire.Error{Cause: ctx.Err()}
+		case <-w.broker.life.Done():
+			return broker.Batch{}, &wire.Error{Cause: wire.ErrClosed}
+		}
+	}
+}
+
+// collect makes a batch of whole entries.
+func (w *watch) collect(v view) broker.Batch {
+	batch := broker.Batch{Revision: v.complete}
+	bytes := 0
+	for _, e := range v.entries {
+		for _, event := range e.events {
+			if w.covers(event.KV.Key) {
+				batch.Events = append(batch.Events, event)
+				bytes += len(event.KV.Value)
+			}
+		}
+		if len(batch.Events) >= batchEventsMax || bytes >= batchBytesMax {
+			batch.Revision = e.revision
+			break
+		}
+	}
+	return batch
+}
+
+func (w *watch) covers(key string) bool {
+	if strings.HasSuffix(w.prefix, "/") {
+		return strings.HasPrefix(key, w.prefix)
+	}
+	return key == w.prefix
+}

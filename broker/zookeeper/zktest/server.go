@@ -1,0 +1,258 @@
+package zktest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Options say what a server is like. The zero value works.
+type Options struct {
+	// Tick is the server's tickTime; session timeouts are 2 to 20 of it. Zero is
+	// 200 ms.
+	Tick time.Duration
+	// MessageBytesMax is jute.maxbuffer. Zero is
+	// MessageBytesDefault; the server's own default is 1 MiB.
+	MessageBytesMax int
+	// Settings are further lines of zoo.cfg.
+	Settings []string
+}
+
+func (o Options) withDefaults() Options {
+	if o.Tick == 0 {
+		o.Tick = 200 * time.Millisecond
+	}
+	if o.MessageBytesMax == 0 {
+		o.MessageBytesMax = MessageBytesDefault
+	}
+	return o
+}
+
+// MessageBytesDefault is what Options.MessageBytesMax is if it is zero, in bytes.
+const MessageBytesDefault = 4 << 20
+
+// patience bounds the start of a server, on a loaded machine.
+const patience = time.Minute
+
+// jars are what a server needs besides what ZooKeeper's own jar names. The second
+// may be missing; then the server logs nothing.
+var jars = []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
+
+// Skip skips a test that cannot have a server here.
+func Skip(t testing.TB) {
+	t.Helper()
+	if missing := Missing(); missing != "" {
+		t.Skip(missing)
+	}
+}
+
+// Missing says what has to be installed for a server to run, nothing if it can.
+func Missing() string {
+	if _, err := exec.LookPath("java"); err != nil {
+		return "there is no java: install default-jre-headless"
+	}
+	if _, err := os.Stat(jars[0]); err != nil {
+		return "there is no ZooKeeper in " + filepath.Dir(jars[0]) + ": install zookeeper"
+	}
+	return ""
+}
+
+// Server is one ZooKeeper server.
+type Server struct {
+	dir     string
+	address string
+	options Options
+	// remove is the folder to remove in the end, if any.
+	remove string
+	shell  *exec.Cmd
+	stdin  io.WriteCloser
+	pid    int
+}
+
+// Start runs a server for a test, or skips it.
+func Start(t testing.TB, options Options) *Server {
+	t.Helper()
+	Skip(t)
+	s, err := New(t.TempDir(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// New runs a server in a folder and returns when it answers.
+func New(dir string, options Options) (*Server, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, address: address(ports[0]), options: options.withDefaults()}
+	if err := s.configure(ports[0], nil); err != nil {
+		return nil, err
+	}
+	return s, errors.Join(s.Run(), s.Wait())
+}
+
+// shared is the server of Shared.
+var shared = sync.OnceValues(func() (*Server, error) {
+	dir, err := os.MkdirTemp("", "zookeeper-")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	// Sessions as long as Windlass allows them.
+	s := &Server{dir: dir, remove: dir, address: address(ports[0]), options: Options{Tick: time.Second}.withDefaults()}
+	if err := s.configure(ports[0], []string{"maxSessionTimeout=600000"}); err != nil {
+		return nil, err
+	}
+	return s, errors.Join(s.Run(), s.Wait())
+})
+
+// Shared returns a server that all tests of a process use, each below a chroot of its
+// own; its tickTime is a second. It goes when the process does.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	Skip(t)
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// configure writes the server's files.
+func (s *Server) configure(port int, more []string) error {
+	lines := append([]string{
+		"tickTime=" + strconv.FormatInt(s.options.Tick.Milliseconds(), 10),
+		"dataDir=" + filepath.Join(s.dir, "data"),
+		"clientPort=" + strconv.Itoa(port), "clientPortAddress=127.0.0.1",
+		"admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
+	}, append(s.options.Settings, more...)...)
+	if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(s.config(), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
+
+// keeper runs a server, says its process ID, and kills it when its own standard
+// input ends. Then it removes the first folder, if one is given.
+const keeper = `rm=$1; log=$2; shift 2; java "$@" >>"$log" 2>&1 </dev/null & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null; wait; [ -z "$rm" ] || rm -rf "$rm"`
+
+// Run starts the server's process, again if it was killed.
+func (s *Server) Run() error {
+	s.shell = exec.Command("sh", "-c", keeper, "keeper", s.remove, filepath.Join(s.dir, "log"),
+		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dznode.container.checkIntervalMs=1000",
+		"-Djute.maxbuffer="+strconv.Itoa(s.options.MessageBytesMax),
+		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
+	stdin, err := s.shell.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := s.shell.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.shell.Start(); err != nil {
+		return err
+	}
+	s.stdin = stdin
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		return fmt.Errorf("start zookeeper: %w", err)
+	}
+	s.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	return err
+}
+
+// Wait returns when the server answers and has a quorum.
+func (s *Server) Wait() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for s.Mode(ctx) == "" {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			return fmt.Errorf("zookeeper does not answer at %s:\n%s", s.address, log)
+		}
+	}
+	return nil
+}
+
+// Mode returns "leader", "follower" or "standalone", and nothing when the server
+// does not answer or has no quorum.
+func (s *Server) Mode(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", s.address)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	if _, err := conn.Write([]byte("srvr")); err != nil {
+		return ""
+	}
+	answer, _ := io.ReadAll(conn)
+	_, after, _ := strings.Cut(string(answer), "Mode: ")
+	mode, _, _ := strings.Cut(after, "\n")
+	return mode
+}
+
+// Address returns "host:port" of the server.
+func (s *Server) Address() string { return s.address }
+
+// Kill ends the server as a power failure would. It may be started again.
+func (s *Server) Kill() {
+	if s.stdin == nil {
+		return
+	}
+	_ = syscall.Kill(s.pid, syscall.SIGKILL)
+	_ = s.stdin.Close()
+	_ = s.shell.Wait()
+	s.stdin = nil
+}
+
+// Freeze stops the server in its tracks: its connections stay open and silent.
+func (s *Server) Freeze() error { return syscall.Kill(s.pid, syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() error { return syscall.Kill(s.pid, syscall.SIGCONT) }
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// freePorts finds ports that nobody listens on.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }() // all at the end, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+// newCopier is between two stores in memory.
+func newCopier(t *testing.T) *copier {
+	t.Helper()
+	space, err := keys.New("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := memory.New(), memory.New()
+	t.Cleanup(func() {
+		if err := errors.Join(a.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &copier{from: a.Broker(), to: b.Broker(), space: space}
+}
+
+func commitTo(t *testing.T, b broker.Broker, ops ...broker.Op) {
+	t.Helper()
+	if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: ops}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCopier(t)
+		s, err := c.from.Grant(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commitTo(t, c.from, broker.Put("/test/tasks/a", []byte("spec")), broker.Put("/test/tasks/a/props", []byte("{}")),
+			broker.Put("/test/state/b", []byte("done")), broker.Put("/test/tree/a_x/b_x", []byte("job")), broker.Put("/test/of-others", []byte("?")),
+			broker.PutSession("/test/nodes/n/info", nil, s.ID), broker.PutSession("/test/claims/a", nil, s.ID),
+			broker.PutSession("/test/tasks/a/owner", nil, s.ID), broker.Put("/test/commands/a", nil), broker.Put("/elsewhere/a", nil))
+		want := []difference{{"/test/of-others", "missing"}, {"/test/state/b", "missing"}, {"/test/tasks/a", "missing"},
+			{"/test/tasks/a/props", "missing"}, {"/test/tree/a_x/b_x", "missing"}}
+		if got, err := c.compare(t.Context()); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("before the copy: %v\n%s", err, cmp.Diff(want, got))
+		}
+		done, err := c.run(t.Context(), false)
+		if err != nil || done != (copied{Tasks: 1, Keys: 5, Written: 5, Passes: 2}) {
+			t.Errorf("%+v, %v", done, err)
+		}
+		if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
+			t.Errorf("after the copy: %v, %v", got, err)
+		}
+		if _, err := c.run(t.Context(), false); !errors.Is(err, errCopyNotEmpty) {
+			t.Errorf("a second copy: %v", err)
+		}
+		commitTo(t, c.from, broker.Put("/test/tasks/a", []byte("other")))
+		commitTo(t, c.to, broker.Put("/test/state/c", nil))
+		want = []difference{{"/test/state/c", "extra"}, {"/test/tasks/a", "other"}}
+		if got, err := c.compare(t.Context()); err != nil || cmp.Diff(want, got) != "" {
+			t.Errorf("%v\n%s", err, cmp.Diff(want, got))
+		}
+		if _, err := c.run(t.Context(), true); err != nil {
+			t.Error(err)
+		}
+		if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
+			t.Errorf("after --replace: %v, %v", got, err)
+		}
+	})
+}
+
+// Keys are put, changed and deleted while they are copied.
+func TestCopy_CatchesUpWithWhatChangesMeanwhile(t *testing.T) {
+	c := newCopier(t)
+	for i := range 2000 {
+		commitTo(t, c.from, broker.Put(fmt.Sprintf("/test/tasks/%d", i), nil))
+	}
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := range 1500 {
+			commitTo(t, c.from, broker.Delete(fmt.Sprintf("/test/tasks/%d", i)), broker.Put(fmt.Sprintf("/test/tasks/%d", 1999-i/4), []byte("x")),
+				broker.Put(fmt.Sprintf("/test/tasks/new-%d", i), nil))
+		}
+	})
+	_, err := c.run(t.Context(), false)
+	writer.Wait()
+	if err == nil || errors.Is(err, errCopyBehind) { // before the writer was done
+		_, err = c.run(t.Context(), true)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
