@@ -140,6 +140,7 @@ func (c *contest) noOverlap() {
 }
 
 func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
+	t.Parallel()
 	c := newContest(t, locked, "a", "b", "c", "d")
 	c.waitTerm(0)
 	c.change("SIGKILL of the leader", func(name string, p *process) time.Time {
@@ -220,6 +221,7 @@ func (c *contest) running() []string {
 }
 
 func TestElections_L04_AnEntryDeletedByHandEndsTheCommand(t *testing.T) {
+	t.Parallel()
 	c := newContest(t, unlocked, "a", "b")
 	c.waitTerm(0)
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + c.path("data", "windlass.sock")}, Logger: zap.NewNop(), DialTimeout: soon})
@@ -251,6 +253,7 @@ func TestElections_L04_AnEntryDeletedByHandEndsTheCommand(t *testing.T) {
 }
 
 func TestElections_L07_WhoIsStoppedWhileItJoinsLeavesNothing(t *testing.T) {
+	t.Parallel()
 	c := newContest(t, locked, "leader")
 	c.waitTerm(0)
 	for i := range 20 {
