@@ -170,6 +170,72 @@ func BenchmarkJobs(b *testing.B) {
 	}
 }
 
+// BenchmarkHandOver stops one of three nodes in good order, and reports how many of its
+// tasks others take up in a second, beside bare creations of ephemeral znodes.
+func BenchmarkHandOver(b *testing.B) {
+	const tasks = 6_000
+	for range b.N {
+		server := zktest.Start(b, zktest.Options{Tick: time.Second})
+		before := rawCreates(b, server, "/before")
+		var starts, awaited atomic.Int64
+		awaited.Store(tasks)
+		reached := make(chan struct{}, 1)
+		handler := windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+			if starts.Add(1) == awaited.Load() {
+				reached <- struct{}{}
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		var running sync.WaitGroup
+		var nodes []*windlass.Node
+		var stops []context.CancelFunc
+		for i := range 3 {
+			node, err := windlass.NewNode(windlass.Config{Broker: benchOpen(b, server), Name: fmt.Sprint("n", i),
+				Handlers: map[string]windlass.NewHandler{windlass.AnyType: handler}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(b.Context())
+			nodes, stops = append(nodes, node), append(stops, stop)
+			running.Go(func() {
+				if err := node.Run(ctx); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		client, err := windlass.NewClient(benchOpen(b, server), "")
+		if err != nil {
+			b.Fatal(err)
+		}
+		var submissions []windlass.Submission
+		for i := range tasks {
+			submissions = append(submissions, windlass.Submission{ID: fmt.Sprintf("t%05d", i)})
+		}
+		for _, err := range client.SubmitAll(b.Context(), submissions) {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		<-reached
+		held := len(nodes[0].Tasks())
+		awaited.Store(starts.Load() + int64(held))
+		began := time.Now()
+		stops[0]()
+		<-reached
+		rate := float64(held) / time.Since(began).Seconds()
+		for _, stop := range stops {
+			stop()
+		}
+		running.Wait()
+		raw := (before + rawCreates(b, server, "/after")) / 2
+		b.ReportMetric(float64(held), "tasks")
+		b.ReportMetric(rate, "handed-over/s")
+		b.ReportMetric(raw, "raw-creates/s")
+		b.ReportMetric(rate/raw, "of-raw")
+	}
+}
+
 func benchQueue(b *testing.B, jobs *tree.Tree, from, n int) {
 	b.Helper()
 	requests := make([]tree.Request, n)
