@@ -69,6 +69,8 @@ type NodeChange struct {
 	Node NodeStatus
 	// Gone tells that the node left; only its name is set then.
 	Gone bool
+	// Revision is that of the store at which the watch knew of it; as in TaskChange.
+	Revision int64
 }
 
 // WatchNodes yields the registered nodes as they are, sorted by name, and then
@@ -93,13 +95,13 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 			default:
 				tasks.Apply(u.Batch)
 			}
-			return !complete || showNodes(nodes, tasks, shown, yield)
+			return !complete || showNodes(nodes, tasks, shown, int64(u.revision()), yield)
 		})
 	}
 }
 
 // showNodes yields what differs from what was shown.
-func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, yield func(NodeChange, error) bool) bool {
+func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, at int64, yield func(NodeChange, error) bool) bool {
 	there := map[string]bool{}
 	for _, n := range nodes.Registered() {
 		status := nodeStatus(n, tasks.Owned(n.Name))
@@ -108,7 +110,7 @@ func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeSt
 			continue
 		}
 		shown[n.Name] = status
-		if !yield(NodeChange{Node: status}, nil) {
+		if !yield(NodeChange{Node: status, Revision: at}, nil) {
 			return false
 		}
 	}
@@ -117,7 +119,7 @@ func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeSt
 			continue
 		}
 		delete(shown, name)
-		if !yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true}, nil) {
+		if !yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true, Revision: at}, nil) {
 			return false
 		}
 	}

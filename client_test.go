@@ -250,6 +250,9 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
+				if err == nil && change.Revision < 1 {
+					t.Errorf("%+v has no revision", change)
+				}
 				entry := change.Task.ID + ":" + string(change.Task.Status)
 				if change.Gone {
 					entry = change.Task.ID + ":gone"
@@ -302,6 +305,9 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 					t.Error(err)
 				}
 				c.mu.Lock()
+				if err == nil && change.Revision < 1 {
+					t.Errorf("%+v has no revision", change)
+				}
 				seen = append(seen, fmt.Sprint(change.Node.Name, " ", change.Node.Tasks, " ", change.Node.Frozen, " ", change.Gone))
 				c.mu.Unlock()
 			}

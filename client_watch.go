@@ -21,6 +21,10 @@ type TaskChange struct {
 	// Gone tells that the task was deleted, or is not selected any more; only
 	// its ID is set then, if it was selected before.
 	Gone bool
+	// Revision is that of the store at which the watch knew of it. What is known of
+	// a task lies in several places that are followed each by itself, so revisions
+	// may fall from one change to the next.
+	Revision int64
 }
 
 // WatchTasks yields the selected tasks as they are, sorted by ID, and then
@@ -39,7 +43,7 @@ func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange,
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
-			return !complete || w.show(changed, yield)
+			return !complete || w.show(changed, int64(u.revision()), yield)
 		})
 	}
 }
@@ -84,6 +88,14 @@ func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(
 type sourced struct {
 	mirror.Update
 	source int
+}
+
+// revision is the one that the update brings its source to.
+func (s sourced) revision() broker.Revision {
+	if s.Snapshot != nil {
+		return s.Snapshot.Revision
+	}
+	return s.Batch.Revision
 }
 
 // taskWatch is what a watch knows so far.
@@ -137,7 +149,7 @@ func (w *taskWatch) apply(u sourced) []string {
 }
 
 // show yields what became of the changed tasks, and of those they block.
-func (w *taskWatch) show(changed []string, yield func(TaskChange, error) bool) bool {
+func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, error) bool) bool {
 	now := time.Now()
 	if !w.begun {
 		w.begun = true
@@ -158,9 +170,9 @@ func (w *taskWatch) show(changed []string, yield func(TaskChange, error) bool) b
 		if !selected && !w.shown[id] {
 			continue
 		}
-		change := TaskChange{Task: info}
+		change := TaskChange{Task: info, Revision: at}
 		if !selected {
-			change = TaskChange{Task: TaskInfo{ID: id}, Gone: true}
+			change = TaskChange{Task: TaskInfo{ID: id}, Gone: true, Revision: at}
 			delete(w.shown, id)
 		} else {
 			w.shown[id] = true

@@ -49,9 +49,11 @@ var layers = map[string][]string{
 	// Wiring.
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/layout", "internal/mirror"},
+	"internal/view":    {".", "election", "statemachine", "tree"},
+	"api":              {".", "broker", "election", "statemachine", "tree", "internal/view"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
-	"internal/cli": {".", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen"},
+	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
+		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/view"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},

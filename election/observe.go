@@ -91,6 +91,12 @@ type CandidateInfo struct {
 	Resigning bool
 }
 
+func candidateInfo(space keys.Space, kv broker.KV) CandidateInfo {
+	return CandidateInfo{
+		Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
+	}
+}
+
 // ElectionInfo is one election.
 type ElectionInfo struct {
 	// Name is the election's.
@@ -123,9 +129,7 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 			byName[p.Name] = i
 			infos = append(infos, ElectionInfo{Name: p.Name})
 		}
-		infos[i].Candidates = append(infos[i].Candidates, CandidateInfo{
-			Name: p.Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
-		})
+		infos[i].Candidates = append(infos[i].Candidates, candidateInfo(space, kv))
 	}
 	slices.SortFunc(infos, func(a, b ElectionInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return infos, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -133,7 +134,7 @@ a later one takes its place.`
 	}
 	flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
 	flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
-	f.selection.register(cmd, live)
+	f.selection.register(cmd, view.Live)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
 }
@@ -179,9 +180,9 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	if !selects {
 		return ids, nil
 	}
-	err = errors.Join(f.selection.check(cmd, live), f.consent.check(a))
+	err = errors.Join(f.selection.check(cmd, view.Live), f.consent.check(a))
 	if len(f.selection.filter.Statuses) == 0 {
-		f.selection.filter.Statuses = live
+		f.selection.filter.Statuses = view.Live
 	}
 	return nil, err
 }

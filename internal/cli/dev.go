@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -27,6 +29,10 @@ type devConfig struct {
 	verbose    bool
 	// concurrency is that of each node.
 	concurrency concurrency
+	// listen is where the HTTP API is, chosen tells that the user said so.
+	listen string
+	chosen bool
+	noHTTP bool
 }
 
 // devNodesMax bounds the nodes of one dev; each has a process of its own beside.
@@ -37,21 +43,31 @@ func (a *app) devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a broker and nodes on this machine, for this user",
-		Long: `Run an embedded etcd and nodes that run OS commands, in one process. It listens
-on no network port: other processes of the same user reach it through a socket in
-a private folder, and find it by themselves.
+		Long: `Run an embedded etcd and nodes that run OS commands, in one process. The etcd listens
+on no network port: other processes of the same user reach it through a socket in a
+private folder, and find it by themselves.
+
+The HTTP API is on a port of this machine, and asks for a token that only this user
+can read; --no-http turns it off.
 
 With --data it keeps its data in a folder and can be stopped and started again;
 without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 "windlass node" to join.`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.dev(cmd.Context(), c) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.chosen = cmd.Flags().Changed("listen"); c.chosen && c.noHTTP {
+				return usagef("--listen and --no-http exclude each other")
+			}
+			return a.dev(cmd.Context(), c)
+		},
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&c.nodes, "nodes", 3, "how many nodes to run, 0 to 64")
 	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
 	flags.StringArrayVar(&c.allow, "exec-allow", []string{"*"}, "command that tasks may run, by path or by name; * for every one; repeatable")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	flags.StringVar(&c.listen, "listen", listenDefault, "address of this machine for the HTTP API; if it is not given and in use, another port")
+	flags.BoolVar(&c.noHTTP, "no-http", false, "do not serve the HTTP API")
 	c.concurrency.register(flags)
 	registerRetention(flags, &c.retention)
 	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
@@ -72,6 +88,13 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	if err != nil {
 		return usagef("--exec-allow: %w", err)
 	}
+	var listener net.Listener
+	if !c.noHTTP {
+		if listener, err = listenDev(c.listen, c.chosen); err != nil {
+			return err
+		}
+		defer listener.Close() // again, which is no error that anybody could do something about
+	}
 	if c.data == "" {
 		if c.data, err = os.MkdirTemp("", "windlass-dev-"); err != nil {
 			return err
@@ -90,15 +113,27 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		return err
 	}
 	defer withdraw()
+	return a.runDev(ctx, server, c, allow, listener, log)
+}
+
+// runDev runs the nodes and the API on a broker.
+func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, allow exectask.Allow, listener net.Listener, log *slog.Logger) error {
+	var http *devAPI
+	var err error
+	if listener != nil {
+		if http, err = a.openDevAPI(server, listener, log); err != nil {
+			return err
+		}
+	}
 	workers, err := startWorkers(ctx, server, c.nodes, workerConfig{
 		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
 		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, http.close())
 	}
-	a.greet(server, workers, allow)
-	return runWorkers(ctx, server, workers)
+	a.greet(server, workers, allow, http)
+	return runWorkers(ctx, server, workers, http)
 }
 
 // startWorkers makes the nodes, each with its own connection.
@@ -120,13 +155,18 @@ func startWorkers(ctx context.Context, server *embedded.Server, n int, c workerC
 	return workers, nil
 }
 
-// runWorkers runs the nodes until ctx is done, one of them fails, or the broker
-// stops by itself.
-func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker) error {
+// runWorkers runs the nodes and the API until ctx is done, one of them fails, or the
+// broker stops by itself.
+func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker, http *devAPI) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
-	errs := make([]error, len(workers))
+	errs := make([]error, len(workers)+1)
+	running.Go(func() {
+		if errs[len(workers)] = http.run(ctx); errs[len(workers)] != nil {
+			cancel(errs[len(workers)])
+		}
+	})
 	for i, w := range workers {
 		running.Go(func() {
 			if errs[i] = w.run(ctx); errs[i] != nil {
@@ -143,18 +183,25 @@ func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker)
 	return errors.Join(append(errs, server.Err())...)
 }
 
-func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.Allow) {
+func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.Allow, http *devAPI) {
 	fmt.Fprintf(a.err, `
 Windlass is running: an embedded etcd with %d node(s), for this user alone.
   data    %s
   broker  %s
   runs    %s
-
+`, len(workers), server.Dir(), server.Socket(), allow)
+	if http != nil {
+		fmt.Fprintf(a.err, "  http    %s, with the header in %s\n", http.url, http.header)
+	}
+	fmt.Fprint(a.err, `
 In another terminal:
   windlass task submit hello -- echo "hello from windlass"
   windlass task get hello
   windlass node list
-`, len(workers), server.Dir(), server.Socket(), allow)
+`)
+	if http != nil {
+		fmt.Fprintf(a.err, "  curl -H @%s %s/v1/tasks\n", http.header, http.url)
+	}
 	if len(workers) == 0 {
 		fmt.Fprintf(a.err, "  windlass node --broker %s --name n1 --exec-allow '*'\n", server.Dir())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func (a *app) electionCommand() *cobra.Command {
@@ -29,33 +30,8 @@ func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err 
 	return f(b)
 }
 
-// electionView is an election as it is printed. Its JSON is stable.
-type electionView struct {
-	Name string `json:"name"`
-	// Leader is the first of Candidates, who are in line in this order.
-	Leader     string          `json:"leader"`
-	Token      int64           `json:"token"`
-	Candidates []candidateView `json:"candidates"`
-}
-
-// candidateView is one of the candidates.
-type candidateView struct {
-	Name string `json:"name"`
-	// Token is that of the term that the candidate has or will have.
-	Token int64 `json:"token"`
-	// Resigning tells that it was asked to give up.
-	Resigning bool `json:"resigning,omitempty"`
-}
-
-func viewOf(info election.ElectionInfo) electionView {
-	v := electionView{Name: info.Name, Leader: info.Candidates[0].Name, Token: info.Candidates[0].Token}
-	for _, c := range info.Candidates {
-		v.Candidates = append(v.Candidates, candidateView{Name: c.Name, Token: c.Token, Resigning: c.Resigning})
-	}
-	return v
-}
-
-func (v electionView) row() []string {
+// electionRow is an election on a line.
+func electionRow(v view.Election) []string {
 	var waiting []string
 	for _, c := range v.Candidates[1:] {
 		waiting = append(waiting, c.Name)
@@ -96,7 +72,7 @@ Exit code: 3 if nobody stands in one of those named.`,
 					}
 					t := table{heading: []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}}
 					for _, v := range views {
-						t.rows = append(t.rows, v.row())
+						t.rows = append(t.rows, electionRow(v))
 					}
 					return t
 				})
@@ -107,7 +83,7 @@ Exit code: 3 if nobody stands in one of those named.`,
 }
 
 // elections are those named, or all.
-func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([]electionView, error) {
+func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([]view.Election, error) {
 	for _, name := range names {
 		if err := keys.CheckElectionName(name); err != nil {
 			return nil, usageError{err}
@@ -117,10 +93,10 @@ func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([
 	if err != nil {
 		return nil, err
 	}
-	views := make([]electionView, 0, len(infos))
-	byName := map[string]electionView{}
+	views := make([]view.Election, 0, len(infos))
+	byName := map[string]view.Election{}
 	for _, info := range infos {
-		v := viewOf(info)
+		v := view.ElectionOf(info)
 		views, byName[v.Name] = append(views, v), v
 	}
 	if len(names) == 0 {
@@ -148,16 +124,6 @@ func (a *app) completeElections(cmd *cobra.Command, _ []string, _ string) ([]str
 		return err
 	})
 	return names, cobra.ShellCompDirectiveNoFileComp
-}
-
-// resignView says who was asked, and who leads after that. Its JSON is stable.
-type resignView struct {
-	Election string `json:"election"`
-	// Asked had the term with Token.
-	Asked string `json:"asked"`
-	Token int64  `json:"token"`
-	// Leader is who leads after that, empty if nobody does or nobody waited.
-	Leader string `json:"leader"`
 }
 
 func (a *app) electionResignCommand() *cobra.Command {
@@ -201,9 +167,9 @@ it has not stepped down within --timeout, which it may still do.`,
 	return a.outputFlag(cmd)
 }
 
-func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait bool, timeout time.Duration) (resignView, error) {
+func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait bool, timeout time.Duration) (view.Resigned, error) {
 	asked, err := election.RequestResign(ctx, b, a.namespace, name)
-	v := resignView{Election: name, Asked: asked.Leader, Token: asked.Token}
+	v := view.Resigned{Election: name, Asked: asked.Leader, Token: asked.Token}
 	if err != nil || !wait {
 		return v, err
 	}

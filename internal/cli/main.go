@@ -63,7 +63,8 @@ unavailable. Every flag of this page can be set in the environment as well:
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
-	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(),
+	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.serveCommand(), a.tokenCommand(),
+		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(),
 		a.benchCommand(), a.benchNodeCommand(), a.benchBrokerCommand())
 	root.InitDefaultCompletionCmd()
 	return root

@@ -9,32 +9,20 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// sentOrder is a command to a task and what became of it. Its JSON is stable.
+// sentOrder is a command to a task, what became of it and why.
 type sentOrder struct {
-	ID      string               `json:"id"`
-	Message statemachine.Message `json:"message"`
-	// Result is "sent", "done" or "failed".
-	Result string `json:"result"`
-	// Status is the task's once the command was carried out.
-	Status windlass.Status `json:"status,omitempty"`
-	Error  string          `json:"error,omitempty"`
+	view.Order
 
 	sent windlass.SentCommand
 	err  error
 }
 
-// The results of an order.
-const (
-	resultSent   = "sent"
-	resultDone   = "done"
-	resultFailed = "failed"
-)
-
 func (o *sentOrder) fail(err error) {
-	o.Result, o.Error, o.err = resultFailed, err.Error(), err
+	o.Result, o.Error, o.err = view.ResultFailed, err.Error(), err
 }
 
 // sendBatch is how many commands are sent at once, between two updates of the
@@ -53,7 +41,7 @@ func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine
 		}
 		sent, errs := c.SendTasks(ctx, batch)
 		for i, s := range sent {
-			o := &sentOrder{ID: s.ID, Message: command.Message, Result: resultSent, sent: s}
+			o := &sentOrder{Order: view.Order{ID: s.ID, Message: command.Message, Result: view.ResultSent}, sent: s}
 			if errs[i] != nil {
 				o.fail(errs[i])
 			}
@@ -78,7 +66,7 @@ func (a *app) await(ctx context.Context, c *windlass.Client, orders []*sentOrder
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	open := slices.Clone(orders)
-	open = slices.DeleteFunc(open, func(o *sentOrder) bool { return o.Result != resultSent })
+	open = slices.DeleteFunc(open, func(o *sentOrder) bool { return o.Result != view.ResultSent })
 	total := len(open)
 	bar := a.newProgress("waiting", total)
 	for patience := patienceMin; len(open) > 0 && bounded.Err() == nil; patience = min(2*patience, timeout) {
@@ -111,7 +99,7 @@ func awaitPass(ctx context.Context, c *windlass.Client, open []*sentOrder, patie
 	}
 	close(next)
 	awaiters.Wait()
-	return slices.DeleteFunc(open, func(o *sentOrder) bool { return o.Result != resultSent })
+	return slices.DeleteFunc(open, func(o *sentOrder) bool { return o.Result != view.ResultSent })
 }
 
 // await leaves the result as it is if there is none in time.
@@ -124,7 +112,7 @@ func (o *sentOrder) await(ctx context.Context, c *windlass.Client, patience time
 	task, err := c.AwaitCommand(ctx, o.sent)
 	switch {
 	case err == nil:
-		o.Result, o.Status = resultDone, task.Status
+		o.Result, o.Status = view.ResultDone, task.Status
 	case ctx.Err() == nil, decided(err):
 		o.fail(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -67,7 +68,7 @@ func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 			t.Errorf("it waited for %v", took)
 		}
 		for i, o := range orders {
-			if i < stuck && (o.Result != resultFailed || exitCode(o.err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
+			if i < stuck && (o.Result != view.ResultFailed || exitCode(o.err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
 				t.Errorf("%s: %s", o.ID, o.result())
 			}
 			if i >= stuck && o.result() != "done: paused" {
@@ -123,7 +124,7 @@ func TestReport_TellsWhatABrokerThatIsAwayAndAnInterruptLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		orders = a.send(t.Context(), c, pause, []string{"t"})
-		if err := a.report(t.Context(), orders); err == nil || orders[0].Result != resultFailed {
+		if err := a.report(t.Context(), orders); err == nil || orders[0].Result != view.ResultFailed {
 			t.Errorf("%s, %v, on a broker that is gone", orders[0].result(), err)
 		}
 	})

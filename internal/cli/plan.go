@@ -3,14 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // exitChanges is the exit code of a plan that moves something.
@@ -38,11 +36,9 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
 				return err
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				report, err := c.Plan(cmd.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
-					return editNodes(nodes, joins, leaves, sets)
-				})
+				report, err := c.Plan(cmd.Context(), view.NodeEdits{Joins: joins, Leaves: leaves, Sets: sets}.Apply)
 				if err != nil {
-					return err
+					return planFlag(err)
 				}
 				if err := a.print(report, func() table { return planTable(report) }); err != nil {
 					return err
@@ -65,82 +61,13 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
 	return a.outputFlag(cmd)
 }
 
-// editNodes makes the nodes of a plan from the present ones. A node that joins
-// runs every type of task that some node runs now.
-func editNodes(nodes []windlass.NodeInfo, joins, leaves, sets []string) ([]windlass.NodeInfo, error) {
-	types := map[string]bool{}
-	for _, n := range nodes {
-		for _, t := range n.Types {
-			types[t] = true
-		}
+// planFlag gives what is wrong with an edit the name of its flag.
+func planFlag(err error) error {
+	var input *windlass.BadInputError
+	if errors.As(err, &input) && (input.Field == "join" || input.Field == "set") {
+		return usagef("--%w", err)
 	}
-	at := func(name string) int {
-		return slices.IndexFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == name })
-	}
-	for _, name := range leaves {
-		i := at(name)
-		if i < 0 {
-			return nil, fmt.Errorf("--leave: node %q: %w", name, windlass.ErrNotFound)
-		}
-		nodes = slices.Delete(nodes, i, i+1)
-	}
-	for _, text := range sets {
-		name, settings, _ := strings.Cut(text, ":")
-		i := at(name)
-		if i < 0 {
-			return nil, fmt.Errorf("--set: node %q: %w", name, windlass.ErrNotFound)
-		}
-		nodes[i].Labels = maps.Clone(nodes[i].Labels)
-		if err := setNode(&nodes[i], settings); err != nil {
-			return nil, usagef("--set %q: %w", text, err)
-		}
-	}
-	for _, text := range joins {
-		name, settings, _ := strings.Cut(text, ":")
-		if at(name) >= 0 {
-			return nil, usagef("--join %q: a node of this name is there", text)
-		}
-		n := windlass.NodeInfo{Name: name, Types: slices.Sorted(maps.Keys(types))}
-		if err := setNode(&n, settings); err != nil {
-			return nil, usagef("--join %q: %w", text, err)
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
-}
-
-// setNode reads settings such as weight=2,zone=east.
-func setNode(n *windlass.NodeInfo, settings string) (err error) {
-	if settings == "" {
-		return nil
-	}
-	for setting := range strings.SplitSeq(settings, ",") {
-		key, value, ok := strings.Cut(setting, "=")
-		label, isLabel := strings.CutPrefix(key, "label.")
-		switch {
-		case !ok:
-			return fmt.Errorf("%q must be like key=value", setting)
-		case key == "weight":
-			n.Weight, err = strconv.Atoi(value)
-		case key == "capacity":
-			n.Capacity, err = strconv.Atoi(value)
-		case key == "zone":
-			n.Zone = value
-		case key == "frozen":
-			n.Frozen, err = strconv.ParseBool(value)
-		case isLabel:
-			if n.Labels == nil {
-				n.Labels = map[string]string{}
-			}
-			n.Labels[label] = value
-		default:
-			return fmt.Errorf("%q must be one of weight, capacity, zone, frozen and label.KEY", key)
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
-		}
-	}
-	return nil
+	return err
 }
 
 func planTable(r windlass.PlanReport) table {

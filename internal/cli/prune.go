@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // pruneFlags say what is forgotten.
@@ -16,15 +17,6 @@ type pruneFlags struct {
 	retention windlass.Retention
 	selection selection
 	consent   consent
-}
-
-// pruned is what was forgotten, or would be. Its JSON is stable.
-type pruned struct {
-	Forgotten int  `json:"forgotten"`
-	Kept      int  `json:"kept"`
-	DryRun    bool `json:"dry_run"`
-	// IDs of the tasks that were, or would be.
-	IDs []string `json:"ids"`
 }
 
 func (a *app) taskPruneCommand() *cobra.Command {
@@ -51,7 +43,7 @@ Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 	}
 	cmd.Flags().DurationVar(&f.retention.Age, "older-than", 0, "forget what ended longer ago than this")
 	cmd.Flags().IntVar(&f.retention.Count, "keep", 0, "forget all but so many, the latest")
-	f.selection.register(cmd, ended)
+	f.selection.register(cmd, view.Ended)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
 }
@@ -67,7 +59,7 @@ func (a *app) checkPrune(cmd *cobra.Command, f *pruneFlags) error {
 		return usagef("--keep %d: must be at least 1", f.retention.Count)
 	}
 	if f.selection.given(cmd) {
-		if err := f.selection.check(cmd, ended); err != nil {
+		if err := f.selection.check(cmd, view.Ended); err != nil {
 			return err
 		}
 	}
@@ -91,7 +83,7 @@ func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error
 }
 
 func (a *app) printPruned(p windlass.Pruned, dryRun bool) error {
-	sum := pruned{Forgotten: len(p.IDs), Kept: p.Kept, DryRun: dryRun, IDs: newPreview(p.IDs).IDs}
+	sum := view.PrunedOf(p, dryRun)
 	return a.print(sum, func() table {
 		if dryRun {
 			t := newPreview(p.IDs).table("would forget")

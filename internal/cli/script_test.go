@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +53,10 @@ func (l leakChecked) Run() int {
 //	json FILE PATH [PATTERN]        a value exists, and matches if a pattern is given
 //	put FOLDER KEY VALUE            writes a key by hand into the store of that dev
 //	delete FOLDER KEY               deletes one by hand
+//	port VARIABLE                   sets it to a port that is free
+//	http CODE METHOD URL HEADERS [BODY]
+//	                                asks with the headers of a file, or of none for
+//	                                -, once somebody listens, and expects that status
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -65,6 +72,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON, "put": scriptPut, "delete": scriptDelete,
+			"port": scriptPort, "http": scriptHTTP,
 		},
 	})
 }
@@ -130,6 +138,55 @@ func byHand(ts *testscript.TestScript, folder string, op broker.Op) {
 	ts.Check(err)
 	_, err = broker.CommitOne(context.Background(), store, broker.Txn{Then: []broker.Op{op}})
 	ts.Check(errors.Join(err, store.Close()))
+}
+
+func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: port VARIABLE")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	ts.Check(errors.Join(err, listener.Close()))
+	ts.Setenv(args[0], port)
+}
+
+func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 || len(args) > 5 {
+		ts.Fatalf("usage: http CODE METHOD URL HEADERS [BODY]")
+	}
+	body := ""
+	if len(args) == 5 {
+		body = args[4]
+	}
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(eventuallyMax); ; <-poll.C {
+		r, err := http.NewRequest(args[1], args[2], strings.NewReader(body))
+		ts.Check(err)
+		r.Header.Set("Content-Type", "application/json")
+		if args[3] != "-" {
+			for line := range strings.Lines(ts.ReadFile(args[3])) {
+				name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+				r.Header.Set(name, value)
+			}
+		}
+		response, err := (&http.Client{Transport: transport}).Do(r)
+		if err != nil {
+			if time.Now().After(end) {
+				ts.Fatalf("not within %v: %v", eventuallyMax, err)
+			}
+			continue
+		}
+		_, err = io.Copy(ts.Stdout(), response.Body)
+		ts.Check(errors.Join(err, response.Body.Close()))
+		if fmt.Sprint(response.StatusCode) != args[0] {
+			ts.Fatalf("status %d, want %s", response.StatusCode, args[0])
+		}
+		return
+	}
 }
 
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {

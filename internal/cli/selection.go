@@ -9,22 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/internal/view"
 )
-
-// The statuses of tasks that have not ended, and of those that have.
-var live, ended = split(windlass.Statuses)
-
-func split(statuses []windlass.Status) (live, ended []windlass.Status) {
-	for _, s := range statuses {
-		if statemachine.State(s).Terminal() {
-			ended = append(ended, s)
-		} else {
-			live = append(live, s)
-		}
-	}
-	return live, ended
-}
 
 // selection picks tasks by what they are instead of by their IDs.
 type selection struct {
@@ -91,18 +77,10 @@ func completeStatuses(cmd *cobra.Command, flag string, among []windlass.Status) 
 // previewMax is how many IDs a preview for people names.
 const previewMax = 10
 
-// preview is what a command would concern. Its JSON is stable, and has all IDs.
-type preview struct {
-	Tasks int      `json:"tasks"`
-	IDs   []string `json:"ids"`
-}
+// preview is a view.Preview that people can read.
+type preview struct{ view.Preview }
 
-func newPreview(ids []string) preview {
-	if ids == nil {
-		ids = []string{}
-	}
-	return preview{Tasks: len(ids), IDs: ids}
-}
+func newPreview(ids []string) preview { return preview{view.PreviewOf(ids)} }
 
 // String implements fmt.Stringer.
 func (p preview) String() string {

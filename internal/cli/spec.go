@@ -8,37 +8,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
-// specLine is what a line of a file of tasks, or of jobs, can have besides. Its
-// JSON is stable.
-type specLine struct {
-	Priority  int       `json:"priority"`
-	NotBefore time.Time `json:"not_before"`
-	Needs     []string  `json:"needs"`
-
-	Weight  int               `json:"weight"`
-	Require map[string]string `json:"require"`
-	Prefer  map[string]string `json:"prefer"`
-	Node    string            `json:"node"`
-	Group   string            `json:"group"`
-
-	Timeout   windlass.Duration  `json:"timeout"`
-	Retry     *windlass.Retry    `json:"retry"`
-	OnFailure windlass.OnFailure `json:"on_failure"`
-}
-
-func (s specLine) spec(taskType string) windlass.Spec {
-	return windlass.Spec{
-		Type: taskType, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
-		Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-		Timeout: s.Timeout, Retry: s.Retry, OnFailure: s.OnFailure,
-	}
-}
-
-// specFlags are the same as flags.
+// specFlags are a view.Spec as flags.
 type specFlags struct {
-	given     specLine
+	given     view.Spec
 	retry     retryFlags
 	notBefore string
 	onFailure string
@@ -62,7 +37,7 @@ func (f *specFlags) register(cmd *cobra.Command) {
 }
 
 // line is what was given.
-func (f *specFlags) line(flags *pflag.FlagSet) (specLine, error) {
+func (f *specFlags) line(flags *pflag.FlagSet) (view.Spec, error) {
 	s := f.given
 	s.Retry, s.OnFailure = f.retry.retry(flags), windlass.OnFailure(f.onFailure)
 	var err error

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,27 +12,15 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/view"
 )
-
-// submission is one line of a file of tasks. Its JSON is stable.
-type submission struct {
-	ID    string          `json:"id"`
-	Type  string          `json:"type"`
-	Props json.RawMessage `json:"props"`
-	Rerun bool            `json:"rerun"`
-	specLine
-}
-
-func (s submission) submission() windlass.Submission {
-	return windlass.Submission{ID: s.ID, Props: s.Props, Rerun: s.Rerun, Spec: s.spec(s.Type)}
-}
 
 // submitBatch is how many tasks are sent at once, between two updates of the
 // progress.
 const submitBatch = 500
 
 func (a *app) submitCommand() *cobra.Command {
-	var s submission
+	var s view.Submission
 	var spec specFlags
 	var file, props string
 	cmd := &cobra.Command{
@@ -79,7 +66,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 
 // submissions reads what is to be submitted, from the file or the arguments,
 // and checks what can be checked without the broker.
-func (a *app) submissions(cmd *cobra.Command, args []string, s submission, spec *specFlags, file, props string) ([]windlass.Submission, error) {
+func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, spec *specFlags, file, props string) ([]windlass.Submission, error) {
 	if file != "" {
 		if err := checkFileAlone(cmd, args, file); err != nil {
 			return nil, err
@@ -87,7 +74,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, spec 
 		return a.readFile(file)
 	}
 	var err error
-	if s.specLine, err = spec.line(cmd.Flags()); err != nil {
+	if s.Spec, err = spec.line(cmd.Flags()); err != nil {
 		return nil, err
 	}
 	dash := cmd.ArgsLenAtDash()
@@ -114,7 +101,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s submission, spec 
 		props = string(encoded)
 	}
 	s.Props = json.RawMessage(props)
-	task := s.submission()
+	task := s.Task()
 	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s.Type, s.Props))
 }
 
@@ -153,35 +140,25 @@ func (a *app) readFile(name string) ([]windlass.Submission, error) {
 			return fmt.Errorf("the ID %q is on line %d already", s.ID, seen[s.ID])
 		}
 		seen[s.ID] = line
-		tasks = append(tasks, s.submission())
+		tasks = append(tasks, s.Task())
 		return nil
 	})
 	return tasks, err
 }
 
-func parseLine(line []byte) (submission, error) {
-	var s submission
+func parseLine(line []byte) (view.Submission, error) {
+	var s view.Submission
 	if err := decodeStrictly(line, &s); err != nil {
 		return s, err
 	}
-	if bytes.Equal(s.Props, []byte("null")) {
-		s.Props = nil
-	}
-	return s, errors.Join(s.submission().Validate(), checkExec(s.Type, s.Props))
-}
-
-// submitted is what became of a submission. Its JSON is stable.
-type submitted struct {
-	Submitted int      `json:"submitted"`
-	Existed   int      `json:"existed"`
-	Failed    int      `json:"failed"`
-	Errors    []string `json:"errors"`
+	task := s.Task()
+	return s, errors.Join(task.Validate(), checkExec(s.Type, task.Props))
 }
 
 // submit sends tasks. With again, those that were submitted before count as
 // done; a single task that is named on the command line is a conflict then.
 func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
-	sum := submitted{Errors: []string{}}
+	sum := view.Submitted{Errors: []string{}}
 	var failed error
 	bar := a.newProgress("submitting", len(tasks))
 	for start := 0; start < len(tasks) && ctx.Err() == nil; start += submitBatch {
@@ -195,7 +172,7 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 			default:
 				sum.Failed++
 				failed = keepFirst(failed, err)
-				if len(sum.Errors) < errorsShownMax {
+				if len(sum.Errors) < view.ErrorsShownMax {
 					sum.Errors = append(sum.Errors, err.Error())
 				}
 			}
@@ -229,9 +206,6 @@ func rerunnable(err error) error {
 	}
 	return err
 }
-
-// errorsShownMax bounds the errors that a summary lists.
-const errorsShownMax = 10
 
 func keepFirst(first, next error) error {
 	if first != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -149,7 +149,7 @@ func (a *app) taskGetCommand() *cobra.Command {
 				}
 				// Progress that cannot be read hides nothing else.
 				progress, err := c.Progress(cmd.Context(), args[0])
-				full := fullTask{TaskDetail: task, Progress: progress}
+				full := view.Task{TaskDetail: task, Progress: progress}
 				return errors.Join(a.print(full, func() table { return detailTable(full) }), err)
 			})
 		},
@@ -157,14 +157,7 @@ func (a *app) taskGetCommand() *cobra.Command {
 	return a.outputFlag(cmd)
 }
 
-// fullTask is all that is known of a task but its history. Its JSON is stable.
-type fullTask struct {
-	windlass.TaskDetail
-	// Progress is what its handler saved last.
-	Progress json.RawMessage `json:"progress"`
-}
-
-func detailTable(t fullTask) table {
+func detailTable(t view.Task) table {
 	now := time.Now()
 	rows := [][]string{
 		{"ID", t.ID}, {"Type", orDash(t.Type)}, {"Status", string(t.Status)}, {"Node", orDash(t.Node)},
@@ -288,7 +281,7 @@ func (a *app) completeTasks(cmd *cobra.Command, _ []string, prefix string) ([]st
 
 // completeLive offers the IDs of tasks that have not ended.
 func (a *app) completeLive(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: live})
+	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: view.Live})
 }
 
 func (a *app) completeIDs(cmd *cobra.Command, filter windlass.Filter) ([]string, cobra.ShellCompDirective) {

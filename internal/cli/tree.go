@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -90,13 +89,6 @@ needed before the first job is queued.`,
 	}
 }
 
-// cleared is what was removed from the tree, or would be. Its JSON is stable.
-type cleared struct {
-	Cleared int         `json:"cleared"`
-	DryRun  bool        `json:"dry_run"`
-	Paths   []tree.Path `json:"paths"`
-}
-
 func (a *app) treeClearCommand() *cobra.Command {
 	var c consent
 	cmd := &cobra.Command{
@@ -136,9 +128,9 @@ func (a *app) clear(ctx context.Context, t *tree.Tree, c consent) error {
 }
 
 func (a *app) printCleared(paths []tree.Path, dryRun bool) error {
-	paths = append([]tree.Path{}, paths...)
-	slices.Sort(paths)
-	return a.print(cleared{Cleared: len(paths), DryRun: dryRun, Paths: paths}, func() table {
+	cleared := view.ClearedOf(paths, dryRun)
+	paths = cleared.Paths
+	return a.print(cleared, func() table {
 		if !dryRun {
 			return table{rows: [][]string{{"cleared", strconv.Itoa(len(paths)) + " job(s)"}}}
 		}
@@ -228,17 +220,6 @@ func (a *app) printJobs(jobs []tree.JobInfo) error {
 	})
 }
 
-// fullJob is all that is known of a job but its history. Its JSON is stable.
-type fullJob struct {
-	tree.JobInfo
-	// Spec is gone once the job has ended.
-	Spec   *windlass.Spec       `json:"spec"`
-	State  *statemachine.Record `json:"state"`
-	Result json.RawMessage      `json:"result"`
-	// Progress is what its handler saved last.
-	Progress json.RawMessage `json:"progress"`
-}
-
 func (a *app) treeGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get PATH",
@@ -262,7 +243,7 @@ func (a *app) treeGetCommand() *cobra.Command {
 				}
 				// Progress that cannot be read hides nothing else.
 				progress, err := c.Progress(cmd.Context(), path.ID())
-				full := fullJob{JobInfo: job, Spec: task.Spec, State: task.State, Result: task.Result, Progress: progress}
+				full := view.Job{JobInfo: job, Spec: task.Spec, State: task.State, Result: task.Result, Progress: progress}
 				return errors.Join(a.print(full, func() table { return jobTable(full) }), err)
 			})
 		},
@@ -270,7 +251,7 @@ func (a *app) treeGetCommand() *cobra.Command {
 	return a.outputFlag(cmd)
 }
 
-func jobTable(j fullJob) table {
+func jobTable(j view.Job) table {
 	now := time.Now()
 	rows := [][]string{
 		{"Path", string(j.Path)}, {"ID", j.ID}, {"Name", j.Name}, {"Type", j.Type}, {"Parent", orDash(string(j.Parent))},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -133,19 +134,6 @@ func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
 	return nil
 }
 
-// leased is a job that was claimed for a time. Its JSON is stable.
-type leased struct {
-	ID string `json:"id"`
-	// Path and Name are empty for a task that is no job.
-	Path  tree.Path       `json:"path"`
-	Name  string          `json:"name"`
-	Type  string          `json:"type"`
-	Owner string          `json:"owner"`
-	Token int64           `json:"token"`
-	Until time.Time       `json:"until"`
-	Data  json.RawMessage `json:"data"`
-}
-
 // lookAgain is when someone who waits looks for what no change has told of.
 const lookAgain = 2 * time.Second
 
@@ -160,10 +148,7 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 	if err != nil {
 		return awaitable(err)
 	}
-	l := leased{ID: d.ID, Type: d.Type, Owner: d.Owner, Token: d.Token, Until: d.Until, Data: d.Props}
-	if path, err := tree.ParsePath(d.ID); err == nil {
-		l.Path, l.Name = path, path.Name()
-	}
+	l := view.LeasedOf(d)
 	printed := a.print(l, func() table {
 		t := table{heading: []string{"PATH", "TOKEN", "UNTIL", "DATA"}}
 		path := string(l.Path)

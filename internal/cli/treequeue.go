@@ -16,25 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
 
-// jobLine is one line of a file of jobs. Its JSON is stable.
-type jobLine struct {
-	Name         string          `json:"name"`
-	Type         string          `json:"type"`
-	Data         json.RawMessage `json:"data"`
-	Parent       string          `json:"parent"`
-	Under        *tree.Pattern   `json:"under"`
-	NameTemplate string          `json:"name_template"`
-	Requeue      bool            `json:"requeue"`
-	Cascade      bool            `json:"cascade"`
-	specLine
-}
-
 // queueFlags say what is queued, beside the name and a file.
 type queueFlags struct {
-	line     jobLine
+	line     view.QueueJob
 	spec     specFlags
 	file     string
 	data     string
@@ -126,7 +114,7 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 		line.Under = &f.under
 	}
 	var err error
-	if line.specLine, err = f.spec.line(flags); err != nil {
+	if line.Spec, err = f.spec.line(flags); err != nil {
 		return nil, err
 	}
 	switch {
@@ -145,7 +133,7 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 	default:
 		line.Data = json.RawMessage(f.data)
 	}
-	r, err := line.request()
+	r, err := requestOf(line)
 	return []queueRequest{r}, err
 }
 
@@ -167,14 +155,8 @@ type queueRequest struct {
 }
 
 // request checks a line.
-func (l jobLine) request() (queueRequest, error) {
-	if bytes.Equal(l.Data, []byte("null")) {
-		l.Data = nil
-	}
-	r := queueRequest{failed: new(error), Request: tree.Request{
-		Name: l.Name, Type: l.Type, Data: l.Data, Parent: tree.Path(l.Parent), Under: l.Under,
-		Spec: l.spec(""), Requeue: l.Requeue, Cascade: l.Cascade,
-	}}
+func requestOf(l view.QueueJob) (queueRequest, error) {
+	r := queueRequest{failed: new(error), Request: l.Request()}
 	if l.NameTemplate != "" {
 		name, err := nameTemplate(l.NameTemplate)
 		if err != nil {
@@ -189,7 +171,7 @@ func (l jobLine) request() (queueRequest, error) {
 			return made
 		}
 	}
-	err := errors.Join(r.Validate(), checkExec(l.Type, l.Data))
+	err := errors.Join(r.Validate(), checkExec(l.Type, r.Data))
 	return r, errors.Join(*r.failed, err)
 }
 
@@ -211,11 +193,11 @@ func nameTemplate(text string) (func(parent, child string) (string, error), erro
 func (a *app) readJobs(name string) ([]queueRequest, error) {
 	var requests []queueRequest
 	err := a.readLines(name, "queued", func(_ int, content []byte) error {
-		var l jobLine
+		var l view.QueueJob
 		if err := decodeStrictly(content, &l); err != nil {
 			return err
 		}
-		r, err := l.request()
+		r, err := requestOf(l)
 		requests = append(requests, r)
 		return err
 	})
@@ -252,17 +234,9 @@ func requeueable(err error) error {
 	return err
 }
 
-// queuedFile is what became of a file of jobs. Its JSON is stable.
-type queuedFile struct {
-	Queued  int                     `json:"queued"`
-	Effects map[windlass.Effect]int `json:"effects"`
-	Failed  int                     `json:"failed"`
-	Errors  []string                `json:"errors"`
-}
-
 // queueFile queues the lines of a file in their order.
 func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueRequest) error {
-	sum := queuedFile{Effects: map[windlass.Effect]int{}, Errors: []string{}}
+	sum := view.Queued{Effects: map[windlass.Effect]int{}, Errors: []string{}}
 	var failed error
 	bar := a.newProgress("queueing", len(requests))
 	for start, batch := 0, 0; start < len(requests) && ctx.Err() == nil; start += batch {
@@ -282,14 +256,14 @@ func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueReque
 		for _, err := range each(err) {
 			sum.Failed++
 			failed = keepFirst(failed, err)
-			if len(sum.Errors) < errorsShownMax {
+			if len(sum.Errors) < view.ErrorsShownMax {
 				sum.Errors = append(sum.Errors, err.Error())
 			}
 		}
 		bar.set(start + batch)
 	}
 	bar.end()
-	printed := a.print(sum, func() table { return sum.table() })
+	printed := a.print(sum, func() table { return queuedTable(sum) })
 	if failed != nil {
 		failed = fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(failed))
 	}
@@ -326,7 +300,7 @@ func each(err error) []error {
 	return all
 }
 
-func (q queuedFile) table() table {
+func queuedTable(q view.Queued) table {
 	t := table{rows: [][]string{{"queued", strconv.Itoa(q.Queued)}}}
 	for _, effect := range []windlass.Effect{windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued} {
 		if n := q.Effects[effect]; n > 0 {

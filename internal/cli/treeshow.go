@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -124,12 +125,6 @@ func part(forest *tree.Forest, path tree.Path) (*tree.Forest, error) {
 	return below, nil
 }
 
-// shown is a tree for machines. Its JSON is stable.
-type shown struct {
-	Jobs     []tree.JobInfo `json:"jobs"`
-	Progress tree.Progress  `json:"progress"`
-}
-
 func (a *app) show(forest *tree.Forest, f showFlags) error {
 	progress := forest.Progress(time.Now())
 	switch {
@@ -144,7 +139,7 @@ func (a *app) show(forest *tree.Forest, f showFlags) error {
 	case f.progress:
 		return a.print(progress, nil)
 	}
-	return a.print(shown{Jobs: append([]tree.JobInfo{}, forest.Jobs()...), Progress: progress}, nil)
+	return a.print(view.Forest{Jobs: append([]tree.JobInfo{}, forest.Jobs()...), Progress: progress}, nil)
 }
 
 // draw draws the tree with the summary below.

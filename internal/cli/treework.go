@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -59,7 +60,7 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL,
-		Version: buildVersion().Version, Events: events, Renewed: commands.renewed,
+		Version: view.BuildVersion().Version, Events: events, Renewed: commands.renewed,
 		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, w.timing.Slack) },
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/windlass-go/windlass/balancer"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -89,7 +90,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 			c.log.Warn("left to other nodes", "task", task, "error", err)
 		}),
 		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
-		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Concurrency: c.concurrency, Version: buildVersion().Version,
+		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Concurrency: c.concurrency, Version: view.BuildVersion().Version,
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
 	}
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {

@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// trail is what the audit log will say about one request. Handlers add to it what
+// they did; the rest is known without them.
+type trail struct {
+	mu    sync.Mutex
+	attrs []slog.Attr
+}
+
+type trailKey struct{}
+
+// note adds to the audit log of the request what it is about. Only names and
+// numbers belong there: properties, data and results may hold what is nobody's
+// business.
+func note(ctx context.Context, attrs ...slog.Attr) {
+	if t, ok := ctx.Value(trailKey{}).(*trail); ok {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.attrs = append(t.attrs, attrs...)
+	}
+}
+
+// audit writes down one change that was tried. Those of nobody known are written down
+// as often as anyone may ask, so that they cannot fill a disk.
+func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *trail, status int, began time.Time) {
+	if status == http.StatusTooManyRequests || caller.Name == "" && !s.limiter.allow("audit "+addressOf(r)) {
+		return
+	}
+	outcome := "done"
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusMisdirectedRequest:
+		outcome = "refused"
+	case status >= http.StatusBadRequest:
+		outcome = "failed"
+	}
+	t.mu.Lock()
+	attrs := slices.Clone(t.attrs)
+	t.mu.Unlock()
+	attrs = append([]slog.Attr{
+		slog.String("who", caller.Name), slog.String("role", caller.Role.String()), slog.String("from", r.RemoteAddr),
+		slog.String("what", e.ID), slog.String("path", r.URL.EscapedPath()), slog.String("outcome", outcome), slog.Int("status", status),
+		slog.Duration("took", time.Since(began)),
+	}, attrs...)
+	s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "change", attrs...)
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// endpoint is what is said of an operation of the API.
+type endpoint struct {
+	ID, Method, Path string
+	Tag              string
+	Summary          string
+	Description      string
+	// Role is who may; RoleView if it is not set.
+	Role Role
+	// Public endpoints need no role at all.
+	Public bool
+	// Looks tells that one which is no GET changes nothing.
+	Looks bool
+	// Offline tells that the broker is not asked.
+	Offline bool
+	// Waits tells that the request may ask to wait, Stream that the answer goes on
+	// until the viewer leaves.
+	Waits, Stream bool
+	// Status of success, if it is not 200; Also is another.
+	Status, Also int
+	// Media is the type of the answer if that is not described by its Go type.
+	Media string
+	// Errors are the statuses of the errors that others have not.
+	Errors []int
+
+	hasBody bool
+}
+
+// changes tells whether it changes anything.
+func (e *endpoint) changes() bool { return e.Method != http.MethodGet && !e.Looks }
+
+// works tells whether it keeps the broker busy while it lasts.
+func (e *endpoint) works() bool { return !e.Offline && !e.Public && !e.Stream }
+
+// statuses are those of all errors that it can have. There is a 500 besides, for
+// what should not be.
+func (e *endpoint) statuses() []int {
+	all := []int{http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusUnprocessableEntity}
+	if !e.Public {
+		all = append(all, http.StatusUnauthorized)
+	}
+	if !e.Offline {
+		all = append(all, http.StatusServiceUnavailable)
+		if !e.Stream && !e.Public {
+			all = append(all, http.StatusGatewayTimeout)
+		}
+	}
+	if e.Method != http.MethodGet {
+		all = append(all, http.StatusForbidden)
+	}
+	if e.hasBody {
+		all = append(all, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	all = append(all, e.Errors...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// noBody is the input of an endpoint that takes nothing.
+type noBody struct{}
+
+// ok is an answer with a body.
+type ok[T any] struct{ Body T }
+
+// done is an answer without one.
+type done struct{}
+
+func answerWith[T any](body T, err error) (*ok[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &ok[T]{body}, nil
+}
+
+// add registers an endpoint. Bodied is whether its input has a body.
+func add[I, O any](s *Server, e endpoint, bodied bool, handle func(context.Context, *I) (*O, error)) {
+	if e.Role == 0 {
+		e.Role = RoleView
+	}
+	e.hasBody = bodied
+	op := huma.Operation{
+		OperationID: e.ID, Method: e.Method, Path: e.Path, Tags: []string{e.Tag}, Summary: e.Summary, Description: e.Description,
+		DefaultStatus: e.Status,
+		// One more than may come, so that a body of exactly that size is taken.
+		MaxBodyBytes: s.config.Limits.BodyBytesMax + 1, BodyReadTimeout: s.config.Limits.BodyTimeout,
+		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-windlass-role": e.Role.String()},
+	}
+	if e.Public {
+		op.Security = []map[string][]string{{}}
+		delete(op.Extensions, "x-windlass-role")
+	}
+	failure := s.huma.OpenAPI().Components.Schemas.Schema(problemSchema, true, "Problem")
+	for _, status := range e.statuses() {
+		op.Responses[strconv.Itoa(status)] = &huma.Response{
+			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: failure}},
+		}
+	}
+	op.Responses["default"] = &huma.Response{
+		Description: "What should not be", Content: map[string]*huma.MediaType{problemType: {Schema: failure}},
+	}
+	if e.Media != "" {
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{e.Media: {Schema: &huma.Schema{}}}}
+	}
+	huma.Register(s.huma, op, func(ctx context.Context, input *I) (*O, error) {
+		output, err := handle(ctx, input)
+		if err != nil {
+			return nil, problemIn(ctx, err)
+		}
+		return output, nil
+	})
+	if e.Also != 0 {
+		registered := s.huma.OpenAPI().Paths[e.Path]
+		for _, o := range []*huma.Operation{registered.Get, registered.Post, registered.Delete} {
+			if o != nil && o.OperationID == e.ID {
+				first := o.Responses[strconv.Itoa(o.DefaultStatus)]
+				o.Responses[strconv.Itoa(e.Also)] = &huma.Response{Description: http.StatusText(e.Also), Content: first.Content, Headers: first.Headers}
+			}
+		}
+	}
+	s.endpoints[e.Method+" "+s.config.Prefix+e.Path] = &e
+}

@@ -1,0 +1,330 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ServeHTTP implements http.Handler. Whatever comes in passes the same checks, in
+// this order: where it is addressed to, whether there is such an endpoint, whether
+// another web site sent it, who it is from and what they may do, how often they may,
+// and how much they send.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := &answer{ResponseWriter: w}
+	began := time.Now()
+	t := &trail{}
+	var e *endpoint
+	var caller Caller
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.failed(answer, r, cause)
+		}
+		if e != nil && e.changes() {
+			s.audit(r, e, caller, t, answer.status, began)
+		}
+	}()
+	strictHeaders(w.Header())
+	// Both fail where the connection has no deadlines, as in a test's recorder.
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(began.Add(s.config.Limits.RequestTimeout + s.config.Limits.WriteTimeout))
+	if r.ContentLength != 0 {
+		// It also bounds what net/http reads of a body that nobody here has read. It
+		// ends once the body is there, and must not be set where there is none: the
+		// server is reading then to see whether the client leaves.
+		_ = control.SetReadDeadline(began.Add(s.config.Limits.BodyTimeout))
+	}
+	if p := s.checkHost(r); p != nil {
+		e, _ = s.find(r) // an attempt is written down as well
+		p.refuse(answer, r)
+		return
+	}
+	var p *Problem
+	if e, p = s.find(r); p == nil {
+		caller, p = s.admit(answer, r, e)
+	}
+	if p != nil {
+		if p.Status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", strings.Join(s.allowed(r), ", "))
+		}
+		p.refuse(answer, r)
+		return
+	}
+	ctx := context.WithValue(r.Context(), trailKey{}, t)
+	if e.works() {
+		defer s.working.Add(-1)
+		if n := s.working.Add(1); n > int64(s.config.Limits.RequestsMax) {
+			p := problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", n-1)
+			p.Field, p.Value, p.Limit = "requests", strconv.FormatInt(n-1, 10), fmt.Sprintf("must be at most %d at a time", s.config.Limits.RequestsMax)
+			p.retryAfter = 1
+			p.refuse(answer, r)
+			return
+		}
+	}
+	if !e.Stream {
+		wait := s.config.Limits.RequestTimeout
+		if e.Waits {
+			wait += s.config.Limits.WaitMax
+			_ = control.SetWriteDeadline(began.Add(wait + s.config.Limits.WriteTimeout))
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	s.mux.ServeHTTP(answer, r.WithContext(ctx))
+}
+
+// answer remembers the status, for the audit log.
+type answer struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(content []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	return a.ResponseWriter.Write(content)
+}
+
+// Unwrap lets http.ResponseController find what it controls.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// failed answers what panicked, if nothing was answered yet.
+func (s *Server) failed(w *answer, r *http.Request, cause any) {
+	err, isError := cause.(error)
+	switch {
+	case isError && errors.Is(err, http.ErrAbortHandler):
+		panic(cause)
+	case isError && w.status != 0: // huma panics where an answer cannot be written, mostly because the client has gone
+		s.config.Logger.Debug("an answer was not written", "method", r.Method, "path", r.URL.EscapedPath(), "error", err)
+		return
+	}
+	s.config.Logger.Error("a request failed", "method", r.Method, "path", r.URL.EscapedPath(), "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	if w.status == 0 {
+		problem(http.StatusInternalServerError, codeInternal, "the server failed; its log says why").write(w)
+	}
+}
+
+// strictHeaders go with every answer: nothing here is a page, and nothing is to be
+// kept, framed, guessed at or read by other sites.
+func strictHeaders(h http.Header) {
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// loopbackHosts are the names that no web site's own name can be.
+var loopbackHosts = []string{"localhost", "127.0.0.1", "[::1]"}
+
+// checkHost refuses requests that are addressed to another name: a page whose
+// site's name leads to this address sends that.
+func (s *Server) checkHost(r *http.Request) *Problem {
+	hosts := s.config.Hosts
+	if len(hosts) == 0 {
+		hosts = loopbackHosts
+	}
+	name := r.Host
+	if host, _, err := net.SplitHostPort(name); err == nil {
+		if name = host; strings.Contains(host, ":") {
+			name = "[" + host + "]"
+		}
+	}
+	if slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, r.Host) || strings.EqualFold(host, name) }) {
+		return nil
+	}
+	p := problem(http.StatusMisdirectedRequest, "host", "this server is not called %q", shown(r.Host))
+	p.Field, p.Value, p.Limit = "Host", shown(r.Host), "must be one of "+strings.Join(hosts, ", ")
+	return p
+}
+
+// find returns the endpoint of a request. Paths that are not as they should be,
+// with "..", "//" and the like, lead nowhere instead of being mended.
+func (s *Server) find(r *http.Request) (*endpoint, *Problem) {
+	none := problem(http.StatusNotFound, "no_endpoint", "there is nothing at %q", shown(r.URL.EscapedPath()))
+	escaped := r.URL.EscapedPath()
+	if path.Clean(r.URL.Path) != r.URL.Path || path.Clean(escaped) != escaped {
+		return nil, none
+	}
+	_, pattern := s.mux.Handler(r)
+	if e := s.endpoints[pattern]; e != nil {
+		return e, nil
+	}
+	if len(s.allowed(r)) > 0 {
+		return nil, problem(http.StatusMethodNotAllowed, "method", "%s is not possible at %q", shown(r.Method), shown(escaped))
+	}
+	return nil, none
+}
+
+// allowed are the methods that there are for a path.
+func (s *Server) allowed(r *http.Request) (methods []string) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := s.mux.Handler(other); s.endpoints[pattern] != nil {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+// admit finds out who calls and refuses what they may not do.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Caller, *Problem) {
+	if err := s.origins.Check(r); err != nil {
+		return Caller{}, problem(http.StatusForbidden, "cross_origin", "the request comes from another web site: %v", err)
+	}
+	if e.Public {
+		return Caller{}, s.limit("public " + addressOf(r))
+	}
+	caller, known := s.identify(r)
+	if !known {
+		if p := s.limit("unknown " + addressOf(r)); p != nil {
+			return Caller{}, p
+		}
+		if s.config.open() {
+			return Caller{}, problem(http.StatusForbidden, "not_local", "without tokens this server answers nobody but this machine")
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		return Caller{}, problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed, as \"Authorization: Bearer TOKEN\"")
+	}
+	key := "caller " + caller.Name
+	if s.config.open() {
+		key = "address " + addressOf(r)
+	}
+	if p := s.limit(key); p != nil {
+		return caller, p
+	}
+	switch {
+	case caller.Role < e.Role:
+		return caller, problem(http.StatusForbidden, "role", "this needs the role %s, and %q has the role %s", e.Role, caller.Name, caller.Role)
+	case s.config.ReadOnly && e.changes():
+		return caller, problem(http.StatusForbidden, "read_only", "this server changes nothing")
+	}
+	if p := checkQuery(r); p != nil {
+		return caller, p
+	}
+	return caller, s.checkBody(r, e)
+}
+
+// localCaller is who calls where nobody has to show who they are.
+func (c Config) localCaller() Caller {
+	return Caller{Name: "local", Role: max(c.LocalRole, RoleView)}
+}
+
+// identify tells who calls.
+func (s *Server) identify(r *http.Request) (Caller, bool) {
+	if s.config.Authenticate != nil {
+		if caller, ok := s.config.Authenticate(r); ok {
+			return caller, true
+		}
+	}
+	if s.config.open() {
+		return s.config.localCaller(), isLocal(r)
+	}
+	if token, ok := bearer(r); ok {
+		if s.config.Tokens == nil {
+			return Caller{}, false
+		}
+		return s.config.Tokens.Find(token) // a wrong one is not made up for by a certificate
+	}
+	if s.config.CertificateRole != 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return Caller{Name: "cert:" + r.TLS.VerifiedChains[0][0].Subject.CommonName, Role: s.config.CertificateRole}, true
+	}
+	return Caller{}, false
+}
+
+// bearer is the token that a request shows.
+func bearer(r *http.Request) (string, bool) {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "", len(values) > 0
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return strings.TrimSpace(token), true
+}
+
+// isLocal tells whether a request comes from this machine.
+func isLocal(r *http.Request) bool {
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		if _, unix := local.(*net.UnixAddr); unix {
+			return true
+		}
+	}
+	return isLoopback(r.RemoteAddr)
+}
+
+// addressOf is where a request comes from, without the port.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func (s *Server) limit(key string) *Problem {
+	if s.limiter.allow(key) {
+		return nil
+	}
+	l := s.config.Limits
+	p := problem(http.StatusTooManyRequests, "rate", "too many requests")
+	p.Field, p.Value, p.Limit = "rate", "exceeded", fmt.Sprintf("must be at most %g a second, and %d at once", l.Rate, l.RateBurst)
+	p.retryAfter = max(1, int(1/l.Rate))
+	return p
+}
+
+// checkQuery refuses a query of which a part would be left out: a filter that cannot
+// be read must not select everything.
+func checkQuery(r *http.Request) *Problem {
+	_, err := url.ParseQuery(r.URL.RawQuery)
+	if err == nil {
+		return nil
+	}
+	p := problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err)
+	p.Field, p.Value, p.Limit = "query", shown(r.URL.RawQuery), "must be escaped as a URL's query is"
+	return p
+}
+
+// checkBody refuses a body by what the header says of it. Only JSON is accepted:
+// what a web page can send without being asked has other types.
+func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
+	if r.ContentLength > s.config.Limits.BodyBytesMax {
+		p := problem(http.StatusRequestEntityTooLarge, "too_large", "the body has %d bytes, and may have %d", r.ContentLength, s.config.Limits.BodyBytesMax)
+		p.Field, p.Value, p.Limit = "body", fmt.Sprintf("%d bytes", r.ContentLength), fmt.Sprintf("must have at most %d bytes", s.config.Limits.BodyBytesMax)
+		return p
+	}
+	if r.ContentLength == 0 || !e.hasBody {
+		return nil
+	}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != jsonType {
+		p := problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", jsonType)
+		p.Field, p.Value, p.Limit = "Content-Type", shown(r.Header.Get("Content-Type")), "must be "+jsonType
+		return p
+	}
+	return nil
+}

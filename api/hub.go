@@ -1,0 +1,189 @@
+package api
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The kinds of events.
+const (
+	// kindTask: a task appeared or changed, or is gone.
+	kindTask = "task"
+	// kindNode: a node joined or changed, or is gone.
+	kindNode = "node"
+	// kindElection: the line of an election changed, or nobody stands in it.
+	kindElection = "election"
+	// kindList: list again; what happened before is not told.
+	kindList = "list"
+	// kindTrouble: the broker cannot be followed for now.
+	kindTrouble = "trouble"
+)
+
+// event is one message to all viewers.
+type event struct {
+	id   string
+	kind string
+	data []byte
+}
+
+// hub passes what happens on to the viewers, and keeps the latest events for those
+// that come back.
+//
+// An event's ID is REVISION.SERVER.POSITION: the highest revision of the store that
+// was seen by then, which server this is, and the event's place among all that it
+// has passed on. The place is what a viewer resumes from. A revision alone would not
+// do: tasks, nodes and elections are followed each by itself, so that two servers
+// pass the same changes on in different orders, and a viewer that moves from one to
+// the other by the revision would miss some. It is told to list again instead.
+type hub struct {
+	limits Limits
+	server string
+
+	mu      sync.Mutex
+	running bool
+	// kept are the latest events, the oldest first; the last one has the place last.
+	kept     []event
+	last     uint64
+	revision int64
+	viewers  map[*viewer]bool
+}
+
+// viewer is one stream of events.
+type viewer struct {
+	// events are closed when the viewer is too far behind, or the server stops.
+	events chan event
+	kinds  map[string]bool
+}
+
+func newHub(l Limits) *hub {
+	return &hub{limits: l, server: strings.ToLower(rand.Text()[:10]), viewers: map[*viewer]bool{}}
+}
+
+// start begins passing on; false if that was begun already.
+func (h *hub) start() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begins := !h.running
+	h.running = true
+	return begins
+}
+
+// stop sends all viewers away. What happens until the next start is not known, so
+// nothing is resumed over it.
+func (h *hub) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running, h.kept = false, nil
+	h.last++
+	for v := range h.viewers {
+		h.cut(v)
+	}
+}
+
+// cut ends a viewer's stream; it can come back.
+func (h *hub) cut(v *viewer) {
+	close(v.events)
+	delete(h.viewers, v)
+}
+
+func (h *hub) id() string { return fmt.Sprintf("%d.%s.%d", h.revision, h.server, h.last) }
+
+// publish passes a change on that was known at a revision; zero for none. It waits
+// for nobody: a viewer that has no room left is cut off.
+func (h *hub) publish(kind string, revision int64, data []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last++
+	h.revision = max(h.revision, revision)
+	e := event{id: h.id(), kind: kind, data: data}
+	if len(h.kept) >= h.limits.EventsKeptMax {
+		// Half of them go at once, so that this is not done for each.
+		h.kept = append(make([]event, 0, h.limits.EventsKeptMax), h.kept[(len(h.kept)+1)/2:]...)
+	}
+	h.kept = append(h.kept, e)
+	for v := range h.viewers {
+		if !v.wants(kind) {
+			continue
+		}
+		select {
+		case v.events <- e:
+		default:
+			h.cut(v)
+		}
+	}
+}
+
+func (v *viewer) wants(kind string) bool {
+	return len(v.kinds) == 0 || v.kinds[kind] || kind == kindList || kind == kindTrouble
+}
+
+// reasons are why a viewer has to list.
+const (
+	reasonStart = "start"
+	reasonGap   = "gap"
+)
+
+// enter adds a viewer that has seen everything up to the event of an ID, and
+// returns what it has missed since; or a list event if it is new, or that is not
+// known any more.
+func (h *hub) enter(after string, kinds map[string]bool) (*viewer, []event, *Problem) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.running {
+		p := problem(503, "no_events", "this server does not follow the broker at present")
+		p.retryAfter = retryAfterBroker
+		return nil, nil, p
+	}
+	if len(h.viewers) >= h.limits.ViewersMax {
+		p := problem(429, "viewers", "there are %d viewers already", len(h.viewers))
+		p.Field, p.Value, p.Limit = "viewers", strconv.Itoa(len(h.viewers)), fmt.Sprintf("must be at most %d", h.limits.ViewersMax)
+		p.retryAfter = retryAfterBroker
+		return nil, nil, p
+	}
+	v := &viewer{events: make(chan event, h.limits.ViewerEventsMax), kinds: kinds}
+	h.viewers[v] = true
+	missed, known := h.since(after)
+	if !known {
+		reason := reasonGap
+		if after == "" {
+			reason = reasonStart
+		}
+		data, err := encode(map[string]string{"reason": reason})
+		if err != nil {
+			return nil, nil, problemOf(err)
+		}
+		return v, []event{{id: h.id(), kind: kindList, data: data}}, nil
+	}
+	var wanted []event
+	for _, e := range missed {
+		if v.wants(e.kind) {
+			wanted = append(wanted, e)
+		}
+	}
+	return v, wanted, nil
+}
+
+// since are the events after that of an ID; false if not all of them are known.
+func (h *hub) since(id string) ([]event, bool) {
+	parts := strings.Split(id, ".")
+	if len(parts) != 3 || parts[1] != h.server {
+		return nil, false
+	}
+	at, err := strconv.ParseUint(parts[2], 10, 64)
+	if err != nil || at > h.last || h.last-at > uint64(len(h.kept)) {
+		return nil, false
+	}
+	return h.kept[uint64(len(h.kept))-(h.last-at):], true
+}
+
+// leave forgets a viewer.
+func (h *hub) leave(v *viewer) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.viewers[v] {
+		h.cut(v)
+	}
+}

@@ -1,0 +1,344 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// jobInput names a job.
+type jobInput struct {
+	Path string `path:"path" doc:"path of the job, a_b/c_d with its slashes escaped as %2F, or the ID of its task, a_b|c_d"`
+}
+
+// treeInput is a part of the tree.
+type treeInput struct {
+	Path string `query:"path" doc:"path of the job below which to look; empty for the whole tree"`
+}
+
+// jobsInput selects jobs.
+type jobsInput struct {
+	State string   `query:"state" enum:"pending,working,completed" doc:"only those that nobody holds and that have not ended, that somebody holds, or that are done"`
+	Types []string `query:"type,explode" doc:"only these types; repeatable"`
+	Name  string   `query:"name_matches" doc:"only those whose whole name matches this regular expression"`
+	Type  string   `query:"type_matches" doc:"only those whose whole type matches this regular expression"`
+}
+
+func (s *Server) registerJobs() {
+	const tag = "tree"
+	add(s, endpoint{ID: "showTree", Method: http.MethodGet, Path: "/v1/tree", Tag: tag, Errors: []int{http.StatusNotFound},
+		Summary: "The tree, or what is below one job, with how far it has come",
+	}, false, func(ctx context.Context, in *treeInput) (*ok[view.Forest], error) {
+		part, err := s.part(ctx, in.Path)
+		if err != nil {
+			return nil, err
+		}
+		return &ok[view.Forest]{view.ForestOf(part, time.Now())}, nil
+	})
+	add(s, endpoint{ID: "treeProgress", Method: http.MethodGet, Path: "/v1/tree/progress", Tag: tag, Errors: []int{http.StatusNotFound},
+		Summary: "How far the tree, or what is below one job, has come",
+	}, false, func(ctx context.Context, in *treeInput) (*ok[tree.Progress], error) {
+		part, err := s.part(ctx, in.Path)
+		if err != nil {
+			return nil, err
+		}
+		return &ok[tree.Progress]{part.Progress(time.Now())}, nil
+	})
+	add(s, endpoint{ID: "listJobs", Method: http.MethodGet, Path: "/v1/tree/jobs", Tag: tag,
+		Summary: "List or find jobs",
+	}, false, s.listJobs)
+	add(s, endpoint{ID: "getJob", Method: http.MethodGet, Path: "/v1/tree/jobs/{path}", Tag: tag, Errors: []int{http.StatusNotFound},
+		Summary: "Everything about one job but its history",
+	}, false, s.getJob)
+	add(s, endpoint{ID: "initTree", Method: http.MethodPost, Path: "/v1/tree/init", Tag: tag, Role: RoleOperate, Status: http.StatusNoContent,
+		Summary: "Make the namespace, if there is none",
+	}, false, func(ctx context.Context, _ *noBody) (*done, error) { return &done{}, s.tree.Init(ctx) })
+	add(s, endpoint{ID: "queueJob", Method: http.MethodPost, Path: "/v1/tree/jobs", Tag: tag, Role: RoleOperate,
+		Errors:  []int{http.StatusNotFound, http.StatusConflict},
+		Summary: "Queue a job, or one below each of several",
+		Description: "A job that is pending becomes what is queued now, one that has ended is pending again, and one that is worked on is a conflict " +
+			"unless requeue is set. name_template knows {{.Parent}} and {{.Child}} alone.",
+	}, true, s.queueJob)
+	add(s, endpoint{ID: "queueJobs", Method: http.MethodPost, Path: "/v1/tree/batches", Tag: tag, Role: RoleOperate,
+		Summary: "Queue many jobs, one after the other",
+		Description: fmt.Sprintf("At most %d. They are checked as a whole before anything is queued; the answer counts what became of them.",
+			windlass.SubmitBatchMax),
+	}, true, s.queueJobs)
+	add(s, endpoint{ID: "clearTree", Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
+		Summary:     "Remove all jobs of the tree, with all that is known of them",
+		Description: "With dry_run it only says which. Other tasks of the namespace stay.",
+	}, true, s.clearTree)
+	s.registerLeases(tag)
+}
+
+// part is the tree, or what is below a job.
+func (s *Server) part(ctx context.Context, text string) (*tree.Forest, error) {
+	var path tree.Path
+	var err error
+	if text != "" {
+		if path, err = tree.ParsePath(text); err != nil {
+			return nil, err
+		}
+	}
+	forest, err := s.tree.Load(ctx)
+	if err != nil || path == "" {
+		return forest, err
+	}
+	if forest = forest.Subtree(path); forest.Len() == 0 {
+		return nil, fmt.Errorf("job %s: %w", path, windlass.ErrNotFound)
+	}
+	return forest, nil
+}
+
+func (s *Server) listJobs(ctx context.Context, in *jobsInput) (*ok[[]tree.JobInfo], error) {
+	jobs, err := s.tree.Find(ctx, tree.Pattern{Name: in.Name, Type: in.Type})
+	jobs = slices.DeleteFunc(jobs, func(j tree.JobInfo) bool {
+		return len(in.Types) > 0 && !slices.Contains(in.Types, j.Type) ||
+			in.State == "pending" && !j.Pending() || in.State == "working" && !j.Working() || in.State == "completed" && !j.Completed()
+	})
+	return answerWith(append([]tree.JobInfo{}, jobs...), err)
+}
+
+func (s *Server) getJob(ctx context.Context, in *jobInput) (*ok[view.Job], error) {
+	path, err := tree.ParsePath(in.Path)
+	if err != nil {
+		return nil, err
+	}
+	job, err := s.tree.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	task, err := s.client.Task(ctx, path.ID())
+	if err != nil {
+		return nil, err
+	}
+	progress, err := s.progress(ctx, path.ID())
+	return answerWith(view.Job{JobInfo: job, Spec: task.Spec, State: task.State, Result: task.Result, Progress: progress}, err)
+}
+
+// request reads a job to be queued.
+func (s *Server) request(j view.QueueJob) (tree.Request, error) {
+	r := j.Request()
+	if j.NameTemplate != "" {
+		name, err := nameTemplate(j.NameTemplate)
+		if err != nil {
+			return r, err
+		}
+		r.NameOf = name
+	}
+	if err := r.Validate(); err != nil || s.config.Check == nil {
+		return r, err
+	}
+	return r, s.config.Check(windlass.Submission{ID: j.Name, Spec: j.Of(j.Type), Props: r.Data})
+}
+
+// nameTemplate makes names. It is not the template language of the command line,
+// which has ways to make a server busy for ever.
+func nameTemplate(text string) (func(parent, child string) string, error) {
+	const parentName, childName = "{{.Parent}}", "{{.Child}}"
+	if left := strings.NewReplacer(parentName, "", childName, "").Replace(text); strings.Contains(left, "{{") || strings.Contains(left, "}}") {
+		return nil, badInput("name_template", shown(text), "may have "+parentName+" and "+childName+", and no other braces")
+	}
+	return func(parent, child string) string {
+		return strings.NewReplacer(parentName, parent, childName, child).Replace(text)
+	}, nil
+}
+
+// queueInput is a job to be queued.
+type queueInput struct{ Body view.QueueJob }
+
+func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queued], error) {
+	note(ctx, slog.String("name", in.Body.Name), slog.String("type", in.Body.Type), slog.String("parent", in.Body.Parent))
+	r, err := s.request(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	queued, err := s.tree.Queue(ctx, r)
+	note(ctx, slog.Int("queued", len(queued)))
+	if len(queued) > 0 && err != nil && !isOutage(err) {
+		err = fmt.Errorf("%d job(s) were queued; but %w", len(queued), err)
+	}
+	return answerWith(append([]tree.Queued{}, queued...), err)
+}
+
+// queueManyInput are jobs to be queued.
+type queueManyInput struct{ Body []view.QueueJob }
+
+func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
+	note(ctx, slog.Int("requests", len(in.Body)))
+	if n := len(in.Body); n > windlass.SubmitBatchMax {
+		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", windlass.SubmitBatchMax))
+	}
+	requests := make([]tree.Request, len(in.Body))
+	for i, line := range in.Body {
+		var err error
+		if requests[i], err = s.request(line); err != nil {
+			return nil, fmt.Errorf("body[%d]: %w", i, err)
+		}
+	}
+	sum := view.Queued{Effects: map[windlass.Effect]int{}, Errors: []string{}}
+	for len(requests) > 0 {
+		n := batchOf(requests)
+		queued, err := s.tree.Queue(ctx, requests[:n]...)
+		requests = requests[n:]
+		for _, q := range queued {
+			sum.Queued++
+			sum.Effects[q.Effect]++
+		}
+		if err == nil {
+			continue
+		}
+		if isOutage(err) && sum.Queued == 0 {
+			return nil, err
+		}
+		sum.Failed++
+		if len(sum.Errors) < view.ErrorsShownMax {
+			sum.Errors = append(sum.Errors, err.Error())
+		}
+	}
+	note(ctx, slog.Int("queued", sum.Queued), slog.Int("failed", sum.Failed))
+	return &ok[view.Queued]{sum}, nil
+}
+
+// batchOf is how many requests go in one call. One that looks for jobs must find
+// those of the requests before it, so it is alone in its call.
+func batchOf(requests []tree.Request) int {
+	looks := func(r tree.Request) bool { return r.Under != nil || r.Cascade }
+	if looks(requests[0]) {
+		return 1
+	}
+	if i := slices.IndexFunc(requests, looks); i > 0 {
+		return i
+	}
+	return len(requests)
+}
+
+// clearInput says whether to.
+type clearInput struct {
+	Body struct {
+		DryRun bool `json:"dry_run" doc:"only say which"`
+	}
+}
+
+func (s *Server) clearTree(ctx context.Context, in *clearInput) (*ok[view.Cleared], error) {
+	paths, err := s.tree.Clear(ctx, in.Body.DryRun)
+	note(ctx, slog.Bool("dry_run", in.Body.DryRun), slog.Int("jobs", len(paths)))
+	return answerWith(view.ClearedOf(paths, in.Body.DryRun), err)
+}
+
+// leaseInput asks for a job.
+type leaseInput struct {
+	Body struct {
+		Type  string `json:"type" doc:"of the job"`
+		Owner string `json:"owner" doc:"who holds it, spelled as a node; no node's name"`
+		Lease string `json:"lease,omitempty" doc:"for how long it is claimed, 5s to 300s; 15s unless told"`
+	}
+}
+
+// endInput says which claim of a job is meant.
+type endInput struct {
+	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
+	Body struct {
+		Token int64 `json:"token" minimum:"1" doc:"of the claim"`
+	}
+}
+
+// completeInput has the result besides.
+type completeInput struct {
+	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
+	Body struct {
+		Token  int64 `json:"token" minimum:"1" doc:"of the claim"`
+		Result any   `json:"result,omitempty" doc:"what is kept as the result"`
+	}
+}
+
+// failInput has what went wrong besides.
+type failInput struct {
+	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
+	Body struct {
+		Token     int64  `json:"token" minimum:"1" doc:"of the claim"`
+		Error     string `json:"error" minLength:"1" doc:"what went wrong"`
+		Permanent bool   `json:"permanent,omitempty" doc:"no retry would help"`
+	}
+}
+
+// registerLeases makes the endpoints for those who work on jobs from afar.
+func (s *Server) registerLeases(tag string) {
+	add(s, endpoint{ID: "dequeueJob", Method: http.MethodPost, Path: "/v1/tree/dequeue", Tag: tag, Role: RoleOperate,
+		Errors:  []int{http.StatusNotFound},
+		Summary: "Claim the next job of a type for a time",
+		Description: "Nobody renews the claim: when the lease is over, the job is anyone's. If there is nothing to take that is a 404 of the code empty. " +
+			"Whoever does not get the answer has to wait until the lease is over.",
+	}, true, func(ctx context.Context, in *leaseInput) (*ok[view.Leased], error) {
+		var lease time.Duration
+		if text := in.Body.Lease; text != "" {
+			var err error
+			if lease, err = time.ParseDuration(text); err != nil {
+				return nil, badInput("lease", shown(text), "must be a duration from 5s to 300s")
+			}
+		}
+		d, err := s.client.DequeueDetached(ctx, in.Body.Type, in.Body.Owner, lease)
+		note(ctx, slog.String("type", in.Body.Type), slog.String("owner", in.Body.Owner), slog.String("task", d.ID))
+		return answerWith(view.LeasedOf(d), err)
+	})
+	ending := endpoint{Method: http.MethodPost, Tag: tag, Role: RoleOperate, Status: http.StatusNoContent,
+		Errors:      []int{http.StatusConflict},
+		Description: "A claim that is not held any more is a conflict: the job is someone else's, or has ended."}
+	ending.ID, ending.Path, ending.Summary = "completeJob", "/v1/tree/jobs/{path}/complete", "Complete a job that was dequeued"
+	add(s, ending, true, func(ctx context.Context, in *completeInput) (*done, error) {
+		var result []byte
+		if in.Body.Result != nil {
+			var err error
+			if result, err = encode(in.Body.Result); err != nil {
+				return nil, badInput("result", "", err.Error())
+			}
+		}
+		id, err := s.ended(ctx, in.Path, in.Body.Token)
+		if err != nil {
+			return nil, err
+		}
+		return &done{}, s.client.CompleteDetached(ctx, id, in.Body.Token, result)
+	})
+	ending.ID, ending.Path, ending.Summary = "failJob", "/v1/tree/jobs/{path}/fail", "Say that a job that was dequeued has failed"
+	add(s, ending, true, func(ctx context.Context, in *failInput) (*done, error) {
+		id, err := s.ended(ctx, in.Path, in.Body.Token)
+		if err != nil {
+			return nil, err
+		}
+		failure := errors.New(in.Body.Error)
+		if in.Body.Permanent {
+			failure = windlass.Permanent(failure)
+		}
+		return &done{}, s.client.FailDetached(ctx, id, in.Body.Token, failure)
+	})
+	ending.ID, ending.Path, ending.Summary = "releaseJob", "/v1/tree/jobs/{path}/release", "Give a job back that was dequeued"
+	add(s, ending, true, func(ctx context.Context, in *endInput) (*done, error) {
+		id, err := s.ended(ctx, in.Path, in.Body.Token)
+		if err != nil {
+			return nil, err
+		}
+		return &done{}, s.client.ReleaseDetached(ctx, id, in.Body.Token)
+	})
+}
+
+// ended is the ID of the task whose claim is ended: a job by its path in either
+// spelling, or another task, which can be dequeued, too.
+func (s *Server) ended(ctx context.Context, text string, token int64) (string, error) {
+	id := text
+	if path, err := tree.ParsePath(text); err == nil {
+		id = path.ID()
+	} else if strings.Contains(id, "/") {
+		return "", err
+	}
+	note(ctx, slog.String("task", id), slog.Int64("token", token))
+	return id, nil
+}

@@ -1,0 +1,48 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// jsonFormat reads strictly and writes as the command line does.
+var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
+
+func writeJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}
+
+// encode is one line of JSON, as an event carries it.
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	err := writeJSON(&b, value)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+var (
+	errNoUTF8 = errors.New("must be valid UTF-8")
+	errMore   = errors.New("must be one JSON value, with nothing after it")
+)
+
+// readJSON refuses what the decoder would put other characters in the place of, and
+// what follows the value.
+func readJSON(data []byte, into any) error {
+	if !utf8.Valid(data) {
+		return errNoUTF8
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errMore
+	}
+	return nil
+}

@@ -1,0 +1,279 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/memory"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bench is a server on a store in memory, with what it logs.
+type bench struct {
+	*testing.T
+	store  *memory.Store
+	broker *countedBroker
+	client *windlass.Client
+	config Config
+	server *Server
+	log    *logged
+}
+
+// newBench makes a server that is not run; change may alter its configuration.
+func newBench(t *testing.T, change func(*Config)) *bench {
+	t.Helper()
+	b := &bench{T: t, store: memory.New(), log: &logged{}}
+	b.broker = &countedBroker{Broker: b.store.Broker()}
+	b.config = Config{
+		LocalRole: RoleAdmin,
+		Broker:    b.broker, Namespace: "/test", Audit: slog.New(slog.NewJSONHandler(b.log, nil)), Logger: slog.New(slog.DiscardHandler),
+		Limits: Limits{Rate: 1e6, RateBurst: 1e6},
+	}
+	if change != nil {
+		change(&b.config)
+	}
+	var err error
+	if b.server, err = New(b.config); err != nil {
+		t.Fatal(err)
+	}
+	if b.client, err = windlass.NewClient(b.store.Broker(), "/test"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// run runs the server until the test ends.
+func (b *bench) run() {
+	b.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := b.server.Run(ctx); err != nil {
+			b.Error(err)
+		}
+	})
+	b.Cleanup(func() { cancel(); running.Wait() })
+	b.eventually("the server runs", func() bool {
+		b.server.hub.mu.Lock()
+		defer b.server.hub.mu.Unlock()
+		return b.server.hub.running
+	})
+}
+
+// eventually waits for a condition, without sleeping longer than it has to.
+func (b *bench) eventually(what string, is func() bool) {
+	b.Helper()
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(20 * time.Second); !is(); <-poll.C {
+		if time.Now().After(end) {
+			b.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// request is one as it comes from this machine; the options change it.
+func request(method, path, body string, options ...func(*http.Request)) *http.Request {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Host, r.RemoteAddr = "localhost:8090", "127.0.0.1:40000"
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, option := range options {
+		option(r)
+	}
+	return r
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func withToken(token string) func(*http.Request) { return header("Authorization", "Bearer "+token) }
+
+// do sends a request to the server without a network between.
+func (b *bench) do(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	b.server.ServeHTTP(w, r)
+	return w
+}
+
+// want sends a request and wants a status; the code is that of a problem.
+func (b *bench) want(status int, code string, r *http.Request) *httptest.ResponseRecorder {
+	b.Helper()
+	w := b.do(r)
+	if w.Code != status {
+		b.Fatalf("%s %s: status %d, want %d: %s", r.Method, r.URL, w.Code, status, w.Body)
+	}
+	if code == "" {
+		return w
+	}
+	if got := w.Header().Get("Content-Type"); got != problemType {
+		b.Fatalf("%s %s: a problem of type %q", r.Method, r.URL, got)
+	}
+	if p := read[Problem](b, bytes.NewReader(w.Body.Bytes())); p.Code != code || p.Status != status || p.Title == "" || p.Detail == "" {
+		b.Fatalf("%s %s: the problem is %+v, want the code %q", r.Method, r.URL, p, code)
+	}
+	return w
+}
+
+func read[T any](b *bench, from io.Reader) (value T) {
+	b.Helper()
+	d := json.NewDecoder(from)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&value); err != nil {
+		b.Fatal(err)
+	}
+	return value
+}
+
+func (b *bench) submit(submissions ...windlass.Submission) {
+	b.Helper()
+	for _, err := range b.client.SubmitAll(b.Context(), submissions) {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// listen serves on a port of this machine until the test ends, and returns its
+// address.
+func (b *bench) listen() string {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := b.server.Serve(ctx, listener, nil); err != nil {
+			b.Error(err)
+		}
+	})
+	b.Cleanup(func() { cancel(); serving.Wait() })
+	return listener.Addr().String()
+}
+
+// logged are records of a log, as lines of JSON.
+type logged struct {
+	mu    sync.Mutex
+	lines bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.Write(line)
+}
+
+// records takes what was logged so far.
+func (l *logged) records(b *bench) (records []map[string]any) {
+	b.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.lines.String()) {
+		var r map[string]any
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			b.Fatal(err)
+		}
+		records = append(records, r)
+	}
+	l.lines.Reset()
+	return records
+}
+
+// countedBroker counts the calls, and can fail them, or keep them waiting until
+// their context ends.
+type countedBroker struct {
+	broker.Broker
+	calls   atomic.Int64
+	watches atomic.Int64
+	failure atomic.Pointer[error]
+	hangs   atomic.Bool
+	panics  atomic.Bool
+	refuses atomic.Bool // all transactions, because their conditions do not hold
+}
+
+func (c *countedBroker) call(ctx context.Context) error {
+	c.calls.Add(1)
+	if c.panics.Load() {
+		panic("a broker that panics")
+	}
+	if c.hangs.Load() {
+		<-ctx.Done()
+		return broker.NewError("test", "", broker.ErrUnavailable, ctx.Err())
+	}
+	if err := c.failure.Load(); err != nil {
+		return broker.NewError("test", "", *err, nil)
+	}
+	return nil
+}
+
+// Get implements broker.Broker.
+func (c *countedBroker) Get(ctx context.Context, key string) (broker.KV, error) {
+	if err := c.call(ctx); err != nil {
+		return broker.KV{}, err
+	}
+	return c.Broker.Get(ctx, key)
+}
+
+// List implements broker.Broker.
+func (c *countedBroker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
+	if err := c.call(ctx); err != nil {
+		return func(yield func(broker.Page, error) bool) { yield(broker.Page{}, err) }
+	}
+	return c.Broker.List(ctx, prefix)
+}
+
+// Commit implements broker.Broker.
+func (c *countedBroker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	if err := c.call(ctx); err != nil {
+		results := make([]broker.Result, len(txns))
+		for i := range results {
+			results[i].Err = err
+		}
+		return results
+	}
+	if c.refuses.Load() {
+		return make([]broker.Result, len(txns))
+	}
+	return c.Broker.Commit(ctx, txns...)
+}
+
+// Grant implements broker.Broker.
+func (c *countedBroker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+	if err := c.call(ctx); err != nil {
+		return broker.Session{}, err
+	}
+	return c.Broker.Grant(ctx, ttl)
+}
+
+// Watch implements broker.Broker.
+func (c *countedBroker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
+	c.watches.Add(1)
+	return c.Broker.Watch(ctx, prefix, from)
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+)
+
+// nodeInput names a node.
+type nodeInput struct {
+	Name string `path:"name" doc:"name of the node"`
+}
+
+// nodeOrder is what a node is told. Its JSON is stable.
+type nodeOrder struct {
+	Command string `json:"command" enum:"freeze,unfreeze,balance,drain,stop-task" doc:"what it is told"`
+	// PerSecond and Within are the pace of a drain.
+	PerSecond int    `json:"per_second,omitempty" minimum:"1" doc:"with drain: how many tasks to give back in a second; default 200"`
+	Within    string `json:"within,omitempty" doc:"with drain: time in which everything is to be given back, instead of a pace"`
+	Task      string `json:"task,omitempty" doc:"with stop-task: the task to give back"`
+}
+
+// nodeSent is a command that was sent to a node. Its JSON is stable.
+type nodeSent struct {
+	Node    string `json:"node"`
+	Command string `json:"command"`
+	Result  string `json:"result" enum:"sent"`
+}
+
+// nodeOrderInput is a command to a node.
+type nodeOrderInput struct {
+	Name string `path:"name" doc:"name of the node"`
+	Body nodeOrder
+}
+
+// planInput says what nodes there would be.
+type planInput struct {
+	Joins  []string `query:"join,explode" doc:"node that joins: NAME, or NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE; repeatable"`
+	Leaves []string `query:"leave,explode" doc:"node that leaves; repeatable"`
+	Sets   []string `query:"set,explode" doc:"node that changes: as join, with frozen=BOOL besides; repeatable"`
+}
+
+func (s *Server) registerNodes() {
+	const tag = "nodes"
+	add(s, endpoint{ID: "listNodes", Method: http.MethodGet, Path: "/v1/nodes", Tag: tag,
+		Summary: "List the nodes that are there",
+	}, false, func(ctx context.Context, _ *noBody) (*ok[[]windlass.NodeStatus], error) {
+		return answerWith(s.client.Nodes(ctx))
+	})
+	add(s, endpoint{ID: "getNode", Method: http.MethodGet, Path: "/v1/nodes/{name}", Tag: tag, Errors: []int{http.StatusNotFound},
+		Summary: "One node",
+	}, false, func(ctx context.Context, in *nodeInput) (*ok[windlass.NodeStatus], error) {
+		nodes, err := s.client.Nodes(ctx)
+		for _, n := range nodes {
+			if n.Name == in.Name {
+				return &ok[windlass.NodeStatus]{n}, nil
+			}
+		}
+		if err == nil {
+			err = fmt.Errorf("node %q: %w", in.Name, windlass.ErrNotFound)
+		}
+		return nil, err
+	})
+	add(s, endpoint{ID: "commandNode", Method: http.MethodPost, Path: "/v1/nodes/{name}/commands", Tag: tag, Role: RoleOperate,
+		Status: http.StatusAccepted, Errors: []int{http.StatusNotFound},
+		Summary:     "Send a command to a node",
+		Description: "It is carried out after those that were sent before; the list of nodes shows when.",
+	}, true, s.commandNode)
+	add(s, endpoint{ID: "plan", Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
+		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
+	}, false, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
+		report, err := s.client.Plan(ctx, view.NodeEdits{Joins: in.Joins, Leaves: in.Leaves, Sets: in.Sets}.Apply)
+		if report.Moves == nil {
+			report.Moves = []windlass.PlannedMove{}
+		}
+		if report.Nodes == nil {
+			report.Nodes = []windlass.PlannedNode{}
+		}
+		return answerWith(report, err)
+	})
+}
+
+// nodeCommands are those of the library, by what people call them.
+var nodeCommands = map[string]string{
+	"freeze": windlass.CommandFreeze, "unfreeze": windlass.CommandUnfreeze, "balance": windlass.CommandBalance,
+	"drain": windlass.CommandDrain, "stop-task": windlass.CommandStopTask,
+}
+
+func (s *Server) commandNode(ctx context.Context, in *nodeOrderInput) (*ok[nodeSent], error) {
+	note(ctx, slog.String("node", in.Name), slog.String("command", in.Body.Command))
+	c, err := in.Body.command()
+	if err == nil {
+		err = s.client.Send(ctx, in.Name, c)
+	}
+	return answerWith(nodeSent{Node: in.Name, Command: in.Body.Command, Result: view.ResultSent}, err)
+}
+
+func (o nodeOrder) command() (windlass.Command, error) {
+	c := windlass.Command{Command: nodeCommands[o.Command]}
+	parameters := map[string]any{}
+	switch drains, stops := o.Command == "drain", o.Command == "stop-task"; {
+	case !drains && (o.PerSecond != 0 || o.Within != ""):
+		return c, badInput("within", o.Command, "per_second and within go with drain alone")
+	case o.PerSecond != 0 && o.Within != "":
+		return c, badInput("within", o.Within, "per_second and within exclude each other")
+	case stops != (o.Task != ""):
+		return c, badInput("task", o.Task, "goes with stop-task, which needs it")
+	case o.PerSecond != 0:
+		parameters["per_second"] = o.PerSecond
+	case o.Within != "":
+		parameters["within"] = o.Within
+	case stops:
+		parameters["task"] = o.Task
+	}
+	if len(parameters) == 0 {
+		return c, nil
+	}
+	var err error
+	c.Parameters, err = json.Marshal(parameters)
+	return c, err
+}

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+func TestCommands_ThatNobodyCarriesOutDoNotHideThoseThatAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		// Nobody takes the tasks of the type none, and more of them than are waited for at
+		// once come before the one that is run.
+		var ids string
+		for i := range 2 * awaitersMax {
+			b.submit(windlass.Submission{ID: fmt.Sprintf("a%02d", i), Spec: windlass.Spec{Type: "none"}})
+			ids += fmt.Sprintf("%q,", fmt.Sprintf("a%02d", i))
+		}
+		b.submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "run"}})
+		b.withNode()
+		began := time.Now()
+		w := b.want(200, "", request("POST", "/v1/commands", `{"message":"release","ids":[`+ids+`"b","nobody"],"wait":"20s"}`))
+		if took := time.Since(began); took < 20*time.Second || took > 25*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		results := map[string]int{}
+		for _, o := range read[[]view.Order](b, w.Body) {
+			if o.Message != statemachine.Release {
+				t.Errorf("%+v", o)
+			}
+			results[o.Result]++
+			if o.ID == "b" && o.Result != view.ResultDone || o.ID == "nobody" && o.Result != view.ResultFailed {
+				t.Errorf("%+v", o)
+			}
+		}
+		if results[view.ResultDone] == 0 || results[view.ResultFailed] != 1 {
+			t.Errorf("%v", results)
+		}
+	})
+}
+
+func TestCommands_GoToWhatIsSelectedAmongTheLive(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.ListMax = 3 })
+	for _, id := range []string{"a1", "a2", "b1"} {
+		b.submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
+	}
+	want := func(body string, ids ...string) {
+		t.Helper()
+		w := b.want(200, "", request("POST", "/v1/commands/preview", body))
+		if p := read[view.Preview](b, w.Body); fmt.Sprint(p.IDs) != fmt.Sprint(ids) || p.Tasks != len(ids) {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	want(`{"selection":{"types":["t"]}}`, "a1", "a2", "b1")
+	want(`{"selection":{"id_prefix":"a"}}`, "a1", "a2")
+	want(`{"ids":["b1","a1","b1"]}`, "a1", "b1")
+	want(`{"selection":{"types":["u"]}}`)
+	b.want(200, "", request("POST", "/v1/commands", `{"message":"pause","selection":{"id_prefix":"a"}}`))
+	b.want(200, "", request("POST", "/v1/prune", `{"keep":1,"selection":{"statuses":["completed"]}}`))
+	b.submit(windlass.Submission{ID: "c", Spec: windlass.Spec{Type: "t"}})
+	b.want(422, "invalid", request("POST", "/v1/commands", `{"message":"kill","selection":{"types":["t"]}}`))
+}

@@ -1,0 +1,211 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+// certificate makes one that another has signed, or itself.
+func certificate(t *testing.T, name string, by *tls.Certificate) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IsCA: by == nil, BasicConstraintsValid: true,
+		DNSNames: []string{name}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	parent, signer := of, any(key)
+	if by != nil {
+		parent, signer = by.Leaf, by.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, of, parent, key.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+func TestServe_ClientCertificatesAreVerifiedAndEveryoneElseIsRefused(t *testing.T) {
+	ca, other := certificate(t, "ca", nil), certificate(t, "other", nil)
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.Leaf)
+	b := newBench(t, func(c *Config) { c.CertificateRole, c.Hosts = RoleView, []string{"fleet.example"} })
+	listener, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := b.server.Serve(ctx, listener, &tls.Config{
+			Certificates: []tls.Certificate{certificate(t, "fleet.example", &ca)}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	defer serving.Wait()
+	defer cancel()
+	get := func(certificates ...tls.Certificate) (int, string, error) {
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: certificates},
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				_, port, _ := net.SplitHostPort(listener.Addr().String())
+				return (&net.Dialer{}).DialContext(ctx, "tcp", "127.0.0.1:"+port)
+			}}
+		defer transport.CloseIdleConnections()
+		response, err := (&http.Client{Transport: transport}).Get("https://fleet.example/v1/tasks")
+		if err != nil {
+			return 0, "", err
+		}
+		defer response.Body.Close()
+		return response.StatusCode, response.Proto, nil
+	}
+	if status, proto, err := get(certificate(t, "ci", &ca)); status != 200 || proto != "HTTP/2.0" {
+		t.Errorf("with a certificate: %d %s %v", status, proto, err)
+	}
+	if status, _, err := get(); status != 401 {
+		t.Errorf("without one: %d %v", status, err)
+	}
+	if status, _, err := get(certificate(t, "ci", &other)); status == 200 {
+		t.Errorf("with one of somebody else: %d %v", status, err)
+	}
+}
+
+func TestServe_TheTimeForABodyDoesNotEndARequestThatWaits(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.BodyTimeout = 20 * time.Millisecond })
+	b.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "none"}})
+	address := b.listen()
+	body, began := `{"message":"release","wait":"300ms"}`, time.Now()
+	status, _, answer := raw(t, address, fmt.Sprintf("POST /v1/tasks/a/commands HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body))
+	if took := time.Since(began); status != 200 || took < 300*time.Millisecond || !strings.Contains(string(answer), `"sent"`) {
+		t.Errorf("after %v: %d %s", took, status, answer)
+	}
+}
+
+func TestServe_AHeaderThatDoesNotComeEndsTheConnection(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.HeaderTimeout = 10 * time.Millisecond })
+	address := b.listen()
+	for _, text := range []string{"", "GET /livez HTTP/1.1\r\nHost: local"} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || strings.Contains(string(answer), "200") {
+			t.Errorf("after %q: %q %v", text, answer, err)
+		}
+	}
+}
+
+func TestEvents_AViewerThatDoesNotReadIsSentAwayAndHoldsUpNobody(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.WriteTimeout, c.Limits.ViewerEventsMax = 20*time.Millisecond, 100_000 })
+	address := b.listen()
+	stuck, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stuck.Close()
+	if _, err := io.WriteString(stuck, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReaderSize(stuck, 16).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	viewers := func() int {
+		b.server.hub.mu.Lock()
+		defer b.server.hub.mu.Unlock()
+		return len(b.server.hub.viewers)
+	}
+	b.eventually("the viewer is there", func() bool { return viewers() == 1 })
+	much := []byte(`"` + strings.Repeat("x", 64<<10) + `"`)
+	b.eventually("the viewer is gone", func() bool {
+		b.server.hub.publish(kindTask, 1, much)
+		return viewers() == 0
+	})
+	if e, open := b.view(address, "", "").next(); !open || e.kind != kindList {
+		t.Errorf("another viewer gets %+v", e)
+	}
+}
+
+func TestEvents_EndWhenTheTokenIsNotValidAnyMore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	write(t, path, line(t, RoleView, "wall", "old"))
+	tokens, err := LoadTokens(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, func(c *Config) { c.Tokens, c.Limits.Heartbeat = tokens, time.Millisecond })
+	address := b.listen()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer old\r\nConnection: close\r\n\r\n")
+	answer := bufio.NewReader(conn)
+	if status, err := answer.ReadString('\n'); err != nil || !strings.Contains(status, "200") {
+		t.Fatalf("%q %v", status, err)
+	}
+	write(t, path, line(t, RoleView, "wall", "new"))
+	if _, err := io.Copy(io.Discard, answer); err != nil {
+		t.Errorf("the stream goes on: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTeller_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
+	b := newBench(t, nil)
+	b.server.hub.start()
+	v, _, p := b.server.hub.enter("", nil)
+	if p != nil {
+		t.Fatal(p)
+	}
+	teller := b.server.teller(kindNode)
+	for _, value := range []any{1, 1, 2, 2, nil, 2} {
+		teller.tell("n", 1, value)
+	}
+	b.server.hub.stop()
+	var got []string
+	for e := range v.events {
+		got = append(got, string(e.data))
+	}
+	if fmt.Sprint(got) != `[1 2 {"gone":true,"name":"n"} 2]` {
+		t.Errorf("it told %q", got)
+	}
+}

@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// Server answers requests; see New. Its methods are safe for concurrent use.
+type Server struct {
+	config  Config
+	client  *windlass.Client
+	tree    *tree.Tree
+	mux     *http.ServeMux
+	huma    huma.API
+	origins *http.CrossOriginProtection
+	limiter *limiter
+	hub     *hub
+	ready   readiness
+	// working counts the requests to the broker that are under way.
+	working atomic.Int64
+	// document is the OpenAPI document.
+	document []byte
+	// endpoints are by the mux's pattern.
+	endpoints map[string]*endpoint
+}
+
+// New returns a server for a namespace. It asks nothing of the broker yet. What
+// makes no sense in the configuration is a *windlass.BadInputError.
+func New(c Config) (*Server, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	if c.Namespace == "" {
+		c.Namespace = windlass.NamespaceDefault
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Audit == nil {
+		c.Audit = c.Logger
+	}
+	c.Limits = c.Limits.withDefaults()
+	client, err := windlass.NewClient(c.Broker, c.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := tree.New(c.Broker, c.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		config: c, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		limiter: newLimiter(c.Limits), endpoints: map[string]*endpoint{},
+		hub: newHub(c.Limits),
+	}
+	for _, origin := range c.Origins {
+		if err := s.origins.AddTrustedOrigin(origin); err != nil {
+			return nil, badInput("Origins", origin, err.Error())
+		}
+	}
+	s.huma = humago.NewWithPrefix(s.mux, c.Prefix, s.humaConfig())
+	s.register()
+	if s.document, err = json.Marshal(s.huma.OpenAPI()); err != nil {
+		return nil, fmt.Errorf("the OpenAPI document: %w", err)
+	}
+	return s, nil
+}
+
+func (s *Server) humaConfig() huma.Config {
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Windlass", Version: view.BuildVersion().Version,
+				Description: "Runs tasks on a fleet. The JSON is that of the command line's -o json.",
+			},
+			Components: &huma.Components{
+				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},
+			},
+			Servers:  []*huma.Server{{URL: s.config.Prefix + "/"}},
+			Security: []map[string][]string{{"token": {}}},
+		},
+		// The second is for problems: huma looks for what is after the plus.
+		Formats:       map[string]huma.Format{jsonType: jsonFormat, "json": jsonFormat},
+		DefaultFormat: jsonType,
+		Transformers:  []huma.Transformer{asProblem},
+		// A filter that is misspelled must not select everything.
+		RejectUnknownQueryParameters: true,
+	}
+	if s.config.Prefix != "" {
+		c.Servers = []*huma.Server{{URL: s.config.Prefix}}
+	}
+	return c
+}
+
+// register makes the endpoints, by subject.
+func (s *Server) register() {
+	aliasSchemas(s.huma.OpenAPI().Components.Schemas)
+	s.registerSystem()
+	s.registerTasks()
+	s.registerOrders()
+	s.registerNodes()
+	s.registerJobs()
+	s.registerElections()
+	s.registerEvents()
+	finishSchemas(s.huma.OpenAPI().Components.Schemas)
+}
+
+// Run follows the broker for the events until ctx is done, and returns when all
+// that it started has ended. While the broker is away it tries again, and says so
+// in the stream. Only the streams of events need it; without it they are refused.
+func (s *Server) Run(ctx context.Context) error {
+	if !s.hub.start() {
+		return errRunning
+	}
+	s.follow(ctx)
+	return nil
+}
+
+var errRunning = errors.New("api: the server runs already")
+
+// follow passes on what happens, until ctx is done, to the hub that was started.
+func (s *Server) follow(ctx context.Context) {
+	defer s.hub.stop()
+	var following sync.WaitGroup
+	following.Go(func() { s.followTasks(ctx) })
+	following.Go(func() { s.followNodes(ctx) })
+	following.Go(func() { s.followElections(ctx) })
+	following.Wait()
+}
+
+// Times of a connection outside of a request. They are no limits of callers, who
+// have others.
+const (
+	idleTimeout    = 2 * time.Minute
+	headerBytesMax = 32 << 10
+	// shutdownMax is how long requests may go on once the server is told to stop.
+	shutdownMax = 10 * time.Second
+)
+
+// Serve answers what comes in on a listener, which it closes, and runs Run, until
+// ctx is done; then it gives requests under way 10 s to end. It refuses to begin on
+// an address that CheckListen refuses. With a TLS configuration it speaks TLS only.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
+	if err := s.config.CheckListen(listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if !s.hub.start() {
+		return errors.Join(errRunning, listener.Close())
+	}
+	if config != nil {
+		config = config.Clone()
+		config.NextProtos = []string{"h2", "http/1.1"}
+		listener = tls.NewListener(listener, config)
+	} else if !s.config.open() && !isLoopback(listener.Addr().String()) {
+		s.config.Logger.Warn("tokens are taken without TLS: whoever can read the network's traffic can take them", "listen", listener.Addr())
+	}
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: s.config.Limits.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
+		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	var shutdown error
+	running.Go(func() { s.follow(ctx) })
+	running.Go(func() {
+		<-ctx.Done()
+		within, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownMax)
+		defer done()
+		if shutdown = server.Shutdown(within); shutdown != nil {
+			shutdown = errors.Join(shutdown, server.Close())
+		}
+	})
+	err := server.Serve(listener)
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	cancel()
+	running.Wait()
+	return errors.Join(err, shutdown)
+}

@@ -1,0 +1,147 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+// tokensOf makes a token file of these tokens, named like their roles.
+func tokensOf(t *testing.T, tokens map[string]Role) *Tokens {
+	t.Helper()
+	var lines []string
+	for token, role := range tokens {
+		line, err := TokenLine(role, role.String(), token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	path := filepath.Join(t.TempDir(), "tokens")
+	write(t, path, lines...)
+	loaded, err := LoadTokens(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// write replaces a file, as an editor does.
+func write(t *testing.T, path string, lines ...string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func line(t *testing.T, role Role, name, token string) string {
+	t.Helper()
+	text, err := TokenLine(role, name, token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestTokens_AreReadAgainWhenTheFileHasChangedAndTwoAreValidAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "tokens")
+		var log bytes.Buffer
+		write(t, path, "# who may", "", line(t, RoleView, "wall", "old"))
+		tokens, err := LoadTokens(path, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(token string, role Role) {
+			t.Helper()
+			time.Sleep(rereadEvery)
+			if caller, ok := tokens.Find(token); ok != (role != 0) || caller.Role != role {
+				t.Errorf("%s: %v %v", token, caller, ok)
+			}
+		}
+		want("old", RoleView)
+		want("new", 0)
+		write(t, path, line(t, RoleView, "wall", "old"), line(t, RoleOperate, "wall", "new")+" # since today")
+		want("old", RoleView)
+		want("new", RoleOperate)
+		write(t, path, line(t, RoleOperate, "wall", "new"))
+		want("old", 0)
+		want("new", RoleOperate)
+		// A mistake locks nobody out, and is said.
+		write(t, path, "operate wall secret-that-is-no-hash")
+		want("new", RoleOperate)
+		if text := log.String(); !strings.Contains(text, "line 1") || strings.Contains(text, "secret-that-is-no-hash") {
+			t.Errorf("the log says %s", text)
+		}
+	})
+}
+
+func TestTokens_AFileThatMakesNoSenseIsRefusedAndNoHashIsShown(t *testing.T) {
+	good := line(t, RoleView, "a", "x")
+	for text, want := range map[string]string{
+		"": "at least one", "# nothing": "at least one", "view a": "2 fields", "root a sha256:00": "root", "view a secret": "(not shown)",
+		"view a sha256:" + strings.Repeat("0", 62): "64 hexadecimal digits", "view a sha256:" + strings.Repeat("0", 66): "64 hexadecimal digits",
+		good + "\nview ä sha256:00": "line 2", strings.Repeat(good+"\n", tokensMax+1): "at most 1000",
+	} {
+		path := filepath.Join(t.TempDir(), "tokens")
+		write(t, path, text)
+		_, err := LoadTokens(path, nil)
+		var input *windlass.BadInputError
+		if !errors.As(err, &input) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "tokens")
+	write(t, path, good)
+	if err := os.Chmod(path, 0o622); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadTokens(path, nil); err == nil || !strings.Contains(err.Error(), "0622") {
+		t.Errorf("a file that others can write: %v", err)
+	}
+	if _, err := LoadTokens(filepath.Join(t.TempDir(), "none"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+func TestNewToken_IsLongAndNeverTheSame(t *testing.T) {
+	a, b := NewToken(), NewToken()
+	if a == b || len(a) < len(tokenPrefix)+43 || !strings.HasPrefix(a, tokenPrefix) {
+		t.Errorf("%q %q", a, b)
+	}
+	for _, name := range []string{"", "a b", "a#b", "ä", strings.Repeat("x", tokenNameBytesMax+1)} {
+		if _, err := TokenLine(RoleView, name, a); err == nil {
+			t.Errorf("the name %q passes", name)
+		}
+	}
+	if _, err := TokenLine(0, "a", a); err == nil {
+		t.Error("no role passes")
+	}
+}
+
+func FuzzParseTokens(f *testing.F) {
+	f.Add([]byte("view a sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08\n# b\n"))
+	f.Add([]byte("operate b"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		entries, err := parseTokens(content)
+		if err == nil && len(entries) == 0 {
+			t.Error("no tokens and no error")
+		}
+		for _, e := range entries {
+			if e.caller.Role < RoleView || e.caller.Role > RoleAdmin || checkTokenName(e.caller.Name) != nil {
+				t.Errorf("%+v", e.caller)
+			}
+		}
+	})
+}

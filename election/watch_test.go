@@ -1,0 +1,89 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first, second := foo.election("e"), bar.election("e")
+		c.check(first.Start())
+		c.sleep(time.Second)
+		ctx, cancel := context.WithCancel(c.Context())
+		defer cancel()
+		changes := make(chan string, 100)
+		outage := faulty.Wrap(c.connect(), nil)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			last := int64(0)
+			for change, err := range Watch(ctx, outage, "/test") {
+				if err != nil {
+					changes <- "trouble"
+					continue
+				}
+				text := change.Election.Name + ":"
+				for _, candidate := range change.Election.Candidates {
+					text += " " + candidate.Name
+				}
+				if change.Revision < last || change.Gone != (len(change.Election.Candidates) == 0) {
+					text += fmt.Sprint(" at ", change.Revision, " after ", last, ", gone ", change.Gone)
+				}
+				last = change.Revision
+				changes <- text
+			}
+		}()
+		want := func(text string) {
+			c.Helper()
+			synctest.Wait()
+			select {
+			case got := <-changes:
+				if got != text {
+					c.Errorf("got %q, want %q", got, text)
+				}
+			default:
+				c.Errorf("got nothing, want %q", text)
+			}
+		}
+		want("e: foo")
+		c.check(second.Start())
+		c.sleep(time.Second)
+		want("e: foo bar")
+		c.check(first.Stop(c.Context()))
+		c.sleep(time.Second)
+		want("e: bar")
+		outage.Cut()
+		c.sleep(30 * time.Second)
+		c.check(second.Stop(c.Context()))
+		c.sleep(time.Second)
+		want("trouble")
+		outage.Heal()
+		c.sleep(2 * time.Minute)
+		for len(changes) > 1 {
+			if got := <-changes; got != "trouble" {
+				c.Errorf("got %q in an outage", got)
+			}
+		}
+		want("e:")
+		cancel()
+		<-done
+		c.check(outage.Close())
+	})
+}
+
+func TestWatch_ANamespaceThatIsNoneIsAConfigError(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		for _, err := range Watch(c.Context(), c.broker, "//") {
+			if _, ok := err.(*ConfigError); !ok {
+				c.Errorf("it is %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+)
+
+// devAPI is the HTTP API of a dev. A port of this machine is open to all its users,
+// and who may submit a task of type exec is this one's user; so it asks for a token,
+// which is made for each start and lies in the folder that is this user's alone.
+type devAPI struct {
+	server   *api.Server
+	listener net.Listener
+	store    broker.Broker
+	url      string
+	// header is a file that curl takes with -H @FILE.
+	header string
+}
+
+// The files of the token, in the folder of the data.
+const (
+	devTokensFile = "http-tokens"
+	devHeaderFile = "http-header"
+)
+
+// listenDev listens on an address; the default one need not be free.
+func listenDev(address string, chosen bool) (net.Listener, error) {
+	listener, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) && !chosen {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return nil, usagef("--listen %q: %w", address, err)
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return nil, errors.Join(usagef("--listen %q: must be a loopback address; \"windlass serve\" can listen elsewhere", address), listener.Close())
+	}
+	return listener, nil
+}
+
+// openDevAPI makes the API on a listener, which it closes on an error.
+func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, log *slog.Logger) (*devAPI, error) {
+	d := &devAPI{listener: listener, url: urlOf(listener.Addr(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
+	tokens, err := d.token(server.Dir(), log)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	d.store = server.Broker()
+	d.server, err = api.New(api.Config{Broker: d.store, Namespace: a.namespace, Tokens: tokens, Check: checkSubmission, Logger: log})
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), d.store.Close())
+	}
+	return d, nil
+}
+
+// token makes one, and writes it down for this user.
+func (d *devAPI) token(dir string, log *slog.Logger) (*api.Tokens, error) {
+	token := api.NewToken()
+	line, err := api.TokenLine(api.RoleAdmin, "dev", token)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, devTokensFile)
+	if err := errors.Join(os.WriteFile(path, []byte(line+"\n"), 0o600),
+		os.WriteFile(d.header, []byte("Authorization: Bearer "+token+"\n"), 0o600)); err != nil {
+		return nil, fmt.Errorf("write the token of the HTTP API down: %w", err)
+	}
+	return api.LoadTokens(path, log)
+}
+
+// run serves until ctx is done. The connection is closed afterwards.
+func (d *devAPI) run(ctx context.Context) error {
+	if d == nil {
+		return nil
+	}
+	return errors.Join(d.server.Serve(ctx, d.listener, nil), d.store.Close())
+}
+
+// close is for one that is not run.
+func (d *devAPI) close() error {
+	if d == nil {
+		return nil
+	}
+	return errors.Join(d.listener.Close(), d.store.Close())
+}

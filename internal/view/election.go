@@ -1,0 +1,40 @@
+package view
+
+import "github.com/windlass-go/windlass/election"
+
+// Election is an election in which somebody stands. Its JSON is stable.
+type Election struct {
+	Name string `json:"name"`
+	// Leader is the first of Candidates, who are in line in this order.
+	Leader     string      `json:"leader"`
+	Token      int64       `json:"token" doc:"the fencing token of the leader's term"`
+	Candidates []Candidate `json:"candidates" doc:"in line in this order; the first one leads"`
+}
+
+// Candidate is one of the candidates. Its JSON is stable.
+type Candidate struct {
+	Name string `json:"name"`
+	// Token is that of the term that the candidate has or will have.
+	Token int64 `json:"token"`
+	// Resigning tells that it was asked to give up.
+	Resigning bool `json:"resigning,omitempty"`
+}
+
+// ElectionOf is the view of an election with at least one candidate.
+func ElectionOf(info election.ElectionInfo) Election {
+	v := Election{Name: info.Name, Leader: info.Candidates[0].Name, Token: info.Candidates[0].Token}
+	for _, c := range info.Candidates {
+		v.Candidates = append(v.Candidates, Candidate{Name: c.Name, Token: c.Token, Resigning: c.Resigning})
+	}
+	return v
+}
+
+// Resigned says who was asked, and who leads after that. Its JSON is stable.
+type Resigned struct {
+	Election string `json:"election"`
+	// Asked had the term with Token.
+	Asked string `json:"asked"`
+	Token int64  `json:"token"`
+	// Leader is who leads after that, empty if nobody does or nobody waited.
+	Leader string `json:"leader"`
+}

@@ -1,0 +1,98 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/windlass-go/windlass"
+)
+
+// NodeEdits are changes of the nodes for a plan, spelled as people type them.
+type NodeEdits struct {
+	// Joins and Sets are NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE, of which
+	// only the name is needed; Sets have frozen=BOOL besides. Leaves are names.
+	Joins, Leaves, Sets []string
+}
+
+// Apply makes the nodes of a plan from the present ones; it is a
+// windlass.NodeEdit. A node that joins runs every type of task that some node runs
+// now. What cannot be read is a *windlass.BadInputError, a node that is not there
+// windlass.ErrNotFound.
+func (e NodeEdits) Apply(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+	types := map[string]bool{}
+	for _, n := range nodes {
+		for _, t := range n.Types {
+			types[t] = true
+		}
+	}
+	at := func(name string) int {
+		return slices.IndexFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == name })
+	}
+	for _, name := range e.Leaves {
+		i := at(name)
+		if i < 0 {
+			return nil, fmt.Errorf("leave: node %q: %w", name, windlass.ErrNotFound)
+		}
+		nodes = slices.Delete(nodes, i, i+1)
+	}
+	for _, text := range e.Sets {
+		name, settings, _ := strings.Cut(text, ":")
+		i := at(name)
+		if i < 0 {
+			return nil, fmt.Errorf("set: node %q: %w", name, windlass.ErrNotFound)
+		}
+		nodes[i].Labels = maps.Clone(nodes[i].Labels)
+		if err := setNode(&nodes[i], settings); err != nil {
+			return nil, &windlass.BadInputError{Field: "set", Value: text, Limit: err.Error()}
+		}
+	}
+	for _, text := range e.Joins {
+		name, settings, _ := strings.Cut(text, ":")
+		if at(name) >= 0 {
+			return nil, &windlass.BadInputError{Field: "join", Value: text, Limit: "a node of this name is there"}
+		}
+		n := windlass.NodeInfo{Name: name, Types: slices.Sorted(maps.Keys(types))}
+		if err := setNode(&n, settings); err != nil {
+			return nil, &windlass.BadInputError{Field: "join", Value: text, Limit: err.Error()}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// setNode reads settings such as weight=2,zone=east.
+func setNode(n *windlass.NodeInfo, settings string) (err error) {
+	if settings == "" {
+		return nil
+	}
+	for setting := range strings.SplitSeq(settings, ",") {
+		key, value, ok := strings.Cut(setting, "=")
+		label, isLabel := strings.CutPrefix(key, "label.")
+		switch {
+		case !ok:
+			return fmt.Errorf("%q must be like key=value", setting)
+		case key == "weight":
+			n.Weight, err = strconv.Atoi(value)
+		case key == "capacity":
+			n.Capacity, err = strconv.Atoi(value)
+		case key == "zone":
+			n.Zone = value
+		case key == "frozen":
+			n.Frozen, err = strconv.ParseBool(value)
+		case isLabel:
+			if n.Labels == nil {
+				n.Labels = map[string]string{}
+			}
+			n.Labels[label] = value
+		default:
+			return fmt.Errorf("%q must be one of weight, capacity, zone, frozen and label.KEY", key)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
+}
