@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -154,15 +155,15 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 	for _, i := range members {
 		p, err := decide(b.layout, b.acls, c.txns[i], s)
 		switch {
-		case err != nil:
-			c.fail(ctx, i, err)
-		case p.writing():
+		case err == nil && p.writing():
 			plans[i] = p
 			creates = append(creates, p.orphans()...)
-		case now:
-			c.results[i] = broker.Result{OK: !p.refused, Reads: p.reads, Revision: broker.Revision(s.zxid)}
-		default:
+		case !now:
 			again = append(again, i)
+		case err != nil:
+			c.fail(ctx, i, err)
+		default:
+			c.results[i] = broker.Result{OK: !p.refused, Reads: p.reads, Revision: broker.Revision(s.zxid)}
 		}
 	}
 	blocked, err := b.makeParents(ctx, l, creates)
@@ -172,22 +173,17 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 		}
 		return again
 	}
-	for i, p := range plans {
-		for path := range p.creates {
-			if blocked[path] {
-				c.fail(ctx, i, broker.NewError("commit", keyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
-				delete(plans, i)
-				break
-			}
-		}
+	if len(blocked) == 0 {
+		return append(again, c.send(ctx, l, members, plans)...)
 	}
-	if len(blocked) > 0 { // the others have got no parents yet
-		for i := range plans {
+	for i, p := range plans { // those that are not blocked have got no parents yet
+		if now && p.isBlocked(blocked) {
+			c.fail(ctx, i, broker.NewError("commit", keyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
+		} else {
 			again = append(again, i)
 		}
-		return again
 	}
-	return append(again, c.send(ctx, l, members, plans)...)
+	return again
 }
 
 var errBelowSession = errors.New("there is a key of a session above, and nothing may be put below it")
@@ -297,6 +293,10 @@ func (b *Broker) lookAtTrees(ctx context.Context, l *link, r *reading, s *sight)
 		if err != nil {
 			return err
 		}
+		epochs := map[string]int32{} // of each walk its own, so that the next one gets further
+		if err := b.readDirectories(ctx, l, w.nodes, epochs); err != nil {
+			return err
+		}
 		var empty []walked
 		for _, n := range w.nodes {
 			if n.isEmptyDirectory() {
@@ -307,9 +307,11 @@ func (b *Broker) lookAtTrees(ctx context.Context, l *link, r *reading, s *sight)
 			for _, n := range w.nodes {
 				s.trees[n.root] = append(s.trees[n.root], n)
 			}
+			maps.Copy(epochs, s.epochs) // the older one proves more
+			s.epochs = epochs
 			return nil
 		}
-		if err := b.removeDirectories(ctx, l, empty); err != nil {
+		if err := b.removeDirectories(ctx, l, empty, epochs); err != nil {
 			return err
 		}
 	}
@@ -436,8 +438,8 @@ func (c *commit) prepare(ctx context.Context, p *plan) error {
 			return err
 		}
 		path := b.layout.path(op.Key)
-		epoch := b.layout.dirEpoch(path)
-		if err := b.makeEpochs(ctx, l, []string{epoch}); err != nil {
+		epochs := b.layout.directoryEpochs(path)
+		if err := b.makeEpochs(ctx, l, epochs); err != nil {
 			return err
 		}
 		slot, err := b.takeSlot(ctx, l)
@@ -445,12 +447,20 @@ func (c *commit) prepare(ctx context.Context, p *plan) error {
 			return err
 		}
 		r := record{id: rand.Uint64(), changes: []change{{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]}}}
-		reply, err := conn.Do(ctx, wire.Multi([]wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion),
-			wire.SetData(epoch, nil, wire.AnyVersion), wire.Create(path, directory, wire.Ephemeral, b.acls)}))
+		ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
+		for _, epoch := range epochs {
+			ops = append(ops, wire.SetData(epoch, nil, wire.AnyVersion))
+		}
+		reply, err := conn.Do(ctx, wire.Multi(append(ops, wire.Create(path, directory, wire.Ephemeral, b.acls))))
 		if err != nil {
 			return err
 		}
-		if _, code := reply.Failed(); code != wire.CodeOK && code != wire.CodeNodeExists && code != wire.CodeNoNode {
+		switch _, code := reply.Failed(); code {
+		case wire.CodeOK, wire.CodeNodeExists:
+		case wire.CodeNoNode: // its parent is gone, or the slot
+			b.dirs.forget()
+			b.slots.forget()
+		default:
 			return code
 		}
 	}

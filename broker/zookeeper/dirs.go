@@ -133,7 +133,9 @@ func (b *Broker) makeSome(ctx context.Context, l *link, paths []string) error {
 	var creates []wire.Op
 	for _, path := range paths {
 		r.changes = append(r.changes, change{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]})
-		epochs[b.layout.dirEpoch(path)] = true
+		for _, epoch := range b.layout.directoryEpochs(path) {
+			epochs[epoch] = true
+		}
 		creates = append(creates, wire.Create(path, directory, wire.Persistent, b.acls))
 	}
 	ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}

@@ -38,6 +38,10 @@
 // another program creates below the chroot is seen, but conditions are safe only among
 // those that use this package; deleting by hand is fine.
 //
+// A deletion may be watched of a key that was not there any more: when the directory that
+// a transaction of several sessions had prepared ends with its session, and when a subtree
+// is deleted just as a directory comes in the place of a key in it.
+//
 // Keys with a TTL and empty directories are deleted by any connected broker, not by the
 // servers. What the servers' jute.maxbuffer does not take is ErrTooLarge: by default that
 // is a transaction of 1 MiB. A transaction with keys of several sessions takes a step

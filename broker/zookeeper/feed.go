@@ -117,7 +117,8 @@ func (f *feed) mark(zxid int64) {
 	switch {
 	case f.idle:
 		f.advance(broker.Revision(zxid))
-	case n > 0 && f.items[n-1].zxid > 0:
+	case n > 1 && f.items[n-1].zxid > 0 && f.items[n-2].zxid > 0:
+		// The first mark after events stays: it bounds when they happened.
 		f.items[n-1].zxid = max(f.items[n-1].zxid, zxid)
 	default:
 		f.items = append(f.items, item{zxid: zxid})
@@ -185,17 +186,34 @@ func (f *feed) round(ctx context.Context) bool {
 	if len(items) == 0 {
 		return false
 	}
+	if f.explain(ctx, items) != nil {
+		// The connection is over, or something may not be read: the history has a gap.
+		f.lost = true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	open := len(f.strange) > 0 || f.lost
+	if f.idle = len(f.items) == 0 && !open; open && len(f.items) == 0 {
+		// Any reply is a mark.
+		f.conn.Send(wire.MultiRead([]wire.Read{wire.GetData(f.broker.layout.chroot + ownDir)}), func(wire.Reply, error) {})
+	}
+	return len(f.items) > 0
+}
+
+// explain makes entries of items. After an error the rest of them are as good as lost.
+func (f *feed) explain(ctx context.Context, items []item) error {
 	records, err := f.readSlots(ctx, items)
 	if err != nil {
-		return false // the connection is over
+		return err
 	}
 	for _, it := range items {
 		switch {
 		case it.zxid > 0:
-			err = f.explainStrange(ctx, broker.Revision(it.zxid))
-			f.mu.Lock()
-			f.advance(broker.Revision(it.zxid))
-			f.mu.Unlock()
+			if err = f.explainStrange(ctx, broker.Revision(it.zxid)); err == nil {
+				f.mu.Lock()
+				f.advance(broker.Revision(it.zxid))
+				f.mu.Unlock()
+			}
 		case f.broker.layout.isSlot(it.event.Path):
 			if it.event.Type == wire.EventDataChanged {
 				err = f.takeRecord(ctx, it.event.Path, records)
@@ -206,17 +224,10 @@ func (f *feed) round(ctx context.Context) bool {
 			f.strange = append(f.strange, it.event)
 		}
 		if err != nil {
-			return false
+			return err
 		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	open := len(f.strange) > 0 || f.lost
-	if f.idle = len(f.items) == 0 && !open; open && len(f.items) == 0 {
-		// Any reply is a mark.
-		f.conn.Send(wire.MultiRead([]wire.Read{wire.GetData(f.broker.layout.chroot + ownDir)}), func(wire.Reply, error) {})
-	}
-	return len(f.items) > 0
+	return nil
 }
 
 // takeItems takes as much as a round can do.

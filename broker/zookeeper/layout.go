@@ -46,7 +46,8 @@ func hash(s string) uint32 {
 	return h.Sum32()
 }
 
-// keyEpoch is the path of the epoch that counts creations of a key.
+// keyEpoch is the path of the epoch that counts creations of a key, and of a directory in
+// its place.
 func (l layout) keyEpoch(key string) string {
 	return fmt.Sprintf("%s%s/%03x", l.chroot, keyEpochs, hash(key)%keyEpochsCount)
 }
@@ -54,6 +55,24 @@ func (l layout) keyEpoch(key string) string {
 // dirEpoch is the path of the epoch that counts creations of a directory.
 func (l layout) dirEpoch(key string) string {
 	return fmt.Sprintf("%s%s/%02x", l.chroot, dirEpochs, hash(key)%dirEpochsCount)
+}
+
+// epochOf is the path of the epoch that counts creations of the key at a path, and false
+// if there can be none.
+func (l layout) epochOf(path string) (string, bool) {
+	key, ok := l.key(path)
+	return l.keyEpoch(key), ok
+}
+
+// directoryEpochs are the paths of the epochs that the creation of a directory counts up.
+// That of the key is one of them: where a key was deleted the directory has the version
+// that the key had, and would be taken for it.
+func (l layout) directoryEpochs(path string) []string {
+	epochs := []string{l.dirEpoch(path)}
+	if epoch, ok := l.epochOf(path); ok {
+		epochs = append(epochs, epoch)
+	}
+	return epochs
 }
 
 // session is the path of the znode by which a session is renewed.

@@ -56,8 +56,8 @@ type plan struct {
 	record  record
 	// settled are the znodes of prefixes that deleteTree has dealt with.
 	settled map[string]bool
-	// guarded are the paths whose version a delete or a write compares itself.
-	guarded map[string]bool
+	// guarded are the versions that a delete or a write compares itself, by path.
+	guarded map[string]int32
 	// creates are the new znodes by their paths.
 	creates map[string]wire.Op
 }
@@ -65,7 +65,7 @@ type plan struct {
 // decide makes the plan of a transaction.
 func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 	p := &plan{layout: l, acls: acls, sight: s, checks: map[string]int32{}, epochs: map[string]map[string]bool{}, bump: map[string]bool{},
-		settled: map[string]bool{}, guarded: map[string]bool{}, creates: map[string]wire.Op{}}
+		settled: map[string]bool{}, guarded: map[string]int32{}, creates: map[string]wire.Op{}}
 	p.record.id = rand.Uint64()
 	for _, c := range txn.If {
 		if !p.holds(c) {
@@ -85,7 +85,9 @@ func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 	}
 	for _, op := range branch { // first, because they settle the prefix's own znode
 		if op.Kind == broker.OpDeleteTree {
-			p.deleteTree(op.Key, branch)
+			if err := p.deleteTree(op.Key, branch); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, op := range branch {
@@ -113,12 +115,12 @@ func (p *plan) create(path string, data []byte, session broker.SessionID) {
 }
 
 func (p *plan) set(path string, data []byte, version int32) {
-	p.guarded[path] = true
+	p.guarded[path] = version
 	p.writes = append(p.writes, wire.SetData(path, data, version))
 }
 
 func (p *plan) remove(path string, version int32) {
-	p.guarded[path] = true
+	p.guarded[path] = version
 	p.deletes = append(p.deletes, wire.Delete(path, version))
 }
 
@@ -192,7 +194,7 @@ func (p *plan) put(op broker.Op) error {
 	path := p.layout.path(op.Key)
 	z := p.sight.znodes[path]
 	old := z.kv(op.Key)
-	h := header{ttl: op.TTL.Milliseconds()}
+	h := header{ttl: milliseconds(op.TTL)}
 	c := change{kind: changePut, events: 1, path: path, session: op.Session, ttl: h.ttl, value: op.Value}
 	if old != nil {
 		c.created = old.Created
@@ -218,12 +220,12 @@ func (p *plan) put(op broker.Op) error {
 	case z.stat.NumChildren > 0:
 		return broker.NewError("commit", op.Key, broker.ErrInvalid, fmt.Errorf("a key of a session is put above existing keys"))
 	case op.Session != p.session && op.Session != 0:
-		return broker.NewError("commit", op.Key, broker.ErrInvalid,
-			fmt.Errorf("the key would change to session %x in a transaction of another session", uint64(op.Session)))
+		return broker.NewError("commit", op.Key, broker.ErrInvalid, errOtherSession(op))
 	default:
 		if old != nil {
 			h.created = int64(old.Created)
 		}
+		p.require(op.Key, z.stat.Version) // when it was created is from the look
 		p.bump[p.layout.keyEpoch(op.Key)] = true
 		p.remove(path, z.stat.Version)
 		p.create(path, encode(op.Value, h), op.Session)
@@ -269,18 +271,18 @@ func (p *plan) delete(key string, branch []broker.Op) {
 // deleteTree deletes every znode below a prefix, directories included: one that has
 // got a child meanwhile cannot be deleted, so that nothing is left out. For the same
 // reason the prefix's own znode is deleted, and made anew if it is a key.
-func (p *plan) deleteTree(prefix string, branch []broker.Op) {
+func (p *plan) deleteTree(prefix string, branch []broker.Op) error {
 	key := strings.TrimSuffix(prefix, "/")
 	root := p.layout.path(key)
 	z := p.sight.znodes[root]
 	p.keep(p.layout.keyEpoch(key), root)
 	if !z.there {
 		p.keep(p.layout.dirEpoch(root), root)
-		return
+		return nil
 	}
 	if z.stat.EphemeralOwner != 0 { // has no children
 		p.check(root, wire.AnyVersion)
-		return
+		return nil
 	}
 	p.settled[root] = true
 	tree := p.sight.trees[root]
@@ -293,16 +295,18 @@ func (p *plan) deleteTree(prefix string, branch []broker.Op) {
 		c := change{kind: changeQuiet, events: 1, path: n.path}
 		if k, ok := p.layout.key(n.path); ok && n.kv(k) != nil {
 			c.kind = changeDelete
+		} else if ok {
+			p.keep(p.layout.keyEpoch(k), n.path) // whether it is a key the record must tell
 		}
 		p.note(c)
 	}
 	p.remove(root, z.stat.Version)
-	p.restore(key, root, z, branch)
+	return p.restore(key, root, z, branch)
 }
 
 // restore makes the znode of a prefix anew after its subtree was deleted, unless the
 // transaction deletes it, or puts something else there.
-func (p *plan) restore(key, root string, z znode, branch []broker.Op) {
+func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 	old := z.kv(key)
 	i := slices.IndexFunc(branch, func(op broker.Op) bool {
 		return (op.Kind == broker.OpPut || op.Kind == broker.OpDelete) && op.Key == key
@@ -310,10 +314,10 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) {
 	switch {
 	case old == nil && (i < 0 || branch[i].Kind == broker.OpDelete):
 		p.note(change{kind: changeQuiet, events: 1, path: root})
-		return
+		return nil
 	case i >= 0 && branch[i].Kind == broker.OpDelete:
 		p.note(change{kind: changeDelete, events: 1, path: root})
-		return
+		return nil
 	}
 	p.bump[p.layout.keyEpoch(key)] = true
 	c := change{kind: changeQuiet, events: 2, path: root}
@@ -325,19 +329,31 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) {
 	}
 	if i >= 0 {
 		op := branch[i]
-		p.useSession(op, false)
-		value, session, h.modified, h.ttl = op.Value, op.Session, 0, op.TTL.Milliseconds()
+		p.useSession(op, true)
+		if op.Session != 0 && op.Session != p.session {
+			return broker.NewError("commit", op.Key, broker.ErrInvalid, errOtherSession(op))
+		}
+		value, session, h.modified, h.ttl = op.Value, op.Session, 0, milliseconds(op.TTL)
 		c.kind, c.created, c.session, c.ttl, c.value = changePut, broker.Revision(h.created), session, h.ttl, value
 	}
 	p.create(root, encode(value, h), session)
 	p.note(c)
+	return nil
+}
+
+// errOtherSession is for a znode that only the connection of another session could make
+// anew.
+func errOtherSession(op broker.Op) error {
+	return fmt.Errorf("the key would change to session %x in a transaction of another session", uint64(op.Session))
 }
 
 // ops makes the operations of the plan, with the record in a slot.
 func (p *plan) ops(slot string, record []byte) []wire.Op {
 	ops := []wire.Op{wire.SetData(slot, record, wire.AnyVersion)}
 	for path, version := range p.checks {
-		if !p.guarded[path] {
+		// A subtree is read after the keys that the conditions are about, so that what is
+		// deleted below it may have another version.
+		if guard, ok := p.guarded[path]; !ok || version != wire.AnyVersion && version != guard {
 			ops = append(ops, wire.Check(path, version))
 		}
 	}
@@ -369,6 +385,16 @@ func (p *plan) orphans() []string {
 		}
 	}
 	return all
+}
+
+// isBlocked tells whether a new znode is among some paths.
+func (p *plan) isBlocked(blocked map[string]bool) bool {
+	for path := range p.creates {
+		if blocked[path] {
+			return true
+		}
+	}
+	return false
 }
 
 // reading lists what has to be read to decide a transaction.

@@ -47,10 +47,13 @@ type session struct {
 	pingUntil time.Duration
 	// connected is when the last connection began, of which the leader knew at once.
 	connected time.Duration
-	// touches are when requests were sent, pings included, that a server answered.
+	// touches are the requests, pings included, that a server answered.
 	// Invariant: they rise, and all but the first are younger than touchesKept ticks.
-	touches []time.Duration
+	touches []touch
 }
+
+// touch is when a request was sent, and when its answer came.
+type touch struct{ sent, answered time.Duration }
 
 // ttl is what a session's timeout is worth as a rule, counted from when a write of it
 // was sent; see session.ttl.
@@ -62,25 +65,26 @@ func (b *Broker) ttl(timeout time.Duration) time.Duration {
 // that has succeeded. The write proves that the session was alive at the leader and has
 // not moved. But what extends it is only that its server heard of it and told the leader
 // so, which servers do every half tick; one that dies before that takes the news with it.
-// So the timeout counts from the last that the leader must have been told.
+// So the timeout counts from the last that the leader must have been told: what was
+// answered half a tick before, because a server may hear late of what was sent early.
 func (s *session) ttl(sent time.Duration) time.Duration {
 	s.timing.Lock()
 	defer s.timing.Unlock()
-	told := s.connected
+	told := min(s.connected, sent) // a connection begun since proves nothing of this one
 	for _, touch := range s.touches {
-		if touch <= sent-s.broker.config.TickTime/2 {
-			told = max(told, touch)
+		if touch.answered <= sent-s.broker.config.TickTime/2 {
+			told = max(told, touch.sent)
 		}
 	}
 	return s.timeout - (sent - told)
 }
 
 // touched notes that a server has heard of the session.
-func (s *session) touched(sent, _ time.Duration) {
+func (s *session) touched(sent, answered time.Duration) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
-	s.touches = append(s.touches, sent)
-	for len(s.touches) > 1 && s.touches[1] <= s.broker.now()-touchesKept*s.broker.config.TickTime {
+	s.touches = append(s.touches, touch{sent, answered})
+	for len(s.touches) > 1 && s.touches[1].answered <= s.broker.now()-touchesKept*s.broker.config.TickTime {
 		s.touches = s.touches[1:]
 	}
 }

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -192,12 +193,65 @@ func (b *Broker) sweepDirectories(ctx context.Context) {
 		}
 		return nil
 	})
-	_ = b.removeDirectories(ctx, l, empty)
+	epochs := map[string]int32{}
+	if b.readDirectories(ctx, l, empty, epochs) == nil {
+		empty = slices.DeleteFunc(empty, func(n walked) bool { return !n.isEmptyDirectory() }) // by now
+		_ = b.removeDirectories(ctx, l, empty, epochs)
+	}
+}
+
+// readDirectories reads again those of some znodes that are directories where a key can
+// be, each at the same moment as the epoch of the key, whose version it adds to epochs: a
+// directory that is gone, and the key that is put in its place, have the same version.
+func (b *Broker) readDirectories(ctx context.Context, l *link, nodes []walked, epochs map[string]int32) error {
+	var indexes []int
+	var paths []string
+	for i, n := range nodes {
+		_, _, isKey := decode(n.data)
+		if epoch, ok := b.layout.epochOf(n.path); ok && !isKey {
+			indexes, paths = append(indexes, i), append(paths, epoch)
+		}
+	}
+	for from := 0; from < len(indexes); {
+		some := indexes[from:min(from+readsMax/2, len(indexes))]
+		var reads []wire.Read
+		for i, index := range some {
+			reads = append(reads, wire.GetData(nodes[index].path), wire.GetData(paths[from+i]))
+		}
+		answer := l.do(ctx, wire.MultiRead(reads))[0]
+		if answer.Err != nil {
+			return answer.Err
+		}
+		var missing []string
+		for i, index := range some {
+			z, err := toZnode(answer.Reply.Results[2*i])
+			epoch, errEpoch := toZnode(answer.Reply.Results[2*i+1])
+			if err := errors.Join(err, errEpoch); err != nil {
+				return err
+			}
+			if !epoch.there {
+				missing = append(missing, paths[from+i])
+				continue
+			}
+			if _, known := epochs[paths[from+i]]; !known { // the older one proves more
+				epochs[paths[from+i]] = epoch.stat.Version
+			}
+			if z.there { // otherwise to delete it fails
+				nodes[index].znode = z
+			}
+		}
+		if len(missing) == 0 {
+			from += len(some)
+		} else if err := b.makeEpochs(ctx, l, missing); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeDirectories deletes directories that had no children when they were read. One
-// that has got some stays.
-func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked) error {
+// that has got some stays, and so does a key that has come in its place.
+func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked, epochs map[string]int32) error {
 	for group := range slices.Chunk(empty, readsMax) {
 		var requests []wire.Request
 		for _, n := range group {
@@ -206,7 +260,11 @@ func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked)
 				return err
 			}
 			r := record{id: rand.Uint64(), changes: []change{{kind: changeQuiet, events: 1, path: n.path[len(b.layout.chroot):]}}}
-			requests = append(requests, wire.Multi([]wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion), wire.Delete(n.path, n.stat.Version)}))
+			ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
+			if epoch, ok := b.layout.epochOf(n.path); ok {
+				ops = append(ops, wire.Check(epoch, epochs[epoch]))
+			}
+			requests = append(requests, wire.Multi(append(ops, wire.Delete(n.path, n.stat.Version))))
 		}
 		for i, a := range l.do(ctx, requests...) {
 			if a.Err != nil {

@@ -41,6 +41,11 @@ type header struct {
 	ttl int64
 }
 
+// milliseconds rounds up, because zero is for ever.
+func milliseconds(ttl time.Duration) int64 {
+	return (ttl + time.Millisecond - 1).Milliseconds()
+}
+
 // createdNow stands for the revision of the transaction that writes the header,
 // which is not known before.
 const createdNow = -1

@@ -61,18 +61,24 @@ func readResult(d *Decoder, op int32) (r Result) {
 	return r
 }
 
-// readMulti reads the results of a Multi or MultiRead.
-func readMulti(d *Decoder) []Result {
-	var all []Result
-	for d.err == nil {
-		op, done := d.int32(), d.bool()
-		d.int32() // the error, again
-		if done {
-			break
+// readMulti reads the results of a Multi or MultiRead, of which there has to be one for
+// each operation: who asked goes by their number.
+func readMulti(n int) func(*Decoder) []Result {
+	return func(d *Decoder) []Result {
+		var all []Result
+		for d.err == nil {
+			op, done := d.int32(), d.bool()
+			d.int32() // the error, again
+			if done || len(all) > n {
+				break
+			}
+			all = append(all, readResult(d, op))
 		}
-		all = append(all, readResult(d, op))
+		if len(all) != n {
+			d.fail("%d results of %d operations", len(all), n)
+		}
+		return all
 	}
-	return all
 }
 
 // decodeReply reads the body of a reply. A Multi that failed has results, which say

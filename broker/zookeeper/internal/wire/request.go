@@ -103,7 +103,7 @@ func Multi(ops []Op) Request {
 		o.encode(e)
 	}
 	multiEnd(e)
-	return Request{op: opMulti, body: e.buf, read: readMulti}
+	return Request{op: opMulti, body: e.buf, read: readMulti(len(ops))}
 }
 
 // Read is an operation of a MultiRead.
@@ -128,7 +128,7 @@ func MultiRead(reads []Read) Request {
 		e.bool(false) // no watch
 	}
 	multiEnd(e)
-	return Request{op: opMultiRead, body: e.buf, read: readMulti}
+	return Request{op: opMultiRead, body: e.buf, read: readMulti(len(reads))}
 }
 
 func multiHeader(e *Encoder, op int32) {
