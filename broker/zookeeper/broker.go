@@ -33,6 +33,9 @@ type Broker struct {
 	// seen is the last transaction seen on any connection. A server that is behind
 	// it is not used.
 	seen atomic.Int64
+	// leastTimeout is the session timeout that a server granted where less was asked
+	// for, in nanoseconds; zero as long as none did.
+	leastTimeout atomic.Int64
 	// server counts the attempts to connect, so that each goes to the next server.
 	server atomic.Uint32
 

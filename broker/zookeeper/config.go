@@ -60,7 +60,9 @@ type Config struct {
 
 	// TickTime is the servers' tickTime, or more. Half of it is taken off a
 	// session's TTL; see the package's documentation. Zero is TickTimeDefault, at
-	// most TickTimeMax. Less than the servers' makes sessions unsafe.
+	// most TickTimeMax. Less than the servers' makes sessions unsafe; where that is
+	// above 3 s and the servers' minSessionTimeout is the default, it is noticed and
+	// theirs is used.
 	TickTime time.Duration
 
 	// MessageBytes is the servers' jute.maxbuffer: the largest request they take.

@@ -96,6 +96,9 @@ func (b *Broker) openLink(ctx context.Context, dial dialer) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	if granted := int64(conn.Timeout()); granted > int64(linkTimeout) && granted > b.leastTimeout.Load() {
+		b.leastTimeout.Store(granted) // no other connection is opened meanwhile
+	}
 	l := &link{conn: conn, feed: f, timeout: b.config.RequestTimeout}
 	if err := b.begin(ctx, l); err != nil {
 		conn.Close()

@@ -55,10 +55,17 @@ type session struct {
 // touch is when a request was sent, and when its answer came.
 type touch struct{ sent, answered time.Duration }
 
+// tick is the servers' tickTime as far as it is known here, or more. One that is longer
+// than was configured shows where a server grants no timeout as short as was asked for: the
+// least that it grants is two ticks, unless it is told otherwise.
+func (b *Broker) tick() time.Duration {
+	return max(b.config.TickTime, time.Duration(b.leastTimeout.Load())/2)
+}
+
 // ttl is what a session's timeout is worth as a rule, counted from when a write of it
 // was sent; see session.ttl.
 func (b *Broker) ttl(timeout time.Duration) time.Duration {
-	return timeout - b.config.TickTime/2 - timeout/sessionPings
+	return timeout - b.tick()/2 - timeout/sessionPings
 }
 
 // ttl is what the session's timeout is worth, counted from when a write was sent, once
@@ -72,7 +79,7 @@ func (s *session) ttl(sent time.Duration) time.Duration {
 	defer s.timing.Unlock()
 	told := min(s.connected, sent) // a connection begun since proves nothing of this one
 	for _, touch := range s.touches {
-		if touch.answered <= sent-s.broker.config.TickTime/2 {
+		if touch.answered <= sent-s.broker.tick()/2 {
 			told = max(told, touch.sent)
 		}
 	}
@@ -84,14 +91,14 @@ func (s *session) touched(sent, answered time.Duration) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
 	s.touches = append(s.touches, touch{sent, answered})
-	for len(s.touches) > 1 && s.touches[1].answered <= s.broker.now()-touchesKept*s.broker.config.TickTime {
+	for len(s.touches) > 1 && s.touches[1].answered <= s.broker.now()-touchesKept*s.broker.tick() {
 		s.touches = s.touches[1:]
 	}
 }
 
 // timeoutFor is the inverse of ttl, in whole milliseconds.
 func (b *Broker) timeoutFor(ttl time.Duration) time.Duration {
-	timeout := (ttl + b.config.TickTime/2) * sessionPings / (sessionPings - 1)
+	timeout := (ttl + b.tick()/2) * sessionPings / (sessionPings - 1)
 	return (timeout + 2*time.Millisecond).Truncate(time.Millisecond)
 }
 
@@ -116,7 +123,7 @@ func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, 
 	if b.ttl(s.timeout) <= 0 {
 		s.disconnect()
 		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid,
-			fmt.Errorf("the servers grant %v, of which nothing is left with a tick time of %v (Config.TickTime)", s.timeout, b.config.TickTime))
+			fmt.Errorf("the servers grant %v, of which nothing is left with a tick time of %v (Config.TickTime)", s.timeout, b.tick()))
 	}
 	b.mu.Lock()
 	b.sessions[s.id] = s

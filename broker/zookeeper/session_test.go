@@ -284,3 +284,22 @@ func TestWatch_SeesWhatOtherProgramsDo(t *testing.T) {
 		}
 	}
 }
+
+func TestBroker_ATickThatIsLongerThanWasSaidIsNoticed(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: 4 * time.Second})
+	b, err := Open(t.Context(), Config{Servers: []string{server.Address()}, Chroot: "/tick", TickTime: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close() // what it says does not matter here
+	if b.tick() != 4*time.Second {
+		t.Errorf("the tick is taken to be %v", b.tick())
+	}
+	session, err := b.Grant(t.Context(), 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if timeout := b.sessions[session.ID].timeout; timeout < session.TTL+2*time.Second {
+		t.Errorf("of a timeout of %v a TTL of %v is promised", timeout, session.TTL)
+	}
+}

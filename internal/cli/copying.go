@@ -120,8 +120,8 @@ func (c *copier) pass(ctx context.Context, done *copied) (changes int, err error
 			puts = append(puts, kv)
 		}
 	}
-	// In the order in which they came into being, which tasks of the same priority
-	// are taken in.
+	// In the order in which they came into being, as far as a batch keeps it: that is
+	// the order in which tasks of the same priority are taken.
 	slices.SortFunc(puts, func(a, b broker.KV) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
 	})
