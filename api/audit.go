@@ -25,14 +25,23 @@ func note(ctx context.Context, attrs ...slog.Attr) {
 	if t, ok := ctx.Value(trailKey{}).(*trail); ok {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.attrs = append(t.attrs, attrs...)
+		for _, a := range attrs {
+			if a.Value.Kind() == slog.KindString {
+				a.Value = slog.StringValue(cut(a.Value.String(), auditBytesMax))
+			}
+			t.attrs = append(t.attrs, a)
+		}
 	}
 }
+
+// auditBytesMax bounds each text of a record. Names are noted before they are
+// checked, and a body may be one long name.
+const auditBytesMax = 1024
 
 // audit writes down one change that was tried. Those of nobody known are written down
 // as often as anyone may ask, so that they cannot fill a disk.
 func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *trail, status int, began time.Time) {
-	if status == http.StatusTooManyRequests || caller.Name == "" && !s.limiter.allow("audit "+addressOf(r)) {
+	if status == http.StatusTooManyRequests || caller == (Caller{}) && !s.limiter.allow("audit "+addressOf(r)) {
 		return
 	}
 	outcome := "done"
@@ -47,7 +56,7 @@ func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *trail, st
 	t.mu.Unlock()
 	attrs = append([]slog.Attr{
 		slog.String("who", caller.Name), slog.String("role", caller.Role.String()), slog.String("from", r.RemoteAddr),
-		slog.String("what", e.ID), slog.String("path", r.URL.EscapedPath()), slog.String("outcome", outcome), slog.Int("status", status),
+		slog.String("what", e.ID), slog.String("path", cut(r.URL.EscapedPath(), auditBytesMax)), slog.String("outcome", outcome), slog.Int("status", status),
 		slog.Duration("took", time.Since(began)),
 	}, attrs...)
 	s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "change", attrs...)

@@ -77,7 +77,8 @@ type Limits struct {
 	Rate      float64
 	RateBurst int
 	// RequestsMax bounds the requests to the broker that are under way at a time, of
-	// all callers, those that wait included; 256.
+	// all callers, those that wait included; 256. Callers with RoleView have three
+	// quarters of them.
 	RequestsMax int
 	// ViewersMax bounds the streams of events at a time; 200.
 	ViewersMax int

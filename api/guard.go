@@ -63,10 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := context.WithValue(r.Context(), trailKey{}, t)
 	if e.works() {
 		defer s.working.Add(-1)
-		if n := s.working.Add(1); n > int64(s.config.Limits.RequestsMax) {
-			p := problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", n-1)
-			p.Field, p.Value, p.Limit = "requests", strconv.FormatInt(n-1, 10), fmt.Sprintf("must be at most %d at a time", s.config.Limits.RequestsMax)
-			p.retryAfter = 1
+		if p := s.config.Limits.busy(caller, s.working.Add(1)); p != nil {
 			p.refuse(answer, r)
 			return
 		}
@@ -226,6 +223,22 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Cal
 		return caller, p
 	}
 	return caller, s.checkBody(r, e)
+}
+
+// busy refuses the last of n requests if there are too many. A quarter of them is kept
+// for those who may do more than look, whom others could keep out by waiting.
+func (l Limits) busy(caller Caller, n int64) *Problem {
+	most := l.RequestsMax
+	if caller.Role <= RoleView {
+		most = max(1, most*3/4)
+	}
+	if n <= int64(most) {
+		return nil
+	}
+	p := problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", n-1)
+	p.Field, p.Value, p.Limit = "requests", strconv.FormatInt(n-1, 10), fmt.Sprintf("must be at most %d at a time", most)
+	p.retryAfter = 1
+	return p
 }
 
 // localCaller is who calls where nobody has to show who they are.

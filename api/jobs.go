@@ -100,6 +100,9 @@ func (s *Server) part(ctx context.Context, text string) (*tree.Forest, error) {
 }
 
 func (s *Server) listJobs(ctx context.Context, in *jobsInput) (*ok[[]tree.JobInfo], error) {
+	if err := checkFilter("type", in.Types); err != nil {
+		return nil, err
+	}
 	jobs, err := s.tree.Find(ctx, tree.Pattern{Name: in.Name, Type: in.Type})
 	jobs = slices.DeleteFunc(jobs, func(j tree.JobInfo) bool {
 		return len(in.Types) > 0 && !slices.Contains(in.Types, j.Type) ||

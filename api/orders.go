@@ -26,6 +26,9 @@ type selection struct {
 func (s selection) empty() bool { return len(s.Types)+len(s.Statuses)+len(s.IDPrefix) == 0 }
 
 func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
+	if err := checkFilter("selection.types", s.Types); err != nil {
+		return windlass.Filter{}, err
+	}
 	statuses, err := statusesOf("selection.statuses", s.Statuses, among)
 	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix}, err
 }
@@ -38,9 +41,19 @@ type command struct {
 	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it was carried out, such as 10s; not at all unless told"`
 }
 
-// message reads what is sent.
+// messages are what callers may tell tasks: the others are what handlers say of
+// themselves.
+var messages = []statemachine.Message{
+	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
+}
+
+// message reads what is sent. The schema says the same of the message; but it looks at
+// one key, and the decoder takes the last of those that differ in case alone.
 func (c command) message() (statemachine.Command, error) {
 	m := statemachine.Command{Message: statemachine.Message(c.Message)}
+	if !slices.Contains(messages, m.Message) {
+		return m, badInput("message", shown(c.Message), fmt.Sprintf("must be one of %q", messages))
+	}
 	sleeps := m.Message == statemachine.Sleep
 	switch {
 	case !sleeps && (c.Until != nil || c.For != ""):

@@ -193,7 +193,8 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 	if !errors.As(error(failed), &model) {
 		return p, nil
 	}
-	for i, detail := range model.Errors {
+	// A body may have as many mistakes as it has bytes; who is told of them is one.
+	for i, detail := range model.Errors[:min(len(model.Errors), mistakesMax+1)] {
 		if detail == nil {
 			continue
 		}
@@ -206,9 +207,7 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 			p.Detail = strings.TrimSpace(fmt.Sprintf("%s: %s", m.Field, m.Limit))
 			continue
 		}
-		if len(p.Others) < mistakesMax {
-			p.Others = append(p.Others, m)
-		}
+		p.Others = append(p.Others, m)
 	}
 	return p, nil
 }
@@ -225,9 +224,14 @@ var frameworkCodes = map[int]string{
 	http.StatusUnprocessableEntity:   "invalid",
 }
 
-// shown is a value as a problem names it.
+// shown is a value as a problem names it. An object or a list is not: it may be the
+// whole body, which would be written anew for each mistake in it.
 func shown(value any) string {
-	const max = 80
+	const most = 80
+	switch value.(type) {
+	case map[string]any, []any:
+		return ""
+	}
 	text, isText := value.(string)
 	if !isText && value != nil {
 		encoded, err := json.Marshal(value)
@@ -236,8 +240,13 @@ func shown(value any) string {
 		}
 		text = string(encoded)
 	}
-	if len(text) > max {
-		return strings.ToValidUTF8(text[:max], "") + "…"
+	return cut(text, most)
+}
+
+// cut shortens a text to a number of bytes.
+func cut(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

@@ -70,7 +70,10 @@ func (r *readiness) check(ctx context.Context, c *windlass.Client, log *slog.Log
 	// The answer is for others as well, so that the leaving of who asks does not count.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWithin)
 	defer cancel()
-	r.at, r.err = time.Now(), nil
+	r.err = nil
+	// The moment counts from the answer: those who waited for it have it as well, and
+	// do not ask one after the other a broker that hangs.
+	defer func() { r.at = time.Now() }()
 	if _, err := c.Task(ctx, readyTask); err != nil && !errors.Is(err, windlass.ErrNotFound) {
 		// Where the broker is, and what it says, is nothing for who has no token.
 		log.Warn("the broker does not answer", "error", err)

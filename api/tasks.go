@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -25,13 +26,30 @@ type taskFilter struct {
 	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
 }
 
+// filterMax bounds what a filter lists of a kind: each task is compared with each
+// of them, and nothing ends that early.
+const filterMax = 1000
+
+func checkFilter(field string, values []string) error {
+	if n := len(values); n > filterMax {
+		return badInput(field, n, fmt.Sprintf("must be at most %d", filterMax))
+	}
+	return nil
+}
+
 func (f taskFilter) filter() (windlass.Filter, error) {
+	if err := errors.Join(checkFilter("type", f.Types), checkFilter("node", f.Nodes)); err != nil {
+		return windlass.Filter{}, err
+	}
 	statuses, err := statusesOf("status", f.Statuses, windlass.Statuses)
 	return windlass.Filter{Types: f.Types, Statuses: statuses, Nodes: f.Nodes, IDPrefix: f.IDPrefix}, err
 }
 
 // statusesOf reads statuses that are allowed in a field.
 func statusesOf(field string, names []string, among []windlass.Status) (statuses []windlass.Status, err error) {
+	if err := checkFilter(field, names); err != nil {
+		return nil, err
+	}
 	for _, name := range names {
 		known := false
 		for _, s := range among {

@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/windlass-go/windlass"
 )
 
 // Role is what a caller may do. Each may do what those before it may.
@@ -176,7 +179,7 @@ func (t *Tokens) read() error {
 }
 
 // parseTokens reads the lines of a file. An error names the line and never what is
-// in the place of the hash: it may be a token that was put there by mistake.
+// long, or in the place of the hash: it may be a token that was put there by mistake.
 func parseTokens(content []byte) ([]tokenEntry, error) {
 	var entries []tokenEntry
 	scanner := bufio.NewScanner(bytes.NewReader(content))
@@ -194,13 +197,13 @@ func parseTokens(content []byte) ([]tokenEntry, error) {
 			err = checkTokenName(fields[1])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", line, err)
+			return nil, fmt.Errorf("line %d: %w", line, unshown(err))
 		}
 		e := tokenEntry{caller: Caller{Name: fields[1], Role: role}}
 		text, isHash := strings.CutPrefix(fields[2], hashPrefix)
 		hash, err := hex.DecodeString(text)
 		if err != nil || !isHash || copy(e.hash[:], hash) != len(e.hash) || len(hash) != len(e.hash) {
-			return nil, fmt.Errorf("line %d: %w", line, badInput("hash", "(not shown)", "must be sha256: and 64 hexadecimal digits"))
+			return nil, fmt.Errorf("line %d: %w", line, badInput("hash", notShown, "must be sha256: and 64 hexadecimal digits"))
 		}
 		entries = append(entries, e)
 	}
@@ -213,6 +216,22 @@ func parseTokens(content []byte) ([]tokenEntry, error) {
 		return nil, badInput("tokens", n, fmt.Sprintf("must be at most %d", tokensMax))
 	}
 	return entries, nil
+}
+
+const (
+	// notShown stands in the place of what may be a token.
+	notShown = "(not shown)"
+	// wordBytesMax is how long what is shown may be: too short for a token.
+	wordBytesMax = 20
+)
+
+// unshown is an error about an input, without one that may be a token.
+func unshown(err error) error {
+	var input *windlass.BadInputError
+	if !errors.As(err, &input) || len(input.Value) <= wordBytesMax {
+		return err
+	}
+	return badInput(input.Field, notShown, input.Limit)
 }
 
 // Find returns whose token this is. It takes the same time whichever it is, and
@@ -238,7 +257,8 @@ func (t *Tokens) current() []tokenEntry {
 	}
 	t.checked = time.Now()
 	info, err := os.Stat(t.path)
-	if err == nil && os.SameFile(info, t.seen) && info.ModTime().Equal(t.seen.ModTime()) && info.Size() == t.seen.Size() {
+	if err == nil && os.SameFile(info, t.seen) && info.ModTime().Equal(t.seen.ModTime()) && info.Size() == t.seen.Size() &&
+		info.Mode() == t.seen.Mode() { // a mode that was refused may have been mended since
 		return t.entries
 	}
 	if err == nil {

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/windlass-go/windlass"
@@ -201,13 +203,19 @@ func (f *Forest) Subtree(p Path) *Forest {
 
 // Find returns the jobs of any depth that match, in the order in which they are
 // drawn.
-func (f *Forest) Find(p Pattern) ([]JobInfo, error) {
+func (f *Forest) Find(p Pattern) ([]JobInfo, error) { return f.find(context.Background(), p) }
+
+// find ends when ctx does: a short pattern can take milliseconds for each job.
+func (f *Forest) find(ctx context.Context, p Pattern) ([]JobInfo, error) {
 	m, err := p.compile()
 	if err != nil {
 		return nil, err
 	}
 	var found []JobInfo
 	for i := f.from; i < f.to; i++ {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("find jobs: %w", err)
+		}
 		if n := &f.nodes[i]; n.queued && m.matches(n.job.Name, n.job.Type) {
 			found = append(found, n.job)
 		}

@@ -154,7 +154,7 @@ func (t *Tree) Find(ctx context.Context, p Pattern) ([]JobInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return forest.Find(p)
+	return forest.find(ctx, p)
 }
 
 func (t *Tree) list(ctx context.Context, selected func(JobInfo) bool) ([]JobInfo, error) {

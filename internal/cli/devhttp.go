@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -71,11 +72,24 @@ func (d *devAPI) token(dir string, log *slog.Logger) (*api.Tokens, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, devTokensFile)
-	if err := errors.Join(os.WriteFile(path, []byte(line+"\n"), 0o600),
-		os.WriteFile(d.header, []byte("Authorization: Bearer "+token+"\n"), 0o600)); err != nil {
+	if err := errors.Join(writePrivate(path, line+"\n"), writePrivate(d.header, "Authorization: Bearer "+token+"\n")); err != nil {
 		return nil, fmt.Errorf("write the token of the HTTP API down: %w", err)
 	}
 	return api.LoadTokens(path, log)
+}
+
+// writePrivate makes a file that this user alone can read. One that is there is
+// removed and not written to: it would keep its mode, and those who have it open.
+func writePrivate(path, text string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // run serves until ctx is done. The connection is closed afterwards.
