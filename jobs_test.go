@@ -361,7 +361,9 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 			t.Errorf("40 tasks of a second, 4 at a time, took %v", took)
 		}
 		important := slices.IndexFunc(order, func(id string) bool { return (id[2]-'0')%2 == 0 })
-		if important < 18 {
+		// Four slots come free at the same moment: a less important one may be the first
+		// to begin of those that fill them, beside the last three important ones.
+		if important < 17 {
 			t.Errorf("a less important one ran as number %d: %q", important, order)
 		}
 	})
