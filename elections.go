@@ -58,18 +58,24 @@ func (n *Node) leading(s *session.Session) (names []string) {
 // closeElections leaves all elections while the handlers return, when the node's
 // context ends; wait returns when that is done or has taken too long.
 func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
-	left := make(chan struct{})
-	unregister := context.AfterFunc(ctx, func() {
-		defer close(left)
+	stop := func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.shutdownGrace())
 		defer cancel()
 		if err := in.node.host.Stop(limited); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			in.events.BrokerTrouble(err)
 		}
+	}
+	left := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		defer close(left)
+		stop()
 	})
 	return func() {
-		if !unregister() {
+		switch {
+		case !unregister():
 			<-left
+		case ctx.Err() != nil: // the loop was told before the function above
+			stop()
 		}
 	}
 }

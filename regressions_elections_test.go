@@ -127,3 +127,81 @@ func TestNewNode_ANameThatCannotStandIsBadInput(t *testing.T) {
 		t.Errorf("%T: %v", err, err)
 	}
 }
+
+// lagging is a context whose functions run a moment after it has ended, as those of
+// any context may.
+type lagging struct {
+	context.Context
+	done chan struct{}
+}
+
+// Done implements context.Context.
+func (c *lagging) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context.
+func (c *lagging) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// AfterFunc is what package context uses where a context has it.
+func (c *lagging) AfterFunc(f func()) (stop func() bool) {
+	var once sync.Once
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-c.done:
+			time.Sleep(time.Millisecond)
+			once.Do(f)
+		case <-stopped:
+		}
+	}()
+	return func() (first bool) {
+		once.Do(func() {
+			first = true
+			close(stopped)
+		})
+		return first
+	}
+}
+
+// TestElections_ANodeThatIsToldToStopLeavesTheLine is about a loop that is told, and has
+// ended, before the function that leaves the elections.
+func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		store := c.connect()
+		defer store.Close()
+		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a",
+			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := node.Election("reports", election.Events{})
+		if err == nil {
+			err = e.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := &lagging{Context: context.Background(), done: make(chan struct{})}
+		ran, led := make(chan error, 1), make(chan error, 1)
+		go func() { ran <- node.Run(ctx) }()
+		go func() { led <- e.Lead(context.Background(), untilOver) }()
+		c.eventually(5*time.Second, "it leads", e.IsLeader)
+		close(ctx.done)
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := <-led; !errors.Is(err, election.ErrStopped) {
+			t.Errorf("Lead: %v", err)
+		}
+		c.sleep(time.Second)
+		if got := c.lineUp("reports"); len(got) != 0 {
+			t.Errorf("in line: %q", got)
+		}
+	})
+}
