@@ -66,8 +66,8 @@ func (c *candidacy) await(ctx context.Context, p place) (place, error) {
 // nearby is how much of the line is read when someone nearby has left it.
 const nearby = 16
 
-// find reads the line up to the own entry, n entries of it at least. Who is ahead
-// can only become fewer: who joins again is at the end.
+// find reads the line up to the own entry: its last n keys, or all of it where those do
+// not tell. Who is ahead can only become fewer: who joins again is at the end.
 func (c *candidacy) find(ctx context.Context, n int) (place, error) {
 	var line []broker.KV
 	var rev broker.Revision

@@ -44,7 +44,7 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 		if c.unknown {
 			// Sending it would let it overtake the one it follows.
 			for _, i := range wave {
-				results[i].Err = broker.NewError("commit", keyOf(txns[i]), broker.ErrUnavailable, errNotSent)
+				results[i].Err = broker.NewError("commit", waves.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
 			}
 			continue
 		}
@@ -151,7 +151,7 @@ var txnOptions = []grpc.CallOption{
 func (c *commit) request(ctx context.Context, members []int) (again []int) {
 	key := ""
 	if len(members) == 1 {
-		key = keyOf(c.txns[members[0]])
+		key = waves.KeyOf(c.txns[members[0]])
 	}
 	request := c.build(members)
 	var answer *pb.TxnResponse
@@ -193,7 +193,7 @@ var errMisfit = errors.New("the answer does not fit the request")
 func (c *commit) take(i int, answer *pb.TxnResponse, revision broker.Revision) {
 	r, fits := result(c.txns[i], answer, revision)
 	if !fits || revision <= 0 {
-		e := broker.NewError("commit", keyOf(c.txns[i]), broker.ErrUnavailable, errMisfit)
+		e := broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrUnavailable, errMisfit)
 		e.Maybe = true
 		r = broker.Result{Err: e}
 	}
@@ -204,20 +204,4 @@ func (c *commit) take(i int, answer *pb.TxnResponse, revision broker.Revision) {
 // request rather than about the broker's state.
 func concernsOne(e *broker.Error) bool {
 	return !e.Maybe && e.Kind != broker.ErrUnavailable && e.Kind != broker.ErrNoQuorum && e.Kind != broker.ErrClosed
-}
-
-// keyOf is the key to name in an error about a transaction.
-func keyOf(txn broker.Txn) string {
-	for _, op := range txn.Then {
-		if op.Kind != broker.OpRead {
-			return op.Key
-		}
-	}
-	if len(txn.Then) > 0 {
-		return txn.Then[0].Key
-	}
-	if len(txn.If) > 0 {
-		return txn.If[0].Key
-	}
-	return ""
 }

@@ -52,7 +52,7 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 		for _, i := range wave {
 			if c.unknown {
 				// Sending it would let it overtake the one it follows.
-				results[i].Err = broker.NewError("commit", keyOf(txns[i]), broker.ErrUnavailable, errNotSent)
+				results[i].Err = broker.NewError("commit", waves.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
 			}
 		}
 		if !c.unknown {
@@ -78,9 +78,9 @@ func (c *commit) failAll(ctx context.Context, members []int, err error) {
 }
 
 func (c *commit) fail(ctx context.Context, i int, err error) {
-	e := *c.broker.failure(ctx, "commit", keyOf(c.txns[i]), err)
+	e := *c.broker.failure(ctx, "commit", waves.KeyOf(c.txns[i]), err)
 	if e.Key == "" {
-		e.Key = keyOf(c.txns[i])
+		e.Key = waves.KeyOf(c.txns[i])
 	}
 	c.results[i] = broker.Result{Err: &e}
 	c.unknown = c.unknown || e.Maybe
@@ -178,7 +178,7 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 	}
 	for i, p := range plans { // those that are not blocked have got no parents yet
 		if now && p.isBlocked(blocked) {
-			c.fail(ctx, i, broker.NewError("commit", keyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
+			c.fail(ctx, i, broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
 		} else {
 			again = append(again, i)
 		}
@@ -191,7 +191,7 @@ var errBelowSession = errors.New("there is a key of a session above, and nothing
 // failReading is for errors of what writes no key.
 func (c *commit) failReading(ctx context.Context, members []int, err error) {
 	for _, i := range members {
-		e := *c.broker.failure(ctx, "commit", keyOf(c.txns[i]), err)
+		e := *c.broker.failure(ctx, "commit", waves.KeyOf(c.txns[i]), err)
 		e.Maybe = false
 		c.results[i] = broker.Result{Err: &e}
 	}
@@ -204,22 +204,6 @@ func writes(txn broker.Txn) bool {
 		}
 	}
 	return false
-}
-
-// keyOf is the key to name in an error about a transaction.
-func keyOf(txn broker.Txn) string {
-	for _, op := range txn.Then {
-		if op.Kind != broker.OpRead {
-			return op.Key
-		}
-	}
-	if len(txn.Then) > 0 {
-		return txn.Then[0].Key
-	}
-	if len(txn.If) > 0 {
-		return txn.If[0].Key
-	}
-	return ""
 }
 
 // look reads what a part of a wave needs.
@@ -380,7 +364,7 @@ func (c *commit) sendGroup(ctx context.Context, l *link, conn *wire.Conn, member
 		slim, omitted := p.record.slim()
 		request := wire.Multi(p.ops(slot, slim.encode()))
 		if size := request.Size(); size > b.config.MessageBytes {
-			c.failReading(ctx, []int{i}, broker.NewError("commit", keyOf(c.txns[i]), broker.ErrTooLarge,
+			c.failReading(ctx, []int{i}, broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrTooLarge,
 				fmt.Errorf("a request of %d bytes; the servers take %d (Config.MessageBytes, their jute.maxbuffer)", size, b.config.MessageBytes)))
 			continue
 		}

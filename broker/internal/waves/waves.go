@@ -105,3 +105,19 @@ func (s *schedule) key(key string, alone bool, visit func(string, bool)) {
 		end = slash
 	}
 }
+
+// KeyOf is the key to name in an error about a transaction.
+func KeyOf(txn broker.Txn) string {
+	for _, op := range txn.Then {
+		if op.Kind != broker.OpRead {
+			return op.Key
+		}
+	}
+	if len(txn.Then) > 0 {
+		return txn.Then[0].Key
+	}
+	if len(txn.If) > 0 {
+		return txn.If[0].Key
+	}
+	return ""
+}
