@@ -56,6 +56,12 @@ mutants: ## bring known defects back, one at a time, and see that the simulation
 	$(GO) test ./internal/simulation -run '^TestMutants' -mutants . -timeout 0 -v
 
 SOAK ?= 1h
-.PHONY: soak
+.PHONY: soak soak-zookeeper
 soak: ## real processes and networks under random faults for SOAK; needs root
 	$(GO) test ./internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v
+soak-zookeeper: ## the same on a ZooKeeper ensemble
+	$(GO) test ./internal/acceptance -run '^TestZooKeeperSoak' -soak $(SOAK) -timeout 0 -v
+
+.PHONY: suites-zookeeper
+suites-zookeeper: ## the engine's, the trees' and the elections' tests on a real ZooKeeper, in real time
+	WINDLASS_TEST_ZOOKEEPER=1 $(GO) test -parallel 24 -timeout 0 . ./tree ./election

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass/broker/faulty"
@@ -42,7 +41,7 @@ func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
 		}()
 		want := func(text string) {
 			c.Helper()
-			synctest.Wait()
+			c.settle()
 			select {
 			case got := <-changes:
 				if got != text {

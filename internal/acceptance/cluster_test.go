@@ -5,6 +5,7 @@ package acceptance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -130,16 +131,13 @@ func (c *cluster) thaw(i int) time.Time {
 	return c.w.signal(c.members[i].process, syscall.SIGCONT)
 }
 
-// answers tells whether a member should answer.
-func (m *member) answers() bool { return m.process.alive() && !m.frozen }
-
 // leader returns the member that leads, -1 while those that should answer do
 // not agree on one.
 func (c *cluster) leader() int {
 	leader := -1
 	agreed := map[uint64]bool{}
-	for i, m := range c.members {
-		if !m.answers() {
+	for i := range c.members {
+		if !answers(c, i) {
 			continue
 		}
 		status, err := c.status(i)
@@ -201,6 +199,41 @@ func (c *cluster) ask(i int, call func(context.Context, pb.MaintenanceClient) er
 	ctx, cancel := context.WithTimeout(context.Background(), statusLimit)
 	defer cancel()
 	return call(ctx, pb.NewMaintenanceClient(conn))
+}
+
+func (c *cluster) kind() string { return "etcd" }
+
+func (c *cluster) size() int { return len(c.members) }
+
+func (c *cluster) alive(i int) bool { return c.members[i].process.alive() }
+
+func (c *cluster) frozen(i int) bool { return c.members[i].frozen }
+
+func (c *cluster) output(i int) string { return c.w.path("out", c.members[i].config.Name) }
+
+// follow watches with etcd's own client, so that the ledger depends on nothing of ours.
+func (c *cluster) follow(ctx context.Context, prefix string) func(func([]put)) error {
+	c.w.t.Helper()
+	client := c.client()
+	c.w.t.Cleanup(func() { must(c.w.t, client.Close()) })
+	now, err := client.Get(ctx, prefix)
+	must(c.w.t, err)
+	changes := client.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(now.Header.Revision+1))
+	return func(book func([]put)) error {
+		for batch := range changes {
+			if err := batch.Err(); err != nil {
+				return err
+			}
+			var puts []put
+			for _, e := range batch.Events {
+				if e.Type == clientv3.EventTypePut {
+					puts = append(puts, put{string(e.Kv.Key), e.Kv.Value, e.Kv.CreateRevision, e.Kv.ModRevision})
+				}
+			}
+			book(puts)
+		}
+		return errors.New("the watch has ended")
+	}
 }
 
 // client connects the test itself, to all members.

@@ -1,7 +1,7 @@
 // Package acceptance checks the promises of Windlass on the built program, from
-// outside. Its tests hold none of our code: they build cmd/windlass, run it as
-// people do, kill, freeze and restart its processes, and count what runs by
-// reading /proc.
+// outside. Its tests hold none of our code, but for what reads a ZooKeeper ensemble:
+// they build cmd/windlass, run it as people do, kill, freeze and restart its
+// processes, and count what runs by reading /proc.
 //
 //	test ---- starts, signals ----> windlass dev, windlass node   (world)
 //	  |                                 |
@@ -24,7 +24,8 @@
 // Tests whose commands are short let them count themselves in a file, or read
 // the store's own history of claims and endings (ledger).
 //
-// TestSoak draws faults of every kind from a seed, for as long as one likes:
+// TestSoak draws faults of every kind from a seed, for as long as one likes, and
+// TestZooKeeperSoak does so with a ZooKeeper ensemble (quorum):
 //
 //	go test ./internal/acceptance -run TestSoak -soak 1h -timeout 0 -v
 //

@@ -44,7 +44,7 @@ func newFleet(t *testing.T, nodes ...string) *fleet {
 	t.Helper()
 	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
 	if onZooKeeper(t) {
-		f.env = append(f.env, "WINDLASS_BROKER="+startEnsemble(t).address())
+		f.env = append(f.env, "WINDLASS_BROKER="+startEnsemble(f.world, nil).address())
 	} else {
 		f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
 		f.startBroker()

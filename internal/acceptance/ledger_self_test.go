@@ -5,18 +5,13 @@ package acceptance
 import (
 	"strings"
 	"testing"
-
-	"go.etcd.io/etcd/api/v3/mvccpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // The ledger must be able to find fault.
 func TestLedger_SeesWhatEndsTwiceAndWhatNothingLeadsTo(t *testing.T) {
 	l := newLedger(t)
 	put := func(key, value string, created, modified int64) {
-		l.book([]*clientv3.Event{{Type: clientv3.EventTypePut, Kv: &mvccpb.KeyValue{
-			Key: []byte(root + key), Value: []byte(value), CreateRevision: created, ModRevision: modified,
-		}}})
+		l.book([]put{{key: root + key, value: []byte(value), created: created, modified: modified}})
 	}
 	const done = `{"state":"completed","token":7}`
 	put("tasks/a/owner", `{}`, 5, 5)

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // ledger follows the keys of Windlass in the store, and books each claim and
@@ -37,20 +35,23 @@ type ending struct{ revision, token int64 }
 // root begins the keys of the default namespace.
 const root = "/windlass/"
 
-func startLedger(t *testing.T, client *clientv3.Client) *ledger {
+// put is a key that was written.
+type put struct {
+	key               string
+	value             []byte
+	created, modified int64
+}
+
+// startLedger books what is written in a store from now on.
+func startLedger(t *testing.T, store quorum) *ledger {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	now, err := client.Get(ctx, root)
-	must(t, err)
 	l := newLedger(t)
 	l.stop = cancel
-	changes := client.Watch(ctx, root, clientv3.WithPrefix(), clientv3.WithRev(now.Header.Revision+1))
+	follow := store.follow(ctx, root)
 	l.done.Go(func() {
-		for batch := range changes {
-			if err := batch.Err(); err != nil && ctx.Err() == nil {
-				t.Errorf("the ledger has a gap: %v", err)
-			}
-			l.book(batch.Events)
+		if err := follow(l.book); ctx.Err() == nil {
+			t.Errorf("the ledger has a gap: %v", err)
 		}
 	})
 	t.Cleanup(l.close)
@@ -66,19 +67,16 @@ func (l *ledger) close() {
 	l.done.Wait()
 }
 
-func (l *ledger) book(events []*clientv3.Event) {
+func (l *ledger) book(puts []put) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, e := range events {
-		if e.Type != clientv3.EventTypePut {
-			continue
-		}
-		parts := strings.Split(strings.TrimPrefix(string(e.Kv.Key), root), "/")
+	for _, p := range puts {
+		parts := strings.Split(strings.TrimPrefix(p.key, root), "/")
 		switch {
-		case len(parts) == 3 && parts[0] == "tasks" && parts[2] == "owner" && e.IsCreate():
-			l.grant(parts[1], e.Kv.CreateRevision)
+		case len(parts) == 3 && parts[0] == "tasks" && parts[2] == "owner" && p.created == p.modified:
+			l.grant(parts[1], p.created)
 		case len(parts) == 2 && parts[0] == "state":
-			l.state(parts[1], e.Kv.Value, e.Kv.ModRevision)
+			l.state(parts[1], p.value, p.modified)
 		}
 	}
 }

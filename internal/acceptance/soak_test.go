@@ -33,14 +33,15 @@ const (
 // takes longest is a task of the stream that has to begin anew.
 const settleMax = 2 * time.Minute
 
-// soak is a room under a storm: nodes and members are killed, frozen, cut off
+// soak is a fleet under a storm: nodes and members are killed, frozen, cut off
 // and stopped at random, while commands stream in and others never end.
 type soak struct {
-	*room
+	*fleet
+	store    quorum
 	seed     uint64
 	random   *rand.Rand
 	citizens []*citizen
-	weather  [3]weather
+	weather  []weather // by member
 	stream   *stream
 	ledger   *ledger
 
@@ -56,10 +57,14 @@ type soak struct {
 
 func isEndless(task string) bool { return strings.HasPrefix(task, "endless-") }
 
-// TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm goes on for the
-// time that -soak says.
 func TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm(t *testing.T) {
-	s := newSoak(t)
+	runSoak(t, func(w *world, net *network) quorum { return startCluster(w, clusterConfig{net: net}) })
+}
+
+// runSoak goes on for the time that -soak says.
+func runSoak(t *testing.T, open func(*world, *network) quorum) {
+	t.Helper()
+	s := newSoak(t, open)
 	defer func() { t.Logf("the soak:\n\n%s", s.report()) }()
 	kinds := slices.Clone(takeoverKinds)
 	cycles := 0
@@ -85,20 +90,22 @@ func TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm(t *testing.T) 
 	s.tidy()
 }
 
-func newSoak(t *testing.T) *soak {
+func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
 	t.Helper()
 	seed := *soakSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d; -soak-seed %d draws the same numbers, which meet the same processes as far as time allows", seed, seed)
+	net := newNetwork(t)
 	s := &soak{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), room: newRoom(t, clusterConfig{net: newNetwork(t)}),
+		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), fleet: &fleet{world: newWorld(t), nodes: map[string]*process{}, net: net},
 		injected: map[string]int{}, refusals: map[int]int{}, takeovers: map[string][]time.Duration{}, began: time.Now(),
 	}
-	client := s.etcd.client()
-	t.Cleanup(func() { must(t, client.Close()) })
-	s.ledger = startLedger(t, client)
+	s.store = open(s.world, net)
+	s.weather = make([]weather, s.store.size())
+	s.env = append(s.env, "WINDLASS_BROKER="+s.store.address())
+	s.ledger = startLedger(t, s.store)
 	for i := range soakNodes {
 		c := &citizen{name: fmt.Sprintf("n%d", i+1)}
 		s.net.add(c.name)
@@ -107,7 +114,7 @@ func newSoak(t *testing.T) *soak {
 	}
 	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", commands("endless-", soakEndless, forever)))
 	// The last commands are to have ended when the time is over.
-	s.stream = startStream(s.room, seed, time.Now().Add(*soakTime-finiteMax))
+	s.stream = startStream(s.fleet, seed, time.Now().Add(*soakTime-finiteMax))
 	s.settle(nil)
 	return s
 }
@@ -139,7 +146,7 @@ func (s *soak) settle(promised []string) {
 	var since time.Time
 	s.eventually(settleMax, func() string {
 		s.tend(time.Now())
-		if s.etcd.leader() < 0 {
+		if s.store.leader() < 0 {
 			return "the members of the broker agree on a leader"
 		}
 		now := s.census.now()
@@ -241,9 +248,9 @@ func (s *soak) tidy() {
 			c.counted, c.began = 0, 0
 		}
 	}
-	for _, m := range s.etcd.members {
-		if info, err := os.Stat(s.path("out", m.config.Name)); err == nil && info.Size() > outputMax {
-			must(s.t, os.Truncate(s.path("out", m.config.Name), 0))
+	for i := range s.store.size() {
+		if info, err := os.Stat(s.store.output(i)); err == nil && info.Size() > outputMax {
+			must(s.t, os.Truncate(s.store.output(i), 0))
 		}
 	}
 }

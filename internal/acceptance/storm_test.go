@@ -74,17 +74,17 @@ func (s *soak) tend(now time.Time) {
 			s.startCitizen(c)
 		}
 	}
-	for i, m := range s.etcd.members {
+	for i := range s.weather {
 		w := &s.weather[i]
 		switch {
 		case w.killed && !now.Before(w.until):
-			s.etcd.start(i)
+			s.store.start(i)
 			w.killed = false
-		case m.frozen && !now.Before(w.until):
-			s.etcd.thaw(i)
-		case !w.killed && !m.process.alive():
-			s.t.Errorf("etcd member %d ended by itself: %v", i, m.process.cmd.ProcessState)
-			s.etcd.start(i)
+		case s.store.frozen(i) && !now.Before(w.until):
+			s.store.thaw(i)
+		case !w.killed && !s.store.alive(i):
+			s.t.Errorf("%s member %d ended by itself", s.store.kind(), i)
+			s.store.start(i)
 		}
 	}
 }
@@ -155,8 +155,8 @@ var storms = []storm{
 	{"network: some members refused", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, refused, true) }},
 	{"member killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), true) }},
 	{"member frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), false) }},
-	{"leader killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.etcd.leader(), true) }},
-	{"leader frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.etcd.leader(), false) }},
+	{"leader killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.store.leader(), true) }},
+	{"leader frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.store.leader(), false) }},
 	{"leader moved", 3, (*soak).moveLeader},
 	{"all members killed", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, true) }},
 	{"all members frozen", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, false) }},
@@ -272,25 +272,27 @@ func (s *soak) cutNode(now time.Time, f fault, partial bool) bool {
 }
 
 func (s *soak) hitMember(now time.Time, i int, kill bool) bool {
-	if i < 0 || !s.etcd.members[i].answers() {
+	if i < 0 || !answers(s.store, i) {
 		return false
 	}
 	w := &s.weather[i]
 	w.until = now.Add(s.between(0.1, 1.6))
 	if w.killed = kill; kill {
-		s.etcd.kill(i)
+		s.store.kill(i)
 	} else {
-		s.etcd.freeze(i)
+		s.store.freeze(i)
 	}
 	return true
 }
 
 func (s *soak) hitAll(now time.Time, kill bool) bool {
-	if slices.ContainsFunc(s.etcd.members, func(m *member) bool { return !m.answers() }) {
-		return false
+	for i := range s.store.size() {
+		if !answers(s.store, i) {
+			return false
+		}
 	}
 	until := now.Add(s.between(0.1, 2.4))
-	for i := range s.etcd.members {
+	for i := range s.store.size() {
 		s.hitMember(now, i, kill)
 		s.weather[i].until = until
 	}
@@ -300,12 +302,12 @@ func (s *soak) hitAll(now time.Time, kill bool) bool {
 // moveLeader may fail for good reasons in the middle of other faults; only what
 // took place counts.
 func (s *soak) moveLeader(time.Time) bool {
-	from := s.etcd.leader()
+	from := s.store.leader()
 	if from < 0 {
 		return false
 	}
 	to := (from + 1 + s.random.IntN(2)) % 3
-	return s.etcd.members[to].answers() && s.etcd.moveLeader(from, to) == nil
+	return answers(s.store, to) && s.store.moveLeader(from, to) == nil
 }
 
 // calm ends all faults, and brings back what is away.

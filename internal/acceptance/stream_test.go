@@ -19,7 +19,7 @@ import (
 // told to stop or its time is over. A submission that was not acknowledged is repeated, as a script
 // would do it; only what was acknowledged counts as promised.
 type stream struct {
-	r      *room
+	f      *fleet
 	random *rand.Rand // of the submitting goroutine
 	until  time.Time
 	end    func() // stops submitting; what was not acknowledged by then is not promised
@@ -45,15 +45,15 @@ const (
 // marking notes its beginning and its end, with the token, and sleeps between.
 const marking = `echo "$WINDLASS_TASK $WINDLASS_TOKEN begin" >>"$MARKS"; sleep "$0" && echo "$WINDLASS_TASK $WINDLASS_TOKEN end" >>"$MARKS"`
 
-func startStream(r *room, seed uint64, until time.Time) *stream {
-	s := &stream{r: r, until: until, random: rand.New(rand.NewPCG(seed, 2)), stop: make(chan struct{})}
-	must(r.t, os.Mkdir(r.path("marks"), 0o700))
+func startStream(f *fleet, seed uint64, until time.Time) *stream {
+	s := &stream{f: f, until: until, random: rand.New(rand.NewPCG(seed, 2)), stop: make(chan struct{})}
+	must(f.t, os.Mkdir(f.path("marks"), 0o700))
 	s.done.Go(s.run)
 	s.end = sync.OnceFunc(func() {
 		close(s.stop)
 		s.done.Wait()
 	})
-	r.t.Cleanup(s.end)
+	f.t.Cleanup(s.end)
 	return s
 }
 
@@ -70,7 +70,7 @@ func (s *stream) run() {
 		}
 		if err := s.submit(strings.Join(lines, "\n")); err != nil {
 			if !errors.Is(err, errStopped) {
-				s.r.t.Errorf("submit %v: %v", ids, err)
+				s.f.t.Errorf("submit %v: %v", ids, err)
 			}
 			return
 		}
@@ -91,20 +91,20 @@ func (s *stream) run() {
 func (s *stream) line(id string) string {
 	last := finiteMin.Seconds() * math.Pow(finiteMax.Seconds()/finiteMin.Seconds(), s.random.Float64())
 	return fmt.Sprintf(`{"id":%q,"type":"exec","props":{"command":["sh","-c",%q,"%.2f"],"env":{"MARKS":%q}}}`,
-		id, marking, last, s.r.path("marks", id))
+		id, marking, last, s.f.path("marks", id))
 }
 
 var errStopped = errors.New("the stream was told to stop")
 
 func (s *stream) submit(lines string) error {
-	file := s.r.path("stream.jsonl")
+	file := s.f.path("stream.jsonl")
 	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
 		return err
 	}
 	retry := time.NewTicker(retryEvery)
 	defer retry.Stop()
 	for end := time.Now().Add(3 * patience); ; {
-		_, errs, code := s.r.call("task", "submit", "-f", file)
+		_, errs, code := s.f.call("task", "submit", "-f", file)
 		switch {
 		case code == 0:
 			return nil
@@ -146,9 +146,9 @@ func (s *stream) forget(audited map[string]bool) {
 type mark struct{ begins, ends map[int64]int }
 
 // marksOf reads what the runs of a task have noted.
-func (r *room) marksOf(id string) (mark, error) {
+func (f *fleet) marksOf(id string) (mark, error) {
 	m := mark{map[int64]int{}, map[int64]int{}}
-	file, err := os.Open(r.path("marks", id))
+	file, err := os.Open(f.path("marks", id))
 	if err != nil {
 		return m, err
 	}

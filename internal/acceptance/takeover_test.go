@@ -81,7 +81,7 @@ func (s *soak) report() string {
 	row("---", "---")
 	row("real time", "%.2f h", time.Since(s.began).Hours())
 	row("seed", "%d", s.seed)
-	row("nodes, etcd members, session TTL", "%d, %d, %v", soakNodes, len(s.etcd.members), ttl)
+	row("nodes, members of "+s.store.kind()+", session TTL", "%d, %d, %v", soakNodes, s.store.size(), ttl)
 	total := 0
 	kinds := make([]string, 0, len(s.injected))
 	for kind, n := range s.injected {

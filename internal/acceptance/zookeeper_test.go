@@ -3,10 +3,14 @@
 package acceptance
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/zookeeper"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
@@ -17,16 +21,117 @@ const zooKeeperTests = "TestZooKeeper"
 // a test of a fleet is the same one on either broker.
 func onZooKeeper(t *testing.T) bool { return strings.HasPrefix(t.Name(), zooKeeperTests) }
 
-// ensemble is three ZooKeeper servers.
-type ensemble struct{ *zktest.Ensemble }
-
-func startEnsemble(t *testing.T) ensemble {
-	t.Helper()
-	return ensemble{zktest.StartEnsemble(t, zktest.Options{Tick: time.Second, MessageBytesMax: 1 << 20})}
+// ensemble is three ZooKeeper servers, as a quorum.
+type ensemble struct {
+	w *world
+	*zktest.Ensemble
+	cold [3]bool // frozen, by member
 }
 
-func (e ensemble) address() string {
+func startEnsemble(w *world, net *network) *ensemble {
+	w.t.Helper()
+	options := zktest.Options{Tick: time.Second, MessageBytesMax: 1 << 20}
+	if net != nil {
+		for i := range membersMax {
+			options.Hosts = append(options.Hosts, net.member(i).String())
+		}
+		options.Command = on(net.hub())
+	}
+	return &ensemble{w: w, Ensemble: zktest.StartEnsemble(w.t, options)}
+}
+
+func (e *ensemble) kind() string { return "ZooKeeper" }
+
+func (e *ensemble) address() string {
 	return "zookeeper://" + strings.Join(e.Addresses(), ",") + "/acceptance?tick_time=1s"
+}
+
+func (e *ensemble) size() int { return len(e.Members) }
+
+func (e *ensemble) start(i int) {
+	e.w.t.Helper()
+	must(e.w.t, e.Members[i].Run())
+	e.cold[i] = false
+}
+
+func (e *ensemble) kill(i int) time.Time {
+	at := time.Now()
+	e.Members[i].Kill()
+	e.cold[i] = false
+	return at
+}
+
+func (e *ensemble) freeze(i int) time.Time {
+	e.w.t.Helper()
+	must(e.w.t, e.Members[i].Freeze())
+	e.cold[i] = true
+	return time.Now()
+}
+
+func (e *ensemble) thaw(i int) time.Time {
+	e.w.t.Helper()
+	must(e.w.t, e.Members[i].Thaw())
+	e.cold[i] = false
+	return time.Now()
+}
+
+func (e *ensemble) alive(i int) bool { return e.Members[i].Alive() }
+
+func (e *ensemble) frozen(i int) bool { return e.cold[i] }
+
+func (e *ensemble) leader() int {
+	leader := -1
+	for i, m := range e.Members {
+		if !answers(e, i) {
+			continue
+		}
+		switch m.Mode(e.w.t.Context()) {
+		case "leader":
+			leader = i
+		case "":
+			return -1
+		}
+	}
+	return leader
+}
+
+// moveLeader cannot be asked of ZooKeeper.
+func (e *ensemble) moveLeader(int, int) error { return errors.ErrUnsupported }
+
+func (e *ensemble) output(i int) string { return e.Members[i].Log() }
+
+// follow watches as nodes do: ZooKeeper itself keeps no history that a client could
+// follow without gaps.
+func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) error {
+	e.w.t.Helper()
+	store, err := zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: patience})
+	must(e.w.t, err)
+	e.w.t.Cleanup(func() { must(e.w.t, store.Close()) })
+	_, revision, err := broker.Collect(ctx, store, prefix)
+	must(e.w.t, err)
+	return func(book func([]put)) error {
+		again := time.NewTicker(pollEvery)
+		defer again.Stop()
+		for ; ctx.Err() == nil; <-again.C {
+			for batch, err := range store.Watch(ctx, prefix, revision+1) {
+				if errors.Is(err, broker.ErrCompacted) {
+					return err
+				}
+				if err != nil {
+					break // it is followed again from there
+				}
+				var puts []put
+				for _, event := range batch.Events {
+					if kv := event.KV; !event.Deleted {
+						puts = append(puts, put{kv.Key, kv.Value, int64(kv.Created), int64(kv.Modified)})
+					}
+				}
+				book(puts)
+				revision = batch.Revision
+			}
+		}
+		return ctx.Err()
+	}
 }
 
 func TestZooKeeper_M11_M14_M16_WhatHoldsOfAFleetHoldsThere(t *testing.T) {
@@ -43,7 +148,7 @@ func TestZooKeeper_M11_M14_M16_WhatHoldsOfAFleetHoldsThere(t *testing.T) {
 // is interrupted, and what is submitted meanwhile runs.
 func TestZooKeeper_M14_ALeaderThatDiesEndsNoTask(t *testing.T) {
 	w := newWorld(t)
-	e := startEnsemble(t)
+	e := startEnsemble(w, nil)
 	w.env = append(w.env, "WINDLASS_BROKER="+e.address())
 	f := &fleet{world: w, nodes: map[string]*process{}}
 	for _, name := range []string{"n1", "n2", "n3"} {
@@ -78,4 +183,8 @@ func TestZooKeeper_M14_ALeaderThatDiesEndsNoTask(t *testing.T) {
 		t.Errorf("only %d of %d commands ran on", same, fleetTasks)
 	}
 	f.noneExited()
+}
+
+func TestZooKeeperSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm(t *testing.T) {
+	runSoak(t, func(w *world, net *network) quorum { return startEnsemble(w, net) })
 }

@@ -3,6 +3,7 @@ package zktest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,18 +21,18 @@ func StartEnsemble(t testing.TB, options Options) *Ensemble {
 	t.Helper()
 	Skip(t)
 	const members = 3
-	ports, err := freePorts(3 * members)
+	places, err := places(members, options.Hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	settings := []string{"initLimit=20", "syncLimit=10"}
-	for i := range members {
-		settings = append(settings, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[members+i], ports[2*members+i]))
+	for i, p := range places {
+		settings = append(settings, fmt.Sprintf("server.%d=%s:%d:%d", i+1, p.host, p.quorum, p.election))
 	}
 	e := &Ensemble{}
-	for i := range members {
-		s := &Server{dir: t.TempDir(), address: address(ports[i]), options: options.withDefaults()}
-		if err := s.configure(ports[i], settings); err != nil {
+	for i, p := range places {
+		s := &Server{dir: t.TempDir(), address: net.JoinHostPort(p.host, strconv.Itoa(p.client)), options: options.withDefaults()}
+		if err := s.configure(settings); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(s.dir, "data", "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
@@ -49,6 +50,33 @@ func StartEnsemble(t testing.TB, options Options) *Ensemble {
 		}
 	}
 	return e
+}
+
+// place is where a member listens: for clients, for the others, and for elections.
+type place struct {
+	host                     string
+	client, quorum, election int
+}
+
+func places(members int, hosts []string) ([]place, error) {
+	if len(hosts) > 0 && len(hosts) != members {
+		return nil, fmt.Errorf("hosts %q: must be %d", hosts, members)
+	}
+	var all []place
+	for _, host := range hosts {
+		all = append(all, place{host, 2181, 2888, 3888})
+	}
+	if len(hosts) > 0 {
+		return all, nil
+	}
+	ports, err := freePorts(3 * members)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		all = append(all, place{"127.0.0.1", ports[i], ports[members+i], ports[2*members+i]})
+	}
+	return all, nil
 }
 
 // Addresses returns the addresses of all members.

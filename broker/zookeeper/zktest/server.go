@@ -2,6 +2,7 @@ package zktest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,13 @@ type Options struct {
 	MessageBytesMax int
 	// Settings are further lines of zoo.cfg.
 	Settings []string
+	// Hosts are the addresses that the members of an ensemble listen on, each one on
+	// the ports 2181, 2888 and 3888 of its own. None is 127.0.0.1 for all, on ports that
+	// are free.
+	Hosts []string
+	// Command is put before the command line of a server, to run it somewhere else: as
+	// in "ip netns exec NAME". It must become the server by exec.
+	Command []string
 }
 
 func (o Options) withDefaults() Options {
@@ -100,7 +108,7 @@ func New(dir string, options Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, address: address(ports[0]), options: options.withDefaults()}
-	if err := s.configure(ports[0], nil); err != nil {
+	if err := s.configure(nil); err != nil {
 		return nil, err
 	}
 	return s, errors.Join(s.Run(), s.Wait())
@@ -118,7 +126,7 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	}
 	// Sessions as long as Windlass allows them.
 	s := &Server{dir: dir, remove: dir, address: address(ports[0]), options: Options{Tick: time.Second}.withDefaults()}
-	if err := s.configure(ports[0], []string{"maxSessionTimeout=600000"}); err != nil {
+	if err := s.configure([]string{"maxSessionTimeout=600000"}); err != nil {
 		return nil, err
 	}
 	return s, errors.Join(s.Run(), s.Wait())
@@ -137,11 +145,15 @@ func Shared(t testing.TB) *Server {
 }
 
 // configure writes the server's files.
-func (s *Server) configure(port int, more []string) error {
+func (s *Server) configure(more []string) error {
+	host, port, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return err
+	}
 	lines := append([]string{
 		"tickTime=" + strconv.FormatInt(s.options.Tick.Milliseconds(), 10),
 		"dataDir=" + filepath.Join(s.dir, "data"),
-		"clientPort=" + strconv.Itoa(port), "clientPortAddress=127.0.0.1",
+		"clientPort=" + port, "clientPortAddress=" + host,
 		"admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
 	}, append(s.options.Settings, more...)...)
 	if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
@@ -154,15 +166,15 @@ func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
 
 // keeper runs a server, says its process ID, and kills it when its own standard
 // input ends. Then it removes the first folder, if one is given.
-const keeper = `rm=$1; log=$2; shift 2; java "$@" >>"$log" 2>&1 </dev/null & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null; wait; [ -z "$rm" ] || rm -rf "$rm"`
+const keeper = `rm=$1; log=$2; shift 2; "$@" >>"$log" 2>&1 </dev/null & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null; wait; [ -z "$rm" ] || rm -rf "$rm"`
 
 // Run starts the server's process, again if it was killed.
 func (s *Server) Run() error {
-	s.shell = exec.Command("sh", "-c", keeper, "keeper", s.remove, filepath.Join(s.dir, "log"),
-		"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
+	arguments := append([]string{"-c", keeper, "keeper", s.remove, s.Log()}, s.options.Command...)
+	s.shell = exec.Command("sh", append(arguments, "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dznode.container.checkIntervalMs=1000",
 		"-Djute.maxbuffer="+strconv.Itoa(s.options.MessageBytesMax),
-		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())
+		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())...)
 	stdin, err := s.shell.StdinPipe()
 	if err != nil {
 		return err
@@ -193,7 +205,7 @@ func (s *Server) Wait() error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			log, _ := os.ReadFile(s.Log())
 			return fmt.Errorf("zookeeper does not answer at %s:\n%s", s.address, log)
 		}
 	}
@@ -219,6 +231,24 @@ func (s *Server) Mode(ctx context.Context) string {
 	_, after, _ := strings.Cut(string(answer), "Mode: ")
 	mode, _, _ := strings.Cut(after, "\n")
 	return mode
+}
+
+// Log returns the file with what the server prints.
+func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
+
+// Alive tells whether the server's process is there, frozen or not. It goes by
+// /proc, so it is for Linux only.
+func (s *Server) Alive() bool {
+	if s.stdin == nil {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+	if err != nil {
+		return false
+	}
+	// The state is behind the name, which is in brackets. A process that has ended
+	// stays as a zombie until Kill.
+	return !strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " Z")
 }
 
 // Address returns "host:port" of the server.
