@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/simulation"
+	"github.com/windlass-go/windlass/session"
 )
 
 func TestFaults_M10_M11_M12_M13_M16_EveryTaskRunsAndOnOneNodeOnly(t *testing.T) {
@@ -104,6 +105,36 @@ func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The broker was away until the nodes had given their sessions up, and remembers them
+// when it is back, for longer than it takes the nodes to end them.
+func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ttl := func(cfg *windlass.Config) {
+			cfg.SessionTTL = session.TTLMax
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(w.untilStopped)
+		}
+		nodes := []*troubled{w.joins("a", "", ttl), w.joins("b", "", ttl)}
+		ids := w.submit(10, windlass.Spec{})
+		w.eventually(time.Minute, "all run", w.allRunning(len(ids)))
+		timing := session.Derive(session.TTLMax)
+		for _, n := range nodes {
+			n.faults.Cut()
+		}
+		cut := time.Now()
+		w.sleep(timing.Stop + time.Second)
+		if n := len(nodes[0].Tasks()) + len(nodes[1].Tasks()); n > 0 {
+			t.Fatalf("%d tasks are held", n)
+		}
+		for _, n := range nodes {
+			n.faults.Heal()
+		}
+		w.eventually(time.Minute, "all run again", w.allRunning(len(ids)))
+		if away := time.Since(cut); away > timing.Hard-timing.Renew {
+			t.Errorf("they run %v after the last renewal could be sent, when the sessions may have expired by themselves", away)
+		}
+	})
 }
 
 func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {

@@ -179,6 +179,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 		stopKeeping()
 		<-sessionOver
 	}()
+	in.settlePast(ctx)
 	if err := in.join(ctx); err != nil {
 		in.closeSession(ctx)
 		return err
@@ -339,7 +340,18 @@ func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
 func (in *incarnation) closeSession(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.session.Timing().Try)
 	defer cancel()
-	if err := in.session.Close(ctx); err != nil {
+	if err := in.node.past.Close(ctx, in.session); err != nil {
+		in.events.BrokerTrouble(err)
+	}
+}
+
+// settlePast ends the sessions of earlier incarnations that could not be ended when
+// they were lost. Whoever is to take their tasks, and this node's own registration,
+// would wait for them to expire.
+func (in *incarnation) settlePast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, in.session.Timing().Try)
+	defer cancel()
+	if err := in.node.past.Settle(ctx); err != nil {
 		in.events.BrokerTrouble(err)
 	}
 }

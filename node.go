@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/runner"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -42,6 +43,8 @@ type Node struct {
 
 	// notes are what the incarnation before did not get to write down.
 	notes notes
+	// past are lost sessions that are to be ended at the broker.
+	past session.Past
 
 	mu sync.Mutex // never held during I/O or a callback
 	// held are the claims of the present incarnation.

@@ -456,3 +456,22 @@ func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
 		}
 	})
 }
+
+func TestMember_ASessionThatWasLostHoldsNothingUpOnceTheBrokerIsBack(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		foo, bar := c.member("foo"), c.member("bar")
+		first := foo.join("e")
+		second := bar.join("e")
+		c.lead(first)
+		c.lead(second)
+		c.sleep(time.Second)
+		c.wantLeader(first, true)
+		foo.faults.Cut()
+		// Its function has returned a moment after it was told to stop, but that cannot be told.
+		c.sleep(foo.timing.Stop + 200*time.Millisecond)
+		c.wantLeader(second, false)
+		foo.faults.Heal()
+		c.sleep(foo.timing.Hard - foo.timing.Stop - foo.timing.Renew)
+		c.wantLeader(second, true)
+	})
+}

@@ -42,7 +42,16 @@ func openLife(ctx context.Context, m *Member) (*life, error) {
 		defer close(l.kept)
 		_ = s.Run(alive) // the cause is in the session's context
 	})
+	m.settleLost(ctx, s)
 	return l, nil
+}
+
+// settleLost ends the sessions that could not be ended when they were lost, for which
+// the next in line, this member among them, would wait to expire.
+func (m *Member) settleLost(ctx context.Context, s *session.Session) {
+	ctx, cancel := context.WithTimeout(ctx, s.Timing().Try)
+	defer cancel()
+	_ = m.lost.Settle(ctx) // or they expire
 }
 
 // acceptLayout refuses a namespace from the future.
@@ -66,7 +75,7 @@ func (l *life) retire(m *Member) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.session.Timing().Try)
 	defer cancel()
-	_ = l.session.Close(ctx) // a session that cannot be revoked expires
+	_ = m.lost.Close(ctx, l.session) // what cannot be ended now is when the broker is back, or expires
 }
 
 // backoff spaces attempts that fail: at random, and longer each time, up to the

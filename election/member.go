@@ -55,6 +55,8 @@ type Member struct {
 	space  keys.Space
 	timing session.Timing // of what is asked for
 	work   sync.WaitGroup // every goroutine of the member and of its elections
+	// lost are sessions that are to be ended at the broker.
+	lost session.Past
 
 	mu sync.Mutex // never held during I/O or a callback; taken before an Election's
 	// elections are all that were made, by name.

@@ -27,6 +27,8 @@ type fake struct {
 	processed atomic.Int64 // when the last renewal was processed, by clock.Process
 	renewals  atomic.Int64
 	revoked   atomic.Bool
+	// deaf, if not nil, is the answer to being told that the session ends.
+	deaf error
 }
 
 func (f *fake) Grant(context.Context, time.Duration) (broker.Session, error) {
@@ -49,8 +51,8 @@ func (f *fake) KeepAlive(ctx context.Context, _ broker.SessionID) (time.Duration
 }
 
 func (f *fake) Revoke(context.Context, broker.SessionID) error {
-	f.revoked.Store(true)
-	return nil
+	f.revoked.Store(f.deaf == nil)
+	return f.deaf
 }
 
 func (f *fake) fail(err error) { f.fails.Store(&err) }
@@ -250,5 +252,44 @@ func TestSession_ATTLOutOfBoundsIsRefused(t *testing.T) {
 		if _, err := Open(t.Context(), &fake{}, Config{TTL: ttl}); err == nil {
 			t.Errorf("a TTL of %v was accepted", ttl)
 		}
+	}
+}
+
+func TestPast_EndsWhatCouldNotBeEndedOnceTheBrokerIsBack(t *testing.T) {
+	var past Past
+	var brokers []*fake
+	away := broker.NewError("revoke", "", broker.ErrUnavailable, nil)
+	for i := range 3 {
+		f := &fake{ttl: TTLDefault, deaf: away}
+		if i == 2 {
+			f.deaf = broker.NewError("revoke", "", broker.ErrPermission, nil) // that will not change
+		}
+		s, err := Open(t.Context(), f, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := past.Close(t.Context(), s); !errors.Is(err, f.deaf) {
+			t.Errorf("Close: %v, want %v", err, f.deaf)
+		}
+		if cause := context.Cause(s.Context()); !errors.Is(cause, ErrClosed) {
+			t.Errorf("the session ended by %v", cause)
+		}
+		brokers = append(brokers, f)
+	}
+	if err := past.Settle(t.Context()); !errors.Is(err, away) {
+		t.Errorf("Settle while the broker is away: %v", err)
+	}
+	for _, f := range brokers {
+		f.deaf = nil
+	}
+	if err := past.Settle(t.Context()); err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+	if !brokers[0].revoked.Load() || !brokers[1].revoked.Load() || brokers[2].revoked.Load() {
+		t.Error("the wrong sessions were ended")
+	}
+	brokers[0].revoked.Store(false)
+	if err := past.Settle(t.Context()); err != nil || brokers[0].revoked.Load() {
+		t.Errorf("a session was ended twice (%v)", err)
 	}
 }

@@ -18,16 +18,20 @@ func TestLedger_SeesWhatEndsTwiceAndWhatNothingLeadsTo(t *testing.T) {
 	put("tasks/a/owner", `{}`, 7, 7)
 	put("state/a", done, 9, 9)
 	put("state/b", done, 10, 10)
+	put("state/b", done, 10, 10) // listed again
+	put("tasks/c/owner", `{}`, 11, 11)
+	put("tasks/c/owner", `{}`, 11, 11)
 	grants, handOvers, doubled, failed := l.sums()
-	if grants != 2 || handOvers != 1 || len(doubled)+len(failed) > 0 || l.endedAt("a") != (ending{9, 7}) {
+	if grants != 3 || handOvers != 1 || len(doubled)+len(failed) > 0 || l.endedAt("a") != (ending{9, 7}) {
 		t.Fatalf("%d grants, %d hand-overs, %q, %q, %+v", grants, handOvers, doubled, failed, l.endedAt("a"))
 	}
 	put("state/a", done, 9, 11)
 	put("tasks/b/owner", `{}`, 12, 12)
 	put("state/c", `{"state":"failed"}`, 13, 13)
 	put("state/endless-001", done, 14, 14)
+	put("state/d", done, 15, 16)
 	_, _, doubled, failed = l.sums()
-	if len(doubled) != 2 || !strings.Contains(doubled[0], "task a") || !strings.Contains(doubled[1], "task b") {
+	if len(doubled) != 3 || !strings.Contains(doubled[0], "task a") || !strings.Contains(doubled[1], "task b") || !strings.Contains(doubled[2], "task d") {
 		t.Errorf("doubled are %q", doubled)
 	}
 	if len(failed) != 2 || !strings.Contains(failed[0], "task c") || !strings.Contains(failed[1], "endless") {

@@ -29,7 +29,8 @@ type quorum interface {
 	// output is the file with what a member prints.
 	output(i int) string
 	// follow begins to watch the keys below a prefix. The function that it returns
-	// passes on what is written until there is a gap, which is an error, or ctx ends.
+	// passes on what is written, or what is there after a gap, until ctx ends or it
+	// cannot go on, which is an error.
 	follow(ctx context.Context, prefix string) func(func([]put)) error
 }
 

@@ -101,7 +101,7 @@ func (e *ensemble) moveLeader(int, int) error { return errors.ErrUnsupported }
 func (e *ensemble) output(i int) string { return e.Members[i].Log() }
 
 // follow watches as nodes do: ZooKeeper itself keeps no history that a client could
-// follow without gaps.
+// follow, and ours does not reach back behind a connection that was lost.
 func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) error {
 	e.w.t.Helper()
 	store, err := zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: patience})
@@ -112,26 +112,37 @@ func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) 
 	return func(book func([]put)) error {
 		again := time.NewTicker(pollEvery)
 		defer again.Stop()
-		for ; ctx.Err() == nil; <-again.C {
-			for batch, err := range store.Watch(ctx, prefix, revision+1) {
-				if errors.Is(err, broker.ErrCompacted) {
-					return err
-				}
+		for gap := false; ctx.Err() == nil; <-again.C {
+			if gap {
+				kvs, listed, err := broker.Collect(ctx, store, prefix)
 				if err != nil {
+					continue
+				}
+				book(puts(kvs...))
+				revision = listed
+			}
+			for batch, err := range store.Watch(ctx, prefix, revision+1) {
+				if gap = errors.Is(err, broker.ErrCompacted); err != nil {
 					break // it is followed again from there
 				}
-				var puts []put
 				for _, event := range batch.Events {
-					if kv := event.KV; !event.Deleted {
-						puts = append(puts, put{kv.Key, kv.Value, int64(kv.Created), int64(kv.Modified)})
+					if !event.Deleted {
+						book(puts(event.KV))
 					}
 				}
-				book(puts)
 				revision = batch.Revision
 			}
 		}
 		return ctx.Err()
 	}
+}
+
+func puts(kvs ...broker.KV) []put {
+	var list []put
+	for _, kv := range kvs {
+		list = append(list, put{kv.Key, kv.Value, int64(kv.Created), int64(kv.Modified)})
+	}
+	return list
 }
 
 func TestZooKeeper_M11_M14_M16_WhatHoldsOfAFleetHoldsThere(t *testing.T) {

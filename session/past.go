@@ -1,0 +1,47 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// Past are sessions of one owner that nothing runs on any more and that the broker
+// could not be told to end, because it was away. When it is back it may give them
+// their whole TTL again, which others would wait for. The zero value has none. Its
+// methods are safe for concurrent use.
+type Past struct {
+	mu       sync.Mutex // never held during I/O
+	sessions []*Session
+}
+
+// Close closes a session as its own Close does, and keeps it in mind if that could
+// not be told to the broker.
+func (p *Past) Close(ctx context.Context, s *Session) error {
+	err := s.Close(ctx)
+	if broker.Temporary(err) {
+		p.mu.Lock()
+		p.sessions = append(p.sessions, s)
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// Settle tells the broker again to end the sessions that are kept in mind. Those for
+// which that fails once more stay.
+func (p *Past) Settle(ctx context.Context) error {
+	p.mu.Lock()
+	sessions := p.sessions
+	p.sessions = nil
+	p.mu.Unlock()
+	for i, s := range sessions {
+		if err := p.Close(ctx, s); err != nil {
+			p.mu.Lock()
+			p.sessions = append(p.sessions, sessions[i+1:]...) // the broker is away again
+			p.mu.Unlock()
+			return err
+		}
+	}
+	return nil
+}
