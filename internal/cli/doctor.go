@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/broker/zookeeper"
 	"github.com/windlass-go/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
@@ -23,8 +25,6 @@ var errUnwell = errors.New("something is wrong")
 
 // attended is a broker that can tell of its members, and be made to free space.
 type attended interface {
-	// Address names the store.
-	Address() string
 	// Members asks every member how it is.
 	Members(ctx context.Context) ([]etcd.Member, error)
 	// Reclaim frees the space that nothing uses, and disarms the alarm.
@@ -170,14 +170,20 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 }
 
 func (c *checkup) address(b broker.Broker) string {
-	if e, ok := b.(attended); ok {
-		c.Broker = e.Address()
+	if named, ok := b.(interface{ Address() string }); ok {
+		c.Broker = named.Address()
 	}
 	return c.Broker
 }
 
 // members judges what the members say of themselves.
 func (c *checkup) members(ctx context.Context, b broker.Broker) {
+	if z, ok := b.(*zookeeper.Broker); ok {
+		if members, err := z.Members(ctx); err == nil {
+			c.Checks = append(c.Checks, judgeEnsemble(members), judgeEnsembleVersion(members))
+		}
+		return
+	}
 	e, ok := b.(attended)
 	if !ok {
 		return
@@ -229,6 +235,17 @@ func (a *app) unreached(ctx context.Context, failed error, tried time.Duration) 
 		b.Do = `start "windlass dev", or name a broker with --broker`
 	}
 	checks := []doctor.Check{b}
+	if strings.HasPrefix(a.broker.address, zookeeper.Scheme) {
+		config, err := a.broker.zookeeperConfig("--broker", a.broker.address)
+		if err != nil {
+			return checks
+		}
+		members, err := zookeeper.Members(ctx, config)
+		if err != nil {
+			return checks
+		}
+		return append(checks, judgeEnsemble(members))
+	}
 	endpoints, external := a.broker.external()
 	if !external {
 		return checks

@@ -1,0 +1,109 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Member is a server of the ensemble, as it describes itself.
+type Member struct {
+	// Address is the one at which it was asked.
+	Address string
+	// Version is that of the server, such as "3.8.0".
+	Version string
+	// Mode is "leader", "follower", "observer" or "standalone", and empty for a server
+	// that does not serve, which is one without a quorum.
+	Mode string
+	// Err is why nothing is known of it, nil if it answered.
+	Err error
+}
+
+// memberTimeout bounds the time that one server has to describe itself, and
+// memberBytesMax what it may say.
+const (
+	memberTimeout  = 3 * time.Second
+	memberBytesMax = 64 << 10
+)
+
+// Members asks the servers of a configuration, side by side, by the command "srvr",
+// which every server answers unless its 4lw.commands.whitelist leaves it out. It needs
+// no leader. One that does not answer is in the list with its error. They are in the
+// order of Config.Servers.
+func Members(ctx context.Context, config Config) ([]Member, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	members := make([]Member, len(config.Servers))
+	var asking sync.WaitGroup
+	for i, address := range config.Servers {
+		asking.Go(func() {
+			members[i] = Member{Address: address}
+			answer, err := config.ask(ctx, address, "srvr")
+			if err == nil {
+				err = members[i].read(answer)
+			}
+			members[i].Err = err
+		})
+	}
+	asking.Wait()
+	return members, nil
+}
+
+// Members asks the servers of the ensemble how they are; see the function.
+func (b *Broker) Members(ctx context.Context) ([]Member, error) { return Members(ctx, b.config) }
+
+// ask sends a command of four letters and returns the answer.
+func (c Config) ask(ctx context.Context, address, command string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	dial := c.wireConfig().Dial
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }() // it was asked one thing
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := conn.Write([]byte(command)); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, memberBytesMax))
+	if err != nil && len(answer) == 0 {
+		return "", errors.Join(err, ctx.Err())
+	}
+	return string(answer), nil // some servers end the connection roughly
+}
+
+// read takes what a server says of itself.
+func (m *Member) read(answer string) error {
+	switch {
+	case strings.Contains(answer, "not currently serving requests"):
+		return nil
+	case !strings.HasPrefix(answer, "Zookeeper version: "):
+		first, _, _ := strings.Cut(strings.TrimSpace(answer), "\n")
+		if first == "" {
+			first = "nothing"
+		}
+		return fmt.Errorf("it says %.200q to \"srvr\"", first)
+	}
+	for line := range strings.Lines(answer) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch name {
+		case "Zookeeper version":
+			m.Version, _, _ = strings.Cut(value, "-")
+			m.Version, _, _ = strings.Cut(m.Version, ",")
+		case "Mode":
+			m.Mode = value
+		}
+	}
+	return nil
+}
