@@ -23,6 +23,10 @@ lint: ## vet and staticcheck, for Linux and for macOS
 	GOOS=darwin $(GO) vet ./...
 	$(STATICCHECK) ./...
 
+.PHONY: helm-check
+helm-check: ## lint the Helm chart and compare what it renders; builds Helm
+	deploy/helm/check
+
 .PHONY: test
 test: ## all tests
 	$(GO) test ./...

@@ -60,7 +60,10 @@ type TaskInfo struct {
 	SubmittedAt *time.Time `json:"submitted_at"`
 	ClaimedAt   *time.Time `json:"claimed_at"`
 	Priority    int        `json:"priority"`
-	BlockedBy   []string   `json:"blocked_by"`
+	// Weight is how much of a node's share and capacity it takes; 0 means 1, and
+	// of a task that has ended that it is not known any more.
+	Weight    int      `json:"weight,omitempty"`
+	BlockedBy []string `json:"blocked_by"`
 	// FailedNeeds are those of BlockedBy that have failed or were killed: it waits
 	// until they are run again or forgotten.
 	FailedNeeds []string                  `json:"failed_needs,omitempty"`
@@ -301,7 +304,7 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		unreadable = true
 		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
 	}
-	info.Type, info.Priority, info.NotBefore = spec.Type, spec.Priority, spec.NotBefore
+	info.Type, info.Priority, info.Weight, info.NotBefore = spec.Type, spec.Priority, spec.Weight, spec.NotBefore
 	if !spec.SubmittedAt.IsZero() {
 		info.SubmittedAt = &spec.SubmittedAt
 	}

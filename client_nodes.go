@@ -18,15 +18,24 @@ import (
 type NodeStatus struct {
 	Name string `json:"name"`
 	// Tasks is how many it holds.
-	Tasks      int               `json:"tasks"`
-	Frozen     bool              `json:"frozen"`
-	Draining   bool              `json:"draining"`
-	Zone       string            `json:"zone"`
-	Labels     map[string]string `json:"labels"`
-	Capacity   int               `json:"capacity"`
-	StartedAt  time.Time         `json:"started_at"`
-	SessionTTL string            `json:"session_ttl"`
-	Version    string            `json:"version"`
+	Tasks    int               `json:"tasks"`
+	Frozen   bool              `json:"frozen"`
+	Draining bool              `json:"draining"`
+	Zone     string            `json:"zone"`
+	Labels   map[string]string `json:"labels"`
+	Capacity int               `json:"capacity"`
+	// Weight is its share of the work beside that of others; 0 is one that is too
+	// old to say.
+	Weight int `json:"weight,omitempty"`
+	// Load is how much of it was used up when it last said so, in hundredths. An
+	// Overloaded node keeps what it has and claims nothing.
+	Load       int  `json:"load,omitempty"`
+	Overloaded bool `json:"overloaded,omitempty"`
+	// Returning nodes are being stopped and mean to come back.
+	Returning  bool      `json:"returning,omitempty"`
+	StartedAt  time.Time `json:"started_at"`
+	SessionTTL string    `json:"session_ttl"`
+	Version    string    `json:"version"`
 	// Types are the task types it handles.
 	Types []string `json:"types"`
 	// Pulls are those that it takes on request, Limits how many of a type it runs
@@ -134,7 +143,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Capacity: i.Capacity, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

@@ -52,6 +52,12 @@ type Pruned struct {
 // It can be repeated after an error; what was forgotten before it is in the
 // result.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
+	return c.PruneProgress(ctx, r, f, dryRun, nil)
+}
+
+// PruneProgress is Prune that tells, if told is not nil, how many of all that are
+// to be forgotten it has looked at, from time to time.
+func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRun bool, told func(done, total int)) (Pruned, error) {
 	if err := r.validate(); err != nil {
 		return Pruned{}, err
 	}
@@ -78,9 +84,12 @@ func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) 
 			kept++
 		}
 	}
-	pruned := Pruned{Kept: kept, IDs: []string{}}
+	pruned, done := Pruned{Kept: kept, IDs: []string{}}, 0
 	for some := range slices.Chunk(old, SubmitBatchMax) {
 		gone, err := c.forget(ctx, some, dryRun)
+		if done += len(some); told != nil {
+			told(done, len(old))
+		}
 		pruned.IDs = append(pruned.IDs, gone...)
 		if err != nil {
 			slices.Sort(pruned.IDs)

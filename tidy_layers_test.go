@@ -52,15 +52,16 @@ var layers = map[string][]string{
 	"internal/view":    {".", "election", "statemachine", "tree"},
 	"api":              {".", "broker", "election", "statemachine", "tree", "internal/view"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
+	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/view"},
+		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/top", "internal/view"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
 	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
 	"bench":            {},
 	// Tests of the built program; they contain none of our code.
-	"internal/acceptance": {},
+	"internal/acceptance": {}, "internal/tmuxtest": {}, "deploy": {},
 }
 
 func layerCheck(s source) (problems []string) {
@@ -108,6 +109,7 @@ var forbidden = map[string]string{
 	"github.com/danielgtaylor/huma": "an HTTP framework",
 	"go.opentelemetry.io/":          "tracing",
 	"go.uber.org/zap":               "a logger",
+	"charm.land/":                   "a terminal's screen",
 	"net/http":                      "an HTTP server",
 }
 

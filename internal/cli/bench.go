@@ -104,8 +104,10 @@ func (a *app) bench(ctx context.Context, c benchConfig) (err error) {
 		args := append(nodes.args(), "--namespace="+c.Namespace, "--name="+name, "--session-ttl="+c.sessionTTL.String())
 		return ownCommand(benchNodeUse, args...)
 	}
-	c.Progress = func(text string) { fmt.Fprintln(a.err, text) }
+	bar := a.newProgress("tasks running", c.Tasks)
+	c.Progress, c.Running = func(text string) { a.say(bar, text) }, bar.set
 	report, err := loadgen.Run(ctx, c.Config)
+	bar.end()
 	if len(report.Figures) > 0 { // what was measured before an error is worth showing
 		err = errors.Join(err, a.print(report, func() table { return benchTable(report) }), loadgen.WriteSVG(plot, report.Curves))
 	}

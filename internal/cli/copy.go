@@ -74,11 +74,16 @@ func (a *app) copy(ctx context.Context, f copyFlags, space keys.Space) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
-	c := &copier{from: from, to: to, space: space}
+	what := "reading"
+	if f.verify {
+		what = "comparing"
+	}
+	c := &copier{from: from, to: to, space: space, bar: a.newProgress(what, 0)}
 	if f.verify {
 		return a.verifyCopy(ctx, c)
 	}
 	done, err := c.run(ctx, f.replace)
+	c.bar.end()
 	if err != nil {
 		return err
 	}
@@ -92,6 +97,7 @@ func (a *app) copy(ctx context.Context, f copyFlags, space keys.Space) (err erro
 
 func (a *app) verifyCopy(ctx context.Context, c *copier) error {
 	all, err := c.compare(ctx)
+	c.bar.end()
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,8 @@ type copier struct {
 	space    keys.Space
 	// written are the revisions, at the source, of what the destination has.
 	written map[string]broker.Revision
+	// bar shows how far a pass has come; nil shows nothing.
+	bar *progress
 }
 
 // notAsSource is the revision of what was at the destination before.
@@ -138,10 +140,14 @@ func (c *copier) pass(ctx context.Context, done *copied) (changes int, err error
 		}
 	}
 	done.Written += len(puts)
+	c.bar.next(fmt.Sprintf("copying, pass %d", done.Passes), len(txns))
+	written := 0
 	for some := range slices.Chunk(txns, copyTxnsMax) {
 		if err := c.write(ctx, some); err != nil {
 			return 0, fmt.Errorf("--to: %w", err)
 		}
+		written += len(some)
+		c.bar.set(written)
 	}
 	return len(txns), nil
 }

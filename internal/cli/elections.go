@@ -30,6 +30,8 @@ func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err 
 	return f(b)
 }
 
+var electionHeading = []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}
+
 // electionRow is an election on a line.
 func electionRow(v view.Election) []string {
 	var waiting []string
@@ -70,7 +72,7 @@ Exit code: 3 if nobody stands in one of those named.`,
 					if len(views) == 0 {
 						return table{footer: "nobody stands in any election"}
 					}
-					t := table{heading: []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}}
+					t := table{heading: electionHeading}
 					for _, v := range views {
 						t.rows = append(t.rows, electionRow(v))
 					}
@@ -178,10 +180,12 @@ func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait boo
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(timeout, cancel).Stop()
+	bar := a.newProgress("waiting for "+asked.Leader+" to step down", 0)
+	defer bar.end()
 	for now, err := range election.Observe(limited, b, a.namespace, name) {
 		switch {
 		case err != nil:
-			fmt.Fprintln(a.err, "windlass:", err)
+			a.say(bar, "windlass: "+err.Error())
 		case now.Token != asked.Token:
 			v.Leader = now.Leader
 			return v, nil

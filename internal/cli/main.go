@@ -21,6 +21,8 @@ type app struct {
 	broker brokerFlags
 	// namespace of the tasks.
 	namespace string
+	// quiet shows no progress.
+	quiet bool
 }
 
 // Main runs one invocation and returns its exit code; see exit.go.
@@ -62,8 +64,9 @@ unavailable. Every flag of this page can be set in the environment as well:
 	flags := root.PersistentFlags()
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
+	flags.BoolVar(&a.quiet, "quiet", false, "do not show on a terminal how far something has come")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
-	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.serveCommand(), a.tokenCommand(),
+	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(),
 		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(),
 		a.benchCommand(), a.benchNodeCommand(), a.benchBrokerCommand())
 	root.InitDefaultCompletionCmd()

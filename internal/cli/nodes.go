@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -142,22 +143,27 @@ func (a *app) drainCommand() *cobra.Command {
 func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []string) error {
 	poll := time.NewTicker(250 * time.Millisecond)
 	defer poll.Stop()
-	for {
+	var bar *progress
+	defer func() { bar.end() }()
+	for most := -1; ; {
 		nodes, err := c.Nodes(ctx)
 		if err != nil {
 			return err
 		}
-		left := 0
+		left, tasks := 0, 0
 		for _, n := range nodes {
-			for _, name := range names {
-				if n.Name == name && (n.Tasks > 0 || !n.Draining) {
-					left++
-				}
+			if slices.Contains(names, n.Name) && (n.Tasks > 0 || !n.Draining) {
+				left, tasks = left+1, tasks+n.Tasks
 			}
 		}
 		if left == 0 {
 			return nil
 		}
+		if most < 0 {
+			most = tasks
+			bar = a.newProgress("draining", most)
+		}
+		bar.set(most - tasks)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

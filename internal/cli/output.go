@@ -7,9 +7,10 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // table is what -o table prints: a heading, rows of cells, and a line below.
@@ -68,34 +69,10 @@ func (t table) write(out io.Writer) error {
 }
 
 // printable keeps what a task or node calls itself from moving the cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '·'
-	}, s)
-}
+func printable(s string) string { return view.Printable(s) }
 
 // age is how long ago something was, as people say it.
-func age(at *time.Time, now time.Time) string {
-	if at == nil || at.IsZero() {
-		return "-"
-	}
-	d := now.Sub(*at)
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	default:
-		return fmt.Sprintf("%dd", int(d.Hours()/24))
-	}
-}
+func age(at *time.Time, now time.Time) string { return view.Age(at, now) }
 
 // ago is age as a statement.
 func ago(at *time.Time, now time.Time) string {

@@ -67,7 +67,9 @@ func (a *app) checkPrune(cmd *cobra.Command, f *pruneFlags) error {
 }
 
 func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error {
+	bar := a.newProgress("looking", 0)
 	would, err := c.Prune(ctx, f.retention, f.selection.filter, true)
+	bar.end()
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,9 @@ func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error
 	if err := f.consent.ask(ctx, a, "Forget them?"); err != nil {
 		return err
 	}
-	done, err := c.Prune(ctx, f.retention, f.selection.filter, false)
+	bar = a.newProgress("forgetting", len(would.IDs))
+	done, err := c.PruneProgress(ctx, f.retention, f.selection.filter, false, func(done, _ int) { bar.set(done) })
+	bar.end()
 	return errors.Join(a.printPruned(done, false), err)
 }
 

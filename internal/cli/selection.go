@@ -61,7 +61,7 @@ func statusesOf(flag string, wanted []string, among []windlass.Status) ([]windla
 	return statuses, nil
 }
 
-func names(statuses []windlass.Status, separator string) string {
+func names[S ~string](statuses []S, separator string) string {
 	words := make([]string, len(statuses))
 	for i, s := range statuses {
 		words[i] = string(s)

@@ -123,7 +123,9 @@ func (a *app) clear(ctx context.Context, t *tree.Tree, c consent) error {
 	if err := c.ask(ctx, a, "Remove them?"); err != nil {
 		return err
 	}
+	bar := a.newProgress("removing", 0)
 	paths, err = t.Clear(ctx, false)
+	bar.end()
 	return errors.Join(a.printCleared(paths, false), err)
 }
 

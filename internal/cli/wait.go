@@ -60,7 +60,9 @@ func checkWait(id string, wanted []string, timeout time.Duration) ([]windlass.St
 func (a *app) waitFor(ctx context.Context, c *windlass.Client, id string, statuses []windlass.Status, timeout time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	bar := a.newProgress(fmt.Sprintf("waiting for %s to be %s", id, names(statuses, " or ")), 0)
 	task, err := c.Wait(bounded, id, statuses...)
+	bar.end()
 	switch {
 	case err == nil:
 		return a.print(task, func() table { return table{rows: [][]string{{string(task.Status)}}} })

@@ -61,6 +61,7 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 		return report, err
 	}
 	b.fleet = newFleet(c.Node, b.ledger)
+	b.fleet.told = c.Running
 	err = b.run(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx) // all else is a consequence of it

@@ -41,7 +41,7 @@ const (
 	TimeoutMax = time.Hour
 )
 
-// Config says what to measure. All fields but Server and Progress must be set.
+// Config says what to measure. All fields but Server, Progress and Running must be set.
 type Config struct {
 	// Phases to run, in this order.
 	Phases []string
@@ -65,6 +65,8 @@ type Config struct {
 	Server *Server
 	// Progress, if set, is told what is being done.
 	Progress func(text string)
+	// Running, if set, is told how many tasks run, while that is waited for.
+	Running func(tasks int)
 }
 
 // InputError says what is wrong with a setting.

@@ -49,6 +49,8 @@ type fleet struct {
 	members []*member
 	// closing is closed when nobody reads updates any more.
 	closing chan struct{}
+	// told, if set, is told how many tasks run, while that is waited for.
+	told func(tasks int)
 }
 
 func newFleet(command func(name string) *exec.Cmd, l *ledger) *fleet {
@@ -171,6 +173,9 @@ func (f *fleet) quiet(ctx context.Context, as func(counts []int) bool) error {
 		counts := make([]int, len(f.members))
 		for i, m := range f.members {
 			counts[i] = m.running
+		}
+		if f.told != nil {
+			f.told(sum(counts))
 		}
 		var rested <-chan time.Time
 		if as(counts) {

@@ -1,0 +1,145 @@
+package deploy
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// instruction is one of a container file.
+type instruction struct {
+	name string
+	args string
+}
+
+// instructions reads a container file: comments, and lines that are continued.
+func instructions(text string) (list []instruction) {
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		name, args, _ := strings.Cut(line, " ")
+		list = append(list, instruction{name, strings.Join(strings.Fields(args), " ")})
+	}
+	return list
+}
+
+var known = []string{"FROM", "WORKDIR", "COPY", "RUN", "ARG", "LABEL", "USER", "ENV", "VOLUME", "STOPSIGNAL", "ENTRYPOINT", "CMD"}
+
+func TestContainerfile_IsAStaticBinaryAndNobodyInParticular(t *testing.T) {
+	var stages []string
+	last := map[string]string{}
+	all := instructions(read(t, "container/Containerfile"))
+	for _, i := range all {
+		if !slices.Contains(known, i.name) || i.args == "" {
+			t.Errorf("%s %s: not known", i.name, i.args)
+		}
+		if i.name == "FROM" {
+			last = map[string]string{}
+			_, stage, _ := strings.Cut(i.args, " AS ")
+			stages = append(stages, stage)
+		}
+		if m := regexp.MustCompile(`--from=(\S+)`).FindStringSubmatch(i.args); m != nil && !slices.Contains(stages, m[1]) {
+			t.Errorf("%s %s: there is no stage %q before it", i.name, i.args, m[1])
+		}
+		last[i.name] += i.args
+	}
+	if len(stages) != 2 || stages[0] != "build" {
+		t.Errorf("it has the stages %q", stages)
+	}
+	for name, want := range map[string]string{
+		"FROM": "distroless/static", "COPY": "--from=build /windlass /windlass", "USER": "65532:65532", "ENTRYPOINT": `["/windlass"]`, "STOPSIGNAL": "SIGTERM",
+		"LABEL": `org.opencontainers.image.licenses="Apache-2.0"`,
+	} {
+		if !strings.Contains(last[name], want) {
+			t.Errorf("in the image %s is %q, want %s", name, last[name], want)
+		}
+	}
+	if last["RUN"] != "" {
+		t.Errorf("the image has no shell to run %q", last["RUN"])
+	}
+	build := slices.IndexFunc(all, func(i instruction) bool { return strings.Contains(i.args, "go build") })
+	for _, want := range []string{"CGO_ENABLED=0", "-trimpath", "./cmd/windlass"} {
+		if build < 0 || !strings.Contains(all[build].args, want) {
+			t.Errorf("it is not built with %s", want)
+		}
+	}
+}
+
+func TestContainerignore_LeavesWhatTheProgramIsBuiltOf(t *testing.T) {
+	kept := map[string]bool{}
+	for line := range strings.Lines(read(t, "../.dockerignore")) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			if matches, err := filepath.Glob("../" + name); err != nil || len(matches) == 0 {
+				t.Errorf("!%s: there is no such file", name)
+			}
+			kept[name] = true
+		}
+	}
+	list := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}", "./cmd/windlass")
+	list.Dir = ".."
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs := strings.Fields(string(out))
+	if len(dirs) < 20 {
+		t.Fatalf("the program is built of %q", dirs)
+	}
+	for _, dir := range dirs {
+		rel, err := filepath.Rel(root, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if top, _, _ := strings.Cut(filepath.ToSlash(rel), "/"); top == "." && !kept["*.go"] || top != "." && !kept[top] {
+			t.Errorf("the package in %s does not reach the build", rel)
+		}
+	}
+}
+
+func TestProgram_IsStaticAndRunsWithNothingElse(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("an image has a program for Linux")
+	}
+	binary, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binary.Close()
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("it needs other files: it has %v", p.Type)
+		}
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can run it in an empty root folder")
+	}
+	root := t.TempDir()
+	content, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "windlass"), content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := inRoot(root, "/windlass", "version", "-o", "json").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"platform": "linux/`) {
+		t.Errorf("in an empty root folder it says %v: %s", err, out)
+	}
+	out, err = inRoot(root, "/windlass", "node", "list", "--broker", "etcd://127.0.0.1:1").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "127.0.0.1:1") {
+		t.Errorf("without a broker it says %v: %s", err, out)
+	}
+}

@@ -1,0 +1,105 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// program is windlass, built static as in the container file, whose other flags make
+// no difference here.
+var program string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "windlass-deploy-")
+	if err == nil {
+		program = filepath.Join(dir, "windlass")
+		build := exec.Command("go", "build", "-o", program, "../cmd/windlass")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build windlass:", err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+// read reads a file of this folder.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// expected are flags that the program may not have yet: what is packaged here is
+// written for it with them.
+var expected = map[string]bool{"node --metrics-listen": true}
+
+var (
+	helpFlag = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z][a-z-]*)`)
+	flagName = regexp.MustCompile(`(?:^|[\s"'=\[])--([a-z][a-z-]*)`)
+	variable = regexp.MustCompile(`WINDLASS_[A-Z_]+`)
+)
+
+// flagsOf are the flags of a command, those that all have included.
+func flagsOf(t *testing.T, command string) map[string]bool {
+	t.Helper()
+	out, err := exec.Command(program, command, "--help").Output()
+	if err != nil {
+		t.Fatalf("windlass %s --help: %v", command, err)
+	}
+	flags := map[string]bool{}
+	for _, m := range helpFlag.FindAllStringSubmatch(string(out), -1) {
+		flags[m[1]] = true
+	}
+	return flags
+}
+
+// checkFlags finds the flags of a command in a text that it does not have.
+func checkFlags(t *testing.T, where, command, text string) {
+	t.Helper()
+	known := flagsOf(t, command)
+	for _, m := range flagName.FindAllStringSubmatch(text, -1) {
+		if !known[m[1]] && !expected[command+" --"+m[1]] {
+			t.Errorf("%s: windlass %s has no flag --%s", where, command, m[1])
+		}
+	}
+}
+
+// checkVariables finds variables in a text that no flag of all commands has.
+func checkVariables(t *testing.T, where, text string) {
+	t.Helper()
+	all := flagsOf(t, "version")
+	for _, name := range variable.FindAllString(text, -1) {
+		flag := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "WINDLASS_")), "_", "-")
+		if !all[flag] {
+			t.Errorf("%s: no flag is set by %s", where, name)
+		}
+	}
+}
+
+func TestFlags_OfTheProgramAreFound(t *testing.T) {
+	if known := flagsOf(t, "node"); !known["session-ttl"] || !known["broker"] || !known["verbose"] || known["listen"] {
+		t.Errorf("windlass node has the flags %v", known)
+	}
+	if got := flagName.FindAllString(`a --one "--two=x" --three-four`, -1); len(got) != 3 {
+		t.Errorf("in a text there are %q", got)
+	}
+}

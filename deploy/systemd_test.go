@@ -1,0 +1,85 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/session"
+)
+
+// unit are the settings of a unit of systemd, by section and name.
+func unit(t *testing.T, text string) map[string]map[string][]string {
+	t.Helper()
+	settings, section := map[string]map[string][]string{}, ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "["):
+			section = strings.Trim(line, "[]")
+			settings[section] = map[string][]string{}
+		default:
+			name, value, ok := strings.Cut(line, "=")
+			if !ok || settings[section] == nil {
+				t.Fatalf("%q is no setting", line)
+			}
+			settings[section][name] = append(settings[section][name], value)
+		}
+	}
+	return settings
+}
+
+func TestUnits_UseWhatTheProgramHasAndLetItLeaveInGoodOrder(t *testing.T) {
+	for _, command := range []string{"node", "serve"} {
+		path := "systemd/windlass-" + command + ".service"
+		text := read(t, path)
+		service := unit(t, text)["Service"]
+		start := strings.Join(service["ExecStart"], "\n")
+		if !strings.HasPrefix(start, "/usr/local/bin/windlass "+command+" ") {
+			t.Errorf("%s starts %q", path, start)
+		}
+		checkFlags(t, path, command, start)
+		checkVariables(t, path, text)
+		for line := range strings.Lines(text) {
+			if _, flags, ok := strings.Cut(line, "_FLAGS="); ok {
+				checkFlags(t, path, command, " "+flags)
+			}
+		}
+		stop, err := time.ParseDuration(strings.Join(service["TimeoutStopSec"], ""))
+		if least := session.Derive(session.TTLMax).Grace + 5*time.Second; command == "node" && (err != nil || stop < least) {
+			t.Errorf("%s: TimeoutStopSec is %v, %v, want at least %v", path, stop, err, least)
+		}
+		for name, want := range map[string]string{
+			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillMode": "mixed", "Restart": "on-failure",
+			"RestartPreventExitStatus": "2", "CapabilityBoundingSet": "", "EnvironmentFile": "/etc/windlass/" + command + ".env",
+		} {
+			if got := service[name]; len(got) != 1 || got[0] != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		if got := service["RestartForceExitStatus"]; command == "node" && (len(got) != 1 || got[0] != "70") {
+			t.Errorf("%s: RestartForceExitStatus is %q, want 70", path, got)
+		}
+	}
+}
+
+func TestUnits_ArePleasingToSystemd(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("there is no systemd-analyze here")
+	}
+	for _, command := range []string{"node", "serve"} {
+		name := "windlass-" + command + ".service"
+		text := strings.ReplaceAll(read(t, "systemd/"+name), "/usr/local/bin/windlass", program) // it must exist
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || strings.Contains(string(out), name) {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}

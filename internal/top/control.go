@@ -1,0 +1,197 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Times of what is asked of the broker.
+const (
+	// askMax bounds one question or command.
+	askMax = 10 * time.Second
+	// carryMax is how long it is waited for that a command to a task is carried out.
+	carryMax = 10 * time.Second
+)
+
+// control sends commands and reads what lists do not have. Its ctx ends with the
+// program, and so does all that it does.
+type control struct {
+	ctx       context.Context
+	client    *windlass.Client
+	broker    broker.Broker
+	namespace string
+}
+
+// done is what became of an action, in words.
+type done struct {
+	text   string
+	failed bool
+}
+
+// order sends a command to a task and tells whether it was carried out.
+func (c *control) order(id string, command statemachine.Command) tea.Cmd {
+	return c.doing(fmt.Sprintf("%s %s", command.Message, view.Printable(id)), carryMax, func(ctx context.Context) (string, error) {
+		sent, err := c.client.SendTask(ctx, id, command)
+		if err != nil {
+			return "", err
+		}
+		task, err := c.client.AwaitCommand(ctx, sent)
+		switch {
+		case err == nil:
+			return "carried out; it is " + string(task.Status), nil
+		case ctx.Err() != nil:
+			return fmt.Sprintf("sent, and not carried out within %v; it may yet be", carryMax), nil
+		}
+		return "", err
+	})
+}
+
+// command sends one to a node.
+func (c *control) command(node, command string) tea.Cmd {
+	return c.doing(command+" "+view.Printable(node), askMax, func(ctx context.Context) (string, error) {
+		return "sent", c.client.Send(ctx, node, windlass.Command{Command: command})
+	})
+}
+
+// resign asks the leader of an election to step down.
+func (c *control) resign(name string) tea.Cmd {
+	return c.doing("resign "+view.Printable(name), askMax, func(ctx context.Context) (string, error) {
+		asked, err := election.RequestResign(ctx, c.broker, c.namespace, name)
+		return view.Printable(asked.Leader) + " was asked to step down", err
+	})
+}
+
+// doing runs something that is bounded in time and says what became of it.
+func (c *control) doing(what string, limit time.Duration, f func(context.Context) (string, error)) tea.Cmd {
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(c.ctx, limit)
+		defer cancel()
+		said, err := f(ctx)
+		if err != nil {
+			return done{text: what + ": " + view.Printable(err.Error()), failed: true}
+		}
+		return done{text: what + ": " + said}
+	}
+}
+
+// detail is what is shown of one task.
+type detail struct {
+	id    string
+	lines []string
+}
+
+// look reads everything about a task.
+func (c *control) look(id string) tea.Cmd {
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(c.ctx, askMax)
+		defer cancel()
+		task, err := c.client.Task(ctx, id)
+		if err != nil {
+			return detail{id, []string{"cannot be read: " + view.Printable(err.Error())}}
+		}
+		explained, explainErr := c.client.Explain(ctx, id)
+		history, historyErr := c.client.History(ctx, id)
+		progress, progressErr := c.client.Progress(ctx, id)
+		lines := describe(task, time.Now())
+		if explainErr == nil {
+			lines = append(lines, explain(explained)...)
+		}
+		if len(progress) > 0 {
+			lines = append(lines, field("progress", string(progress)))
+		}
+		if historyErr == nil {
+			lines = append(lines, recount(history)...)
+		}
+		if err := errors.Join(explainErr, historyErr, progressErr); err != nil && !errors.Is(err, windlass.ErrNotFound) {
+			lines = append(lines, "", field("not read", err.Error()))
+		}
+		return detail{id, lines}
+	}
+}
+
+// field is a line of a detail. What is long is cut where it is shown.
+func field(name, value string) string { return fmt.Sprintf("%-12s %s", name, view.Printable(value)) }
+
+// describe says what a task is.
+func describe(t windlass.TaskDetail, now time.Time) []string {
+	lines := []string{field("id", t.ID), field("type", orDash(t.Type)), field("status", string(t.Status)), field("node", orDash(t.Node))}
+	add := func(name, value string) {
+		if value != "" {
+			lines = append(lines, field(name, value))
+		}
+	}
+	if t.Token != 0 {
+		add("token", strconv.FormatInt(t.Token, 10))
+	}
+	if t.SubmittedAt != nil {
+		add("submitted", view.Age(t.SubmittedAt, now)+" ago")
+	}
+	if t.ClaimedAt != nil {
+		add("claimed", view.Age(t.ClaimedAt, now)+" ago")
+	}
+	if t.FinishedAt != nil {
+		add("ended", view.Age(t.FinishedAt, now)+" ago")
+	}
+	if t.Until != nil {
+		add("until", t.Until.UTC().Format(time.RFC3339))
+	}
+	if t.Priority != 0 {
+		add("priority", strconv.Itoa(t.Priority))
+	}
+	add("blocked by", strings.Join(t.BlockedBy, ", "))
+	add("properties", string(t.Props))
+	add("result", string(t.Result))
+	for _, e := range t.Errors {
+		add("error", e.Timestamp.UTC().Format(time.RFC3339)+" "+e.Error)
+	}
+	return lines
+}
+
+// explain says why it is where it is.
+func explain(e windlass.Explanation) []string {
+	lines := []string{"", field("why", e.Why)}
+	for _, n := range e.Nodes {
+		verdict := "cannot take it: "
+		if n.Takes {
+			verdict = "can take it: "
+		}
+		if n.Node == e.Node && e.Status == windlass.StatusRunning {
+			verdict = ""
+		}
+		lines = append(lines, field("node", n.Node+": "+verdict+n.Why))
+	}
+	return lines
+}
+
+// recount tells what happened, the latest first.
+func recount(h statemachine.History) []string {
+	lines := []string{"", field("history", fmt.Sprintf("%d claim(s), %d interruption(s), the latest first", h.Claims, h.Interruptions))}
+	for i := len(h.Entries) - 1; i >= 0; i-- {
+		e := h.Entries[i]
+		event := string(e.Event)
+		if e.Interruption {
+			event += " (interruption)"
+		}
+		lines = append(lines, view.Printable(strings.TrimRight(fmt.Sprintf("  %s  %-12s %s  %s", e.At.UTC().Format(time.RFC3339), event, orDash(e.Node), e.Detail), " ")))
+	}
+	return lines
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,185 @@
+package top
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// Times of a feed.
+const (
+	// treeEvery bounds how often the tree is put together.
+	treeEvery = 500 * time.Millisecond
+	// probeEvery is how often the broker is asked whether it is back.
+	probeEvery = 2 * time.Second
+)
+
+// update is what a model takes from a feed.
+type update struct {
+	changes
+	rates rates
+	// forest is the tree if it has changed, nil otherwise.
+	forest *tree.Forest
+	// trouble is why the broker cannot be followed, nil if it can; since is from
+	// when on that is so.
+	trouble error
+	since   time.Time
+	at      time.Time
+}
+
+// feed follows a cluster. Its run is the writer, take the reader.
+type feed struct {
+	client    *windlass.Client
+	broker    broker.Broker
+	namespace string
+
+	// showing is closed and replaced when the tree begins or ceases to be shown.
+	mu      sync.Mutex
+	pending changes
+	pulse   *pulse
+	forest  *tree.Forest
+	trouble error
+	since   time.Time
+	showing bool
+	turned  chan struct{}
+}
+
+func newFeed(client *windlass.Client, b broker.Broker, namespace string) *feed {
+	return &feed{
+		client: client, broker: b, namespace: namespace, pending: noChanges(), pulse: newPulse(time.Now()),
+		since: time.Now(), turned: make(chan struct{}),
+	}
+}
+
+func noChanges() changes {
+	return changes{tasks: map[string]windlass.TaskChange{}, nodes: map[string]windlass.NodeChange{}, elections: map[string]election.LineChange{}}
+}
+
+// run follows until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	var following sync.WaitGroup
+	following.Go(func() {
+		for change, err := range f.client.WatchTasks(ctx, windlass.Filter{}) {
+			f.put(err, func(now time.Time) {
+				f.pending.tasks[change.Task.ID] = change
+				f.pulse.see(change, now)
+			})
+		}
+	})
+	following.Go(func() {
+		for change, err := range f.client.WatchNodes(ctx) {
+			f.put(err, func(time.Time) { f.pending.nodes[change.Node.Name] = change })
+		}
+	})
+	following.Go(func() {
+		for change, err := range election.Watch(ctx, f.broker, f.namespace) {
+			f.put(err, func(time.Time) { f.pending.elections[change.Election.Name] = change })
+		}
+	})
+	following.Go(func() { f.followTree(ctx) })
+	following.Go(func() { f.probe(ctx) })
+	following.Wait()
+}
+
+// put takes a change, or the trouble that came in its place.
+func (f *feed) put(err error, take func(now time.Time)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	switch {
+	case err == nil:
+		take(now)
+	case f.trouble == nil:
+		f.trouble, f.since = err, now
+	default:
+		f.trouble = err
+	}
+}
+
+// probe asks the broker now and then whether it is back, while it is not.
+func (f *feed) probe(ctx context.Context) {
+	ticks := time.NewTicker(probeEvery)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		f.mu.Lock()
+		trouble := f.trouble
+		f.mu.Unlock()
+		if trouble == nil {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, probeEvery)
+		_, err := f.client.Layout(asking)
+		cancel()
+		f.mu.Lock()
+		if err == nil && f.trouble == trouble { // or a watch has failed meanwhile
+			f.trouble, f.since = nil, time.Now()
+		}
+		f.mu.Unlock()
+	}
+}
+
+// showTree says whether the tree is to be followed.
+func (f *feed) showTree(showing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.showing != showing {
+		f.showing = showing
+		close(f.turned)
+		f.turned = make(chan struct{})
+	}
+}
+
+// followTree follows the tree while it is shown.
+func (f *feed) followTree(ctx context.Context) {
+	t, err := tree.New(f.broker, f.namespace)
+	if err != nil {
+		f.put(err, nil)
+		return
+	}
+	for ctx.Err() == nil {
+		f.mu.Lock()
+		showing, turned := f.showing, f.turned
+		f.mu.Unlock()
+		if !showing {
+			select {
+			case <-ctx.Done():
+			case <-turned:
+			}
+			continue
+		}
+		watching, cancel := context.WithCancel(ctx)
+		var turning sync.WaitGroup
+		turning.Go(func() {
+			select {
+			case <-watching.Done():
+			case <-turned:
+				cancel()
+			}
+		})
+		for forest, err := range t.Watch(watching, treeEvery) {
+			f.put(err, func(time.Time) { f.forest = forest })
+		}
+		cancel()
+		turning.Wait()
+	}
+}
+
+// take returns what has come since the last time.
+func (f *feed) take() update {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	u := update{changes: f.pending, rates: f.pulse.rates(now), forest: f.forest, trouble: f.trouble, since: f.since, at: now}
+	f.pending, f.forest = noChanges(), nil
+	return u
+}

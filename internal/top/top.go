@@ -1,0 +1,131 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/tree"
+)
+
+// Limits and defaults.
+const (
+	RefreshDefault = 250 * time.Millisecond
+	RefreshMin     = 50 * time.Millisecond
+	RefreshMax     = time.Minute
+	// TasksDefault is how many tasks a snapshot has, TasksMax how many it may have.
+	TasksDefault = 20
+	TasksMax     = 1_000_000
+)
+
+// Config says what to show. Broker and Client are of the same namespace.
+type Config struct {
+	Broker    broker.Broker
+	Client    *windlass.Client
+	Namespace string
+	// Address of the broker, as it is shown.
+	Address string
+	// Refresh is the time between two frames.
+	Refresh time.Duration
+	// Column and Reverse are how tasks are sorted, Filter selects them.
+	Column  Column
+	Reverse bool
+	Filter  string
+	// In and Out are the terminal, Environ what is known of it.
+	In      io.Reader
+	Out     io.Writer
+	Environ []string
+}
+
+// Check refuses what makes no sense.
+func (c Config) Check() error {
+	switch {
+	case c.Refresh < RefreshMin || c.Refresh > RefreshMax:
+		return fmt.Errorf("refresh %v: must be between %v and %v", c.Refresh, RefreshMin, RefreshMax)
+	case !slices.Contains(Columns, c.Column):
+		return fmt.Errorf("sort %q: must be one of %q", c.Column, Columns)
+	case len(c.Filter) > inputRunesMax:
+		return fmt.Errorf("filter of %d bytes: must have at most %d", len(c.Filter), inputRunesMax)
+	}
+	return nil
+}
+
+func (c Config) cluster() *cluster {
+	k := newCluster()
+	k.sortBy(c.Column, c.Reverse)
+	k.setFilter(c.Filter)
+	return k
+}
+
+// Run shows the cluster until the user has enough, which is nil, or ctx ends.
+func Run(ctx context.Context, c Config) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	defer following.Wait()
+	defer cancel()
+	f := newFeed(c.Client, c.Broker, c.Namespace)
+	following.Go(func() { f.run(ctx) })
+	m := c.model(f.take, f.showTree, &control{ctx: ctx, client: c.Client, broker: c.Broker, namespace: c.Namespace})
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithEnvironment(c.Environ),
+		tea.WithoutSignalHandler()).Run()
+	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (c Config) model(take func() update, showTree func(bool), k *control) *model {
+	return &model{
+		header: header{namespace: c.Namespace, broker: c.Address, now: time.Now()}, cluster: c.cluster(), control: k,
+		take: take, showTree: showTree, refresh: c.Refresh,
+	}
+}
+
+// Once reads the cluster as it is now, with at most so many tasks.
+func Once(ctx context.Context, c Config, tasksMax int) (view.Top, error) {
+	tasks, err := c.Client.Tasks(ctx, windlass.Filter{})
+	if err != nil {
+		return view.Top{}, err
+	}
+	nodes, err := c.Client.Nodes(ctx)
+	if err != nil {
+		return view.Top{}, err
+	}
+	elections, err := election.List(ctx, c.Broker, c.Namespace)
+	if err != nil {
+		return view.Top{}, err
+	}
+	jobs, err := tree.New(c.Broker, c.Namespace)
+	if err != nil {
+		return view.Top{}, err
+	}
+	forest, err := jobs.Load(ctx)
+	if err != nil {
+		return view.Top{}, err
+	}
+	now, all := time.Now(), noChanges()
+	for _, t := range tasks {
+		all.tasks[t.ID] = windlass.TaskChange{Task: t}
+	}
+	for _, n := range nodes {
+		all.nodes[n.Name] = windlass.NodeChange{Node: n}
+	}
+	for _, e := range elections {
+		all.elections[e.Name] = election.LineChange{Election: e}
+	}
+	k := c.cluster()
+	k.apply(all)
+	t := k.snapshot(now, tasksMax)
+	t.Namespace, t.Broker, t.Jobs = c.Namespace, c.Address, forest.Progress(now)
+	return t, nil
+}
