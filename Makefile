@@ -11,7 +11,7 @@ build: ## build bin/windlass
 	$(GO) build -trimpath -o bin/windlass ./cmd/windlass
 
 .PHONY: check
-check: fmt lint ## everything but the tests
+check: fmt lint expressions ## everything but the tests
 
 .PHONY: fmt
 fmt: ## fail if a file is not formatted
@@ -26,6 +26,10 @@ lint: ## vet and staticcheck, for Linux and for macOS
 .PHONY: helm-check
 helm-check: ## lint the Helm chart and compare what it renders; builds Helm
 	deploy/helm/check
+
+.PHONY: expressions
+expressions: ## read the alerts and the dashboard as Prometheus does
+	cd tools && $(GO) test ./...
 
 .PHONY: test
 test: ## all tests

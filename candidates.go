@@ -59,8 +59,11 @@ type candidate struct {
 	// slot is the time that the brake has given it, zero for none; refusedUntil
 	// is when the balancer wants to be asked again.
 	slot, refusedUntil time.Time
-	// reason is why it is claimed, for people.
+	// reason is why it is claimed, for people; cause is that in one word, and from
+	// the node that held it before.
 	reason string
+	cause  GrantCause
+	from   string
 }
 
 // candidates are all of them, with when to look at each again.
@@ -414,7 +417,7 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 		delete(in.forced, c.id)
 	}
 	t := in.tasks.Get(c.id)
-	c.reason = in.reason(c, t)
+	c.reason, c.cause, c.from = in.reason(c, t), in.grantCause(c, t), t.Last
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: c.modified, Blockers: c.blockers,
 		Skipped: c.skipped, SkippedAt: c.skippedAt, WithoutProps: !t.HasProps, HandedOver: t.For != "",
@@ -445,6 +448,21 @@ func (in *incarnation) reason(c *candidate, t *mirror.Task) string {
 		return "taken over from node " + t.Last
 	}
 	return "placed"
+}
+
+// grantCause is why a task is claimed.
+func (in *incarnation) grantCause(c *candidate, t *mirror.Task) GrantCause {
+	switch {
+	case c.pulled:
+		return GrantDequeued
+	case t.Last == "":
+		return GrantPlaced
+	case t.Last == in.config.Name:
+		return GrantReturned
+	case t.For == in.config.Name:
+		return GrantMoved
+	}
+	return GrantTakenOver
 }
 
 // landed takes a claim off those in flight.

@@ -24,11 +24,19 @@ type Client struct {
 	space  keys.Space
 	// layoutRead is when the layout was last read and found to be known.
 	layoutRead atomic.Pointer[time.Time]
+	// tracer is nil for none.
+	tracer Tracer
 }
+
+// ClientOption is a setting of NewClient.
+type ClientOption func(*Client)
+
+// WithTracer has a client make spans of submissions and of detached claims.
+func WithTracer(t Tracer) ClientOption { return func(c *Client) { c.tracer = t } }
 
 // NewClient returns a client for a namespace; an empty one is
 // NamespaceDefault. The client does not close the broker.
-func NewClient(b broker.Broker, namespace string) (*Client, error) {
+func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Client, error) {
 	if b == nil {
 		return nil, badInput("broker", "", "must be set")
 	}
@@ -39,7 +47,11 @@ func NewClient(b broker.Broker, namespace string) (*Client, error) {
 	if err != nil {
 		return nil, badName(err)
 	}
-	return &Client{broker: b, space: space}, nil
+	c := &Client{broker: b, space: space}
+	for _, option := range options {
+		option(c)
+	}
+	return c, nil
 }
 
 // Delete removes a task with its properties and its pending command, and a job

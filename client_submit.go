@@ -72,6 +72,8 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		}
 		return effects, errs
 	}
+	ctx, submissions, submitted := c.traceSubmit(ctx, submissions)
+	defer func() { submitted(errs) }()
 	var open []*submitting
 	now := time.Now().UTC()
 	for i, s := range submissions {

@@ -98,6 +98,9 @@ type Config struct {
 	LogDir string
 	// Events reports what happens. The zero value reports nothing.
 	Events Events
+	// Tracer, if set, makes spans of claims and runs, in the trace that a task was
+	// submitted in.
+	Tracer Tracer
 	// Renewed, if set, is told after every renewal until when handlers may run,
 	// as readings of Clock: when they are told to stop and when they must have
 	// returned. It must not block.

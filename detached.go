@@ -139,6 +139,7 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 // claimDetached claims the first task that can be had, and writes down that the
 // claim is a detached one: without that nobody could end it.
 func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner string, found []detachable) (Detached, error) {
+	began := time.Now()
 	incarnation, err := uuid.NewV7()
 	if err != nil {
 		return Detached{}, err
@@ -164,6 +165,7 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 			if err := noteDetached(ctx, coord, g, owner, incarnation.String()); err != nil {
 				return Detached{}, err
 			}
+			c.traceDetached(ctx, SpanClaim, began, g, owner, f.spec)(SpanEnd{})
 			return Detached{ID: g.ID, Type: f.spec.Type, Owner: owner, Token: int64(g.Token), Props: g.Props}, nil
 		}
 	}

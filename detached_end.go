@@ -73,8 +73,11 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 // ReleaseDetached gives a task back that is held detached; others may take it at
 // once. Its errors are those of CompleteDetached.
 func (c *Client) ReleaseDetached(ctx context.Context, id string, token int64) error {
-	return c.endDetached(ctx, "release", id, token, func(d *detachedClaim) error { return d.giveBack(ctx) })
+	return c.endDetached(ctx, release, id, token, func(d *detachedClaim) error { return d.giveBack(ctx) })
 }
+
+// release is the ending that leaves the task as it is.
+const release = "release"
 
 // endDetached finds a claim, has it ended, and ends its session.
 func (c *Client) endDetached(ctx context.Context, what, id string, token int64, end func(*detachedClaim) error) error {
@@ -87,7 +90,12 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 		d, err = c.heldDetached(ctx, id, broker.Revision(token))
 	}
 	if err == nil {
+		ended := func(SpanEnd) {}
+		if what != release {
+			ended = c.traceDetached(ctx, SpanComplete, time.Now(), d.Granted, d.owner, d.spec)
+		}
 		err = end(d)
+		ended(SpanEnd{Outcome: Outcome(d.record.State), Err: err})
 	}
 	switch {
 	case errors.Is(err, coordinator.ErrGone): // it was deleted, and the claim is of no use to anybody

@@ -18,10 +18,13 @@ type Events struct {
 	Left func(incarnation string, cause error, abandoned []string)
 	// Waiting: the node cannot join yet and tries again.
 	Waiting func(cause error)
-	// Claimed: a task was claimed and its handler is about to start.
+	// Granted: a claim was granted, once for each claim and before anything is
+	// done with it.
+	Granted func(Grant)
+	// Claimed: a task is held and its handler is about to start, each time.
 	Claimed func(task string, token int64)
 	// Ended: a handler returned and what became of the task was recorded.
-	Ended func(task string, token int64, outcome Outcome, took time.Duration)
+	Ended func(End)
 	// Errored: a handler failed; the task sleeps until the time, or has failed
 	// for good when that is zero.
 	Errored func(task string, err error, until time.Time)
@@ -46,6 +49,56 @@ type Events struct {
 	Braked func(vanished, perSecond int)
 	// Balanced: tasks are released for others to take.
 	Balanced func(trigger Trigger, released int)
+}
+
+// Grant is a claim that was granted to this node.
+type Grant struct {
+	// Task is its ID, Type what it was submitted as.
+	Task, Type string
+	// Token is the fencing token.
+	Token int64
+	// Cause is why this node has it.
+	Cause GrantCause
+	// From is the node that held it before, empty where that is not known.
+	From string
+	// Waited is how long it stood without a holder, as this node saw it: since it
+	// could have been claimed. Zero for one that was adopted.
+	Waited time.Duration
+}
+
+// Moved tells whether the task has changed its node.
+func (g Grant) Moved() bool { return g.Cause == GrantMoved || g.Cause == GrantTakenOver }
+
+// GrantCause is why a node has a claim.
+type GrantCause string
+
+// The causes.
+const (
+	// GrantPlaced: nobody held it before, as far as this node knows.
+	GrantPlaced GrantCause = "placed"
+	// GrantMoved: another node gave it to this one.
+	GrantMoved GrantCause = "moved"
+	// GrantTakenOver: another node held it, and is gone or gave it to anyone.
+	GrantTakenOver GrantCause = "taken_over"
+	// GrantReturned: this node held it last.
+	GrantReturned GrantCause = "returned"
+	// GrantDequeued: it was claimed for a call of Dequeue.
+	GrantDequeued GrantCause = "dequeued"
+	// GrantAdopted: a claim whose outcome had been unknown turned up.
+	GrantAdopted GrantCause = "adopted"
+)
+
+// End is a run of a handler that has ended, or a claim that ended without one.
+type End struct {
+	// Task is its ID, Type what it was submitted as.
+	Task, Type string
+	// Token is the fencing token.
+	Token int64
+	// Outcome is what became of the task.
+	Outcome Outcome
+	// Ran tells that a handler was started, and Took how long ago.
+	Ran  bool
+	Took time.Duration
 }
 
 // Outcome is what became of a claim.
@@ -81,11 +134,14 @@ func (e Events) withDefaults() Events {
 	if e.Waiting == nil {
 		e.Waiting = func(error) {}
 	}
+	if e.Granted == nil {
+		e.Granted = func(Grant) {}
+	}
 	if e.Claimed == nil {
 		e.Claimed = func(string, int64) {}
 	}
 	if e.Ended == nil {
-		e.Ended = func(string, int64, Outcome, time.Duration) {}
+		e.Ended = func(End) {}
 	}
 	if e.Errored == nil {
 		e.Errored = func(string, error, time.Time) {}
@@ -132,9 +188,12 @@ func LogEvents(log *slog.Logger) Events {
 			log.Warn("left", "incarnation", incarnation, "cause", cause, "abandoned", abandoned)
 		},
 		Waiting: func(cause error) { log.Warn("waiting to join", "cause", cause) },
+		Granted: func(g Grant) {
+			log.Debug("granted", "task", g.Task, "type", g.Type, "token", g.Token, "cause", string(g.Cause), "previous", g.From, "took", g.Waited)
+		},
 		Claimed: func(task string, token int64) { log.Debug("claimed", "task", task, "token", token) },
-		Ended: func(task string, token int64, outcome Outcome, took time.Duration) {
-			log.Debug("ended", "task", task, "token", token, "outcome", string(outcome), "took", took)
+		Ended: func(e End) {
+			log.Debug("ended", "task", e.Task, "type", e.Type, "token", e.Token, "outcome", string(e.Outcome), "took", e.Took)
 		},
 		Errored: func(task string, err error, until time.Time) {
 			log.Warn("handler failed", "task", task, "error", err, "until", until)

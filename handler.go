@@ -62,6 +62,8 @@ type Claim struct {
 	origin           origin
 	claimedAt        time.Time
 	in               *incarnation // for what all its claims share
+	// trace is nil without a tracer.
+	trace *claimTrace
 
 	mu     sync.Mutex
 	result json.RawMessage
@@ -79,7 +81,7 @@ func (c *Claim) Task() Task { return c.task }
 // Spec is what it was submitted with. Its maps and slices must not be modified.
 func (c *Claim) Spec() Spec {
 	spec := c.kind.spec
-	spec.SubmittedAt, spec.Digest = c.origin.submittedAt, c.origin.digest
+	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
 	return spec
 }
 

@@ -184,6 +184,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 		in.closeSession(ctx)
 		return err
 	}
+	in.node.live.Store(s)
 	in.events.Joined(s.Incarnation(), s.Timing())
 	n.host.Attach(s)
 	electionsLeft := in.closeElections(ctx)
@@ -305,6 +306,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 		}
 		r.dequeued.settle(OutcomeDropped) // nobody else would tell its caller
 		r.dequeued = nil
+		r.claim.trace.recorded(OutcomeDropped)
 	}
 	slices.Sort(abandoned)
 	// Recorded before over is closed: a handler that returns later finds over
@@ -315,7 +317,10 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	in.node.notes = in.notes.handDown()
 	in.node.mu.Lock()
 	clear(in.node.held)
+	in.node.states = [statesShown]int{}
 	in.node.mu.Unlock()
+	in.node.live.Store(nil)
+	in.node.fleet.Store(nil)
 	return abandoned
 }
 

@@ -80,7 +80,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
-	record.Spec.Turn = 0
+	record.Spec.Turn, record.Spec.Trace = 0, ""
 	if value, err := plainJSON(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}

@@ -12,7 +12,7 @@ import (
 // kind is what a node keeps of the spec of a task. Tasks that were submitted
 // alike share one.
 type kind struct {
-	// spec is without when it was submitted, and its digest.
+	// spec is without when it was submitted, its digest and its trace.
 	spec  Spec
 	class *placement.Class
 	// err says that the spec cannot be read.
@@ -35,7 +35,7 @@ const kindsMax = 4096
 
 // of reads a spec.
 func (ks *kinds) of(value []byte) *kind {
-	alike, _, _, ok := ownWords(value)
+	alike, _, ok := ownWords(value)
 	ks.mu.Lock()
 	defer ks.mu.Unlock()
 	if ok {
@@ -45,7 +45,7 @@ func (ks *kinds) of(value []byte) *kind {
 	}
 	k := &kind{}
 	k.spec, k.err = parseSpec(value)
-	k.spec.SubmittedAt, k.spec.Digest = time.Time{}, ""
+	k.spec.SubmittedAt, k.spec.Digest, k.spec.Trace = time.Time{}, "", ""
 	s := &k.spec
 	k.class = ks.classes.Of(placement.Class{
 		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
@@ -63,33 +63,41 @@ func (ks *kinds) of(value []byte) *kind {
 type origin struct {
 	submittedAt time.Time
 	digest      string
+	trace       string
 }
 
 // originOf reads the rest of a spec that a kind was made of.
 func originOf(value []byte) origin {
-	if _, when, digest, ok := ownWords(value); ok {
-		if at, err := time.Parse(time.RFC3339Nano, string(when)); err == nil {
-			return origin{submittedAt: at, digest: string(digest)}
+	if alike, o, ok := ownWords(value); ok && !bytes.Contains(alike, []byte(`"trace":`)) { // others may have put it elsewhere
+		if at, err := time.Parse(time.RFC3339Nano, string(o.when)); err == nil {
+			return origin{submittedAt: at, digest: string(o.digest), trace: string(o.trace)}
 		}
 	}
 	spec, err := parseSpec(value)
 	if err != nil {
 		return origin{} // its kind says so
 	}
-	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest}
+	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace}
 }
 
-// ownWords cuts a spec into what it shares with others, when it was submitted
-// and its digest; false where these are not the last two fields, in the spelling
-// of this package.
-func ownWords(value []byte) (alike, when, digest []byte, ok bool) {
+// own is what a spec shares with no other, as it is spelled; trace is nil for
+// none.
+type own struct{ when, digest, trace []byte }
+
+// ownWords cuts a spec into what it shares with others and what it does not; false
+// where the latter are not its last fields, in the spelling of this package.
+func ownWords(value []byte) (alike []byte, o own, ok bool) {
 	alike, tail, ok := bytes.Cut(value, []byte(`"submitted_at":"`))
 	if !ok {
-		return value, nil, nil, len(value) == 0
+		return value, own{}, len(value) == 0
 	}
-	when, tail, ok = bytes.Cut(tail, []byte(`","digest":"`))
-	digest, plain := bytes.CutSuffix(tail, []byte(`"}`))
-	return alike, when, digest, ok && plain && !bytes.ContainsAny(when, `"\`) && !bytes.ContainsAny(digest, `"\`)
+	o.when, tail, ok = bytes.Cut(tail, []byte(`","digest":"`))
+	tail, plain := bytes.CutSuffix(tail, []byte(`"}`))
+	o.digest, o.trace, _ = bytes.Cut(tail, []byte(`","trace":"`))
+	for _, word := range [...][]byte{o.when, o.digest, o.trace} {
+		plain = plain && !bytes.ContainsAny(word, `"\`)
+	}
+	return alike, o, ok && plain
 }
 
 // kindOf is the kind of a task of the mirror.

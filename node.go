@@ -47,14 +47,21 @@ type Node struct {
 	past session.Past
 
 	mu sync.Mutex // never held during I/O or a callback
-	// held are the claims of the present incarnation.
-	held map[string]*run
+	// held are the claims of the present incarnation, and states counts them by
+	// what is shown of their state.
+	held   map[string]*run
+	states [statesShown]int
 	// leftBehind are tasks whose handler outlived its incarnation, with how
 	// many such handlers there are. This node does not claim them.
 	leftBehind map[string]int
 	// frozen is what the node was last told; it outlives an incarnation.
 	frozen bool
 	joined bool
+
+	// live is the session of the present incarnation, nil while there is none;
+	// fleet is what that knows of all tasks. They are for Stats.
+	live  atomic.Pointer[session.Session]
+	fleet atomic.Pointer[fleetCount]
 }
 
 // RunningTask is a task that a node holds.

@@ -175,6 +175,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if claim.kind.err != nil {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.err)
 	}
+	in.reportGrant(claim, c)
 	in.noteClaim(r, c.reason)
 	if in.isDeleted(r) {
 		in.abandon(r)
@@ -269,12 +270,14 @@ func (in *incarnation) start(r *run) {
 	}
 	in.events.Claimed(id, int64(token))
 	task := r.claim.task
+	run := func(ctx context.Context) error { return handlerOf(task).Run(ctx, r.claim) }
+	if in.config.Tracer != nil {
+		run = in.traced(r.claim, run)
+	}
 	in.node.mu.Lock() // nobody may find the handler running and not know of it
 	defer in.node.mu.Unlock()
 	r.face.started, r.face.stopped = in.node.momentOf(time.Now()), 0
-	r.handle = in.node.handlers.Go(in.session.Context(), func(ctx context.Context) error {
-		return handlerOf(task).Run(ctx, r.claim)
-	}, func(err error) {
+	r.handle = in.node.handlers.Go(in.session.Context(), run, func(err error) {
 		select {
 		case in.exits <- exit{id: id, token: token, err: err}:
 		case <-in.over:
@@ -414,7 +417,9 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		in.release(r)
 		return
 	}
-	in.enter(r, phaseEnding)
+	if in.enter(r, phaseEnding); kind == coordinator.Done {
+		in.traceEnd(r.claim)
+	}
 	ending := r.claim.ending(kind)
 	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
 	ending.Unrecorded = !r.recorded
@@ -464,6 +469,7 @@ func (in *incarnation) forget(id string) {
 	in.timeouts.remove(id)
 	in.loadFell = in.loadFell || !r.leaving()
 	in.node.mu.Lock()
+	in.node.uncount(id)
 	delete(in.node.held, id)
 	in.node.mu.Unlock()
 	token := r.claim.token()
@@ -485,16 +491,31 @@ func (in *incarnation) publishRun(r *run) {
 // showRun is publishRun for who has the lock.
 func (in *incarnation) showRun(r *run) {
 	f := &r.face
+	in.node.uncount(r.claim.id)
 	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == phaseParked, r.handle
 	in.node.held[r.claim.id] = r
+	in.node.states[f.state]++
+}
+
+// reportGrant tells of a claim that was granted, and traces it.
+func (in *incarnation) reportGrant(claim *Claim, c *candidate) {
+	g := Grant{Task: claim.id, Type: claim.kind.spec.Type, Token: claim.Token(), Cause: c.cause, From: c.from}
+	if c.adopted {
+		g.Cause = GrantAdopted
+	} else {
+		g.Waited = claim.claimedAt.Sub(c.since)
+	}
+	in.traceGrant(claim, g)
+	in.events.Granted(g)
 }
 
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
 	r.dequeued.settle(outcome)
 	r.dequeued = nil
-	var took time.Duration
-	if r.face.started != 0 {
-		took = time.Since(in.node.timeOf(r.face.started))
+	e := End{Task: r.claim.ID(), Type: r.class().Type, Token: r.claim.Token(), Outcome: outcome, Ran: r.face.started != 0}
+	if e.Ran {
+		e.Took = time.Since(in.node.timeOf(r.face.started))
 	}
-	in.events.Ended(r.claim.ID(), r.claim.Token(), outcome, took)
+	r.claim.trace.recorded(outcome)
+	in.events.Ended(e)
 }

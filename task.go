@@ -80,6 +80,11 @@ type Spec struct {
 	// Digest identifies what was submitted, properties included; it is set by
 	// the client, and tells a repeated submission from a different one.
 	Digest string `json:"digest,omitempty"`
+	// Trace is the trace that the task belongs to, as a W3C traceparent of
+	// TraceBytesMax bytes; empty for none. A client with a Tracer sets it to the
+	// submission's own span, below what it says. It is no part of what makes two
+	// submissions the same.
+	Trace string `json:"trace,omitempty"`
 }
 
 // parseSpec reads the value of a task's key. An empty one is an empty spec.
@@ -99,7 +104,8 @@ type Submission struct {
 	// ID of the task: 1 to 512 bytes of printable UTF-8 without a slash, not
 	// beginning with an underscore.
 	ID string
-	// Spec of the task; SubmittedAt and Digest are set by Submit.
+	// Spec of the task; SubmittedAt, Digest and Turn are set by Submit, and
+	// Trace is where there is a Tracer.
 	Spec Spec
 	// Props are the task's properties: any JSON of at most PropsBytesMax, or
 	// nil. They do not change while the task lives.
@@ -146,6 +152,9 @@ func (s Submission) Validate() error {
 	}
 	if !slices.Contains([]OnFailure{"", FailureBlocks, FailureSkips, FailureRuns}, s.Spec.OnFailure) {
 		return badInput("on_failure", s.Spec.OnFailure, fmt.Sprintf("must be %q, %q or %q", FailureBlocks, FailureSkips, FailureRuns))
+	}
+	if err := checkTrace(s.Spec.Trace); err != nil {
+		return err
 	}
 	if err := s.validateJob(); err != nil {
 		return err
@@ -217,11 +226,12 @@ func checkType(name string) error {
 	return nil
 }
 
-// digest identifies the submission by everything but when it was made.
+// digest identifies the submission by everything but when it was made, and in
+// which trace.
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
-	spec.SubmittedAt, spec.Digest, spec.Turn = time.Time{}, "", 0
+	spec.SubmittedAt, spec.Digest, spec.Turn, spec.Trace = time.Time{}, "", 0, ""
 	spec.Needs = slices.Clone(spec.Needs)
 	slices.Sort(spec.Needs)
 	// Compact makes the digest independent of spacing in the properties; both

@@ -269,6 +269,7 @@ func (in *incarnation) orderDone(r *run) {
 // superseded goes on with a run whose order is not the one in the slot any more.
 func (in *incarnation) superseded(r *run) {
 	r.obeyed, r.order = r.ending.Command, nil
+	r.claim.trace.recorded("")
 	switch kind := r.ending.Kind; {
 	case kind == coordinator.Release:
 		r.ending.Command = 0

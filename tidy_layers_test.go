@@ -39,6 +39,8 @@ var layers = map[string][]string{
 		"internal/keys", "internal/depend", "internal/runner", "internal/mirror", "internal/layout"},
 	// Edges: what uses only the public face.
 	"balancer":          {"."},
+	"metrics":           {".", "broker", "coordinator", "election", "session"},
+	"tracing":           {"."},
 	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/exectask": {".", "session", "internal/clock"},
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
@@ -54,7 +56,7 @@ var layers = map[string][]string{
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
 	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/top", "internal/view"},
+		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/top", "internal/view", "metrics", "tracing"},
 	"cmd/windlass": {"internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},

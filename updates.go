@@ -40,6 +40,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	for _, id := range changed {
 		in.taskChanged(id, now)
 	}
+	in.countFleet()
 	if len(changed) > 0 {
 		in.planning.dirty, in.planning.agreed, in.planning.changedAt = true, false, now
 	}

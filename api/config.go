@@ -51,6 +51,11 @@ type Config struct {
 	Logger *slog.Logger
 	// Audit gets one record for every change that was tried; nil is Logger.
 	Audit *slog.Logger
+	// Metrics answers /metrics, which takes RoleView; nil for no such path.
+	Metrics http.Handler
+	// Tracer, if set, makes spans of what is submitted, below that which a request's
+	// traceparent names.
+	Tracer windlass.Tracer
 	// Limits of what callers may use.
 	Limits Limits
 }

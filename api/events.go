@@ -151,13 +151,20 @@ func (t *teller) trouble(err error) {
 
 func (s *Server) followTasks(ctx context.Context) {
 	t := s.teller(kindTask)
+	statuses := map[string]windlass.Status{}
+	s.counts.begin()
+	defer s.counts.end()
 	for change, err := range s.client.WatchTasks(ctx, windlass.Filter{}) {
 		switch {
 		case err != nil:
 			t.trouble(err)
 		case change.Gone:
+			s.counts.change(statuses[change.Task.ID], "")
+			delete(statuses, change.Task.ID)
 			t.tell(change.Task.ID, change.Revision, nil)
 		default:
+			s.counts.change(statuses[change.Task.ID], change.Task.Status)
+			statuses[change.Task.ID] = change.Task.Status
 			t.tell(change.Task.ID, change.Revision, change.Task)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
@@ -45,6 +46,10 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 		LocalRole: RoleAdmin,
 		Broker:    b.broker, Namespace: "/test", Audit: slog.New(slog.NewJSONHandler(b.log, nil)), Logger: slog.New(slog.DiscardHandler),
 		Limits: Limits{Rate: 1e6, RateBurst: 1e6},
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			fmt.Fprintln(w, "a_metric 1")
+		}),
 	}
 	if change != nil {
 		change(&b.config)

@@ -31,6 +31,7 @@ type Server struct {
 	origins *http.CrossOriginProtection
 	limiter *limiter
 	hub     *hub
+	counts  taskCounts
 	ready   readiness
 	// working counts the requests to the broker that are under way.
 	working atomic.Int64
@@ -56,11 +57,11 @@ func New(c Config) (*Server, error) {
 		c.Audit = c.Logger
 	}
 	c.Limits = c.Limits.withDefaults()
-	client, err := windlass.NewClient(c.Broker, c.Namespace)
+	client, err := windlass.NewClient(c.Broker, c.Namespace, windlass.WithTracer(c.Tracer))
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := tree.New(c.Broker, c.Namespace)
+	jobs, err := tree.New(c.Broker, c.Namespace, windlass.WithTracer(c.Tracer))
 	if err != nil {
 		return nil, err
 	}

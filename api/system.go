@@ -8,6 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -38,6 +41,16 @@ func (s *Server) registerSystem() {
 	}, false, func(context.Context, *noBody) (*ok[view.Version], error) {
 		return &ok[view.Version]{view.BuildVersion()}, nil
 	})
+	if s.config.Metrics != nil {
+		add(s, endpoint{ID: "metrics", Method: http.MethodGet, Path: "/metrics", Tag: tag, Offline: true,
+			Summary: "The metrics of this process, for Prometheus", Media: "text/plain",
+		}, false, func(context.Context, *noBody) (*stream, error) {
+			return &stream{func(ctx huma.Context) {
+				r, w := humago.Unwrap(ctx)
+				s.config.Metrics.ServeHTTP(w, r)
+			}}, nil
+		})
+	}
 }
 
 type openAPI struct {

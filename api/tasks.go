@@ -228,7 +228,19 @@ func (s *Server) check(task windlass.Submission) error {
 }
 
 // submitInput is a task to be submitted.
-type submitInput struct{ Body view.Submission }
+type submitInput struct {
+	Traceparent string `header:"traceparent" doc:"the W3C trace that it belongs to, unless it names one itself"`
+	Body        view.Submission
+}
+
+// inTrace puts a task into the trace of its request. What is no traceparent is
+// none, as the W3C has it.
+func inTrace(task windlass.Submission, traceparent string) windlass.Submission {
+	if task.Spec.Trace == "" && windlass.ValidTrace(traceparent) {
+		task.Spec.Trace = traceparent
+	}
+	return task
+}
 
 // submitted is what became of a submission, 201 or 200.
 type submitted struct {
@@ -237,7 +249,7 @@ type submitted struct {
 }
 
 func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, error) {
-	task := in.Body.Task()
+	task := inTrace(in.Body.Task(), in.Traceparent)
 	note(ctx, slog.String("task", task.ID), slog.String("type", task.Spec.Type))
 	if err := s.check(task); err != nil {
 		return nil, err
@@ -253,7 +265,10 @@ func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, e
 }
 
 // submitManyInput are tasks to be submitted.
-type submitManyInput struct{ Body []view.Submission }
+type submitManyInput struct {
+	Traceparent string `header:"traceparent" doc:"the W3C trace that they belong to, unless one names its own"`
+	Body        []view.Submission
+}
 
 func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view.Submitted], error) {
 	note(ctx, slog.Int("tasks", len(in.Body)))
@@ -262,7 +277,7 @@ func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view
 	}
 	tasks, seen := make([]windlass.Submission, len(in.Body)), map[string]int{}
 	for i, line := range in.Body {
-		tasks[i] = line.Task()
+		tasks[i] = inTrace(line.Task(), in.Traceparent)
 		if err := s.check(tasks[i]); err != nil {
 			return nil, fmt.Errorf("body[%d]: %w", i, err)
 		}

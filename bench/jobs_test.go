@@ -9,8 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/sdk/trace"
+
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/metrics"
+	"github.com/windlass-go/windlass/tracing"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -31,21 +35,25 @@ type workers struct {
 	all     chan struct{}
 }
 
-func startWorkers(b *testing.B, server *embedded.Server, awaited int) *workers {
+func startWorkers(b *testing.B, server *embedded.Server, awaited int, configure ...func(windlass.Config) windlass.Config) *workers {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
 	w := &workers{b: b, stop: stop, awaited: int64(awaited), all: make(chan struct{})}
 	for i := range 3 {
-		node, err := windlass.NewNode(windlass.Config{
+		config := windlass.Config{
 			Broker: server.Broker(), Name: fmt.Sprint("n", i), SessionTTL: time.Minute,
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(
 				func(context.Context, *windlass.Claim) error { return nil })},
-			Events: windlass.Events{Ended: func(_ string, _ int64, outcome windlass.Outcome, _ time.Duration) {
-				if outcome == windlass.OutcomeCompleted && w.done.Add(1) == w.awaited {
+			Events: windlass.Events{Ended: func(e windlass.End) {
+				if e.Outcome == windlass.OutcomeCompleted && w.done.Add(1) == w.awaited {
 					close(w.all)
 				}
 			}},
-		})
+		}
+		for _, change := range configure {
+			config = change(config)
+		}
+		node, err := windlass.NewNode(config)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -108,6 +116,64 @@ func BenchmarkJobs(b *testing.B) {
 		b.ReportMetric(raw, "raw-claims/s")
 		b.ReportMetric(rate/raw, "of-raw")
 	}
+}
+
+// observedJobs is how many each run of BenchmarkObserved has.
+const observedJobs = 8000
+
+// discard is an exporter of spans that takes no time.
+type discard struct{}
+
+// ExportSpans implements trace.SpanExporter.
+func (discard) ExportSpans(context.Context, []trace.ReadOnlySpan) error { return nil }
+
+// Shutdown implements trace.SpanExporter.
+func (discard) Shutdown(context.Context) error { return nil }
+
+// BenchmarkObserved runs jobs that do nothing on nodes that are not observed, that
+// are measured, and that are traced besides, in turns, and reports the ratios of the
+// rates to the first. Each job that is traced makes three spans.
+func BenchmarkObserved(b *testing.B) {
+	const turns = 4
+	for range b.N {
+		provider := trace.NewTracerProvider(trace.WithBatcher(discard{}))
+		measure := func(c windlass.Config) windlass.Config {
+			m, err := metrics.New(metrics.Config{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return m.Instrument(c)
+		}
+		follow := func(c windlass.Config) windlass.Config {
+			c.Tracer = tracing.New(provider)
+			return c
+		}
+		var plain, measured, traced float64
+		for range turns {
+			plain += observe(b)
+			measured += observe(b, measure)
+			traced += observe(b, measure, follow)
+		}
+		if err := provider.Shutdown(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(plain/turns, "jobs/s")
+		b.ReportMetric(measured/plain, "measured-of-plain")
+		b.ReportMetric(traced/plain, "traced-of-plain")
+	}
+}
+
+// observe is the rate of jobs on nodes of a configuration.
+func observe(b *testing.B, configure ...func(windlass.Config) windlass.Config) float64 {
+	b.Helper()
+	server := start(b)
+	queue(b, server, requests(observedJobs, "job", "")...)
+	began := time.Now()
+	w := startWorkers(b, server, observedJobs, configure...)
+	<-w.all
+	rate := observedJobs / time.Since(began).Seconds()
+	w.end()
+	return rate
 }
 
 // BenchmarkFanOut has ten thousand jobs wait for one, and reports how long it takes

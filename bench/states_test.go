@@ -120,12 +120,12 @@ func BenchmarkStateChanges(b *testing.B) {
 			changes++ // it woke up
 			return statemachine.SleepUntil(until)
 		}), func(cfg *windlass.Config) {
-			cfg.Events.Ended = func(task string, _ int64, outcome windlass.Outcome, _ time.Duration) {
+			cfg.Events.Ended = func(e windlass.End) {
 				now := time.Now()
 				mu.Lock()
 				defer mu.Unlock()
-				if outcome == windlass.OutcomeSleeping {
-					took = append(took, now.Sub(returned[task]).Seconds()*1000)
+				if e.Outcome == windlass.OutcomeSleeping {
+					took = append(took, now.Sub(returned[e.Task]).Seconds()*1000)
 					changes++
 				}
 			}

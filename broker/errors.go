@@ -30,6 +30,10 @@ var (
 	ErrClosed = errors.New("broker closed")
 )
 
+// ErrSilent is the cause of a watch that ends with ErrUnavailable because nothing
+// came for too long.
+var ErrSilent = errors.New("the watch is silent")
+
 // Error is what every method of a broker returns.
 type Error struct {
 	// Op is the method, in lower case.

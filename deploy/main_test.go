@@ -48,10 +48,6 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// expected are flags that the program may not have yet: what is packaged here is
-// written for it with them.
-var expected = map[string]bool{"node --metrics-listen": true}
-
 var (
 	helpFlag = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z][a-z-]*)`)
 	flagName = regexp.MustCompile(`(?:^|[\s"'=\[])--([a-z][a-z-]*)`)
@@ -77,7 +73,7 @@ func checkFlags(t *testing.T, where, command, text string) {
 	t.Helper()
 	known := flagsOf(t, command)
 	for _, m := range flagName.FindAllStringSubmatch(text, -1) {
-		if !known[m[1]] && !expected[command+" --"+m[1]] {
+		if !known[m[1]] {
 			t.Errorf("%s: windlass %s has no flag --%s", where, command, m[1])
 		}
 	}

@@ -27,9 +27,9 @@ type Tree struct {
 }
 
 // New returns the tree of a namespace; an empty one is windlass.NamespaceDefault.
-// It does not close the broker.
-func New(b broker.Broker, namespace string) (*Tree, error) {
-	client, err := windlass.NewClient(b, namespace)
+// It does not close the broker. The options are those of its client.
+func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*Tree, error) {
+	client, err := windlass.NewClient(b, namespace, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,29 @@ func (b *Broker) Members(ctx context.Context) ([]Member, error) {
 	return sortMembers(b.join(ctx, asked, list.Members)), nil
 }
 
+// Space tells how large the database of a member is, and the size at which it
+// raises an alarm; zero if it does not tell. It asks the first member that answers.
+func (b *Broker) Space(ctx context.Context) (used, quota int64, err error) {
+	if !b.enter() {
+		return 0, 0, b.closedError("space", "")
+	}
+	defer b.calls.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.life, cancel)()
+	for _, endpoint := range b.endpoints() {
+		// One that hangs must leave the others some of the time.
+		bounded, stop := context.WithTimeout(ctx, memberTimeout/3)
+		m := b.ask(bounded, endpoint)
+		stop()
+		if m.Err == nil {
+			return m.DBSize, m.Quota, nil
+		}
+		err = m.Err
+	}
+	return 0, 0, broker.NewError("space", b.address, broker.ErrUnavailable, err)
+}
+
 // Members asks the members of a cluster as the method does, and connects only
 // for that. It is for a cluster without a leader, to which Open does not connect.
 func Members(ctx context.Context, config Config) ([]Member, error) {

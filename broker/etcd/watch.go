@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	errSilent = fmt.Errorf("the watch is silent: no answer for %v", broker.ProgressMax)
+	errSilent = fmt.Errorf("%w: no answer for %v", broker.ErrSilent, broker.ProgressMax)
 	errEnded  = errors.New("the server ended the watch")
 )
 

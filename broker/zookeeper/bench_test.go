@@ -138,8 +138,8 @@ func BenchmarkJobs(b *testing.B) {
 			node, err := windlass.NewNode(windlass.Config{
 				Broker: benchOpen(b, server), Name: fmt.Sprint("n", i),
 				Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
-				Events: windlass.Events{Ended: func(_ string, _ int64, outcome windlass.Outcome, _ time.Duration) {
-					if outcome == windlass.OutcomeCompleted && done.Add(1) == benchJobs {
+				Events: windlass.Events{Ended: func(e windlass.End) {
+					if e.Outcome == windlass.OutcomeCompleted && done.Add(1) == benchJobs {
 						close(all)
 					}
 				}},

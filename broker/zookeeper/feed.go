@@ -3,7 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -469,7 +469,7 @@ func (f *feed) compact(revision broker.Revision) {
 	f.announce()
 }
 
-var errFeedSilent = errors.New("the server does not say how far it is")
+var errFeedSilent = fmt.Errorf("%w: the server does not say how far it is", broker.ErrSilent)
 
 // view is what of a feed can be read at one moment.
 type view struct {

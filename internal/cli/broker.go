@@ -155,14 +155,14 @@ func (b *brokerFlags) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// withClient calls f with a client, and closes its broker after.
-func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error) (err error) {
+// withClient calls f with a client of some options, and closes its broker after.
+func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error, options ...windlass.ClientOption) (err error) {
 	store, err := a.broker.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	client, err := windlass.NewClient(store, a.namespace)
+	client, err := windlass.NewClient(store, a.namespace, options...)
 	if err != nil {
 		return err
 	}

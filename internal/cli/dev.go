@@ -118,17 +118,25 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 
 // runDev runs the nodes and the API on a broker.
 func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, allow exectask.Allow, listener net.Listener, log *slog.Logger) error {
+	config := workerConfig{
+		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
+		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
+	}
+	stopTracing, err := a.startTracing(ctx, log, &config.tracer)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
 	var http *devAPI
-	var err error
 	if listener != nil {
-		if http, err = a.openDevAPI(server, listener, log); err != nil {
+		if config.metrics, err = devMetrics(server, a.namespace); err != nil {
+			return err
+		}
+		if http, err = a.openDevAPI(server, listener, config); err != nil {
 			return err
 		}
 	}
-	workers, err := startWorkers(ctx, server, c.nodes, workerConfig{
-		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
-		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
-	})
+	workers, err := startWorkers(ctx, server, c.nodes, config)
 	if err != nil {
 		return errors.Join(err, http.close())
 	}

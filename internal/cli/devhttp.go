@@ -50,17 +50,21 @@ func listenDev(address string, chosen bool) (net.Listener, error) {
 }
 
 // openDevAPI makes the API on a listener, which it closes on an error.
-func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, log *slog.Logger) (*devAPI, error) {
+func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c workerConfig) (*devAPI, error) {
 	d := &devAPI{listener: listener, url: urlOf(listener.Addr(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
-	tokens, err := d.token(server.Dir(), log)
+	tokens, err := d.token(server.Dir(), c.log)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	d.store = server.Broker()
-	d.server, err = api.New(api.Config{Broker: d.store, Namespace: a.namespace, Tokens: tokens, Check: checkSubmission, Logger: log})
+	d.server, err = api.New(api.Config{
+		Broker: c.metrics.Broker(d.store), Namespace: a.namespace, Tokens: tokens, Check: checkSubmission, Logger: c.log,
+		Metrics: c.metrics.Handler(), Tracer: c.tracer,
+	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close(), d.store.Close())
 	}
+	c.metrics.Count(d.server.TaskCounts)
 	return d, nil
 }
 

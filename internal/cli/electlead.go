@@ -58,8 +58,8 @@ type leading struct {
 // events logs what the election does.
 func (l *leading) events() election.Events {
 	return election.Events{
-		Elected:   func(t election.Term) { l.log.Info("elected", "term", t.Token) },
-		Unelected: func(t election.Term, cause error) { l.log.Info("leads no longer", "term", t.Token, "cause", cause) },
+		Elected:   func(t election.Term) { l.log.Info("elected", "token", t.Token) },
+		Unelected: func(t election.Term, cause error) { l.log.Info("leads no longer", "token", t.Token, "cause", cause) },
 		Leader:    func(name string) { l.log.Info("who leads", "leader", name) },
 		Error: func(err error) {
 			l.log.Warn("trouble that is being dealt with", "error", err)

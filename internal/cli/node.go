@@ -20,6 +20,7 @@ func (a *app) nodeCommand() *cobra.Command {
 	var c workerConfig
 	var allow []string
 	var verbose bool
+	var exposed nodeHTTPFlags
 	cmd := &cobra.Command{
 		Use:   "node",
 		Short: "Run a node that runs OS commands; or list and direct nodes",
@@ -33,7 +34,7 @@ its session can expire, and joins again when the broker is back.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.log, c.namespace = a.logger(verbose), a.namespace
-			return a.runNode(cmd.Context(), c, allow)
+			return a.runNode(cmd.Context(), c, allow, exposed)
 		},
 	}
 	flags := cmd.Flags()
@@ -51,6 +52,7 @@ its session can expire, and joins again when the broker is back.`,
 	flags.IntVar(&c.memoryRelease, "memory-release-limit", 0, "percent of the memory in use from which on it gives tasks away; must be higher")
 	c.concurrency.register(flags)
 	registerRetention(flags, &c.retention)
+	exposed.register(flags)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(),
 		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
@@ -60,7 +62,7 @@ its session can expire, and joins again when the broker is back.`,
 	return cmd
 }
 
-func (a *app) runNode(ctx context.Context, c workerConfig, allow []string) error {
+func (a *app) runNode(ctx context.Context, c workerConfig, allow []string, exposed nodeHTTPFlags) error {
 	if err := session.CheckTTL(c.sessionTTL); err != nil {
 		return usagef("--session-ttl: %w", err)
 	}
@@ -89,19 +91,29 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow []string) error
 	if c.logDir, err = filepath.Abs(c.logDir); err != nil {
 		return usagef("--log-dir: %w", err)
 	}
-	b, err := a.broker.open(ctx)
+	http, err := exposed.open(&c)
 	if err != nil {
 		return err
+	}
+	stopTracing, err := a.startTracing(ctx, c.log, &c.tracer)
+	if err != nil {
+		return errors.Join(err, http.close())
+	}
+	defer stopTracing()
+	b, err := a.broker.open(ctx)
+	if err != nil {
+		return errors.Join(err, http.close())
 	}
 	outliveReaders()
 	c.exitOnFence = true
 	w, err := newWorker(ctx, b, c)
 	if err != nil {
-		return errors.Join(err, b.Close())
+		return errors.Join(err, b.Close(), http.close())
 	}
+	http.serve(w.node)
 	fmt.Fprintf(a.err, "node %s: session %v; may run %s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, c.logDir)
 	began := time.Now()
-	err = w.run(ctx)
+	err = errors.Join(w.run(ctx), http.close())
 	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.name, time.Since(began).Round(time.Second))
 	return err
 }

@@ -89,8 +89,12 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	config.Broker = store
-	server, err := api.New(config)
+	stopTracing, err := a.startTracing(ctx, config.Logger, &config.Tracer)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopTracing()
+	server, err := measuredServer(config, store)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

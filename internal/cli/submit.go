@@ -52,7 +52,15 @@ run again, unless one of the flags --retry-… says how often it may.`,
 			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error { return a.submit(cmd.Context(), c, tasks, file != "") })
+			var tracer windlass.Tracer
+			stopTracing, err := a.startTracing(cmd.Context(), a.logger(false), &tracer)
+			if err != nil {
+				return err
+			}
+			defer stopTracing()
+			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+				return a.submit(cmd.Context(), c, tasks, file != "")
+			}, windlass.WithTracer(tracer))
 		},
 	}
 	flags := cmd.Flags()

@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/metrics"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -65,6 +66,9 @@ type workerConfig struct {
 	logDir                     string
 	allow                      exectask.Allow
 	log                        *slog.Logger
+	// metrics and tracer are nil for none.
+	metrics *metrics.Metrics
+	tracer  windlass.Tracer
 	// exitOnFence makes the process exit when a handler outlives its claim.
 	exitOnFence bool
 }
@@ -92,6 +96,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
 		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Concurrency: c.concurrency, Version: view.BuildVersion().Version,
 		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
+		Tracer: c.tracer,
 	}
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {
 		if config.Balancer, err = memoryBalancer(c); err != nil {
@@ -101,8 +106,14 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if c.exitOnFence {
 		config.Fence = func(overdue func() []string) { exitIfOverdue(c.log, overdue, timing.Slack) }
 	}
+	if c.metrics != nil {
+		config = c.metrics.Instrument(config)
+	}
 	if w.node, err = windlass.NewNode(config); err != nil {
 		return nil, errors.Join(err, supervisor.Close())
+	}
+	if c.metrics != nil {
+		c.metrics.Watch(w.node)
 	}
 	return w, nil
 }
@@ -129,7 +140,7 @@ func memoryBalancer(c workerConfig) (windlass.Balancer, error) {
 func exitIfOverdue(log *slog.Logger, overdue func() []string, slack time.Duration) {
 	time.Sleep(slack)
 	if left := overdue(); len(left) > 0 {
-		log.Error("handlers did not return before their claims could end; exiting", "tasks", left)
+		log.Error("handlers did not return before their claims could end; exiting", "abandoned", left)
 		os.Exit(exitFenced)
 	}
 }

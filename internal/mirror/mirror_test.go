@@ -60,7 +60,9 @@ func summed(m *Tasks) (sums Sums) {
 		switch {
 		case t.Exists() && t.Token == 0:
 			sums.Unowned++
-		case !t.Exists() && t.Token != 0:
+		case t.Exists():
+			sums.Owned++
+		case t.Token != 0:
 			sums.Remnants++
 		}
 		if t.Token != 0 && t.Session == 1 {

@@ -138,9 +138,9 @@ type Keep struct {
 // Sums say in short what a copy has, for comparing it with what should be there
 // without looking at every task.
 type Sums struct {
-	// Unowned counts the existing tasks that nobody holds, Remnants the claims
-	// without a task.
-	Unowned, Remnants int
+	// Unowned counts the existing tasks that nobody holds, Owned those that
+	// somebody does, Remnants the claims without a task.
+	Unowned, Owned, Remnants int
 	// Claims combines ClaimSum of all claims of Keep.Mine by exclusive or.
 	Claims uint64
 }
@@ -337,6 +337,7 @@ func (m *Tasks) count(t *Task, by int) {
 	if !t.Exists() || !t.Owned() {
 		return
 	}
+	m.sums.Owned += by
 	if m.owned[t.Owner] += by; m.owned[t.Owner] == 0 {
 		delete(m.owned, t.Owner)
 	}

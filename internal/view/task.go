@@ -25,6 +25,8 @@ type Spec struct {
 	Timeout   windlass.Duration  `json:"timeout,omitempty" doc:"bound on each run"`
 	Retry     *windlass.Retry    `json:"retry,omitempty" doc:"what becomes of it when it fails"`
 	OnFailure windlass.OnFailure `json:"on_failure,omitempty" doc:"what its failure is for those that wait for it"`
+
+	Trace string `json:"trace,omitempty" doc:"the W3C traceparent that it belongs to"`
 }
 
 // Of is the spec of a task of a type.
@@ -32,7 +34,7 @@ func (s Spec) Of(taskType string) windlass.Spec {
 	return windlass.Spec{
 		Type: taskType, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
 		Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-		Timeout: s.Timeout, Retry: s.Retry, OnFailure: s.OnFailure,
+		Timeout: s.Timeout, Retry: s.Retry, OnFailure: s.OnFailure, Trace: s.Trace,
 	}
 }
 

@@ -1,0 +1,113 @@
+package metrics
+
+import (
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The buckets of what takes as long as a call to the broker, as a task stands still,
+// and as a handler runs: to 16 s, 9 minutes and 2 days.
+var (
+	callBuckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
+	waitBuckets = prometheus.ExponentialBuckets(0.001, 3, 13)
+	runBuckets  = prometheus.ExponentialBuckets(0.01, 4, 13)
+)
+
+// series are the metrics that are added to while things happen.
+type series struct {
+	claims        *prometheus.CounterVec
+	claimSeconds  prometheus.Histogram
+	fenced        prometheus.Counter
+	renewSeconds  prometheus.Histogram
+	selfFences    *prometheus.CounterVec
+	handover      *prometheus.HistogramVec
+	guardKills    prometheus.Counter
+	resyncs       *prometheus.CounterVec
+	storeSeconds  *prometheus.HistogramVec
+	storeErrors   *prometheus.CounterVec
+	orphans       prometheus.Counter
+	moves         prometheus.Counter
+	runs          *prometheus.HistogramVec
+	handlerErrors *prometheus.CounterVec
+	corrupt       prometheus.Counter
+	brakes        prometheus.Counter
+	electionsLed  prometheus.Gauge
+	terms         prometheus.Counter
+}
+
+func newSeries() *series {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
+	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	}
+	s := &series{
+		claims:        counters("windlass_claims_total", "Claims that were tried: won, lost to another or refused, of an unknown outcome, or failed.", "result"),
+		claimSeconds:  histogram("windlass_claim_seconds", "Time of a call that claims, of up to a hundred tasks.", callBuckets),
+		fenced:        counter("windlass_fenced_writes_total", "Writes about a task that were refused because its claim was not held any more."),
+		renewSeconds:  histogram("windlass_lease_renew_seconds", "Time of a renewal of a session that succeeded.", callBuckets),
+		selfFences:    counters("windlass_self_fence_total", "Sessions that were given up, with all handlers told to stop.", "reason"),
+		handover:      histograms("windlass_handover_seconds", "Time that a task could have been claimed until it was, on the node that claimed it.", waitBuckets, "cause"),
+		guardKills:    counter("windlass_overlap_guard_kills_total", "Times that handlers had not returned when their claims could end, so that the fence was called."),
+		resyncs:       counters("windlass_watch_resyncs_total", "Watches of the store that broke, so that everything was read anew.", "reason"),
+		storeSeconds:  histograms("windlass_store_seconds", "Time of a call to the store.", callBuckets, "op"),
+		storeErrors:   counters("windlass_store_errors_total", "Calls to the store, and transactions in them, that failed.", "op", "kind"),
+		orphans:       counter("windlass_orphans_reconciled_total", "Claims of an unknown outcome that turned up and were adopted."),
+		moves:         counter("windlass_rebalance_moves_total", "Tasks that were given away to balance."),
+		runs:          histograms("windlass_run_seconds", "Time from the start of a handler until what became of its task was stored.", runBuckets, "type", "outcome"),
+		handlerErrors: counters("windlass_handler_errors_total", "Errors of handlers: their tasks run again, or failed for good.", "final"),
+		corrupt:       counter("windlass_unreadable_values_total", "Values in the store that could not be read, each time."),
+		brakes:        counter("windlass_brakes_total", "Times that most nodes vanished at once, so that their tasks were taken over slowly."),
+		electionsLed:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "windlass_elections_led", Help: "Elections that this process leads, of those that were attached."}),
+		terms:         counter("windlass_election_terms_total", "Terms that began in this process."),
+	}
+	// A series that is not there until the first bad thing happens cannot show that
+	// it happened: rates need a zero before.
+	for vector, values := range map[*prometheus.CounterVec][]string{
+		s.claims: claimResults, s.selfFences: {fenceDeadline, fenceExpired, fenceLost},
+		s.resyncs: {resyncCompacted, resyncStalled, resyncError}, s.handlerErrors: {"false", "true"},
+	} {
+		for _, value := range values {
+			vector.WithLabelValues(value)
+		}
+	}
+	return s
+}
+
+func (s *series) all() []prometheus.Collector {
+	return []prometheus.Collector{
+		s.claims, s.claimSeconds, s.fenced, s.renewSeconds, s.selfFences, s.handover, s.guardKills, s.resyncs, s.storeSeconds,
+		s.storeErrors, s.orphans, s.moves, s.runs, s.handlerErrors, s.corrupt, s.brakes, s.electionsLed, s.terms,
+	}
+}
+
+// buildInfo is what this program was built of.
+func buildInfo() prometheus.Collector {
+	version, revision := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, m := range info.Deps {
+			if m.Path == "github.com/windlass-go/windlass" {
+				version = m.Version // a program that has it as a library
+			}
+		}
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = s.Value
+			}
+		}
+	}
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "windlass_build_info", Help: "Always 1; its labels say what this program is."},
+		[]string{"version", "revision", "go"})
+	g.WithLabelValues(version, revision, runtime.Version()).Set(1)
+	return g
+}

@@ -1,0 +1,247 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Tracer makes spans of what happens to tasks. Package tracing implements it on
+// OpenTelemetry. Its methods, and those of its spans, are called from the node's
+// loop as well and must not block.
+type Tracer interface {
+	// Start begins a span and returns a context in which it is current.
+	Start(ctx context.Context, s SpanStart) (context.Context, Span)
+}
+
+// Span is a span that was begun. Its methods are safe for concurrent use.
+type Span interface {
+	// Trace names the span, as a W3C traceparent; empty if it has no name that
+	// others could refer to.
+	Trace() string
+	// End ends it. It is called once.
+	End(SpanEnd)
+}
+
+// SpanStart says what a span is of.
+type SpanStart struct {
+	// Op is one of the operations below.
+	Op string
+	// Parent is the span that this one is below, as a W3C traceparent, unless one
+	// is current in the context. Empty for none.
+	Parent string
+	// At is when it began. Zero is now.
+	At time.Time
+	// Task, Type, Node and Token are those of the task and its claim; empty or zero
+	// where there is none.
+	Task, Type, Node string
+	Token            int64
+	// Cause is why the task was claimed, and From the node that held it before.
+	Cause GrantCause
+	From  string
+	// Tasks is how many were submitted in one call.
+	Tasks int
+}
+
+// SpanEnd says how it ended.
+type SpanEnd struct {
+	// Outcome is what became of the task; empty where that is not known yet.
+	Outcome Outcome
+	// Err is what went wrong, if anything.
+	Err error
+}
+
+// The operations that spans are of.
+const (
+	// SpanSubmit: a call of Submit, SubmitAll or Enqueue.
+	SpanSubmit = "submit"
+	// SpanMove: a task changes its node, from when it could be claimed there. It is
+	// below the submission, and the claim is below it.
+	SpanMove = "move"
+	// SpanClaim: from when a task could be claimed until it is. It is below the
+	// submission or the move.
+	SpanClaim = "claim"
+	// SpanRun: a handler runs. It is below the claim.
+	SpanRun = "run"
+	// SpanComplete: what became of a task that has ended is stored. It is below
+	// the run, or the submission where the claim is detached.
+	SpanComplete = "complete"
+)
+
+// TraceBytesMax is the length of Spec.Trace.
+const TraceBytesMax = 55
+
+// ValidTrace tells whether a text is a W3C traceparent that can be stored with a
+// task: of version 00, in lower case, and with IDs that are not zero.
+func ValidTrace(trace string) bool {
+	parts := strings.Split(trace, "-")
+	if len(trace) != TraceBytesMax || len(parts) != 4 {
+		return false
+	}
+	for i, length := range [...]int{2, 32, 16, 2} {
+		if len(parts[i]) != length || strings.Trim(parts[i], "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return parts[0] == "00" && strings.Trim(parts[1], "0") != "" && strings.Trim(parts[2], "0") != ""
+}
+
+func checkTrace(trace string) error {
+	if trace != "" && !ValidTrace(trace) {
+		return badInput("trace", shorten(trace), fmt.Sprintf("must be a W3C traceparent of version 00, %d bytes", TraceBytesMax))
+	}
+	return nil
+}
+
+// traceSubmit begins the span of a call, and puts it into what is submitted. It
+// is below what all of the submissions name, unless a span is current; those that
+// name another keep that.
+func (c *Client) traceSubmit(ctx context.Context, submissions []Submission) (context.Context, []Submission, func([]error)) {
+	if c.tracer == nil || len(submissions) == 0 {
+		return ctx, submissions, func([]error) {}
+	}
+	first := submissions[0]
+	start := SpanStart{Op: SpanSubmit, Parent: first.Spec.Trace, Tasks: len(submissions)}
+	if len(submissions) == 1 {
+		start.Task, start.Type = first.ID, first.Spec.Type
+	}
+	if !ValidTrace(start.Parent) {
+		start.Parent = ""
+	}
+	ctx, span := c.tracer.Start(ctx, start)
+	traced := make([]Submission, len(submissions))
+	for i, s := range submissions {
+		if trace := span.Trace(); trace != "" && (s.Spec.Trace == "" || s.Spec.Trace == start.Parent) {
+			s.Spec.Trace = trace
+		}
+		traced[i] = s
+	}
+	return ctx, traced, func(errs []error) { span.End(SpanEnd{Err: firstFailure(errs)}) }
+}
+
+// firstFailure is the first error that is none of a task that was submitted before.
+func firstFailure(errs []error) error {
+	for _, err := range errs {
+		if err != nil && !AlreadySubmitted(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// traceDetached begins a span of a claim that no node holds; what it returns ends it.
+func (c *Client) traceDetached(ctx context.Context, op string, at time.Time, g coordinator.Granted, owner string, spec Spec) func(SpanEnd) {
+	if c.tracer == nil {
+		return func(SpanEnd) {}
+	}
+	start := SpanStart{Op: op, At: at, Task: g.ID, Type: spec.Type, Node: owner, Token: int64(g.Token)}
+	if op == SpanClaim {
+		start.Cause = GrantDequeued
+	}
+	if ValidTrace(spec.Trace) {
+		start.Parent = spec.Trace
+		ctx = context.Background() // the task's own trace is what it belongs to
+	}
+	_, span := c.tracer.Start(ctx, start)
+	return span.End
+}
+
+// claimTrace is what is traced of a claim.
+type claimTrace struct {
+	// claim is the span of the claim.
+	claim string
+	// ending is the span of what is being stored, nil for none; of the loop alone.
+	ending Span
+
+	mu sync.Mutex
+	// run is the span of the last run, which its goroutine begins.
+	run string
+}
+
+// spanOf begins to describe a span of a claim.
+func (c *Claim) spanOf(op, parent string) SpanStart {
+	return SpanStart{Op: op, Parent: parent, Task: c.id, Type: c.kind.spec.Type, Node: c.Node(), Token: c.Token()}
+}
+
+// traceGrant makes the spans of a claim that was granted.
+func (in *incarnation) traceGrant(c *Claim, g Grant) {
+	if in.config.Tracer == nil {
+		return
+	}
+	parent := c.origin.trace
+	if !ValidTrace(parent) {
+		parent = ""
+	}
+	ops := []string{SpanClaim}
+	if g.Moved() {
+		ops = []string{SpanMove, SpanClaim}
+	}
+	for _, op := range ops {
+		start := c.spanOf(op, parent)
+		start.At, start.Cause, start.From = c.claimedAt.Add(-g.Waited), g.Cause, g.From
+		_, span := in.config.Tracer.Start(context.Background(), start)
+		parent = span.Trace()
+		span.End(SpanEnd{})
+	}
+	c.trace = &claimTrace{claim: parent}
+}
+
+// traced has a handler run in a span of its own.
+func (in *incarnation) traced(c *Claim, run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		spanning, span := in.config.Tracer.Start(ctx, c.spanOf(SpanRun, c.trace.claim))
+		c.trace.mu.Lock()
+		c.trace.run = span.Trace()
+		c.trace.mu.Unlock()
+		err := errors.New("the handler panicked, or called runtime.Goexit")
+		defer func() { span.End(SpanEnd{Err: runFailure(ctx, err)}) }()
+		err = run(spanning)
+		return err
+	}
+}
+
+// runFailure is what went wrong in a run, by what its handler returned. That it was
+// told to stop, or gives the task back, is no failure.
+func runFailure(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	said, hasSaid := messageOf(err)
+	switch {
+	case errors.Is(cause, ErrLost), errors.Is(cause, ErrTimeout):
+		return errors.Join(cause, err)
+	case hasSaid && said.Message == statemachine.Error:
+		return errors.New(said.Error)
+	case hasSaid, cause != nil:
+		return nil
+	}
+	return err
+}
+
+// traceEnd begins the span of a task's end, unless one is under way.
+func (in *incarnation) traceEnd(c *Claim) {
+	t := c.trace
+	if t == nil || t.ending != nil {
+		return
+	}
+	t.mu.Lock()
+	parent := t.run
+	t.mu.Unlock()
+	if parent == "" { // nothing ran: it was killed, say
+		parent = t.claim
+	}
+	_, t.ending = in.config.Tracer.Start(context.Background(), c.spanOf(SpanComplete, parent))
+}
+
+// recorded ends the span of a task's end.
+func (t *claimTrace) recorded(outcome Outcome) {
+	if t == nil || t.ending == nil {
+		return
+	}
+	t.ending.End(SpanEnd{Outcome: outcome})
+	t.ending = nil
+}

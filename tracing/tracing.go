@@ -1,0 +1,131 @@
+// Package tracing makes OpenTelemetry spans of what happens to tasks: that one is
+// submitted, claimed, run, moved to another node and completed. All spans of a task
+// are in the trace of its submission, on whatever node they are made, because the
+// submission's name travels with the task, as a W3C traceparent.
+//
+//	tracer := tracing.New(provider)
+//	client, err := windlass.NewClient(store, "", windlass.WithTracer(tracer))
+//	node, err := windlass.NewNode(windlass.Config{…, Tracer: tracer})
+//
+//	submit ─┬─ claim ── run                    on the node that had it first
+//	        └─ move ─── claim ── run ── complete   on the one that took it over
+//
+// It needs the API of OpenTelemetry alone; the provider, with its exporter, is the
+// program's. That must not block when a span begins or ends: a batch processor does
+// not, a simple one does. What else a trace carries, its state and baggage, is left
+// out of the task.
+package tracing
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/windlass-go/windlass"
+)
+
+// Scope is the name under which the spans are made.
+const Scope = "github.com/windlass-go/windlass"
+
+// The attributes of spans.
+const (
+	// KeyTask is the ID of the task, KeyType its type.
+	KeyTask = attribute.Key("windlass.task")
+	KeyType = attribute.Key("windlass.type")
+	// KeyNode is the node that claimed it, KeyToken the fencing token of the claim.
+	KeyNode  = attribute.Key("windlass.node")
+	KeyToken = attribute.Key("windlass.token")
+	// KeyCause is why it was claimed, KeyFrom the node that held it before.
+	KeyCause = attribute.Key("windlass.cause")
+	KeyFrom  = attribute.Key("windlass.from")
+	// KeyOutcome is what became of it.
+	KeyOutcome = attribute.Key("windlass.outcome")
+	// KeyTasks is how many were submitted at once.
+	KeyTasks = attribute.Key("windlass.tasks")
+)
+
+// New returns a tracer whose spans the provider makes.
+func New(provider trace.TracerProvider) windlass.Tracer {
+	return &tracer{provider.Tracer(Scope)}
+}
+
+// Service is the attribute of a resource that says which program makes the spans.
+func Service(name string) attribute.KeyValue { return attribute.String("service.name", name) }
+
+type tracer struct{ spans trace.Tracer }
+
+// traceparent is the one field that travels with a task.
+const traceparent = "traceparent"
+
+// Start implements windlass.Tracer.
+func (t *tracer) Start(ctx context.Context, s windlass.SpanStart) (context.Context, windlass.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() && s.Parent != "" {
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: s.Parent})
+	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(kindOf(s.Op)), trace.WithAttributes(attributes(s)...)}
+	if !s.At.IsZero() {
+		options = append(options, trace.WithTimestamp(s.At))
+	}
+	ctx, span := t.spans.Start(ctx, "windlass."+s.Op, options...)
+	return ctx, &ended{span}
+}
+
+// kindOf is the kind of span: who submits and who runs need not be there at the
+// same time.
+func kindOf(op string) trace.SpanKind {
+	switch op {
+	case windlass.SpanSubmit:
+		return trace.SpanKindProducer
+	case windlass.SpanRun:
+		return trace.SpanKindConsumer
+	}
+	return trace.SpanKindInternal
+}
+
+func attributes(s windlass.SpanStart) (all []attribute.KeyValue) {
+	text := func(key attribute.Key, value string) {
+		if value != "" {
+			all = append(all, key.String(value))
+		}
+	}
+	text(KeyTask, s.Task)
+	text(KeyType, s.Type)
+	text(KeyNode, s.Node)
+	text(KeyCause, string(s.Cause))
+	text(KeyFrom, s.From)
+	if s.Token != 0 {
+		all = append(all, KeyToken.Int64(s.Token))
+	}
+	if s.Tasks != 0 {
+		all = append(all, KeyTasks.Int(s.Tasks))
+	}
+	return all
+}
+
+// ended is a span that is to be ended.
+type ended struct{ span trace.Span }
+
+// Trace implements windlass.Span.
+func (e *ended) Trace() string {
+	c := e.span.SpanContext()
+	if !c.IsValid() {
+		return ""
+	}
+	return fmt.Sprintf("00-%s-%s-%02x", c.TraceID(), c.SpanID(), byte(c.TraceFlags()&trace.FlagsSampled))
+}
+
+// End implements windlass.Span.
+func (e *ended) End(end windlass.SpanEnd) {
+	if end.Outcome != "" {
+		e.span.SetAttributes(KeyOutcome.String(string(end.Outcome)))
+	}
+	if end.Err != nil {
+		e.span.RecordError(end.Err)
+		e.span.SetStatus(codes.Error, end.Err.Error())
+	}
+	e.span.End()
+}
