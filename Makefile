@@ -39,6 +39,15 @@ test: ## all tests
 race: ## all tests but those of whole processes, with the race detector
 	$(GO) test -race -short ./...
 
+NPM ?= npm
+.PHONY: dashboard
+dashboard: ## build dashboard/dist from dashboard/web
+	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent build
+
+.PHONY: dashboard-check
+dashboard-check: ## check the types of dashboard/web, and run its unit tests
+	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
+
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench ./broker/zookeeper

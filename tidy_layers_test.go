@@ -52,7 +52,8 @@ var layers = map[string][]string{
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/layout", "internal/mirror"},
 	"internal/view":    {".", "election", "statemachine", "tree"},
-	"api":              {".", "broker", "election", "statemachine", "tree", "internal/view"},
+	"dashboard":        {},
+	"api":              {".", "broker", "dashboard", "election", "statemachine", "tree", "internal/view"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
 	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
@@ -63,7 +64,7 @@ var layers = map[string][]string{
 	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
 	"bench":            {},
 	// Tests of the built program; they contain none of our code.
-	"internal/acceptance": {}, "internal/tmuxtest": {}, "deploy": {},
+	"internal/acceptance": {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},
 }
 
 func layerCheck(s source) (problems []string) {

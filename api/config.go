@@ -44,6 +44,15 @@ type Config struct {
 	// ReadOnly refuses every change, whoever asks.
 	ReadOnly bool
 
+	// Dashboard serves the pages of package dashboard at Prefix and a slash, to
+	// everyone who may send requests at all: they hold no data.
+	Dashboard bool
+	// BrokerKind tells viewers which broker it is, such as "etcd". Empty tells nothing.
+	BrokerKind string
+	// Sessions are those of the nodes that run in this process, for /v1/health. It must
+	// not block. Nil for none.
+	Sessions func() []Session
+
 	// Check may refuse a task, or a job, before it is submitted, with a
 	// *windlass.BadInputError. Nil refuses nothing.
 	Check func(windlass.Submission) error

@@ -23,6 +23,6 @@
 //     kept for them. The number of viewers makes no difference to the broker.
 //
 // What it does not do: it keeps no sessions and no cookies, trusts no header that
-// a proxy would set, serves no page, and encrypts nothing unless its listener does.
+// a proxy would set, serves no page but those of package dashboard, and encrypts nothing unless its listener does.
 // A list is read whole from the broker for each page of it.
 package api

@@ -17,8 +17,8 @@ import (
 )
 
 // ServeHTTP implements http.Handler. Whatever comes in passes the same checks, in
-// this order: where it is addressed to, whether there is such an endpoint, whether
-// another web site sent it, who it is from and what they may do, how often they may,
+// this order: where it is addressed to, whether it is for a page, whether there is
+// such an endpoint, whether another web site sent it, who it is from and what they may do, how often they may,
 // and how much they send.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &answer{ResponseWriter: w}
@@ -49,6 +49,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(answer, r)
 		return
 	}
+	if s.servePage(answer, r) {
+		return
+	}
 	var p *Problem
 	if e, p = s.find(r); p == nil {
 		caller, p = s.admit(answer, r, e)
@@ -60,7 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(answer, r)
 		return
 	}
-	ctx := context.WithValue(r.Context(), trailKey{}, t)
+	ctx := context.WithValue(context.WithValue(r.Context(), trailKey{}, t), callerKey{}, caller)
 	if e.works() {
 		defer s.working.Add(-1)
 		if p := s.config.Limits.busy(caller, s.working.Add(1)); p != nil {
@@ -122,8 +125,8 @@ func (s *Server) failed(w *answer, r *http.Request, cause any) {
 	}
 }
 
-// strictHeaders go with every answer: nothing here is a page, and nothing is to be
-// kept, framed, guessed at or read by other sites.
+// strictHeaders go with every answer: nothing is to be kept, framed, guessed at or
+// read by other sites. The pages of the dashboard have a policy of their own.
 func strictHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

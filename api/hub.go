@@ -179,6 +179,13 @@ func (h *hub) since(id string) ([]event, bool) {
 	return h.kept[uint64(len(h.kept))-(h.last-at):], true
 }
 
+// count is the number of viewers.
+func (h *hub) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.viewers)
+}
+
 // leave forgets a viewer.
 func (h *hub) leave(v *viewer) {
 	h.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/dashboard"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -33,6 +34,9 @@ type Server struct {
 	hub     *hub
 	counts  taskCounts
 	ready   readiness
+	probe   probe
+	// pages are nil without a dashboard.
+	pages *dashboard.Pages
 	// working counts the requests to the broker that are under way.
 	working atomic.Int64
 	// document is the OpenAPI document.
@@ -69,6 +73,9 @@ func New(c Config) (*Server, error) {
 		config: c, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), endpoints: map[string]*endpoint{},
 		hub: newHub(c.Limits),
+	}
+	if c.Dashboard {
+		s.pages = dashboard.New()
 	}
 	for _, origin := range c.Origins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
@@ -115,6 +122,7 @@ func (s *Server) humaConfig() huma.Config {
 func (s *Server) register() {
 	aliasSchemas(s.huma.OpenAPI().Components.Schemas)
 	s.registerSystem()
+	s.registerHealth()
 	s.registerTasks()
 	s.registerOrders()
 	s.registerNodes()

@@ -148,6 +148,9 @@ func (s *Server) registerTask(tag string) {
 		Summary: "What happened to a task",
 	}, false, func(ctx context.Context, in *taskInput) (*ok[statemachine.History], error) {
 		h, err := s.client.History(ctx, in.ID)
+		if errors.Is(err, windlass.ErrNotFound) {
+			_, err = s.client.Task(ctx, in.ID) // one to which nothing has happened yet is there nevertheless
+		}
 		if h.Entries == nil {
 			h.Entries = []statemachine.HistoryEntry{}
 		}

@@ -45,6 +45,17 @@ func (b *brokerFlags) external() (endpoints string, ok bool) {
 	return strings.CutPrefix(b.address, etcdScheme)
 }
 
+// kind is which broker it is, for people.
+func (b *brokerFlags) kind() string {
+	if scheme, _, ok := strings.Cut(b.address, "://"); ok {
+		return scheme
+	}
+	return embeddedKind
+}
+
+// embeddedKind is what the broker of a dev is called.
+const embeddedKind = "embedded etcd"
+
 // open connects to the broker, each time anew.
 func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
 	address := b.address

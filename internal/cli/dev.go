@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/session"
@@ -33,6 +35,8 @@ type devConfig struct {
 	listen string
 	chosen bool
 	noHTTP bool
+	// noDashboard leaves the pages out.
+	noDashboard bool
 }
 
 // devNodesMax bounds the nodes of one dev; each has a process of its own beside.
@@ -48,7 +52,8 @@ on no network port: other processes of the same user reach it through a socket i
 private folder, and find it by themselves.
 
 The HTTP API is on a port of this machine, and asks for a token that only this user
-can read; --no-http turns it off.
+can read; --no-http turns it off. The dashboard is there as well: open the address that
+is printed, which has the token in it; --no-dashboard leaves it out.
 
 With --data it keeps its data in a folder and can be stopped and started again;
 without, the data goes when it ends. With --nodes 0 it is the broker alone, for
@@ -68,6 +73,7 @@ without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.listen, "listen", listenDefault, "address of this machine for the HTTP API; if it is not given and in use, another port")
 	flags.BoolVar(&c.noHTTP, "no-http", false, "do not serve the HTTP API")
+	flags.BoolVar(&c.noDashboard, "no-dashboard", false, "serve the HTTP API without its web pages")
 	c.concurrency.register(flags)
 	registerRetention(flags, &c.retention)
 	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
@@ -128,11 +134,12 @@ func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, 
 	}
 	defer stopTracing()
 	var http *devAPI
+	var crew crew
 	if listener != nil {
 		if config.metrics, err = devMetrics(server, a.namespace); err != nil {
 			return err
 		}
-		if http, err = a.openDevAPI(server, listener, config); err != nil {
+		if http, err = a.openDevAPI(server, listener, config, !c.noDashboard, crew.sessions); err != nil {
 			return err
 		}
 	}
@@ -140,8 +147,25 @@ func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, 
 	if err != nil {
 		return errors.Join(err, http.close())
 	}
+	crew.nodes.Store(&workers)
 	a.greet(server, workers, allow, http)
 	return runWorkers(ctx, server, workers, http)
+}
+
+// crew are the nodes of a dev, none until they were made.
+type crew struct{ nodes atomic.Pointer[[]*worker] }
+
+// sessions are how long they could go on without the broker now.
+func (c *crew) sessions() (all []api.Session) {
+	if c.nodes.Load() == nil {
+		return nil
+	}
+	for _, w := range *c.nodes.Load() {
+		all = append(all, api.Session{
+			Node: w.node.Name(), MarginSeconds: max(0, w.node.Stats().Margin).Seconds(), FullSeconds: w.timing.Stop.Seconds(),
+		})
+	}
+	return all
 }
 
 // startWorkers makes the nodes, each with its own connection.
@@ -200,6 +224,9 @@ Windlass is running: an embedded etcd with %d node(s), for this user alone.
 `, len(workers), server.Dir(), server.Socket(), allow)
 	if http != nil {
 		fmt.Fprintf(a.err, "  http    %s, with the header in %s\n", http.url, http.header)
+		if http.page != "" {
+			fmt.Fprintf(a.err, "  open    %s\n", http.page)
+		}
 	}
 	fmt.Fprint(a.err, `
 In another terminal:

@@ -24,6 +24,8 @@ type devAPI struct {
 	listener net.Listener
 	store    broker.Broker
 	url      string
+	// page is the dashboard with the token behind it; empty without.
+	page string
 	// header is a file that curl takes with -H @FILE.
 	header string
 }
@@ -49,37 +51,43 @@ func listenDev(address string, chosen bool) (net.Listener, error) {
 	return listener, nil
 }
 
-// openDevAPI makes the API on a listener, which it closes on an error.
-func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c workerConfig) (*devAPI, error) {
+// openDevAPI makes the API on a listener, which it closes on an error. The sessions
+// are those of the dev's nodes.
+func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c workerConfig, pages bool, sessions func() []api.Session) (*devAPI, error) {
 	d := &devAPI{listener: listener, url: urlOf(listener.Addr(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
-	tokens, err := d.token(server.Dir(), c.log)
+	tokens, token, err := d.token(server.Dir(), c.log)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	d.store = server.Broker()
 	d.server, err = api.New(api.Config{
 		Broker: c.metrics.Broker(d.store), Namespace: a.namespace, Tokens: tokens, Check: checkSubmission, Logger: c.log,
-		Metrics: c.metrics.Handler(), Tracer: c.tracer,
+		Metrics: c.metrics.Handler(), Tracer: c.tracer, Dashboard: pages, BrokerKind: embeddedKind, Sessions: sessions,
 	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close(), d.store.Close())
 	}
 	c.metrics.Count(d.server.TaskCounts)
+	if pages {
+		// What is behind the # stays in the browser: no server, and no log, gets it.
+		d.page = d.url + "/#token=" + token
+	}
 	return d, nil
 }
 
 // token makes one, and writes it down for this user.
-func (d *devAPI) token(dir string, log *slog.Logger) (*api.Tokens, error) {
-	token := api.NewToken()
+func (d *devAPI) token(dir string, log *slog.Logger) (_ *api.Tokens, token string, err error) {
+	token = api.NewToken()
 	line, err := api.TokenLine(api.RoleAdmin, "dev", token)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	path := filepath.Join(dir, devTokensFile)
 	if err := errors.Join(writePrivate(path, line+"\n"), writePrivate(d.header, "Authorization: Bearer "+token+"\n")); err != nil {
-		return nil, fmt.Errorf("write the token of the HTTP API down: %w", err)
+		return nil, "", fmt.Errorf("write the token of the HTTP API down: %w", err)
 	}
-	return api.LoadTokens(path, log)
+	tokens, err := api.LoadTokens(path, log)
+	return tokens, token, err
 }
 
 // writePrivate makes a file that this user alone can read. One that is there is

@@ -22,7 +22,7 @@ func TestDev_TheTokenGoesIntoNoFileThatOthersCanRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer before.Close()
-	if _, err := (&devAPI{header: header}).token(dir, slog.New(slog.DiscardHandler)); err != nil {
+	if _, _, err := (&devAPI{header: header}).token(dir, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(header); err != nil || info.Mode().Perm() != 0o600 {

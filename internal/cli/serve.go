@@ -29,6 +29,8 @@ type serveFlags struct {
 	origins    []string
 	prefix     string
 	readOnly   bool
+	// noDashboard leaves the pages out.
+	noDashboard bool
 }
 
 // listenDefault is where the HTTP API is, unless told.
@@ -38,9 +40,10 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the HTTP API",
+		Short: "Serve the HTTP API and the dashboard",
 		Long: `Serve the HTTP API: what these commands do, with the same JSON, and changes as they
-happen. GET /openapi.json describes it; docs/api.md is its guide.
+happen. GET /openapi.json describes it; docs/api.md is its guide. The dashboard, pages
+for a browser that use it, is at the same address; --no-dashboard leaves it out.
 
 Without --token-file and --client-ca it answers this machine alone, on a loopback
 address, where every user of this machine may look at everything and change nothing;
@@ -65,6 +68,7 @@ Every change that is tried is logged to standard error.`,
 	flags.StringArrayVar(&f.origins, "origin", nil, "web site, as https://host, whose pages may change something; repeatable")
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of all paths, such as /windlass")
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing, whoever asks")
+	flags.BoolVar(&f.noDashboard, "no-dashboard", false, "serve the API without its web pages")
 	for _, name := range []string{"client-role", "local-role"} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions([]string{"view", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
 	}
@@ -100,6 +104,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	}
 	outliveReaders()
 	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr(), secure != nil, f.prefix))
+	if config.Dashboard {
+		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(listener.Addr(), secure != nil, f.prefix))
+	}
 	if config.Tokens == nil && config.CertificateRole == 0 {
 		fmt.Fprintf(a.err, "There are no tokens: every user of this machine has the role %s. See --local-role and --token-file.\n", config.LocalRole)
 	}
@@ -119,6 +126,7 @@ func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, 
 	log := a.logger(false)
 	config = api.Config{
 		Namespace: a.namespace, Prefix: f.prefix, Hosts: f.hosts, Origins: f.origins, ReadOnly: f.readOnly, Check: checkSubmission, Logger: log,
+		Dashboard: !f.noDashboard, BrokerKind: a.broker.kind(),
 	}
 	if config.LocalRole, err = api.ParseRole(f.localRole); err != nil {
 		return config, nil, usagef("--local-role: %w", err)

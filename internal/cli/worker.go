@@ -42,6 +42,7 @@ func (a *app) supervisorCommand() *cobra.Command {
 // worker is a node that runs OS commands, with its supervisor.
 type worker struct {
 	node       *windlass.Node
+	timing     session.Timing
 	supervisor *exectask.Supervisor
 	broker     broker.Broker
 }
@@ -87,7 +88,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{supervisor: supervisor, broker: b}
+	w := &worker{timing: timing, supervisor: supervisor, broker: b}
 	config := windlass.Config{
 		Broker: b, Namespace: c.namespace, Name: c.name, Handlers: exectask.Handlers(supervisor, c.allow),
 		NewTask: exectask.Leave(c.allow, func(task string, err error) {

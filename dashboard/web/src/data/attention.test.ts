@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { attention } from "./attention";
+import { task } from "./testing";
+import type { FleetNode, Health, Task } from "./types";
+
+const now = Date.parse("2026-01-02T04:00:00Z");
+const node = (name: string, more: Partial<FleetNode> = {}) =>
+  ({ name, tasks: 0, frozen: false, draining: false, types: ["exec"], ...more }) as FleetNode;
+const titles = (tasks: Task[], nodes: FleetNode[], health?: Health) =>
+  attention(tasks, nodes, health, now).map((f) => `${f.level}: ${f.title}, ${f.detail}`);
+
+describe("what needs attention", () => {
+  test("nothing, when everything runs", () => {
+    expect(titles([task("a", "running"), task("b", "completed")], [node("n1")])).toEqual([]);
+  });
+  test("tasks that nobody runs, with the reason that can be seen from here", () => {
+    const waits = [task("a")];
+    expect(titles(waits, [])).toEqual(["bad: 1 task of type exec that nobody runs, no node is there"]);
+    expect(titles(waits, [node("n1", { types: ["poll"] })])[0]).toContain("no node runs the type exec");
+    expect(titles(waits, [node("n1", { frozen: true }), node("n2", { draining: true })])[0]).toContain("every node that runs it is draining or frozen");
+    expect(titles(waits, [node("n1")])).toEqual(["warn: 1 task of type exec that nobody runs, waiting to be claimed"]);
+    expect(titles(waits, [node("n1", { types: [], pulls: ["exec"] })])[0]).toContain("wait to be pulled");
+  });
+  test("not those that came a moment ago, or are for later", () => {
+    const recent = task("a", "pending", { submitted_at: new Date(now - 5000).toISOString() });
+    const later = task("b", "pending", { not_before: new Date(now + 5000).toISOString() });
+    expect(titles([recent, later], [node("n1")])).toEqual([]);
+  });
+  test("failures before warnings, retries, and what waits for what failed", () => {
+    const error = [{ timestamp: "", error: "e" }];
+    expect(titles([
+      task("a", "sleeping", { errors: error }), task("b", "sleeping"), task("c", "failed"), task("d", "fault"),
+      task("e", "blocked", { failed_needs: ["c"] }),
+    ], [node("n1")])).toEqual([
+      "bad: 1 task in fault, stopped by an error, until told to run",
+      "bad: 1 task failed, given up",
+      "warn: 1 task blocked for good, what they need has failed",
+      "warn: 1 task of type exec to be retried, sleeping after an error",
+    ]);
+  });
+  test("nodes that take nothing, sessions that run out, a broker that is away", () => {
+    const health: Health = {
+      broker: { ok: false, latency_seconds: 2, measured_at: "", problem: "broker_unavailable" }, viewers: 1,
+      sessions: [{ node: "n2", margin_seconds: 1, full_seconds: 9 }, { node: "n3", margin_seconds: 8, full_seconds: 9 }],
+    };
+    expect(titles([], [node("n1", { frozen: true }), node("n2", { overloaded: true })], health)).toEqual([
+      "bad: The broker does not answer, broker_unavailable",
+      "bad: Node n2 is losing touch, its handlers stop in 1.0 s",
+      "warn: Node n1 is frozen, it takes no tasks",
+      "warn: Node n2 is overloaded, it takes no tasks",
+    ]);
+  });
+});

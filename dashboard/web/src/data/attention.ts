@@ -1,0 +1,94 @@
+import type { FleetNode, Health, Task } from "./types";
+
+/** Something that an operator should look at. */
+export interface Finding {
+  level: "bad" | "warn";
+  title: string;
+  detail: string;
+  /** Where to look, as a hash of the page. */
+  href: string;
+}
+
+/** A task that nobody has taken for so long is worth a word, in milliseconds. */
+const waitingMax = 10_000;
+
+/** Why no node takes tasks of a type, empty if one does or should. */
+export function whyNobody(type: string, nodes: readonly FleetNode[]): string {
+  const able = nodes.filter((n) => n.types.includes(type) || n.pulls?.includes(type));
+  if (nodes.length === 0) return "no node is there";
+  if (able.length === 0) return `no node runs the type ${type || "“”"}`;
+  const open = able.filter((n) => n.types.includes(type));
+  if (open.length === 0) return "they wait to be pulled";
+  const reasons = new Set(open.map(closed));
+  return reasons.has("") ? "" : `every node that runs it is ${[...reasons].sort().join(" or ")}`;
+}
+
+/** Why a node takes no tasks; empty if it does. */
+export function closed(n: FleetNode): string {
+  if (n.problem) return "unreadable";
+  if (n.draining) return "draining";
+  if (n.returning) return "stopping";
+  if (n.frozen) return "frozen";
+  if (n.overloaded) return "overloaded";
+  return "";
+}
+
+/** What needs attention, the worst first. */
+export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], health: Health | undefined, now: number): Finding[] {
+  const waiting = new Map<string, number>();
+  const erring = new Map<string, number>();
+  let failed = 0;
+  let fault = 0;
+  let stuck = 0;
+  for (const t of tasks) {
+    if (t.status === "pending" && isWaiting(t, now)) add(waiting, t.type);
+    if (t.status === "failed") failed++;
+    if (t.status === "fault") fault++;
+    if (t.status === "sleeping" && t.errors.length > 0) add(erring, t.type);
+    if (t.failed_needs?.length) stuck++;
+  }
+  const found: Finding[] = [];
+  if (health && !health.broker.ok) {
+    found.push({ level: "bad", title: "The broker does not answer", detail: health.broker.problem ?? "", href: "#/" });
+  }
+  for (const [type, n] of waiting) {
+    const why = whyNobody(type, nodes);
+    found.push({
+      level: why ? "bad" : "warn", title: `${count(n, "task")} of type ${type || "“”"} that nobody runs`,
+      detail: why || "waiting to be claimed", href: `#/tasks?status=pending&type=${encodeURIComponent(type)}`,
+    });
+  }
+  if (fault) found.push({ level: "bad", title: `${count(fault, "task")} in fault`, detail: "stopped by an error, until told to run", href: "#/tasks?status=fault" });
+  if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up", href: "#/tasks?status=failed&sort=-changed" });
+  if (stuck) found.push({ level: "warn", title: `${count(stuck, "task")} blocked for good`, detail: "what they need has failed", href: "#/tasks?status=blocked" });
+  for (const [type, n] of erring) {
+    found.push({
+      level: "warn", title: `${count(n, "task")} of type ${type || "“”"} to be retried`, detail: "sleeping after an error",
+      href: `#/tasks?status=sleeping&type=${encodeURIComponent(type)}&sort=-errors`,
+    });
+  }
+  for (const n of nodes) {
+    const why = closed(n);
+    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? "it takes no tasks", href: "#/nodes" });
+  }
+  for (const s of health?.sessions ?? []) {
+    if (s.margin_seconds < s.full_seconds / 3) {
+      found.push({ level: "bad", title: `Node ${s.node} is losing touch`, detail: `its handlers stop in ${s.margin_seconds.toFixed(1)} s`, href: "#/nodes" });
+    }
+  }
+  return found.sort((a, b) => (a.level === b.level ? 0 : a.level === "bad" ? -1 : 1));
+}
+
+function isWaiting(t: Task, now: number): boolean {
+  const since = Math.max(Date.parse(t.submitted_at ?? "") || 0, Date.parse(t.not_before ?? "") || 0);
+  return now - since > waitingMax;
+}
+
+function add(counts: Map<string, number>, key: string): void {
+  counts.set(key, (counts.get(key) ?? 0) + 1);
+}
+
+/** A number of things, in words. */
+export function count(n: number, thing: string): string {
+  return `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,40 @@
+import { describe, expect, test } from "vitest";
+import { isEmpty, noFilter, parseFilter, queryOf, select } from "./filters";
+import { task } from "./testing";
+
+const tasks = [
+  task("poll-10", "running", { node: "n1", type: "poll", claimed_at: "2026-01-02T00:00:03Z" }),
+  task("poll-2", "sleeping", { node: "n2", type: "poll", errors: [{ timestamp: "", error: "e" }] }),
+  task("Crawl", "pending", { priority: 5, submitted_at: "2026-01-02T00:00:01Z" }),
+];
+const ids = (query: string) => select(tasks, parseFilter(new URLSearchParams(query))).map((t) => t.id);
+
+describe("filters of tasks", () => {
+  test("each must match, and each takes several values", () => {
+    expect(ids("")).toEqual(["Crawl", "poll-10", "poll-2"]);
+    expect(ids("status=running&status=pending")).toEqual(["Crawl", "poll-10"]);
+    expect(ids("status=running&type=exec")).toEqual([]);
+    expect(ids("node=n2")).toEqual(["poll-2"]);
+  });
+  test("text is anywhere in the ID without regard to case, or at its beginning", () => {
+    expect(ids("q=CRAW")).toEqual(["Crawl"]);
+    expect(ids("q=2")).toEqual(["poll-2"]);
+    expect(ids("q=^poll")).toEqual(["poll-10", "poll-2"]);
+    expect(ids("q=^craw")).toEqual([]);
+  });
+  test("sorts by any column and then by ID", () => {
+    expect(ids("sort=-id")).toEqual(["poll-2", "poll-10", "Crawl"]);
+    expect(ids("sort=status")).toEqual(["poll-10", "Crawl", "poll-2"]);
+    expect(ids("sort=-errors")).toEqual(["poll-2", "poll-10", "Crawl"]);
+    expect(ids("sort=-priority")[0]).toBe("Crawl");
+    expect(ids("sort=changed")[0]).toBe("Crawl");
+  });
+  test("stand in the URL, and what makes no sense there is left out", () => {
+    const query = "status=running&type=a+b&node=n%2F1&q=%5Ex&sort=-errors";
+    expect(queryOf(parseFilter(new URLSearchParams(query)))).toBe(query);
+    expect(parseFilter(new URLSearchParams("status=odd&sort=-weather"))).toEqual(noFilter);
+    expect(queryOf(noFilter)).toBe("");
+    expect(isEmpty(noFilter)).toBe(true);
+    expect(isEmpty({ ...noFilter, text: "a" })).toBe(false);
+  });
+});

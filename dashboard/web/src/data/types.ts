@@ -1,0 +1,151 @@
+/** What the HTTP API answers, as far as the pages use it. */
+
+export const statuses = ["running", "pending", "blocked", "sleeping", "paused", "fault", "completed", "failed", "killed"] as const;
+export type Status = (typeof statuses)[number];
+
+/** The statuses of tasks that have not ended, and can be commanded. */
+export const liveStatuses: readonly Status[] = ["running", "pending", "blocked", "sleeping", "paused", "fault"];
+
+export interface ErrorEntry {
+  timestamp: string;
+  error: string;
+}
+
+export interface Task {
+  id: string;
+  type: string;
+  status: Status;
+  node: string;
+  token: number;
+  submitted_at: string | null;
+  claimed_at: string | null;
+  priority: number;
+  weight?: number;
+  blocked_by: string[];
+  failed_needs?: string[];
+  errors: ErrorEntry[];
+  until?: string;
+  not_before?: string;
+  finished_at?: string;
+}
+
+export interface Spec {
+  needs?: string[];
+  weight?: number;
+  require?: Record<string, string>;
+  prefer?: Record<string, string>;
+  node?: string;
+  group?: string;
+  timeout?: string;
+  retry?: { errors?: number; window?: string; min?: string; max?: string };
+  on_failure?: string;
+  job?: boolean;
+}
+
+export interface TaskDetail extends Task {
+  spec: Spec | null;
+  props: unknown;
+  result: unknown;
+  progress: unknown;
+  state: { failures?: number } | null;
+}
+
+export interface HistoryEntry {
+  at: string;
+  event: string;
+  node?: string;
+  token?: number;
+  interruption?: boolean;
+  detail?: string;
+}
+
+export interface History {
+  claims: number;
+  interruptions: number;
+  entries: HistoryEntry[];
+}
+
+export interface Explanation {
+  status: Status;
+  node: string;
+  why: string;
+  decision: string;
+  blocked_by: string[] | null;
+  failed_needs?: string[];
+  until: string | null;
+  errors: number;
+  last_error: string;
+  nodes: { node: string; takes: boolean; why: string }[] | null;
+}
+
+export interface FleetNode {
+  name: string;
+  tasks: number;
+  frozen: boolean;
+  draining: boolean;
+  overloaded?: boolean;
+  returning?: boolean;
+  load?: number;
+  weight?: number;
+  zone: string;
+  labels: Record<string, string>;
+  capacity: number;
+  started_at: string;
+  session_ttl: string;
+  version: string;
+  types: string[];
+  pulls?: string[];
+  limits?: Record<string, number>;
+  incarnation: string;
+  host: string;
+  problem?: string;
+}
+
+export interface Election {
+  name: string;
+  leader: string;
+  token: number;
+  candidates: { name: string; token: number; resigning?: boolean }[];
+}
+
+export type Role = "view" | "operate" | "admin";
+
+export interface Identity {
+  name: string;
+  role: Role;
+  read_only: boolean;
+  namespace: string;
+  broker: string;
+  version: string;
+}
+
+export interface Health {
+  broker: { ok: boolean; latency_seconds: number; measured_at: string; problem?: string };
+  sessions: { node: string; margin_seconds: number; full_seconds: number }[];
+  viewers: number;
+}
+
+export interface Plan {
+  nodes: { name: string; change: string; before: number; after: number }[];
+  moves: { from: string; to: string; tasks: number }[];
+  moved: number;
+  waiting: number;
+  imbalance_before: number;
+  imbalance_after: number;
+}
+
+export interface Order {
+  id: string;
+  message: string;
+  result: "sent" | "done" | "failed";
+  status?: Status;
+  error?: string;
+}
+
+export interface Job extends Task {
+  path: string;
+  name: string;
+  parent: string;
+  needs: string[];
+  reason?: string;
+}

@@ -1,0 +1,47 @@
+/** How long something is, in its two largest units. */
+export function duration(milliseconds: number): string {
+  const s = Math.max(0, milliseconds) / 1000;
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  const m = Math.floor(s / 60);
+  if (m < 60) return `${m} min ${Math.floor(s % 60)} s`;
+  const h = Math.floor(m / 60);
+  if (h < 48) return `${h} h ${m % 60} min`;
+  return `${Math.floor(h / 24)} d ${h % 24} h`;
+}
+
+/** As duration, in one unit, for columns. */
+export function short(milliseconds: number): string {
+  const s = Math.max(0, milliseconds) / 1000;
+  if (s < 60) return `${Math.floor(s)}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m`;
+  if (s < 172_800) return `${Math.floor(s / 3600)}h`;
+  return `${Math.floor(s / 86_400)}d`;
+}
+
+const times = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const hours = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
+
+export function time(text: string | number | null | undefined): string {
+  if (text === null || text === undefined || text === "") return "–";
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? String(text) : times.format(at);
+}
+
+export function hour(at: number): string {
+  return hours.format(at);
+}
+
+export function number(n: number): string {
+  return n.toLocaleString("en");
+}
+
+/** A latency or margin. */
+export function seconds(s: number): string {
+  return s < 1 ? `${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms` : `${s.toFixed(1)} s`;
+}
+
+export function json(value: unknown): string {
+  return JSON.stringify(value, null, 2) ?? "";
+}

@@ -1,0 +1,141 @@
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { send } from "../data/api";
+import { count } from "../data/attention";
+import { liveStatuses, type Order, type Status } from "../data/types";
+import { number } from "../format";
+import { store } from "../state";
+import { StatusIcon } from "../ui/icons";
+import { Action, Dialog, ErrorNote, Field } from "../ui/parts";
+import { explain } from "../ui/toasts";
+import { pick, selected } from "./tasks";
+
+/** What tasks can be told, and what that does. */
+export const messages = {
+  pause: ["Pause", "They stop, and stay where they are until they are told to run."],
+  run: ["Run", "Those that are paused, sleeping or in fault run again."],
+  sleep: ["Sleep", "They stop, and run again after a time."],
+  release: ["Release", "Their nodes give them back, and any node takes them."],
+  kill: ["Kill", "They are ended for good."],
+} as const;
+export type Message = keyof typeof messages;
+
+/** sendMax is how many tasks go into one request. */
+const sendMax = 5000;
+/** previewMax is how many of them the preview names. */
+const previewMax = 200;
+/** awaitMax is up to how many tasks it is waited until they have done it. */
+const awaitMax = 50;
+
+/** The bar above the list with what can be done to the tasks that were picked. */
+export function BulkBar({ ids, shown }: { ids: string[]; shown: string[] }): JSX.Element {
+  const [asked, setAsked] = useState<Message>();
+  return (
+    <div class="bulkbar" role="region" aria-label="Selected tasks">
+      <strong>{count(ids.length, "task")} selected</strong>
+      {ids.length < shown.length && <button type="button" class="button quiet" onClick={() => pick(shown, true)}>Select all {number(shown.length)} shown</button>}
+      <button type="button" class="button quiet" onClick={() => { selected.value = new Set(); }}>Select none</button>
+      <span class="grow" />
+      {(Object.keys(messages) as Message[]).map((m) => (
+        <Action key={m} kind={m === "kill" ? "danger" : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
+      ))}
+      {asked && <OrderDialog ids={ids} message={asked} onClose={() => setAsked(undefined)} />}
+    </div>
+  );
+}
+
+/** Shows which tasks a command goes to, sends it when told, and says what became of it. */
+export function OrderDialog({ ids, message, onClose }: { ids: string[]; message: Message; onClose: () => void }): JSX.Element {
+  const [frozen] = useState(() => partition(ids));
+  const [lasting, setLasting] = useState("1h");
+  const [sending, setSending] = useState(0);
+  const [orders, setOrders] = useState<Order[]>();
+  const [error, setError] = useState<unknown>();
+  const { live, ended } = frozen;
+  const act = async (): Promise<void> => {
+    setError(undefined);
+    const got: Order[] = [];
+    try {
+      for (let at = 0; at < live.length; at += sendMax) {
+        setSending(at + 1);
+        const part = live.slice(at, at + sendMax);
+        const body = { message, ids: part, ...(message === "sleep" ? { for: lasting } : {}), ...(live.length <= awaitMax ? { wait: "5s" } : {}) };
+        got.push(...((await send<Order[]>("POST", "v1/commands", body)) ?? []));
+      }
+      setOrders(got);
+    } catch (cause) {
+      setError(got.length ? new Error(`${explain(cause)} — ${count(got.length, "task")} had been told before that.`) : new Error(explain(cause)));
+    }
+    setSending(0);
+  };
+  const [verb, effect] = messages[message];
+  if (orders) {
+    const leave = (): void => {
+      onClose();
+      pick(orders.filter((o) => o.result !== "failed").map((o) => o.id), false); // not before: without a selection there is no bar, and no window
+    };
+    return <Result verb={verb} orders={orders} onClose={leave} />;
+  }
+  return (
+    <Dialog title={`${verb} ${count(live.length, "task")}?`} onClose={onClose}>
+      <p>{effect}</p>
+      <Breakdown ids={live} />
+      {ended > 0 && <p class="note">{count(ended, "task")} of the selection ended already and {ended === 1 ? "is" : "are"} left out.</p>}
+      {message === "sleep" && (
+        <Field label="For how long" for="sleep-for" hint="Such as 30s, 15m or 2h">
+          <input id="sleep-for" value={lasting} onInput={(e) => setLasting(e.currentTarget.value)} aria-describedby="sleep-for-hint" />
+        </Field>
+      )}
+      <ul class="ids" tabIndex={0} aria-label="Tasks that are told">
+        {live.slice(0, previewMax).map((id) => <li key={id}>{id}</li>)}
+        {live.length > previewMax && <li class="muted">and {number(live.length - previewMax)} more</li>}
+      </ul>
+      <ErrorNote error={error} />
+      <footer>
+        <button type="button" class="button" onClick={onClose}>Cancel</button>
+        <Action kind={message === "kill" ? "danger solid" : "primary"} blocked={live.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
+          {sending ? "Sending…" : `${verb} ${count(live.length, "task")}`}
+        </Action>
+      </footer>
+    </Dialog>
+  );
+}
+
+function partition(ids: string[]): { live: string[]; ended: number } {
+  const live = ids.filter((id) => liveStatuses.includes(store.tasks.get(id)?.status as Status));
+  return { live, ended: ids.length - live.length };
+}
+
+function Breakdown({ ids }: { ids: string[] }): JSX.Element {
+  const counts = new Map<Status, number>();
+  for (const id of ids) {
+    const status = store.tasks.get(id)?.status;
+    if (status) counts.set(status, (counts.get(status) ?? 0) + 1);
+  }
+  return (
+    <p class="breakdown">
+      {[...counts].map(([s, n]) => <span key={s} class={`s-${s}`}><StatusIcon status={s} /> {number(n)} {s}</span>)}
+    </p>
+  );
+}
+
+function Result({ verb, orders, onClose }: { verb: string; orders: Order[]; onClose: () => void }): JSX.Element {
+  const failed = orders.filter((o) => o.result === "failed");
+  const done = orders.filter((o) => o.result === "done").length;
+  const sent = orders.length - failed.length - done;
+  return (
+    <Dialog title={`${verb}: ${failed.length ? `${count(failed.length, "task")} could not be told` : "done"}`} onClose={onClose}>
+      <ul class="sums">
+        {done > 0 && <li><b>{number(done)}</b> have done it</li>}
+        {sent > 0 && <li><b>{number(sent)}</b> were told; whoever holds them carries it out</li>}
+        {failed.length > 0 && <li class="s-failed"><b>{number(failed.length)}</b> failed</li>}
+      </ul>
+      {failed.length > 0 && (
+        <ul class="ids" tabIndex={0} aria-label="Tasks that could not be told">
+          {failed.slice(0, previewMax).map((o) => <li key={o.id}><b>{o.id}</b> {o.error}</li>)}
+        </ul>
+      )}
+      <footer><button type="button" class="button primary" onClick={onClose}>Close</button></footer>
+    </Dialog>
+  );
+}

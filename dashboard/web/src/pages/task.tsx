@@ -1,0 +1,217 @@
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { get, Problem, send } from "../data/api";
+import { spansOf } from "../data/spans";
+import { type Explanation, type History, liveStatuses, type Status, type TaskDetail } from "../data/types";
+import { duration, json, number, time } from "../format";
+import { jobOf } from "../graph/forest";
+import { go, taskHref } from "../router";
+import { clock, store, tick } from "../state";
+import { shapes, StatusBadge } from "../ui/icons";
+import { Action, Ago, Card, Dialog, Empty, ErrorNote, PageHead } from "../ui/parts";
+import { attempt } from "../ui/toasts";
+import { type Message, messages, OrderDialog } from "./bulk";
+
+interface Known {
+  detail: TaskDetail;
+  history: History;
+  explanation: Explanation | undefined;
+}
+
+/** againAfter is when the task is asked for once more after a change, in milliseconds: its history is written a little later. */
+const againAfter = 2000;
+/** pauseBefore is how long changes are collected before the task is asked for again, in milliseconds. */
+const pauseBefore = 250;
+
+export function TaskPage({ id }: { id: string }): JSX.Element {
+  void tick.value;
+  const live = store.tasks.get(id);
+  const [known, setKnown] = useState<Known>();
+  const [error, setError] = useState<unknown>();
+  const [again, setAgain] = useState(0);
+  const version = live ? JSON.stringify(live) : "";
+  useEffect(() => {
+    const stop = new AbortController();
+    const ask = (): void => {
+      load(id, stop.signal).then(
+        (k) => {
+          setKnown(k);
+          setError(undefined);
+        },
+        (cause: unknown) => {
+          if (!stop.signal.aborted) setError(cause);
+        },
+      );
+    };
+    const timers = [setTimeout(ask, known ? pauseBefore : 0), setTimeout(ask, againAfter)];
+    return () => {
+      timers.forEach(clearTimeout);
+      stop.abort();
+    };
+  }, [id, version, again]);
+  const missing = error instanceof Problem && error.status === 404;
+  if (missing && !live) {
+    return (
+      <div class="page">
+        <PageHead title={id} />
+        <Empty art="∅" title="There is no task of this ID."><a href="#/tasks">All tasks</a></Empty>
+      </div>
+    );
+  }
+  const status = live?.status ?? known?.detail.status;
+  const job = live && jobOf(live);
+  return (
+    <div class="page">
+      <p class="crumbs">{job ? <a href="#/trees">Trees</a> : <a href="#/tasks">Tasks</a>}{job?.parent && <> / <a href={taskHref(job.parent)}>{job.parent.replaceAll("|", " / ")}</a></>}</p>
+      <PageHead title={<span class="id">{id}</span>}>
+        {status && <StatusBadge status={status} />}
+        {job && <a class="button" href={`#/queue?parent=${encodeURIComponent(id)}`}>Queue below</a>}
+      </PageHead>
+      <Commands id={id} status={status} refresh={() => setAgain(again + 1)} />
+      {!missing && <ErrorNote error={error} />}
+      {known ? <Detail known={known} /> : !error && <p class="muted">Reading…</p>}
+    </div>
+  );
+}
+
+async function load(id: string, signal: AbortSignal): Promise<Known> {
+  const path = `v1/tasks/${encodeURIComponent(id)}`;
+  const [detail, history] = await Promise.all([
+    get<TaskDetail>(path, signal),
+    get<History>(`${path}/history`, signal),
+  ]);
+  const ended = !liveStatuses.includes(detail.status);
+  return { detail, history, explanation: ended ? undefined : await get<Explanation>(`${path}/explain`, signal) };
+}
+
+function Commands({ id, status, refresh }: { id: string; status: Status | undefined; refresh: () => void }): JSX.Element {
+  const [asked, setAsked] = useState<Message | "delete">();
+  const ended = !status || !liveStatuses.includes(status);
+  return (
+    <div class="commands">
+      {(Object.keys(messages) as Message[]).map((m) => (
+        <Action key={m} kind={m === "kill" ? "danger" : ""} blocked={ended ? "The task has ended." : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
+      ))}
+      <Action kind="danger" blocked={ended ? "The task has ended." : ""} onClick={() => setAsked("delete")}>Delete</Action>
+      <span class="grow" />
+      <button type="button" class="button quiet" onClick={refresh}>Refresh</button>
+      {asked === "delete" && <DeleteDialog id={id} onClose={() => setAsked(undefined)} />}
+      {asked && asked !== "delete" && <OrderDialog ids={[id]} message={asked} onClose={() => setAsked(undefined)} />}
+    </div>
+  );
+}
+
+function DeleteDialog({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
+  const act = async (): Promise<void> => {
+    onClose();
+    if (await attempt(`${id} was deleted.`, () => send("DELETE", `v1/tasks/${encodeURIComponent(id)}`))) go("#/tasks");
+  };
+  return (
+    <Dialog title="Delete the task?" onClose={onClose}>
+      <p>It is stopped if it runs, and nothing is kept of it. To end it and remember it, kill it instead.</p>
+      <ul class="ids" tabIndex={0} aria-label="The task"><li>{id}</li></ul>
+      <footer>
+        <button type="button" class="button" onClick={onClose}>Cancel</button>
+        <Action kind="danger solid" onClick={() => void act()}>Delete</Action>
+      </footer>
+    </Dialog>
+  );
+}
+
+function Detail({ known: { detail: d, history, explanation } }: { known: Known }): JSX.Element {
+  const output = outputOf(d.result);
+  return (
+    <div class="columns">
+      <div>
+        {explanation && <Why e={explanation} status={d.status} />}
+        <Card title="History" aside={<span class="muted">{number(history.claims)} claims, {number(history.interruptions)} interruptions</span>}>
+          <Timeline history={history} />
+        </Card>
+        {d.errors.length > 0 && (
+          <Card title={`Errors (${d.errors.length})`}>
+            <ol class="errors">
+              {[...d.errors].reverse().map((e) => <li key={e.timestamp}><Ago at={e.timestamp} after=" ago" /><pre tabIndex={0}>{e.error}</pre></li>)}
+            </ol>
+          </Card>
+        )}
+        {output !== undefined && <Card title="Output"><pre class="output" tabIndex={0}>{output || "(nothing)"}</pre></Card>}
+        {d.result !== null && <Card title="Result"><pre tabIndex={0}>{json(d.result)}</pre></Card>}
+        {d.progress !== null && <Card title="Progress"><pre tabIndex={0}>{json(d.progress)}</pre></Card>}
+      </div>
+      <div>
+        <Card title="Task"><Facts d={d} /></Card>
+        {d.props !== null && d.props !== undefined && <Card title="Properties"><pre tabIndex={0}>{json(d.props)}</pre></Card>}
+      </div>
+    </div>
+  );
+}
+
+/** What a command has printed, where the result has it. */
+function outputOf(result: unknown): string | undefined {
+  if (typeof result !== "object" || result === null || !("output" in result)) return undefined;
+  return typeof result.output === "string" ? result.output : undefined;
+}
+
+function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
+  return (
+    <Card title={status === "running" ? "Why it runs there" : "Why it does not run"}>
+      <p class="why">{e.why}</p>
+      {e.decision && !e.why.includes(e.decision) && <p class="muted">{e.decision}</p>}
+      {e.last_error && <p class="note bad">{e.last_error}</p>}
+      {(e.blocked_by ?? []).length > 0 && <p>Waits for {e.blocked_by?.map((id) => <a key={id} class="tag" href={taskHref(id)}>{id}</a>)}</p>}
+      {(e.nodes ?? []).length > 0 && (
+        <table class="plain">
+          <thead><tr><th>Node</th><th>Would take it</th><th>Why</th></tr></thead>
+          <tbody>{e.nodes?.map((n) => <tr key={n.node}><td>{n.node}</td><td>{n.takes ? "yes" : "no"}</td><td>{n.why}</td></tr>)}</tbody>
+        </table>
+      )}
+    </Card>
+  );
+}
+
+/** The bar of where the task was, and what happened to it, the latest first. */
+function Timeline({ history }: { history: History }): JSX.Element {
+  const spans = spansOf(history.entries, clock.value);
+  const first = spans[0]?.from ?? 0;
+  const whole = Math.max(1, (spans.at(-1)?.to ?? 0) - first);
+  return (
+    <>
+      {spans.length > 0 && (
+        <svg class="spans" viewBox="0 0 1000 22" preserveAspectRatio="none" aria-hidden="true">
+          {spans.map((s) => (
+            <rect key={s.from} class={`s-${s.status}`} x={((s.from - first) / whole) * 1000} width={Math.max(3, ((s.to - s.from) / whole) * 1000 - 1)} y="0" height="22" rx="2" fill="currentColor" opacity={s.node ? 1 : 0.35}>
+              <title>{`${s.status}${s.node ? ` on ${s.node}` : ""} for ${duration(s.to - s.from)}`}</title>
+            </rect>
+          ))}
+        </svg>
+      )}
+      {history.entries.length === 0 && <p class="muted">Nothing has happened to it yet.</p>}
+      <ol class="timeline">
+        {[...history.entries].reverse().map((e, i) => (
+          <li key={`${e.at} ${i}`}>
+            <span class={`dot s-${e.event === "claimed" ? "running" : e.event in shapes ? e.event : "pending"}`} aria-hidden="true" />
+            <span class="event">{e.event}{e.interruption ? " (interrupted)" : ""}</span>
+            <span class="where">{e.node}{e.token ? <span class="muted"> token {e.token}</span> : ""}</span>
+            <time class="muted" dateTime={e.at}>{time(e.at)}</time>
+            {e.detail && <span class="detail">{e.detail}</span>}
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+function Facts({ d }: { d: TaskDetail }): JSX.Element {
+  const pairs = (p: Record<string, string> | undefined): string => Object.entries(p ?? {}).map(([k, v]) => `${k}=${v}`).join(", ");
+  const s = d.spec;
+  const facts: [string, JSX.Element | string | undefined][] = [
+    ["Type", d.type || "(none)"], ["Node", d.node], ["Token", d.token ? String(d.token) : ""],
+    ["Submitted", time(d.submitted_at)], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
+    ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
+    ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.state?.failures ? String(d.state.failures) : ""],
+    ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
+    ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
+    ["Timeout", s?.timeout], ["Retries", s?.retry ? json(s.retry).replace(/["{}\n]/g, " ").trim() : ""], ["On failure", s?.on_failure],
+  ];
+  return <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
+}

@@ -1,0 +1,213 @@
+import { signal } from "@preact/signals";
+import { Component, type JSX } from "preact";
+import { useMemo } from "preact/hooks";
+import { type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
+import { type Status, statuses, type Task } from "../data/types";
+import { number } from "../format";
+import { go, route, setQuery, taskHref } from "../router";
+import { slow, store, tick } from "../state";
+import { Grid, type RowPlace } from "../ui/grid";
+import { StatusBadge, StatusIcon } from "../ui/icons";
+import { Ago, Empty, PageHead } from "../ui/parts";
+import { narrow } from "../ui/theme";
+import { BulkBar } from "./bulk";
+
+/** The tasks that were picked; they stay picked when the filter changes. */
+export const selected = signal<ReadonlySet<string>>(new Set());
+
+export function pick(ids: Iterable<string>, on: boolean): void {
+  const next = new Set(selected.value);
+  for (const id of ids) {
+    if (on) next.add(id);
+    else next.delete(id);
+  }
+  selected.value = next;
+}
+
+const columns: [SortKey, string][] = [
+  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], ["errors", "Errors"], ["priority", "Priority"], ["changed", "Age"],
+];
+
+let lastPicked = -1;
+
+export function TasksPage(): JSX.Element {
+  const filter = parseFilter(route.value.query);
+  const query = queryOf(filter);
+  const shown = useMemo(() => select(store.tasks.values(), filter), [slow.value, query]);
+  const ids = useMemo(() => shown.map((t) => t.id), [shown]);
+  void tick.value; // rows show what their task is now
+  const change = (f: Partial<Filter>): void => setQuery(queryOf({ ...filter, ...f }));
+  const toggle = (id: string, index: number, range: boolean): void => {
+    const on = !selected.value.has(id);
+    const [from, to] = range && lastPicked >= 0 ? [Math.min(lastPicked, index), Math.max(lastPicked, index)] : [index, index];
+    pick(ids.slice(from, to + 1), on);
+    lastPicked = index;
+  };
+  const chosen = [...selected.value].filter((id) => store.tasks.has(id));
+  const none = selected.value;
+  return (
+    <div class="page fill">
+      <PageHead title="Tasks" count={isEmpty(filter) ? number(ids.length) : `${number(ids.length)} of ${number(store.tasks.size)}`}>
+        <a class="button primary" href="#/submit">Submit a task</a>
+      </PageHead>
+      <Filters filter={filter} change={change} />
+      {chosen.length > 0 && <BulkBar ids={chosen} shown={ids} />}
+      {ids.length === 0 ? (
+        <Nothing filter={filter} />
+      ) : (
+        <Grid
+          label="Tasks"
+          role="grid"
+          ids={ids}
+          rowHeight={narrow.value ? 52 : 34}
+          head={<Head filter={filter} change={change} all={ids} />}
+          onOpen={(id) => go(taskHref(id))}
+          onKey={(e, id) => {
+            if ((e.key === "x" || e.key === " ") && id) toggle(id, ids.indexOf(id), e.shiftKey);
+            else if (e.key === "a") pick(ids, true);
+            else if (e.key === "Escape") selected.value = new Set();
+            else return false;
+            return true;
+          }}
+          row={(id, index, place) => {
+            const task = store.tasks.get(id);
+            return <Row key={place.slot} id={id} task={task} index={index} place={place} picked={none.has(id)} toggle={toggle} />;
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function Filters({ filter, change }: { filter: Filter; change: (f: Partial<Filter>) => void }): JSX.Element {
+  const types = [...store.types].sort(([a], [b]) => (a < b ? -1 : 1));
+  const nodes = [...store.nodes.keys()].sort();
+  const flip = (s: Status): void =>
+    change({ statuses: filter.statuses.includes(s) ? filter.statuses.filter((o) => o !== s) : [...filter.statuses, s] });
+  return (
+    <div class="filters" role="search">
+      <div class="chips" role="group" aria-label="Statuses">
+        {statuses.map((s) => (
+          <button key={s} type="button" class={`chip s-${s}`} aria-pressed={filter.statuses.includes(s)} onClick={() => flip(s)}>
+            <StatusIcon status={s} />
+            {s} <b>{number(store.counts[s])}</b>
+          </button>
+        ))}
+      </div>
+      <div class="fields">
+        <input
+          data-filter type="search" aria-label="Find tasks by ID" placeholder="Find by ID, or ^prefix   /" value={filter.text}
+          onInput={(e) => change({ text: e.currentTarget.value })}
+          onKeyDown={(e) => {
+            if (e.key === "Enter" || e.key === "Escape") document.querySelector<HTMLElement>("[data-list]")?.focus();
+          }}
+        />
+        <Choice label="Type" all="All types" chosen={filter.types} options={types} choose={(v) => change({ types: v })} />
+        <Choice label="Node" all="All nodes" chosen={filter.nodes} options={nodes.map((n) => [n, undefined])} choose={(v) => change({ nodes: v })} />
+        {!isEmpty(filter) && <button type="button" class="button quiet" onClick={() => change(noFilter)}>Clear</button>}
+      </div>
+    </div>
+  );
+}
+
+function Choice({ label, all, chosen, options, choose }: {
+  label: string; all: string; chosen: string[]; options: [string, number | undefined][]; choose: (v: string[]) => void;
+}): JSX.Element {
+  const several = chosen.length > 1;
+  const absent = chosen.length === 1 && !options.some(([o]) => o === chosen[0]);
+  return (
+    <select aria-label={label} value={several ? "\0" : chosen.length ? `=${chosen[0]}` : ""} onChange={(e) => choose(e.currentTarget.value ? [e.currentTarget.value.slice(1)] : [])}>
+      <option value="">{all}</option>
+      {several && <option value={"\0"} disabled>{chosen.join(", ")}</option>}
+      {absent && <option value={`=${chosen[0]}`}>{chosen[0]}</option>}
+      {options.map(([o, n]) => <option key={o} value={`=${o}`}>{o || "(none)"}{n === undefined ? "" : ` · ${number(n)}`}</option>)}
+    </select>
+  );
+}
+
+function Head({ filter, change, all }: { filter: Filter; change: (f: Partial<Filter>) => void; all: string[] }): JSX.Element {
+  const every = all.length > 0 && all.every((id) => selected.value.has(id));
+  return (
+    <>
+      <div role="columnheader" class="c-pick">
+        <input type="checkbox" aria-label="Select all that are shown" checked={every} tabIndex={-1} onChange={() => pick(all, !every)} />
+      </div>
+      {columns.map(([key, name]) => {
+        const on = filter.sort === key;
+        return (
+          <div key={key} role="columnheader" class={`c-${key}`} aria-sort={on ? (filter.descending ? "descending" : "ascending") : "none"}>
+            <button type="button" class="sort" onClick={() => change({ sort: key, descending: on && !filter.descending })}>
+              {name}<span aria-hidden="true">{on ? (filter.descending ? " ↓" : " ↑") : ""}</span>
+            </button>
+          </div>
+        );
+      })}
+    </>
+  );
+}
+
+interface RowProps {
+  id: string;
+  task: Task | undefined;
+  index: number;
+  place: RowPlace;
+  picked: boolean;
+  toggle: (id: string, index: number, range: boolean) => void;
+}
+
+/** The task on whose row the pointer was pressed last. */
+let pressed = "";
+
+/** A row. It is drawn again only if its task, its place or its selection changed. */
+class Row extends Component<RowProps> {
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const p = this.props;
+    return next.id !== p.id || next.task !== p.task || next.index !== p.index || next.picked !== p.picked || next.place.active !== p.place.active || next.place.style !== p.place.style;
+  }
+
+  override render({ id, task, index, place, picked, toggle }: RowProps): JSX.Element {
+    return (
+      <div
+        role="row" id={place.id} aria-rowindex={index + 2} aria-selected={picked} class={`row ${place.active ? "active" : ""} ${picked ? "picked" : ""}`}
+        style={place.style} data-id={id}
+        onPointerDown={() => {
+          pressed = id;
+          place.onPointerDown();
+        }}
+        onClickCapture={(e) => {
+          if (e.detail === 0 || pressed === id) return;
+          e.preventDefault(); // the list has moved below the pointer: it is not this task that was meant
+          e.stopPropagation();
+        }}
+      >
+        <div role="gridcell" class="c-pick">
+          <input type="checkbox" tabIndex={-1} aria-label={`Select ${id}`} checked={picked} onClick={(e) => toggle(id, index, e.shiftKey)} />
+        </div>
+        <div role="gridcell" class="c-status">{task ? <StatusBadge status={task.status} /> : "gone"}</div>
+        <div role="gridcell" class="c-id"><a href={taskHref(id)} tabIndex={-1} title={id}>{id}</a></div>
+        <div role="gridcell" class="c-type">{task?.type}</div>
+        <div role="gridcell" class="c-node">{task?.node || <span class="muted">–</span>}</div>
+        <div role="gridcell" class="c-errors num" title={task?.errors.at(-1)?.error}>{task?.errors.length ? <span class="s-failed">{task.errors.length}</span> : <span class="muted">0</span>}</div>
+        <div role="gridcell" class="c-priority num">{task?.priority}</div>
+        <div role="gridcell" class="c-changed num">{task && <Ago at={changedAt(task)} />}</div>
+      </div>
+    );
+  }
+}
+
+function Nothing({ filter }: { filter: Filter }): JSX.Element {
+  if (!store.listed) return <Empty art="◌" title="Reading the tasks…" />;
+  if (!isEmpty(filter)) {
+    return (
+      <Empty art="⌕" title="No task matches the filter.">
+        <button type="button" class="button" onClick={() => setQuery("")}>Show all {number(store.tasks.size)}</button>
+      </Empty>
+    );
+  }
+  return (
+    <Empty art="◇" title="There are no tasks yet.">
+      <p><a href="#/submit">Submit one here</a>, or in a terminal:</p>
+      <code>windlass task submit hello -- echo "hello, world"</code>
+    </Empty>
+  );
+}

@@ -1,0 +1,257 @@
+import { batch, computed, signal } from "@preact/signals";
+import { get, headers, hooks, listAll, Problem, token, urlOf } from "./data/api";
+import { Series } from "./data/series";
+import { Store } from "./data/store";
+import { follow } from "./data/stream";
+import { type Election, type FleetNode, type Health, type Identity, type Role, type Task, statuses } from "./data/types";
+
+/** How up to date what is shown is. */
+export interface Connection {
+  state: "connecting" | "live" | "reconnecting" | "stale" | "signed-out";
+  /** Since when what is shown may be old, in milliseconds since 1970; zero while it is not. */
+  since: number;
+  detail: string;
+}
+
+/** Rises with every frame in which something has changed; what reads the store reads it. */
+export const tick = signal(0);
+/** As tick, but a few times a second at most: for what looks at all tasks. */
+export const slow = signal(0);
+/** The present time in milliseconds, by the second. */
+export const clock = signal(Date.now());
+export const connection = signal<Connection>({ state: "connecting", since: 0, detail: "" });
+export const identity = signal<Identity | undefined>(undefined);
+export const health = signal<Health | undefined>(undefined);
+/** Rises with every sample of the charts. */
+export const sampled = signal(0);
+
+export const store = new Store(schedule);
+
+const chartStatuses = statuses.filter((s) => s !== "completed" && s !== "killed");
+export const byStatus = new Series([...chartStatuses, "claims", "moves"]);
+export const latency = new Series(["seconds", "margin"], 5000);
+
+let scheduled = false;
+let slowAt = 0;
+let slowTimer = 0;
+/** slowMin is the least time between two rises of slow, in milliseconds. */
+const slowMin = 200;
+
+/** Has one frame drawn for however many changes come before it. */
+function schedule(): void {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    batch(() => {
+      tick.value++;
+      riseSlowly();
+    });
+  });
+}
+
+function riseSlowly(): void {
+  if (slowTimer) return;
+  const wait = slowAt + slowMin - performance.now();
+  if (wait <= 0) {
+    slowAt = performance.now();
+    slow.value++;
+    return;
+  }
+  slowTimer = window.setTimeout(() => {
+    slowTimer = 0;
+    slowAt = performance.now();
+    slow.value++;
+  }, wait);
+}
+
+const order: Record<Role, number> = { view: 1, operate: 2, admin: 3 };
+
+/** Why the caller may not do what needs a role; empty if it may. */
+export function refusal(role: Role): string {
+  const me = identity.value;
+  if (!me) return "Who you are is not known yet.";
+  if (me.read_only) return "This server is read-only.";
+  if (order[me.role] < order[role]) return `This needs the role ${role}; yours is ${me.role}.`;
+  return "";
+}
+
+export const mayOperate = computed(() => refusal("operate") === "");
+
+let following = new AbortController();
+let wake = (): void => {};
+
+/** Waits, but no longer than until the browser says that it is online, or is looked at, again. */
+function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    wake = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    signal.addEventListener("abort", wake, { once: true });
+  });
+}
+
+function lost(detail: string, state: Connection["state"] = "reconnecting"): void {
+  const since = connection.value.since || Date.now();
+  connection.value = { state: Date.now() - since > staleAfter && state === "reconnecting" ? "stale" : state, since, detail };
+}
+
+/** staleAfter is how long a connection may be away before that is called stale, in milliseconds. */
+const staleAfter = 10_000;
+
+/** Begins to follow the server, anew if that was begun before. */
+export async function start(): Promise<void> {
+  following.abort();
+  following = new AbortController();
+  const { signal } = following;
+  connection.value = { ...connection.value, state: "connecting", detail: "" };
+  void whoami(signal);
+  void poll(signal);
+  try {
+    await follow(urlOf("v1/events"), headers, {
+      opened: () => {
+        if (store.listed && !listing) live();
+      },
+      event: (e) => event(e.kind, e.data, signal),
+      broken: (problem) => lost(problem.message),
+    }, { fetch: window.fetch.bind(window), pause, random: Math.random }, signal);
+  } catch (cause) {
+    if (cause instanceof Problem) signOut(cause);
+    else throw cause;
+  }
+}
+
+function live(): void {
+  connection.value = { state: "live", since: 0, detail: "" };
+}
+
+function signOut(cause?: Problem): void {
+  following.abort();
+  const since = connection.value.since || (store.listed ? Date.now() : 0);
+  connection.value = { state: "signed-out", since, detail: cause?.code === "not_local" ? cause.message : "" };
+}
+
+/** Takes a token, and begins again with it. */
+export function signIn(value: string): void {
+  token.set(value.trim());
+  identity.value = undefined;
+  void start();
+}
+
+hooks.onUnauthorized = () => signOut();
+
+async function whoami(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      identity.value = await get<Identity>("v1/whoami", signal);
+      return;
+    } catch (cause) {
+      if (cause instanceof Problem && (cause.status === 401 || cause.status === 403)) return;
+      await pause(2000, signal);
+    }
+  }
+}
+
+let listing: AbortController | undefined;
+let trouble = 0;
+
+function event(kind: string, data: string, signal: AbortSignal): void {
+  if (kind === "list") {
+    void list(signal);
+    return;
+  }
+  if (kind === "trouble") {
+    trouble = Date.now();
+    lost(`The server cannot follow the broker: ${(JSON.parse(data) as { detail: string }).detail}`);
+    return;
+  }
+  store.apply(kind, JSON.parse(data));
+}
+
+/** Lists everything, once for each time that the stream says so, until it works. */
+async function list(signal: AbortSignal): Promise<void> {
+  listing?.abort();
+  const mine = new AbortController();
+  listing = mine;
+  const until = AbortSignal.any([signal, mine.signal]);
+  store.startListing();
+  for (let wait = 500; !until.aborted; wait = Math.min(10_000, wait * 2)) {
+    try {
+      const [tasks, nodes, elections] = await Promise.all([
+        listAll<Task>("v1/tasks", until), get<FleetNode[]>("v1/nodes", until), get<Election[]>("v1/elections", until),
+      ]);
+      if (until.aborted) return;
+      store.finishListing({ tasks, nodes, elections });
+      listing = undefined;
+      if (!trouble) live();
+      return;
+    } catch (cause) {
+      if (until.aborted) return;
+      lost(cause instanceof Error ? cause.message : String(cause));
+      await pause(wait, until);
+    }
+  }
+}
+
+/** pollEvery is how often the health is asked for, in milliseconds; it is one small answer for all. */
+const pollEvery = 5000;
+
+/** probeFor is how old the measurement of the broker may be, in milliseconds, with some room. */
+const probeFor = 4000;
+
+async function poll(signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    if (document.visibilityState === "visible" || health.value === undefined) await ask(signal);
+    await new Promise((resolve) => setTimeout(resolve, pollEvery));
+  }
+}
+
+async function ask(signal: AbortSignal): Promise<void> {
+  try {
+    const h = await get<Health>("v1/health", signal);
+    health.value = h;
+    const margins = h.sessions.map((s) => s.margin_seconds);
+    latency.push(Date.now(), { seconds: h.broker.latency_seconds, margin: margins.length ? Math.min(...margins) : 0 });
+    if (trouble && h.broker.ok && Date.now() - trouble > probeFor) {
+      trouble = 0; // the stream does not tell of the end of trouble
+      if (store.listed && !listing) live();
+    }
+  } catch {
+    // The stream of events says that the server is away.
+  }
+}
+
+function sample(): void {
+  const now = Date.now();
+  clock.value = now;
+  const c = connection.value;
+  if (c.state === "reconnecting" && now - c.since > staleAfter) connection.value = { ...c, state: "stale" };
+  if (!store.listed || c.state !== "live" || !byStatus.due(now)) return;
+  byStatus.push(now, { ...store.counts, claims: store.claims, moves: store.moves });
+  sampled.value++;
+}
+
+/** Moves a token from the address bar into the tab's memory, and begins. */
+export function boot(): void {
+  takeToken();
+  window.addEventListener("hashchange", () => {
+    if (takeToken()) void start();
+  });
+  window.addEventListener("online", () => wake());
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "visible") wake();
+  });
+  setInterval(sample, 1000);
+  void start();
+}
+
+function takeToken(): boolean {
+  const found = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (!found) return false;
+  history.replaceState(null, "", `${location.pathname}${location.search}#/`);
+  token.set(decodeURIComponent(found));
+  window.dispatchEvent(new PopStateEvent("popstate"));
+  return true;
+}
