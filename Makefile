@@ -50,7 +50,7 @@ dashboard-check: ## check the types of dashboard/web, and run its unit tests
 
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
-	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench ./broker/zookeeper
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench ./broker/zookeeper ./api
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for half a minute
