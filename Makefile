@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 GO ?= go
-STATICCHECK = $(GO) tool -modfile=tools/go.mod staticcheck
+STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 
 .PHONY: help
 help: ## list the targets
@@ -22,6 +22,7 @@ lint: ## vet and staticcheck, for Linux and for macOS
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(STATICCHECK) ./...
+	cd bench && $(GO) vet ./... && GOOS=darwin $(GO) vet ./... && $(STATICCHECK) ./...
 
 .PHONY: helm-check
 helm-check: ## lint the Helm chart and compare what it renders; builds Helm
@@ -34,10 +35,12 @@ expressions: ## read the alerts and the dashboard as Prometheus does
 .PHONY: test
 test: ## all tests
 	$(GO) test ./...
+	cd bench && $(GO) test ./...
 
 .PHONY: race
 race: ## all tests but those of whole processes, with the race detector
 	$(GO) test -race -short ./...
+	cd bench && $(GO) test -race -short ./...
 
 NPM ?= npm
 .PHONY: dashboard
@@ -50,7 +53,25 @@ dashboard-check: ## check the types of dashboard/web, and run its unit tests
 
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
-	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./bench ./broker/zookeeper ./api
+	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 .
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./broker/zookeeper ./api
+
+# Linked as a program of its own, because it starts itself again.
+.PHONY: bin/peers
+bin/peers:
+	cd bench && $(GO) build -trimpath -o ../bin/peers ./cmd/peers
+
+.PHONY: bench-peers
+bench-peers: bin/peers ## beside River, asynq and others, in one run of about an hour; PEERS=--quick takes a few minutes
+	cd bench && ../bin/peers run $(PEERS)
+
+.PHONY: bench-record
+bench-record: bin/peers ## put the report of the last bench-peers into docs/
+	cd bench && ../bin/peers record
+
+.PHONY: profile
+profile: bin/peers ## profiles of all processes of a workload of ours; WORKLOAD=jobs, zoott, elections, fleet or growth
+	cd bench && ../bin/peers profile $(or $(WORKLOAD),jobs)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for half a minute

@@ -2,12 +2,16 @@ package windlass_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
+
+// measuring is what every workload of the comparison needs.
+var measuring = []string{"bench/internal/report", "bench/internal/stats"}
 
 // layers says what each package of the module may import of the module. It is a
 // statement of policy: imports point down only. A package that is not listed
@@ -62,7 +66,19 @@ var layers = map[string][]string{
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
 	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
-	"bench":            {},
+	// The comparison with others, a module of its own: its workloads do not know of
+	// each other, but that growth runs windlass bench as the fleet does.
+	"bench":                {},
+	"bench/internal/stats": {}, "bench/internal/proc": {}, "bench/internal/profile": {},
+	"bench/internal/report":    {"bench/internal/stats"},
+	"bench/internal/servers":   {"broker/zookeeper/zktest", "bench/internal/proc"},
+	"bench/internal/jobs":      append([]string{".", "broker/etcd", "session", "tree", "bench/internal/servers", "bench/internal/proc"}, measuring...),
+	"bench/internal/zoott":     append([]string{".", "broker", "broker/zookeeper", "tree", "bench/internal/servers"}, measuring...),
+	"bench/internal/elections": append([]string{"broker/etcd", "broker/faulty", "election", "bench/internal/servers"}, measuring...),
+	"bench/internal/fleet":     append([]string{"internal/loadgen", "bench/internal/servers", "bench/internal/proc"}, measuring...),
+	"bench/internal/growth":    append([]string{".", "broker/etcd", "internal/loadgen", "tree", "bench/internal/servers", "bench/internal/fleet"}, measuring...),
+	"bench/cmd/peers": append([]string{"internal/cli", "bench/internal/servers", "bench/internal/proc", "bench/internal/profile", "bench/internal/jobs",
+		"bench/internal/zoott", "bench/internal/elections", "bench/internal/fleet", "bench/internal/growth"}, measuring...),
 	// Tests of the built program; they contain none of our code.
 	"internal/acceptance": {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},
 }
@@ -134,5 +150,46 @@ func TestTidy_TheLibraryPullsInNoServerCommandLineOrMetrics(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// peerModules are what is compared with, and what that needs. Whoever imports the
+// library gets none of it, not even into go.sum.
+var peerModules = []string{
+	"github.com/riverqueue/", "github.com/hibiken/asynq", "github.com/jackc/", "github.com/redis/", "github.com/go-zookeeper/",
+}
+
+// peerCheck finds peers in the text of a go.mod or a go.sum.
+func peerCheck(name, text string) (problems []string) {
+	for line := range strings.Lines(text) {
+		for _, peer := range peerModules {
+			if strings.Contains(line, peer) {
+				problems = append(problems, fmt.Sprintf("%s: %s belongs into the module bench", name, strings.TrimSpace(line)))
+			}
+		}
+	}
+	return problems
+}
+
+func TestTidy_TheLibraryRequiresNoPeer(t *testing.T) {
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report(t, peerCheck(name, string(text)))
+	}
+}
+
+func TestTidy_PeerCheckFails(t *testing.T) {
+	if len(peerCheck("go.mod", "\tgithub.com/riverqueue/river v0.51.1\n")) != 1 || len(peerCheck("go.mod", "\tgo.etcd.io/bbolt v1.5.0\n")) != 0 {
+		t.Error("it does not tell a peer from a part of the library")
+	}
+	text, err := os.ReadFile("bench/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(peerCheck("bench/go.mod", string(text))) < len(peerModules)-1 { // some are needed by others only
+		t.Error("it does not know the peers that are there")
 	}
 }

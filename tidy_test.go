@@ -42,7 +42,11 @@ func parse(path, text string) (source, error) {
 	}, err
 }
 
-// sources are all Go files of the module. Modules of their own are left out.
+// houses are the modules of their own that keep the rules of the house.
+var houses = []string{"bench"}
+
+// sources are all Go files of the module, and of those that keep its rules. Other
+// modules of their own are left out.
 func sources(t *testing.T) []source {
 	t.Helper()
 	var all []source
@@ -52,7 +56,8 @@ func sources(t *testing.T) []source {
 			return err
 		case d.IsDir():
 			_, statErr := os.Stat(filepath.Join(path, "go.mod"))
-			if path != "." && (statErr == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			other := statErr == nil && !slices.Contains(houses, path)
+			if path != "." && (other || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
 				return filepath.SkipDir
 			}
 			return nil

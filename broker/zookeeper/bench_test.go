@@ -20,7 +20,6 @@ import (
 const (
 	benchClaims = 20_000
 	benchJobs   = 10_000
-	benchTakes  = 200
 	// inFlight is how many bare creations are under way at once, and how many claims
 	// a call commits.
 	inFlight = 256
@@ -247,108 +246,4 @@ func benchQueue(b *testing.B, jobs *tree.Tree, from, n int) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// BenchmarkTake takes and completes one job after the other while others wait: with
-// Dequeue, and as the original zoott does it, which lists what is pending, reads each of
-// them, locks the first, reads its node of the tree, and then writes it down as completed
-// and deletes the lock and the pending one.
-func BenchmarkTake(b *testing.B) {
-	for _, pending := range []int{100, 1000, 5000} {
-		b.Run(fmt.Sprint(pending), func(b *testing.B) {
-			for range b.N {
-				server := zktest.Start(b, zktest.Options{Tick: time.Second})
-				original := takesAsZoott(b, server, pending)
-				ours := takes(b, server, pending)
-				b.ReportMetric(ours, "ms-median")
-				b.ReportMetric(original, "zoott-ms-median")
-				b.ReportMetric(original/ours, "times-faster")
-			}
-		})
-	}
-}
-
-// takesAsZoott returns the median time of a job in milliseconds.
-func takesAsZoott(b *testing.B, server *zktest.Server, pending int) float64 {
-	b.Helper()
-	c := benchDial(b, server)
-	one := func(ops ...wire.Op) {
-		for _, op := range ops {
-			benchDo(b, c, wire.Single(op))
-		}
-	}
-	create := func(path string, mode wire.CreateMode) wire.Op { return wire.Create(path, []byte("{}"), mode, openACL) }
-	for _, dir := range []string{"/zoott", "/zoott/pending", "/zoott/working", "/zoott/completed", "/zoott/tree"} {
-		one(create(dir, wire.Persistent))
-	}
-	queue := func(i int) []wire.Request {
-		name := fmt.Sprintf("%06d_job", i)
-		return []wire.Request{wire.Single(create("/zoott/tree/"+name, wire.Persistent)), wire.Single(create("/zoott/pending/"+name, wire.Persistent))}
-	}
-	var requests []wire.Request
-	for i := range pending {
-		requests = append(requests, queue(i)...)
-	}
-	benchDo(b, c, requests...)
-	const rounds = 20
-	var took []float64
-	for i := range rounds {
-		began := time.Now()
-		children := benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetChildren("/zoott/pending")}))[0].Results[0].Children
-		slices.Sort(children)
-		for _, name := range children {
-			benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetData("/zoott/pending/" + name)}))
-		}
-		name := children[0]
-		one(create("/zoott/working/"+name, wire.Ephemeral))
-		benchDo(b, c, wire.MultiRead([]wire.Read{wire.GetData("/zoott/tree/" + name)}))
-		one(create("/zoott/completed/"+name, wire.Persistent), wire.Delete("/zoott/working/"+name, wire.AnyVersion), wire.Delete("/zoott/pending/"+name, wire.AnyVersion))
-		took = append(took, float64(time.Since(began).Microseconds())/1000)
-		benchDo(b, c, queue(pending+i)...)
-	}
-	return median(took)
-}
-
-// takes returns the median time of a job in milliseconds.
-func takes(b *testing.B, server *zktest.Server, pending int) float64 {
-	b.Helper()
-	jobs, err := tree.New(benchOpen(b, server), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	benchQueue(b, jobs, 0, pending)
-	node, err := windlass.NewNode(windlass.Config{Broker: benchOpen(b, server), Name: "n", Pulls: []string{"job"}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(b.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := node.Run(ctx); err != nil {
-			b.Error(err)
-		}
-	})
-	defer running.Wait()
-	defer stop()
-	var took []float64
-	for i := range benchTakes {
-		began := time.Now()
-		d, err := node.Dequeue(b.Context(), "job")
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := d.Complete(b.Context()); err != nil {
-			b.Fatal(err)
-		}
-		if i >= benchTakes/10 { // the node may still be reading the tasks before
-			took = append(took, float64(time.Since(began).Microseconds())/1000)
-		}
-		benchQueue(b, jobs, pending+i, 1)
-	}
-	return median(took)
-}
-
-func median(all []float64) float64 {
-	slices.Sort(all)
-	return all[len(all)/2]
 }

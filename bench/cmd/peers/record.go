@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/windlass-go/windlass/bench/internal/growth"
+	"github.com/windlass-go/windlass/bench/internal/report"
+)
+
+// The files of a run, and the places in the documents.
+const (
+	jsonName     = "report.json"
+	markdownName = "report.md"
+	// recordedFolder and document are below the folder of the documents.
+	recordedFolder = "peers"
+	document       = "benchmarks.md"
+	// headingLevel is that of the headings within the document's section.
+	headingLevel = 3
+)
+
+// write writes a report and its plots into a folder.
+func write(r *report.Report, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(
+		create(filepath.Join(dir, jsonName), r.Write),
+		create(filepath.Join(dir, markdownName), func(out io.Writer) error { return r.Markdown(out, headingLevel) }),
+		writePlots(r, dir),
+	)
+}
+
+func writePlots(r *report.Report, dir string) error {
+	var errs []error
+	for name, plot := range plots(r) {
+		errs = append(errs, create(filepath.Join(dir, name), plot.WriteSVG))
+	}
+	return errors.Join(errs...)
+}
+
+// plots are those of a report, by the names of their files.
+func plots(r *report.Report) map[string]report.Plot {
+	w := r.Workload(growth.Workload)
+	if w == nil || len(w.Measures) == 0 {
+		return nil
+	}
+	return growth.Plots(w)
+}
+
+// create makes a file anew.
+func create(path string, fill func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fill(f), f.Close())
+}
+
+// recordCommand puts the report of a run into the documents.
+func recordCommand(args []string, out, errs io.Writer) error {
+	var from, docs string
+	rest, err := parse("peers record", args, errs, func(f *flag.FlagSet) {
+		f.StringVar(&from, "from", "out", "folder with the report of a run")
+		f.StringVar(&docs, "docs", filepath.Join("..", "docs"), "folder of the documents")
+	})
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: record takes no arguments, and was given %q", errUsage, rest)
+	}
+	text, err := os.ReadFile(filepath.Join(from, jsonName))
+	if err != nil {
+		return err
+	}
+	r, err := report.Read(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(docs, document)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	after, err := r.Insert(string(before), headingLevel)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	to := filepath.Join(docs, recordedFolder)
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	if err := errors.Join(create(filepath.Join(to, jsonName), r.Write), writePlots(r, to), os.WriteFile(path, []byte(after), 0o644)); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(plots(r))) {
+		fmt.Fprintln(out, filepath.Join(to, name))
+	}
+	_, err = fmt.Fprintln(out, path)
+	return err
+}
