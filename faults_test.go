@@ -118,6 +118,7 @@ func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testin
 		nodes := []*troubled{w.joins("a", "", ttl), w.joins("b", "", ttl)}
 		ids := w.submit(10, windlass.Spec{})
 		w.eventually(time.Minute, "all run", w.allRunning(len(ids)))
+		w.sleep(20 * time.Second) // until nothing moves any more
 		timing := session.Derive(session.TTLMax)
 		for _, n := range nodes {
 			n.faults.Cut()
