@@ -467,11 +467,15 @@ func TestMember_ASessionThatWasLostHoldsNothingUpOnceTheBrokerIsBack(t *testing.
 		c.sleep(time.Second)
 		c.wantLeader(first, true)
 		foo.faults.Cut()
-		// Its function has returned a moment after it was told to stop, but that cannot be told.
-		c.sleep(foo.timing.Stop + 200*time.Millisecond)
+		for lost := false; !lost; c.sleep(10 * time.Millisecond) {
+			foo.mu.Lock()
+			lost = foo.life == nil
+			foo.mu.Unlock()
+		}
+		c.sleep(200 * time.Millisecond) // its function has returned, but that cannot be told
 		c.wantLeader(second, false)
 		foo.faults.Heal()
-		c.sleep(foo.timing.Hard - foo.timing.Stop - foo.timing.Renew)
+		c.sleep(2 * time.Second) // less than the session has left
 		c.wantLeader(second, true)
 	})
 }

@@ -42,14 +42,13 @@ func openLife(ctx context.Context, m *Member) (*life, error) {
 		defer close(l.kept)
 		_ = s.Run(alive) // the cause is in the session's context
 	})
-	m.settleLost(ctx, s)
 	return l, nil
 }
 
 // settleLost ends the sessions that could not be ended when they were lost, for which
 // the next in line, this member among them, would wait to expire.
-func (m *Member) settleLost(ctx context.Context, s *session.Session) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timing().Try)
+func (m *Member) settleLost() {
+	ctx, cancel := context.WithTimeout(context.Background(), m.timing.Try)
 	defer cancel()
 	_ = m.lost.Settle(ctx) // or they expire
 }
@@ -75,7 +74,16 @@ func (l *life) retire(m *Member) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), l.session.Timing().Try)
 	defer cancel()
-	_ = m.lost.Close(ctx, l.session) // what cannot be ended now is when the broker is back, or expires
+	if m.lost.Close(ctx, l.session) == nil {
+		return
+	}
+	// It is when the broker is back; which it may be by now, or else it expires.
+	m.mu.Lock()
+	back := m.life != nil && m.life != l
+	m.mu.Unlock()
+	if back {
+		m.settleLost()
+	}
 }
 
 // backoff spaces attempts that fail: at random, and longer each time, up to the

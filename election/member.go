@@ -151,6 +151,7 @@ func (m *Member) Run(ctx context.Context) error {
 			break
 		}
 		m.publish(l, nil)
+		m.work.Go(m.settleLost)
 		select {
 		case <-ctx.Done():
 			last = l
