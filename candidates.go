@@ -444,6 +444,8 @@ func (in *incarnation) reason(c *candidate, t *mirror.Task) string {
 		return "node " + c.target + " should have claimed it and did not"
 	case t.For == in.config.Name && t.Last != "":
 		return "moved here from node " + t.Last
+	case t.For == in.config.Name:
+		return "moved here" // before this node had a copy
 	case t.Last != "":
 		return "taken over from node " + t.Last
 	}
@@ -455,12 +457,12 @@ func (in *incarnation) grantCause(c *candidate, t *mirror.Task) GrantCause {
 	switch {
 	case c.pulled:
 		return GrantDequeued
-	case t.Last == "":
-		return GrantPlaced
 	case t.Last == in.config.Name:
 		return GrantReturned
-	case t.For == in.config.Name:
+	case t.For == in.config.Name: // of one that moved before this node had a copy Last is empty
 		return GrantMoved
+	case t.Last == "":
+		return GrantPlaced
 	}
 	return GrantTakenOver
 }

@@ -195,15 +195,30 @@ func (in *incarnation) traceGrant(c *Claim, g Grant) {
 // traced has a handler run in a span of its own.
 func (in *incarnation) traced(c *Claim, run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		spanning, span := in.config.Tracer.Start(ctx, c.spanOf(SpanRun, c.trace.claim))
+		// A span of who started the node is not what the task belongs to.
+		within, span := in.config.Tracer.Start(context.Background(), c.spanOf(SpanRun, c.trace.claim))
 		c.trace.mu.Lock()
 		c.trace.run = span.Trace()
 		c.trace.mu.Unlock()
 		err := errors.New("the handler panicked, or called runtime.Goexit")
 		defer func() { span.End(SpanEnd{Err: runFailure(ctx, err)}) }()
-		err = run(spanning)
+		err = run(spanned{Context: ctx, within: within})
 		return err
 	}
+}
+
+// spanned is the context of a handler, with what a tracer has put into another one.
+type spanned struct {
+	context.Context
+	within context.Context
+}
+
+// Value implements context.Context.
+func (s spanned) Value(key any) any {
+	if value := s.within.Value(key); value != nil {
+		return value
+	}
+	return s.Context.Value(key)
 }
 
 // runFailure is what went wrong in a run, by what its handler returned. That it was

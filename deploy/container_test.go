@@ -63,6 +63,9 @@ func TestContainerfile_IsAStaticBinaryAndNobodyInParticular(t *testing.T) {
 			t.Errorf("in the image %s is %q, want %s", name, last[name], want)
 		}
 	}
+	if m := regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(last["VOLUME"]); m == nil || !strings.Contains(last["COPY"], "--chown="+last["USER"]+" /state "+m[1]) {
+		t.Errorf("the volume %s is not a folder of %s", last["VOLUME"], last["USER"])
+	}
 	if last["RUN"] != "" {
 		t.Errorf("the image has no shell to run %q", last["RUN"])
 	}

@@ -55,11 +55,15 @@ func TestUnits_UseWhatTheProgramHasAndLetItLeaveInGoodOrder(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "KillMode": "mixed", "Restart": "on-failure",
-			"RestartPreventExitStatus": "2", "CapabilityBoundingSet": "", "EnvironmentFile": "/etc/windlass/" + command + ".env",
+			"CapabilityBoundingSet": "", "EnvironmentFile": "/etc/windlass/" + command + ".env",
 		} {
 			if got := service[name]; len(got) != 1 || got[0] != want {
 				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
 			}
+		}
+		// It was 2, the code of a wrong command line, and of a Go program that panics.
+		if got := service["RestartPreventExitStatus"]; len(got) > 0 {
+			t.Errorf("%s: what ends with %q is not started again", path, got)
 		}
 		if got := service["RestartForceExitStatus"]; command == "node" && (len(got) != 1 || got[0] != "70") {
 			t.Errorf("%s: RestartForceExitStatus is %q, want 70", path, got)

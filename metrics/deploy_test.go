@@ -190,6 +190,30 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 	}
 }
 
+// Every instance tells of all tasks of its namespace: their sum counts each once for
+// each instance, and the highest over several namespaces is only that of one.
+func TestDeploy_TheDashboardCountsEachTaskOfEachNamespaceOnce(t *testing.T) {
+	var board dashboard
+	if err := json.Unmarshal(read(t, "../deploy/grafana/windlass.json"), &board); err != nil {
+		t.Fatal(err)
+	}
+	once := regexp.MustCompile(`^sum(?: by \(state\))? \(max by \(ns(?:, state)?\) \(windlass_tasks\{[^}]*\}\)\)$`)
+	seen := 0
+	for _, p := range board.Panels {
+		for _, target := range p.Targets {
+			if !strings.Contains(target.Expr, "windlass_tasks{") {
+				continue
+			}
+			if seen++; !once.MatchString(strings.Replace(target.Expr, "sum(", "sum (", 1)) {
+				t.Errorf("%q asks for %s", p.Title, target.Expr)
+			}
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d panels show tasks of namespaces", seen)
+	}
+}
+
 func TestDeploy_TheCheckOfExpressionsFails(t *testing.T) {
 	there := map[string][]string{"windlass_a": {"x"}, "windlass_b_bucket": {"le"}}
 	for _, bad := range []string{"windlass_c", "rate(windlass_b[5m])", `windlass_a{y="1"}`, `sum(windlass_a) / windlass_aa`} {

@@ -18,7 +18,9 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -89,7 +91,7 @@ func kindOf(op string) trace.SpanKind {
 func attributes(s windlass.SpanStart) (all []attribute.KeyValue) {
 	text := func(key attribute.Key, value string) {
 		if value != "" {
-			all = append(all, key.String(value))
+			all = append(all, key.String(plain(value)))
 		}
 	}
 	text(KeyTask, s.Task)
@@ -104,6 +106,18 @@ func attributes(s windlass.SpanStart) (all []attribute.KeyValue) {
 		all = append(all, KeyTasks.Int(s.Tasks))
 	}
 	return all
+}
+
+// textBytesMax bounds a text in a span.
+const textBytesMax = 4096
+
+// plain makes a text one that can be sent: a batch of spans of which one text is no
+// UTF-8, or that is too large, is dropped as a whole, with the spans of other tasks.
+func plain(text string) string {
+	if len(text) > textBytesMax {
+		text = text[:textBytesMax]
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
 // ended is a span that is to be ended.
@@ -124,8 +138,13 @@ func (e *ended) End(end windlass.SpanEnd) {
 		e.span.SetAttributes(KeyOutcome.String(string(end.Outcome)))
 	}
 	if end.Err != nil {
+		text := end.Err.Error()
+		said := plain(text)
+		if said != text {
+			end.Err = errors.New(said)
+		}
 		e.span.RecordError(end.Err)
-		e.span.SetStatus(codes.Error, end.Err.Error())
+		e.span.SetStatus(codes.Error, said)
 	}
 	e.span.End()
 }

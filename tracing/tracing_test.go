@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -74,6 +75,12 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 // join starts a node that traces, and returns its connection.
 func (f *fleet) join(name string, handler func(context.Context, *windlass.Claim) error) *faulty.Broker {
 	f.Helper()
+	return f.joinIn(context.Background(), name, handler)
+}
+
+// joinIn is join below a context.
+func (f *fleet) joinIn(ctx context.Context, name string, handler func(context.Context, *windlass.Claim) error) *faulty.Broker {
+	f.Helper()
 	b := faulty.Wrap(f.server.Broker(), nil)
 	n, err := windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: "/test", Name: name, Clock: clock.Process, Tracer: f.tracer,
@@ -82,7 +89,7 @@ func (f *fleet) join(name string, handler func(context.Context, *windlass.Claim)
 	if err != nil {
 		f.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(ctx)
 	f.stops = append(f.stops, stop)
 	f.running.Go(func() {
 		if err := n.Run(ctx); err != nil {
@@ -402,4 +409,70 @@ func TestTrace_ThatIsNotSampledIsPassedOnAsSuch(t *testing.T) {
 		t.Errorf("without a provider it is called %q", name)
 	}
 	span.End(windlass.SpanEnd{})
+}
+
+// A node that was started below a span had all its runs in the trace of that.
+func TestTrace_OfWhoStartedTheNodeIsNotThatOfItsRuns(t *testing.T) {
+	type key struct{}
+	inFleet(t, func(f *fleet) {
+		ctx, start := f.provider.Tracer("test").Start(context.WithValue(context.Background(), key{}, "kept"), "start")
+		defer start.End()
+		begun, finish := make(chan context.Context, 1), make(chan struct{})
+		f.joinIn(ctx, "n1", func(ctx context.Context, _ *windlass.Claim) error {
+			begun <- ctx
+			<-ctx.Done()
+			close(finish)
+			return ctx.Err()
+		})
+		if err := f.client.Submit(f.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "work"}}); err != nil {
+			t.Fatal(err)
+		}
+		running := <-begun
+		submit, claim := f.spans("submit")[0], f.spans("claim")[0]
+		if current := trace.SpanContextFromContext(running); current.TraceID() != submit.SpanContext.TraceID() {
+			t.Errorf("the handler is in the trace %s, its task in %s", current.TraceID(), submit.SpanContext.TraceID())
+		}
+		if running.Value(key{}) != "kept" {
+			t.Error("the handler has lost what the context of Run had")
+		}
+		below, cancel := context.WithCancel(running)
+		defer cancel()
+		if err := f.client.Delete(f.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		<-finish
+		if cause := context.Cause(below); !errors.Is(cause, windlass.ErrDeleted) {
+			t.Errorf("a context below that of the handler ended because of %v", cause)
+		}
+		f.until("the run has ended", func() bool { return len(f.spans("run")) == 1 })
+		if run := f.spans("run")[0]; run.Parent.SpanID() != claim.SpanContext.SpanID() {
+			t.Errorf("the run is below %v, want the claim", run.Parent)
+		}
+	})
+}
+
+// One text that was no UTF-8, such as an error with the output of a command, made the
+// exporter drop the whole batch, with the spans of all other tasks.
+func TestSpan_HasOnlyTextThatCanBeSent(t *testing.T) {
+	exporter := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))
+	hostile := "caf\xe9" + strings.Repeat("é", 10000)
+	_, span := tracing.New(provider).Start(t.Context(), windlass.SpanStart{Op: windlass.SpanRun, Task: hostile, Type: "\xff", From: "\xc3"})
+	span.End(windlass.SpanEnd{Err: errors.New(hostile)})
+	s := exporter.GetSpans()[0]
+	texts := []string{s.Status.Description}
+	for _, a := range append(s.Attributes, s.Events[0].Attributes...) {
+		texts = append(texts, a.Value.String())
+	}
+	if len(texts) < 6 || !strings.HasPrefix(s.Status.Description, "caf\uFFFDé") {
+		t.Errorf("it says %q", texts)
+	}
+	for _, text := range texts {
+		if !utf8.ValidString(text) || len(text) > 4200 {
+			t.Errorf("%d bytes cannot be sent: %q", len(text), text[:min(len(text), 40)])
+		}
+	}
+	if err := provider.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

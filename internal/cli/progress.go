@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/windlass-go/windlass/internal/view"
@@ -50,7 +51,7 @@ type progress struct {
 // then it shows the time that has passed.
 func (a *app) newProgress(what string, total int) *progress {
 	f, ok := a.err.(*os.File)
-	if !ok || a.quiet || !term.IsTerminal(int(f.Fd())) {
+	if !ok || a.quiet || !term.IsTerminal(int(f.Fd())) || isDumb(os.Getenv("TERM")) {
 		return nil
 	}
 	if total == 1 {
@@ -64,6 +65,9 @@ func (a *app) newProgress(what string, total int) *progress {
 		return width
 	}, what, total)
 }
+
+// isDumb tells whether a terminal of that type cannot move its cursor.
+func isDumb(terminal string) bool { return terminal == "dumb" }
 
 // startProgress draws until end is called.
 func startProgress(out io.Writer, width func() int, what string, total int) *progress {
@@ -148,12 +152,12 @@ func (p *progress) end() {
 	p.clear()
 }
 
-// progressLine is a progress in at most so many runes. Where there is no
+// progressLine is a progress in at most so many cells. Where there is no
 // room it loses first the time, then the bar, then the end of the text.
 func progressLine(what string, done, total int, passed time.Duration, width int) string {
 	what = view.Printable(what)
 	if total <= 0 {
-		return cutRunes(fmt.Sprintf("%s … %s", what, view.Span(passed)), width)
+		return cutCells(fmt.Sprintf("%s … %s", what, view.Span(passed)), width)
 	}
 	done = max(0, min(done, total))
 	counts := fmt.Sprintf("%d of %d %3d%%", done, total, int(100*int64(done)/int64(total)))
@@ -161,22 +165,18 @@ func progressLine(what string, done, total int, passed time.Duration, width int)
 	if passed >= etaAfter && done > 0 && done < total {
 		left = fmt.Sprintf("  %s left", view.Span(time.Duration(float64(passed)/float64(done)*float64(total-done))))
 	}
-	bare := len([]rune(what)) + 1 + len(counts)
+	bare := ansi.StringWidth(what) + 1 + len(counts)
 	cells := min(progressCells, width-bare-3-len(left))
 	if cells < progressCellsMin {
 		left = ""
 		cells = min(progressCells, width-bare-3)
 	}
 	if cells < progressCellsMin {
-		return cutRunes(what+" "+counts, width)
+		return cutCells(what+" "+counts, width)
 	}
 	full := cells * done / total
 	return fmt.Sprintf("%s [%s%s] %s%s", what, strings.Repeat("#", full), strings.Repeat(".", cells-full), counts, left)
 }
 
-func cutRunes(s string, most int) string {
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:max(0, most)])
-	}
-	return s
-}
+// cutCells counts a wide rune as two and a combining one as none, as a terminal does.
+func cutCells(s string, most int) string { return ansi.Truncate(s, max(0, most), "") }

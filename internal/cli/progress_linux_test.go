@@ -36,6 +36,12 @@ func openPTY(t *testing.T, width uint16) (ours, theirs *os.File) {
 
 func TestProgress_IsDrawnOnATerminalOfItsWidthUnlessToldToBeQuiet(t *testing.T) {
 	ours, theirs := openPTY(t, 40)
+	t.Setenv("TERM", "dumb")
+	if p := (&app{err: theirs}).newProgress("sending", 10); p != nil {
+		p.end()
+		t.Error("there is one on a terminal that cannot take a line away")
+	}
+	t.Setenv("TERM", "xterm")
 	if p := (&app{err: theirs, quiet: true}).newProgress("sending", 10); p != nil {
 		p.end()
 		t.Error("--quiet does not keep it quiet")

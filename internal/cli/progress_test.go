@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 func TestProgressLine_SaysWhatThereIsRoomFor(t *testing.T) {
@@ -28,6 +30,8 @@ func TestProgressLine_SaysWhatThereIsRoomFor(t *testing.T) {
 		{"submitting", 300, 200, 0, 30, "submitting 200 of 200 100%"},
 		{"waiting for a\x1b[2J", 0, 0, 3 * time.Minute, 79, "waiting for a·[2J … 3m"},
 		{"waiting", 0, 0, 0, 0, ""},
+		{"waiting for 漢字の仕事", 0, 0, 0, 20, "waiting for 漢字の仕"},
+		{"漢字の仕事", 50, 200, time.Second, 39, "漢字の仕事 [##.........] 50 of 200  25%"},
 	} {
 		if got := progressLine(c.what, c.done, c.total, c.passed, c.width); got != c.want {
 			t.Errorf("%+v:\n got %q\nwant %q", c, got, c.want)
@@ -38,9 +42,11 @@ func TestProgressLine_SaysWhatThereIsRoomFor(t *testing.T) {
 func TestProgressLine_IsNeverWiderThanTheTerminal(t *testing.T) {
 	for width := range 120 {
 		for _, total := range []int{0, 1, 10, 1 << 40} {
-			line := progressLine("forgetting", total/3, total, time.Hour, width)
-			if n := len([]rune(line)); n > width {
-				t.Fatalf("with %d of %d cells it has %d: %q", total, width, n, line)
+			for _, what := range []string{"forgetting", "waiting for 漢字の仕事", "e\u0301te\u0301"} {
+				line := progressLine(what, total/3, total, time.Hour, width)
+				if n := ansi.StringWidth(line); n > width {
+					t.Fatalf("with %d of %d cells it has %d: %q", total, width, n, line)
+				}
 			}
 		}
 	}

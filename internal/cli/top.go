@@ -78,8 +78,8 @@ func (a *app) checkTop(cmd *cobra.Command, f *topFlags) error {
 	case f.once:
 		return a.checkOutput()
 	}
-	if !isTerminal(a.in) || !isTerminal(a.out) {
-		return hintedError{usagef("standard input and output must be a terminal"), `"windlass top --once" prints what there is now; -o json is for scripts.`}
+	if !isTerminal(a.in) || !isTerminal(a.out) || isDumb(os.Getenv("TERM")) {
+		return hintedError{usagef("standard input and output must be a terminal, and TERM not dumb"), `"windlass top --once" prints what there is now; -o json is for scripts.`}
 	}
 	return nil
 }

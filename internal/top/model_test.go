@@ -71,6 +71,18 @@ func TestFrame_NamesCannotMoveTheCursor(t *testing.T) {
 	}
 }
 
+// The filter of the command line was echoed as it was given.
+func TestFrame_TheFilterOfTheCommandLineCannotMoveTheCursor(t *testing.T) {
+	s := full(t, 60, 12)
+	s.m.cluster.setFilter("a\x1b[2J\nb\u009b2J")
+	s.press("/")
+	frame := s.m.frame()
+	if lines := strings.Count(frame, "\n") + 1; lines != 12 || strings.ContainsAny(frame, "\u009b") || strings.Contains(frame, "\x1b[2J") {
+		t.Errorf("in %d lines it says %q", lines, frame)
+	}
+	s.has("filter: a·[2J·b·2J")
+}
+
 func TestTasks_AreSortedByEachColumn(t *testing.T) {
 	s := full(t, 100, 24)
 	firsts := map[Column]string{}

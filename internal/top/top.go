@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -67,21 +68,47 @@ func (c Config) cluster() *cluster {
 	return k
 }
 
-// Run shows the cluster until the user has enough, which is nil, or ctx ends.
+// Run shows the cluster until the user has enough, which is nil, or ctx ends, or the
+// terminal does.
 func Run(ctx context.Context, c Config) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var following sync.WaitGroup
 	defer following.Wait()
-	defer cancel()
+	defer cancel(nil)
+	in := c.In
+	if f, ok := in.(*os.File); ok {
+		in = terminal{f, func() { cancel(errGone) }}
+	}
 	f := newFeed(c.Client, c.Broker, c.Namespace)
 	following.Go(func() { f.run(ctx) })
 	m := c.model(f.take, f.showTree, &control{ctx: ctx, client: c.Client, broker: c.Broker, namespace: c.Namespace})
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(c.In), tea.WithOutput(c.Out), tea.WithEnvironment(c.Environ),
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(c.Out), tea.WithEnvironment(c.Environ),
 		tea.WithoutSignalHandler()).Run()
-	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), errGone):
+		return errGone
+	case errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return err
+}
+
+var errGone = errors.New("the terminal is gone")
+
+// terminal tells when it cannot be read any more. A program that no hangup ends, since
+// it is ignored or the terminal is not its own, would go on for nobody.
+type terminal struct {
+	*os.File
+	gone func()
+}
+
+// Read implements io.Reader.
+func (t terminal) Read(p []byte) (int, error) {
+	n, err := t.File.Read(p)
+	if err != nil {
+		t.gone()
+	}
+	return n, err
 }
 
 func (c Config) model(take func() update, showTree func(bool), k *control) *model {

@@ -176,7 +176,7 @@ func (m *model) tabs() string {
 func (m *model) foot() string {
 	switch {
 	case m.mode == filtering:
-		return cut("filter: "+tail(m.input, m.width-9)+"▏", m.width)
+		return cut("filter: "+tail(view.Printable(m.input), m.width-9)+"▏", m.width)
 	case m.mode == pausing:
 		return asking.Render(cut(fmt.Sprintf("sleep %s for (such as 90s or 2h): %s▏", view.Printable(m.target), m.input), m.width))
 	case m.mode == confirming:
