@@ -80,7 +80,8 @@ var layers = map[string][]string{
 	"bench/cmd/peers": append([]string{"internal/cli", "bench/internal/servers", "bench/internal/proc", "bench/internal/profile", "bench/internal/jobs",
 		"bench/internal/zoott", "bench/internal/elections", "bench/internal/fleet", "bench/internal/growth"}, measuring...),
 	// Tests of the built program; they contain none of our code.
-	"internal/acceptance": {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},
+	"internal/testprogram": {},
+	"internal/acceptance":  {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},
 }
 
 func layerCheck(s source) (problems []string) {

@@ -116,6 +116,7 @@ func TestProgram_IsStaticAndRunsWithNothingElse(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("an image has a program for Linux")
 	}
+	skipShort(t)
 	binary, err := elf.Open(program)
 	if err != nil {
 		t.Fatal(err)

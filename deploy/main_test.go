@@ -1,41 +1,27 @@
 package deploy
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/windlass-go/windlass/internal/testprogram"
 )
 
 // program is windlass, built static as in the container file, whose other flags make
 // no difference here.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "windlass-deploy-")
-	if err == nil {
-		program = filepath.Join(dir, "windlass")
-		build := exec.Command("go", "build", "-o", program, "../cmd/windlass")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		err = build.Run()
+func TestMain(m *testing.M) { testprogram.Main(m, &program, "CGO_ENABLED=0") }
+
+// skipShort skips a test that needs the program.
+func skipShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds the program")
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build windlass:", err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
 }
 
 // read reads a file of this folder.
@@ -57,6 +43,7 @@ var (
 // flagsOf are the flags of a command, those that all have included.
 func flagsOf(t *testing.T, command string) map[string]bool {
 	t.Helper()
+	skipShort(t)
 	out, err := exec.Command(program, command, "--help").Output()
 	if err != nil {
 		t.Fatalf("windlass %s --help: %v", command, err)

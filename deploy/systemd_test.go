@@ -75,6 +75,7 @@ func TestUnits_ArePleasingToSystemd(t *testing.T) {
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("there is no systemd-analyze here")
 	}
+	skipShort(t)
 	for _, command := range []string{"node", "serve"} {
 		name := "windlass-" + command + ".service"
 		text := strings.ReplaceAll(read(t, "systemd/"+name), "/usr/local/bin/windlass", program) // it must exist

@@ -3,14 +3,10 @@
 package acceptance
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/windlass-go/windlass/internal/testprogram"
 )
 
 // program is the built windlass.
@@ -22,27 +18,5 @@ func TestMain(m *testing.M) {
 	if os.Getenv(memberEnv) != "" {
 		os.Exit(runMember())
 	}
-	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run()) // every test skips itself
-	}
-	dir, err := os.MkdirTemp("", "wl-program-")
-	if err == nil {
-		program = filepath.Join(dir, "windlass")
-		build := exec.Command("go", "build", "-o", program, "../../cmd/windlass")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		err = build.Run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build windlass:", err)
-		_ = os.RemoveAll(dir) // it may not have been made
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	testprogram.Main(m, &program)
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/windlass-go/windlass/internal/testprogram"
 )
 
 // Times. They are generous, since only what is seen counts.
@@ -28,26 +28,7 @@ const (
 // program is the built windlass.
 var program string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "windlass-tmux-")
-	if err == nil {
-		program = filepath.Join(dir, "windlass")
-		build := exec.Command("go", "build", "-o", program, "../../cmd/windlass")
-		build.Stdout, build.Stderr = os.Stderr, os.Stderr
-		err = build.Run()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "build windlass:", err)
-		os.Exit(1)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
-}
+func TestMain(m *testing.M) { testprogram.Main(m, &program) }
 
 // world is a dev with its folder, and a tmux.
 type world struct {
@@ -65,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux here")
 	}
-	dir, err := os.MkdirTemp("/tmp", "wl-") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("/tmp", "windlass-") // t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
