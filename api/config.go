@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -94,7 +95,8 @@ type Limits struct {
 	// all callers, those that wait included; 256. Callers with RoleView have three
 	// quarters of them.
 	RequestsMax int
-	// ViewersMax bounds the streams of events at a time; 200.
+	// ViewersMax bounds the streams of events at a time; 200. Callers with RoleView have
+	// three quarters of them.
 	ViewersMax int
 	// ViewerEventsMax is by how many events a viewer may be behind before it is cut
 	// off; 1024.
@@ -158,8 +160,8 @@ func (c Config) validate() error {
 		return badInput("Broker", "", "must be set")
 	case c.Prefix != "" && (path.Clean(c.Prefix) != c.Prefix || !strings.HasPrefix(c.Prefix, "/") || c.Prefix == "/"):
 		return badInput("Prefix", c.Prefix, `must begin with a slash, not end with one, and have no "." or ".."`)
-	case strings.ContainsAny(c.Prefix, "{}?#% "):
-		return badInput("Prefix", c.Prefix, `must have none of "{}?#% "`)
+	case (&url.URL{Path: c.Prefix}).EscapedPath() != c.Prefix || strings.ContainsAny(c.Prefix, "{}"):
+		return badInput("Prefix", c.Prefix, "must have only characters that stand in a URL as they are")
 	case c.LocalRole < 0 || c.LocalRole > RoleAdmin:
 		return badInput("LocalRole", int(c.LocalRole), "must be one of the roles, or zero")
 	case c.CertificateRole < 0 || c.CertificateRole > RoleAdmin:

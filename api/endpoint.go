@@ -45,7 +45,7 @@ func (e *endpoint) works() bool { return !e.Offline && !e.Public && !e.Stream }
 // statuses are those of all errors that it can have. There is a 500 besides, for
 // what should not be.
 func (e *endpoint) statuses() []int {
-	all := []int{http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusUnprocessableEntity}
+	all := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusUnprocessableEntity}
 	if !e.Public {
 		all = append(all, http.StatusUnauthorized)
 	}
@@ -54,9 +54,6 @@ func (e *endpoint) statuses() []int {
 		if !e.Stream && !e.Public {
 			all = append(all, http.StatusGatewayTimeout)
 		}
-	}
-	if e.Method != http.MethodGet {
-		all = append(all, http.StatusForbidden)
 	}
 	if e.hasBody {
 		all = append(all, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)

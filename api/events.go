@@ -41,7 +41,7 @@ func (s *Server) registerEvents() {
 // viewKinds are what a viewer can ask for.
 var viewKinds = []string{kindTask, kindNode, kindElection}
 
-func (s *Server) watch(_ context.Context, in *eventsInput) (*stream, error) {
+func (s *Server) watch(ctx context.Context, in *eventsInput) (*stream, error) {
 	kinds := map[string]bool{}
 	for _, kind := range in.Kinds {
 		if !slices.Contains(viewKinds, kind) {
@@ -49,7 +49,8 @@ func (s *Server) watch(_ context.Context, in *eventsInput) (*stream, error) {
 		}
 		kinds[kind] = true
 	}
-	v, missed, p := s.hub.enter(in.LastEventID, kinds)
+	caller, _ := ctx.Value(callerKey{}).(Caller)
+	v, missed, p := s.hub.enter(in.LastEventID, kinds, caller.Role)
 	if p != nil {
 		return nil, p
 	}
@@ -75,6 +76,11 @@ func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, misse
 		_, err := io.WriteString(w, text)
 		return err == nil && control.Flush() == nil
 	}
+	// Without a first byte the header is not sent either, and a viewer that has missed
+	// nothing would not know until the first heartbeat that it is up to date.
+	if len(missed) == 0 && !write(comment) {
+		return
+	}
 	for _, e := range missed {
 		if !write(e.text()) {
 			return
@@ -92,12 +98,15 @@ func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, misse
 			}
 		case <-heartbeat.C:
 			// A token that was taken out of the file ends its streams as well.
-			if _, known := s.identify(r); !known || !write(":\n\n") {
+			if _, known := s.identify(r); !known || !write(comment) {
 				return
 			}
 		}
 	}
 }
+
+// comment is nothing that is told, only that the stream is alive.
+const comment = ":\n\n"
 
 // text is an event as it is sent. Its data is JSON on one line.
 func (e event) text() string {

@@ -194,6 +194,33 @@ func TestEvents_ResumeAfterTheLastOneSeenOrSayToListAgain(t *testing.T) {
 	}
 }
 
+func TestEvents_WhoHasMissedNothingIsToldSoAtOnce(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.Heartbeat = time.Hour })
+	address := b.listen()
+	first, open := b.view(address, "", "").next()
+	if !open {
+		t.Fatal("the stream ended")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://"+address+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Last-Event-ID", first.id)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatalf("nothing comes before the first heartbeat: %v", err)
+	}
+	defer response.Body.Close()
+	line, err := bufio.NewReader(response.Body).ReadString('\n')
+	if err != nil || line != ":\n" {
+		t.Errorf("the stream begins with %q, %v", line, err)
+	}
+}
+
 // since is what the hub would send to who comes back.
 func (b *bench) since(id string) ([]event, bool) {
 	b.server.hub.mu.Lock()
@@ -210,20 +237,37 @@ func TestEvents_NodesAndElectionsAreTold(t *testing.T) {
 	elections.until("election", `"leader":"n1"`)
 }
 
+func TestHub_WhoMayOnlyLookDoesNotKeepOthersOut(t *testing.T) {
+	h := newHub(Limits{ViewersMax: 4}.withDefaults())
+	h.start()
+	for i := range 4 {
+		_, _, p := h.enter("", nil, RoleView)
+		if got, want := p != nil, i == 3; got != want {
+			t.Fatalf("viewer %d: %v", i, p)
+		}
+		if p != nil && (p.Code != "viewers" || p.Limit != "must be at most 3") {
+			t.Errorf("it is refused with %+v", p)
+		}
+	}
+	if _, _, p := h.enter("", nil, RoleOperate); p != nil {
+		t.Errorf("one who may do more is refused: %v", p)
+	}
+}
+
 func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 	h := newHub(Limits{ViewerEventsMax: 2, EventsKeptMax: 100, ViewersMax: 2}.withDefaults())
-	if _, _, p := h.enter("", nil); p == nil || p.Code != "no_events" {
+	if _, _, p := h.enter("", nil, RoleAdmin); p == nil || p.Code != "no_events" {
 		t.Errorf("it lets viewers in before it runs: %v", p)
 	}
 	if !h.start() || h.start() {
 		t.Error("it does not start once")
 	}
-	slow, missed, p := h.enter("", nil)
+	slow, missed, p := h.enter("", nil, RoleAdmin)
 	if p != nil || len(missed) != 1 {
 		t.Fatal(p)
 	}
-	other, _, _ := h.enter("", map[string]bool{kindNode: true})
-	if _, _, p := h.enter("", nil); p == nil || p.Code != "viewers" {
+	other, _, _ := h.enter("", map[string]bool{kindNode: true}, RoleAdmin)
+	if _, _, p := h.enter("", nil, RoleAdmin); p == nil || p.Code != "viewers" {
 		t.Errorf("it lets in more than may: %v", p)
 	}
 	for i := range 5 {
@@ -238,7 +282,7 @@ func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 	if n != 2 {
 		t.Errorf("it got %d events", n)
 	}
-	back, missed, p := h.enter(last.id, nil)
+	back, missed, p := h.enter(last.id, nil, RoleAdmin)
 	if p != nil || len(missed) != 3 || string(missed[0].data) != "2" {
 		t.Errorf("it resumes with %v, %v", missed, p)
 	}
@@ -252,7 +296,7 @@ func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 		t.Error("a viewer stays when the hub stops")
 	}
 	h.start()
-	if _, missed, _ := h.enter(last.id, nil); len(missed) != 1 || missed[0].kind != kindList {
+	if _, missed, _ := h.enter(last.id, nil, RoleAdmin); len(missed) != 1 || missed[0].kind != kindList {
 		t.Errorf("something is resumed over a stop: %v", missed)
 	}
 }

@@ -192,7 +192,7 @@ func (s *Server) allowed(r *http.Request) (methods []string) {
 
 // admit finds out who calls and refuses what they may not do.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Caller, *Problem) {
-	if err := s.origins.Check(r); err != nil {
+	if err := s.checkOrigin(r); err != nil {
 		return Caller{}, problem(http.StatusForbidden, "cross_origin", "the request comes from another web site: %v", err)
 	}
 	if e.Public {
@@ -228,13 +228,30 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Cal
 	return caller, s.checkBody(r, e)
 }
 
-// busy refuses the last of n requests if there are too many. A quarter of them is kept
-// for those who may do more than look, whom others could keep out by waiting.
-func (l Limits) busy(caller Caller, n int64) *Problem {
-	most := l.RequestsMax
-	if caller.Role <= RoleView {
-		most = max(1, most*3/4)
+// checkOrigin refuses what pages of other web sites send. They cannot read the answer
+// to a GET, but each would cost a listing, or keep one of the viewers' places. What
+// the browser says is a page of its own is a link that somebody follows.
+func (s *Server) checkOrigin(r *http.Request) error {
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Sec-Fetch-Dest") != "document" {
+		asChange := *r // of these all methods are checked
+		asChange.Method = http.MethodPost
+		r = &asChange
 	}
+	return s.origins.Check(r)
+}
+
+// shareOf is how much of a limit of all callers is there for a role. A quarter is kept
+// for those who may do more than look, whom others could keep out.
+func shareOf(limit int, role Role) int {
+	if role <= RoleView {
+		return max(1, limit*3/4)
+	}
+	return limit
+}
+
+// busy refuses the last of n requests if there are too many.
+func (l Limits) busy(caller Caller, n int64) *Problem {
+	most := shareOf(l.RequestsMax, caller.Role)
 	if n <= int64(most) {
 		return nil
 	}

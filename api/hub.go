@@ -129,7 +129,7 @@ const (
 // enter adds a viewer that has seen everything up to the event of an ID, and
 // returns what it has missed since; or a list event if it is new, or that is not
 // known any more.
-func (h *hub) enter(after string, kinds map[string]bool) (*viewer, []event, *Problem) {
+func (h *hub) enter(after string, kinds map[string]bool, role Role) (*viewer, []event, *Problem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.running {
@@ -137,9 +137,9 @@ func (h *hub) enter(after string, kinds map[string]bool) (*viewer, []event, *Pro
 		p.retryAfter = retryAfterBroker
 		return nil, nil, p
 	}
-	if len(h.viewers) >= h.limits.ViewersMax {
+	if most := shareOf(h.limits.ViewersMax, role); len(h.viewers) >= most {
 		p := problem(429, "viewers", "there are %d viewers already", len(h.viewers))
-		p.Field, p.Value, p.Limit = "viewers", strconv.Itoa(len(h.viewers)), fmt.Sprintf("must be at most %d", h.limits.ViewersMax)
+		p.Field, p.Value, p.Limit = "viewers", strconv.Itoa(len(h.viewers)), fmt.Sprintf("must be at most %d", most)
 		p.retryAfter = retryAfterBroker
 		return nil, nil, p
 	}

@@ -230,7 +230,8 @@ type countedBroker struct {
 	failure atomic.Pointer[error]
 	hangs   atomic.Bool
 	panics  atomic.Bool
-	refuses atomic.Bool // all transactions, because their conditions do not hold
+	refuses atomic.Bool            // all transactions, because their conditions do not hold
+	last    atomic.Pointer[string] // the key that was read last
 }
 
 func (c *countedBroker) call(ctx context.Context) error {
@@ -250,6 +251,7 @@ func (c *countedBroker) call(ctx context.Context) error {
 
 // Get implements broker.Broker.
 func (c *countedBroker) Get(ctx context.Context, key string) (broker.KV, error) {
+	c.last.Store(&key)
 	if err := c.call(ctx); err != nil {
 		return broker.KV{}, err
 	}

@@ -124,3 +124,16 @@ func TestHistory_OfATaskToWhichNothingHasHappenedIsEmpty(t *testing.T) {
 	}
 	b.want(404, "not_found", request("GET", "/v1/tasks/b/history", ""))
 }
+
+func TestNamespace_IsSpelledAsTheClientHasItWhereverItIsAsked(t *testing.T) {
+	for _, name := range []string{"shop", "/shop", " shop/ "} {
+		b := newBench(t, func(c *Config) { c.Namespace = name })
+		if w := b.want(200, "", request("GET", "/v1/whoami", "")); !strings.Contains(w.Body.String(), `"namespace":"/shop"`) {
+			t.Errorf("%q: %s", name, w.Body)
+		}
+		b.want(200, "", request("GET", "/v1/health", ""))
+		if key := b.broker.last.Load(); key == nil || !strings.HasPrefix(*key, "/shop/") {
+			t.Errorf("%q: the probe asks for %v", name, key)
+		}
+	}
+}

@@ -30,9 +30,9 @@ func TestHost_OnlyTheNamesThatAreAllowedAreAnswered(t *testing.T) {
 		b.want(421, "host", request("GET", "/livez", "", host(name)))
 	}
 	named := newBench(t, func(c *Config) {
-		c.Hosts, c.Tokens = []string{"fleet.example", "other.example:8090"}, tokensOf(t, map[string]Role{"v": RoleView})
+		c.Hosts, c.Tokens = []string{"fleet.example", "other.example:8090", "fd00::7"}, tokensOf(t, map[string]Role{"v": RoleView})
 	})
-	for name, status := range map[string]int{"fleet.example": 200, "fleet.example:1": 200, "other.example:8090": 200, "other.example": 421, "localhost": 421} {
+	for name, status := range map[string]int{"[fd00::7]": 200, "[fd00::7]:8090": 200, "[fd00::8]": 421, "fleet.example": 200, "fleet.example:1": 200, "other.example:8090": 200, "other.example": 421, "localhost": 421} {
 		named.want(status, map[int]string{421: "host"}[status], request("GET", "/v1/tasks", "", host(name), withToken("v")))
 	}
 }
@@ -62,6 +62,30 @@ func TestOrigin_WhatAnotherSiteSendsChangesNothing(t *testing.T) {
 	trusting.want(201, "", request("POST", "/v1/tasks", body, header("Origin", "https://ops.example"), header("Sec-Fetch-Site", "cross-site")))
 	if _, err := New(Config{Broker: b.store.Broker(), Origins: []string{"ops.example"}}); err == nil {
 		t.Error("an origin that is none is taken")
+	}
+}
+
+func TestOrigin_WhatAnotherSiteAsksForCostsNothing(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Dashboard, c.Origins = true, []string{"https://ops.example"} })
+	for _, options := range [][]func(*http.Request){
+		{header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "no-cors"), header("Sec-Fetch-Dest", "image")},
+		{header("Sec-Fetch-Site", "same-site")}, {header("Origin", "http://localhost:9999")}, {header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Dest", "iframe")},
+	} {
+		for _, path := range []string{"/v1/tasks", "/v1/events", "/v1/health", "/readyz"} {
+			b.want(403, "cross_origin", request("GET", path, "", options...))
+			b.want(403, "cross_origin", request("HEAD", path, "", options...))
+		}
+		b.want(200, "", request("GET", "/", "", options...)) // a page holds no data, and is not framed
+	}
+	if calls := b.broker.calls.Load(); calls > 0 {
+		t.Errorf("the broker was asked %d times", calls)
+	}
+	for _, options := range [][]func(*http.Request){
+		nil, {header("Sec-Fetch-Site", "none"), header("Sec-Fetch-Dest", "document")}, {header("Sec-Fetch-Site", "same-origin")},
+		{header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Dest", "document")}, // a link that is followed
+		{header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://ops.example")},
+	} {
+		b.want(200, "", request("GET", "/v1/version", "", options...))
 	}
 }
 
@@ -407,7 +431,7 @@ func TestConfig_ThatMakesNoSenseIsRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	for _, prefix := range []string{"/", "/a/", "a", "/a/../b", "/{a}", "/a b", "//a"} {
+	for _, prefix := range []string{"/", "/a/", "a", "/a/../b", "/{a}", "/a b", "//a", "/é", "/a%2fb", `/a"b`, "/a\nb"} {
 		if _, err := New(Config{Broker: b.store.Broker(), Prefix: prefix}); err == nil {
 			t.Errorf("the prefix %q is taken", prefix)
 		}

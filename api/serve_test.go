@@ -192,7 +192,7 @@ func TestEvents_EndWhenTheTokenIsNotValidAnyMore(t *testing.T) {
 func TestTeller_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
 	b := newBench(t, nil)
 	b.server.hub.start()
-	v, _, p := b.server.hub.enter("", nil)
+	v, _, p := b.server.hub.enter("", nil, RoleView)
 	if p != nil {
 		t.Fatal(p)
 	}

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +55,13 @@ func New(c Config) (*Server, error) {
 	}
 	if c.Namespace == "" {
 		c.Namespace = windlass.NamespaceDefault
+	}
+	c.Namespace = "/" + strings.Trim(c.Namespace, " /") // as the client has it
+	c.Hosts = slices.Clone(c.Hosts)
+	for i, host := range c.Hosts {
+		if ip := net.ParseIP(host); ip != nil && strings.Contains(host, ":") {
+			c.Hosts[i] = "[" + host + "]" // as clients write it
+		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -47,13 +47,22 @@ type browser struct {
 	origin string
 
 	mu sync.Mutex
-	// away tells that the server was stopped on purpose, so that requests fail.
+	// away tells that the server is stopped, or refuses, on purpose, so that requests fail.
 	away     bool
 	problems []string
 }
 
 // open starts a browser, opens an address and waits until the page is live.
 func open(t *testing.T, address string) *browser {
+	t.Helper()
+	b := launch(t, address)
+	b.load(address)
+	b.isLive()
+	return b
+}
+
+// launch starts a browser for the pages of an address, and loads nothing yet.
+func launch(t *testing.T, address string) *browser {
 	t.Helper()
 	path := chromium()
 	if path == "" {
@@ -88,10 +97,21 @@ func open(t *testing.T, address string) *browser {
 	if err := chromedp.Listen(ctx, b.heard); err != nil {
 		t.Fatal(err)
 	}
-	b.do(command(network.Enable, network.EnableParams{}), command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(1360, 860), chromedp.Navigate(address))
+	b.do(command(network.Enable, network.EnableParams{}), command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(1360, 860))
 	t.Cleanup(b.checkProblems) // before the browser goes
-	b.sees(`document.querySelector(".live")?.dataset.state === "live"`, "the page is live")
 	return b
+}
+
+// load loads a page.
+func (b *browser) load(address string) {
+	b.Helper()
+	b.do(chromedp.Navigate(address))
+}
+
+// isLive waits until the page says so.
+func (b *browser) isLive() {
+	b.Helper()
+	b.sees(`document.querySelector(".live")?.dataset.state === "live"`, "the page is live")
 }
 
 // heard collects errors, and requests that go elsewhere.
@@ -152,8 +172,9 @@ func (b *browser) checkProblems() {
 		if d := os.Getenv(screenshotsEnv); d != "" {
 			dir = d
 		}
-		if picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot()); err == nil && os.WriteFile(filepath.Join(dir, "failed.png"), picture, 0o600) == nil {
-			b.Logf("the page is in %s", filepath.Join(dir, "failed.png"))
+		path := filepath.Join(dir, fmt.Sprintf("%s-%d.png", b.Name(), os.Getpid()))
+		if picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot()); err == nil && os.WriteFile(path, picture, 0o600) == nil {
+			b.Logf("the page is in %s", path)
 		}
 	}
 }

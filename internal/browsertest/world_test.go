@@ -61,6 +61,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = w.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test that is killed leaves none behind
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "TMPDIR=" + w.path("tmp"), "XDG_RUNTIME_DIR=" + w.path("run"), "XDG_STATE_HOME=" + w.path("state"),
 	}

@@ -114,21 +114,22 @@ function Stale(): JSX.Element | null {
 }
 
 function SignIn(): JSX.Element {
-  const detail = connection.value.detail;
+  const { closed, detail } = connection.value;
   return (
     <div class="page signin">
       <h1 id="title" tabIndex={-1}>Windlass</h1>
-      {detail ? <p class="note bad">{detail}</p> : <div class="card"><SignInForm /></div>}
+      {closed ? <p class="note bad">{detail}</p> : <div class="card"><SignInForm /></div>}
     </div>
   );
 }
 
 function SignInForm(): JSX.Element {
   const [value, setValue] = useState("");
+  const [wrong, setWrong] = useState(connection.value.detail);
   return (
-    <form onSubmit={(e) => { e.preventDefault(); if (value.trim()) signIn(value); }}>
-      <Field label="Token" for="token" hint={<>This server wants a valid token. <code>windlass dev</code> prints an address that has one; <code>windlass token</code> makes others.</>}>
-        <input id="token" type="password" autoComplete="off" value={value} aria-describedby="token-hint" onInput={(e) => setValue(e.currentTarget.value)} />
+    <form onSubmit={(e) => { e.preventDefault(); if (value.trim() && !signIn(value)) setWrong("A token has no spaces, and only letters, digits and signs of ASCII."); }}>
+      <Field label="Token" for="token" {...(wrong ? { error: wrong } : {})} hint={<>This server wants a valid token. <code>windlass dev</code> prints an address that has one; <code>windlass token</code> makes others.</>}>
+        <input id="token" type="password" autoComplete="off" value={value} aria-invalid={wrong !== ""} aria-describedby="token-hint" onInput={(e) => setValue(e.currentTarget.value)} />
       </Field>
       <p class="muted">It is kept in this tab until that is closed.</p>
       <button type="submit" class="button primary">Continue</button>

@@ -13,12 +13,13 @@ window.addEventListener("hashchange", read);
 window.addEventListener("popstate", read);
 
 export const route = computed(() => {
-  const [path = "", query = ""] = hash.value.replace(/^#\/?/, "").split("?", 2);
+  const [, path = "", query = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(hash.value) ?? [];
   const [page = "", ...rest] = path.split("/");
   return { page: page || "overview", rest: rest.map(decode).join("/"), query: new URLSearchParams(query) };
 });
 
-function decode(part: string): string {
+/** What a part of the address is, or as it is if it is not escaped as it should be. */
+export function decode(part: string): string {
   try {
     return decodeURIComponent(part);
   } catch {

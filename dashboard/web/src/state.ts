@@ -1,9 +1,10 @@
-import { batch, computed, signal } from "@preact/signals";
-import { get, headers, hooks, listAll, Problem, token, urlOf } from "./data/api";
+import { batch, signal } from "@preact/signals";
+import { clockOffset, get, headers, hooks, listAll, Problem, token, urlOf } from "./data/api";
 import { Series } from "./data/series";
 import { Store } from "./data/store";
 import { follow } from "./data/stream";
 import { type Election, type FleetNode, type Health, type Identity, type Role, type Task, statuses } from "./data/types";
+import { decode } from "./router";
 
 /** How up to date what is shown is. */
 export interface Connection {
@@ -11,6 +12,8 @@ export interface Connection {
   /** Since when what is shown may be old, in milliseconds since 1970; zero while it is not. */
   since: number;
   detail: string;
+  /** No token would help. */
+  closed?: boolean;
 }
 
 /** Rises with every frame in which something has changed; what reads the store reads it. */
@@ -19,6 +22,8 @@ export const tick = signal(0);
 export const slow = signal(0);
 /** The present time in milliseconds, by the second. */
 export const clock = signal(Date.now());
+/** What the present time is for the server, by whose clock all that it tells is dated. */
+export const serverClock = signal(Date.now());
 export const connection = signal<Connection>({ state: "connecting", since: 0, detail: "" });
 export const identity = signal<Identity | undefined>(undefined);
 export const health = signal<Health | undefined>(undefined);
@@ -76,26 +81,49 @@ export function refusal(role: Role): string {
   return "";
 }
 
-export const mayOperate = computed(() => refusal("operate") === "");
-
 let following = new AbortController();
-let wake = (): void => {};
+const waiting = new Set<() => void>();
+
+/** Ends all pauses. */
+function wake(): void {
+  for (const end of [...waiting]) end();
+}
 
 /** Waits, but no longer than until the browser says that it is online, or is looked at, again. */
 function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds);
-    wake = () => {
+    const end = (): void => {
       clearTimeout(timer);
+      waiting.delete(end);
+      signal.removeEventListener("abort", end);
       resolve();
     };
-    signal.addEventListener("abort", wake, { once: true });
+    const timer = setTimeout(end, milliseconds);
+    waiting.add(end);
+    signal.addEventListener("abort", end, { once: true });
   });
 }
 
-function lost(detail: string, state: Connection["state"] = "reconnecting"): void {
-  const since = connection.value.since || Date.now();
-  connection.value = { state: Date.now() - since > staleAfter && state === "reconnecting" ? "stale" : state, since, detail };
+/** hiddenMax is for how long a page that nobody sees keeps its stream, in milliseconds. */
+const hiddenMax = 10_000;
+
+/** Resolves once the page is seen, to a signal that is aborted when it was not for long. */
+async function attended(signal: AbortSignal): Promise<AbortSignal> {
+  const hidden = (): boolean => document.visibilityState === "hidden";
+  while (hidden() && !signal.aborted) await pause(hiddenMax, signal);
+  const left = new AbortController();
+  let timer = 0;
+  const changed = (): void => {
+    clearTimeout(timer);
+    if (hidden()) timer = window.setTimeout(() => left.abort(), hiddenMax);
+  };
+  document.addEventListener("visibilitychange", changed, { signal: AbortSignal.any([signal, left.signal]) });
+  return left.signal;
+}
+
+function lost(detail: string, knownAt = Date.now()): void {
+  const since = connection.value.since || knownAt;
+  connection.value = { state: Date.now() - since > staleAfter ? "stale" : "reconnecting", since, detail };
 }
 
 /** staleAfter is how long a connection may be away before that is called stale, in milliseconds. */
@@ -106,55 +134,74 @@ export async function start(): Promise<void> {
   following.abort();
   following = new AbortController();
   const { signal } = following;
+  streaming = false;
   connection.value = { ...connection.value, state: "connecting", detail: "" };
   void whoami(signal);
   void poll(signal);
   try {
     await follow(urlOf("v1/events"), headers, {
       opened: () => {
-        if (store.listed && !listing) live();
+        streaming = true;
+        settle();
+        void whoami(signal); // it may be another server, or one with other tokens
       },
       event: (e) => event(e.kind, e.data, signal),
-      broken: (problem) => lost(problem.message),
-    }, { fetch: window.fetch.bind(window), pause, random: Math.random }, signal);
+      broken: (problem, knownAt) => {
+        streaming = false;
+        lost(problem.message, knownAt);
+      },
+    }, { fetch: window.fetch.bind(window), pause, attended, random: Math.random }, signal);
   } catch (cause) {
     if (cause instanceof Problem) signOut(cause);
     else throw cause;
   }
 }
 
-function live(): void {
-  connection.value = { state: "live", since: 0, detail: "" };
+/** Calls what is shown live if the stream is open, all was listed, and the server has no trouble. */
+function settle(): void {
+  if (streaming && store.listed && !listing && !trouble) connection.value = { state: "live", since: 0, detail: "" };
 }
 
 function signOut(cause?: Problem): void {
   following.abort();
   const since = connection.value.since || (store.listed ? Date.now() : 0);
-  connection.value = { state: "signed-out", since, detail: cause?.code === "not_local" ? cause.message : "" };
+  const closed = cause?.status === 403;
+  connection.value = { state: "signed-out", since, closed, detail: closed ? cause.message : token.get() ? "The server does not accept this token." : "" };
 }
 
-/** Takes a token, and begins again with it. */
-export function signIn(value: string): void {
-  token.set(value.trim());
+/** Takes a token, and begins again with it; false if it can be none. */
+export function signIn(value: string): boolean {
+  if (!token.set(value.trim())) return false;
   identity.value = undefined;
   void start();
+  return true;
 }
 
 hooks.onUnauthorized = () => signOut();
+hooks.onForbidden = () => void whoami(following.signal); // the role is another than it was
 
+let asking = new AbortController();
+
+/** Asks who the caller is, until there is an answer or it is asked again. */
 async function whoami(signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
+  asking.abort();
+  asking = new AbortController();
+  const until = AbortSignal.any([signal, asking.signal]);
+  while (!until.aborted) {
     try {
-      identity.value = await get<Identity>("v1/whoami", signal);
+      identity.value = await get<Identity>("v1/whoami", until);
       return;
     } catch (cause) {
       if (cause instanceof Problem && (cause.status === 401 || cause.status === 403)) return;
-      await pause(2000, signal);
+      await pause(2000, until);
     }
   }
 }
 
+/** Whether the stream of events is open. */
+let streaming = false;
 let listing: AbortController | undefined;
+/** When the server said last that it cannot follow the broker; zero once the broker answers again. */
 let trouble = 0;
 
 function event(kind: string, data: string, signal: AbortSignal): void {
@@ -185,12 +232,12 @@ async function list(signal: AbortSignal): Promise<void> {
       if (until.aborted) return;
       store.finishListing({ tasks, nodes, elections });
       listing = undefined;
-      if (!trouble) live();
+      settle();
       return;
     } catch (cause) {
       if (until.aborted) return;
       lost(cause instanceof Error ? cause.message : String(cause));
-      await pause(wait, until);
+      await pause(cause instanceof Problem ? Math.max(wait, cause.retryAfter * 1000) : wait, until);
     }
   }
 }
@@ -216,7 +263,7 @@ async function ask(signal: AbortSignal): Promise<void> {
     latency.push(Date.now(), { seconds: h.broker.latency_seconds, margin: margins.length ? Math.min(...margins) : 0 });
     if (trouble && h.broker.ok && Date.now() - trouble > probeFor) {
       trouble = 0; // the stream does not tell of the end of trouble
-      if (store.listed && !listing) live();
+      settle();
     }
   } catch {
     // The stream of events says that the server is away.
@@ -226,6 +273,7 @@ async function ask(signal: AbortSignal): Promise<void> {
 function sample(): void {
   const now = Date.now();
   clock.value = now;
+  serverClock.value = now + clockOffset;
   const c = connection.value;
   if (c.state === "reconnecting" && now - c.since > staleAfter) connection.value = { ...c, state: "stale" };
   if (!store.listed || c.state !== "live" || !byStatus.due(now)) return;
@@ -239,9 +287,11 @@ export function boot(): void {
   window.addEventListener("hashchange", () => {
     if (takeToken()) void start();
   });
-  window.addEventListener("online", () => wake());
+  window.addEventListener("online", wake);
   document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "visible") wake();
+    if (document.visibilityState !== "visible") return;
+    wake();
+    if (!following.signal.aborted) void whoami(following.signal);
   });
   setInterval(sample, 1000);
   void start();
@@ -251,7 +301,7 @@ function takeToken(): boolean {
   const found = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (!found) return false;
   history.replaceState(null, "", `${location.pathname}${location.search}#/`);
-  token.set(decodeURIComponent(found));
+  token.set(decode(found));
   window.dispatchEvent(new PopStateEvent("popstate"));
   return true;
 }

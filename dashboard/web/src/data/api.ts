@@ -18,9 +18,25 @@ const tokenKey = "windlass-token";
 /** Where the token is kept: as long as the tab is open, and for no other tab. */
 export const token = {
   get: (): string => sessionStorage.getItem(tokenKey) ?? "",
-  set: (value: string): void => sessionStorage.setItem(tokenKey, value),
-  clear: (): void => sessionStorage.removeItem(tokenKey),
+  /** False, and nothing is kept, for what no header can have: every request would fail with it. */
+  set: (value: string): boolean => {
+    if (!/^[\x21-\x7e]+$/.test(value)) return false;
+    sessionStorage.setItem(tokenKey, value);
+    return true;
+  },
 };
+
+/** clockOffset is by how much the server's clock is ahead of that of this machine, in milliseconds. */
+export let clockOffset = 0;
+
+/** offsetMin is what the Date of an answer, which has whole seconds and was on its way, can be wrong by. */
+const offsetMin = 3000;
+
+/** How far the clocks are apart, by the Date of an answer; zero if that is not known, or little. */
+export function offsetOf(date: string | null, now: number): number {
+  const offset = Date.parse(date ?? "") - now;
+  return Math.abs(offset) > offsetMin ? offset : 0;
+}
 
 /** The URL of a path of the API, which is beside the page whatever its prefix. */
 export function urlOf(path: string): string {
@@ -43,12 +59,16 @@ export async function problemOf(answer: Response): Promise<Problem> {
   }
 }
 
-/** onUnauthorized is told when the server wants another token. */
-export const hooks = { onUnauthorized: (): void => {} };
+/** They are told when the server wants another token, and when the caller may not do what it tried to. */
+export const hooks = { onUnauthorized: (): void => {}, onForbidden: (): void => {} };
+
+/** answerMax is how long an answer may take, in milliseconds: longer than a server works on it. What never comes would be waited for. */
+const answerMax = 60_000;
 
 async function request(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { method, headers: headers(), cache: "no-store", credentials: "same-origin", redirect: "error" };
-  if (signal) init.signal = signal;
+  const late = AbortSignal.timeout(answerMax);
+  init.signal = signal ? AbortSignal.any([signal, late]) : late;
   if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers = { ...headers(), "Content-Type": "application/json" };
@@ -58,11 +78,13 @@ async function request(method: string, path: string, body?: unknown, signal?: Ab
     answer = await fetch(urlOf(path), init);
   } catch (cause) {
     if (signal?.aborted) throw cause;
-    throw new Problem(0, "unreachable", "The server cannot be reached.");
+    throw late.aborted ? new Problem(0, "late", "The server does not answer; what was asked may yet be done.") : new Problem(0, "unreachable", "The server cannot be reached.");
   }
+  clockOffset = offsetOf(answer.headers.get("Date"), Date.now());
   if (answer.ok) return answer;
   const problem = await problemOf(answer);
   if (problem.status === 401) hooks.onUnauthorized();
+  if (problem.code === "role" || problem.code === "read_only") hooks.onForbidden();
   throw problem;
 }
 

@@ -19,6 +19,12 @@ export class EventParser {
   /** endedInCR tells that an LF that comes next belongs to the line before. */
   private endedInCR = false;
   private first = true;
+  private begun = false;
+
+  /** Whether what came last is the beginning of an event. */
+  get within(): boolean {
+    return this.begun || this.rest !== "";
+  }
 
   push(text: string): ServerEvent[] {
     if (this.first && text !== "") {
@@ -41,6 +47,7 @@ export class EventParser {
     if (line === "") return this.dispatch();
     const colon = line.indexOf(":");
     if (colon === 0) return undefined;
+    this.begun = true;
     const field = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (field === "data") this.data.push(value);
@@ -53,6 +60,7 @@ export class EventParser {
     const { data, kind } = this;
     this.data = [];
     this.kind = "";
+    this.begun = false;
     if (data.length === 0) return undefined;
     return { id: this.id, kind: kind || "message", data: data.join("\n") };
   }

@@ -10,5 +10,6 @@ test("a command line is split as a shell does", () => {
 
 test("pairs are read, and what is none is named", () => {
   expect(pairsOf("disk=ssd, zone=a=b")).toEqual({ disk: "ssd", zone: "a=b" });
+  expect(JSON.stringify(pairsOf("__proto__=x,constructor=y"))).toBe('{"__proto__":"x","constructor":"y"}');
   expect(() => pairsOf("disk")).toThrow("“disk”");
 });

@@ -37,12 +37,12 @@ export function wordsOf(line: string): string[] {
 
 /** Reads key=value pairs, separated by commas or spaces. */
 export function pairsOf(text: string): Record<string, string> {
-  const pairs: Record<string, string> = {};
+  const pairs = new Map<string, string>(); // in an object __proto__ would get lost
   for (const part of text.split(/[,\s]+/)) {
     if (!part) continue;
     const at = part.indexOf("=");
     if (at < 1) throw new Error(`“${part}” must be like key=value`);
-    pairs[part.slice(0, at)] = part.slice(at + 1);
+    pairs.set(part.slice(0, at), part.slice(at + 1));
   }
-  return pairs;
+  return Object.fromEntries(pairs);
 }

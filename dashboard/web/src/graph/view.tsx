@@ -9,9 +9,12 @@ import { bounded, fitted, type Viewport, zoomed } from "./viewport";
 const vertexWidth = 168;
 const vertexHeight = 40;
 
-/** Lays a drawing out beside the page, so that it does not stop while that lasts. */
-function useLayout(drawing: Drawing, direction: "LR" | "TB"): Layout | undefined {
-  const [layout, setLayout] = useState<Layout>();
+/**
+ * Lays a drawing out beside the page, so that it does not stop while that lasts. "failed"
+ * is what a page gets that is older than the server: the script for it is not there any more.
+ */
+function useLayout(drawing: Drawing, direction: "LR" | "TB"): Layout | "failed" | undefined {
+  const [layout, setLayout] = useState<Layout | "failed">();
   const worker = useRef<Worker | null>(null);
   const asked = useRef(0);
   // The statuses change often and the places do not depend on them.
@@ -21,6 +24,7 @@ function useLayout(drawing: Drawing, direction: "LR" | "TB"): Layout | undefined
     w.onmessage = (message: MessageEvent<Layout>) => {
       if (message.data.id === asked.current) setLayout(message.data);
     };
+    w.onerror = () => setLayout("failed");
     worker.current = w;
     return () => w.terminate();
   }, []);
@@ -35,7 +39,8 @@ function useLayout(drawing: Drawing, direction: "LR" | "TB"): Layout | undefined
 
 /** The jobs as a graph that is moved by dragging and zoomed by the wheel, two fingers, or keys. */
 export function GraphView({ drawing, onOpen, onUnfold }: { drawing: Drawing; onOpen: (id: string) => void; onUnfold: () => void }): JSX.Element {
-  const layout = useLayout(drawing, narrow.value ? "TB" : "LR");
+  const laid = useLayout(drawing, narrow.value ? "TB" : "LR");
+  const layout = laid === "failed" ? undefined : laid;
   const box = useRef<SVGSVGElement>(null);
   const [view, setView] = useState<Viewport>();
   const size = (): [number, number] => [box.current?.clientWidth ?? 1, box.current?.clientHeight ?? 1];
@@ -62,6 +67,7 @@ export function GraphView({ drawing, onOpen, onUnfold }: { drawing: Drawing; onO
   const places = layout?.places ?? {};
   return (
     <div class="graph">
+      {laid === "failed" && <p class="note bad" role="alert">The graph cannot be drawn: the server is of another version than this page. Load the page anew, or look at the list.</p>}
       <svg ref={box} role="group" aria-label="Graph of the jobs; the list shows the same" onKeyDown={keydown} {...drag}>
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8Z" class="arrow" /></marker>

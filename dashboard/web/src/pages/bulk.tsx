@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { send } from "../data/api";
 import { count } from "../data/attention";
 import { liveStatuses, type Order, type Status } from "../data/types";
@@ -7,7 +7,7 @@ import { number } from "../format";
 import { store } from "../state";
 import { StatusIcon } from "../ui/icons";
 import { Action, Dialog, ErrorNote, Field } from "../ui/parts";
-import { explain } from "../ui/toasts";
+import { explain, toast } from "../ui/toasts";
 import { pick, selected } from "./tasks";
 
 /** What tasks can be told, and what that does. */
@@ -28,8 +28,7 @@ const previewMax = 200;
 const awaitMax = 50;
 
 /** The bar above the list with what can be done to the tasks that were picked. */
-export function BulkBar({ ids, shown }: { ids: string[]; shown: string[] }): JSX.Element {
-  const [asked, setAsked] = useState<Message>();
+export function BulkBar({ ids, shown, ask }: { ids: string[]; shown: string[]; ask: (message: Message) => void }): JSX.Element {
   return (
     <div class="bulkbar" role="region" aria-label="Selected tasks">
       <strong>{count(ids.length, "task")} selected</strong>
@@ -37,14 +36,17 @@ export function BulkBar({ ids, shown }: { ids: string[]; shown: string[] }): JSX
       <button type="button" class="button quiet" onClick={() => { selected.value = new Set(); }}>Select none</button>
       <span class="grow" />
       {(Object.keys(messages) as Message[]).map((m) => (
-        <Action key={m} kind={m === "kill" ? "danger" : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
+        <Action key={m} kind={m === "kill" ? "danger" : ""} onClick={() => ask(m)}>{messages[m][0]}</Action>
       ))}
-      {asked && <OrderDialog ids={ids} message={asked} onClose={() => setAsked(undefined)} />}
     </div>
   );
 }
 
-/** Shows which tasks a command goes to, sends it when told, and says what became of it. */
+/**
+ * Shows which tasks a command goes to, sends it when told, and says what became of it.
+ * They are those of the moment in which it was opened. Who closes it while it sends
+ * stops it after the part that is on its way.
+ */
 export function OrderDialog({ ids, message, onClose }: { ids: string[]; message: Message; onClose: () => void }): JSX.Element {
   const [frozen] = useState(() => partition(ids));
   const [lasting, setLasting] = useState("1h");
@@ -52,27 +54,33 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
   const [orders, setOrders] = useState<Order[]>();
   const [error, setError] = useState<unknown>();
   const { live, ended } = frozen;
+  const [verb, effect] = messages[message];
+  const left = useRef(false);
+  useEffect(() => () => {
+    left.current = true;
+  }, []);
   const act = async (): Promise<void> => {
     setError(undefined);
     const got: Order[] = [];
     try {
-      for (let at = 0; at < live.length; at += sendMax) {
+      for (let at = 0; at < live.length && !left.current; at += sendMax) {
         setSending(at + 1);
         const part = live.slice(at, at + sendMax);
         const body = { message, ids: part, ...(message === "sleep" ? { for: lasting } : {}), ...(live.length <= awaitMax ? { wait: "5s" } : {}) };
         got.push(...((await send<Order[]>("POST", "v1/commands", body)) ?? []));
       }
       setOrders(got);
+      if (left.current) toast(...summary(verb, got, live.length));
     } catch (cause) {
+      if (left.current) toast(`${verb}: ${explain(cause)}`, true);
       setError(got.length ? new Error(`${explain(cause)} — ${count(got.length, "task")} had been told before that.`) : new Error(explain(cause)));
     }
     setSending(0);
   };
-  const [verb, effect] = messages[message];
   if (orders) {
     const leave = (): void => {
       onClose();
-      pick(orders.filter((o) => o.result !== "failed").map((o) => o.id), false); // not before: without a selection there is no bar, and no window
+      pick(orders.filter((o) => o.result !== "failed").map((o) => o.id), false);
     };
     return <Result verb={verb} orders={orders} onClose={leave} />;
   }
@@ -92,13 +100,20 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
       </ul>
       <ErrorNote error={error} />
       <footer>
-        <button type="button" class="button" onClick={onClose}>Cancel</button>
+        <button type="button" class="button" onClick={onClose}>{sending ? "Stop" : "Cancel"}</button>
         <Action kind={message === "kill" ? "danger solid" : "primary"} blocked={live.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
           {sending ? "Sending…" : `${verb} ${count(live.length, "task")}`}
         </Action>
       </footer>
     </Dialog>
   );
+}
+
+/** What became of a command, for who has closed its window: in words, and whether that is bad. */
+function summary(verb: string, orders: Order[], of: number): [string, boolean] {
+  const failed = orders.filter((o) => o.result === "failed").length;
+  const told = `${verb}: ${number(orders.length - failed)} of ${count(of, "task")} ${of === 1 ? "was" : "were"} told`;
+  return [failed ? `${told}, ${number(failed)} could not be` : told, orders.length - failed < of];
 }
 
 function partition(ids: string[]): { live: string[]; ended: number } {

@@ -50,7 +50,8 @@ function ElectionCard({ election: e }: { election: Election }): JSX.Element {
   );
 }
 
-function ResignDialog({ election: e, onClose }: { election: Election; onClose: () => void }): JSX.Element {
+function ResignDialog({ election: now, onClose }: { election: Election; onClose: () => void }): JSX.Element {
+  const [e] = useState(now); // who was asked about, whoever leads meanwhile
   const next = e.candidates[1];
   const act = (): void => {
     onClose();
@@ -61,7 +62,7 @@ function ResignDialog({ election: e, onClose }: { election: Election; onClose: (
       <p>It gives up leading “{e.name}”{next ? <>, and <b>{next.name}</b>, who is next in line, leads after it</> : "; nobody else stands, so it may lead again"}.</p>
       <footer>
         <button type="button" class="button" onClick={onClose}>Cancel</button>
-        <Action kind="primary" onClick={act}>Ask it to resign</Action>
+        <Action kind="primary" blocked={now.token === e.token ? "" : `${now.leader} leads by now.`} onClick={act}>Ask it to resign</Action>
       </footer>
     </Dialog>
   );

@@ -6,6 +6,7 @@ import type { FleetNode, Plan } from "../data/types";
 import { number, seconds } from "../format";
 import { health, slow, store } from "../state";
 import { StatusIcon } from "../ui/icons";
+import { typing } from "../ui/keys";
 import { Action, Ago, Bar, Card, Dialog, Empty, ErrorNote, Field, PageHead } from "../ui/parts";
 import { attempt, explain } from "../ui/toasts";
 
@@ -58,7 +59,8 @@ export function NodesPage(): JSX.Element {
 /** Moves the focus between the cards with j, k and the arrows. */
 export function walk(e: KeyboardEvent): void {
   const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[e.key];
-  if (!step || !(e.currentTarget instanceof HTMLElement)) return;
+  if (!step || !(e.currentTarget instanceof HTMLElement) || typing(e) || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.target instanceof Element && e.target.closest("dialog")) return;
   const cards = [...e.currentTarget.querySelectorAll<HTMLElement>("[data-card]")];
   const at = cards.findIndex((c) => c.contains(document.activeElement));
   const next = cards[at < 0 ? 0 : Math.min(cards.length - 1, Math.max(0, at + step))];
@@ -71,6 +73,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
   const why = closed(n);
   const session = health.value?.sessions.find((s) => s.node === n.name);
   const heavy = weight !== n.tasks;
+  const limits = new Map(Object.entries(n.limits ?? {})); // an object has more names than were put into it
   return (
     <li class="card node" tabIndex={-1} data-card data-node={n.name}>
       <header>
@@ -90,7 +93,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
         <div><dt>Host</dt><dd>{n.host || "–"}</dd></div>
         <div><dt>Version</dt><dd>{n.version || "–"}</dd></div>
         <div><dt>Session</dt><dd>{n.session_ttl}{session ? `, ${seconds(session.margin_seconds)} left` : ""}</dd></div>
-        <div><dt>Types</dt><dd>{[...n.types, ...(n.pulls ?? []).map((t) => `${t} (pulls)`)].map((t) => <span key={t} class="tag">{t}{n.limits?.[t] ? ` ≤ ${n.limits[t]}` : ""}</span>)}</dd></div>
+        <div><dt>Types</dt><dd>{[...n.types, ...(n.pulls ?? []).map((t) => `${t} (pulls)`)].map((t) => <span key={t} class="tag">{t}{limits.has(t) ? ` ≤ ${limits.get(t)}` : ""}</span>)}</dd></div>
         {n.weight ? <div><dt>Share</dt><dd>{n.weight}</dd></div> : null}
         {n.load ? <div><dt>Load</dt><dd>{n.load} %</dd></div> : null}
         {Object.keys(n.labels).length > 0 && <div><dt>Labels</dt><dd>{Object.entries(n.labels).map(([k, v]) => <span key={k} class="tag">{k}={v}</span>)}</dd></div>}

@@ -4,7 +4,7 @@ import { attention, closed } from "../data/attention";
 import { rates } from "../data/series";
 import { liveStatuses, type Status, statuses } from "../data/types";
 import { duration, number, seconds } from "../format";
-import { byStatus, clock, connection, health, latency, sampled, slow, store } from "../state";
+import { byStatus, clock, connection, health, latency, sampled, serverClock, slow, store } from "../state";
 import { Chart } from "../ui/chart";
 import { StatusIcon } from "../ui/icons";
 import { Bar, Card, Empty, PageHead } from "../ui/parts";
@@ -80,8 +80,8 @@ function Margin(): JSX.Element {
 
 function Attention(): JSX.Element {
   const found = useMemo(
-    () => attention(store.tasks.values(), [...store.nodes.values()], health.value, clock.value),
-    [slow.value, health.value, Math.floor(clock.value / 5000)],
+    () => attention(store.tasks.values(), [...store.nodes.values()], health.value, serverClock.value),
+    [slow.value, health.value, Math.floor(serverClock.value / 5000)],
   );
   return (
     <Card title="Needs attention" aside={found.length > 0 && <span class="pill bad">{found.length}</span>}>

@@ -65,7 +65,7 @@ export function bodyOf(d: Draft, job: boolean): Record<string, unknown> {
   if (d.node) body["node"] = d.node;
   if (d.group) body["group"] = d.group;
   if (d.timeout) body["timeout"] = d.timeout;
-  if (d.notBefore) body["not_before"] = new Date(d.notBefore).toISOString();
+  if (d.notBefore) body["not_before"] = reading("notBefore", () => new Date(d.notBefore).toISOString());
   if (d.onFailure) body["on_failure"] = d.onFailure;
   return body;
 }
@@ -77,7 +77,14 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
   const [wrong, setWrong] = useState<{ field: string; text: string }>();
   const [error, setError] = useState<unknown>();
   const set = (part: Partial<Draft>): void => setDraft({ ...d, ...part });
+  const [sending, setSending] = useState(false);
   const act = async (): Promise<void> => {
+    if (sending) return;
+    setSending(true);
+    await submit();
+    setSending(false);
+  };
+  const submit = async (): Promise<void> => {
     setWrong(undefined);
     setError(undefined);
     try {
@@ -94,9 +101,12 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
     } catch (cause) {
       const field = cause instanceof Mistake ? cause.field : cause instanceof Problem ? fieldOf(cause.field) : "";
       const text = cause instanceof Problem && cause.limit ? cause.limit : explain(cause);
-      if (field) {
+      const place = field && document.getElementById(field);
+      if (place) {
         setWrong({ field, text });
-        document.getElementById(field)?.focus();
+        const folded = place.closest("details");
+        if (folded) folded.open = true;
+        place.focus();
       } else {
         setError(new Error(explain(cause)));
       }
@@ -152,7 +162,7 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
           </div>
         </details>
         <ErrorNote error={error} />
-        <footer class="formfoot"><Action submit kind="primary">{job ? "Queue" : "Submit"}</Action></footer>
+        <footer class="formfoot"><Action submit kind="primary" blocked={sending ? "It is being sent." : ""}>{job ? "Queue" : "Submit"}</Action></footer>
       </form>
     </div>
   );
@@ -161,11 +171,11 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
 /** The field of the form that a field of the API's answer is about. */
 function fieldOf(field: string): string {
   const last = field.replace(/^body\.?/, "").split(/[.[]/)[0] ?? "";
-  const names: Record<string, string> = {
+  const names = new Map(Object.entries({
     name: "id", "job name": "id", "task ID": "id", "task id": "id", data: "props", not_before: "notBefore", on_failure: "onFailure", "job type": "type",
-  };
-  const name = names[last] ?? last;
-  return name in empty ? name : "";
+  }));
+  const name = names.get(last) ?? last;
+  return Object.hasOwn(empty, name) ? name : "";
 }
 
 function types(): string {

@@ -6,7 +6,7 @@ import { type Explanation, type History, liveStatuses, type Status, type TaskDet
 import { duration, json, number, time } from "../format";
 import { jobOf } from "../graph/forest";
 import { go, taskHref } from "../router";
-import { clock, store, tick } from "../state";
+import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
 import { Action, Ago, Card, Dialog, Empty, ErrorNote, PageHead } from "../ui/parts";
 import { attempt } from "../ui/toasts";
@@ -29,6 +29,7 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
   const [known, setKnown] = useState<Known>();
   const [error, setError] = useState<unknown>();
   const [again, setAgain] = useState(0);
+  const reachable = connection.value.state === "live"; // what could not be read is read when the server is there again
   const version = live ? JSON.stringify(live) : "";
   useEffect(() => {
     const stop = new AbortController();
@@ -48,7 +49,7 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
       timers.forEach(clearTimeout);
       stop.abort();
     };
-  }, [id, version, again]);
+  }, [id, version, again, reachable]);
   const missing = error instanceof Problem && error.status === 404;
   if (missing && !live) {
     return (
@@ -171,7 +172,7 @@ function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
 
 /** The bar of where the task was, and what happened to it, the latest first. */
 function Timeline({ history }: { history: History }): JSX.Element {
-  const spans = spansOf(history.entries, clock.value);
+  const spans = spansOf(history.entries, serverClock.value);
   const first = spans[0]?.from ?? 0;
   const whole = Math.max(1, (spans.at(-1)?.to ?? 0) - first);
   return (

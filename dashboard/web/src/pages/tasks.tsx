@@ -1,6 +1,6 @@
 import { signal } from "@preact/signals";
 import { Component, type JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
 import { type Status, statuses, type Task } from "../data/types";
 import { number } from "../format";
@@ -10,7 +10,7 @@ import { Grid, type RowPlace } from "../ui/grid";
 import { StatusBadge, StatusIcon } from "../ui/icons";
 import { Ago, Empty, PageHead } from "../ui/parts";
 import { narrow } from "../ui/theme";
-import { BulkBar } from "./bulk";
+import { BulkBar, type Message, OrderDialog } from "./bulk";
 
 /** The tasks that were picked; they stay picked when the filter changes. */
 export const selected = signal<ReadonlySet<string>>(new Set());
@@ -28,7 +28,8 @@ const columns: [SortKey, string][] = [
   ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], ["errors", "Errors"], ["priority", "Priority"], ["changed", "Age"],
 ];
 
-let lastPicked = -1;
+/** The task that was picked last, from which a range goes on. */
+let lastPicked = "";
 
 export function TasksPage(): JSX.Element {
   const filter = parseFilter(route.value.query);
@@ -39,19 +40,21 @@ export function TasksPage(): JSX.Element {
   const change = (f: Partial<Filter>): void => setQuery(queryOf({ ...filter, ...f }));
   const toggle = (id: string, index: number, range: boolean): void => {
     const on = !selected.value.has(id);
-    const [from, to] = range && lastPicked >= 0 ? [Math.min(lastPicked, index), Math.max(lastPicked, index)] : [index, index];
-    pick(ids.slice(from, to + 1), on);
-    lastPicked = index;
+    const last = range ? ids.indexOf(lastPicked) : -1; // rows come and go: it is not where it was
+    pick(last < 0 ? [id] : ids.slice(Math.min(last, index), Math.max(last, index) + 1), on);
+    lastPicked = id;
   };
   const chosen = [...selected.value].filter((id) => store.tasks.has(id));
   const none = selected.value;
+  const [asked, setAsked] = useState<{ message: Message; ids: string[] }>();
   return (
     <div class="page fill">
       <PageHead title="Tasks" count={isEmpty(filter) ? number(ids.length) : `${number(ids.length)} of ${number(store.tasks.size)}`}>
         <a class="button primary" href="#/submit">Submit a task</a>
       </PageHead>
       <Filters filter={filter} change={change} />
-      {chosen.length > 0 && <BulkBar ids={chosen} shown={ids} />}
+      {chosen.length > 0 && <BulkBar ids={chosen} shown={ids} ask={(message) => setAsked({ message, ids: chosen })} />}
+      {asked && <OrderDialog ids={asked.ids} message={asked.message} onClose={() => setAsked(undefined)} />}
       {ids.length === 0 ? (
         <Nothing filter={filter} />
       ) : (

@@ -69,6 +69,7 @@ export function Grid({ label, role, ids, rowHeight, head, row, onOpen, onKey }: 
   };
   const keydown = (e: KeyboardEvent): void => {
     if (typing(e) || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === " " && e.target instanceof HTMLButtonElement) return; // it presses the button
     const page = Math.max(1, Math.floor(viewHeight / rowHeight) - 1);
     const steps: Record<string, number> = {
       j: active + 1, ArrowDown: active + 1, k: active - 1, ArrowUp: active - 1, PageDown: active + page, PageUp: active - page, Home: 0, End: ids.length - 1,

@@ -1,6 +1,6 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { clock, refusal } from "../state";
+import { refusal, serverClock } from "../state";
 import { short, time } from "../format";
 import type { Role } from "../data/types";
 
@@ -78,7 +78,7 @@ export function Action({ role = "operate", onClick, children, kind = "", blocked
 /** How long ago something was, with the time itself to be seen on it. */
 export function Ago({ at, after = "" }: { at: string | null | undefined; after?: string }): JSX.Element {
   if (!at) return <span class="muted">–</span>;
-  const ms = clock.value - Date.parse(at);
+  const ms = serverClock.value - Date.parse(at);
   return (
     <time dateTime={at} title={time(at)}>
       {ms < 0 ? `in ${short(-ms)}` : short(ms)}

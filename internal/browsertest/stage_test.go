@@ -1,0 +1,173 @@
+//go:build linux
+
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/broker/memory"
+)
+
+// stage is an address at which one server after the other answers, in the process of
+// the test, so that it can hold answers back, change them, and count what is asked.
+type stage struct {
+	*testing.T
+	store   *memory.Store
+	client  *windlass.Client
+	address string
+
+	server atomic.Pointer[api.Server]
+	// before, if set, sees every request first; false means that it has answered.
+	before atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
+	// changes are the requests so far that could change something.
+	changes atomic.Int64
+
+	mu   sync.Mutex
+	leaf context.CancelFunc // ends the server that answers now, and what it streams
+	runs sync.WaitGroup
+}
+
+const stageNamespace = "/stage"
+
+// newStage opens an address with a server that local users may do everything on.
+func newStage(t *testing.T, change func(*api.Config)) *stage {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs for long")
+	}
+	if chromium() == "" {
+		t.Skip("there is no chromium")
+	}
+	t.Parallel() // they wait more than they work
+	s := &stage{T: t, store: memory.New()}
+	var err error
+	if s.client, err = windlass.NewClient(s.store.Broker(), stageNamespace); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = "http://" + listener.Addr().String() + "/"
+	s.play(change)
+	server := &http.Server{Handler: s}
+	s.runs.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		s.mu.Lock()
+		s.leaf()
+		s.mu.Unlock()
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		s.runs.Wait()
+		if err := s.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// play has another server answer from now on; the streams of the one before end.
+func (s *stage) play(change func(*api.Config)) {
+	s.Helper()
+	config := api.Config{Broker: s.store.Broker(), Namespace: stageNamespace, LocalRole: api.RoleAdmin, Dashboard: true, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&config)
+	}
+	next, err := api.New(config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.runs.Go(func() {
+		if err := next.Run(ctx); err != nil {
+			s.Error(err)
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.server.Store(next)
+	if s.leaf != nil {
+		s.leaf()
+	}
+	s.leaf = cancel
+}
+
+// meanwhile has a function see every request before the server does.
+func (s *stage) meanwhile(before func(http.ResponseWriter, *http.Request) bool) {
+	s.before.Store(&before)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		s.changes.Add(1)
+	}
+	if before := s.before.Load(); before != nil && !(*before)(w, r) {
+		return
+	}
+	s.server.Load().ServeHTTP(w, r)
+}
+
+// submit submits tasks of a type.
+func (s *stage) submit(kind string, ids ...string) {
+	s.Helper()
+	for len(ids) > 0 {
+		var batch []windlass.Submission
+		for _, id := range ids[:min(len(ids), windlass.SubmitBatchMax)] {
+			batch = append(batch, windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}})
+		}
+		ids = ids[len(batch):]
+		for _, err := range s.client.SubmitAll(s.Context(), batch) {
+			if err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+}
+
+// remove deletes tasks.
+func (s *stage) remove(ids ...string) {
+	s.Helper()
+	for _, id := range ids {
+		if err := s.client.Delete(s.Context(), id); err != nil {
+			s.Fatal(err)
+		}
+	}
+}
+
+// node runs a node that holds its tasks until they are taken away.
+func (s *stage) node(name, kind string) {
+	s.Helper()
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: s.store.Broker(), Namespace: stageNamespace, Name: name,
+		Handlers: map[string]windlass.NewHandler{kind: windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := node.Run(ctx); err != nil {
+			s.Error(err)
+		}
+	})
+	s.Cleanup(func() { cancel(); running.Wait() })
+}
