@@ -140,17 +140,36 @@ func (b *browser) heard(event any) {
 	}
 }
 
-// expects takes one thing back that was heard, because the test wanted it.
+// expects takes one thing back that was heard, or is about to be, because the test
+// wanted it.
 func (b *browser) expects(problem string) {
 	b.Helper()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !b.forgive(problem); <-tick.C {
+		if time.Now().After(end) {
+			b.Errorf("%q was not heard of: %q", problem, b.heardOf())
+			return
+		}
+	}
+}
+
+// forgive takes a problem back, and tells whether there was one.
+func (b *browser) forgive(problem string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := slices.IndexFunc(b.problems, func(p string) bool { return strings.Contains(p, problem) })
-	if i < 0 {
-		b.Errorf("%q was not heard of: %q", problem, b.problems)
-		return
+	if i >= 0 {
+		b.problems = slices.Delete(b.problems, i, i+1)
 	}
-	b.problems = slices.Delete(b.problems, i, i+1)
+	return i >= 0
+}
+
+// heardOf are the problems so far.
+func (b *browser) heardOf() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.problems)
 }
 
 func exceptionOf(e *runtime.EventExceptionThrown) string {
@@ -160,22 +179,24 @@ func exceptionOf(e *runtime.EventExceptionThrown) string {
 	return ""
 }
 
-// checkProblems fails the test for what was heard.
+// checkProblems fails the test for what was heard. What the browser says has to be
+// heard while the picture is taken, so no lock is held then.
 func (b *browser) checkProblems() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, p := range b.problems {
+	for _, p := range b.heardOf() {
 		b.Error(p)
 	}
-	if b.Failed() && b.ctx.Err() == nil {
-		dir := os.TempDir()
-		if d := os.Getenv(screenshotsEnv); d != "" {
-			dir = d
-		}
-		path := filepath.Join(dir, fmt.Sprintf("%s-%d.png", b.Name(), os.Getpid()))
-		if picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot()); err == nil && os.WriteFile(path, picture, 0o600) == nil {
-			b.Logf("the page is in %s", path)
-		}
+	if !b.Failed() || b.ctx.Err() != nil {
+		return
+	}
+	dir := os.TempDir()
+	if d := os.Getenv(screenshotsEnv); d != "" {
+		dir = d
+	}
+	path := filepath.Join(dir, fmt.Sprintf("%s-%d.png", b.Name(), os.Getpid()))
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot()); err == nil && os.WriteFile(path, picture, 0o600) == nil {
+		b.Logf("the page is in %s", path)
 	}
 }
 
@@ -224,7 +245,7 @@ func (b *browser) runs(statements string) {
 // sees waits until a condition holds in the page.
 func (b *browser) sees(condition, what string) {
 	b.Helper()
-	poll := time.NewTicker(30 * time.Millisecond)
+	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for end := time.Now().Add(patience); !value[bool](b, "Boolean("+condition+")"); <-poll.C {
 		if time.Now().After(end) {
@@ -335,7 +356,9 @@ func (b *browser) picture(name string) {
 	if dir == "" {
 		return
 	}
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.Fatal(err)
 	}

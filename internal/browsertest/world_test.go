@@ -17,6 +17,9 @@ import (
 // these tests are about.
 const patience = 60 * time.Second
 
+// pollEvery is how often the page is asked whether what is waited for is there.
+const pollEvery = 30 * time.Millisecond
+
 // world is a folder with the processes of one test.
 type world struct {
 	*testing.T

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { send } from "../data/api";
 import { count } from "../data/attention";
 import { liveStatuses, type Order, type Status } from "../data/types";
@@ -56,7 +56,9 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
   const { live, ended } = frozen;
   const [verb, effect] = messages[message];
   const left = useRef(false);
-  useEffect(() => () => {
+  // A layout effect ends as the window goes; another one ends after the next frame, and
+  // an answer may come before that.
+  useLayoutEffect(() => () => {
     left.current = true;
   }, []);
   const act = async (): Promise<void> => {
