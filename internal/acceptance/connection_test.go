@@ -99,7 +99,11 @@ func TestNodes_M14_FlippedBitsInAnswersLoseNoTask(t *testing.T) {
 	// Damage to a header is remembered by both ends for as long as their
 	// connection lasts (HPACK), so the fault ends with the connections.
 	p.reset()
-	r.eventually(patience, func() string { return r.missingNodes(2) })
-	r.must("node", "unfreeze", "n1")
+	r.eventually(patience, func() string { // it may be between two incarnations
+		if _, errs, code := r.call("node", "unfreeze", "n1"); code != 0 {
+			return "n1 is unfrozen: " + errs
+		}
+		return r.missingNodes(2)
+	})
 	r.rest("a flipped bit in every piece of an answer", before, pipedTasks)
 }

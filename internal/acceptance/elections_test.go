@@ -110,17 +110,24 @@ func (c *contest) waitTerm(n int) (leader string, at time.Time) {
 	return terms[len(terms)-1][0], at
 }
 
-// change does something to the leader, and waits for the next term.
+// change does something to the leader, and waits for the next term, which is of
+// another one.
 func (c *contest) change(what string, do func(leader string, p *process) time.Time) {
 	c.t.Helper()
+	if old, next := c.upset(what, do); next == old && len(c.candidates) > 1 {
+		c.t.Errorf("%s: %s leads again, before those in line", what, old)
+	}
+}
+
+// upset is change where it may also be the same one's.
+func (c *contest) upset(what string, do func(leader string, p *process) time.Time) (old, next string) {
+	c.t.Helper()
 	n := len(c.terms())
-	old := c.terms()[n-1][0]
+	old = c.terms()[n-1][0]
 	began := do(old, c.candidates[old])
 	next, at := c.waitTerm(n)
 	c.took(what+" until the next one's command runs", began, at)
-	if next == old && len(c.candidates) > 1 {
-		c.t.Errorf("%s: %s leads again, before those in line", what, old)
-	}
+	return old, next
 }
 
 // noOverlap checks the lock's verdict, and that tokens rise.
@@ -171,7 +178,8 @@ func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
 		c.must("election", "resign", "e")
 		return at
 	})
-	c.change("the broker's absence", func(string, *process) time.Time {
+	// All of them lose their places.
+	c.upset("the broker's absence", func(string, *process) time.Time {
 		killed := c.kill(c.broker)
 		c.passes(2 * ttl)
 		for _, term := range c.running() {
