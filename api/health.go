@@ -75,7 +75,8 @@ func (s *Server) registerHealth() {
 // callerKey is of the caller in the context of a request.
 type callerKey struct{}
 
-// probe measures the broker for all who ask.
+// probe measures the broker for all who ask: some have no token, and must not be a way
+// to burden it.
 type probe struct {
 	mu   sync.Mutex
 	last brokerHealth
@@ -102,6 +103,8 @@ func (p *probe) check(ctx context.Context, c Config) brokerHealth {
 	defer cancel()
 	began := time.Now()
 	_, err := c.Broker.Get(ctx, c.Namespace+probeKey)
+	// The moment counts from the answer: those who waited for it have it as well, and do
+	// not ask one after the other a broker that hangs.
 	p.at = time.Now()
 	p.last = brokerHealth{OK: true, LatencySeconds: p.at.Sub(began).Seconds(), MeasuredAt: p.at.UTC()}
 	if err != nil && !errors.Is(err, broker.ErrNotFound) {

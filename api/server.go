@@ -35,7 +35,6 @@ type Server struct {
 	limiter *limiter
 	hub     *hub
 	counts  taskCounts
-	ready   readiness
 	probe   probe
 	// pages are nil without a dashboard.
 	pages *dashboard.Pages

@@ -44,8 +44,11 @@ func judgeEnsemble(members []zookeeper.Member) doctor.Check {
 	return c
 }
 
-// ensembleOldest is the oldest version that the broker works with.
-const ensembleOldest = "3.6"
+// ensembleMajor and ensembleMinor are the oldest version that the broker works with.
+const (
+	ensembleMajor = 3
+	ensembleMinor = 6
+)
 
 func judgeEnsembleVersion(members []zookeeper.Member) doctor.Check {
 	c := doctor.Check{Name: checkVersion, Status: doctor.OK}
@@ -58,8 +61,8 @@ func judgeEnsembleVersion(members []zookeeper.Member) doctor.Check {
 			versions = append(versions, m.Version)
 		}
 		var major, minor int
-		if n, _ := fmt.Sscanf(m.Version, "%d.%d", &major, &minor); n == 2 && (major < 3 || major == 3 && minor < 6) {
-			c.Status, c.Do = doctor.Problem, "upgrade to "+ensembleOldest+" or newer: older ones have no watches of whole subtrees"
+		if n, _ := fmt.Sscanf(m.Version, "%d.%d", &major, &minor); n == 2 && (major < ensembleMajor || major == ensembleMajor && minor < ensembleMinor) {
+			c.Status, c.Do = doctor.Problem, fmt.Sprintf("upgrade to %d.%d or newer: older ones have no watches of whole subtrees", ensembleMajor, ensembleMinor)
 			c.Details = append(c.Details, fmt.Sprintf("%s runs %s", m.Address, m.Version))
 		}
 	}
