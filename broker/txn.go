@@ -154,8 +154,8 @@ func (t Txn) Validate() error {
 }
 
 func validateWrites(ops []Op) error {
-	var written []Op
-	size := 0
+	var few [8]Op // as a rule there are no more, and they need no allocation
+	written, size := few[:0], 0
 	for _, op := range ops {
 		size += len(op.Key) + len(op.Value)
 		if err := op.validate(); err != nil {

@@ -152,6 +152,11 @@ func (c *cluster) open(t *testing.T) *etcd.Broker {
 	for _, m := range c.members {
 		endpoints = append(endpoints, m.config.Client)
 	}
+	return openAt(t, endpoints)
+}
+
+func openAt(t *testing.T, endpoints []string) *etcd.Broker {
+	t.Helper()
 	// A request that a member forwarded to a leader which then dies is lost, and
 	// waits in vain: not for long, here.
 	b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: endpoints, DialTimeout: patience, RequestTimeout: 2 * time.Second})

@@ -17,7 +17,7 @@ import (
 // subtree delete has its prefix to itself, and whatever is below that prefix
 // shares it.
 func Divide(txns []broker.Txn, pending []int) [][]int {
-	s := schedule{used: map[string]use{}, trees: treePrefixes(txns, pending)}
+	s := schedule{used: make(map[string]use, resourcesUsual*len(pending)), trees: treePrefixes(txns, pending)}
 	var rounds [][]int
 	for _, i := range pending {
 		round := s.place(txns[i])
@@ -28,6 +28,10 @@ func Divide(txns []broker.Txn, pending []int) [][]int {
 	}
 	return rounds
 }
+
+// resourcesUsual is how many resources a transaction needs, about: the map is not to grow
+// again and again.
+const resourcesUsual = 6
 
 // use is the number of rounds after which a resource is free again: for one that
 // wants to share it, and for one that wants it to itself.

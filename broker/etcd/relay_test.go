@@ -1,0 +1,115 @@
+package etcd_test
+
+import (
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// relay passes what a client and a member say to each other, until it is told to keep it
+// to itself: for both, the other has fallen silent.
+type relay struct {
+	listener net.Listener
+	target   string
+	silent   atomic.Bool
+	passed   atomic.Int64 // bytes, both ways
+	pumps    sync.WaitGroup
+}
+
+func startRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{listener: listener, target: target}
+	r.pumps.Go(r.accept)
+	t.Cleanup(func() {
+		_ = listener.Close()
+		r.pumps.Wait()
+	})
+	return r
+}
+
+func (r *relay) accept() {
+	for {
+		near, err := r.listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", r.target)
+		if err != nil {
+			_ = near.Close()
+			continue
+		}
+		r.pumps.Go(func() { r.pump(far, near) })
+		r.pumps.Go(func() { r.pump(near, far) })
+	}
+}
+
+// pump ends when either side has closed. What is said in silence is read and lost, which
+// costs the connection its order: it is not to be heard again.
+func (r *relay) pump(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		if r.silent.Load() {
+			continue
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+		r.passed.Add(int64(n))
+	}
+}
+
+// TestEachRenewalReachesTheOneMemberThatAnswers silences all members but one, each in
+// turn being the one: every single call must find it, whatever else takes turns among the
+// connections.
+func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
+	c := startCluster(t)
+	for heard := range c.members {
+		relays := make([]*relay, len(c.members))
+		endpoints := make([]string, len(c.members))
+		for i, m := range c.members {
+			relays[i] = startRelay(t, m.config.Client)
+			endpoints[i] = relays[i].listener.Addr().String()
+		}
+		b := openAt(t, endpoints)
+		session, err := b.Grant(t.Context(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		renewEverywhere(t, b, session.ID, relays)
+		for i, r := range relays {
+			r.silent.Store(i != heard)
+		}
+		for range c.members {
+			if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
+				t.Errorf("only member %d answers: %v", heard, err)
+			}
+		}
+	}
+}
+
+// renewEverywhere renews until every member has had its turn.
+func renewEverywhere(t *testing.T, b broker.Broker, id broker.SessionID, relays []*relay) {
+	t.Helper()
+	// A connection is among those that take turns once its greeting is over.
+	const greetings = 4 << 10
+	for slices.ContainsFunc(relays, func(r *relay) bool { return r.passed.Load() < greetings }) {
+		if _, err := b.KeepAlive(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
