@@ -25,10 +25,18 @@ const (
 // not looked at.
 func checks(r *report.Report) (all []report.Check) {
 	if w := r.Workload(jobs.Workload); w != nil {
-		for _, peer := range []string{jobs.SideRiverTuned, jobs.SideAsynq} {
-			what := fmt.Sprintf("with %d worker processes at least as many jobs a second as %s", compareWorkers, peer)
-			if ratio, ok := beside(w, jobs.RateRow(compareWorkers), jobs.SideWindlass, peer); ok {
-				all = append(all, check(what, ratio, ratio >= 1))
+		for _, c := range []struct {
+			what, side, other string
+			least             float64
+		}{
+			{"%s: with %d worker processes at least as many jobs a second as %s", jobs.SideWindlass, jobs.SideRiver, 1},
+			{"%s: with %d worker processes at least as many jobs a second as %s", jobs.SideWindlass, jobs.SideAsynq, 1},
+			{"%s: with %d worker processes at least as many jobs a second as %s", jobs.SideWindlassTuned, jobs.SideRiverTuned, 1},
+			{"%s: with %d worker processes at least half of the store's limit, %s", jobs.SideWindlassTuned, jobs.SideBare, 0.5},
+			{"%s: that limit, beside %d worker processes of %s", jobs.SideBare, jobs.SideRiverTuned, 1},
+		} {
+			if ratio, ok := beside(w, jobs.RateRow(compareWorkers), c.side, c.other); ok {
+				all = append(all, check(fmt.Sprintf(c.what, c.side, compareWorkers, c.other), ratio, ratio >= c.least))
 			}
 		}
 	}

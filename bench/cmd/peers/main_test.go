@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 var tinySizes = sizes{
 	jobs: jobs.Config{
 		Workers: []int{2}, Jobs: 100, WarmUp: 10, Latencies: 1, Repetitions: 1, Timeout: time.Minute,
-		Sides: []string{jobs.SideWindlass, jobs.SideRiverTuned, jobs.SideAsynq}, // one of each system
+		Sides: []string{jobs.SideWindlass, jobs.SideBare, jobs.SideRiverTuned, jobs.SideAsynq}, // one of each system
 	},
 	zoott:     zoott.Config{Pending: []int{10}, Takes: 3, Repetitions: 1, Timeout: time.Minute},
 	elections: elections.Config{Candidates: []int{3}, HandOvers: 3, Repetitions: 1, Timeout: time.Minute},
@@ -163,14 +163,17 @@ func TestChecks_LookAtTheMedians(t *testing.T) {
 	r := &report.Report{}
 	w := r.Begin(report.Workload{Name: jobs.Workload})
 	w.Add(jobs.RateRow(compareWorkers), jobs.SideWindlass, report.PerSecond, 1, 200, 1000)
-	w.Add(jobs.RateRow(compareWorkers), jobs.SideRiverTuned, report.PerSecond, 100)
+	w.Add(jobs.RateRow(compareWorkers), jobs.SideRiver, report.PerSecond, 100)
+	w.Add(jobs.RateRow(compareWorkers), jobs.SideWindlassTuned, report.PerSecond, 300)
+	w.Add(jobs.RateRow(compareWorkers), jobs.SideRiverTuned, report.PerSecond, 300)
 	w.Add(jobs.RateRow(compareWorkers), jobs.SideAsynq, report.PerSecond, 400)
+	w.Add(jobs.RateRow(compareWorkers), jobs.SideBare, report.PerSecond, 500)
 	e := r.Begin(report.Workload{Name: elections.Workload})
 	e.Add(elections.HandOverRow(3), elections.SideWindlass, report.Milliseconds, 1.05)
 	e.Add(elections.HandOverRow(3), elections.SideEtcd, report.Milliseconds, 1)
 	g := r.Begin(report.Workload{Name: growth.Workload})
 	g.Add(growth.RowPlace, growth.SideGrowth, report.Times, 1.5)
-	want := []bool{true, false, true, false}
+	want := []bool{true, false, true, true, true, true, false}
 	got := checks(r)
 	if len(got) != len(want) {
 		t.Fatalf("there are %d checks: %+v", len(got), got)

@@ -10,9 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
+	"github.com/windlass-go/windlass/bench/internal/elections"
 	"github.com/windlass-go/windlass/bench/internal/growth"
+	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
+	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // The files of a run, and the places in the documents.
@@ -46,13 +50,32 @@ func writePlots(r *report.Report, dir string) error {
 	return errors.Join(errs...)
 }
 
+// drawing is a plot of any kind.
+type drawing interface{ WriteSVG(io.Writer) error }
+
 // plots are those of a report, by the names of their files.
-func plots(r *report.Report) map[string]report.Plot {
-	w := r.Workload(growth.Workload)
-	if w == nil || len(w.Measures) == 0 {
-		return nil
+func plots(r *report.Report) map[string]drawing {
+	all := map[string]drawing{}
+	if w := r.Workload(growth.Workload); w != nil && len(w.Measures) > 0 {
+		for name, plot := range growth.Plots(w) {
+			all[name] = plot
+		}
 	}
-	return growth.Plots(w)
+	for name, rows := range map[string]func(row string) bool{
+		jobs.Workload:      func(row string) bool { return strings.HasSuffix(row, jobs.RateRowEnd) },
+		zoott.Workload:     func(string) bool { return true },
+		elections.Workload: func(row string) bool { return strings.HasSuffix(row, "median") },
+	} {
+		w := r.Workload(name)
+		if w == nil {
+			continue
+		}
+		bars := w.Bars(w.Title, slices.DeleteFunc(rowsOf(w), func(row string) bool { return !rows(row) })...)
+		if len(bars.Groups) > 0 {
+			all[name+".svg"] = bars
+		}
+	}
+	return all
 }
 
 // create makes a file anew.

@@ -45,7 +45,7 @@ var quickSizes = sizes{
 
 // profileSizes are of our own sides alone, and long enough for a profile.
 var profileSizes = sizes{
-	jobs:      jobs.Config{Workers: []int{3}, Jobs: 30_000, WarmUp: 1000, Latencies: 1, Repetitions: 1, Sides: []string{jobs.SideWindlass}, Timeout: 3 * time.Minute},
+	jobs:      jobs.Config{Workers: []int{3}, Jobs: 30_000, WarmUp: 1000, Latencies: 1, Repetitions: 1, Sides: []string{jobs.SideWindlassTuned}, Timeout: 3 * time.Minute},
 	zoott:     zoott.Config{Pending: []int{1000}, Takes: 500, Repetitions: 1, Ours: true, Timeout: 3 * time.Minute},
 	elections: elections.Config{Candidates: []int{100}, HandOvers: 200, Repetitions: 1, Sides: []int{elections.Windlass}, Timeout: 3 * time.Minute},
 	fleet:     fleet.Config{Members: []int{1}, Tasks: 20_000, IdleFor: time.Second, Repetitions: 1, Timeout: 3 * time.Minute},

@@ -23,8 +23,8 @@ const (
 	asynqEnqueuers     = 256
 )
 
-var asynqTuning = fmt.Sprintf("Concurrency %d and TaskCheckInterval %v in each worker process, %d goroutines that enqueue, on as many connections",
-	asynqConcurrency, asynqCheckInterval, asynqEnqueuers)
+var asynqTuning = fmt.Sprintf("Concurrency %d and TaskCheckInterval %v in each worker process, %d goroutines that enqueue, on as many connections; %s",
+	asynqConcurrency, asynqCheckInterval, asynqEnqueuers, collector)
 
 var (
 	asynqSide = side{

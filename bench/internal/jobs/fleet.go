@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -44,7 +45,11 @@ func startFleet(ctx context.Context, s store, n int) (f *fleet, err error) {
 		if err != nil {
 			return f, err
 		}
-		child, err := proc.Start(proc.Self(WorkerRole, text), func(line []byte) { f.hear(i, line) })
+		cmd := proc.Self(WorkerRole, text)
+		if o.Tuned {
+			cmd.Env = append(os.Environ(), collector)
+		}
+		child, err := proc.Start(cmd, func(line []byte) { f.hear(i, line) })
 		if err != nil {
 			return f, err
 		}
@@ -104,6 +109,9 @@ func (f *fleet) done() (n int) {
 	for _, s := range f.said {
 		n += int(s.Done)
 	}
+	if w, ok := f.store.(worker); ok {
+		n, _ = w.completed()
+	}
 	return n
 }
 
@@ -127,6 +135,9 @@ func (f *fleet) work(ctx context.Context, jobs int) error {
 		}
 	}
 	f.mu.Unlock()
+	if w, ok := f.store.(worker); ok {
+		_, f.last = w.completed()
+	}
 	if done > f.submitted {
 		return fmt.Errorf("%d jobs were completed of %d", done, f.submitted)
 	}

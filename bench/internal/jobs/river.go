@@ -46,7 +46,7 @@ var (
 	riverTunedSide = side{
 		name: SideRiverTuned,
 		settings: fmt.Sprintf("the same PostgreSQL; the settings of River's own benchmark: FetchCooldown %v, FetchPollInterval %v, MaxWorkers %d, "+
-			"and InsertManyFast (COPY) of up to %d at a time; its completer works in batches as always",
+			"and InsertManyFast (COPY) of up to %d at a time; its completer works in batches as always; "+collector,
 			riverCooldownTuned, riverPollIntervalTuned, riverWorkersTuned, riverBatch),
 		missing: servers.MissingPostgres, open: openRiver(true),
 	}

@@ -37,8 +37,11 @@ type Config struct {
 // Workload is the name in the report.
 const Workload = "jobs"
 
+// RateRowEnd is what the names of all rows of rates end with.
+const RateRowEnd = "jobs submitted and completed"
+
 // RateRow names the row of the rates.
-func RateRow(workers int) string { return row(workers, "jobs submitted and completed") }
+func RateRow(workers int) string { return row(workers, RateRowEnd) }
 
 func row(workers int, what string) string {
 	if workers == 1 {
@@ -71,6 +74,9 @@ func Run(ctx context.Context, c Config, r *report.Report) error {
 	for _, workers := range c.Workers {
 		for round := range c.Repetitions {
 			for _, i := range stats.Turns(len(there), round) {
+				if there[i].alone && workers != slices.Max(c.Workers) {
+					continue
+				}
 				result, err := c.trial(ctx, there[i], workers, fmt.Sprintf("jobs-%d-%d-%d", workers, round, i))
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
@@ -109,7 +115,9 @@ func (t result) add(w *report.Workload, side string, workers int) {
 	}
 	if t.store > 0 {
 		w.Add(row(workers, "processor time of the store for a job"), side, report.Microseconds, t.store)
-		w.Add(row(workers, "processor time of the workers for a job"), side, report.Microseconds, t.workers)
+		if t.workers > 0 {
+			w.Add(row(workers, "processor time of the workers for a job"), side, report.Microseconds, t.workers)
+		}
 		w.Add(row(workers, "the store is busy, of one processor"), side, report.Percent, t.busy)
 	}
 }
@@ -123,6 +131,10 @@ func (c Config) trial(ctx context.Context, s side, workers int, name string) (t 
 		return t, err
 	}
 	defer func() { err = errors.Join(err, store.close()) }()
+	latencies := c.Latencies
+	if s.alone {
+		workers, latencies = 0, 0
+	}
 	f, err := startFleet(ctx, store, workers)
 	if err != nil {
 		return t, err
@@ -139,7 +151,7 @@ func (c Config) trial(ctx context.Context, s side, workers int, name string) (t 
 	took := f.last.Sub(began)
 	t.rate = float64(c.Jobs) / took.Seconds()
 	t.store, t.workers, t.busy = f.usage().since(usage, c.Jobs, took)
-	for range c.Latencies {
+	for range latencies {
 		ran, done, err := f.one(ctx)
 		if err != nil {
 			return t, fmt.Errorf("one job: %w", err)

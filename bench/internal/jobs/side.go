@@ -19,6 +19,8 @@ type side struct {
 	missing func() string
 	// open starts its store in a folder that does not exist yet.
 	open func(ctx context.Context, dir string) (store, error)
+	// alone tells of a store that needs no workers: it completes what it is given.
+	alone bool
 }
 
 // store is a store of jobs in which nothing is. Its methods are for one goroutine.
@@ -36,14 +38,26 @@ type store interface {
 	close() error
 }
 
+// worker is a store that needs no workers.
+type worker interface {
+	// completed is how many jobs are, and when the last one was.
+	completed() (int, time.Time)
+}
+
 // The names of the sides.
 const (
-	SideWindlass     = "Windlass"
-	SideRiver        = "River"
-	SideRiverTuned   = "River, tuned"
-	SideAsynq        = "asynq, always"
-	SideAsynqRelaxed = "asynq, everysec"
+	SideWindlass      = "Windlass"
+	SideWindlassTuned = "Windlass, tuned"
+	SideBare          = "etcd, bare"
+	SideRiver         = "River"
+	SideRiverTuned    = "River, tuned"
+	SideAsynq         = "asynq, always"
+	SideAsynqRelaxed  = "asynq, everysec"
 )
 
+// collector is the environment of the Go programs of the sides that are tuned: their
+// garbage collector runs a quarter as often, and they take more memory for that.
+const collector = "GOGC=400"
+
 // sides are all of them, our own first.
-var sides = []side{windlassSide, riverSide, riverTunedSide, asynqSide, asynqRelaxedSide}
+var sides = []side{windlassSide, windlassTunedSide, bareSide, riverSide, riverTunedSide, asynqSide, asynqRelaxedSide}

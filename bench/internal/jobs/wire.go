@@ -15,7 +15,8 @@ type order struct {
 	// Addresses and Password are those of the store, Address where there is one.
 	Addresses []string `json:"addresses"`
 	Password  string   `json:"password,omitempty"`
-	// Tuned asks for other settings than the defaults.
+	// Tuned asks for other settings than the defaults; the process has the collector,
+	// too.
 	Tuned bool `json:"tuned"`
 }
 

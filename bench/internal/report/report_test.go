@@ -163,3 +163,30 @@ func TestWriteSVG_OfNothingIsEmptyAxes(t *testing.T) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }
+
+func TestBars_ShowEachSideOfARowToScale(t *testing.T) {
+	w := &Workload{Sides: []Side{{Name: "a < b"}, {Name: "c"}, {Name: "idle"}}}
+	w.Add("fast", "a < b", PerSecond, 50, 100, 60)
+	w.Add("fast", "c", PerSecond, 25)
+	bars := w.Bars("rates", "fast", "nothing of this")
+	if len(bars.Groups) != 1 || len(bars.Groups[0].Bars) != 2 {
+		t.Fatalf("they are %+v", bars)
+	}
+	var out bytes.Buffer
+	if err := bars.WriteSVG(&out); err != nil {
+		t.Fatal(err)
+	}
+	var any struct{}
+	if err := xml.Unmarshal(out.Bytes(), &any); err != nil {
+		t.Errorf("it is no XML: %v", err)
+	}
+	for _, want := range []string{"a &lt; b", "60/s", "h252.0", "h105.0", "M410.0 67H620.0"} { // of 420 pixels for the most, 100
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %s", want, out.String())
+		}
+	}
+	out.Reset()
+	if err := (Bars{Title: "none"}).WriteSVG(&out); err != nil || strings.Contains(out.String(), "NaN") {
+		t.Errorf("nothing is drawn as %s (%v)", out.String(), err)
+	}
+}

@@ -44,8 +44,9 @@ type Etcd struct {
 
 // StartEtcd runs a cluster of one member or more below a folder, and returns when
 // all of them are ready. Its settings are etcd's own, but for the history, which is
-// compacted after five minutes, and the quota of 8 GiB.
-func StartEtcd(ctx context.Context, dir string, members int) (e *Etcd, err error) {
+// compacted after five minutes, and the quota of 8 GiB. env is added to the environment
+// of the members.
+func StartEtcd(ctx context.Context, dir string, members int, env ...string) (e *Etcd, err error) {
 	free, err := ports(2 * members)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,9 @@ func StartEtcd(ctx context.Context, dir string, members int) (e *Etcd, err error
 		if err != nil {
 			return e, err
 		}
-		child, err := proc.Start(proc.Self(EtcdRole, string(order)), func([]byte) { ready <- struct{}{} })
+		cmd := proc.Self(EtcdRole, string(order))
+		cmd.Env = append(os.Environ(), env...)
+		child, err := proc.Start(cmd, func([]byte) { ready <- struct{}{} })
 		if err != nil {
 			return e, err
 		}
