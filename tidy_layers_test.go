@@ -72,7 +72,7 @@ var layers = map[string][]string{
 	"bench/internal/stats": {}, "bench/internal/proc": {}, "bench/internal/profile": {},
 	"bench/internal/report":    {"bench/internal/stats"},
 	"bench/internal/servers":   {"broker/zookeeper/zktest", "bench/internal/proc"},
-	"bench/internal/jobs":      append([]string{".", "broker/etcd", "session", "tree", "bench/internal/servers", "bench/internal/proc"}, measuring...),
+	"bench/internal/jobs":      append([]string{".", "broker/etcd", "coordinator", "session", "statemachine", "tree", "bench/internal/servers", "bench/internal/proc"}, measuring...),
 	"bench/internal/zoott":     append([]string{".", "broker", "broker/zookeeper", "tree", "bench/internal/servers"}, measuring...),
 	"bench/internal/elections": append([]string{"broker/etcd", "broker/faulty", "election", "bench/internal/servers"}, measuring...),
 	"bench/internal/fleet":     append([]string{"internal/loadgen", "bench/internal/servers", "bench/internal/proc"}, measuring...),
