@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -131,6 +132,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	if ended {
 		return context.Cause(t.ctx)
 	}
+	runtime.Gosched() // the function goes first: what follows is more work than to wake it
 	c.events.elected(now.Term)
 	c.learn(now.Candidate)
 	for {
