@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/windlass-go/windlass/bench/internal/elections"
+	"github.com/windlass-go/windlass/bench/internal/fleet"
 	"github.com/windlass-go/windlass/bench/internal/growth"
 	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
@@ -17,6 +18,7 @@ import (
 const (
 	handOverTolerance = 1.1
 	growthMax         = 1.25
+	placedMin         = 1.0 / 3
 	// compareWorkers is the number of worker processes that is looked at.
 	compareWorkers = 3
 )
@@ -54,6 +56,13 @@ func checks(r *report.Report) (all []report.Check) {
 			}
 			if ratio, ok := beside(w, row, elections.SideWindlass, elections.SideEtcd); ok {
 				all = append(all, check(fmt.Sprintf("no slower than concurrency.Election, within a tenth: %s", row), ratio, ratio <= handOverTolerance))
+			}
+		}
+	}
+	if w := r.Workload(fleet.Workload); w != nil {
+		for _, side := range w.Sides {
+			if m := w.Find(fleet.PlacedRow, side.Name); m != nil && m.Count > 0 {
+				all = append(all, check(fmt.Sprintf("at least a third of the bare claims in bulk: tasks placed, %s", side.Name), m.Median, m.Median >= placedMin))
 			}
 		}
 	}

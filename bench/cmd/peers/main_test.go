@@ -128,11 +128,7 @@ func TestStart_RefusesWhatMakesNoSense(t *testing.T) {
 // The document in the repository follows from the report beside it.
 func TestDocument_IsThatOfTheRecordedReport(t *testing.T) {
 	docs := filepath.Join("..", "..", "..", "docs")
-	text, err := os.ReadFile(filepath.Join(docs, recordedFolder, jsonName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := report.Read(bytes.NewReader(text))
+	r, err := readReport(filepath.Join(docs, recordedFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,9 +167,12 @@ func TestChecks_LookAtTheMedians(t *testing.T) {
 	e := r.Begin(report.Workload{Name: elections.Workload})
 	e.Add(elections.HandOverRow(3), elections.SideWindlass, report.Milliseconds, 1.05)
 	e.Add(elections.HandOverRow(3), elections.SideEtcd, report.Milliseconds, 1)
+	f := r.Begin(report.Workload{Name: fleet.Workload, Sides: []report.Side{{Name: "slow"}, {Name: "fast"}}})
+	f.Add(fleet.PlacedRow, "slow", report.Times, 0.3)
+	f.Add(fleet.PlacedRow, "fast", report.Times, 0.4)
 	g := r.Begin(report.Workload{Name: growth.Workload})
 	g.Add(growth.RowPlace, growth.SideGrowth, report.Times, 1.5)
-	want := []bool{true, false, true, true, true, true, false}
+	want := []bool{true, false, true, true, true, true, false, true, false}
 	got := checks(r)
 	if len(got) != len(want) {
 		t.Fatalf("there are %d checks: %+v", len(got), got)

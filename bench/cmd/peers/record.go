@@ -87,6 +87,15 @@ func create(path string, fill func(io.Writer) error) error {
 	return errors.Join(fill(f), f.Close())
 }
 
+// readReport reads the report in a folder.
+func readReport(dir string) (*report.Report, error) {
+	text, err := os.ReadFile(filepath.Join(dir, jsonName))
+	if err != nil {
+		return nil, err
+	}
+	return report.Read(bytes.NewReader(text))
+}
+
 // recordCommand puts the report of a run into the documents.
 func recordCommand(args []string, out, errs io.Writer) error {
 	var from, docs string
@@ -100,11 +109,7 @@ func recordCommand(args []string, out, errs io.Writer) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: record takes no arguments, and was given %q", errUsage, rest)
 	}
-	text, err := os.ReadFile(filepath.Join(from, jsonName))
-	if err != nil {
-		return err
-	}
-	r, err := report.Read(bytes.NewReader(text))
+	r, err := readReport(from)
 	if err != nil {
 		return err
 	}

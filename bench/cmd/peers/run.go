@@ -34,10 +34,11 @@ type comparison struct {
 }
 
 func runCommand(ctx context.Context, args []string, out, errs io.Writer) error {
-	var quick bool
+	var quick, keep bool
 	var to string
 	names, err := parse("peers run", args, errs, func(f *flag.FlagSet) {
 		f.BoolVar(&quick, "quick", false, "small numbers and few repetitions: a few minutes, and an indication only")
+		f.BoolVar(&keep, "keep", false, "keep from the report that is in the folder what is not measured now")
 		f.StringVar(&to, "out", "out", "folder for the report and the plots")
 	})
 	if err != nil {
@@ -50,11 +51,23 @@ func runCommand(ctx context.Context, args []string, out, errs io.Writer) error {
 	if quick {
 		size = quickSizes
 	}
+	var earlier *report.Report
+	if keep {
+		if earlier, err = readReport(to); err != nil {
+			return err
+		}
+	}
 	r, err := compare(ctx, size, names, func(format string, args ...any) { fmt.Fprintf(errs, format+"\n", args...) })
 	if r == nil {
 		return err
 	}
 	r.Quick = quick
+	if earlier != nil {
+		if kept := r.Keep(earlier); kept != nil { // the earlier one is worth more than what does not fit to it
+			return errors.Join(err, kept, r.Markdown(out, headingLevel))
+		}
+	}
+	r.Checks = append(r.Checks, checks(r)...)
 	// What was measured before an interrupt is worth having.
 	return errors.Join(err, write(r, to), r.Markdown(out, headingLevel))
 }
@@ -83,7 +96,6 @@ func compare(ctx context.Context, size sizes, names []string, progress func(stri
 	began := time.Now()
 	err = comparison{sizes: size, workloads: names, dir: dir, progress: progress}.run(ctx, r)
 	r.Took = time.Since(began).Round(time.Second)
-	r.Checks = append(r.Checks, checks(r)...)
 	return r, err
 }
 

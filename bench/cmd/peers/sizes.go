@@ -28,7 +28,7 @@ var fullSizes = sizes{
 	elections: elections.Config{
 		Candidates: []int{3, 100, 1000}, HandOvers: 100, TakeOvers: 20, Repetitions: 5, Timeout: 5 * time.Minute,
 	},
-	fleet: fleet.Config{Members: []int{1, 3}, Tasks: 10_000, IdleFor: 20 * time.Second, Repetitions: 3, Timeout: 5 * time.Minute},
+	fleet: fleet.Config{Members: []int{1, 3}, Tasks: 10_000, IdleFor: 20 * time.Second, Repetitions: 5, Timeout: 5 * time.Minute},
 	growth: growth.Config{
 		Sizes: []int{100, 1000, 10_000, 100_000}, Takes: 300, Repetitions: 3, Timeout: 10 * time.Minute,
 	},

@@ -48,16 +48,20 @@ func (d *dialed) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.Cli
 	return &counted{ClientStream: s, dialed: d}, err
 }
 
-// lastRenewal is when the latest renewal was sent.
-func (d *dialed) lastRenewal() (last time.Time) {
+// sinceExpiry is how long ago the session expired that was cut off: a TTL after its
+// latest renewal was sent. One that was on its way when it was cut off counts, too, so
+// this is for when all is over.
+func (d *dialed) sinceExpiry() time.Duration {
+	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	var last time.Time
 	for _, at := range d.renewed {
 		if at.After(last) {
 			last = at
 		}
 	}
-	return last
+	return now.Sub(last.Add(takeOverTTL))
 }
 
 // counted is a stream that counts what is sent on it.

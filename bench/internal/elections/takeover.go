@@ -80,11 +80,10 @@ func windlassTakeOver(ctx context.Context, endpoints []string, number int) (late
 	}
 	first.Freeze()
 	defer first.Thaw()
-	expires := client.lastRenewal().Add(takeOverTTL)
 	if err := await(ctx, leads); err != nil {
 		return 0, err
 	}
-	return time.Since(expires), nil
+	return client.sinceExpiry(), nil
 }
 
 // stand has a candidate stand on a line of its own, which says when it leads.
@@ -165,11 +164,10 @@ func etcdTakeOver(ctx context.Context, endpoints []string, number int) (late tim
 		return 0, err
 	}
 	first.Orphan() // it is renewed no more, and not revoked
-	expires := client.lastRenewal().Add(takeOverTTL)
 	if err := await(ctx, leads); err != nil {
 		return 0, err
 	}
-	return time.Since(expires), nil
+	return client.sinceExpiry(), nil
 }
 
 // closeQuietly closes a client of which nothing is expected any more.

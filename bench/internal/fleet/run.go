@@ -58,6 +58,9 @@ var shown = []struct{ phase, figure, row string }{
 	{"idle", "heap and stacks for a task", "memory for a running task, heap and stacks"},
 }
 
+// PlacedRow is the row with the rate of placing beside the broker's limit.
+const PlacedRow = "… tasks placed, of claims in bulk"
+
 // side names a cluster.
 func side(members int) string {
 	if members == 1 {

@@ -42,6 +42,9 @@ func (r *Report) writeFacts(b *strings.Builder) {
 // markdown writes a workload: what it is, its table, and the sides' settings.
 func (w *Workload) markdown(b *strings.Builder, level int) {
 	fmt.Fprintf(b, "%s %s\n\n%s\n\n", strings.Repeat("#", level), w.Title, w.About)
+	if !w.Apart.IsZero() {
+		fmt.Fprintf(b, "Measured again in a run of its own, on the same machine, on %s.\n\n", w.Apart.UTC().Format("2006-01-02"))
+	}
 	rows, sides := w.rows(), w.sides()
 	if len(rows) == 0 {
 		b.WriteString("Nothing was measured.\n\n")

@@ -43,6 +43,8 @@ type Workload struct {
 	// Title and About explain it, in a line and in a paragraph.
 	Title string `json:"title"`
 	About string `json:"about"`
+	// Apart is when it was measured where that was not with the others; see Keep.
+	Apart time.Time `json:"apart,omitzero"`
 	// Sides are what was compared, in the order of the table's columns.
 	Sides []Side `json:"sides"`
 	// Measures are in the order of the table's rows.

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -188,5 +189,39 @@ func TestBars_ShowEachSideOfARowToScale(t *testing.T) {
 	out.Reset()
 	if err := (Bars{Title: "none"}).WriteSVG(&out); err != nil || strings.Contains(out.String(), "NaN") {
 		t.Errorf("nothing is drawn as %s (%v)", out.String(), err)
+	}
+}
+
+func TestKeep_TakesOverWhatWasNotMeasuredAgain(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	make := func(date time.Time, version string, workloads ...string) *Report {
+		r := &Report{Date: date, Machine: []Fact{{"processors", "2"}, {"load before the run", date.String()}}, Versions: []Fact{{"etcd", version}}}
+		for _, name := range workloads {
+			r.Begin(Workload{Name: name}).Add("row", "side", PerSecond, float64(date.Year()))
+			r.LeaveOut("%s, in %d", name, date.Year())
+		}
+		return r
+	}
+	r := make(at.AddDate(1, 0, 0), "3.7", "b")
+	if err := r.Keep(make(at, "3.7", "a", "b")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range r.Workloads {
+		got = append(got, fmt.Sprint(w.Name, w.Measures[0].Median, w.Apart.Year()))
+	}
+	if want := "[a2026 1 b2027 2027]"; fmt.Sprint(got) != want {
+		t.Errorf("it has %v, want %v", got, want)
+	}
+	if want := "[b, in 2027 a, in 2026]"; fmt.Sprint(r.LeftOut) != want || !r.Date.Equal(at) {
+		t.Errorf("it left out %v, of %v", r.LeftOut, r.Date)
+	}
+	if err := make(at, "3.8", "b").Keep(make(at, "3.7", "a")); err == nil || !strings.Contains(err.Error(), `etcd: "3.7", and now "3.8"`) {
+		t.Errorf("other versions: %v", err)
+	}
+	quick := make(at, "3.7", "b")
+	quick.Quick = true
+	if err := quick.Keep(make(at, "3.7", "a")); err == nil {
+		t.Error("a quick run was put into a full one")
 	}
 }
