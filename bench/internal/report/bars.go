@@ -29,9 +29,11 @@ type Group struct {
 	Bars []Bar
 }
 
-// Bar is one side's: the median, and the least and the most of all repetitions.
+// Bar is one side's, which is in some column of the table: the median, and the least and
+// the most of all repetitions.
 type Bar struct {
 	Name                string
+	Column              int
 	Median, Least, Most float64
 }
 
@@ -41,10 +43,10 @@ func (w *Workload) Bars(title string, rows ...string) Bars {
 	b := Bars{Title: title}
 	for _, row := range rows {
 		g := Group{Name: row}
-		for _, side := range w.Sides {
+		for column, side := range w.Sides {
 			if m := w.Find(row, side.Name); m != nil && m.Count > 0 {
 				g.Unit = m.Unit
-				g.Bars = append(g.Bars, Bar{Name: side.Name, Median: m.Median, Least: m.Least, Most: m.Most})
+				g.Bars = append(g.Bars, Bar{Name: side.Name, Column: column, Median: m.Median, Least: m.Least, Most: m.Most})
 			}
 		}
 		if len(g.Bars) > 0 {
@@ -89,10 +91,10 @@ func (g Group) draw(s *strings.Builder, y int) int {
 	}
 	fmt.Fprintf(s, "  <text x=\"8\" y=\"%d\">%s</text>\n", y+4, html.EscapeString(g.Name))
 	y += barStep / 2
-	for i, bar := range g.Bars {
+	for _, bar := range g.Bars {
 		middle := y + barHeight/2
 		fmt.Fprintf(s, "  <text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text>\n", barsLeft-8, middle+4, html.EscapeString(bar.Name))
-		fmt.Fprintf(s, "  <path class=\"bar c%d\" d=\"M%d %dh%.1f\"/>\n", i%colours, barsLeft, middle, length(bar.Median))
+		fmt.Fprintf(s, "  <path class=\"bar c%d\" d=\"M%d %dh%.1f\"/>\n", bar.Column%colours, barsLeft, middle, length(bar.Median))
 		fmt.Fprintf(s, "  <path class=\"spread\" d=\"M%.1f %dH%.1f\"/>\n", barsLeft+length(bar.Least), middle, barsLeft+length(bar.Most))
 		fmt.Fprintf(s, "  <text x=\"%.1f\" y=\"%d\">%s</text>\n", barsLeft+length(bar.Most)+8, middle+4, html.EscapeString(WithUnit(bar.Median, g.Unit)))
 		y += barStep
