@@ -107,9 +107,13 @@ func (b *Broker) openLink(ctx context.Context, dial dialer) (*link, error) {
 	return l, nil
 }
 
-// begin starts the watch before anything is read or written, so that nothing that
-// happens after is missed.
+// begin reads the settings, without which events have no meaning, and then starts the
+// watch before anything else is read or written, so that nothing that happens after is
+// missed.
 func (b *Broker) begin(ctx context.Context, l *link) error {
+	if err := b.settle(ctx, l); err != nil {
+		return err
+	}
 	root := b.config.Chroot
 	if root == "" {
 		root = "/"
@@ -119,7 +123,7 @@ func (b *Broker) begin(ctx context.Context, l *link) error {
 		return err
 	}
 	l.feed.begin(l.conn, watched.Zxid)
-	return b.settle(ctx, l)
+	return nil
 }
 
 // saw notes the last transaction seen.
