@@ -16,6 +16,7 @@ import (
 const (
 	supervisorRole = "exec-supervisor"
 	clumsyRole     = "clumsy-supervisor"
+	absentRole     = "absent-supervisor"
 	nodeRole       = "exec-node"
 )
 
@@ -30,6 +31,8 @@ func TestMain(m *testing.M) {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			}
 			os.Exit(SuperviseMain(SocketFD))
+		case absentRole:
+			os.Exit(0)
 		case nodeRole:
 			if err := nodeMain(os.Stdin); err != nil {
 				fmt.Fprintln(os.Stderr, "node:", err)
