@@ -224,10 +224,11 @@ func (e *Election) line(ctx context.Context) ([]broker.KV, broker.Revision, erro
 }
 
 // lineUpTo reads the candidates that joined at a revision or before, in their
-// order, the last n of them at most. Keys that are no candidate's count, too.
-func (e *Election) lineUpTo(ctx context.Context, last broker.Revision, n int) (line []broker.KV, whole bool, rev broker.Revision, err error) {
+// order, the last n of them at most, as it was at a revision or later: zero is now.
+// Keys that are no candidate's count, too.
+func (e *Election) lineUpTo(ctx context.Context, last broker.Revision, n int, atLeast broker.Revision) (line []broker.KV, whole bool, rev broker.Revision, err error) {
 	space := e.member.space
-	all, rev, err := broker.Latest(ctx, e.member.config.Broker, space.Election(e.name), last, n)
+	all, rev, err := broker.Latest(ctx, e.member.config.Broker, space.Election(e.name), last, n, atLeast)
 	return ordered(space, all), len(all) < n, rev, err
 }
 

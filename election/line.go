@@ -24,7 +24,7 @@ type place struct {
 // that ended.
 func (c *candidacy) follow(t *turn) error {
 	ctx := t.ctx
-	p, err := c.find(ctx, broker.LatestMax)
+	p, err := c.find(ctx, broker.LatestMax, newest)
 	for err == nil {
 		switch {
 		case len(p.ahead) == 0 && c.session.MayStart():
@@ -35,7 +35,7 @@ func (c *candidacy) follow(t *turn) error {
 			case <-time.After(c.timing.Renew / 10):
 			case <-ctx.Done():
 			}
-			p, err = c.find(ctx, nearby)
+			p, err = c.find(ctx, nearby, newest)
 		default:
 			if p.leader != "" {
 				c.learn(p.leader)
@@ -54,22 +54,29 @@ func (c *candidacy) await(ctx context.Context, p place) (place, error) {
 	if err != nil {
 		c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
 	}
-	if !gone {
+	if gone == 0 {
 		same, rev, err := c.look(ctx, before)
 		if err != nil || same {
 			p.rev = rev
 			return p, err
 		}
+		gone = rev
 	}
-	return c.find(ctx, nearby)
+	return c.find(ctx, nearby, gone)
 }
 
 // nearby is how much of the line is read when someone nearby has left it.
 const nearby = 16
 
+// newest is the revision to read at for the present state.
+const newest = 0
+
 // find reads the line up to the own entry: its last n keys, or all of it where those do
-// not tell. Who is ahead can only become fewer: who joins again is at the end.
-func (c *candidacy) find(ctx context.Context, n int) (place, error) {
+// not tell. It reads the line as it was at a revision or later. Any will do that is not
+// before what woke the candidate: who is ahead can only become fewer, because who joins
+// again is at the end, so whoever was the first once is the first for as long as its
+// entry is there; and the watch of that begins where this read ends.
+func (c *candidacy) find(ctx context.Context, n int, atLeast broker.Revision) (place, error) {
 	var line []broker.KV
 	var rev broker.Revision
 	isOwn := func(kv broker.KV) bool {
@@ -77,7 +84,7 @@ func (c *candidacy) find(ctx context.Context, n int) (place, error) {
 	}
 	whole := false
 	err := c.retry(ctx, func(ctx context.Context) (err error) {
-		line, whole, rev, err = c.lineUpTo(ctx, c.joins.own, n)
+		line, whole, rev, err = c.lineUpTo(ctx, c.joins.own, n, atLeast)
 		// All of it is read where it is longer than can be had at once, where one
 		// transaction has made so many entries that the own one is not among those
 		// read, and where nobody else is: keys that are no candidates' may hide them.
@@ -151,7 +158,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
 		}
 		// The first stays the first for as long as its entry is there.
-		p, err := c.find(t.ctx, nearby)
+		p, err := c.find(t.ctx, nearby, newest)
 		if err != nil {
 			return err
 		}

@@ -245,13 +245,16 @@ func (c *candidacy) join(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// awaitGone watches an entry until it is deleted, or is another. It is watchKey in
-// everything else.
-func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) (found bool, err error) {
+// awaitGone watches an entry until it is deleted, or is another, and returns when that
+// was, or zero. It is watchKey in everything else.
+func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) (at broker.Revision, err error) {
 	event, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
 	})
-	return event != nil, err
+	if event == nil {
+		return 0, err
+	}
+	return event.KV.Modified, nil
 }
 
 // lookEvery is about how often a candidate looks where it stands without having

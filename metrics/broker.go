@@ -89,9 +89,9 @@ func (b *measured) Get(ctx context.Context, key string) (broker.KV, error) {
 }
 
 // Latest implements broker.LatestReader.
-func (b *measured) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int) ([]broker.KV, broker.Revision, error) {
+func (b *measured) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
 	began := time.Now()
-	kvs, revision, err := broker.Latest(ctx, b.inner, prefix, upTo, n)
+	kvs, revision, err := broker.Latest(ctx, b.inner, prefix, upTo, n, atLeast)
 	since(b.latest, began)
 	b.failed(ctx, opLatest, err)
 	b.flow.saw(revision)

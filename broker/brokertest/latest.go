@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,8 @@ import (
 var latestRules = []Rule{
 	{Number: "B59", Name: "latest_keys_are_found", test: latest,
 		Sentence: "Latest has the keys below a prefix that were created last, however often they were changed since."},
+	{Number: "B60", Name: "latest_keys_are_not_older_than_asked", test: latestAtLeast,
+		Sentence: "Latest that may answer from a revision or any later one answers from none before it."},
 }
 
 func latest(t *trial) {
@@ -25,7 +28,7 @@ func latest(t *trial) {
 	t.put("d/7/child", "new") // as deep as it may be
 	want := func(upTo broker.Revision, n int, names ...string) {
 		t.Helper()
-		kvs, rev, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", upTo, n)
+		kvs, rev, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", upTo, n, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,9 +48,32 @@ func latest(t *trial) {
 	again := t.put("d/8", "again")
 	want(again, 3, "8", "7/child", "5")
 	want(revisions[4], 10, "5", "6", "7", "9")
-	kvs, _, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", again, 1)
+	kvs, _, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", again, 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantKV(t, kvs[0], t.get("d/8"))
+}
+
+// latestAtLeast makes the members of a store that has several answer in turns, each
+// right after a change that another one may have told of.
+func latestAtLeast(t *trial) {
+	for i := range 30 {
+		key := fmt.Sprintf("d/%d", i%3)
+		at := t.put(key, "v")
+		if i%2 == 1 {
+			at = t.write(broker.Delete(t.prefix + key))
+		}
+		kvs, rev, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", at, 10, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := slices.ContainsFunc(kvs, func(kv broker.KV) bool { return kv.Key == t.prefix+key && kv.Created == at })
+		if rev < at || there != (i%2 == 0) {
+			t.Errorf("%d: at %d, which is %d or later, the key is there: %v", i, rev, at, there)
+		}
+	}
+	if _, _, err := broker.Latest(t.ctx, t.broker, t.prefix+"d/", 1, 1, -1); !errors.Is(err, broker.ErrInvalid) {
+		t.Errorf("a revision of -1: %v", err)
+	}
 }

@@ -80,14 +80,24 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 }
 
 // Latest implements broker.LatestReader.
-func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int) ([]broker.KV, broker.Revision, error) {
-	if err := broker.CheckLatest(prefix, upTo, n); err != nil {
+func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
+	if err := broker.CheckLatest(prefix, upTo, n, atLeast); err != nil {
 		return nil, 0, err
+	}
+	options := []clientv3.OpOption{
+		clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(upTo)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)),
 	}
 	var answer *clientv3.GetResponse
 	e := b.call(ctx, "latest", prefix, func(ctx context.Context) (err error) {
-		answer, err = b.client.KV.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(upTo)),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)))
+		if atLeast > 0 {
+			answer, err = b.client.KV.Get(ctx, prefix, append(options, clientv3.WithSerializable())...)
+			if err == nil && answer.Header.GetRevision() >= int64(atLeast) {
+				return nil
+			}
+		}
+		// Or the member lags behind the one that the caller knows it from.
+		answer, err = b.client.KV.Get(ctx, prefix, options...)
 		return err
 	})
 	if e != nil {
