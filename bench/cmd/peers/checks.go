@@ -16,7 +16,7 @@ import (
 // How far a ratio may be off before it counts, which is what the speed of a machine
 // varies by within minutes.
 const (
-	handOverTolerance = 1.1
+	handOverTolerance = 1.05
 	growthMax         = 1.25
 	placedMin         = 1.0 / 3
 	// compareWorkers is the number of worker processes that is looked at.
@@ -54,8 +54,9 @@ func checks(r *report.Report) (all []report.Check) {
 			if !strings.HasSuffix(row, "median") {
 				continue
 			}
-			if ratio, ok := beside(w, row, elections.SideWindlass, elections.SideEtcd); ok {
-				all = append(all, check(fmt.Sprintf("no slower than concurrency.Election, within a tenth: %s", row), ratio, ratio <= handOverTolerance))
+			if ours, theirs := w.Find(row, elections.SideWindlass), w.Find(row, elections.SideEtcd); ours != nil && theirs != nil && ours.Count > 0 {
+				ratio := stats.Paired(ours.Samples, theirs.Samples)
+				all = append(all, check(fmt.Sprintf("no slower than concurrency.Election, within a twentieth: %s", row), ratio, ratio <= handOverTolerance))
 			}
 		}
 	}

@@ -26,7 +26,7 @@ var fullSizes = sizes{
 		Pending: []int{100, 1000, 5000}, Takes: 50, Repetitions: 3, Timeout: 5 * time.Minute,
 	},
 	elections: elections.Config{
-		Candidates: []int{3, 100, 1000}, HandOvers: 100, TakeOvers: 20, Repetitions: 5, Timeout: 5 * time.Minute,
+		Candidates: []int{3, 100, 1000}, HandOvers: 100, TakeOvers: 20, Repetitions: 9, Timeout: 5 * time.Minute,
 	},
 	fleet: fleet.Config{Members: []int{1, 3}, Tasks: 10_000, IdleFor: 20 * time.Second, Repetitions: 5, Timeout: 5 * time.Minute},
 	growth: growth.Config{

@@ -61,6 +61,16 @@ func Ratio(a, b float64) float64 {
 	return a / b
 }
 
+// Paired is the median of the ratios of one sample to another, value by value: what was
+// measured in turns has been slowed down by the same other things. It is zero for none.
+func Paired(a, b []float64) float64 {
+	ratios := make([]float64, min(len(a), len(b)))
+	for i := range ratios {
+		ratios[i] = Ratio(a[i], b[i])
+	}
+	return Median(ratios)
+}
+
 // Turns is the order of n sides in a round: each round begins with the next side,
 // and after every side has begun once the same comes backwards, so that no side is
 // always first, nor always after the same one.

@@ -72,3 +72,13 @@ func TestTurns_EverySideBeginsAsOften(t *testing.T) {
 		t.Error("the same side always follows the same one")
 	}
 }
+
+func TestPaired_ComparesWhatWasMeasuredTogether(t *testing.T) {
+	// The machine got slower by three, and both sides with it.
+	if got := Paired([]float64{1, 3, 3.3}, []float64{2, 6, 3.3}); got != 0.5 {
+		t.Errorf("got %v", got)
+	}
+	if got := Paired(nil, []float64{1}); got != 0 {
+		t.Errorf("of nothing: %v", got)
+	}
+}
