@@ -1,6 +1,7 @@
 package etcd_test
 
 import (
+	"context"
 	"net"
 	"slices"
 	"sync"
@@ -94,11 +95,31 @@ func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 		for i, r := range relays {
 			r.silent.Store(i != heard)
 		}
+		enough := takeTurns(t, b)
 		for range c.members {
 			if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
 				t.Errorf("only member %d answers: %v", heard, err)
 			}
 		}
+		enough()
+	}
+}
+
+// takeTurns makes other requests meanwhile, which are not waited for.
+func takeTurns(t *testing.T, b broker.Broker) (enough func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	others.Go(func() {
+		tick := time.NewTicker(7 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			others.Go(func() { _, _ = b.Get(ctx, "/nothing") })
+			<-tick.C
+		}
+	})
+	return func() {
+		cancel()
+		others.Wait()
 	}
 }
 

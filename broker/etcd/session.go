@@ -72,50 +72,57 @@ type renewal struct {
 func (r renewal) settled() bool { return r.err == nil || errors.Is(r.err, rpctypes.ErrLeaseNotFound) }
 
 // hedgeAfter is the part of an attempt's time in which the first member that is
-// asked has to answer.
+// asked has to answer, and then any.
 const hedgeAfter = 4
 
-// renew asks one member, and the others as well once that one has been silent for a
-// while or cannot. A connection that has died without a word looks alive for seconds,
-// and requests take turns among all that look so: a node that still reaches one of three
-// members could by bad luck miss it until its session is lost.
+// renew asks one member, and all of them at once when that one has been silent for a
+// while or cannot; and again when no answer has come of that. A connection that has died
+// without a word looks alive for seconds, and requests take turns among all that look so:
+// a node that still reaches one of three members could by bad luck miss it until its
+// session is lost. All means the first one again, because others have had their turns
+// since; as many in a row miss none, unless another one comes between them.
 //
 // After Dean and Barroso, The Tail at Scale, 2013: hedged requests.
 func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration, error) {
-	var asked sync.WaitGroup
-	defer asked.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	members := max(1, len(b.client.Endpoints()))
-	answers := make(chan renewal, members)
-	ask := func() {
+	ask := func(ctx context.Context) renewal {
 		r := b.renewOnce(ctx, id)
 		// The others may be silent, and must not be waited for before it is asked again.
 		for isNoLeader(r.err) && pause(ctx, leaderPause) {
 			r = b.renewOnce(ctx, id)
 		}
-		answers <- r
+		return r
 	}
-	asked.Go(ask)
-	hedge := time.NewTimer(untilHedge(ctx))
+	members := len(b.client.Endpoints())
+	if members < 2 {
+		r := ask(ctx)
+		return r.ttl, r.err
+	}
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	deadline, _ := ctx.Deadline() // every call has one
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan renewal, 1+(hedgeAfter-1)*members)
+	asked.Go(func() { answers <- ask(ctx) })
+	hedge := time.NewTicker(max(time.Until(deadline)/hedgeAfter, time.Millisecond))
 	defer hedge.Stop()
 	for sent, received := 1, 0; ; {
 		select {
 		case r := <-answers:
-			if received++; r.settled() || received == members {
+			received++
+			switch {
+			case r.settled(), sent > 1 && received == sent:
 				return r.ttl, r.err
+			case sent > 1:
+				continue // others may yet answer
 			}
 		case <-hedge.C:
 		}
-		for ; sent < members; sent++ {
-			asked.Go(ask)
+		for i := 0; i < members && sent < cap(answers); i++ {
+			asked.Go(func() { answers <- ask(ctx) })
+			sent++
 		}
 	}
-}
-
-func untilHedge(ctx context.Context) time.Duration {
-	deadline, _ := ctx.Deadline() // every call has one
-	return time.Until(deadline) / hedgeAfter
 }
 
 // renewOnce sends one renewal. The client's KeepAliveOnce is not used because it
