@@ -62,7 +62,12 @@ func (c *candidacy) await(ctx context.Context, p place) (place, error) {
 		}
 		gone = rev
 	}
-	return c.find(ctx, nearby, gone)
+	// Only to lead at once is it worth to ask no more than one member.
+	p, err = c.find(ctx, nearby, gone)
+	if err == nil && len(p.ahead) > 0 {
+		p, err = c.find(ctx, nearby, newest)
+	}
+	return p, err
 }
 
 // nearby is how much of the line is read when someone nearby has left it.
