@@ -60,7 +60,7 @@ func (in *incarnation) balance(trigger Trigger) {
 	view.Trigger = trigger
 	for id, r := range in.runs {
 		running := view.Now.Sub(in.node.timeOf(r.face.started))
-		if running < age || in.config.pulls(r.class().Type) || trigger != TriggerCommand && in.lifetimes.endsSoon(r.class().Type, running) {
+		if running < age || in.config.pulls(r.class().Type) || trigger != TriggerCommand && in.lifetimes.endsSoon(r.class().Type, running, trigger) {
 			continue
 		}
 		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {

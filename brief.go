@@ -28,10 +28,15 @@ type lifetime struct {
 
 // endsSoon tells whether a task that has been running for some time had better not
 // be moved for balance: those of its type end within seconds, and it is not much
-// older than they become.
-func (l *lifetimes) endsSoon(taskType string, running time.Duration) bool {
+// older than they become. What a join has left uneven is not told from what comes of
+// some ending before others, so one that has ended is enough to leave its like alone
+// then: those that ended first say little about how long the rest takes.
+func (l *lifetimes) endsSoon(taskType string, running time.Duration, trigger Trigger) bool {
 	t := l.byType[taskType]
-	return t != nil && t.ended >= endsSoonAfter && t.mean < settle && running < 4*t.mean
+	if t == nil || t.mean >= settle {
+		return false
+	}
+	return trigger == TriggerSettling || t.ended >= endsSoonAfter && running < 4*t.mean
 }
 
 // add notes how long a task took that has ended. A single one that takes long

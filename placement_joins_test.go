@@ -304,3 +304,32 @@ func TestPlacement_M43_TasksThatEndWithinSecondsAreNotMovedWhileTheyDo(t *testin
 		}
 	})
 }
+
+func TestPlacement_M43_ThatSomeTasksEndedAtOnceGetsNoneOfTheRestMoved(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		mixed := func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			takes := time.Second
+			// One node is slow, but for the first few.
+			if claim.Node() == "a" && claim.ID()[len(claim.ID())-1] > '2' {
+				takes = 6 * time.Second
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(takes):
+			}
+			return ctx.Err()
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": mixed}))
+		}
+		c.sleep(time.Second)
+		ids := c.submit(300, windlass.Spec{Type: "t"})
+		c.sleep(30 * time.Second)
+		for _, id := range ids {
+			if n := c.startsOf(id); n != 1 {
+				t.Errorf("%s was started %d times", id, n)
+			}
+		}
+	})
+}
