@@ -59,7 +59,7 @@ var layers = map[string][]string{
 	"dashboard":        {},
 	"api":              {".", "broker", "dashboard", "election", "statemachine", "tree", "internal/view"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
-	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/view"},
+	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
 		"internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/top", "internal/view", "metrics", "tracing"},
 	"cmd/windlass": {"internal/cli"},

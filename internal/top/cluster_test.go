@@ -93,6 +93,7 @@ func claim(id, node string, token, revision int64) windlass.TaskChange {
 
 func TestPulse_CountsClaimsAndMovesOfTheLastMinute(t *testing.T) {
 	p := newPulse(noon)
+	p.since = 10
 	at := noon
 	step := func(c windlass.TaskChange) {
 		at = at.Add(time.Second)

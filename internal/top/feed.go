@@ -8,6 +8,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -64,6 +65,7 @@ func noChanges() changes {
 func (f *feed) run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() {
+		f.beginPulse(ctx)
 		for change, err := range f.client.WatchTasks(ctx, windlass.Filter{}) {
 			f.put(err, func(now time.Time) {
 				f.pending.tasks[change.Task.ID] = change
@@ -84,6 +86,28 @@ func (f *feed) run(ctx context.Context) {
 	following.Go(func() { f.followTree(ctx) })
 	following.Go(func() { f.probe(ctx) })
 	following.Wait()
+}
+
+// beginPulse asks for the present revision, until there is an answer. That of the first
+// change would not do: where there are no tasks yet, it can have claims already.
+func (f *feed) beginPulse(ctx context.Context) {
+	space, err := keys.New(f.namespace)
+	if err != nil {
+		f.put(err, nil)
+		return
+	}
+	for ctx.Err() == nil {
+		_, rev, err := broker.Collect(ctx, f.broker, space.Nodes())
+		if err == nil {
+			f.put(nil, func(time.Time) { f.pulse.since = int64(rev) })
+			return
+		}
+		f.put(err, nil)
+		select {
+		case <-ctx.Done():
+		case <-time.After(probeEvery):
+		}
+	}
 }
 
 // put takes a change, or the trouble that came in its place.

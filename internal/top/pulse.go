@@ -11,8 +11,8 @@ const pulseSeconds = 60
 
 // pulse counts claims and moves of the last minute, a second at a time.
 type pulse struct {
-	// since is the revision of the listing that it began with: claims up to there
-	// are not of this minute. It is the first that was seen.
+	// since is the revision that the store had when it began: claims up to there are
+	// not of this minute.
 	since int64
 	began time.Time
 	// held says of each task who had it last, and under which token.
@@ -34,9 +34,6 @@ func newPulse(now time.Time) *pulse {
 
 // see takes a change.
 func (p *pulse) see(change windlass.TaskChange, now time.Time) {
-	if p.since == 0 {
-		p.since = change.Revision
-	}
 	t := change.Task
 	switch {
 	case change.Gone || t.FinishedAt != nil:
