@@ -278,58 +278,50 @@ func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone
 
 func TestPlacement_M43_TasksThatEndWithinSecondsAreNotMovedWhileTheyDo(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		short := func(ctx context.Context, claim *windlass.Claim) error {
-			defer c.began(claim)()
+		c.eachRunsOnce(300, func(claim *windlass.Claim) time.Duration {
 			// Those of one node take longer than those of the others.
 			last := time.Duration(claim.ID()[len(claim.ID())-1]-'0') * 100 * time.Millisecond
 			if claim.Node() == "a" {
 				last *= 4
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second + last):
-			}
-			return ctx.Err()
-		}
-		for _, name := range []string{"a", "b", "c"} {
-			c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": short}))
-		}
-		c.sleep(time.Second)
-		ids := c.submit(300, windlass.Spec{Type: "t"})
-		c.sleep(30 * time.Second)
-		for _, id := range ids {
-			if n := c.startsOf(id); n != 1 {
-				t.Errorf("%s was started %d times", id, n)
-			}
-		}
+			return time.Second + last
+		})
 	})
 }
 
 func TestPlacement_M43_ThatSomeTasksEndedAtOnceGetsNoneOfTheRestMoved(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		mixed := func(ctx context.Context, claim *windlass.Claim) error {
-			defer c.began(claim)()
-			takes := time.Second
+		c.eachRunsOnce(300, func(claim *windlass.Claim) time.Duration {
 			// One node is slow, but for the first few.
 			if claim.Node() == "a" && claim.ID()[len(claim.ID())-1] > '2' {
-				takes = 6 * time.Second
+				return 6 * time.Second
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(takes):
-			}
-			return ctx.Err()
-		}
-		for _, name := range []string{"a", "b", "c"} {
-			c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": mixed}))
-		}
-		c.sleep(time.Second)
-		ids := c.submit(300, windlass.Spec{Type: "t"})
-		c.sleep(30 * time.Second)
-		for _, id := range ids {
-			if n := c.startsOf(id); n != 1 {
-				t.Errorf("%s was started %d times", id, n)
-			}
-		}
+			return time.Second
+		})
 	})
+}
+
+// eachRunsOnce has three nodes join, and right after that run tasks that end within
+// seconds, which none of them may begin twice.
+func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time.Duration) {
+	c.t.Helper()
+	handler := func(ctx context.Context, claim *windlass.Claim) error {
+		defer c.began(claim)()
+		select {
+		case <-ctx.Done():
+		case <-time.After(takes(claim)):
+		}
+		return ctx.Err()
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": handler}))
+	}
+	c.sleep(time.Second)
+	ids := c.submit(tasks, windlass.Spec{Type: "t"})
+	c.sleep(30 * time.Second)
+	for _, id := range ids {
+		if n := c.startsOf(id); n != 1 {
+			c.t.Errorf("%s was started %d times", id, n)
+		}
+	}
 }
