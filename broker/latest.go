@@ -26,7 +26,7 @@ const LatestMax = 1024
 //
 // With an atLeast above zero, the state of that revision or of any later one will do:
 // a member of the store may answer from what it has at hand, without asking the others
-// whether it is the newest. That is for callers to whom time alone cannot take away
+// whether it is the newest. One that the store has not reached is as zero. That is for callers to whom time alone cannot take away
 // what they look for, and who watch from the revision returned.
 func Latest(ctx context.Context, b Broker, prefix string, upTo Revision, n int, atLeast Revision) ([]KV, Revision, error) {
 	if err := CheckLatest(prefix, upTo, n, atLeast); err != nil {
