@@ -1,6 +1,9 @@
 .DEFAULT_GOAL := help
 GO ?= go
-STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
+STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck -tags e2e
+ifeq (,$(findstring -trimpath,$(GOFLAGS)))
+export GOFLAGS := $(GOFLAGS) -trimpath
+endif
 
 .PHONY: help
 help: ## list the targets
@@ -11,17 +14,22 @@ build: ## build bin/windlass
 	$(GO) build -trimpath -o bin/windlass ./cmd/windlass
 
 .PHONY: check
-check: fmt lint expressions ## everything but the tests
+check: fmt lint ## formatting, vet and staticcheck
+
+.PHONY: check-all
+check-all: fmt lint lint-darwin bench-lint dashboard-check expressions helm-check ## also what guards files that change seldom
 
 .PHONY: fmt
 fmt: ## fail if a file is not formatted
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 
-.PHONY: lint
-lint: ## vet and staticcheck, for Linux and for macOS
-	$(GO) vet ./...
-	GOOS=darwin $(GO) vet ./...
+.PHONY: lint lint-darwin bench-lint
+lint: ## vet and staticcheck
+	$(GO) vet -tags e2e ./...
 	$(STATICCHECK) ./...
+lint-darwin: ## vet for macOS
+	GOOS=darwin $(GO) vet -tags e2e ./...
+bench-lint: ## vet and staticcheck of the benchmarks' module
 	cd bench && $(GO) vet ./... && $(STATICCHECK) ./...
 
 .PHONY: helm-check
@@ -33,14 +41,24 @@ expressions: ## read the alerts and the dashboard as Prometheus does
 	cd tools && $(GO) test ./...
 
 .PHONY: test
-test: ## all tests
+test: ## the deterministic tests
 	$(GO) test ./...
-	cd bench && $(GO) test ./...
 
+.PHONY: e2e smoke
+e2e: ## the end-to-end tests; RUN=TestNodes for a part, and PKG=./internal/acceptance for one package
+	.ci/e2e $(if $(RUN),run '$(RUN)' $(PKG),all)
+smoke: ## the few end-to-end tests that .ci/run runs
+	.ci/e2e smoke
+
+# What starts goroutines, and what is used by many.
+RACE = ./api ./broker ./broker/etcd ./broker/faulty ./broker/memory ./coordinator ./election ./internal/exectask \
+	./internal/mirror ./internal/runner ./metrics ./session ./tracing ./tree ./windlasstest
+# Of the node itself, tests that have it do all that it does.
+RACE_NODE = ^Test(Faults|Claim|Fence|Handler|Node|States|Elections|Concurrency|Detached)_
 .PHONY: race
-race: ## all tests but those of whole processes, with the race detector
-	$(GO) test -race -short ./...
-	cd bench && $(GO) test -race -short ./...
+race: ## the race detector over what starts goroutines
+	$(GO) test -race -short -timeout 8m -skip "^($$(.ci/quarantined | paste -sd '|'))$$" $(RACE)
+	$(GO) test -race -short -timeout 8m -skip "^($$(.ci/quarantined | paste -sd '|'))$$" -run '$(RACE_NODE)' .
 
 NPM ?= npm
 .PHONY: dashboard
@@ -54,7 +72,7 @@ dashboard-check: ## check the types of dashboard/web, and run its unit tests
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
 	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 .
-	$(GO) test -run '^$$' -bench . -benchtime 1x -count 3 ./broker/zookeeper ./api
+	$(GO) test -tags e2e -run '^$$' -bench . -benchtime 1x -count 3 ./broker/zookeeper ./api
 
 # Linked as a program of its own, because it starts itself again.
 .PHONY: bin/peers
@@ -87,7 +105,7 @@ generate: ## rewrite the files in docs/ that come from the code
 SEEDS ?= 4000
 .PHONY: simulate
 simulate: ## the long simulation: SEEDS seeds of about half a virtual hour each, in virtual time
-	$(GO) test ./internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -timeout 0 -v
+	$(GO) test ./internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -even -timeout 0 -v
 
 .PHONY: mutants
 mutants: ## bring known defects back, one at a time, and see that the simulation finds each
@@ -96,9 +114,9 @@ mutants: ## bring known defects back, one at a time, and see that the simulation
 SOAK ?= 1h
 .PHONY: soak soak-zookeeper
 soak: ## real processes and networks under random faults for SOAK; needs root
-	$(GO) test ./internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v
+	$(GO) test -tags e2e ./internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v
 soak-zookeeper: ## the same on a ZooKeeper ensemble
-	$(GO) test ./internal/acceptance -run '^TestZooKeeperSoak' -soak $(SOAK) -timeout 0 -v
+	$(GO) test -tags e2e ./internal/acceptance -run '^TestZooKeeperSoak' -soak $(SOAK) -timeout 0 -v
 
 .PHONY: suites-zookeeper
 suites-zookeeper: ## the engine's, the trees' and the elections' tests on a real ZooKeeper, in real time

@@ -53,12 +53,9 @@ func (f *fleet) moreThan(spare int, ids []string) {
 }
 
 // fleetFlag is for the long runs: 200 nodes take some three minutes of two cores.
-var fleetFlag = flag.Int("fleet", 80, "nodes of the clusters that are restarted in turn")
+var fleetFlag = flag.Int("fleet", 20, "nodes of the clusters that are restarted in turn")
 
 func rollingSize() (nodes, tasks int) {
-	if testing.Short() {
-		return 20, 200
-	}
 	return *fleetFlag, 10 * *fleetFlag
 }
 

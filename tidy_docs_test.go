@@ -109,7 +109,11 @@ func coverage(all []source) map[string][]string {
 			}
 			for _, m := range number.FindAllStringSubmatch(f.Name.Name, -1) {
 				name := strings.TrimPrefix(s.pkg+".", "..") + f.Name.Name
-				tests[m[1]] = append(tests[m[1]], "`"+strings.TrimPrefix(name, ".")+"`")
+				entry := "`" + strings.TrimPrefix(name, ".") + "`"
+				if s.endToEnd() {
+					entry += " (e2e)"
+				}
+				tests[m[1]] = append(tests[m[1]], entry)
 			}
 		}
 	}

@@ -32,6 +32,9 @@ type source struct {
 	lines int
 }
 
+// endToEnd reports whether only the build tag e2e compiles the file.
+func (s source) endToEnd() bool { return strings.HasPrefix(s.text, "//go:build e2e") }
+
 // parse reads one Go file from its text.
 func parse(path, text string) (source, error) {
 	fset := token.NewFileSet()

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,16 +24,7 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
-func TestMain(m *testing.M) {
-	if os.Getenv(fanOutEnv) != "" {
-		if err := runFanOut(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a server on a store in memory, with what it logs.
 type bench struct {

@@ -1,12 +1,9 @@
 package deploy
 
 import (
-	"debug/elf"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -109,41 +106,5 @@ func TestContainerignore_LeavesWhatTheProgramIsBuiltOf(t *testing.T) {
 		if top, _, _ := strings.Cut(filepath.ToSlash(rel), "/"); top == "." && !kept["*.go"] || top != "." && !kept[top] {
 			t.Errorf("the package in %s does not reach the build", rel)
 		}
-	}
-}
-
-func TestProgram_IsStaticAndRunsWithNothingElse(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("an image has a program for Linux")
-	}
-	skipShort(t)
-	binary, err := elf.Open(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer binary.Close()
-	for _, p := range binary.Progs {
-		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
-			t.Errorf("it needs other files: it has %v", p.Type)
-		}
-	}
-	if os.Getuid() != 0 {
-		t.Skip("only root can run it in an empty root folder")
-	}
-	root := t.TempDir()
-	content, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "windlass"), content, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	out, err := inRoot(root, "/windlass", "version", "-o", "json").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"platform": "linux/`) {
-		t.Errorf("in an empty root folder it says %v: %s", err, out)
-	}
-	out, err = inRoot(root, "/windlass", "node", "list", "--broker", "etcd://127.0.0.1:1").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "127.0.0.1:1") {
-		t.Errorf("without a broker it says %v: %s", err, out)
 	}
 }

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"encoding/json"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -144,7 +143,7 @@ func checkContainer(t *testing.T, where string, c container) {
 	}
 	checkFlags(t, where, c.Args[0], strings.Join(c.Args, "\n"))
 	// Values are read before help is shown.
-	if out, err := exec.Command(program, append(slices.Clone(c.Args), "--help")...).CombinedOutput(); err != nil {
+	if out, err := windlass(t, append(slices.Clone(c.Args), "--help")...); err != nil {
 		t.Errorf("%s: windlass %q: %v: %s", where, c.Args, err, out)
 	}
 	hosts := []string{"localhost"} // a node's

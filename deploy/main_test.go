@@ -1,28 +1,15 @@
 package deploy
 
 import (
+	"bytes"
+	"fmt"
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/windlass-go/windlass/internal/testprogram"
+	"github.com/windlass-go/windlass/internal/cli"
 )
-
-// program is windlass, built static as in the container file, whose other flags make
-// no difference here.
-var program string
-
-func TestMain(m *testing.M) { testprogram.Main(m, &program, "CGO_ENABLED=0") }
-
-// skipShort skips a test that needs the program.
-func skipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the program")
-	}
-}
 
 // read reads a file of this folder.
 func read(t *testing.T, path string) string {
@@ -40,16 +27,25 @@ var (
 	variable = regexp.MustCompile(`WINDLASS_[A-Z_]+`)
 )
 
+// windlass runs the program in this process, and returns all that it prints.
+func windlass(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	var printed bytes.Buffer
+	if code := cli.Main(t.Context(), args, strings.NewReader(""), &printed, &printed); code != 0 {
+		err = fmt.Errorf("exit code %d", code)
+	}
+	return printed.String(), err
+}
+
 // flagsOf are the flags of a command, those that all have included.
 func flagsOf(t *testing.T, command string) map[string]bool {
 	t.Helper()
-	skipShort(t)
-	out, err := exec.Command(program, command, "--help").Output()
+	out, err := windlass(t, command, "--help")
 	if err != nil {
 		t.Fatalf("windlass %s --help: %v", command, err)
 	}
 	flags := map[string]bool{}
-	for _, m := range helpFlag.FindAllStringSubmatch(string(out), -1) {
+	for _, m := range helpFlag.FindAllStringSubmatch(out, -1) {
 		flags[m[1]] = true
 	}
 	return flags

@@ -1,9 +1,6 @@
 package deploy
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,24 +64,6 @@ func TestUnits_UseWhatTheProgramHasAndLetItLeaveInGoodOrder(t *testing.T) {
 		}
 		if got := service["RestartForceExitStatus"]; command == "node" && (len(got) != 1 || got[0] != "70") {
 			t.Errorf("%s: RestartForceExitStatus is %q, want 70", path, got)
-		}
-	}
-}
-
-func TestUnits_ArePleasingToSystemd(t *testing.T) {
-	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skip("there is no systemd-analyze here")
-	}
-	skipShort(t)
-	for _, command := range []string{"node", "serve"} {
-		name := "windlass-" + command + ".service"
-		text := strings.ReplaceAll(read(t, "systemd/"+name), "/usr/local/bin/windlass", program) // it must exist
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput(); err != nil || strings.Contains(string(out), name) {
-			t.Errorf("%s: %v: %s", name, err, out)
 		}
 	}
 }

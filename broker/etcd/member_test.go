@@ -1,3 +1,5 @@
+//go:build e2e
+
 package etcd_test
 
 import (
@@ -13,6 +15,14 @@ import (
 
 // memberEnv tells this binary to be an etcd member, and which.
 const memberEnv = "WINDLASS_TEST_ETCD_MEMBER"
+
+// init makes this binary a member when it is started as one: the tests start it again
+// for the members of their clusters.
+func init() {
+	if os.Getenv(memberEnv) != "" {
+		os.Exit(runMember())
+	}
+}
 
 // memberConfig is what a member is told.
 type memberConfig struct {

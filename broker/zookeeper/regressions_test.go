@@ -1,3 +1,5 @@
+//go:build e2e
+
 package zookeeper
 
 import (
@@ -336,41 +338,5 @@ func treesOfTwoSessions(t *testing.T, r *regression) {
 		broker.PutSession("/n/a", nil, a), broker.PutSession("/n/b", nil, b)}})[0]
 	if !errors.Is(result.Err, broker.ErrInvalid) {
 		t.Errorf("%+v", result)
-	}
-}
-
-// A server may have heard late of a request that was sent early, and have had no time
-// to tell its leader.
-func TestRegression_ATouchCountsWhenItWasAnswered(t *testing.T) {
-	b := &Broker{config: Config{TickTime: 200 * time.Millisecond}, start: time.Now()}
-	s := &session{broker: b, timeout: 10 * time.Second}
-	s.touched(2*time.Second, 5910*time.Millisecond)
-	s.touched(3*time.Second, 5950*time.Millisecond)
-	if got, want := s.ttl(6*time.Second), 4*time.Second; got != want {
-		t.Errorf("%v are left, want %v: nothing was answered half a tick before the renewal", got, want)
-	}
-	if got, want := s.ttl(6020*time.Millisecond), 5980*time.Millisecond; got != want {
-		t.Errorf("%v are left, want %v: the first was", got, want)
-	}
-	if s.connected = 7 * time.Second; s.ttl(6*time.Second) > s.timeout {
-		t.Errorf("%v are left of %v", s.ttl(6*time.Second), s.timeout)
-	}
-}
-
-// The first reply after a deletion by the server bounds when it happened; those that
-// follow do not loosen it.
-func TestRegression_ADeletionIsNoLaterThanTheNextReply(t *testing.T) {
-	b := &Broker{start: time.Now()}
-	b.chore.init()
-	b.slots.init()
-	f := newFeed(b)
-	f.begin(nil, 10)
-	f.event(wire.Event{Type: wire.EventDeleted, Path: "/n/k"})
-	for _, zxid := range []int64{13, 14, 50} {
-		f.mark(zxid)
-	}
-	f.round(t.Context())
-	if v := f.since(1); len(v.entries) != 1 || v.entries[0].revision != 13 || v.complete != 50 {
-		t.Errorf("%+v", v)
 	}
 }

@@ -19,16 +19,7 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// nodeEnv makes this test binary the program, for the tests of processes.
-const nodeEnv = "POLLER_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(nodeEnv) != "" {
-		main()
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // web is a source, and the way to it that needs no network, which does not go
 // with virtual time.

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package main
 
 import (
@@ -14,6 +16,16 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
+
+// nodeEnv makes this binary the program.
+const nodeEnv = "POLLER_TEST_MAIN"
+
+func init() {
+	if os.Getenv(nodeEnv) != "" {
+		main()
+		os.Exit(0)
+	}
+}
 
 // process is a node that was started.
 type process struct {
@@ -77,9 +89,6 @@ func until(t *testing.T, within time.Duration, what string, holds func() bool) {
 // TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled runs the program
 // as people do, against a source over HTTP.
 func TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes as long as a session lasts")
-	}
 	folder, err := os.MkdirTemp("", "poller-") // not t.TempDir: others must not be able to read it
 	if err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package main
 
 import (
@@ -13,6 +15,16 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/tree"
 )
+
+// nodeEnv makes this binary the program.
+const nodeEnv = "SOURCES_TEST_MAIN"
+
+func init() {
+	if os.Getenv(nodeEnv) != "" {
+		main()
+		os.Exit(0)
+	}
+}
 
 // process is a node that was started.
 type process struct {
@@ -114,9 +126,6 @@ var moments = map[string]func(*tree.Forest) bool{
 // TestSources_OfThreeProcessesOneIsKilledAndTheReportIsComplete runs the program as
 // people do, over the sources of Go.
 func TestSources_OfThreeProcessesOneIsKilledAndTheReportIsComplete(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes as long as sessions last")
-	}
 	root, err := rootFolder(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -18,16 +17,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// nodeEnv makes this test binary the program, for the test of processes.
-const nodeEnv = "SOURCES_TEST_MAIN"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(nodeEnv) != "" {
-		main()
-		os.Exit(0)
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNames_AreLegalAndNoTwoFoldersHaveTheSame(t *testing.T) {
 	names := map[string]string{}
@@ -155,31 +145,4 @@ func write(t *testing.T, files fs.FS) (root string) {
 		t.Fatal(err)
 	}
 	return root
-}
-
-func TestSources_TheReportIsWhatOneFunctionSays(t *testing.T) {
-	var out strings.Builder
-	if err := run(t.Context(), []string{"--root", write(t, small()), "--nodes", "2"}, &out); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	if want := fmt.Sprintf("%d packages, %d files, ", 3+2*needsMost+1, 4+2*needsMost+1); !strings.Contains(out.String(), want) {
-		t.Errorf("it says %s, want %s", &out, want)
-	}
-}
-
-func TestSources_WhatCannotBeDoneIsRefused(t *testing.T) {
-	long := fstest.MapFS{strings.Repeat("|", 200) + "/a.go": {}}
-	for want, root := range map[string]string{"there are no Go files": t.TempDir(), "the limit is 512": write(t, long)} {
-		var out strings.Builder
-		err := run(t.Context(), []string{"--root", root, "--nodes", "1"}, &out)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q\n%s", err, want, &out)
-		}
-	}
-	var out strings.Builder
-	for _, args := range [][]string{{"nodes"}, {"--root", "nowhere"}, {"--root", "main.go"}} {
-		if err := run(t.Context(), args, &out); err == nil {
-			t.Errorf("%q is accepted", args)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package acceptance
 
@@ -47,9 +47,6 @@ func TestCensus_KeepsItsFindingsWhenItForgets(t *testing.T) {
 
 // The census must be able to fail.
 func TestCensus_SeesTwoRunsOfOneTaskAndTokensThatDoNotRise(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the program is not built")
-	}
 	marker := "TMPDIR=" + t.TempDir()
 	c := newCensus(marker)
 	see := func(task, id string) {

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package acceptance
 
@@ -49,9 +49,6 @@ var networks int
 // newNetwork makes a hub, and skips the test where that cannot be done.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs for long")
-	}
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces need root")
 	}

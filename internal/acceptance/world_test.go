@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package acceptance
 
@@ -60,9 +60,6 @@ type process struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs for long")
-	}
 	// Not t.TempDir: its paths are too long for a socket.
 	dir, err := os.MkdirTemp("/tmp", "wl-")
 	must(t, err)

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package browsertest
 
@@ -180,9 +180,6 @@ const (
 )
 
 func TestDashboard_StaysResponsiveWithTenThousandTasksAndAHundredChangesASecond(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs for long")
-	}
 	if chromium() == "" {
 		t.Skip("there is no chromium")
 	}

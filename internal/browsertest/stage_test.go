@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package browsertest
 
@@ -41,9 +41,6 @@ const stageNamespace = "/stage"
 // newStage opens an address with a server that local users may do everything on.
 func newStage(t *testing.T, change func(*api.Config)) *stage {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("runs for long")
-	}
 	if chromium() == "" {
 		t.Skip("there is no chromium")
 	}

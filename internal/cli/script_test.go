@@ -45,8 +45,8 @@ func (l leakChecked) Run() int {
 	return code
 }
 
-// Each script is one behaviour of the command line, named noun-verb. Beside
-// testscript's own commands there are:
+// Each script is one behaviour of the command line, named noun-verb: those in script need
+// no broker, and those in e2e start one. Beside testscript's own commands there are:
 //
 //	exits CODE PROGRAM ARG...       runs it and expects that exit code
 //	[!] eventually COMMAND PATTERN  runs it until its output does (not) match
@@ -57,9 +57,9 @@ func (l leakChecked) Run() int {
 //	http CODE METHOD URL HEADERS [BODY]
 //	                                asks with the headers of a file, or of none for
 //	                                -, once somebody listens, and expects that status
-func TestScript(t *testing.T) {
+func runScripts(t *testing.T, folder string) {
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+		Dir:                 filepath.Join("testdata", folder),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
@@ -76,6 +76,8 @@ func TestScript(t *testing.T) {
 		},
 	})
 }
+
+func TestScript(t *testing.T) { runScripts(t, "script") }
 
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

@@ -1,9 +1,10 @@
+//go:build e2e
+
 package exectask
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -218,15 +219,6 @@ func TestACommandForWhichNoSupervisorComesUpIsLostAndNotRefused(t *testing.T) {
 	s.cfg.Args = good
 	s.spawning.Unlock()
 	runOK(t, s, script("t", "true"))
-}
-
-func TestAMachineThatIsOutOfProcessesRefusesNoCommandForGood(t *testing.T) {
-	for err, want := range map[error]error{syscall.EAGAIN: ErrTooMany, syscall.ENOMEM: ErrTooMany, syscall.EMFILE: ErrTooMany,
-		syscall.ENOENT: ErrNotStarted, syscall.EACCES: ErrNotStarted} {
-		if got := failed(failureOf(fmt.Errorf("fork: %w", err)), "x"); !errors.Is(got, want) {
-			t.Errorf("%v is %v", err, got)
-		}
-	}
 }
 
 func TestASupervisorThatIsKilledWhileItStartsIsStartedAgain(t *testing.T) {

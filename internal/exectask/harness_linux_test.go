@@ -1,3 +1,5 @@
+//go:build e2e
+
 package exectask
 
 import (
@@ -19,6 +21,39 @@ import (
 
 	"github.com/windlass-go/windlass/internal/clock"
 )
+
+// The test binary is also the supervisor and, to be killed and frozen, the node.
+const (
+	supervisorRole = "exec-supervisor"
+	clumsyRole     = "clumsy-supervisor"
+	absentRole     = "absent-supervisor"
+	nodeRole       = "exec-node"
+)
+
+// init makes this binary a supervisor or a node when it is started as one.
+func init() {
+	if len(os.Args) < 2 {
+		return
+	}
+	switch os.Args[1] {
+	case supervisorRole:
+		os.Exit(SuperviseMain(SocketFD))
+	case clumsyRole:
+		if f, err := os.OpenFile(os.Args[2], os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			_ = f.Close()
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		os.Exit(SuperviseMain(SocketFD))
+	case absentRole:
+		os.Exit(0)
+	case nodeRole:
+		if err := nodeMain(os.Stdin); err != nil {
+			fmt.Fprintln(os.Stderr, "node:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+}
 
 // nodePlan is what a node process is told on its standard input, which unlike
 // its environment and arguments is not seen by the search for a marker.

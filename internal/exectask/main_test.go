@@ -1,48 +1,15 @@
 package exectask
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-// The test binary is also the supervisor and, to be killed and frozen, the node.
-const (
-	supervisorRole = "exec-supervisor"
-	clumsyRole     = "clumsy-supervisor"
-	absentRole     = "absent-supervisor"
-	nodeRole       = "exec-node"
-)
-
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case supervisorRole:
-			os.Exit(SuperviseMain(SocketFD))
-		case clumsyRole:
-			if f, err := os.OpenFile(os.Args[2], os.O_CREATE|os.O_EXCL, 0o600); err == nil {
-				_ = f.Close()
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			}
-			os.Exit(SuperviseMain(SocketFD))
-		case absentRole:
-			os.Exit(0)
-		case nodeRole:
-			if err := nodeMain(os.Stdin); err != nil {
-				fmt.Fprintln(os.Stderr, "node:", err)
-				os.Exit(1)
-			}
-			os.Exit(0)
-		}
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func must(t testing.TB, err error) {
 	t.Helper()

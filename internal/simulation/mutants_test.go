@@ -172,7 +172,7 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 			seed = known
 		}
 		cmd := exec.Command(program, "-test.run=^TestSimulation", "-test.timeout="+hangMax.String(),
-			"-seeds=1", fmt.Sprintf("-from=%d", seed), fmt.Sprintf("-length=%v", *lengthFlag))
+			"-seeds=1", "-even", fmt.Sprintf("-from=%d", seed), fmt.Sprintf("-length=%v", *lengthFlag))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			c := caught{by: verdict(string(out)), seed: seed, took: time.Since(began)}
 			t.Logf("seed %d after %v: %s\n%.2000s", c.seed, c.took.Round(100*time.Millisecond), c.by, out)

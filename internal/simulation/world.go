@@ -30,6 +30,9 @@ type Options struct {
 	Jobs bool
 	// Elections has every node stand in elections, whose leaders write.
 	Elections bool
+	// Even fails a run that ends with tasks unevenly spread (V2) instead of logging it:
+	// how nodes settle depends a little on how goroutines are scheduled.
+	Even bool
 }
 
 // world is one run.

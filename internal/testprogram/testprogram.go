@@ -2,7 +2,6 @@
 package testprogram
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,13 +13,8 @@ import (
 
 // Main is the TestMain of a package: it builds windlass in a folder that goes when
 // the tests have run, says in program where it is, runs the tests, and sees that they
-// leave no goroutine behind. With -short it builds nothing, and every test that needs
-// the program has to skip itself. The environment is added to that of the build.
+// leave no goroutine behind. The environment is added to that of the build.
 func Main(m *testing.M, program *string, environment ...string) {
-	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run())
-	}
 	dir, err := os.MkdirTemp("", "windlass-program-")
 	if err == nil {
 		*program = filepath.Join(dir, "windlass")

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build e2e && linux
 
 package tmuxtest
 
@@ -40,9 +40,6 @@ type world struct {
 // newWorld starts a dev of three nodes.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("there is no tmux here")
 	}

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package top
 
 import (
@@ -190,9 +192,6 @@ func (l *live) submit(n int) {
 }
 
 func TestTop_ShowsAndDirectsARealCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts an etcd")
-	}
 	l := newLive(t)
 	l.does("2")
 	l.shows("n1", "n2", "ready", "live since")
@@ -244,9 +243,6 @@ func TestTop_ShowsAndDirectsARealCluster(t *testing.T) {
 }
 
 func TestTop_FollowsTheTreeWhileItIsShown(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts an etcd")
-	}
 	l := newLive(t)
 	jobs, err := tree.New(l.store, windlass.NamespaceDefault)
 	if err != nil {
@@ -268,9 +264,6 @@ func TestTop_FollowsTheTreeWhileItIsShown(t *testing.T) {
 }
 
 func TestTop_SaysThatTheBrokerIsAwayAndThatItIsBack(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts an etcd")
-	}
 	l := newLive(t)
 	l.submit(2)
 	l.shows("live since", "2 running")
@@ -286,9 +279,6 @@ func TestTop_SaysThatTheBrokerIsAwayAndThatItIsBack(t *testing.T) {
 }
 
 func TestOnce_IsTheClusterAsItIs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts an etcd")
-	}
 	l := newLive(t)
 	l.submit(3)
 	l.shows("3 running")

@@ -1,3 +1,5 @@
+//go:build e2e
+
 package wire_test
 
 import (
@@ -6,13 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var open = []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
 
