@@ -158,7 +158,8 @@ func TestCheckpoint_ManyShareRequests(t *testing.T) {
 			return err == nil && p != nil
 		})
 		c.sleep(time.Second)
-		if n := counted.commits.Load(); n > 40 {
+		// How many share one depends on who comes while another is under way.
+		if n := counted.commits.Load(); n > tasks/2 {
 			t.Errorf("%d calls for %d tasks", n, tasks)
 		}
 	})

@@ -82,8 +82,8 @@ func TestPlacement_OneOfThreeNodesThatVanishesIsTakenOverAtOnce(t *testing.T) {
 		f.Advance(time.Second)
 		all[0].Kill()
 		f.Advance(16 * time.Second)
+		f.settle(90)
 		f.even("n01", "n02")
-		f.allRun(time.Millisecond, 90)
 		if f.braked.Load() > 0 {
 			t.Error("the brake was on")
 		}
@@ -102,7 +102,7 @@ func TestPlacement_NodesThatAreStoppedPutNoBrakeOn(t *testing.T) {
 						n.Stop()
 					}
 					f.Advance(2 * time.Minute)
-					f.allRun(time.Millisecond, tasks)
+					f.settle(tasks)
 					if n := f.braked.Load(); n > 0 {
 						t.Errorf("the brake was on, on %d nodes", n)
 					}
@@ -125,8 +125,7 @@ func TestPlacement_TheBrakeGoesOffWhenTheNodesAreBack(t *testing.T) {
 		all[0].Restart()
 		all[1].Restart()
 		f.Advance(5 * time.Second)
-		f.allRun(time.Millisecond, 90)
-		f.Advance(time.Minute)
+		f.settle(90)
 		f.even("n00", "n01", "n02")
 		f.still(time.Hour)
 	})

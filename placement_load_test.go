@@ -28,16 +28,16 @@ func TestPlacement_AnOverloadedNodeKeepsItsTasksAndTakesNoneUntilItIsRelieved(t 
 		f.node("b")
 		f.Advance(time.Second)
 		f.submit("t", 10, windlass.Spec{})
-		f.Advance(time.Second)
+		f.settle(10)
 		for i, step := range []struct {
 			load  float64
 			takes bool
 		}{{0.89, true}, {0.90, false}, {0.85, false}, {0.80, false}, {0.79, true}, {0.85, true}, {1.5, false}, {-1, true}} {
 			load.set(step.load)
-			f.Advance(6 * time.Second)
+			f.settle(10 + 6*i)
 			kept := f.load()["a"]
 			f.submit(fmt.Sprint("s", i), 6, windlass.Spec{})
-			f.Advance(atOnce)
+			f.settle(10 + 6*(i+1))
 			if n := f.load()["a"]; (n > kept) != step.takes || n < kept {
 				t.Errorf("at a load of %v it had %d and has %d", step.load, kept, n)
 			}
@@ -60,7 +60,7 @@ func TestPlacement_AnOverloadedNodeDoesNotTakeWhatOthersLeave(t *testing.T) {
 		f.Advance(time.Minute)
 		f.loaded(map[string]int{})
 		load.set(0.5)
-		f.Advance(6 * time.Second)
+		f.settle(10)
 		f.loaded(map[string]int{"b": 10})
 	})
 }

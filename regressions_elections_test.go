@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -175,7 +176,7 @@ func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		store := c.connect()
 		defer store.Close()
-		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a",
+		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a", Clock: clock.Process,
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)}})
 		if err != nil {
 			t.Fatal(err)

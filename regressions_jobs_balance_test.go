@@ -17,7 +17,7 @@ func TestRegression_ANodeThatOnlyPullsIsNoReasonToMoveTasks(t *testing.T) {
 		c.join("b", withFair)
 		c.sleep(time.Second)
 		c.submit(30, windlass.Spec{Type: "h"})
-		c.sleep(time.Minute)
+		c.sleep(10 * time.Minute)
 		before := 0
 		for i := range 30 {
 			before += c.startsOf(fmt.Sprintf("task-%03d", i))

@@ -20,6 +20,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // operation is one as the document describes it.
@@ -177,7 +178,7 @@ func (c *contract) example(id string, want int) call {
 // election e1.
 func (b *bench) withNode() {
 	b.Helper()
-	node, err := windlass.NewNode(windlass.Config{Broker: b.store.Broker(), Namespace: "/test", Name: "n1",
+	node, err := windlass.NewNode(windlass.Config{Broker: b.store.Broker(), Namespace: "/test", Name: "n1", Clock: clock.Process,
 		Handlers: map[string]windlass.NewHandler{"run": windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
 			<-ctx.Done()
 			return windlass.ErrRelease

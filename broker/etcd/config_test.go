@@ -55,7 +55,7 @@ func TestAnUnreachableStoreIsNamedWithTheReason(t *testing.T) {
 	if !errors.Is(err, broker.ErrUnavailable) || broker.MaybeApplied(err) {
 		t.Errorf("%v", err)
 	}
-	for _, want := range []string{"open " + address, "tried for 30", "connection refused"} {
+	for _, want := range []string{"open " + address, "tried for ", "connection refused"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}

