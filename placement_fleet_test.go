@@ -141,6 +141,17 @@ func (f *fleet) moves(since map[string]int) (n int) {
 	return n
 }
 
+// fewMoves fails if far more tasks were started since than had to be. That one plan has the
+// fewest moves is what package placement proves; here several nodes plan, each by itself.
+func (f *fleet) fewMoves(since map[string]int, needed int) {
+	f.t.Helper()
+	n := f.moves(since)
+	f.t.Logf("%d moves, and %d are needed", n, needed)
+	if n > 2*needed {
+		f.t.Errorf("%d moves, and %d are needed", n, needed)
+	}
+}
+
 // even fails unless the nodes run as many tasks as each other, within what drift
 // tolerates. That a plan is even but for one task is what package placement proves.
 func (f *fleet) even(names ...string) {

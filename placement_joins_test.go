@@ -2,6 +2,7 @@ package windlass_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,10 +18,12 @@ func TestPlacement_M17_ANodeThatJoinsGetsItsShare(t *testing.T) {
 		all := f.nodes(4)
 		f.submit("t", 100, windlass.Spec{})
 		f.settle(100)
+		before := f.starts()
 		all = append(all, f.node("x"))
 		f.Advance(time.Second)
 		f.settle(100)
 		f.even(names(all)...)
+		f.fewMoves(before, 20)
 		f.still(time.Hour)
 	})
 }
@@ -129,18 +132,44 @@ func TestPlacement_TasksGoToOthersSoonWhenTheirNewNodeDoesNotTakeThem(t *testing
 	}
 }
 
-func TestPlacement_M17_MovesInRoundsEndEvenly(t *testing.T) {
+func TestPlacement_M17_MovesComeInRoundsOfAFewAndEndEvenly(t *testing.T) {
+	const few = 3
 	inFleet(t, func(t *testing.T, f *fleet) {
-		few := func(c *windlass.Config) { c.MovesMax = 3 }
-		f.stopTakes = time.Second
-		all := f.nodes(2, few)
-		f.submit("t", 40, windlass.Spec{})
-		f.settle(40)
-		all = append(all, f.node("x", few))
+		var mu sync.Mutex
+		stopping, most := map[string]int{}, 0
+		count := func(node string, by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			stopping[node] += by
+			most = max(most, stopping[node])
+		}
+		inRounds := func(c *windlass.Config) {
+			c.MovesMax = few
+			c.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), windlasstest.ErrKilled) {
+					count(claim.Node(), 1)
+					defer count(claim.Node(), -1)
+					time.Sleep(time.Second)
+				}
+				return ctx.Err()
+			})
+		}
+		all := f.nodes(2, inRounds)
+		f.submit("t", 100, windlass.Spec{})
+		f.settle(100)
+		before := f.starts()
+		all = append(all, f.node("x", inRounds))
 		f.Advance(time.Second)
-		f.settle(40)
+		f.settle(100)
 		f.even(names(all)...)
+		f.fewMoves(before, 33)
 		f.still(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		if most != few {
+			t.Errorf("a node stopped up to %d tasks at once; it had more than %d to give away", most, few)
+		}
 	})
 }
 
@@ -152,6 +181,7 @@ func TestPlacement_M17_NodesThatJoinWhileHandlersStopGetTheirShare(t *testing.T)
 				all := f.nodes(2)
 				f.submit("t", 100, windlass.Spec{})
 				f.settle(100)
+				before := f.starts()
 				for i := range 3 {
 					all = append(all, f.node(fmt.Sprint("x", i)))
 					f.Advance(apart)
@@ -159,6 +189,7 @@ func TestPlacement_M17_NodesThatJoinWhileHandlersStopGetTheirShare(t *testing.T)
 				f.Advance(time.Second)
 				f.settle(100)
 				f.even(names(all)...)
+				f.fewMoves(before, 33+25+20) // by those who join one after the other
 				f.still(time.Hour)
 			})
 		})
@@ -170,6 +201,7 @@ func TestPlacement_M17_NodesJoinAndLeaveAtOnce(t *testing.T) {
 		all := f.nodes(8)
 		f.submit("t", 200, windlass.Spec{})
 		f.settle(200)
+		before := f.starts()
 		for i, n := range all[:3] {
 			n.Stop()
 			all = append(all, f.node(fmt.Sprint("x", i)))
@@ -177,6 +209,7 @@ func TestPlacement_M17_NodesJoinAndLeaveAtOnce(t *testing.T) {
 		f.Advance(time.Second)
 		f.settle(200)
 		f.even(names(all[3:])...)
+		f.fewMoves(before, 3*(25+25)) // who stops gives 25 away, who joins is given 25
 		f.still(time.Hour)
 	})
 }
@@ -211,15 +244,19 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 		f.nodes(3)
 		f.submit("t", 30, windlass.Spec{})
 		f.settle(30)
+		before := f.starts()
 		f.tell("n00", windlass.CommandDrain, `{"per_second":10}`)
 		f.Advance(5 * time.Second)
 		f.settle(30)
 		f.even("n01", "n02")
+		f.fewMoves(before, 10)
 		f.still(time.Hour)
+		before = f.starts()
 		f.tell("n00", windlass.CommandUnfreeze, "")
 		f.Advance(time.Second)
 		f.settle(30)
 		f.even("n00", "n01", "n02")
+		f.fewMoves(before, 10)
 		f.still(time.Hour)
 	})
 }

@@ -60,10 +60,12 @@ func TestPlacement_M41_NodesHaveTheirShareByWeight(t *testing.T) {
 		f.settle(60)
 		f.shared(map[string]int{"a": 1, "b": 2, "c": 3})
 		f.still(time.Hour)
+		before := f.starts()
 		f.node("d", weighing(6))
 		f.Advance(time.Second)
 		f.settle(60)
 		f.shared(map[string]int{"a": 1, "b": 2, "c": 3, "d": 6})
+		f.fewMoves(before, 30)
 		f.still(time.Hour)
 	})
 }
@@ -150,9 +152,11 @@ func TestPlacement_TypesThatFewHandleLeaveTheRestEven(t *testing.T) {
 		f.settle(60)
 		f.even("a", "b", "c")
 		f.still(time.Hour)
+		before := f.starts()
 		f.node("d", f.handling("z"))
 		f.Advance(time.Second)
 		f.settle(60)
+		f.fewMoves(before, 16) // all z to d, and six x to c, which has room then
 		f.still(time.Hour)
 	})
 }

@@ -17,11 +17,13 @@ import (
 type countedBroker struct {
 	broker.Broker
 	commits atomic.Int64
+	takes   time.Duration
 }
 
 // Commit implements broker.Broker.
 func (b *countedBroker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	b.commits.Add(1)
+	time.Sleep(b.takes)
 	return b.Broker.Commit(ctx, txns...)
 }
 

@@ -411,6 +411,12 @@ func raw(t *testing.T, address, text string) (int, http.Header, []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rawOn(t, conn, text)
+}
+
+// rawOn is raw on a connection, which it closes.
+func rawOn(t *testing.T, conn net.Conn, text string) (int, http.Header, []byte) {
+	t.Helper()
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)

@@ -38,6 +38,12 @@ type reader struct {
 // view opens a stream over the network.
 func (b *bench) view(address, query, after string) *reader {
 	b.Helper()
+	return b.viewBy(&http.Transport{}, address, query, after)
+}
+
+// viewBy opens a stream over connections of a kind.
+func (b *bench) viewBy(transport *http.Transport, address, query, after string) *reader {
+	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), "GET", "http://"+address+b.config.Prefix+"/v1/events"+query, nil)
 	if err != nil {
 		b.Fatal(err)
@@ -45,7 +51,6 @@ func (b *bench) view(address, query, after string) *reader {
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	transport := &http.Transport{}
 	b.Cleanup(transport.CloseIdleConnections)
 	response, err := (&http.Client{Transport: transport}).Do(r)
 	if err != nil {

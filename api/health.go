@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -78,7 +77,8 @@ type callerKey struct{}
 // probe measures the broker for all who ask: some have no token, and must not be a way
 // to burden it.
 type probe struct {
-	mu   sync.Mutex
+	// turn has one element while somebody measures; the rest is of whoever has it.
+	turn chan struct{}
 	last brokerHealth
 	at   time.Time
 }
@@ -91,10 +91,14 @@ const (
 )
 
 // check is the latest measurement, or a new one if that is old. Those who come while
-// it is made wait for it.
+// it is made wait for it, unless they leave.
 func (p *probe) check(ctx context.Context, c Config) brokerHealth {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return brokerHealth{Problem: problemOf(ctx.Err()).Code}
+	}
 	if !p.at.IsZero() && time.Since(p.at) < probeFor {
 		return p.last
 	}

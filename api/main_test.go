@@ -171,6 +171,12 @@ func (b *bench) listen() string {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.serve(listener)
+	return listener.Addr().String()
+}
+
+// serve serves on a listener until the test ends.
+func (b *bench) serve(listener net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -179,7 +185,13 @@ func (b *bench) listen() string {
 		}
 	})
 	b.Cleanup(func() { cancel(); serving.Wait() })
-	return listener.Addr().String()
+}
+
+// listenInBubble is listen in virtual time; connections are to be dialled with the wire.
+func (b *bench) listenInBubble() *wire {
+	w := newWire()
+	b.serve(w)
+	return w
 }
 
 // logged are records of a log, as lines of JSON.

@@ -2,9 +2,11 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -84,6 +86,19 @@ func TestWhoami_SaysWhoTheCallerIsAndWhatItMay(t *testing.T) {
 }
 
 func TestHealth_MeasuresTheBrokerOnceForAllWhoAsk(t *testing.T) {
+	synctest.Test(t, measuresTheBrokerOnce)
+}
+
+// slowBroker takes a quarter of a second to read a key.
+type slowBroker struct{ broker.Broker }
+
+// Get implements broker.Broker.
+func (b slowBroker) Get(ctx context.Context, key string) (broker.KV, error) {
+	time.Sleep(250 * time.Millisecond)
+	return b.Broker.Get(ctx, key)
+}
+
+func measuresTheBrokerOnce(t *testing.T) {
 	b := newBench(t, func(c *Config) {
 		c.Sessions = func() []Session { return []Session{{Node: "n1", MarginSeconds: 2.5, FullSeconds: 10}} }
 	})
@@ -91,8 +106,9 @@ func TestHealth_MeasuresTheBrokerOnceForAllWhoAsk(t *testing.T) {
 		t.Helper()
 		return read[health](b, b.want(200, "", request("GET", "/v1/health", "")).Body)
 	}
+	b.broker.Broker = slowBroker{b.broker.Broker}
 	first := ask()
-	if !first.Broker.OK || first.Broker.LatencySeconds <= 0 || first.Broker.MeasuredAt.IsZero() || len(first.Sessions) != 1 || first.Sessions[0].MarginSeconds != 2.5 {
+	if !first.Broker.OK || first.Broker.LatencySeconds != 0.25 || first.Broker.MeasuredAt.IsZero() || len(first.Sessions) != 1 || first.Sessions[0].MarginSeconds != 2.5 {
 		t.Errorf("it is %+v", first)
 	}
 	for range 10 {
@@ -103,14 +119,14 @@ func TestHealth_MeasuresTheBrokerOnceForAllWhoAsk(t *testing.T) {
 	if calls := b.broker.calls.Load(); calls != 1 {
 		t.Errorf("the broker was asked %d times", calls)
 	}
-	b.server.probe.at = time.Now().Add(-probeFor)
+	time.Sleep(probeFor)
 	away := broker.ErrUnavailable
 	b.broker.failure.Store(&away)
 	if got := ask(); got.Broker.OK || got.Broker.Problem != "broker_unavailable" || len(got.Sessions) != 1 {
 		t.Errorf("of a broker that is away it says %+v", got)
 	}
 	b.broker.failure.Store(nil)
-	b.server.probe.at = time.Now().Add(-probeFor)
+	time.Sleep(probeFor)
 	if got := ask(); !got.Broker.OK || got.Broker.Problem != "" {
 		t.Errorf("of a broker that is back it says %+v", got)
 	}

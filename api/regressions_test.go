@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -30,16 +31,31 @@ func TestProblem_OfManyMistakesIsCheap(t *testing.T) {
 }
 
 func TestReady_ProbesDoNotQueueBehindABrokerThatHangs(t *testing.T) {
-	b := newBench(t, nil)
-	b.broker.hangs.Store(true)
-	var probes sync.WaitGroup
-	for range 4 {
-		probes.Go(func() { b.do(request("GET", "/readyz", "")) })
-	}
-	probes.Wait()
-	if n := b.broker.calls.Load(); n != 1 {
-		t.Errorf("it was asked %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.broker.hangs.Store(true)
+		began := time.Now()
+		leaves, leave := context.WithCancel(t.Context())
+		var probes, left sync.WaitGroup
+		for range 4 {
+			probes.Go(func() { b.do(request("GET", "/readyz", "")) })
+		}
+		synctest.Wait()
+		left.Go(func() { b.do(request("GET", "/readyz", "").WithContext(leaves)) })
+		synctest.Wait()
+		leave()
+		left.Wait() // who leaves does not wait for the broker
+		if took := time.Since(began); took != 0 {
+			t.Errorf("who left at once waited %v", took)
+		}
+		probes.Wait()
+		if n := b.broker.calls.Load(); n != 1 {
+			t.Errorf("it was asked %d times", n)
+		}
+		if took := time.Since(began); took != probeWithin {
+			t.Errorf("they waited %v", took)
+		}
+	})
 }
 
 func TestTokens_AFileWhoseModeWasMendedIsReadAgain(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/windlass-go/windlass"
 )
@@ -400,22 +402,21 @@ func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
 }
 
 func TestReady_AsksTheBrokerNoMoreThanOnceASecond(t *testing.T) {
-	b := newBench(t, nil)
-	for range 100 {
-		b.want(200, "", request("GET", "/readyz", ""))
-	}
-	if n := b.broker.calls.Load(); n > 2 {
-		t.Errorf("it was asked %d times", n)
-	}
-	away := errors.New("secret-host:2379 is away")
-	b.broker.failure.Store(&away)
-	other, err := New(b.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := serve(other, request("GET", "/readyz", "")); w.Code != 503 || strings.Contains(w.Body.String(), "secret-host") {
-		t.Errorf("it answers %d %s", w.Code, w.Body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		for range 100 {
+			b.want(200, "", request("GET", "/readyz", ""))
+			time.Sleep(probeFor / 50)
+		}
+		if n := b.broker.calls.Load(); n != 2 {
+			t.Errorf("it was asked %d times in %v", n, 2*probeFor)
+		}
+		away := errors.New("secret-host:2379 is away")
+		b.broker.failure.Store(&away)
+		if w := b.want(503, "broker_unavailable", request("GET", "/readyz", "")); strings.Contains(w.Body.String(), "secret-host") {
+			t.Errorf("it answers %s", w.Body)
+		}
+	})
 }
 
 func TestConfig_ThatMakesNoSenseIsRefused(t *testing.T) {

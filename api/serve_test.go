@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -96,15 +97,20 @@ func TestServe_ClientCertificatesAreVerifiedAndEveryoneElseIsRefused(t *testing.
 }
 
 func TestServe_TheTimeForABodyDoesNotEndARequestThatWaits(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Limits.BodyTimeout = 20 * time.Millisecond })
-	b.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "none"}})
-	address := b.listen()
-	body, began := `{"message":"release","wait":"300ms"}`, time.Now()
-	status, _, answer := raw(t, address, fmt.Sprintf("POST /v1/tasks/a/commands HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		len(body), body))
-	if took := time.Since(began); status != 200 || took < 300*time.Millisecond || !strings.Contains(string(answer), `"sent"`) {
-		t.Errorf("after %v: %d %s", took, status, answer)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Limits.BodyTimeout = time.Second })
+		b.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "none"}})
+		conn, err := b.listenInBubble().dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, began := `{"message":"release","wait":"10s"}`, time.Now()
+		status, _, answer := rawOn(t, conn, fmt.Sprintf("POST /v1/tasks/a/commands HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body))
+		if took := time.Since(began); status != 200 || took < 10*time.Second || !strings.Contains(string(answer), `"sent"`) {
+			t.Errorf("after %v: %d %s", took, status, answer)
+		}
+	})
 }
 
 func TestServe_AHeaderThatDoesNotComeEndsTheConnection(t *testing.T) {
@@ -129,33 +135,42 @@ func TestServe_AHeaderThatDoesNotComeEndsTheConnection(t *testing.T) {
 }
 
 func TestEvents_AViewerThatDoesNotReadIsSentAwayAndHoldsUpNobody(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Limits.WriteTimeout, c.Limits.ViewerEventsMax = 20*time.Millisecond, 100_000 })
-	address := b.listen()
-	stuck, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stuck.Close()
-	if _, err := io.WriteString(stuck, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReaderSize(stuck, 16).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	viewers := func() int {
-		b.server.hub.mu.Lock()
-		defer b.server.hub.mu.Unlock()
-		return len(b.server.hub.viewers)
-	}
-	b.eventually("the viewer is there", func() bool { return viewers() == 1 })
-	much := []byte(`"` + strings.Repeat("x", 64<<10) + `"`)
-	b.eventually("the viewer is gone", func() bool {
-		b.server.hub.publish(kindTask, 1, much)
-		return viewers() == 0
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, func(c *Config) { c.Limits.WriteTimeout = 20 * time.Second })
+		network := b.listenInBubble()
+		stuck, err := network.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stuck.Close()
+		if _, err := io.WriteString(stuck, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stuck.Read(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		viewers := func() int {
+			b.server.hub.mu.Lock()
+			defer b.server.hub.mu.Unlock()
+			return len(b.server.hub.viewers)
+		}
+		synctest.Wait()
+		if viewers() != 1 {
+			t.Fatal("the viewer is not there")
+		}
+		other := b.viewBy(&http.Transport{DialContext: network.dial}, "localhost", "", "")
+		time.Sleep(19 * time.Second)
+		if n := viewers(); n != 2 {
+			t.Errorf("%d viewers are left before the time to write is up", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := viewers(); n != 1 {
+			t.Errorf("%d viewers are left, and one reads", n)
+		}
+		if e, open := other.next(); !open || e.kind != kindList {
+			t.Errorf("the other viewer gets %+v", e)
+		}
 	})
-	if e, open := b.view(address, "", "").next(); !open || e.kind != kindList {
-		t.Errorf("another viewer gets %+v", e)
-	}
 }
 
 func TestEvents_EndWhenTheTokenIsNotValidAnyMore(t *testing.T) {

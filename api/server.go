@@ -79,7 +79,7 @@ func New(c Config) (*Server, error) {
 	}
 	s := &Server{
 		config: c, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		limiter: newLimiter(c.Limits), endpoints: map[string]*endpoint{},
+		limiter: newLimiter(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
 		hub: newHub(c.Limits),
 	}
 	if c.Dashboard {

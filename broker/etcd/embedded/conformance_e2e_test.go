@@ -3,6 +3,9 @@
 package embedded_test
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/windlass-go/windlass/broker"
@@ -37,4 +40,19 @@ func TestBrokerOverTheSocket(t *testing.T) {
 		Reopen:   func(t *testing.T, _ broker.Broker) broker.Broker { return open(t) },
 		Parallel: true,
 	})
+}
+
+// A server with a socket starts one thing more, of which etcd tells.
+func TestANormalStartAndStopWithASocketIsQuiet(t *testing.T) {
+	var log bytes.Buffer
+	s := start(t, embedded.Config{UnsafeNoFsync: true, Socket: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	mustPut(t, s.Broker(), "/a")
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(log.String()) {
+		if !strings.Contains(line, "slow") && !strings.Contains(line, "overloaded") { // as a loaded machine is
+			t.Error("it logged", line)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -57,21 +58,22 @@ func TestATemporaryFolderGoesWithTheServer(t *testing.T) {
 }
 
 func TestANormalStartAndStopIsQuiet(t *testing.T) {
-	var log bytes.Buffer
-	config := withSocket(t.TempDir())
-	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s := start(t, config)
-	b := s.Broker()
-	mustPut(t, b, "/a")
-	if err := b.Revoke(t.Context(), 42); err != nil {
-		t.Error(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	if log.Len() > 0 {
-		t.Errorf("it logged\n%s", log.String())
-	}
+	// In virtual time, because etcd tells of a machine that is slow.
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := start(t, embedded.Config{UnsafeNoFsync: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		b := s.Broker()
+		mustPut(t, b, "/a")
+		if err := b.Revoke(t.Context(), 42); err != nil {
+			t.Error(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("it logged\n%s", log.String())
+		}
+	})
 }
 
 func TestABrokerIsClosedAloneOrWithItsServer(t *testing.T) {
@@ -132,22 +134,40 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 // several moments. etcd alone would leave a log without a member behind, and hang
 // in every later start.
 func TestAStartThatWasCutShortCanBeRepeated(t *testing.T) {
-	dir := t.TempDir()
-	for cut := time.Duration(0); cut < 50*time.Millisecond; cut += 5 * time.Millisecond {
-		ctx, cancel := context.WithTimeout(t.Context(), cut)
-		s, err := embedded.Start(ctx, fast(dir))
-		cancel()
-		if err == nil {
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
+	dir := privateDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		ready, cuts := time.Duration(0), 0
+		for cut := time.Duration(0); ready == 0; cut += 20 * time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), cut)
+			s, err := embedded.Start(ctx, embedded.Config{Dir: dir, UnsafeNoFsync: true})
+			cancel()
+			switch {
+			case err == nil:
+				ready = cut
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			case errors.Is(err, context.DeadlineExceeded):
+				cuts++
+			default:
+				t.Fatalf("cut after %v: %v", cut, err)
 			}
-			break
 		}
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("cut after %v: %v", cut, err)
+		if cuts < 3 {
+			t.Errorf("only %d starts were cut short; the next took less than %v", cuts, ready)
 		}
+		mustPut(t, start(t, embedded.Config{Dir: dir, UnsafeNoFsync: true}).Broker(), "/a")
+	})
+}
+
+// privateDir is a folder for a test that only its user can write to.
+func privateDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	mustPut(t, start(t, fast(dir)).Broker(), "/a")
+	return dir
 }
 
 // TestAnUnfinishedFirstStartIsBegunAnew finds what a killed process leaves.
