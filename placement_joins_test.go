@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -328,4 +330,47 @@ func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time
 			c.t.Errorf("%s was started %d times", id, n)
 		}
 	}
+}
+
+// overtaken is a coordinator whose first claim comes late: someone else has held the task
+// meanwhile, and has released it for a node that was slower still.
+type overtaken struct {
+	coordinator.Coordinator
+	f    *fleet
+	by   string
+	once *sync.Once
+}
+
+// Claim implements coordinator.Coordinator.
+func (o overtaken) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	o.once.Do(func() {
+		put := broker.Put("/test/tasks/"+wanted[0].ID+"/handover", coordinator.OwnerValue(o.by))
+		if _, err := broker.CommitOne(ctx, o.f.line, broker.Txn{Then: []broker.Op{put}}); err != nil {
+			o.f.t.Error(err)
+		}
+	})
+	return o.Coordinator.Claim(ctx, wanted)
+}
+
+// The note of who the task was released for counted as if it were on its way there, for
+// as long as it was held: its holder had one task less in the eyes of the others, the
+// other node one more, and the two of them gave each other tasks for ever.
+func TestPlacement_M43_AClaimThatOvertakesAHandoverLetsTheFleetComeToRest(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
+				return overtaken{plain, f, "b", &sync.Once{}}
+			}
+		})
+		f.node("b")
+		f.Advance(time.Second)
+		f.submit("t", 20, windlass.Spec{})
+		f.settle(20)
+		f.even("a", "b")
+		f.node("c", f.handling("other"))
+		f.Advance(time.Second)
+		f.settle(20)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
 }

@@ -113,6 +113,8 @@ func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID)
 		"props":  broker.Put(s.Props(id), []byte("1")),
 		"claim":  broker.PutSession(s.Owner(id), []byte(`{"node":"n"}`), session),
 		"give":   broker.Delete(s.Owner(id)),
+		"mean":   broker.Put(s.Handover(id), []byte(rapid.SampledFrom([]string{`{"node":"m"}`, "{"}).Draw(t, "whom"))),
+		"unmean": broker.Delete(s.Handover(id)),
 		"unprop": broker.Delete(s.Props(id)),
 		"delete": broker.Delete(s.Task(id)),
 		"tree":   broker.DeleteTree(s.TaskTree(id)),
@@ -234,6 +236,30 @@ func TestNodes_KeepsCommandsInTheOrderInWhichTheyWereSent(t *testing.T) {
 	slices.Sort(changed)
 	if !slices.Equal(changed, []string{"gone", "m", "n"}) {
 		t.Errorf("changed %q", changed)
+	}
+}
+
+// A note that is older than the claim says nothing about where the task is going.
+func TestTasks_M43_ANoteThatAClaimHasOvertakenDoesNotCount(t *testing.T) {
+	s := space(t)
+	store := memory.New()
+	defer store.Close()
+	b := store.Broker()
+	session, err := b.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, claim := broker.Put(s.Handover("a"), []byte(`{"node":"m"}`)), broker.PutSession(s.Owner("a"), []byte(`{"node":"n"}`), session.ID)
+	for i, step := range []struct {
+		op   broker.Op
+		want string
+	}{{broker.Put(s.Task("a"), nil), ""}, {note, "m"}, {claim, ""}, {note, "m"}, {broker.Delete(s.Owner("a")), "m"}, {claim, ""}, {broker.Delete(s.Owner("a")), "m"}} {
+		if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{step.op}}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fresh(t, b, s).Get("a").For; got != step.want {
+			t.Errorf("step %d: it is for %q, want %q", i, got, step.want)
+		}
 	}
 }
 

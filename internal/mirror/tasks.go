@@ -36,7 +36,8 @@ type Task struct {
 	Session broker.SessionID
 	// Last is the node that held it last, as far as this copy saw that end.
 	Last string
-	// For is the node that it was released for, empty for anyone.
+	// For is the node that it was released for, or that its holder is about to release
+	// it for; empty for anyone.
 	For string
 
 	// keyCreated and propsCreated are the revisions that Created is made from,
@@ -108,11 +109,19 @@ type Tasks struct {
 	owned map[string]int
 	// failedAt are the revisions at which failures were marked.
 	failedAt map[string]broker.Revision
+	// handovers are the notes of who a task was released for, by task. There are few.
+	handovers map[string]handover
 	// sums are what Sums tells.
 	sums Sums
 	// names has the name that an owner key says, by its value, for there are
 	// few of them and many owner keys.
 	names map[string]string
+}
+
+// handover is a note of who a task is meant for, and when it was written.
+type handover struct {
+	node string
+	at   broker.Revision
 }
 
 // Keep says what a copy is to keep of each task. The zero value keeps the spec
@@ -158,7 +167,8 @@ func ClaimSum(id string, created, token broker.Revision) uint64 {
 
 // NewTasks returns an empty copy.
 func NewTasks(space keys.Space, keep Keep) *Tasks {
-	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{}, failedAt: map[string]broker.Revision{}, names: map[string]string{}}
+	return &Tasks{space: space, keep: keep, tasks: map[string]*Task{}, owned: map[string]int{},
+		failedAt: map[string]broker.Revision{}, handovers: map[string]handover{}, names: map[string]string{}}
 }
 
 // Strip drops the values that the copy does not keep; for Source.
@@ -250,7 +260,8 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 		next = m.read(snapshot.KVs)
 	}
 	before := m.tasks
-	m.tasks, m.owned, m.failedAt, m.sums, m.names = next.tasks, next.owned, next.failedAt, next.sums, next.names
+	m.tasks, m.owned, m.failedAt, m.handovers = next.tasks, next.owned, next.failedAt, next.handovers
+	m.sums, m.names = next.sums, next.names
 	m.revision = snapshot.Revision
 	var changed []string
 	known := 0
@@ -378,10 +389,16 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	case keys.Failed:
 		t.Failed = m.failure(t.ID, e)
 	case keys.Handover:
-		t.For = ""
-		if !e.Deleted {
-			t.For = m.ownerName(e.KV.Value)
+		delete(m.handovers, t.ID)
+		if node := m.ownerName(e.KV.Value); !e.Deleted && node != "" {
+			m.handovers[t.ID] = handover{node: node, at: e.KV.Modified}
 		}
+	}
+	// A claim that was made by an older copy of the task has not removed the note of a
+	// holder in between, and is not meant by it.
+	t.For = ""
+	if h := m.handovers[t.ID]; h.at > t.Token {
+		t.For = h.node
 	}
 	t.Created = t.keyCreated
 	if !t.HasKey {
