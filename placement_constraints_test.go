@@ -64,8 +64,7 @@ func TestPlacement_APreferredLabelIsPreferredAndNotRequired(t *testing.T) {
 		f.node("a", labelled("disk", "ssd"))
 		f.node("b")
 		f.Advance(time.Second)
-		f.submit("plain", 6, windlass.Spec{})
-		f.settle(6)
+		f.oneByOne("plain", 6, windlass.Spec{})
 		prefer := windlass.Spec{Prefer: map[string]string{"disk": "ssd"}}
 		f.loaded(map[string]int{"a": 1}, f.submitted("one", prefer)...)
 		f.loaded(map[string]int{"b": 1}, f.submitted("two", windlass.Spec{})...)
@@ -76,8 +75,21 @@ func TestPlacement_APreferredLabelIsPreferredAndNotRequired(t *testing.T) {
 // submitted submits one task and waits until it runs.
 func (f *fleet) submitted(name string, spec windlass.Spec) []string {
 	f.t.Helper()
-	ids := f.submit(name, 1, spec)
-	f.WaitUntil(time.Minute, name+" runs", func() bool { return f.holders()[ids[0]] != "" })
+	return f.oneByOne(name, 1, spec)
+}
+
+// oneByOne submits tasks, each when all nodes have seen the one before run, so that all of
+// them plan from the same copy. Of tasks that come together nodes may see different parts
+// first.
+func (f *fleet) oneByOne(name string, n int, spec windlass.Spec) (ids []string) {
+	f.t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("%s-%04d", name, i)
+		f.Submit(windlass.Submission{ID: id, Spec: spec})
+		f.WaitUntil(time.Minute, id+" runs", func() bool { return f.holders()[id] != "" })
+		f.Advance(time.Second)
+		ids = append(ids, id)
+	}
 	return ids
 }
 
@@ -130,12 +142,12 @@ func TestPlacement_GroupsAreSpreadOverZonesAlsoAfterAFailover(t *testing.T) {
 			zoneOf[name] = zone
 		}
 		f.Advance(time.Second)
-		f.submit("plain", 20, windlass.Spec{})
+		f.oneByOne("plain", 20, windlass.Spec{})
 		for g := range 8 {
 			name := fmt.Sprint("g", g)
-			groups[name] = f.submit(name, 3+g%4, windlass.Spec{Group: name})
+			groups[name] = f.oneByOne(name, 3+g%4, windlass.Spec{Group: name})
 		}
-		f.submit("more", 20, windlass.Spec{})
+		f.oneByOne("more", 20, windlass.Spec{})
 		f.settle(76)
 		f.spreadOver(zoneOf, groups)
 		f.Holder("g0-0000").Kill()
@@ -149,9 +161,8 @@ func TestPlacement_GroupsAreSpreadOverZonesAlsoAfterAFailover(t *testing.T) {
 func TestPlacement_AGroupIsSpreadOverTheNodesOfAZone(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.nodes(4)
-		f.submit("plain", 3, windlass.Spec{})
-		f.settle(3)
-		group := f.submit("g", 4, windlass.Spec{Group: "g"})
+		f.oneByOne("plain", 3, windlass.Spec{})
+		group := f.oneByOne("g", 4, windlass.Spec{Group: "g"})
 		f.settle(7)
 		f.loaded(map[string]int{"n00": 1, "n01": 1, "n02": 1, "n03": 1}, group...)
 		f.still(time.Hour)
@@ -164,9 +175,8 @@ func TestPlacement_M17_ANodeThatJoinsDoesNotUndoTheSpreadOfAGroup(t *testing.T) 
 		f.node("a", inZone("z1"))
 		f.node("b", inZone("z2"))
 		f.Advance(time.Second)
-		f.submit("plain", 10, windlass.Spec{})
-		f.settle(10)
-		group := map[string][]string{"g": f.submit("g", 2, windlass.Spec{Group: "g"})}
+		f.oneByOne("plain", 10, windlass.Spec{})
+		group := map[string][]string{"g": f.oneByOne("g", 2, windlass.Spec{Group: "g"})}
 		f.settle(12)
 		zones := map[string]string{"a": "z1", "b": "z2", "c": "z1"}
 		f.spreadOver(zones, group)

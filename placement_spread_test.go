@@ -8,6 +8,9 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
+// promptly is within what nodes need to agree, before anyone would stand in for another.
+const promptly = 200 * time.Millisecond
+
 func TestPlacement_M17_TasksAreSpreadEvenly(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 7, 20} {
 		for _, tasks := range []int{1, 5, 100} {
@@ -15,6 +18,7 @@ func TestPlacement_M17_TasksAreSpreadEvenly(t *testing.T) {
 				inFleet(t, func(t *testing.T, f *fleet) {
 					all := f.nodes(nodes)
 					f.submit("t", tasks, windlass.Spec{})
+					f.allRun(promptly, tasks)
 					f.settle(tasks)
 					f.even(names(all)...)
 					f.still(time.Hour)
@@ -29,6 +33,7 @@ func TestPlacement_M17_AThousandTasksAreSpreadEvenly(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3)
 		f.submit("t", 1000, windlass.Spec{})
+		f.allRun(promptly, 1000)
 		f.settle(1000)
 		f.even(names(all)...)
 		f.still(time.Hour)
@@ -44,6 +49,7 @@ func TestPlacement_M17_TasksThatComeOneByOneAreSpreadEvenly(t *testing.T) {
 				f.Advance(time.Millisecond)
 			}
 		}
+		f.allRun(promptly, 100)
 		f.settle(100)
 		f.even(names(all)...)
 		f.still(time.Hour)
