@@ -98,7 +98,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // eventuallyMax bounds how long a script waits for something.
-const eventuallyMax = 30 * time.Second
+const eventuallyMax = 2 * time.Minute
 
 func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
