@@ -413,6 +413,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 func (in *incarnation) claim(c *candidate, now time.Time) {
 	if c.target != in.config.Name && !c.pulled {
 		in.force(c.id, c.kind.spec.Type, c.target, now)
+		in.planning.tardy[c.target] = true
 	} else {
 		delete(in.forced, c.id)
 	}

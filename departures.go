@@ -26,6 +26,7 @@ func (in *incarnation) departures(before []peer, now time.Time) {
 			continue
 		}
 		delete(in.planning.claimedAt, p.info.Name)
+		delete(in.planning.tardy, p.info.Name)
 		// It may have said that it would go in the same batch of changes.
 		if info := in.nodes.Gone(p.info.Name); info != nil {
 			p = in.readPeer(p.info.Name, info)

@@ -53,6 +53,10 @@ const (
 const (
 	// rankStep is how much longer the next-ranked node waits with claiming.
 	rankStep = 250 * time.Millisecond
+	// patience is how much longer than that they all wait for a node that has not let
+	// them down: it may have just come, or be on a busy machine, and what others take
+	// from it comes back to it later, which interrupts it once more.
+	patience = 2 * time.Second
 	// ranksMax bounds the ranks that wait one after the other; whoever comes
 	// later claims together with them.
 	ranksMax = 40

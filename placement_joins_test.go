@@ -263,6 +263,57 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 	})
 }
 
+// slow is a coordinator whose claims take a while.
+type slow struct {
+	coordinator.Coordinator
+	takes time.Duration
+}
+
+// Claim implements coordinator.Coordinator.
+func (s slow) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	time.Sleep(s.takes)
+	return s.Coordinator.Claim(ctx, wanted)
+}
+
+func claimingIn(takes time.Duration) func(*windlass.Config) {
+	return func(c *windlass.Config) {
+		c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return slow{plain, takes} }
+	}
+}
+
+// A node on a busy machine, or one that has just come, is a while behind with its first
+// claims: the others claimed all that was its, and gave it back within a minute.
+func TestPlacement_M17_ANodeThatIsSlowToClaimKeepsWhatIsIts(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2)
+		f.node("slow", claimingIn(1500*time.Millisecond))
+		f.Advance(time.Second)
+		f.submit("t", 300, windlass.Spec{})
+		before := f.starts()
+		f.settle(300)
+		f.even("n00", "n01", "slow")
+		if n := f.moves(before); n > 300+300/20 {
+			t.Errorf("%d starts of 300 tasks", n)
+		}
+		f.still(time.Hour)
+	})
+}
+
+// What one such node has kept waiting, it does not keep waiting again and again.
+func TestPlacement_ANodeThatTakesNothingKeepsTasksWaitingOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2)
+		f.node("stuck", claimingIn(time.Hour))
+		f.Advance(time.Second)
+		f.submit("t", 30, windlass.Spec{})
+		f.allRun(10*time.Second, 30)
+		for i := range 20 {
+			f.submit(fmt.Sprint("later", i), 3, windlass.Spec{})
+			f.allRun(time.Second, 30+3*(i+1))
+		}
+	})
+}
+
 func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// A watch that has just begun can be a while behind.

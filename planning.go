@@ -45,13 +45,16 @@ type planning struct {
 	// one was last seen to.
 	claimedAt map[string]time.Time
 	busyAt    time.Time
+	// tardy are the nodes that this one has stood in for since they were last seen to
+	// claim something: there is no patience left with them.
+	tardy map[string]bool
 }
 
 func newPlanning() *planning {
 	p := &planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
 		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
-		oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{},
+		oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{}, tardy: map[string]bool{},
 	}
 	p.targeted.next, p.targeted.last = &p.targeted, &p.targeted
 	return p
@@ -61,7 +64,7 @@ func newPlanning() *planning {
 func (p *planning) emptied() *planning {
 	e := newPlanning()
 	e.dirty, e.stale, e.changedAt, e.agreed = p.dirty, p.stale, p.changedAt, p.agreed
-	e.planAt, e.sweepAt, e.claimedAt, e.busyAt = p.planAt, p.sweepAt, p.claimedAt, p.busyAt
+	e.planAt, e.sweepAt, e.claimedAt, e.busyAt, e.tardy = p.planAt, p.sweepAt, p.claimedAt, p.busyAt, p.tardy
 	return e
 }
 
@@ -143,7 +146,17 @@ func (p *planning) assign(c *candidate, target string, self string, now time.Tim
 // that has had a candidate since some time: while it goes on claiming, or this
 // node does, it has much to do.
 func (p *planning) lateFrom(target string, since time.Time) time.Time {
-	return earliest(later(since, later(p.claimedAt[target], p.busyAt)), since.Add(busyMax))
+	from := earliest(later(since, later(p.claimedAt[target], p.busyAt)), since.Add(busyMax))
+	if !p.tardy[target] {
+		from = from.Add(patience)
+	}
+	return from
+}
+
+// seenToClaim notes that a node has claimed something.
+func (p *planning) seenToClaim(node string, now time.Time) {
+	p.claimedAt[node] = now
+	delete(p.tardy, node)
 }
 
 // noneLate tells whether no target can be late with any of its candidates, and

@@ -1,10 +1,7 @@
 package windlass_test
 
 import (
-	"bufio"
 	"fmt"
-	"go/ast"
-	"os"
 	"strings"
 	"testing"
 )
@@ -36,37 +33,4 @@ func TestTidy_WhatStartsProcessesIsAnEndToEndTest(t *testing.T) { check(t, tierC
 func TestTidy_TierCheckFails(t *testing.T) {
 	const start = "package x\nimport _ \"os/exec\"\n"
 	failsOn(t, tierCheck, "x/x_test.go", start, "//go:build e2e\n\n"+start)
-}
-
-// quarantined are the tests of the quarantine list.
-func quarantined(t *testing.T) (names []string) {
-	t.Helper()
-	list, err := os.Open(".ci/quarantine")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer list.Close()
-	for lines := bufio.NewScanner(list); lines.Scan(); {
-		if line := lines.Text(); line != "" && !strings.HasPrefix(line, "#") {
-			names = append(names, line)
-		}
-	}
-	return names
-}
-
-// A name that no test has would look as if something waited to be mended.
-func TestTidy_TheQuarantineNamesTestsThatThereAre(t *testing.T) {
-	there := map[string]bool{}
-	for _, s := range sources(t) {
-		for _, d := range s.file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && s.test && !s.endToEnd() {
-				there[f.Name.Name] = true
-			}
-		}
-	}
-	for _, name := range quarantined(t) {
-		if !there[name] {
-			t.Errorf(".ci/quarantine names %s, which no deterministic test is called", name)
-		}
-	}
 }

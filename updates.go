@@ -78,7 +78,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	switch {
 	case t == nil || t.Owned():
 		if c := in.candidates.byID[id]; c != nil && t != nil {
-			in.planning.claimedAt[t.Owner] = now
+			in.planning.seenToClaim(t.Owner, now)
 		}
 		in.dropCandidate(id)
 	case !in.busyWith(id):
