@@ -19,6 +19,8 @@ type candidate struct {
 	// was changed last; turn is that of its place among others.
 	created, modified, turn broker.Revision
 	kind                    *kind
+	// lastOwner is the node that held it last, empty if that is not known.
+	lastOwner string
 	// seen is when this node first saw it without an owner, since is when it
 	// first saw it claimable.
 	seen, since time.Time
@@ -95,7 +97,7 @@ func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
 		return c
 	}
 	in.dropCandidate(t.ID)
-	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kindOf(t), seen: now, since: now}
+	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kindOf(t), lastOwner: t.Last, seen: now, since: now}
 	c.turn = turnOf(c.created, c.kind.spec)
 	in.candidates.byID[t.ID] = c
 	in.candidates.lookSoon(c)

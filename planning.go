@@ -38,9 +38,9 @@ type planning struct {
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
 	planAt, sweepAt time.Time
-	// oldest is since when, at the earliest, one of the foreign candidates of a
-	// target has had it.
-	oldest map[string]time.Time
+	// oldest is since when, at the earliest, one of the foreign candidates that are
+	// waited for in some way has had its target.
+	oldest map[awaited]time.Time
 	// claimedAt is when a node was last seen to claim something, busyAt when this
 	// one was last seen to.
 	claimedAt map[string]time.Time
@@ -50,11 +50,24 @@ type planning struct {
 	tardy map[string]bool
 }
 
+// awaited is a way in which candidates are waited for.
+type awaited struct {
+	// target is the node that should claim them.
+	target string
+	// gaveBack tells that it is the one that held them last: it has given them back, for
+	// others to have first.
+	gaveBack bool
+}
+
+func (c *candidate) awaited() awaited {
+	return awaited{target: c.target, gaveBack: c.target == c.lastOwner}
+}
+
 func newPlanning() *planning {
 	p := &planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
 		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
-		oldest: map[string]time.Time{}, claimedAt: map[string]time.Time{}, tardy: map[string]bool{},
+		oldest: map[awaited]time.Time{}, claimedAt: map[string]time.Time{}, tardy: map[string]bool{},
 	}
 	p.targeted.next, p.targeted.last = &p.targeted, &p.targeted
 	return p
@@ -135,19 +148,24 @@ func (p *planning) assign(c *candidate, target string, self string, now time.Tim
 			p.sweepAt = now.Add(time.Minute)
 			clear(p.oldest)
 		}
-		if since, ok := p.oldest[target]; !ok || c.plannedAt.Before(since) {
-			p.oldest[target] = c.plannedAt
-		}
+		p.waitFor(c)
 		p.sweepAt = earliest(p.sweepAt, c.plannedAt.Add(rankStep))
+	}
+}
+
+// waitFor notes since when the target of a candidate is waited for.
+func (p *planning) waitFor(c *candidate) {
+	if since, ok := p.oldest[c.awaited()]; !ok || c.plannedAt.Before(since) {
+		p.oldest[c.awaited()] = c.plannedAt
 	}
 }
 
 // lateFrom is from when the steps count in which others stand in for a target
 // that has had a candidate since some time: while it goes on claiming, or this
 // node does, it has much to do.
-func (p *planning) lateFrom(target string, since time.Time) time.Time {
-	from := earliest(later(since, later(p.claimedAt[target], p.busyAt)), since.Add(busyMax))
-	if !p.tardy[target] {
+func (p *planning) lateFrom(a awaited, since time.Time) time.Time {
+	from := earliest(later(since, later(p.claimedAt[a.target], p.busyAt)), since.Add(busyMax))
+	if !a.gaveBack && !p.tardy[a.target] {
 		from = from.Add(patience)
 	}
 	return from
@@ -163,8 +181,8 @@ func (p *planning) seenToClaim(node string, now time.Time) {
 // until when. It does not look at the candidates.
 func (p *planning) noneLate(now time.Time) (until time.Time, ok bool) {
 	until = now.Add(time.Minute)
-	for target, since := range p.oldest {
-		until = earliest(until, p.lateFrom(target, since).Add(rankStep))
+	for a, since := range p.oldest {
+		until = earliest(until, p.lateFrom(a, since).Add(rankStep))
 	}
 	return until, until.After(now)
 }
@@ -367,9 +385,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		if !c.foreign {
 			continue
 		}
-		if since, ok := pl.oldest[c.target]; !ok || c.plannedAt.Before(since) {
-			pl.oldest[c.target] = c.plannedAt
-		}
+		pl.waitFor(c)
 		if c.refusedUntil.After(now) {
 			next = earliest(next, c.refusedUntil)
 			continue
@@ -378,7 +394,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 			next = earliest(next, now.Add(time.Second)) // its target has the brake on as well
 			continue
 		}
-		from := pl.lateFrom(c.target, c.plannedAt)
+		from := pl.lateFrom(c.awaited(), c.plannedAt)
 		at := from.Add(rankStep)
 		if !at.After(now) {
 			rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
