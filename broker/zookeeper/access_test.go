@@ -30,7 +30,7 @@ func TestAccess_OfAUserIsHisAlone(t *testing.T) {
 	config.Username, config.Password = "windlass", "secret"
 	b := openTest(t, config)
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 3*time.Second)
+	s, err := b.Grant(t.Context(), 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled(t *testing.T)
 	a, b := startNode(t, "a", folder, out.dir), startNode(t, "b", folder, out.dir)
 	defer b.signal(t, syscall.SIGKILL) // also when the test gives up: before the broker goes
 	defer a.signal(t, syscall.SIGKILL)
-	until(t, 15*time.Second, "both nodes have joined", func() bool {
+	until(t, 2*time.Minute, "both nodes have joined", func() bool {
 		nodes, err := client.Nodes(t.Context())
 		return err == nil && len(nodes) == 2
 	})
@@ -140,7 +140,7 @@ func TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled(t *testing.T)
 			t.Fatal(err)
 		}
 	}
-	until(t, 15*time.Second, "everyone has 50 items", everyoneHas(50))
+	until(t, 2*time.Minute, "everyone has 50 items", everyoneHas(50))
 
 	struck := ""
 	tasks, err := client.Tasks(t.Context(), windlass.Filter{Nodes: []string{"a"}})
@@ -149,10 +149,10 @@ func TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled(t *testing.T)
 	}
 	struck = tasks[0].ID
 	w.publish(250, customers...)
-	until(t, 15*time.Second, "node a is in the middle of it", func() bool { return len(read(t, out, struck)) >= 60 })
+	until(t, 2*time.Minute, "node a is in the middle of it", func() bool { return len(read(t, out, struck)) >= 60 })
 	a.signal(t, syscall.SIGKILL)
 	w.publish(500, customers...)
-	until(t, 20*time.Second, "everyone has 500 items", everyoneHas(500))
+	until(t, 2*time.Minute, "everyone has 500 items", everyoneHas(500))
 	for _, customer := range customers {
 		checkComplete(t, out, customer, 500)
 		again := 0

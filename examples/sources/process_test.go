@@ -65,8 +65,8 @@ func (p *process) end(t *testing.T, s os.Signal) {
 	_ = p.cmd.Process.Signal(s) // it may have ended
 	select {
 	case <-p.done:
-	case <-time.After(15 * time.Second):
-		t.Errorf("process %d goes on 15s after %v", p.cmd.Process.Pid, s)
+	case <-time.After(time.Minute):
+		t.Errorf("process %d goes on a minute after %v", p.cmd.Process.Pid, s)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestSources_OfThreeProcessesOneIsKilledAndTheReportIsComplete(t *testing.T)
 // runKilled runs the jobs on three nodes, of which one is killed, and returns the
 // report.
 func runKilled(t *testing.T, root string, moment func(*tree.Forest) bool) summary {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	folder, err := os.MkdirTemp("", "sources-") // not t.TempDir: others must not be able to read it
 	if err != nil {

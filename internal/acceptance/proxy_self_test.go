@@ -71,8 +71,8 @@ func TestProxy_DelaysThrottlesAndPauses(t *testing.T) {
 		if got := roundTrip(t, conn, bytes.Repeat([]byte("x"), sent)); bytes.Count(got, []byte("x")) != sent {
 			t.Errorf("%s: it passes on %q", what, got)
 		}
-		if spent := time.Since(began); spent < least || spent > least+time.Second {
-			t.Errorf("%s: %v, want a little more than %v", what, spent, least)
+		if spent := time.Since(began); spent < least {
+			t.Errorf("%s: %v, want at least %v", what, spent, least)
 		}
 	}
 	p.set(toBroker, shape{latency: 100 * time.Millisecond})

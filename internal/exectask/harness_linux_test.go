@@ -134,7 +134,7 @@ func startIdle(t testing.TB, change ...func(*Config)) *Supervisor {
 	t.Helper()
 	complaints, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	must(t, err)
-	cfg := Config{Args: []string{supervisorRole}, Node: "node-1", Answer: time.Second, Stderr: complaints}
+	cfg := Config{Args: []string{supervisorRole}, Node: "node-1", Answer: 10 * time.Second, Stderr: complaints}
 	cfg.Env = []string{"GOCOVERDIR=" + t.TempDir()} // or a binary built for coverage complains
 	for _, c := range change {
 		c(&cfg)
@@ -184,8 +184,8 @@ func (r *running) wait(t *testing.T) outcome {
 	select {
 	case o := <-r.done:
 		return o
-	case <-time.After(20 * time.Second):
-		t.Fatal("the run did not end within 20s")
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the run did not end within two minutes")
 		return outcome{}
 	}
 }
@@ -227,7 +227,7 @@ func alive(t testing.TB, marker string) []int {
 // taken by what the shell left behind, and lost.
 func appears(t testing.TB, marker string, n int) {
 	t.Helper()
-	eventually(t, 10*time.Second, fmt.Sprintf("%d processes with %s", n, marker), func() bool {
+	eventually(t, time.Minute, fmt.Sprintf("%d processes with %s", n, marker), func() bool {
 		pids := alive(t, marker)
 		return len(pids) >= n && !slices.ContainsFunc(pids, func(pid int) bool { return becoming(pid) })
 	})

@@ -39,7 +39,7 @@ func TestResultTellsHowTheProgramEnded(t *testing.T) {
 
 func TestDurationIsTheProgramsOwn(t *testing.T) {
 	res := runOK(t, start(t), script("t", "sleep 0.3"))
-	if res.Duration < 290*time.Millisecond || res.Duration > 3*time.Second {
+	if res.Duration < 290*time.Millisecond {
 		t.Errorf("duration %s of a command that sleeps 300ms", res.Duration)
 	}
 	if d := res.Finished.Sub(res.Started); d < 290*time.Millisecond {
@@ -145,10 +145,10 @@ func TestStopIsSIGTERMFirst(t *testing.T) {
 func TestWhoIgnoresSIGTERMGetsSIGKILLAfterItsGrace(t *testing.T) {
 	m := marker()
 	s := start(t)
-	c := script("t", "trap '' TERM; while :; do sleep 0.1; done # "+m)
+	c := script("t", "trap '' TERM; sleep "+m+"; :")
 	c.Grace = 300 * time.Millisecond
 	r := background(t, s, c)
-	appears(t, m, 1)
+	appears(t, m, 2) // the second begins after the trap
 	began := time.Now()
 	r.cancel()
 	o := r.wait(t)
@@ -358,7 +358,7 @@ func TestRunWithAnEndedContextStartsNothing(t *testing.T) {
 
 func TestCloseEndsAllRunsWithTheirGrace(t *testing.T) {
 	m := marker()
-	s := start(t)
+	s := start(t, func(c *Config) { c.Grace = time.Hour })
 	r := background(t, s, script("t", "trap 'exit 4' TERM; sleep "+m+" & wait"))
 	appears(t, m, 2)
 	began := time.Now()

@@ -106,7 +106,7 @@ type live struct {
 
 func newLive(t *testing.T) *live {
 	t.Helper()
-	server, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	server, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), UnsafeNoFsync: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func newLive(t *testing.T) *live {
 	})
 	l := &live{T: t, store: newFlaky(server.Broker())}
 	for _, name := range []string{"n1", "n2"} {
-		node, err := windlass.NewNode(windlass.Config{Broker: server.Broker(), Name: name, Capacity: 100, SessionTTL: 5 * time.Second,
+		node, err := windlass.NewNode(windlass.Config{Broker: server.Broker(), Name: name, Capacity: 100, SessionTTL: 15 * time.Second,
 			Handlers: map[string]windlass.NewHandler{"wait": windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
 				<-ctx.Done()
 				return ctx.Err()
