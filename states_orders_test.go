@@ -344,6 +344,7 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		c.sleep(time.Millisecond) // or what b's coming moves is not told any more
 		c.join("b", listens)
 		c.sleep(time.Second)
 		if err := a.leave(); err != nil {
