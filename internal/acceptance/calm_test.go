@@ -65,7 +65,7 @@ func (f *fleet) undisturbed(d time.Duration, before map[string]run) {
 	f.pass(time.Now(), d)
 	same := f.sameRuns(before)
 	f.t.Logf("measured: %d of %d commands ran on for %v", same, len(before), d)
-	if same == 0 {
+	if same == 0 && len(before) > 0 {
 		f.t.Errorf("none of %d commands ran on for %v", len(before), d)
 	}
 	f.noneExited()

@@ -104,7 +104,7 @@ func (e *ensemble) output(i int) string { return e.Members[i].Log() }
 // follow, and ours does not reach back behind a connection that was lost.
 func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) error {
 	e.w.t.Helper()
-	store, err := zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: patience})
+	store, err := zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: soon})
 	must(e.w.t, err)
 	e.w.t.Cleanup(func() { must(e.w.t, store.Close()) })
 	_, revision, err := broker.Collect(ctx, store, prefix)
