@@ -22,6 +22,7 @@ func (c *cluster) commandTo(id string, command statemachine.Command) (windlass.T
 	}
 	ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errors.New("nobody carries it out"))
 	defer cancel()
+	defer c.settle() // who sent it may read that it was carried out before the node hears so
 	return c.client.AwaitCommand(ctx, sent)
 }
 
