@@ -159,6 +159,14 @@ func TestEvents_AViewerThatDoesNotReadIsSentAwayAndHoldsUpNobody(t *testing.T) {
 			t.Fatal("the viewer is not there")
 		}
 		other := b.viewBy(&http.Transport{DialContext: network.dial}, "localhost", "", "")
+		if e, open := other.next(); !open || e.kind != kindList {
+			t.Errorf("the other viewer gets %+v", e)
+		}
+		began := time.Now()
+		b.server.hub.publish(kindTask, 1, []byte(`"news"`))
+		if e, open := other.next(); !open || e.data != `"news"` || !time.Now().Equal(began) {
+			t.Errorf("the other viewer gets %+v after %v", e, time.Since(began))
+		}
 		time.Sleep(19 * time.Second)
 		if n := viewers(); n != 2 {
 			t.Errorf("%d viewers are left before the time to write is up", n)
@@ -166,9 +174,6 @@ func TestEvents_AViewerThatDoesNotReadIsSentAwayAndHoldsUpNobody(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		if n := viewers(); n != 1 {
 			t.Errorf("%d viewers are left, and one reads", n)
-		}
-		if e, open := other.next(); !open || e.kind != kindList {
-			t.Errorf("the other viewer gets %+v", e)
 		}
 	})
 }

@@ -31,8 +31,8 @@ func TestBroker_ARestartAtOnceInterruptsNoCommandAndLosesNoTask(t *testing.T) {
 		}
 	}
 	t.Logf("measured: %d of %d commands ran on as the same process", same, fleetTasks)
-	if same == 0 {
-		t.Error("no command ran on through the restart")
+	if same < fleetTasks*9/10 {
+		t.Errorf("only %d of %d commands ran on through the restart", same, fleetTasks)
 	}
 	f.noneExited()
 }

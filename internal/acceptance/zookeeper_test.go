@@ -190,8 +190,8 @@ func TestZooKeeper_M14_ALeaderThatDiesEndsNoTask(t *testing.T) {
 		}
 	}
 	t.Logf("measured: %d of %d commands ran on as the same process", same, fleetTasks)
-	if same == 0 {
-		t.Error("no command ran on")
+	if same < fleetTasks*9/10 {
+		t.Errorf("only %d of %d commands ran on", same, fleetTasks)
 	}
 	f.noneExited()
 }

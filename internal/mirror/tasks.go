@@ -394,8 +394,8 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 			m.handovers[t.ID] = handover{node: node, at: e.KV.Modified}
 		}
 	}
-	// A claim that was made by an older copy of the task has not removed the note of a
-	// holder in between, and is not meant by it.
+	// A claim can be under way while another node holds the task and releases it. It
+	// leaves that note behind, so one that is older than the claim says nothing.
 	t.For = ""
 	if h := m.handovers[t.ID]; h.at > t.Token {
 		t.For = h.node
