@@ -89,14 +89,15 @@ func (c *commit) fail(ctx context.Context, i int, err error) {
 // conflictPauseMax bounds the pause before a transaction is looked at again.
 const conflictPauseMax = 20 * time.Millisecond
 
-// wave commits transactions that have no key in common.
+// wave commits transactions that have no key in common. It gives up when none of them
+// has got through for as long as a request may take: many take longer together.
 func (c *commit) wave(ctx context.Context, wave []int) {
-	started := time.Now()
+	progress := time.Now()
 	for attempt := 0; len(wave) > 0; attempt++ {
 		if attempt > 1 {
 			pause(ctx, rand.N(min(time.Millisecond<<min(attempt, 10), conflictPauseMax)))
 		}
-		if attempt > 1 && time.Since(started) > c.broker.config.RequestTimeout {
+		if attempt > 1 && time.Since(progress) > c.broker.config.RequestTimeout {
 			c.failAll(ctx, wave, &wire.Error{Cause: errBusy})
 			return
 		}
@@ -107,7 +108,11 @@ func (c *commit) wave(ctx context.Context, wave []int) {
 		}
 		var again []int
 		for _, members := range c.divide(wave) {
-			again = append(again, c.round(ctx, l, members, attempt > 0)...)
+			left := c.round(ctx, l, members, attempt > 0)
+			if len(left) < len(members) {
+				progress = time.Now()
+			}
+			again = append(again, left...)
 		}
 		wave = again
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"sync/atomic"
@@ -338,5 +339,44 @@ func treesOfTwoSessions(t *testing.T, r *regression) {
 		broker.PutSession("/n/a", nil, a), broker.PutSession("/n/b", nil, b)}})[0]
 	if !errors.Is(result.Err, broker.ErrInvalid) {
 		t.Errorf("%+v", result)
+	}
+}
+
+// slowly dials connections on which every write takes a moment more.
+func slowly(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	return slow{conn}, err
+}
+
+type slow struct{ net.Conn }
+
+// Write implements net.Conn.
+func (c slow) Write(p []byte) (int, error) {
+	<-time.After(20 * time.Millisecond)
+	return c.Conn.Write(p)
+}
+
+// Transactions that were looked at together get in each other's way, some of them twice,
+// and all of them take longer than a single request may.
+func TestRegression_ManyTransactionsTakeAsLongAsTheyGetThrough(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	config := testConfig(server.Address())
+	config.Dial, config.RequestTimeout = slowly, time.Second
+	b := openTest(t, config)
+	defer closeTest(t, b)
+	txns := make([]broker.Txn, 5000)
+	for i := range txns {
+		key := fmt.Sprintf("/test/tasks/%d", i)
+		txns[i] = broker.Txn{If: []broker.Cond{broker.Absent(key), broker.Absent(key + "/props")}, Then: []broker.Op{broker.Put(key, nil)}}
+	}
+	failed := 0
+	var last error
+	for _, r := range b.Commit(t.Context(), txns...) {
+		if r.Err != nil {
+			failed, last = failed+1, r.Err
+		}
+	}
+	if failed > 0 {
+		t.Errorf("%d of %d transactions failed, the last with: %v", failed, len(txns), last)
 	}
 }
