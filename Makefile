@@ -88,7 +88,7 @@ bench-record: bin/peers ## put the report of the last bench-peers into docs/
 	cd bench && ../bin/peers record
 
 .PHONY: profile
-profile: bin/peers ## profiles of all processes of a workload of ours; WORKLOAD=jobs, zoott, elections, fleet or growth
+profile: bin/peers ## profiles of all processes of a workload of ours; WORKLOAD=jobs, elections, fleet or growth
 	cd bench && ../bin/peers profile $(or $(WORKLOAD),jobs)
 
 .PHONY: fuzz

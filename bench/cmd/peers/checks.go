@@ -10,7 +10,6 @@ import (
 	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
 	"github.com/windlass-go/windlass/bench/internal/stats"
-	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // How far a ratio may be off before it counts, which is what the speed of a machine
@@ -39,13 +38,6 @@ func checks(r *report.Report) (all []report.Check) {
 		} {
 			if ratio, ok := beside(w, jobs.RateRow(compareWorkers), c.side, c.other); ok {
 				all = append(all, check(fmt.Sprintf(c.what, c.side, compareWorkers, c.other), ratio, ratio >= c.least))
-			}
-		}
-	}
-	if w := r.Workload(zoott.Workload); w != nil {
-		for _, row := range rowsOf(w) {
-			if ratio, ok := beside(w, row, zoott.SideOriginal, zoott.SideWindlass); ok {
-				all = append(all, check("quicker than the original zoott: "+row, ratio, ratio >= 1))
 			}
 		}
 	}

@@ -76,7 +76,7 @@ func fsyncTime(dir string) (median float64, err error) {
 // modules are those whose versions matter.
 var modules = []struct{ path, name string }{
 	{"github.com/riverqueue/river", "River"}, {"github.com/jackc/pgx/v5", "pgx"}, {"github.com/hibiken/asynq", "asynq"},
-	{"github.com/go-zookeeper/zk", "go-zookeeper"}, {"go.etcd.io/etcd/client/v3", "etcd's client"},
+	{"go.etcd.io/etcd/client/v3", "etcd's client"},
 }
 
 // versions are those of everything that takes part.
@@ -93,9 +93,6 @@ func versions() (facts []report.Fact) {
 	}
 	if servers.MissingRedis() == "" {
 		add("Redis", servers.RedisVersion())
-	}
-	if servers.MissingZooKeeper() == "" {
-		add("ZooKeeper", servers.ZooKeeperVersion())
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -15,7 +15,6 @@ import (
 	"github.com/windlass-go/windlass/bench/internal/growth"
 	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
-	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // This test's binary is also what it starts.
@@ -32,7 +31,6 @@ var tinySizes = sizes{
 		Workers: []int{2}, Jobs: 100, WarmUp: 10, Latencies: 1, Repetitions: 1, Timeout: time.Minute,
 		Sides: []string{jobs.SideWindlass, jobs.SideBare, jobs.SideRiverTuned, jobs.SideAsynq}, // one of each system
 	},
-	zoott:     zoott.Config{Pending: []int{10}, Takes: 3, Repetitions: 1, Timeout: time.Minute},
 	elections: elections.Config{Candidates: []int{3}, HandOvers: 3, Repetitions: 1, Timeout: time.Minute},
 	fleet:     fleet.Config{Members: []int{1}, Tasks: 60, IdleFor: 100 * time.Millisecond, Repetitions: 1, Timeout: time.Minute},
 	growth:    growth.Config{Sizes: []int{50}, Takes: 5, Repetitions: 1, Timeout: time.Minute},
@@ -42,7 +40,7 @@ func TestCompare_MeasuresEverySystemThatIsThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts every store that there is")
 	}
-	names := []string{jobs.Workload, zoott.Workload, elections.Workload, fleet.Workload}
+	names := []string{jobs.Workload, elections.Workload, fleet.Workload}
 	r, err := compare(t.Context(), tinySizes, names, t.Logf)
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +54,7 @@ func TestCompare_MeasuresEverySystemThatIsThere(t *testing.T) {
 	for _, name := range names {
 		w := r.Workload(name)
 		if w == nil {
-			if name != zoott.Workload {
-				t.Errorf("%s was not measured", name)
-			}
+			t.Errorf("%s was not measured", name)
 			continue
 		}
 		for _, side := range w.Sides {
@@ -110,7 +106,7 @@ func TestStart_RefusesWhatMakesNoSense(t *testing.T) {
 	}{
 		{nil, "run|record|profile"},
 		{[]string{"dance"}, `command "dance"`},
-		{[]string{"run", "everything"}, `workload "everything": must be one of jobs, zoott, elections, fleet, growth`},
+		{[]string{"run", "everything"}, `workload "everything": must be one of jobs, elections, fleet, growth`},
 		{[]string{"run", "--slow"}, "-slow"},
 		{[]string{"profile"}, "one workload"},
 		{[]string{"profile", "jobs", "fleet"}, "one workload"},

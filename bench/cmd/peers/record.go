@@ -16,7 +16,6 @@ import (
 	"github.com/windlass-go/windlass/bench/internal/growth"
 	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
-	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // The files of a run, and the places in the documents.
@@ -63,7 +62,6 @@ func plots(r *report.Report) map[string]drawing {
 	}
 	for name, rows := range map[string]func(row string) bool{
 		jobs.Workload:      func(row string) bool { return strings.HasSuffix(row, jobs.RateRowEnd) },
-		zoott.Workload:     func(string) bool { return true },
 		elections.Workload: func(row string) bool { return strings.HasSuffix(row, "median") },
 	} {
 		w := r.Workload(name)

@@ -18,11 +18,10 @@ import (
 	"github.com/windlass-go/windlass/bench/internal/jobs"
 	"github.com/windlass-go/windlass/bench/internal/report"
 	"github.com/windlass-go/windlass/bench/internal/servers"
-	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // workloads are all of them, in the order in which they are run.
-var workloads = []string{jobs.Workload, zoott.Workload, elections.Workload, fleet.Workload, growth.Workload}
+var workloads = []string{jobs.Workload, elections.Workload, fleet.Workload, growth.Workload}
 
 // comparison is one run.
 type comparison struct {
@@ -123,10 +122,6 @@ func (c comparison) workload(ctx context.Context, name, dir string, r *report.Re
 		config := c.jobs
 		config.Dir, config.Progress = dir, c.progress
 		return jobs.Run(ctx, config, r)
-	case zoott.Workload:
-		config := c.zoott
-		config.Dir, config.Progress = dir, c.progress
-		return zoott.Run(ctx, config, r)
 	case elections.Workload:
 		config := c.elections
 		config.Dir, config.Progress = dir, c.progress

@@ -7,13 +7,11 @@ import (
 	"github.com/windlass-go/windlass/bench/internal/fleet"
 	"github.com/windlass-go/windlass/bench/internal/growth"
 	"github.com/windlass-go/windlass/bench/internal/jobs"
-	"github.com/windlass-go/windlass/bench/internal/zoott"
 )
 
 // sizes say how much of each workload is measured.
 type sizes struct {
 	jobs      jobs.Config
-	zoott     zoott.Config
 	elections elections.Config
 	fleet     fleet.Config
 	growth    growth.Config
@@ -22,9 +20,6 @@ type sizes struct {
 // fullSizes are those of a run that is worth writing down: about an hour.
 var fullSizes = sizes{
 	jobs: jobs.Config{Workers: []int{1, 3}, Jobs: 30_000, WarmUp: 3000, Latencies: 50, Repetitions: 5, Timeout: 5 * time.Minute},
-	zoott: zoott.Config{
-		Pending: []int{100, 1000, 5000}, Takes: 50, Repetitions: 3, Timeout: 5 * time.Minute,
-	},
 	elections: elections.Config{
 		Candidates: []int{3, 100, 1000}, HandOvers: 100, TakeOvers: 20, Repetitions: 9, Timeout: 5 * time.Minute,
 	},
@@ -37,7 +32,6 @@ var fullSizes = sizes{
 // quickSizes take a few minutes.
 var quickSizes = sizes{
 	jobs:      jobs.Config{Workers: []int{1, 3}, Jobs: 5000, WarmUp: 500, Latencies: 5, Repetitions: 1, Timeout: time.Minute},
-	zoott:     zoott.Config{Pending: []int{100, 1000}, Takes: 10, Repetitions: 1, Timeout: time.Minute},
 	elections: elections.Config{Candidates: []int{3, 100}, HandOvers: 30, TakeOvers: 10, Repetitions: 1, Timeout: time.Minute},
 	fleet:     fleet.Config{Members: []int{1, 3}, Tasks: 2000, IdleFor: 2 * time.Second, Repetitions: 1, Timeout: time.Minute},
 	growth:    growth.Config{Sizes: []int{100, 1000, 10_000}, Takes: 50, Repetitions: 1, Timeout: 2 * time.Minute},
@@ -46,7 +40,6 @@ var quickSizes = sizes{
 // profileSizes are of our own sides alone, and long enough for a profile.
 var profileSizes = sizes{
 	jobs:      jobs.Config{Workers: []int{3}, Jobs: 30_000, WarmUp: 1000, Latencies: 1, Repetitions: 1, Sides: []string{jobs.SideWindlassTuned}, Timeout: 3 * time.Minute},
-	zoott:     zoott.Config{Pending: []int{1000}, Takes: 500, Repetitions: 1, Ours: true, Timeout: 3 * time.Minute},
 	elections: elections.Config{Candidates: []int{100}, HandOvers: 200, Repetitions: 1, Sides: []int{elections.Windlass}, Timeout: 3 * time.Minute},
 	fleet:     fleet.Config{Members: []int{1}, Tasks: 20_000, IdleFor: time.Second, Repetitions: 1, Timeout: 3 * time.Minute},
 	growth:    growth.Config{Sizes: []int{10_000}, Takes: 300, Repetitions: 1, Timeout: 3 * time.Minute},

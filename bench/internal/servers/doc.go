@@ -5,7 +5,6 @@
 //	etcd        one member or three, each a process of this program with etcd's server in it
 //	PostgreSQL  initdb and postgres, of Debian's package postgresql
 //	Redis       redis-server, of Debian's package redis-server
-//	ZooKeeper   the jars of Debian's package zookeeper, by package zktest
 //
 // What is not installed is said by the functions that begin with Missing, so that a
 // comparison can go on without it. PostgreSQL refuses to run as root; it runs as the

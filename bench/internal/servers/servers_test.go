@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -115,40 +113,12 @@ func TestRedis_AsksForItsPassword(t *testing.T) {
 	}
 }
 
-func TestZooKeeper_Answers(t *testing.T) {
-	if missing := MissingZooKeeper(); missing != "" {
-		t.Skip(missing)
-	}
-	z, err := StartZooKeeper(folder(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, _, err := zk.Connect([]string{z.Address()}, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(silent{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names, _, err := conn.Children("/")
-	if err != nil || !slices.Contains(names, "zookeeper") {
-		t.Errorf("it has %q (%v)", names, err)
-	}
-	conn.Close()
-	if err := z.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// silent is a logger of a client that is closed before its server.
-type silent struct{}
-
-// Printf implements zk.Logger.
-func (silent) Printf(string, ...any) {}
-
 func TestVersionOf_IsANumberOrNothing(t *testing.T) {
 	if v := versionOf(filepath.Join(t.TempDir(), "nothing")); v != "" {
 		t.Errorf("what is not there is of version %s", v)
 	}
 	for _, server := range []struct{ missing, version func() string }{
-		{MissingPostgres, PostgresVersion}, {MissingRedis, RedisVersion}, {MissingZooKeeper, ZooKeeperVersion},
+		{MissingPostgres, PostgresVersion}, {MissingRedis, RedisVersion},
 	} {
 		if server.missing() == "" && !number.MatchString(server.version()) {
 			t.Errorf("what is there is of version %q", server.version())
