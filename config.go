@@ -18,8 +18,8 @@ import (
 // NamespaceDefault is the namespace where none is configured.
 const NamespaceDefault = "/windlass"
 
-// Config is how a node is made. Broker, Name and Handlers must be set; the zero
-// value of everything else works.
+// Config is how a node is made. Broker, and Handlers or Pulls, must be set; the
+// zero value of everything else works.
 type Config struct {
 	// Broker is the store, for this node's use alone: one node, one
 	// connection, because the watches of many nodes on one connection delay

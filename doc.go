@@ -2,8 +2,9 @@
 // evenly, moved when nodes come and go, with no master.
 //
 // A service imports this package, starts a [Node] in each of its replicas, and
-// submits tasks with a [Client]. The nodes meet in a broker, which is etcd or,
-// within one process, a store in memory. There is no server of our own.
+// submits tasks with a [Client]. The nodes meet in a broker, which is etcd, a
+// ZooKeeper ensemble or, within one process, a store in memory. There is no
+// server of our own.
 //
 //	Client --submit--> broker <--claim, release, done-- Node -- Handler, Handler, …
 //	                     ^                              Node -- Handler, Handler, …
@@ -23,12 +24,14 @@
 //
 // # What is guaranteed
 //
-// Always: no write to anything that Windlass keeps is applied for a claim after
-// a new claim of that task was granted.
+// Always: no write that decides anything about a task (its state, result,
+// progress, end) is applied for a claim after a new claim of that task was
+// granted.
 //
-// As long as clocks run at about the same rate, timers fire within a second,
+// As long as clocks run at about the same rate, timers fire within a fifteenth
+// of the session's TTL (two seconds at most), the store ends no session early,
 // and a handler returns soon after its context ended: two handlers of one task
-// never run at the same moment. A node that loses touch stops its handlers
+// never run at the same moment. docs/safety.md says when etcd ends one early. A node that loses touch stops its handlers
 // before anyone else can be granted their tasks. [Config.Fence] is for handlers
 // that do not return.
 //
@@ -41,7 +44,7 @@
 //
 // # How it fails
 //
-// A broker that goes away ends nothing for as long as the session lasts; then
+// A broker that goes away ends nothing for about half of a session's TTL; then
 // the handlers are stopped, and the node joins again when the broker is back.
 // Nothing panics and nothing exits. Errors of the broker are package broker's.
 package windlass

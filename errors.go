@@ -55,8 +55,8 @@ var (
 	// told to stop; the text names the message.
 	ErrCommanded = errors.New("the task was commanded to stop")
 	// ErrTimeout: the time that its spec gives each run is over. Unlike the
-	// others it counts as an error, unless the handler returns a message that
-	// says what is to become of the task.
+	// others it counts as an error, unless the handler returns a message, other
+	// than Release, that says what is to become of the task.
 	ErrTimeout = errors.New("the time for the run is over")
 )
 

@@ -32,16 +32,47 @@ func markdown(t *testing.T) map[string]string {
 	return docs
 }
 
-var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+var (
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)\s]*))?[^)]*\)`)
+	heading = regexp.MustCompile("(?m)^#+ (.*)$")
+	// noAnchor is what the name of a heading does not keep in links to it.
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
 
-// deadLinks finds links in a document to files that do not exist.
+// anchors are the names by which links find the headings of a document, as GitHub makes
+// them.
+func anchors(text string) (names []string) {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		plain := link.ReplaceAllString(m[1], "]")
+		names = append(names, strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(plain), ""), " ", "-"))
+	}
+	return names
+}
+
+// deadLinks finds links in a document to files, and to headings of documents, that do
+// not exist.
 func deadLinks(path, text string) (problems []string) {
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
-		if strings.Contains(m[1], "://") {
+		if strings.Contains(m[0], "://") {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
-			problems = append(problems, fmt.Sprintf("%s: the link to %s leads nowhere", path, m[1]))
+		to, target := path, text
+		if m[1] != "" {
+			to = filepath.Join(filepath.Dir(path), m[1])
+			if _, err := os.Stat(to); err != nil {
+				problems = append(problems, fmt.Sprintf("%s: the link to %s leads nowhere", path, m[1]))
+				continue
+			}
+			if strings.HasSuffix(to, ".md") {
+				content, err := os.ReadFile(to)
+				if err != nil {
+					problems = append(problems, err.Error())
+				}
+				target = string(content)
+			}
+		}
+		if m[2] != "" && !slices.Contains(anchors(target), m[2]) {
+			problems = append(problems, fmt.Sprintf("%s: %s has no heading %s", path, to, m[2]))
 		}
 	}
 	return problems
@@ -60,7 +91,9 @@ func TestTidy_LinksInDocumentsLeadSomewhere(t *testing.T) {
 }
 
 func TestTidy_LinkCheckFails(t *testing.T) {
-	if len(deadLinks("README.md", "[x](nowhere.md)")) != 1 || len(deadLinks("README.md", "[x](go.mod) [y](https://a/b)")) != 0 {
+	dead := "[x](nowhere.md) [y](docs/safety.md#nothing) [z](#none)"
+	live := "# A `b` c\n[x](go.mod) [y](https://a/b#c) [z](#a-b-c) [s](docs/safety.md#what-happens-when)"
+	if len(deadLinks("README.md", dead)) != 3 || len(deadLinks("README.md", live)) != 0 {
 		t.Error("it does not tell a dead link from a live one")
 	}
 }

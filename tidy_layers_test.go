@@ -41,7 +41,7 @@ var layers = map[string][]string{
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
 		"internal/keys", "internal/depend", "internal/runner", "internal/mirror", "internal/layout"},
-	// Edges: what uses only the public face.
+	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":          {"."},
 	"metrics":           {".", "broker", "coordinator", "election", "session"},
 	"tracing":           {"."},
@@ -71,14 +71,13 @@ var layers = map[string][]string{
 	"bench":                {},
 	"bench/internal/stats": {}, "bench/internal/proc": {}, "bench/internal/profile": {},
 	"bench/internal/report":    {"bench/internal/stats"},
-	"bench/internal/servers":   {"broker/zookeeper/zktest", "bench/internal/proc"},
+	"bench/internal/servers":   {"bench/internal/proc"},
 	"bench/internal/jobs":      append([]string{".", "broker/etcd", "coordinator", "session", "statemachine", "tree", "bench/internal/servers", "bench/internal/proc"}, measuring...),
-	"bench/internal/zoott":     append([]string{".", "broker", "broker/zookeeper", "tree", "bench/internal/servers"}, measuring...),
 	"bench/internal/elections": append([]string{"broker/etcd", "broker/faulty", "election", "bench/internal/servers"}, measuring...),
 	"bench/internal/fleet":     append([]string{"internal/loadgen", "bench/internal/servers", "bench/internal/proc"}, measuring...),
 	"bench/internal/growth":    append([]string{".", "broker/etcd", "internal/loadgen", "tree", "bench/internal/servers", "bench/internal/fleet"}, measuring...),
 	"bench/cmd/peers": append([]string{"internal/cli", "bench/internal/servers", "bench/internal/proc", "bench/internal/profile", "bench/internal/jobs",
-		"bench/internal/zoott", "bench/internal/elections", "bench/internal/fleet", "bench/internal/growth"}, measuring...),
+		"bench/internal/elections", "bench/internal/fleet", "bench/internal/growth"}, measuring...),
 	// Tests of the built program; they contain none of our code.
 	"internal/testprogram": {},
 	"internal/acceptance":  {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},
@@ -157,7 +156,7 @@ func TestTidy_TheLibraryPullsInNoServerCommandLineOrMetrics(t *testing.T) {
 // peerModules are what is compared with, and what that needs. Whoever imports the
 // library gets none of it, not even into go.sum.
 var peerModules = []string{
-	"github.com/riverqueue/", "github.com/hibiken/asynq", "github.com/jackc/", "github.com/redis/", "github.com/go-zookeeper/",
+	"github.com/riverqueue/", "github.com/hibiken/asynq", "github.com/jackc/", "github.com/redis/",
 }
 
 // peerCheck finds peers in the text of a go.mod or a go.sum.

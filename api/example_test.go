@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
@@ -53,3 +54,23 @@ func Example() {
 	// 201 application/json
 	// 401 application/problem+json
 }
+
+// inYourServer is what the guide to the API shows.
+func inYourServer(ctx context.Context, store broker.Broker, mux *http.ServeMux, session func(*http.Request) (user string, ok bool)) error {
+	server, err := api.New(api.Config{
+		Broker: store, Namespace: "/shop", Prefix: "/fleet",
+		Authenticate: func(r *http.Request) (api.Caller, bool) { // or Tokens
+			user, ok := session(r)
+			return api.Caller{Name: user, Role: api.RoleOperate}, ok
+		},
+		Hosts:     []string{"ops.example.com"},
+		Dashboard: true, // the pages, at /fleet/
+	})
+	if err != nil {
+		return err
+	}
+	mux.Handle("/fleet/", server)
+	return server.Run(ctx) // follows the broker for /fleet/v1/events, until ctx ends
+}
+
+var _ = inYourServer

@@ -1,4 +1,4 @@
-// Package balancer has the balancers of Metafora for windlass.Config.Balancer.
+// Package balancer has balancers after Metafora's for windlass.Config.Balancer.
 //
 //	AcceptAll   claims everything, releases nothing
 //	Fair        the same number of tasks on every node, within a threshold

@@ -48,7 +48,8 @@ const (
 // has a handler: it loses the least work. It does not while what it released
 // before waits for a taker, for then nobody has room, and more would only stop
 // work; nor the only task of the cluster, nor when there is no node to take it.
-// Unlike Metafora's, it refuses instead of sleeping.
+// Unlike Metafora's, it refuses instead of sleeping, and gives back the tasks that
+// began last and not those that began first.
 //
 // Between the limits it takes nothing, so it gives for evenness only one task
 // per call as well, and stops if one had to be taken back, until nodes come or

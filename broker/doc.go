@@ -16,15 +16,16 @@
 //
 //   - Commit applies each transaction wholly or not at all, and decides its
 //     conditions at the moment it is applied. Transactions of one call are
-//     independent of each other and take effect as if one after the other, in
-//     the order given.
+//     independent of each other; those that have a key in common take effect as
+//     if one after the other, in the order given.
 //   - A revision is assigned to each applied change and only ever rises. The
 //     revision at which a key was created is its fencing token: no other
 //     creation of that key, before or after, has the same.
 //   - Watch delivers every change of the prefix from the given revision on,
 //     in order, none twice and none left out, or it ends with an error.
-//   - A session's keys vanish together, never earlier than one TTL after the
-//     broker processed its last renewal.
+//   - A session's keys vanish together, and not earlier than one TTL after the
+//     broker processed its last renewal, as long as it has one leader
+//     (docs/safety.md, A4).
 //   - A subtree delete or a listing never touches a sibling whose name merely
 //     begins alike: prefixes end in a slash.
 //

@@ -42,6 +42,7 @@
 //
 // # How it fails
 //
-// Errors of the broker are events, followed by another attempt. A function that
+// Errors of the broker are events, followed by another attempt; before the first
+// session two of them end Run, a newer layout and a missing right. A function that
 // still leads at the hard deadline is reported to Config.Fence.
 package election

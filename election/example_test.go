@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/election"
@@ -54,3 +56,40 @@ func Example() {
 	// host-1 has sent the report; its token is positive: true
 	// Lead: <nil>
 }
+
+// inAService is what the guide to elections shows.
+func inAService(ctx context.Context, store broker.Broker, hostname string, sendReports func(context.Context, int64) error) error {
+	member, err := election.New(election.Config{Broker: store, Namespace: "shop", Candidate: hostname})
+	if err != nil {
+		return err
+	}
+	reports, err := member.Election("reports", election.Events{})
+	if err != nil {
+		return err
+	}
+	if err := reports.Start(); err != nil {
+		return err
+	}
+	go func() {
+		err := reports.Lead(ctx, func(ctx context.Context, term election.Term) error {
+			return sendReports(ctx, term.Token) // until ctx ends; its cause says why
+		})
+		slog.Info("no longer a candidate", "error", err)
+	}()
+	return member.Run(ctx) // until ctx ends
+}
+
+// onANode is the other part of it.
+func onANode(ctx context.Context, node *windlass.Node, sendReports func(context.Context, election.Term) error) error {
+	reports, err := node.Election("reports", election.Events{})
+	if err != nil {
+		return err
+	}
+	if err := reports.Start(); err != nil {
+		return err
+	}
+	go func() { slog.Info("no longer a candidate", "error", reports.Lead(ctx, sendReports)) }()
+	return node.Run(ctx)
+}
+
+var _, _ = inAService, onANode

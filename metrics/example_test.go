@@ -3,12 +3,15 @@ package metrics_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/metrics"
 	"github.com/windlass-go/windlass/tracing"
@@ -44,3 +47,32 @@ func poll(ctx context.Context, _ *windlass.Claim) error {
 	<-ctx.Done() // its span is current in ctx: what is called with it is below the run
 	return ctx.Err()
 }
+
+// inAProgram is what the guide to observability shows.
+func inAProgram(ctx context.Context, store broker.Broker, hostname string, exporter trace.SpanExporter, handlers map[string]windlass.NewHandler) error {
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter)) // go.opentelemetry.io/otel/sdk/trace
+	defer func() { slog.Info("spans were sent", "error", provider.Shutdown(context.WithoutCancel(ctx))) }()
+	tracer := tracing.New(provider)
+
+	m, err := metrics.New(metrics.Config{Namespace: "/shop"}) // or with your own Registry
+	if err != nil {
+		return err
+	}
+	node, err := windlass.NewNode(m.Instrument(windlass.Config{
+		Broker: store, Namespace: "/shop", Name: hostname, Handlers: handlers,
+		Tracer: tracer, Events: windlass.LogEvents(slog.Default().With("node", hostname)),
+	}))
+	if err != nil {
+		return err
+	}
+	m.Watch(node)
+	http.Handle("GET /metrics", m.Handler())
+	return node.Run(ctx)
+}
+
+// ofTheStore is the other part of it.
+func ofTheStore(store *etcd.Broker) (*metrics.Metrics, error) {
+	return metrics.New(metrics.Config{Space: store.Space})
+}
+
+var _, _ = inAProgram, ofTheStore

@@ -52,7 +52,7 @@ func newSeries() *series {
 	}
 	s := &series{
 		claims:        counters("windlass_claims_total", "Claims that were tried: won, lost to another or refused, of an unknown outcome, or failed.", "result"),
-		claimSeconds:  histogram("windlass_claim_seconds", "Time of a call that claims, of up to a hundred tasks.", callBuckets),
+		claimSeconds:  histogram("windlass_claim_seconds", "Time of a call that claims, of up to 1,000 tasks.", callBuckets),
 		fenced:        counter("windlass_fenced_writes_total", "Writes about a task that were refused because its claim was not held any more."),
 		renewSeconds:  histogram("windlass_lease_renew_seconds", "Time of a renewal of a session that succeeded.", callBuckets),
 		selfFences:    counters("windlass_self_fence_total", "Sessions that were given up, with all handlers told to stop.", "reason"),

@@ -12,9 +12,10 @@
 //	                             |<--- grace -->|<- slack->|
 //
 // The deadline counts from the moment before the last successful renewal was
-// sent, never from its reply: the broker cannot have processed it earlier, so
-// it cannot expire the session earlier than one TTL later. The TTL is the one
-// that the broker granted. The clock runs through a suspension of the machine.
+// sent, never from its reply: the broker cannot have processed it earlier.
+// That it keeps the session for one TTL from then is assumed, see below. The TTL
+// is the one that the broker granted. The clock runs through a suspension of the
+// machine on Linux and macOS.
 //
 // At the stop deadline the session's context ends, and with it the context of
 // every handler. At the hard deadline what has not returned is reported, once.

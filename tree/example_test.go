@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"strings"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -129,3 +131,63 @@ func Example_dequeue() {
 	// download "report.pdf" <nil>
 	// completed requestFile_alpha|downloadFile_alpha <nil>
 }
+
+// Jobs below every job that matches; the guide to trees shows it.
+func Example_under() {
+	store := memory.New()
+	defer store.Close()
+	ctx := context.Background()
+	jobs, err := tree.New(store.Broker(), "")
+	if err := errors.Join(err, jobs.Init(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	files, err := jobs.Queue(ctx,
+		tree.Request{Name: "requestFile", Type: "alpha", Data: []byte(`{"url":"https://example.org"}`)},
+		tree.Request{Name: "downloadFile", Type: "alpha", Parent: "requestFile_alpha"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	checks, err := jobs.Queue(ctx, tree.Request{
+		Name: "check", Type: "alpha", Under: &tree.Pattern{Name: ".*File"}, // under both of them
+		NameOf: func(parent, child string) string { return child + "-" + parent },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, q := range append(files, checks...) {
+		fmt.Println(q.Effect, q.Path)
+	}
+	// Output:
+	// created requestFile_alpha
+	// created requestFile_alpha/downloadFile_alpha
+	// created requestFile_alpha/check-requestFile_alpha
+	// created requestFile_alpha/downloadFile_alpha/check-downloadFile_alpha
+}
+
+// push and pull are the two ways to run jobs, as the guide to trees shows them.
+func push(store broker.Broker, process func(context.Context, *windlass.Claim) error) (*windlass.Node, error) {
+	return windlass.NewNode(windlass.Config{
+		Broker:      store,
+		Handlers:    map[string]windlass.NewHandler{"alpha": windlass.HandlerFunc(process)},
+		Concurrency: map[string]int{"alpha": 8},
+	})
+}
+
+func pull(ctx context.Context, node *windlass.Node, work func(ctx context.Context, data []byte) error) error {
+	for {
+		job, err := node.Dequeue(ctx, "alpha") // waits; TryDequeue does not
+		if err != nil {
+			return err
+		}
+		if failed := work(job.Context(), job.Props()); failed != nil {
+			err = job.Fail(ctx, failed) // again later, as the job's retry policy says
+		} else {
+			err = job.Complete(ctx)
+		}
+		if err != nil {
+			slog.Warn("somebody else may run it", "job", job.ID(), "error", err)
+		}
+	}
+}
+
+var _, _ = push, pull

@@ -26,9 +26,9 @@
 //     changes to one of 8192 slots that go round.
 //   - A listing is exact at one revision, however many requests it took: the changes
 //     that happened meanwhile are applied to what was found.
-//   - A session is renewed by a write. The TTL returned is the granted timeout less half
-//     a tick and less a ping interval, which is by how much the leader may have heard of
-//     the session before the write; see Config.TickTime.
+//   - A session is renewed by a write. A grant returns the timeout less half a tick and
+//     less a ping interval; a renewal what is left of it since the last that the leader
+//     must have been told; see Config.TickTime.
 //
 // # What it does not
 //

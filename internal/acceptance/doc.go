@@ -27,7 +27,7 @@
 // TestSoak draws faults of every kind from a seed, for as long as one likes, and
 // TestZooKeeperSoak does so with a ZooKeeper ensemble (quorum):
 //
-//	go test ./internal/acceptance -run TestSoak -soak 1h -timeout 0 -v
+//	go test -tags e2e ./internal/acceptance -run TestSoak -soak 1h -timeout 0 -v
 //
 // It runs on Linux, and not under -short. A world has a folder of its own for
 // everything a user has (home, state, run, temporary files), so tests disturb

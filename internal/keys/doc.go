@@ -9,10 +9,13 @@
 //	tasks/<task>/props           its properties
 //	tasks/<task>/owner           who runs it, with the owner's session
 //	tasks/<task>/handover        for whom it was released, with that owner's session
+//	tasks/<task>/failed          what its failure is for those that wait for it
+//	tasks/<task>/requeue         what it becomes once its run has ended
 //	claims/<task>                when it was claimed, with the owner's session
 //	history/<task>               what happened to it, bounded, permanent
 //	state/<task>                 its state, permanent
 //	progress/<task>              what its handler saved of its progress
+//	tree/<job>/<job>             a job as it was queued
 //	commands/<task>              a command to it
 //	elections/<election>/<candidate>   a candidate in line, with its session
 //

@@ -45,8 +45,8 @@ var (
 	}
 	riverTunedSide = side{
 		name: SideRiverTuned,
-		settings: fmt.Sprintf("the same PostgreSQL; the settings of River's own benchmark: FetchCooldown %v, FetchPollInterval %v, MaxWorkers %d, "+
-			"and InsertManyFast (COPY) of up to %d at a time; its completer works in batches as always; "+collector,
+		settings: fmt.Sprintf("the same PostgreSQL; FetchCooldown %v, FetchPollInterval %v, MaxWorkers %d, and up to %d at a time, as River's own benchmark has them; "+
+			"InsertManyFast (COPY), which is faster than what that one calls; its completer works in batches as always; "+collector,
 			riverCooldownTuned, riverPollIntervalTuned, riverWorkersTuned, riverBatch),
 		missing: servers.MissingPostgres, open: openRiver(true),
 	}

@@ -3,9 +3,9 @@
 //
 //	caller --Send--> queue --writer--> socket --reader--> replies and events
 //
-// It exists because no Go client returns the zxid of a reply's header, reads
-// several znodes atomically (multiRead) and watches recursively (addWatch), all of
-// which the adapter is built on.
+// It exists because go-zookeeper (v1.0.4) neither returns the zxid of a reply's header
+// nor reads several znodes atomically (multiRead) nor watches recursively (addWatch),
+// all of which the adapter is built on.
 //
 // What it guarantees:
 //
