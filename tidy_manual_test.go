@@ -154,7 +154,7 @@ var fenced = regexp.MustCompile("(?ms)^( *)```go\n(.*?)^ *```$")
 // indentation.
 func unproven(path, text string, files []string) (problems []string) {
 	for _, m := range fenced.FindAllStringSubmatch(text, -1) {
-		code := flush(m[2])
+		code := "\n" + flush(m[2]) // from the beginning of a line
 		if !slices.ContainsFunc(files, func(file string) bool { return strings.Contains(file, code) }) {
 			problems = append(problems, fmt.Sprintf("%s: no file that is compiled has:\n%s", path, m[2]))
 		}
@@ -192,7 +192,9 @@ func TestTidy_CodeCheckFails(t *testing.T) {
 	if n := len(unproven("x.md", document, []string{flush("func f() {\n\tif a {\n\t\tb()\n\t}\n}\n")})); n != 0 {
 		t.Errorf("it does not find code that is there")
 	}
-	if n := len(unproven("x.md", document, []string{flush("func f() {\n\tif a {\n\t\tc()\n\t}\n}\n")})); n != 1 {
-		t.Errorf("it finds code that is not there")
+	for _, other := range []string{"func f() {\n\tif a {\n\t\tc()\n\t}\n}\n", "func f() {\n\telse if a {\n\t\tb()\n\t}\n}\n"} {
+		if n := len(unproven("x.md", document, []string{flush(other)})); n != 1 {
+			t.Errorf("it finds code that is not there")
+		}
 	}
 }

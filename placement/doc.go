@@ -30,6 +30,6 @@
 //
 // A task moves from the most loaded node to the least loaded one that can run
 // it, while that leaves the receiver below where the giver was, for their weights.
-// So moving ends, and then nothing moves any more. Among equal tasks that every node can run, no plan with as even a
-// result has fewer moves.
+// So moving ends, and then nothing moves any more. Among equal tasks that every
+// node can run, no plan with as even a result has fewer moves.
 package placement

@@ -69,9 +69,9 @@ func (a *app) doctorCommand() *cobra.Command {
 rate of this machine's clock, and everything below the namespace: layout, nodes,
 orphaned claims, duplicates, tasks that are stuck, values that cannot be read.
 
-It looks a second time, up to a little more than a session's TTL later, only where something that it
-found may pass by itself. It changes nothing, except with --fix, and then only
-what needs no decision: it frees a full etcd's unused space and disarms the alarm
+It looks a second time, up to a little more than a session's TTL later, only where
+something that it found may pass by itself. It changes nothing, except with --fix,
+and then only what needs no decision: it frees a full etcd's unused space and disarms the alarm
 (this needs the rights of etcd's root), deletes owner keys that have no session,
 and removes what is left of tasks that have ended. What changes meanwhile is left
 alone.
