@@ -66,7 +66,7 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 		return Detached{}, fmt.Errorf("type %q: %w", taskType, ErrEmpty)
 	}
 	began := time.Now()
-	granted, err := c.broker.Grant(ctx, cmp.Or(lease, session.TTLDefault))
+	granted, err := c.broker.Grant(ctx, "", cmp.Or(lease, session.TTLDefault))
 	if err != nil {
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}

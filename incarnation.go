@@ -163,7 +163,7 @@ type incarnation struct {
 // up. It returns nil after a graceful stop.
 func (n *Node) incarnate(ctx context.Context) error {
 	s, err := session.Open(ctx, n.config.Broker, session.Config{
-		TTL: n.config.SessionTTL, Clock: n.config.Clock, Renewed: n.config.Renewed, Hard: n.fence,
+		TTL: n.config.SessionTTL, Folder: n.space.Sessions(), Clock: n.config.Clock, Renewed: n.config.Renewed, Hard: n.fence,
 	})
 	if err != nil {
 		return fmt.Errorf("open a session: %w", err)

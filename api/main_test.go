@@ -284,11 +284,11 @@ func (c *countedBroker) Commit(ctx context.Context, txns ...broker.Txn) []broker
 }
 
 // Grant implements broker.Broker.
-func (c *countedBroker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (c *countedBroker) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	if err := c.call(ctx); err != nil {
 		return broker.Session{}, err
 	}
-	return c.Broker.Grant(ctx, ttl)
+	return c.Broker.Grant(ctx, folder, ttl)
 }
 
 // Watch implements broker.Broker.

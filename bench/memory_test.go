@@ -142,7 +142,7 @@ func storedClaims(b *testing.B) int64 {
 // claimAll writes what the store holds of tasks that a node has.
 func claimAll(b *testing.B, store broker.Broker) {
 	b.Helper()
-	session, err := store.Grant(b.Context(), 5*time.Minute)
+	session, err := store.Grant(b.Context(), "", 5*time.Minute)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func startWith(b *testing.B, config embedded.Config) *embedded.Server {
 func rawClaims(b *testing.B, server *embedded.Server, prefix string, n int) float64 {
 	b.Helper()
 	store := server.Broker()
-	session, err := store.Grant(b.Context(), time.Minute)
+	session, err := store.Grant(b.Context(), "", time.Minute)
 	if err != nil {
 		b.Fatal(err)
 	}

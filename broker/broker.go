@@ -46,9 +46,15 @@ type Broker interface {
 	// or ErrNoQuorum when the stream broke or went silent.
 	Watch(ctx context.Context, prefix string, from Revision) iter.Seq2[Batch, error]
 
-	// Grant opens a session. A TTL that is not positive is ErrInvalid. The store may grant another TTL than asked for,
-	// and only the one it returns counts.
-	Grant(ctx context.Context, ttl time.Duration) (Session, error)
+	// Grant opens a session. A TTL that is not positive is ErrInvalid. The store may
+	// grant another TTL than asked for, and only the one it returns counts.
+	//
+	// Whoever is going to renew it names a folder, a prefix that ends in a slash, for what
+	// the store needs of its own to tell whether the session lives; those who share a
+	// folder may end each other's sessions once they are not renewed. Without a folder
+	// nobody renews it: it ends after its TTL, which a store may then cut short when its
+	// members change.
+	Grant(ctx context.Context, folder string, ttl time.Duration) (Session, error)
 
 	// KeepAlive renews a session once and returns the TTL that runs from the
 	// moment the store processed it. ErrSessionExpired means that the session

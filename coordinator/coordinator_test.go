@@ -38,7 +38,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 func (w *world) node(name, plan string) (Coordinator, *faulty.Broker, broker.SessionID) {
 	w.t.Helper()
 	f := faulty.Wrap(w.store.Broker(), faulty.MustParse("seed 1\n"+plan))
-	s, err := w.b.Grant(context.Background(), time.Hour)
+	s, err := w.b.Grant(context.Background(), "", time.Hour)
 	if err != nil {
 		w.t.Fatal(err)
 	}

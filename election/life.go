@@ -24,7 +24,7 @@ func openLife(ctx context.Context, m *Member) (*life, error) {
 		return nil, err
 	}
 	s, err := session.Open(ctx, m.config.Broker, session.Config{
-		TTL: m.config.TTL, Clock: m.config.Clock,
+		TTL: m.config.TTL, Folder: m.space.Sessions(), Clock: m.config.Clock,
 		Renewed: m.config.Renewed,
 		Hard: func() {
 			if late := m.leading(l.session); len(late) > 0 && m.config.Fence != nil {

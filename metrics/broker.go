@@ -171,9 +171,9 @@ func (b *measured) subject(prefix string) string {
 }
 
 // Grant implements broker.Broker.
-func (b *measured) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *measured) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	began := time.Now()
-	s, err := b.inner.Grant(ctx, ttl)
+	s, err := b.inner.Grant(ctx, folder, ttl)
 	since(b.grant, began)
 	b.failed(ctx, opGrant, err)
 	return s, err

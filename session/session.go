@@ -31,6 +31,9 @@ var (
 type Config struct {
 	// TTL is asked for. Zero means TTLDefault; TTLMin to TTLMax.
 	TTL time.Duration
+	// Folder is where the broker may keep what it needs of its own, a prefix that ends in
+	// a slash; see broker.Broker.Grant.
+	Folder string
 	// Clock reads the clock that deadlines are kept by. Nil means the
 	// machine's clock that runs through suspension.
 	Clock func() time.Duration
@@ -92,7 +95,7 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	s.sent = s.now()
 	ctx, cancel := context.WithTimeout(parent, Derive(config.TTL).Stop)
 	defer cancel()
-	granted, err := b.Grant(ctx, config.TTL)
+	granted, err := b.Grant(ctx, config.Folder, config.TTL)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type fake struct {
 	deaf error
 }
 
-func (f *fake) Grant(context.Context, time.Duration) (broker.Session, error) {
+func (f *fake) Grant(context.Context, string, time.Duration) (broker.Session, error) {
 	f.processed.Store(int64(clock.Process()))
 	return broker.Session{ID: 7, TTL: f.ttl}, nil
 }

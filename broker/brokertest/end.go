@@ -52,7 +52,7 @@ func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(me
 	if watched != 1 {
 		t.Errorf("Watch yielded %d times, want once, its error", watched)
 	}
-	_, err = b.Grant(ctx, t.opts.MinTTL)
+	_, err = b.Grant(ctx, t.folder, t.opts.MinTTL)
 	got("Grant", err)
 	_, err = b.KeepAlive(ctx, id)
 	got("KeepAlive", err)

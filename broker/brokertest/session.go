@@ -46,7 +46,7 @@ func sessionsDistinct(t *trial) {
 		}
 	}
 	for _, ttl := range []time.Duration{0, -time.Second} {
-		_, err := t.broker.Grant(t.ctx, ttl)
+		_, err := t.broker.Grant(t.ctx, t.folder, ttl)
 		t.wantKind("Grant of a TTL that is not positive", err, broker.ErrInvalid)
 	}
 }

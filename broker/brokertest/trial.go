@@ -23,6 +23,7 @@ type trial struct {
 	opts   Options
 	ctx    context.Context
 	prefix string // ends in a slash
+	folder string // of sessions, beside it
 }
 
 func newTrial(t *testing.T, b broker.Broker, opts Options) *trial {
@@ -33,8 +34,8 @@ func newTrial(t *testing.T, b broker.Broker, opts Options) *trial {
 			t.Errorf("Close: %v", err)
 		}
 	})
-	return &trial{T: t, broker: b, opts: opts, ctx: ctx,
-		prefix: "/brokertest/" + strconv.FormatUint(rand.Uint64(), 36) + "/"}
+	own := strconv.FormatUint(rand.Uint64(), 36) + "/"
+	return &trial{T: t, broker: b, opts: opts, ctx: ctx, prefix: "/brokertest/" + own, folder: "/brokertest-sessions/" + own}
 }
 
 // commit commits one transaction, which must not be refused.
@@ -117,7 +118,7 @@ func (t *trial) fill(name string, n int) broker.Revision {
 
 func (t *trial) grant() broker.Session {
 	t.Helper()
-	s, err := t.broker.Grant(t.ctx, t.opts.MinTTL)
+	s, err := t.broker.Grant(t.ctx, t.folder, t.opts.MinTTL)
 	if err != nil {
 		t.Fatalf("Grant: %v", err)
 	}

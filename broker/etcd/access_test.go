@@ -35,7 +35,7 @@ func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	session, err := b.Grant(t.Context(), broker.ProgressMax)
+	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
 	if err != nil {
 		t.Fatal(err)
 	}

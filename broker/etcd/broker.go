@@ -27,11 +27,16 @@ type Broker struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// mu guards closed, and that calls is not added to after Close waits on it.
+	// mu guards closed, sessions and observed, and that calls is not added to after Close
+	// waits on it.
 	mu     sync.Mutex
 	closed bool
-	// calls are the requests in flight, watches not included.
+	// calls are the requests in flight, watches not included, and the observers.
 	calls sync.WaitGroup
+	// sessions are those that this connection renews, and observed the folders that have
+	// an observer for them.
+	sessions map[broker.SessionID]held
+	observed map[string]bool
 }
 
 var _ broker.Broker = (*Broker)(nil)
@@ -88,6 +93,7 @@ func New(client *clientv3.Client, options Options) *Broker {
 	if b.address == "" {
 		b.address = joinEndpoints(client)
 	}
+	b.sessions, b.observed = map[broker.SessionID]held{}, map[string]bool{}
 	b.life, b.end = context.WithCancelCause(context.Background())
 	return b
 }

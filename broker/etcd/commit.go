@@ -89,7 +89,7 @@ func (c *commit) grantTTL(ctx context.Context, txn broker.Txn) *broker.Error {
 		if seconds == 0 || c.leases[seconds] != 0 {
 			continue
 		}
-		session, err := c.broker.grant(ctx, "commit", min(seconds, ttlSecondsMax))
+		session, err := c.broker.grantLease(ctx, "commit", min(seconds, ttlSecondsMax))
 		if err != nil {
 			err.Key = op.Key
 			return err

@@ -250,6 +250,17 @@ func sortMembers(members []Member) []Member {
 	return members
 }
 
+// Compact forgets the history before a revision and waits until it is gone from
+// disk. It is no part of broker.Broker: a cluster compacts by its own settings,
+// and this is for maintenance and tests.
+func (b *Broker) Compact(ctx context.Context, revision broker.Revision) error {
+	e := b.call(ctx, "compact", "", func(ctx context.Context) error {
+		_, err := b.client.KV.Compact(ctx, int64(revision), clientv3.WithCompactPhysical())
+		return err
+	})
+	return writing(e)
+}
+
 // Reclaim frees space: it forgets the history, gives the pages that are free
 // then back to the file system, on one member after the other and on the leader
 // last, and disarms the alarm. A member does not answer meanwhile, for longer the

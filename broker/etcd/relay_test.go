@@ -89,7 +89,7 @@ func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 			endpoints[i] = relays[i].listener.Addr().String()
 		}
 		b := openAt(t, endpoints)
-		session, err := b.Grant(t.Context(), time.Hour)
+		session, err := b.Grant(t.Context(), "", time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

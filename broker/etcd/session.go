@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
+	"path"
+	"strconv"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -15,167 +16,204 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// ttlSecondsMax is the longest lease that etcd grants, some 285 years.
-const ttlSecondsMax = clientv3.MaxLeaseTTL
+// A session that is renewed does not live by etcd's word. A member that led, froze and
+// goes on answers renewals for a moment that nobody else knows of, and ends leases that
+// were renewed elsewhere (etcd 3.7.3, server.go, ensureLeadership and
+// revokeExpiredLeases). So a renewal is a write, which takes a quorum, and the end is
+// declared by the other sessions: by one that has seen no renewal for a whole TTL, on the
+// condition that there still is none. The lease only keeps the keys together. It is long
+// enough for no member to take it for expired.
+//
+//	<folder>/<id>/lease   lives while the session does; its value is the TTL
+//	<folder>/<id>/pulse   is put with each renewal
+//
+//	renewal            if lease is there:                        put pulse
+//	without space      if lease is there:                        delete pulse
+//	end, by others     if pulse is as it was a TTL ago:          delete lease, then
+//	                                                             revoke the lease
+//	no pulse           if lease is there and pulse is not:       put pulse
+//
+// An etcd without space takes deletions alone. A session without a pulse cannot be ended,
+// and once somebody could put one again it has a whole TTL to answer.
+//
+// After Gray and Cheriton, Leases, 1989; that others end what they have not seen renewed
+// is as in the leader election of Kubernetes (client-go, leaderelection.go), which has no
+// keys to delete.
+const (
+	keyLease = "lease"
+	keyPulse = "pulse"
+)
 
-// wholeSeconds rounds up, so that nothing vanishes earlier than asked for.
-func wholeSeconds(ttl time.Duration) int64 { return int64(math.Ceil(ttl.Seconds())) }
+const (
+	// containerTTL is the TTL of the lease that holds a session's keys: much longer than
+	// any member is frozen and goes on. It is what nobody ends leaves behind.
+	containerTTL = 24 * time.Hour
+	// containerRenew is how long it is left alone.
+	containerRenew = containerTTL / 8
+)
 
-// Grant implements broker.Broker.
-func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
-	if ttl <= 0 || wholeSeconds(ttl) > ttlSecondsMax {
-		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid,
-			fmt.Errorf("TTL %v: it is positive and at most %d seconds", ttl, int64(ttlSecondsMax)))
-	}
-	session, e := b.grant(ctx, "grant", wholeSeconds(ttl))
-	return session, writing(e)
+// held is a session that this connection renews.
+type held struct {
+	folder string // ends in a slash
+	ttl    time.Duration
+	// leased is when its lease was last renewed.
+	leased time.Time
 }
 
-func (b *Broker) grant(ctx context.Context, op string, seconds int64) (broker.Session, *broker.Error) {
-	var answer *clientv3.LeaseGrantResponse
-	e := b.call(ctx, op, "", func(ctx context.Context) (err error) {
-		answer, err = b.client.Lease.Grant(ctx, seconds)
-		return err
-	})
+// sessionKey is one of a session's own keys.
+func sessionKey(folder string, id broker.SessionID, name string) string {
+	return fmt.Sprintf("%s%016x/%s", folder, uint64(id), name)
+}
+
+// parseSessionKey is the inverse of sessionKey.
+func parseSessionKey(key string) (folder string, id broker.SessionID, name string, ok bool) {
+	dir, name := path.Split(key)
+	folder, hex := path.Split(strings.TrimSuffix(dir, "/"))
+	n, err := strconv.ParseUint(hex, 16, 64)
+	return folder, broker.SessionID(n), name, err == nil && len(hex) == 16 && (name == keyLease || name == keyPulse)
+}
+
+// Grant implements broker.Broker.
+func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
+	if err := checkTTL(ttl); err != nil {
+		return broker.Session{}, err
+	}
+	seconds := wholeSeconds(ttl)
+	if folder == "" {
+		session, e := b.grantLease(ctx, "grant", seconds)
+		return session, writing(e)
+	}
+	if err := broker.CheckPrefix(folder); err != nil {
+		return broker.Session{}, err
+	}
+	began := time.Now()
+	lease, e := b.grantLease(ctx, "grant", int64(containerTTL.Seconds()))
 	if e != nil {
 		return broker.Session{}, e
 	}
-	if answer.ID == 0 || answer.TTL < seconds {
-		// Keys of no session would stay for ever. What was granted, if it was,
-		// expires.
-		return broker.Session{}, broker.NewError(op, "", broker.ErrUnavailable, errMisfit)
+	session := broker.Session{ID: lease.ID, TTL: time.Duration(seconds) * time.Second}
+	r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{
+		broker.PutSession(sessionKey(folder, lease.ID, keyLease), []byte(session.TTL.String()), lease.ID),
+		broker.PutSession(sessionKey(folder, lease.ID, keyPulse), nil, lease.ID),
+	}})
+	if err == nil && !r.OK {
+		err = broker.NewError("grant", folder, broker.ErrUnavailable, errMisfit)
 	}
-	return broker.Session{
-		ID:  broker.SessionID(answer.ID),
-		TTL: time.Duration(answer.TTL) * time.Second,
-	}, nil
+	if err != nil {
+		// Whoever sees its keys ends it, and without any it ends by itself.
+		_ = b.revokeLease(context.WithoutCancel(ctx), lease.ID)
+		return broker.Session{}, err
+	}
+	b.hold(lease.ID, held{folder: folder, ttl: session.TTL, leased: began})
+	return session, nil
 }
 
 // KeepAlive implements broker.Broker. It gets through as long as any member that has a
 // quorum can be reached.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
-	var ttl time.Duration
-	e := b.call(ctx, "keepalive", "", func(ctx context.Context) (err error) {
-		ttl, err = b.renew(ctx, id)
+	h, known := b.holds(id)
+	if !known {
+		var e *broker.Error
+		if h, e = b.granted(ctx, id); e != nil {
+			return 0, writing(e)
+		}
+		if h.folder == "" {
+			ttl, e := b.renewLease(ctx, id)
+			return ttl, writing(e)
+		}
+		b.hold(id, h)
+	}
+	e := b.renew(ctx, h.folder, id)
+	if e != nil {
+		if e.Kind == broker.ErrSessionExpired {
+			b.letGo(id)
+		}
+		return 0, e
+	}
+	return h.ttl, nil
+}
+
+// renew writes the pulse of a session.
+func (b *Broker) renew(ctx context.Context, folder string, id broker.SessionID) *broker.Error {
+	lease := sessionKey(folder, id, keyLease)
+	pulse := sessionKey(folder, id, keyPulse)
+	put := renewal(lease, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(pulse), Lease: int64(id)}}})
+	e := b.renewBy(ctx, put)
+	if e != nil && e.Kind == broker.ErrNoSpace {
+		e = b.renewBy(ctx, renewal(lease, deletion(&pb.DeleteRangeRequest{Key: []byte(pulse)})))
+	}
+	return e
+}
+
+// renewal is the request that does something on the condition that the session lives.
+func renewal(lease string, op *pb.RequestOp) *pb.TxnRequest {
+	return &pb.TxnRequest{Compare: []*pb.Compare{comparison(broker.Exists(lease))}, Success: []*pb.RequestOp{op}}
+}
+
+func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
+	return b.call(ctx, "keepalive", "", func(ctx context.Context) error {
+		answer, err := hedged(ctx, len(b.client.Endpoints()), func(ctx context.Context) (*pb.TxnResponse, error) {
+			answer, err := b.txns.Txn(ctx, r)
+			return answer, clientv3.ContextError(ctx, err)
+		}, func(err error) bool {
+			kind, _ := classify(err)
+			return err == nil || kind == broker.ErrSessionExpired || kind == broker.ErrNoSpace
+		})
+		if err == nil && !answer.Succeeded {
+			return rpctypes.ErrLeaseNotFound
+		}
 		return err
 	})
-	return ttl, writing(e)
 }
 
-// renewal is what came of one request for it.
-type renewal struct {
-	ttl time.Duration
-	err error
-}
-
-// settled tells of an answer that no other member would change.
-func (r renewal) settled() bool { return r.err == nil || errors.Is(r.err, rpctypes.ErrLeaseNotFound) }
-
-// hedgeAfter is the part of an attempt's time in which the first member that is
-// asked has to answer, and then any.
-const hedgeAfter = 4
-
-// renew asks one member, and all of them at once when that one has been silent for a
-// while or cannot; and again when no answer has come of that. A connection that has died
-// without a word looks alive for seconds, and requests take turns among all that look so:
-// a node that still reaches one of three members could by bad luck miss it until its
-// session is lost. All means the first one again, because others have had their turns
-// since; as many in a row miss none, unless another one comes between them.
-//
-// After Dean and Barroso, The Tail at Scale, 2013: hedged requests.
-func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration, error) {
-	ask := func(ctx context.Context) renewal {
-		r := b.renewOnce(ctx, id)
-		// The others may be silent, and must not be waited for before it is asked again.
-		for isNoLeader(r.err) && pause(ctx, leaderPause) {
-			r = b.renewOnce(ctx, id)
+// granted finds out about a session that was granted through another connection. One
+// without a folder is a mere lease.
+func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *broker.Error) {
+	var answer *pb.LeaseTimeToLiveResponse
+	e = b.call(ctx, "keepalive", "", func(ctx context.Context) (err error) {
+		answer, err = b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
+		if err == nil && answer.TTL <= 0 {
+			err = rpctypes.ErrLeaseNotFound
 		}
-		return r
+		return clientv3.ContextError(ctx, err)
+	})
+	if e != nil {
+		return held{}, e
 	}
-	members := len(b.client.Endpoints())
-	if members < 2 {
-		r := ask(ctx)
-		return r.ttl, r.err
-	}
-	var asked sync.WaitGroup
-	defer asked.Wait()
-	deadline, _ := ctx.Deadline() // every call has one
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan renewal, 1+(hedgeAfter-1)*members)
-	asked.Go(func() { answers <- ask(ctx) })
-	hedge := time.NewTicker(max(time.Until(deadline)/hedgeAfter, time.Millisecond))
-	defer hedge.Stop()
-	for sent, received := 1, 0; ; {
-		select {
-		case r := <-answers:
-			received++
-			switch {
-			case r.settled(), sent > 1 && received == sent:
-				return r.ttl, r.err
-			case sent > 1:
-				continue // others may yet answer
-			}
-		case <-hedge.C:
+	for _, key := range answer.Keys {
+		folder, of, _, ok := parseSessionKey(string(key))
+		if !ok || of != id {
+			continue
 		}
-		for i := 0; i < members && sent < cap(answers); i++ {
-			asked.Go(func() { answers <- ask(ctx) })
-			sent++
+		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{broker.Read(sessionKey(folder, id, keyLease))}})
+		switch {
+		case err != nil:
+			return held{}, asError(err)
+		case r.Reads[0] == nil: // the others have ended it
+			return held{}, broker.NewError("keepalive", string(key), broker.ErrSessionExpired, nil)
 		}
+		ttl, err := time.ParseDuration(string(r.Reads[0].Value))
+		if err != nil {
+			return held{}, broker.NewError("keepalive", r.Reads[0].Key, broker.ErrInvalid, err)
+		}
+		return held{folder: folder, ttl: ttl}, nil
 	}
+	return held{}, nil
 }
 
-// renewOnce sends one renewal. The client's KeepAliveOnce is not used because it
-// repeats without a pause while a member answers at once that it cannot.
-func (b *Broker) renewOnce(ctx context.Context, id broker.SessionID) renewal {
-	// Ending the context is what ends the stream.
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stream, err := b.leases.LeaseKeepAlive(ctx)
-	if err != nil {
-		return renewal{err: err}
+// asError is an error of a broker as what it is.
+func asError(err error) *broker.Error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		return e
 	}
-	if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}); err != nil {
-		// The reason is what the receiving side says; the sending side only
-		// knows that the stream has ended.
-		return receiveRenewal(stream, err)
-	}
-	return receiveRenewal(stream, nil)
-}
-
-func receiveRenewal(stream pb.Lease_LeaseKeepAliveClient, sent error) renewal {
-	answer, err := stream.Recv()
-	switch {
-	case err != nil:
-		return renewal{err: err}
-	case sent != nil:
-		return renewal{err: sent}
-	case answer.TTL <= 0:
-		// This is how etcd says that it has no such lease.
-		return renewal{err: rpctypes.ErrLeaseNotFound}
-	}
-	return renewal{ttl: time.Duration(answer.TTL) * time.Second}
+	return broker.NewError("keepalive", "", broker.ErrUnavailable, err)
 }
 
 // Revoke implements broker.Broker.
 func (b *Broker) Revoke(ctx context.Context, id broker.SessionID) error {
-	e := b.call(ctx, "revoke", "", func(ctx context.Context) error {
-		_, err := b.client.Lease.Revoke(ctx, clientv3.LeaseID(id))
-		return err
-	})
-	if e != nil && e.Kind == broker.ErrSessionExpired {
-		return nil
+	err := b.revokeLease(ctx, id)
+	if err == nil {
+		b.letGo(id)
 	}
-	return writing(e)
-}
-
-// Compact forgets the history before a revision and waits until it is gone from
-// disk. It is no part of broker.Broker: a cluster compacts by its own settings,
-// and this is for maintenance and tests.
-func (b *Broker) Compact(ctx context.Context, revision broker.Revision) error {
-	e := b.call(ctx, "compact", "", func(ctx context.Context) error {
-		_, err := b.client.KV.Compact(ctx, int64(revision), clientv3.WithCompactPhysical())
-		return err
-	})
-	return writing(e)
+	return err
 }

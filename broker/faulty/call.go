@@ -58,9 +58,9 @@ func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision
 }
 
 // Grant implements broker.Broker.
-func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	return call(ctx, b, b.strike(OpGrant, ""), func(ctx context.Context) (broker.Session, error) {
-		return b.inner.Grant(ctx, ttl)
+		return b.inner.Grant(ctx, folder, ttl)
 	})
 }
 

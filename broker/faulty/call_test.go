@@ -150,7 +150,7 @@ func (w world) everyCall() map[string]error {
 	ctx := w.Context()
 	_, get := w.faulty.Get(ctx, "/a")
 	_, _, list := broker.Collect(ctx, w.faulty, "/a/")
-	_, grant := w.faulty.Grant(ctx, time.Second)
+	_, grant := w.faulty.Grant(ctx, "", time.Second)
 	_, keepAlive := w.faulty.KeepAlive(ctx, 1)
 	var watch error
 	for _, watch = range w.faulty.Watch(ctx, "/a/", 1) {
@@ -162,9 +162,9 @@ func (w world) everyCall() map[string]error {
 
 func TestSessionCallsSufferToo(t *testing.T) {
 	inWorld(t, "lose-reply 0s on grant,revoke\nlate 1s on keepalive", func(t world) {
-		_, err := t.faulty.Grant(t.Context(), 3*time.Second)
+		_, err := t.faulty.Grant(t.Context(), "", 3*time.Second)
 		t.wantError("Grant", err, broker.ErrUnavailable, true)
-		s, err := t.sound.Grant(t.Context(), 3*time.Second)
+		s, err := t.sound.Grant(t.Context(), "", 3*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

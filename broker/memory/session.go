@@ -24,7 +24,7 @@ type session struct {
 
 // Grant implements broker.Broker. Like other stores it keeps whole seconds,
 // rounded up.
-func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker.Session, error) {
 	if ttl <= 0 {
 		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid, fmt.Errorf("TTL %v: it is positive", ttl))
 	}

@@ -24,7 +24,7 @@ func commit(t *testing.T, b broker.Broker, ops ...broker.Op) broker.Revision {
 
 func grant(t *testing.T, b broker.Broker, ttl time.Duration) broker.Session {
 	t.Helper()
-	s, err := b.Grant(t.Context(), ttl)
+	s, err := b.Grant(t.Context(), "", ttl)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		b := store.Broker()
 		wg.Go(func() {
 			for n := range 100 {
-				s, err := b.Grant(t.Context(), time.Second)
+				s, err := b.Grant(t.Context(), "", time.Second)
 				if err != nil {
 					t.Error(err)
 					return

@@ -30,7 +30,7 @@ func TestAccess_OfAUserIsHisAlone(t *testing.T) {
 	config.Username, config.Password = "windlass", "secret"
 	b := openTest(t, config)
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAccess_IsAsTheACLSays(t *testing.T) {
 	b := openTest(t, config)
 	defer closeTest(t, b)
 	mustCommit(t, b, put("/ns/a", []byte("1")))
-	s, err := b.Grant(t.Context(), time.Second)
+	s, err := b.Grant(t.Context(), "", time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

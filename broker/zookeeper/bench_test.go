@@ -87,7 +87,7 @@ func BenchmarkClaims(b *testing.B) {
 		server := zktest.Start(b, zktest.Options{Tick: time.Second})
 		before := rawCreates(b, server, "/before")
 		store := benchOpen(b, server)
-		session, err := store.Grant(b.Context(), 15*time.Second)
+		session, err := store.Grant(b.Context(), "", 15*time.Second)
 		if err != nil {
 			b.Fatal(err)
 		}

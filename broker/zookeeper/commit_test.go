@@ -19,7 +19,7 @@ func TestCommit_AKeyOfASessionIsALeaf(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
 	b := openTest(t, testConfig(server.Address()))
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestCommit_AKeyThatChangesItsSessionKeepsItsCreation(t *testing.T) {
 	defer closeTest(t, b)
 	var ids [2]broker.SessionID
 	for i := range ids {
-		s, err := b.Grant(t.Context(), 20*time.Second)
+		s, err := b.Grant(t.Context(), "", 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

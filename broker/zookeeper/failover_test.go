@@ -216,7 +216,7 @@ func TestAFrozenServerIsLeft(t *testing.T) {
 	defer cancel()
 	b := openTest(t, testConfig(e.Addresses()...))
 	defer closeTest(t, b)
-	s, err := b.Grant(ctx, 20*time.Second)
+	s, err := b.Grant(ctx, "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -161,7 +161,7 @@ func (l *linear) call(t *testing.T, number int) {
 
 // turnOver ends a session, and grants another.
 func (l *linear) turnOver(t *testing.T, b *Broker, i int) {
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Errorf("Grant: %v", err)
 		return

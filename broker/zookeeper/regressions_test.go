@@ -255,7 +255,7 @@ func directoryGoneForSeveralSessions(t *testing.T, r *regression) {
 
 func mustGrant(t *testing.T, b *Broker) broker.SessionID {
 	t.Helper()
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func (b *Broker) timeoutFor(ttl time.Duration) time.Duration {
 }
 
 // Grant implements broker.Broker.
-func (b *Broker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker.Session, error) {
 	if ttl <= 0 || ttl > sessionTTLMax {
 		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid,
 			fmt.Errorf("a TTL of %v; it is above zero and at most %v", ttl, sessionTTLMax))

@@ -57,7 +57,7 @@ func TestSession_EndedByOthersIsExpired(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := openTest(t, testConfig(server.Address()))
 			defer closeTest(t, b)
-			s, err := b.Grant(t.Context(), 20*time.Second)
+			s, err := b.Grant(t.Context(), "", 20*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,7 +91,7 @@ func TestSession_ThatNobodyRenewsEnds(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
 	b := openTest(t, testConfig(server.Address()))
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), time.Second)
+	s, err := b.Grant(t.Context(), "", time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestSession_HandedOnKeepsItsTTL(t *testing.T) {
 	b, other := openTest(t, config), openTest(t, config)
 	defer closeTest(t, b)
 	defer closeTest(t, other)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestSession_SurvivesItsConnection(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
 	b := openTest(t, testConfig(server.Address()))
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestSession_TTLIsWhatTheServerGrants(t *testing.T) {
 		time.Second:      time.Second,
 		time.Millisecond: 2*testTick - testTick/2 - 2*testTick/sessionPings,
 	} {
-		s, err := b.Grant(t.Context(), asked)
+		s, err := b.Grant(t.Context(), "", asked)
 		if err != nil || s.TTL < want || s.TTL > want+5*time.Millisecond {
 			t.Errorf("asked for %v, got %v, %v, want %v", asked, s.TTL, err, want)
 		}
@@ -177,7 +177,7 @@ func TestCommit_KeysOfSeveralSessionsAppearTogether(t *testing.T) {
 	defer closeTest(t, other)
 	var ids []broker.SessionID
 	for range 3 {
-		s, err := b.Grant(t.Context(), 20*time.Second)
+		s, err := b.Grant(t.Context(), "", 20*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestLayout_ReadBackWithAPlainClient(t *testing.T) {
 	config := testConfig(server.Address())
 	b := openTest(t, config)
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestBroker_ATickThatIsLongerThanWasSaidIsNoticed(t *testing.T) {
 	if b.tick() != 4*time.Second {
 		t.Errorf("the tick is taken to be %v", b.tick())
 	}
-	session, err := b.Grant(t.Context(), 20*time.Second)
+	session, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

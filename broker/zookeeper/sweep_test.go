@@ -19,7 +19,7 @@ func TestSweep_EmptyDirectoriesGo(t *testing.T) {
 	config := testConfig(server.Address())
 	b := openTest(t, config)
 	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), 20*time.Second)
+	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

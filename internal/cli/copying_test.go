@@ -41,7 +41,7 @@ func commitTo(t *testing.T, b broker.Broker, ops ...broker.Op) {
 func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCopier(t)
-		s, err := c.from.Grant(t.Context(), time.Minute)
+		s, err := c.from.Grant(t.Context(), "", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

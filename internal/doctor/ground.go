@@ -180,7 +180,7 @@ func (d *Doctor) mayWrite(ctx context.Context) error {
 }
 
 func (d *Doctor) mayGrant(ctx context.Context) error {
-	s, err := d.Broker.Grant(ctx, d.ttl())
+	s, err := d.Broker.Grant(ctx, "", d.ttl())
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,11 @@ func (b *refusing) Commit(ctx context.Context, txns ...broker.Txn) []broker.Resu
 	return b.Broker.Commit(ctx, txns...)
 }
 
-func (b *refusing) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *refusing) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	if b.grant != nil {
 		return broker.Session{}, b.grant
 	}
-	return b.Broker.Grant(ctx, ttl)
+	return b.Broker.Grant(ctx, folder, ttl)
 }
 
 func TestPermissions_NameWhatIsMissing(t *testing.T) {

@@ -100,7 +100,7 @@ func (w *world) has(key string) bool {
 
 func (w *world) session(ttl time.Duration) broker.SessionID {
 	w.Helper()
-	s, err := w.broker.Grant(w.Context(), ttl)
+	s, err := w.broker.Grant(w.Context(), "", ttl)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -41,6 +41,9 @@ func (s Space) Layout() string { return s.root + "/layout" }
 // Nodes is the prefix of everything about nodes.
 func (s Space) Nodes() string { return s.root + "/nodes/" }
 
+// Sessions is where brokers keep what tells whether a session lives.
+func (s Space) Sessions() string { return s.root + "/sessions/" }
+
 // Tasks is the prefix of everything about tasks that are not done.
 func (s Space) Tasks() string { return s.root + "/tasks/" }
 

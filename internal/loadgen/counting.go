@@ -62,9 +62,9 @@ func (b *countedBroker) Watch(ctx context.Context, prefix string, from broker.Re
 }
 
 // Grant implements broker.Broker.
-func (b *countedBroker) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (b *countedBroker) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	b.grant.Add(1)
-	return b.Broker.Grant(ctx, ttl)
+	return b.Broker.Grant(ctx, folder, ttl)
 }
 
 // KeepAlive implements broker.Broker.

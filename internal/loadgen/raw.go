@@ -72,7 +72,7 @@ var rawValue = []byte(strings.Repeat("x", 100))
 
 // rawRound writes the keys of n tasks and then claims them, each in bulk.
 func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts, claims float64, err error) {
-	session, err := b.Grant(ctx, rawTTL)
+	session, err := b.Grant(ctx, "", rawTTL)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -80,7 +80,7 @@ func TestTasks_M10_ACopyFedByAWatchEqualsAListing(t *testing.T) {
 		store := memory.New()
 		defer store.Close()
 		b := store.Broker()
-		session, err := b.Grant(context.Background(), time.Minute)
+		session, err := b.Grant(context.Background(), "", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestTasks_M43_ANoteThatAClaimHasOvertakenDoesNotCount(t *testing.T) {
 	store := memory.New()
 	defer store.Close()
 	b := store.Broker()
-	session, err := b.Grant(t.Context(), time.Minute)
+	session, err := b.Grant(t.Context(), "", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

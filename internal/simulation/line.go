@@ -19,7 +19,8 @@ const prefix = "/" + windlasstest.Namespace + "/"
 
 // stage is the etcd that everything runs on. It can be restarted.
 type stage struct {
-	dir string
+	dir     string
+	members members
 
 	mu sync.Mutex
 	// server is nil while it is away; generation counts the servers.
@@ -43,7 +44,7 @@ func (s *stage) within(txns []broker.Txn) {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	server, err := embedded.Start(ctx, embedded.Config{Dir: s.dir, UnsafeNoFsync: true, History: time.Hour})
+	server, err := embedded.Start(ctx, embedded.Config{Dir: s.dir, UnsafeNoFsync: true, History: time.Hour, Between: s.members.between})
 	if err != nil {
 		return err
 	}
@@ -181,12 +182,12 @@ func (l *line) Watch(ctx context.Context, prefix string, from broker.Revision) i
 }
 
 // Grant implements broker.Broker.
-func (l *line) Grant(ctx context.Context, ttl time.Duration) (broker.Session, error) {
+func (l *line) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	b, err := l.to("grant")
 	if err != nil {
 		return broker.Session{}, err
 	}
-	s, err := b.Grant(ctx, ttl)
+	s, err := b.Grant(ctx, folder, ttl)
 	return s, translate(err)
 }
 

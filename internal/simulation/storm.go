@@ -46,6 +46,7 @@ var events = []event{
 	{"owner key deleted by hand", 3, func(w *world) bool { return w.profile.byHand && w.deleteOwner() }},
 	{"owner key written by hand", 1, func(w *world) bool { return w.profile.byHand && w.forgeOwner() }},
 	{"registration deleted by hand", 1, func(w *world) bool { return w.profile.byHand && w.deleteRegistration() }},
+	{"leader frozen until another led", 3, func(w *world) bool { return w.freezeLeader() }},
 	{"restart storm", 1, func(w *world) bool { return w.restartStorm() }},
 	{"slow network that falls silent", 3, func(w *world) bool { return w.onNode(w.fallSilent, false) }},
 	{"deletion that comes again late", 2, func(w *world) bool { return w.deleteTwice() }},

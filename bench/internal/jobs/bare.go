@@ -57,7 +57,7 @@ func openBare(ctx context.Context, dir string) (store, error) {
 	if s.broker, err = etcd.Open(ctx, etcd.Config{Endpoints: server.Endpoints}); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
-	session, err := s.broker.Grant(ctx, bareTTL)
+	session, err := s.broker.Grant(ctx, "", bareTTL)
 	if err == nil {
 		s.owner = coordinator.Identity{Namespace: windlass.NamespaceDefault, Node: "w0", Session: session.ID, Incarnation: "bare"}
 		s.coord, err = coordinator.New(s.broker, s.owner)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
 // Defaults and limits of Config.
@@ -64,6 +66,10 @@ type Config struct {
 	// UnsafeNoFsync leaves writing to disk to the operating system. What was
 	// acknowledged is then lost in a crash of the machine. It is for tests.
 	UnsafeNoFsync bool
+
+	// Between, if set, stands between each connection that Broker returns and the
+	// server. It is for tests, of what another member would answer.
+	Between func(pb.KVClient, pb.LeaseClient) (pb.KVClient, pb.LeaseClient)
 }
 
 // String prints the configuration with its derived values.

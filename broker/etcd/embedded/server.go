@@ -222,13 +222,18 @@ func (s *Server) shutdown() error {
 // leaves the server alone; closing the server closes it.
 func (s *Server) Broker() *etcd.Broker {
 	server := s.etcd.Server
+	txns := adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(server))
+	leases := adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(server))
+	if s.config.Between != nil {
+		txns, leases = s.config.Between(txns, leases)
+	}
 	var b *etcd.Broker
 	b = etcd.New(v3client.New(server), etcd.Options{
 		Address:    s.dir,
 		Defragment: func() error { return server.Backend().Defrag() },
-		Txns:       adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(server)),
+		Txns:       txns,
 		Watches:    adapter.WatchServerToWatchClient(v3rpc.NewWatchServer(server)),
-		Leases:     adapter.LeaseServerToLeaseClient(v3rpc.NewQuotaLeaseServer(server)),
+		Leases:     leases,
 		OnClose: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -100,7 +100,7 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 	config := fast("")
 	config.QuotaBytes = 18 << 20
 	b := start(t, config).Broker()
-	session, err := b.Grant(t.Context(), broker.ProgressMax)
+	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 	if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
 		t.Error(err)
 	}
-	if _, err := b.Grant(t.Context(), broker.ProgressMax); !errors.Is(err, broker.ErrNoSpace) {
+	if _, err := b.Grant(t.Context(), "", broker.ProgressMax); !errors.Is(err, broker.ErrNoSpace) {
 		t.Errorf("grant: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func bubble(t *testing.T, test func(*testing.T, *embedded.Server)) {
 func TestASessionExpiresInVirtualTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
-		session, err := b.Grant(t.Context(), 29500*time.Millisecond)
+		session, err := b.Grant(t.Context(), "", 29500*time.Millisecond)
 		if err != nil || session.TTL != 30*time.Second {
 			t.Fatalf("%+v, %v", session, err)
 		}
