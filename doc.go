@@ -17,9 +17,9 @@
 //     what becomes of it.
 //   - A claim is an ephemeral key of the broker. Its creation revision is the
 //     fencing token, which rises with every claim; see [Claim.Token].
-//   - A session is a node's lease on the broker. All of a node's claims hang on
-//     it, so an idle node costs one renewal every few seconds, however many
-//     tasks it holds.
+//   - A session is a node's time on the broker. All of a node's claims hang on
+//     it, so an idle node costs a renewal and a look at the others' every few
+//     seconds, however many tasks it holds.
 //   - A [Balancer] decides what a node claims and gives back.
 //
 // # What is guaranteed
@@ -29,11 +29,11 @@
 // granted.
 //
 // As long as clocks run at about the same rate, timers fire within a fifteenth
-// of the session's TTL (two seconds at most), the store ends no session early,
+// of the session's TTL (two seconds at most), nobody deletes sessions by hand,
 // and a handler returns soon after its context ended: two handlers of one task
-// never run at the same moment. docs/safety.md says when etcd ends one early. A node that loses touch stops its handlers
+// never run at the same moment. A node that loses touch stops its handlers
 // before anyone else can be granted their tasks. [Config.Fence] is for handlers
-// that do not return.
+// that do not return. docs/safety.md has the assumptions.
 //
 // # What is not
 //

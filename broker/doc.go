@@ -23,9 +23,8 @@
 //     creation of that key, before or after, has the same.
 //   - Watch delivers every change of the prefix from the given revision on,
 //     in order, none twice and none left out, or it ends with an error.
-//   - A session's keys vanish together, and not earlier than one TTL after the
-//     broker processed its last renewal, as long as it has one leader
-//     (docs/safety.md, A4).
+//   - The keys of a session that is renewed vanish together, and not earlier
+//     than one TTL after its last renewal was sent.
 //   - A subtree delete or a listing never touches a sibling whose name merely
 //     begins alike: prefixes end in a slash.
 //
@@ -33,7 +32,6 @@
 // reply was lost may have been applied, or may still be; MaybeApplied tells
 // those errors from the others, and the caller finds out by reading.
 //
-// An adapter starts no timer to keep a session alive. Renewing, and knowing
-// when a session can no longer be trusted, is done once for all adapters by
-// package session.
+// An adapter renews no session by itself. Renewing, and knowing when a session
+// can no longer be trusted, is done once for all adapters by package session.
 package broker

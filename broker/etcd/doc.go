@@ -5,7 +5,8 @@
 //	key, prefix              key, range that ends before the prefix's successor
 //	revision                 revision of the store, common to all its members
 //	fencing token            create revision
-//	session, TTL key         lease, in whole seconds
+//	session                  lease, and two keys in the folder of the session
+//	without a folder         lease, in whole seconds; so is a TTL key's
 //	Commit                   transactions, many nested in one request
 //	Watch                    one watch stream of its own, with a leader required
 //
@@ -26,6 +27,9 @@
 //     responses only between revisions, and message fragments are not asked for.
 //     It never reconnects behind the caller's back: it ends with an error, and
 //     the caller opens another from the last revision on.
+//   - A session lives by writes and is ended by the other sessions of its folder,
+//     never by a member of etcd; see session.go. A connection that has granted
+//     one looks at all of them, about ten times in a TTL where they are few.
 //   - No call hangs: each request is bounded by Config.RequestTimeout, whatever
 //     its context says, and a silent watch ends after broker.ProgressMax.
 //
@@ -34,8 +38,10 @@
 // Transactions of one Commit that travel in different requests of the same round
 // may be given revisions in another order than they were listed in; as they have
 // no key in common nothing but the revisions can tell. A key written with a TTL
-// carries its lease as its session. etcd raises a TTL that is below one and a
-// half of its election timeouts (2 s by default): the one returned counts.
+// carries its lease as its session. etcd raises the TTL of a lease that is below one
+// and a half of its election timeouts (2 s by default): the one returned counts. A
+// session that is the last in its folder is ended by nobody before another one comes,
+// or a day has passed.
 //
 // # How it fails
 //

@@ -36,9 +36,8 @@ import (
 // An etcd without space takes deletions alone. A session without a pulse cannot be ended,
 // and once somebody could put one again it has a whole TTL to answer.
 //
-// After Gray and Cheriton, Leases, 1989; that others end what they have not seen renewed
-// is as in the leader election of Kubernetes (client-go, leaderelection.go), which has no
-// keys to delete.
+// After Gray and Cheriton, Leases, 1989. That others judge by when they saw it renewed is
+// as in client-go's leader election (kubernetes/client-go 9a8caafa, leaderelection.go).
 const (
 	keyLease = "lease"
 	keyPulse = "pulse"

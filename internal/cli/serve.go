@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,12 +9,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
 )
 
 // serveFlags say what is served, and to whom.
@@ -102,7 +106,16 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	outliveReaders()
+	// What the nodes held is not shown as theirs for ever when the last one has died.
+	witnessing, stop := context.WithCancel(ctx)
+	var witness sync.WaitGroup
+	witness.Go(func() { _ = session.Witness(witnessing, store, session.Config{Folder: space.Sessions()}) }) // as far as it may
+	defer func() { stop(); witness.Wait() }()
 	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr(), secure != nil, f.prefix))
 	if config.Dashboard {
 		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(listener.Addr(), secure != nil, f.prefix))

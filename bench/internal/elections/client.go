@@ -2,6 +2,7 @@ package elections
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,8 +18,10 @@ type dialed struct {
 	*clientv3.Client
 	// requests are those of transactions and reads, watches those to begin one.
 	requests, watches atomic.Int64
-	mu                sync.Mutex
-	// renewed is when the last renewal of each lease was sent.
+	// cut tells that nothing it sends arrives any more.
+	cut atomic.Bool
+	mu  sync.Mutex
+	// renewed is when the last renewal of each session was sent.
 	renewed map[clientv3.LeaseID]time.Time
 }
 
@@ -36,16 +39,47 @@ func dial(endpoints []string) (*dialed, error) {
 }
 
 func (d *dialed) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	switch req.(type) {
-	case *pb.TxnRequest, *pb.RangeRequest, *pb.PutRequest, *pb.DeleteRangeRequest:
+	if d.cut.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	switch r := req.(type) {
+	case *pb.TxnRequest:
+		if id := renews(r); id != 0 {
+			d.noteRenewal(id)
+			break
+		}
+		d.requests.Add(1)
+	case *pb.RangeRequest, *pb.PutRequest, *pb.DeleteRangeRequest:
 		d.requests.Add(1)
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
 func (d *dialed) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if d.cut.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	s, err := open(ctx, desc, cc, method, opts...)
 	return &counted{ClientStream: s, dialed: d}, err
+}
+
+// renews is the session that a transaction renews, zero if it is another one.
+func renews(r *pb.TxnRequest) clientv3.LeaseID {
+	if len(r.Success) != 1 {
+		return 0
+	}
+	if put := r.Success[0].GetRequestPut(); put != nil && strings.HasSuffix(string(put.Key), "/pulse") {
+		return clientv3.LeaseID(put.Lease)
+	}
+	return 0
+}
+
+func (d *dialed) noteRenewal(id clientv3.LeaseID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renewed[id] = time.Now()
 }
 
 // sinceExpiry is how long ago the session expired that was cut off: a TTL after its
@@ -78,9 +112,7 @@ func (c *counted) SendMsg(m any) error {
 			c.dialed.watches.Add(1)
 		}
 	case *pb.LeaseKeepAliveRequest:
-		c.dialed.mu.Lock()
-		c.dialed.renewed[clientv3.LeaseID(m.ID)] = time.Now()
-		c.dialed.mu.Unlock()
+		c.dialed.noteRenewal(clientv3.LeaseID(m.ID))
 	}
 	return c.ClientStream.SendMsg(m)
 }

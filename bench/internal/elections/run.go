@@ -55,7 +55,7 @@ func Run(ctx context.Context, c Config, r *report.Report) error {
 		Name: Workload, Title: "Elections",
 		About: "Windlass's elections beside the etcd client's own, on one etcd of one member with every write on disk, in turns. *Hand-over*: the leader resigns, and " +
 			"stands again at the end; until the next one's function runs. *Take-over*: leaders are cut off from the store; from when their " +
-			"session has expired, a TTL after its last renewal was sent, until the next one leads. etcd looks for expired leases every half second.",
+			"session has expired, a TTL after its last renewal was sent, until the next one leads. etcd looks for expired leases every half second; those who stand with Windlass look for sessions that are not renewed ten times in a TTL.",
 		Sides: []report.Side{
 			{Name: SideWindlass, Settings: "sessions of 60 s (take-over: 5 s), all candidates on one connection"},
 			{Name: SideEtcd, Settings: "the same"},

@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/windlass-go/windlass/broker/etcd"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/election"
 )
 
@@ -78,8 +77,7 @@ func windlassTakeOver(ctx context.Context, endpoints []string, number int) (late
 	if err := pause(ctx, cutAfter); err != nil {
 		return 0, err
 	}
-	first.Freeze()
-	defer first.Thaw()
+	client.cut.Store(true)
 	if err := await(ctx, leads); err != nil {
 		return 0, err
 	}
@@ -87,12 +85,12 @@ func windlassTakeOver(ctx context.Context, endpoints []string, number int) (late
 }
 
 // stand has a candidate stand on a line of its own, which says when it leads.
-func stand(ctx context.Context, running *sync.WaitGroup, endpoints []string, namespace, name string, leads chan<- struct{}) (*faulty.Broker, *dialed, error) {
+func stand(ctx context.Context, running *sync.WaitGroup, endpoints []string, namespace, name string, leads chan<- struct{}) (*etcd.Broker, *dialed, error) {
 	client, err := dial(endpoints)
 	if err != nil {
 		return nil, nil, err
 	}
-	line := faulty.Wrap(etcd.New(client.Client, etcd.Options{}), nil)
+	line := etcd.New(client.Client, etcd.Options{})
 	m, err := election.New(election.Config{Broker: line, Namespace: namespace, Candidate: name, TTL: takeOverTTL})
 	if err != nil {
 		return nil, nil, errors.Join(err, line.Close())

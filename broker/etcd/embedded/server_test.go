@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -100,21 +99,12 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 	config := fast("")
 	config.QuotaBytes = 18 << 20
 	b := start(t, config).Broker()
-	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
+	session, err := b.Grant(t.Context(), sessionsFolder, broker.ProgressMax)
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, b, "/kept")
-	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
-	for i := 0; err == nil; i++ {
-		if i == 200 {
-			t.Fatal("100 MiB fit into 18")
-		}
-		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/fill/%d", i), value)}})
-	}
-	if !errors.Is(err, broker.ErrNoSpace) || !broker.MaybeApplied(err) || !broker.Temporary(err) {
-		t.Errorf("%v", err)
-	}
+	fill(t, b)
 	results := b.Commit(t.Context(), put("/more"), broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}, put("/most"))
 	if !errors.Is(results[0].Err, broker.ErrNoSpace) || results[1].Err != nil || !errors.Is(results[2].Err, broker.ErrNoSpace) {
 		t.Errorf("%+v", results)

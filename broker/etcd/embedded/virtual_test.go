@@ -34,11 +34,11 @@ func bubble(t *testing.T, test func(*testing.T, *embedded.Server)) {
 func TestASessionExpiresInVirtualTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
-		session, err := b.Grant(t.Context(), "", 29500*time.Millisecond)
+		session, err := b.Grant(t.Context(), sessionsFolder, 29500*time.Millisecond)
 		if err != nil || session.TTL != 30*time.Second {
 			t.Fatalf("%+v, %v", session, err)
 		}
-		created, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{
+		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{
 			broker.PutSession("/a/1", nil, session.ID), broker.PutSession("/a/2", nil, session.ID),
 		}})
 		if err != nil {
@@ -51,7 +51,11 @@ func TestASessionExpiresInVirtualTime(t *testing.T) {
 			}
 		}
 		renewed := time.Now()
-		for batch, err := range b.Watch(t.Context(), "/a/", created.Revision+1) {
+		_, revision, err := broker.Collect(t.Context(), b, "/a/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for batch, err := range b.Watch(t.Context(), "/a/", revision+1) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,0 +1,219 @@
+package embedded_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/session"
+)
+
+const sessionsFolder = "/ns/sessions/"
+
+// keeper is a connection with a session and a key on it.
+type keeper struct {
+	*etcd.Broker
+	session broker.Session
+	key     string
+}
+
+func newKeeper(t *testing.T, s *embedded.Server, key string, ttl time.Duration) *keeper {
+	t.Helper()
+	k := &keeper{Broker: s.Broker(), key: key}
+	var err error
+	if k.session, err = k.Grant(t.Context(), sessionsFolder, ttl); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broker.CommitOne(t.Context(), k, broker.Txn{Then: []broker.Op{broker.PutSession(key, nil, k.session.ID)}}); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// renew renews sessions of one TTL for a while.
+func renew(t *testing.T, during time.Duration, keepers ...*keeper) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		time.Sleep(keepers[0].session.TTL / 5)
+		for _, k := range keepers {
+			if ttl, err := k.KeepAlive(t.Context(), k.session.ID); err != nil || ttl != k.session.TTL {
+				t.Fatalf("%v, %v", ttl, err)
+			}
+		}
+	}
+}
+
+func (k *keeper) there(t *testing.T, b broker.Broker) bool {
+	t.Helper()
+	_, err := b.Get(t.Context(), k.key)
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// names of the sessions' own keys.
+func sessionKeys(t *testing.T, b broker.Broker) (keys []string) {
+	t.Helper()
+	kvs, _, err := broker.Collect(t.Context(), b, sessionsFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range kvs {
+		keys = append(keys, kv.Key)
+	}
+	return keys
+}
+
+// TestSession_ADeadOnesKeysAreDeletedByAnother has two connections, of which one dies.
+func TestSession_ADeadOnesKeysAreDeletedByAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded.Server) {
+		dead, alive := newKeeper(t, s, "/a", 10*time.Second), newKeeper(t, s, "/b", 10*time.Second)
+		renew(t, time.Minute, dead, alive)
+		last := time.Now()
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for dead.there(t, alive) {
+			if time.Since(last) > 13*time.Second {
+				t.Fatalf("its key is there %v after its last renewal", time.Since(last))
+			}
+			renew(t, 1, alive)
+		}
+		if lived := time.Since(last); lived < dead.session.TTL {
+			t.Errorf("it was ended after %v", lived)
+		}
+		if keys := sessionKeys(t, alive); len(keys) != 2 || !alive.there(t, alive) {
+			t.Errorf("left are %q", keys)
+		}
+	})
+}
+
+// TestSession_AWitnessIsEnoughToEndTheLast has nobody left but one who only looks on.
+func TestSession_AWitnessIsEnoughToEndTheLast(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded.Server) {
+		dead, looks := newKeeper(t, s, "/a", 10*time.Second), s.Broker()
+		if err := dead.Close(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if !dead.there(t, looks) {
+			t.Error("somebody has ended it")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- session.Witness(ctx, looks, session.Config{Folder: sessionsFolder, Clock: clock.Process}) }()
+		time.Sleep(15 * time.Second)
+		if dead.there(t, looks) {
+			t.Error("nobody has ended it")
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) || len(sessionKeys(t, looks)) != 0 {
+			t.Errorf("%v, left are %q", err, sessionKeys(t, looks))
+		}
+	})
+}
+
+// TestSession_WhatWasEndedAndNotClearedIsCleared has the one who ended a session die
+// before its keys were deleted.
+func TestSession_WhatWasEndedAndNotClearedIsCleared(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded.Server) {
+		dead, alive := newKeeper(t, s, "/a", 10*time.Second), newKeeper(t, s, "/b", 10*time.Second)
+		lease := fmt.Sprintf("%s%016x/lease", sessionsFolder, uint64(dead.session.ID))
+		if _, err := broker.CommitOne(t.Context(), alive, broker.Txn{Then: []broker.Op{broker.Delete(lease)}}); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range []*keeper{dead, alive} { // one that holds it, and one that does not
+			if _, err := k.KeepAlive(t.Context(), dead.session.ID); !errors.Is(err, broker.ErrSessionExpired) {
+				t.Errorf("%v", err)
+			}
+		}
+		renew(t, 4*time.Second, alive)
+		if dead.there(t, alive) || len(sessionKeys(t, alive)) != 2 {
+			t.Errorf("left are %q", sessionKeys(t, alive))
+		}
+	})
+}
+
+// TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds fills the store. A
+// session that was renewed meanwhile, without a pulse, has a whole TTL to answer once
+// there is space.
+func TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true, QuotaBytes: 18 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		ttl := 10 * time.Second
+		alive, dies, dead := newKeeper(t, s, "/a", ttl), newKeeper(t, s, "/b", ttl), newKeeper(t, s, "/c", ttl)
+		fill(t, alive)
+		renew(t, 40*time.Second, alive, dies)
+		if !alive.there(t, alive) || !dies.there(t, alive) || dead.there(t, alive) {
+			t.Errorf("left are %t, %t and %t", alive.there(t, alive), dies.there(t, alive), dead.there(t, alive))
+		}
+		if keys := sessionKeys(t, alive); len(keys) != 2 {
+			t.Errorf("without space there are %q, want no pulse", keys)
+		}
+		if _, err := broker.CommitOne(t.Context(), alive, broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := alive.Reclaim(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		space := time.Now()
+		for dies.there(t, alive) && time.Since(space) < 15*time.Second {
+			renew(t, 1, alive)
+		}
+		if took := time.Since(space); took < ttl || took > 15*time.Second {
+			t.Errorf("it was ended %v after there was space", took)
+		}
+		if keys := sessionKeys(t, alive); len(keys) != 2 || !alive.there(t, alive) {
+			t.Errorf("left are %q", keys)
+		}
+	})
+}
+
+// fill puts values until the store refuses them.
+func fill(t *testing.T, b broker.Broker) {
+	t.Helper()
+	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
+	var err error
+	for i := 0; err == nil; i++ {
+		if i == 200 {
+			t.Fatal("100 MiB fit in")
+		}
+		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/fill/%d", i), value)}})
+		time.Sleep(time.Second / 10) // the store looks at its size now and then
+	}
+	if !errors.Is(err, broker.ErrNoSpace) || !broker.MaybeApplied(err) || !broker.Temporary(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSession_LivesOnForDays renews one for longer than the lease is that holds its keys.
+func TestSession_LivesOnForDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true, Tick: 2 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		k := newKeeper(t, s, "/a", 5*time.Minute)
+		renew(t, 30*time.Hour, k)
+		if !k.there(t, k) {
+			t.Error("its key is gone")
+		}
+		if err := k.Revoke(t.Context(), k.session.ID); err != nil || k.there(t, k) || len(sessionKeys(t, k)) != 0 {
+			t.Errorf("%v, left are %q", err, sessionKeys(t, k))
+		}
+	})
+}

@@ -1,0 +1,174 @@
+package etcd
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/memory"
+)
+
+const testFolder = "/ns/sessions/"
+
+// session are the own keys of one, as a listing has them; a revision of zero leaves a
+// key out.
+func session(id broker.SessionID, lease, pulse broker.Revision) (kvs []broker.KV) {
+	if lease != 0 {
+		kvs = append(kvs, broker.KV{Key: sessionKey(testFolder, id, keyLease), Value: []byte("10s"), Modified: lease, Session: id})
+	}
+	if pulse != 0 {
+		kvs = append(kvs, broker.KV{Key: sessionKey(testFolder, id, keyPulse), Modified: pulse, Session: id})
+	}
+	return kvs
+}
+
+// TestObserver_S2_EndsWhatHasNotMovedForAWholeTTLOfItsOwnSight looks again and again.
+func TestObserver_S2_EndsWhatHasNotMovedForAWholeTTLOfItsOwnSight(t *testing.T) {
+	type ids = []broker.SessionID
+	steps := []struct {
+		name                     string
+		at                       time.Duration
+		lease, pulse             broker.Revision
+		silent, ended, pulseless ids
+		next                     time.Duration
+	}{
+		{"the first sight says nothing of how long", 0, 1, 1, nil, nil, nil, 10 * time.Second},
+		{"not yet a TTL", 9999 * time.Millisecond, 1, 1, nil, nil, nil, 10 * time.Second},
+		{"a TTL", 10 * time.Second, 1, 1, ids{7}, nil, nil, 0},
+		{"still, when ending it has failed", 11 * time.Second, 1, 1, ids{7}, nil, nil, 0},
+		{"renewed after all", 12 * time.Second, 1, 5, nil, nil, nil, 22 * time.Second},
+		{"renewed", 21 * time.Second, 1, 6, nil, nil, nil, 31 * time.Second},
+		{"without a pulse", 40 * time.Second, 1, 0, nil, nil, ids{7}, 0},
+		{"still without one", 80 * time.Second, 1, 0, nil, nil, ids{7}, 0},
+		{"asked", 81 * time.Second, 1, 6, nil, nil, nil, 91 * time.Second},
+		{"and no answer", 91 * time.Second, 1, 6, ids{7}, nil, nil, 0},
+		{"ended by somebody", 92 * time.Second, 0, 6, nil, ids{7}, nil, 0},
+		{"gone", 93 * time.Second, 0, 0, nil, nil, nil, 0},
+	}
+	o := &observer{folder: testFolder}
+	began := time.Now()
+	for _, step := range steps {
+		f := o.look(session(7, step.lease, step.pulse), began.Add(step.at))
+		got := []ids{f.silent, f.ended, f.pulseless}
+		if diff := cmp.Diff([]ids{step.silent, step.ended, step.pulseless}, got); diff != "" {
+			t.Errorf("%s: silent, ended, pulseless: %s", step.name, diff)
+		}
+		next := time.Duration(0)
+		if !f.next.IsZero() {
+			next = f.next.Sub(began)
+		}
+		if next != step.next {
+			t.Errorf("%s: the next is due at %v, want %v", step.name, next, step.next)
+		}
+	}
+}
+
+// TestObserver_WhatIsNoSessionIsLeftAlone has keys of others in the folder, and a TTL
+// that nobody can read.
+func TestObserver_WhatIsNoSessionIsLeftAlone(t *testing.T) {
+	unreadable := session(8, 1, 1)
+	unreadable[0].Value = []byte("soon")
+	kvs := append(session(7, 1, 1), unreadable...)
+	for _, key := range []string{"x", "0000000000000007", "0000000000000007/other", "7/lease", "000000000000000g/lease", "a/0000000000000007/lease/b"} {
+		kvs = append(kvs, broker.KV{Key: testFolder + key, Modified: 1})
+	}
+	o := &observer{folder: testFolder}
+	began := time.Now()
+	o.look(kvs, began)
+	f := o.look(kvs, began.Add(time.Hour))
+	if diff := cmp.Diff([]broker.SessionID{7}, f.silent); diff != "" || len(f.ended)+len(f.pulseless) != 0 {
+		t.Errorf("%+v", f)
+	}
+	if diff := cmp.Diff(map[broker.SessionID]bool{7: true, 8: true}, f.there); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestObserver_EndsNothingThatHasMovedSinceItWasSeen has renewals between a look and what
+// follows from it.
+func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		// before are the keys of the look, since what is done after it.
+		before, since []broker.Op
+		// lease and pulse tell whether those are there in the end.
+		lease, pulse bool
+	}{
+		{"nothing", session7(keyLease, keyPulse), nil, false, true},
+		{"a renewal", session7(keyLease, keyPulse), session7(keyPulse), true, true},
+		{"a renewal without space", session7(keyLease, keyPulse), []broker.Op{broker.Delete(sessionKey(testFolder, 7, keyPulse))}, true, false},
+		{"its end", session7(keyLease, keyPulse), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
+		{"nothing, without a pulse", session7(keyLease), nil, true, true},
+		{"its end, without a pulse", session7(keyLease), []broker.Op{broker.DeleteTree(testFolder)}, false, false},
+	} {
+		store := memory.New()
+		b := store.Broker()
+		o := &observer{folder: testFolder}
+		began := time.Now()
+		write(t, b, test.before)
+		o.look(listing(t, b), began)
+		f := o.look(listing(t, b), began.Add(10*time.Second))
+		write(t, b, test.since)
+		for i, txn := range o.endings(f) {
+			for n := range txn.Then {
+				txn.Then[n].Session = 0 // it is no session of this store
+			}
+			if _, err := broker.CommitOne(t.Context(), b, txn); err != nil {
+				t.Errorf("%s: %d: %v", test.name, i, err)
+			}
+		}
+		var there []string
+		for _, kv := range listing(t, b) {
+			_, _, name, _ := parseSessionKey(kv.Key)
+			there = append(there, name)
+		}
+		if slices.Contains(there, keyLease) != test.lease || slices.Contains(there, keyPulse) != test.pulse {
+			t.Errorf("%s: left are %q", test.name, there)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// session7 puts keys of a session.
+func session7(names ...string) (ops []broker.Op) {
+	for _, name := range names {
+		var value []byte
+		if name == keyLease {
+			value = []byte("10s")
+		}
+		ops = append(ops, broker.Put(sessionKey(testFolder, 7, name), value))
+	}
+	return ops
+}
+
+func write(t *testing.T, b broker.Broker, ops []broker.Op) {
+	t.Helper()
+	if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: ops}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func listing(t *testing.T, b broker.Broker) []broker.KV {
+	t.Helper()
+	kvs, _, err := broker.Collect(t.Context(), b, testFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kvs
+}
+
+func TestSessionKeysAreReadAsTheyAreWritten(t *testing.T) {
+	for _, id := range []broker.SessionID{1, 1 << 40, -1} {
+		for _, name := range []string{keyLease, keyPulse} {
+			folder, parsed, part, ok := parseSessionKey(sessionKey(testFolder, id, name))
+			if folder != testFolder || parsed != id || part != name || !ok {
+				t.Errorf("%d %s: %q %d %q %t", id, name, folder, parsed, part, ok)
+			}
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// Witness keeps a session that nothing hangs on, for who looks on and has none: on some
+// brokers a session that is not renewed is ended by those who have one in the same folder,
+// which takes somebody who is left. It returns when ctx ends, or with the error of a broker
+// that gives it no session at all.
+func Witness(ctx context.Context, b broker.Broker, config Config) error {
+	timing := Derive(TTLDefault)
+	if config.TTL > 0 {
+		timing = Derive(config.TTL)
+	}
+	for {
+		s, err := Open(ctx, b, config)
+		switch {
+		case err == nil:
+			_ = s.Run(ctx) // it begins anew, whyever it ended
+			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), timing.Try)
+			_ = s.Close(closing) // or the others end it
+			cancel()
+		case !broker.Temporary(err) && ctx.Err() == nil:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(timing.Renew):
+		}
+	}
+}
