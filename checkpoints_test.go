@@ -35,12 +35,12 @@ func (c *cluster) counting(counted *[]int) windlass.NewHandler {
 			case <-time.After(time.Second):
 			}
 			n++
-			if err := claim.Checkpoint(ctx, n); err != nil {
-				return err
-			}
 			c.mu.Lock()
 			*counted = append(*counted, n)
 			c.mu.Unlock()
+			if err := claim.Checkpoint(ctx, n); err != nil {
+				return err
+			}
 		}
 	})
 }
@@ -75,13 +75,16 @@ func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) 
 		cut.Thaw()
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		last := 0
 		for i, n := range counted {
-			if n != i+1 {
-				t.Fatalf("counted %v", counted)
+			// What was being saved when a run ended may have to be counted again.
+			if n != last && n != last+1 {
+				t.Fatalf("after %d runs of a second it counts on from %d with %d", i, last, n)
 			}
+			last = n
 		}
-		if len(counted) < 3500 {
-			t.Errorf("counted %d", len(counted))
+		if last < 3500 {
+			t.Errorf("counted %d", last)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -198,6 +199,16 @@ func TestTrace_ATaskThatANodeDiedWithIsOneTraceFromItsSubmissionToItsEnd(t *test
 	})
 }
 
+// token is the one that a span names, as the number that it is.
+func (f *fleet) token(s tracetest.SpanStub) int {
+	f.Helper()
+	token, err := strconv.Atoi(says(s, tracing.KeyToken))
+	if err != nil {
+		f.Error(err)
+	}
+	return token
+}
+
 // describes checks the attributes of a task that was taken over.
 func (f *fleet) describes(move tracetest.SpanStub, claims, runs []tracetest.SpanStub, complete tracetest.SpanStub) {
 	f.Helper()
@@ -207,7 +218,7 @@ func (f *fleet) describes(move tracetest.SpanStub, claims, runs []tracetest.Span
 	if says(claims[0], tracing.KeyCause) != string(windlass.GrantPlaced) || says(claims[0], tracing.KeyNode) != "n1" {
 		f.Errorf("the first claim says %v", claims[0].Attributes)
 	}
-	if says(claims[0], tracing.KeyToken) >= says(claims[1], tracing.KeyToken) || says(claims[1], tracing.KeyToken) != says(runs[1], tracing.KeyToken) {
+	if f.token(claims[0]) >= f.token(claims[1]) || says(claims[1], tracing.KeyToken) != says(runs[1], tracing.KeyToken) {
 		f.Errorf("the tokens are %s, %s and %s", says(claims[0], tracing.KeyToken), says(claims[1], tracing.KeyToken), says(runs[1], tracing.KeyToken))
 	}
 	if runs[0].Status.Code != codes.Error || !strings.Contains(runs[0].Status.Description, windlass.ErrLost.Error()) || runs[1].Status.Code != codes.Unset {

@@ -110,7 +110,9 @@ func TestSession_AWitnessIsEnoughToEndTheLast(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- session.Witness(ctx, looks, session.Config{Folder: sessionsFolder, Clock: clock.Process}) }()
+		go func() {
+			ended <- session.Witness(ctx, looks, session.Config{Folder: sessionsFolder, Clock: clock.Process})
+		}()
 		time.Sleep(15 * time.Second)
 		if dead.there(t, looks) {
 			t.Error("nobody has ended it")
