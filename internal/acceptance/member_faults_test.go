@@ -14,12 +14,6 @@ const memberTasks = 60
 // not get through: longer than until commands are told to stop.
 const longEnough = ttl * 4 / 5
 
-// frozenFor is how long the leader is frozen: longer than until commands are told to
-// stop, and shorter than until it takes sessions for expired that were renewed right
-// before. One that is frozen for longer may end those when it goes on, although they
-// live, before it has heard of its successor (docs/safety.md, A4).
-const frozenFor = ttl * 7 / 10
-
 func TestBroker_M14_AMemberThatDiesOrFreezesOrLeadsNoMoreEndsNoTask(t *testing.T) {
 	r := newRoom(t, clusterConfig{}, "n1", "n2", "n3")
 	r.load(memberTasks)
@@ -40,7 +34,7 @@ func TestBroker_M14_AMemberThatDiesOrFreezesOrLeadsNoMoreEndsNoTask(t *testing.T
 		}},
 		{"the leader is frozen", func() func() {
 			leader, _ := r.etcd.waitLeader()
-			r.pass(r.etcd.freeze(leader), frozenFor)
+			r.pass(r.etcd.freeze(leader), longEnough)
 			r.etcd.thaw(leader)
 			return func() {}
 		}},

@@ -20,20 +20,19 @@ const staleFor = 2 * time.Second
 func TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession(t *testing.T) {
 	r := newRoom(t, clusterConfig{net: newNetwork(t)}, "n1", "n2", "n3")
 	r.load(memberTasks)
-	freezes := []time.Duration{ttl * 6 / 5, ttl * 2 / 5, ttl * 8 / 5, ttl * 4 / 5, ttl * 3 / 5, ttl}
+	freezes := []time.Duration{ttl * 6 / 5, ttl * 2 / 5, ttl * 6 / 5, ttl * 8 / 5, ttl * 3 / 5, ttl * 6 / 5, ttl}
 	ended := 0
 	for i := range *staleTrials {
 		leader, _ := r.etcd.waitLeader()
 		others := slices.DeleteFunc([]int{0, 1, 2}, func(m int) bool { return m == leader })
-		before := r.census.now()
+		before := map[string]string{"n2": r.incarnation("n2"), "n3": r.incarnation("n3")}
 		r.net.cut("n1", silence, others...)
 		r.pass(r.etcd.freeze(leader), freezes[i%len(freezes)])
 		r.pass(r.etcd.thaw(leader), staleFor)
-		now := r.census.now()
-		for task, run := range before {
-			if run.node != "n1" && now[task].id != run.id {
+		for name, incarnation := range before {
+			if now := r.incarnation(name); now != incarnation {
 				ended++
-				t.Errorf("trial %d: the leader was frozen for %v: %s on %s has ended", i, freezes[i%len(freezes)], task, run.node)
+				t.Errorf("trial %d: the leader was frozen for %v: the session of %s has ended", i, freezes[i%len(freezes)], name)
 			}
 		}
 		r.net.heal("n1")
@@ -41,6 +40,6 @@ func TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession(t *testing.T) {
 		r.waitQuiet(memberTasks)
 		r.noneLost(memberTasks)
 	}
-	t.Logf("measured: %d freezes of a leader: %d commands of nodes that reach others ended", *staleTrials, ended)
+	t.Logf("measured: %d freezes of a leader: %d sessions of nodes that reach others ended", *staleTrials, ended)
 	r.noneExited()
 }
