@@ -1,19 +1,33 @@
 package etcd
 
 import (
+	"context"
 	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Whoever has a session in a folder observes those that are there. Each looks seldom
-// where there are many, so that all together look about as often whatever their number.
+// Whoever has a session in a folder observes others. The first few, in the order of their
+// keys, are lookouts: they look at all. The others look at the lookouts, and at all for a
+// while once none of those is renewed. So what all together look at grows with the number of
+// sessions and not with its square, and if the lookouts die together with others, those
+// are ended within three TTLs.
 const (
-	// lookOften and lookSeldom bound the time between two looks, as a part of a TTL.
-	lookOften, lookSeldom = 10, 1
-	// lookShare is for how many sessions it would be a whole TTL.
-	lookShare = 100
+	// lookouts is how many there are.
+	lookouts = 20
+	// lookOften and lookSeldom bound the time between two looks of a lookout, as a part of a
+	// TTL, and lookShare is for how many lookouts it would be a whole one. lookOther is
+	// that of another one.
+	lookOften, lookSeldom, lookShare, lookOther = 10, 4, 80, 2
+	// lookAlarm is the part of a TTL after which somebody among lookouts that live would
+	// have been renewed, and lookAlarmed is for how many TTLs the others then look at all.
+	lookAlarm, lookAlarmed = 4, 3
 	// lookPauseMin is the least time between two looks.
 	lookPauseMin = 10 * time.Millisecond
 )
@@ -30,6 +44,9 @@ type sight struct {
 type observer struct {
 	folder string
 	sights map[broker.SessionID]sight
+	// moved is when a look last saw somebody renewed, and alarmed until when it looks at
+	// all although it is no lookout.
+	moved, alarmed time.Time
 }
 
 // found is what one look has shown.
@@ -85,6 +102,7 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 		s, known := o.sights[id]
 		if !known || s.modified != k.pulse.Modified {
 			s = sight{k.pulse.Modified, now, ttl}
+			o.moved = now
 		}
 		sights[id] = s
 		due := s.since.Add(s.ttl)
@@ -174,11 +192,18 @@ func (b *Broker) observe(folder string) {
 			ttl = min(ttl, h.ttl)
 		}
 		wait := ttl / lookOften
-		if kvs, _, err := broker.Collect(b.life, b, folder); err == nil {
+		if kvs, lookout, err := b.sessionsIn(folder, own, time.Now().Before(o.alarmed)); err == nil {
 			f := o.look(kvs, time.Now())
 			b.endSilent(o, f)
-			b.keepLeases(own, f)
-			wait = min(max(ttl*time.Duration(len(f.there))/lookShare, ttl/lookOften), ttl/lookSeldom)
+			b.keepLeases(own, f, lookout)
+			wait = ttl / lookOther
+			if lookout {
+				wait = min(max(ttl*time.Duration(len(f.there))/lookShare, ttl/lookOften), ttl/lookSeldom)
+			}
+			if !lookout && time.Since(o.moved) > ttl/lookAlarm {
+				o.alarmed = time.Now().Add(lookAlarmed * ttl)
+				wait = ttl / lookOften
+			}
 			wait = wait/2 + rand.N(wait)
 			if !f.next.IsZero() {
 				wait = min(wait, time.Until(f.next))
@@ -188,6 +213,45 @@ func (b *Broker) observe(folder string) {
 			return
 		}
 	}
+}
+
+// sessionsIn lists the keys of all sessions for a lookout and who is alarmed, and of the
+// lookouts for others.
+func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarmed bool) (kvs []broker.KV, lookout bool, err error) {
+	if alarmed {
+		kvs, _, err = broker.Collect(b.life, b, folder)
+		return kvs, true, err
+	}
+	var answer *clientv3.GetResponse
+	e := b.call(b.life, "list", folder, func(ctx context.Context) (err error) {
+		answer, err = b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts))
+		return err
+	})
+	if e != nil {
+		return nil, false, e
+	}
+	for _, kv := range answer.Kvs {
+		kvs = append(kvs, toKV(kv))
+	}
+	if !answer.More {
+		return kvs, true, nil
+	}
+	kvs = whole(kvs)
+	for _, kv := range kvs {
+		if _, id, _, ok := parseSessionKey(kv.Key); ok {
+			if _, ours := own[id]; ours {
+				kvs, _, err = broker.Collect(b.life, b, folder)
+				return kvs, true, err
+			}
+		}
+	}
+	return kvs, false, nil
+}
+
+// whole leaves out the last session of a listing that was cut off.
+func whole(kvs []broker.KV) []broker.KV {
+	last, _ := path.Split(kvs[len(kvs)-1].Key)
+	return slices.DeleteFunc(kvs, func(kv broker.KV) bool { return strings.HasPrefix(kv.Key, last) })
 }
 
 // endSilent does what a look asks for. What fails is seen again.
@@ -207,9 +271,9 @@ func (b *Broker) endSilent(o *observer, f found) {
 
 // keepLeases renews the leases of this connection's sessions, which is due seldom, and
 // forgets those that are gone.
-func (b *Broker) keepLeases(own map[broker.SessionID]held, f found) {
+func (b *Broker) keepLeases(own map[broker.SessionID]held, f found, complete bool) {
 	for id, h := range own {
-		if !f.there[id] {
+		if complete && !f.there[id] {
 			b.letGo(id)
 			continue
 		}
@@ -217,13 +281,22 @@ func (b *Broker) keepLeases(own map[broker.SessionID]held, f found) {
 		if now.Sub(h.leased) < containerRenew {
 			continue
 		}
-		if _, e := b.renewLease(b.life, id); e == nil {
-			h.leased = now
-			b.mu.Lock()
-			if _, still := b.sessions[id]; still {
-				b.sessions[id] = h
-			}
-			b.mu.Unlock()
+		_, e := b.renewLease(b.life, id)
+		switch {
+		case e == nil:
+			b.leased(id, now)
+		case e.Kind == broker.ErrSessionExpired:
+			b.letGo(id)
 		}
+	}
+}
+
+// leased notes when the lease of a session was renewed.
+func (b *Broker) leased(id broker.SessionID, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if h, ok := b.sessions[id]; ok {
+		h.leased = at
+		b.sessions[id] = h
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,6 +96,40 @@ func TestSession_ADeadOnesKeysAreDeletedByAnother(t *testing.T) {
 			t.Errorf("left are %q", keys)
 		}
 	})
+}
+
+// TestSession_OfManyAllThatDieAreEnded has so many sessions that most look at
+// few others, of which all but some die at the same time.
+func TestSession_OfManyAllThatDieAreEnded(t *testing.T) {
+	const many = 60
+	for _, left := range []int{many - 1, many / 2, 2, 1} {
+		bubble(t, func(t *testing.T, s *embedded.Server) {
+			var keepers []*keeper
+			for i := range many {
+				keepers = append(keepers, newKeeper(t, s, fmt.Sprint("/a/", i), 10*time.Second))
+			}
+			renew(t, 30*time.Second, keepers...)
+			rand.Shuffle(many, func(i, j int) { keepers[i], keepers[j] = keepers[j], keepers[i] })
+			died := time.Now()
+			for _, k := range keepers[left:] {
+				if err := k.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			alive := keepers[:left]
+			for sessions := many; sessions > left; {
+				renew(t, 1, alive...)
+				sessions = len(sessionKeys(t, alive[0])) / 2
+				if took := time.Since(died); sessions < left || took > 32*time.Second {
+					t.Fatalf("%d of %d are left: after %v there are %d", left, many, took, sessions)
+				}
+			}
+			renew(t, time.Minute, alive...)
+			if n := len(sessionKeys(t, alive[0])); n != 2*left {
+				t.Errorf("%d are left, with %d keys", left, n)
+			}
+		})
+	}
 }
 
 // TestSession_AWitnessIsEnoughToEndTheLast has nobody left but one who only looks on.
