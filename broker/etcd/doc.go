@@ -29,7 +29,7 @@
 //     the caller opens another from the last revision on.
 //   - A session lives by writes and is ended by the other sessions of its folder,
 //     never by a member of etcd; see session.go. A connection that has granted
-//     one looks at all of them, about ten times in a TTL where they are few.
+//     one looks at the others, about ten times in a TTL where they are few.
 //   - No call hangs: each request is bounded by Config.RequestTimeout, whatever
 //     its context says, and a silent watch ends after broker.ProgressMax.
 //
