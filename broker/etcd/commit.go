@@ -169,36 +169,28 @@ func (c *commit) request(ctx context.Context, members []int) (again []int) {
 		return nil
 	}
 	revision := broker.Revision(answer.GetHeader().GetRevision())
+	if revision <= 0 || !fits(request, answer) {
+		e := broker.NewError("commit", key, broker.ErrUnavailable, errMisfit)
+		e.Maybe = true
+		for _, i := range members {
+			c.results[i].Err = e
+		}
+		return nil
+	}
 	if len(members) == 1 {
-		c.take(members[0], answer, revision)
+		c.results[members[0]] = result(c.txns[members[0]], answer, revision)
 		return nil
 	}
 	for n, i := range members {
 		// A nested answer has no revision of its own: all of a request's
 		// writes are of the same one, the request's.
-		var nested *pb.TxnResponse
-		if len(answer.Responses) == len(members) {
-			nested = answer.Responses[n].GetResponseTxn()
-		}
-		c.take(i, nested, revision)
+		c.results[i] = result(c.txns[i], answer.Responses[n].GetResponseTxn(), revision)
 	}
 	return nil
 }
 
-// errMisfit is an answer that cannot be one to its request. Without TLS nothing
-// else tells of damage on the way.
+// errMisfit is an answer that cannot be one to its request.
 var errMisfit = errors.New("the answer does not fit the request")
-
-// take fills in the result of one transaction from its answer.
-func (c *commit) take(i int, answer *pb.TxnResponse, revision broker.Revision) {
-	r, fits := result(c.txns[i], answer, revision)
-	if !fits || revision <= 0 {
-		e := broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrUnavailable, errMisfit)
-		e.Maybe = true
-		r = broker.Result{Err: e}
-	}
-	c.results[i] = r
-}
 
 // concernsOne tells whether a refusal may be about a single transaction of the
 // request rather than about the broker's state.

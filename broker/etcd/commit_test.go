@@ -31,13 +31,22 @@ func (s *scripted) Txn(_ context.Context, r *pb.TxnRequest, _ ...grpc.CallOption
 	if err := step(r); err != nil {
 		return nil, err
 	}
-	answer := &pb.TxnResponse{Header: &pb.ResponseHeader{Revision: int64(s.sent)}, Succeeded: true}
-	for range r.Success {
-		answer.Responses = append(answer.Responses, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{
-			ResponseTxn: &pb.TxnResponse{Succeeded: true},
-		}})
-	}
+	answer := granted(r)
+	answer.Header = &pb.ResponseHeader{Revision: int64(s.sent)}
 	return answer, nil
+}
+
+// granted is the answer to a request of puts.
+func granted(r *pb.TxnRequest) *pb.TxnResponse {
+	answer := &pb.TxnResponse{Succeeded: true}
+	for _, op := range r.Success {
+		found := &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}}
+		if nested := op.GetRequestTxn(); nested != nil {
+			found.Response = &pb.ResponseOp_ResponseTxn{ResponseTxn: granted(nested)}
+		}
+		answer.Responses = append(answer.Responses, found)
+	}
+	return answer
 }
 
 func (s *scripted) broker(ctx context.Context) *Broker {
@@ -107,5 +116,48 @@ func TestAFullStoreMayHaveTakenTheWrite(t *testing.T) {
 	}
 	if s.sent != 1 {
 		t.Errorf("%d requests", s.sent)
+	}
+}
+
+// TestFits_OnlyWhatAnswersEveryOperationOfTheBranch has answers as damage makes them.
+func TestFits_OnlyWhatAnswersEveryOperationOfTheBranch(t *testing.T) {
+	get := &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{}}}
+	put := &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}}
+	deleted := &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{}}}
+	answer := func(succeeded bool, ops ...*pb.ResponseOp) *pb.TxnResponse {
+		return &pb.TxnResponse{Succeeded: succeeded, Responses: ops}
+	}
+	in := func(a *pb.TxnResponse) *pb.ResponseOp {
+		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: a}}
+	}
+	c := &commit{txns: []broker.Txn{
+		{If: []broker.Cond{broker.Exists("a")}, Then: []broker.Op{broker.Put("a", nil), broker.Read("b"), broker.Delete("c")}, Else: []broker.Op{broker.Read("a")}},
+		{If: []broker.Cond{broker.Exists("d")}},
+	}}
+	for _, test := range []struct {
+		name    string
+		members []int
+		answer  *pb.TxnResponse
+		want    bool
+	}{
+		{"as asked", []int{0}, answer(true, get, put, deleted), true},
+		{"else", []int{0}, answer(false, get), true},
+		{"success that was lost", []int{0}, answer(false, get, put, deleted), false},
+		{"success from nowhere", []int{0}, answer(true, get), false},
+		{"one missing", []int{0}, answer(true, get, put), false},
+		{"another one", []int{0}, answer(true, get, put, put), false},
+		{"one without a kind", []int{0}, answer(true, get, put, &pb.ResponseOp{}), false},
+		{"conditions alone", []int{1}, answer(true), true},
+		{"conditions alone that do not hold", []int{1}, answer(false, get), true},
+		{"conditions alone, success from nowhere", []int{1}, answer(true, get), false},
+		{"nested", []int{0, 1}, answer(true, in(answer(false, get)), in(answer(false))), true},
+		{"nested, without one", []int{0, 1}, answer(true, in(answer(false, get))), false},
+		{"nested, one that does not fit", []int{0, 1}, answer(true, in(answer(true, get)), in(answer(false))), false},
+		{"nested, one of another kind", []int{0, 1}, answer(true, in(answer(false, get)), get), false},
+		{"refused without a condition", []int{0, 1}, answer(false), false},
+	} {
+		if got := fits(c.build(test.members), test.answer); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
 	}
 }

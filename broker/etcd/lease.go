@@ -51,31 +51,29 @@ func (b *Broker) grantLease(ctx context.Context, op string, seconds int64) (brok
 
 // renewLease renews a lease once. The client's KeepAliveOnce is not used because it
 // repeats without a pause while a member answers at once that it cannot.
-func (b *Broker) renewLease(ctx context.Context, id broker.SessionID) (ttl time.Duration, e *broker.Error) {
-	e = b.call(ctx, "keepalive", "", func(ctx context.Context) error {
+func (b *Broker) renewLease(ctx context.Context, id broker.SessionID) (time.Duration, *broker.Error) {
+	return keepAlive(ctx, b, func(ctx context.Context) (time.Duration, error) {
 		// Ending the context is what ends the stream.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		stream, err := b.leases.LeaseKeepAlive(ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		sent := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
 		// Why a stream has ended only the receiving side knows.
 		answer, err := stream.Recv()
 		switch {
 		case err != nil:
-			return err
+			return 0, err
 		case sent != nil:
-			return sent
+			return 0, sent
 		case answer.TTL <= 0:
 			// This is how etcd says that it has no such lease.
-			return rpctypes.ErrLeaseNotFound
+			return 0, rpctypes.ErrLeaseNotFound
 		}
-		ttl = time.Duration(answer.TTL) * time.Second
-		return nil
+		return time.Duration(answer.TTL) * time.Second, nil
 	})
-	return ttl, e
 }
 
 // revokeLease ends a lease and deletes its keys. One that is gone is no error.

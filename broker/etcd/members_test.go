@@ -59,11 +59,12 @@ func TestMembers_OfAClosedBrokerAreAnError(t *testing.T) {
 	}
 }
 
-// fill writes until the store is full.
+// fill writes until the store is full. It learns of its size with its commits, every
+// 100 ms, within which a fast machine writes much more than fits.
 func fill(t *testing.T, b broker.Broker, key func(i int) string) {
 	t.Helper()
 	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
-	for i := range 200 {
+	for i := range 4000 {
 		_, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(key(i), value)}})
 		if errors.Is(err, broker.ErrNoSpace) {
 			return
@@ -72,7 +73,7 @@ func fill(t *testing.T, b broker.Broker, key func(i int) string) {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("100 MiB fit")
+	t.Fatal("2 GiB fit")
 }
 
 // TestReclaim_MakesAFullStoreTakeWritesAgain fills a store with versions of one

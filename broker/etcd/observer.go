@@ -100,13 +100,16 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 			continue // its lease will end it
 		}
 		s, known := o.sights[id]
-		if !known || s.modified != k.pulse.Modified {
-			s = sight{k.pulse.Modified, now, ttl}
+		ttl = max(ttl, s.ttl) // it never changes, but a listing may be damaged
+		seen := known && s.modified == k.pulse.Modified
+		if !seen {
+			s.modified, s.since = k.pulse.Modified, now
 			o.moved = now
 		}
+		s.ttl = ttl
 		sights[id] = s
-		due := s.since.Add(s.ttl)
-		if !due.After(now) {
+		due := s.since.Add(ttl)
+		if seen && !due.After(now) {
 			f.silent = append(f.silent, id)
 		} else if f.next.IsZero() || due.Before(f.next) {
 			f.next = due
@@ -117,7 +120,9 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 }
 
 // endings are the transactions for what a look has shown: those that end what is silent,
-// in order, and then those that ask whether what has no pulse is there.
+// those that see whether others have ended what seems ended, and those that ask whether
+// what has no pulse is there. Without TLS a listing may be damaged on its way, so nothing
+// follows from one alone.
 func (o *observer) endings(f found) (txns []broker.Txn) {
 	for _, id := range f.silent {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
@@ -125,6 +130,10 @@ func (o *observer) endings(f found) (txns []broker.Txn) {
 			If:   []broker.Cond{broker.Modified(pulse, o.sights[id].modified)},
 			Then: []broker.Op{broker.Delete(lease)},
 		})
+	}
+	for _, id := range f.ended {
+		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
+		txns = append(txns, broker.Txn{If: []broker.Cond{broker.Absent(lease)}, Then: []broker.Op{broker.Delete(pulse)}})
 	}
 	for _, id := range f.pulseless {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
@@ -134,6 +143,16 @@ func (o *observer) endings(f found) (txns []broker.Txn) {
 		})
 	}
 	return txns
+}
+
+// over are the sessions that have been ended, by the results of endings.
+func (f found) over(results []broker.Result) (ids []broker.SessionID) {
+	for i, id := range slices.Concat(f.silent, f.ended) {
+		if results[i].OK {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // hold notes a session that this connection renews, and sees to an observer for it.
@@ -256,15 +275,11 @@ func whole(kvs []broker.KV) []broker.KV {
 
 // endSilent does what a look asks for. What fails is seen again.
 func (b *Broker) endSilent(o *observer, f found) {
-	if len(f.silent)+len(f.pulseless) > 0 {
-		results := b.Commit(b.life, o.endings(f)...)
-		for i, id := range f.silent {
-			if results[i].OK {
-				f.ended = append(f.ended, id)
-			}
-		}
+	txns := o.endings(f)
+	if len(txns) == 0 {
+		return
 	}
-	for _, id := range f.ended {
+	for _, id := range f.over(b.Commit(b.life, txns...)) {
 		_ = b.revokeLease(b.life, id)
 	}
 }

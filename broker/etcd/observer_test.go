@@ -87,6 +87,55 @@ func TestObserver_WhatIsNoSessionIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestObserver_S2_AListingThatIsDamagedEndsNobody flips each bit of each key and value of a
+// listing once, as a connection without TLS may, and looks at the result again and again.
+func TestObserver_S2_AListingThatIsDamagedEndsNobody(t *testing.T) {
+	store := memory.New()
+	defer store.Close()
+	b := store.Broker()
+	began := time.Now()
+	write(t, b, session7(keyLease, keyPulse))
+	whole := listing(t, b)
+	for i, kv := range whole {
+		for bit := range 8 * (len(kv.Key) + len(kv.Value)) {
+			damaged := slices.Clone(whole)
+			damaged[i] = flipped(kv, bit)
+			for _, looks := range [][][]broker.KV{
+				{damaged, whole, damaged, whole}, {whole, damaged, damaged, damaged},
+			} {
+				o := &observer{folder: testFolder}
+				for n, kvs := range looks {
+					f := o.look(kvs, began.Add(time.Duration(n)*3*time.Second)) // it is younger than its TTL of 10 s
+					if over := f.over(b.Commit(t.Context(), leaseless(o.endings(f))...)); slices.Contains(over, 7) {
+						t.Errorf("%q = %q ended it", damaged[i].Key, damaged[i].Value)
+					}
+				}
+			}
+		}
+	}
+	if left := listing(t, b); len(left) != 2 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// flipped is an entry with one bit of its key or value flipped.
+func flipped(kv broker.KV, bit int) broker.KV {
+	bytes := append([]byte(kv.Key), kv.Value...)
+	bytes[bit/8] ^= 1 << (bit % 8)
+	kv.Key, kv.Value = string(bytes[:len(kv.Key)]), bytes[len(kv.Key):]
+	return kv
+}
+
+// leaseless takes the sessions off what is put: they are none of the test's store.
+func leaseless(txns []broker.Txn) []broker.Txn {
+	for _, txn := range txns {
+		for n := range txn.Then {
+			txn.Then[n].Session = 0
+		}
+	}
+	return txns
+}
+
 // TestObserver_EndsNothingThatHasMovedSinceItWasSeen has renewals between a look and what
 // follows from it.
 func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
@@ -112,10 +161,7 @@ func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
 		o.look(listing(t, b), began)
 		f := o.look(listing(t, b), began.Add(10*time.Second))
 		write(t, b, test.since)
-		for i, txn := range o.endings(f) {
-			for n := range txn.Then {
-				txn.Then[n].Session = 0 // it is no session of this store
-			}
+		for i, txn := range leaseless(o.endings(f)) {
 			if _, err := broker.CommitOne(t.Context(), b, txn); err != nil {
 				t.Errorf("%s: %d: %v", test.name, i, err)
 			}

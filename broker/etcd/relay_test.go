@@ -82,29 +82,37 @@ func (r *relay) pump(to, from net.Conn) {
 func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 	c := startCluster(t)
 	for heard := range c.members {
-		relays := make([]*relay, len(c.members))
-		endpoints := make([]string, len(c.members))
-		for i, m := range c.members {
-			relays[i] = startRelay(t, m.config.Client)
-			endpoints[i] = relays[i].listener.Addr().String()
+		for _, folder := range []string{"/sessions/", ""} {
+			renewThroughOne(t, c, heard, folder)
 		}
-		b := openAt(t, endpoints)
-		session, err := b.Grant(t.Context(), "", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		renewEverywhere(t, b, session.ID, relays)
-		for i, r := range relays {
-			r.silent.Store(i != heard)
-		}
-		enough := takeTurns(t, b)
-		for range c.members {
-			if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
-				t.Errorf("only member %d answers: %v", heard, err)
-			}
-		}
-		enough()
 	}
+}
+
+// renewThroughOne renews a session while one member alone answers; one without a folder
+// is a lease.
+func renewThroughOne(t *testing.T, c *cluster, heard int, folder string) {
+	relays := make([]*relay, len(c.members))
+	endpoints := make([]string, len(c.members))
+	for i, m := range c.members {
+		relays[i] = startRelay(t, m.config.Client)
+		endpoints[i] = relays[i].listener.Addr().String()
+	}
+	b := openAt(t, endpoints)
+	session, err := b.Grant(t.Context(), folder, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewEverywhere(t, b, session.ID, relays)
+	for i, r := range relays {
+		r.silent.Store(i != heard)
+	}
+	enough := takeTurns(t, b)
+	for range c.members {
+		if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
+			t.Errorf("only member %d answers, folder %q: %v", heard, folder, err)
+		}
+	}
+	enough()
 }
 
 // takeTurns makes other requests meanwhile, which are not waited for.

@@ -170,14 +170,44 @@ func (c *commit) put(op broker.Op) *pb.PutRequest {
 	return &pb.PutRequest{Key: []byte(op.Key), Value: op.Value, Lease: int64(session)}
 }
 
-// result reads one transaction's answer. The reads are in front of everything
-// else, in order. It returns false if they are not those of the branch that was
-// taken: callers rely on getting what they asked for.
-func result(txn broker.Txn, answer *pb.TxnResponse, revision broker.Revision) (r broker.Result, fits bool) {
-	if answer == nil {
-		return r, false
+// fits tells whether an answer can be one to a request: whether it answers each
+// operation of the branch that was taken by one of its kind. Without TLS nothing else
+// tells of damage on the way, and callers rely on getting what they asked for.
+func fits(request *pb.TxnRequest, answer *pb.TxnResponse) bool {
+	branch := request.Failure
+	if answer.Succeeded {
+		branch = request.Success
 	}
-	r = broker.Result{OK: answer.Succeeded, Revision: revision}
+	if len(answer.Responses) != len(branch) || !answer.Succeeded && len(request.Compare) == 0 {
+		return false
+	}
+	for i, op := range branch {
+		found, ok := answer.Responses[i], false
+		switch asked := op.Request.(type) {
+		case *pb.RequestOp_RequestRange:
+			ok = found.GetResponseRange() != nil
+		case *pb.RequestOp_RequestPut:
+			ok = found.GetResponsePut() != nil
+		case *pb.RequestOp_RequestDeleteRange:
+			ok = found.GetResponseDeleteRange() != nil
+		case *pb.RequestOp_RequestTxn:
+			nested := found.GetResponseTxn()
+			ok = nested != nil && fits(asked.RequestTxn, nested)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// result reads one transaction's answer, which fits. The reads are in front of
+// everything else, in order.
+func result(txn broker.Txn, answer *pb.TxnResponse, revision broker.Revision) broker.Result {
+	r := broker.Result{OK: answer.Succeeded, Revision: revision}
+	if bare(txn) {
+		return r // nobody asked for what build added
+	}
 	for _, op := range answer.Responses {
 		found := op.GetResponseRange()
 		if found == nil {
@@ -190,19 +220,5 @@ func result(txn broker.Txn, answer *pb.TxnResponse, revision broker.Revision) (r
 		kv := toKV(found.Kvs[0])
 		r.Reads = append(r.Reads, &kv)
 	}
-	if bare(txn) {
-		r.Reads = nil // nobody asked for what build added
-		return r, true
-	}
-	branch := txn.Else
-	if answer.Succeeded {
-		branch = txn.Then
-	}
-	asked := 0
-	for _, op := range branch {
-		if op.Kind == broker.OpRead {
-			asked++
-		}
-	}
-	return r, len(r.Reads) == asked
+	return r
 }

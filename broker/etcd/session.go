@@ -31,6 +31,8 @@ import (
 //	without space      if lease is there:                        delete pulse
 //	end, by others     if pulse is as it was a TTL ago:          delete lease, then
 //	                                                             revoke the lease
+//	ended by one       if lease is not there:                    delete pulse, then
+//	that died then                                               revoke the lease
 //	no pulse           if lease is there and pulse is not:       put pulse
 //
 // An etcd without space takes deletions alone. A session without a pulse cannot be ended,
@@ -150,31 +152,42 @@ func renewal(lease string, op *pb.RequestOp) *pb.TxnRequest {
 }
 
 func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
-	return b.call(ctx, "keepalive", "", func(ctx context.Context) error {
-		answer, err := hedged(ctx, len(b.client.Endpoints()), func(ctx context.Context) (*pb.TxnResponse, error) {
-			answer, err := b.txns.Txn(ctx, r)
-			return answer, clientv3.ContextError(ctx, err)
-		}, func(err error) bool {
+	_, e := keepAlive(ctx, b, func(ctx context.Context) (*pb.TxnResponse, error) {
+		answer, err := b.txns.Txn(ctx, r)
+		switch {
+		case err != nil:
+		case !fits(r, answer):
+			err = errMisfit
+		case !answer.Succeeded:
+			err = rpctypes.ErrLeaseNotFound
+		}
+		return answer, clientv3.ContextError(ctx, err)
+	})
+	return e
+}
+
+// keepAlive makes a request of as many members as it takes. What is asked for may be done
+// twice.
+func keepAlive[T any](ctx context.Context, b *Broker, request func(context.Context) (T, error)) (answer T, e *broker.Error) {
+	e = b.call(ctx, "keepalive", "", func(ctx context.Context) (err error) {
+		answer, err = hedged(ctx, len(b.client.Endpoints()), request, func(err error) bool {
 			kind, _ := classify(err)
 			return err == nil || kind == broker.ErrSessionExpired || kind == broker.ErrNoSpace
 		})
-		if err == nil && !answer.Succeeded {
-			return rpctypes.ErrLeaseNotFound
-		}
 		return err
 	})
+	return answer, e
 }
 
 // granted finds out about a session that was granted through another connection. One
 // without a folder is a mere lease.
 func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *broker.Error) {
-	var answer *pb.LeaseTimeToLiveResponse
-	e = b.call(ctx, "keepalive", "", func(ctx context.Context) (err error) {
-		answer, err = b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
+	answer, e := keepAlive(ctx, b, func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
+		answer, err := b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
 		if err == nil && answer.TTL <= 0 {
 			err = rpctypes.ErrLeaseNotFound
 		}
-		return clientv3.ContextError(ctx, err)
+		return answer, clientv3.ContextError(ctx, err)
 	})
 	if e != nil {
 		return held{}, e
