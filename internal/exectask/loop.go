@@ -238,8 +238,8 @@ func (l *loop) forked(f forked) {
 		l.drained <- r
 	}(r.output, r.order)
 	l.out.put(message{Kind: kindStarted, Run: r.id, Pid: r.pid})
-	if r.ending {
-		l.kill(r) // was told to end while it was being started
+	if r.ending { // was told to end while it was being started
+		l.terminate(r)
 	}
 	l.checkLeader(r)
 }

@@ -72,12 +72,18 @@ func (l *loop) end(r *run, why Why, grace time.Duration) {
 		}
 		return
 	}
-	l.walk.wanted = true
 	if grace > 0 {
-		_ = syscall.Kill(-r.pid, syscall.SIGTERM)
-		// A stopped process would not see SIGTERM until somebody continues it.
-		_ = syscall.Kill(-r.pid, syscall.SIGCONT)
+		l.terminate(r)
 	}
+}
+
+// terminate tells a run's group to end. Its grace, if it has any left, is over at
+// killAt.
+func (l *loop) terminate(r *run) {
+	l.walk.wanted = true
+	_ = syscall.Kill(-r.pid, syscall.SIGTERM)
+	// A stopped process would not see SIGTERM until somebody continues it.
+	_ = syscall.Kill(-r.pid, syscall.SIGCONT)
 }
 
 // refuseEnded answers for a run that was told to end before it was started.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -373,6 +374,27 @@ func TestCloseEndsAllRunsWithTheirGrace(t *testing.T) {
 	if _, err := s.Run(context.Background(), script("t", "true")); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+// The forker has it when it is told to end, and its number comes afterwards.
+func TestARunThatIsToldToEndWhileItIsStartedHasItsGrace(t *testing.T) {
+	runtime.LockOSThread() // its death signal is that of the thread
+	defer runtime.UnlockOSThread()
+	null, err := os.Open(os.DevNull)
+	must(t, err)
+	defer null.Close()
+	order := &startOrder{Path: []byte("/bin/sleep"), Argv: toBytes([]string{"sleep", "1000"}), Grace: time.Hour}
+	r := &run{id: "a", order: order, termed: map[proc]bool{}}
+	l := &loop{leaders: newLeaders(), out: newOutbox(), runs: map[string]*run{"a": r}, inFork: r, drained: make(chan *run, 1)}
+	l.end(r, WhyStopped, order.Grace)
+	pid, pipe, err := fork(null.Fd(), order)
+	must(t, err)
+	l.forked(forked{run: r, pid: pid, pipe: pipe})
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status.Signal() != syscall.SIGTERM {
+		t.Errorf("it ended by %v (%v), want SIGTERM", status.Signal(), err)
+	}
+	<-l.drained
 }
 
 func TestSupervisorIsDeafToTheSignalsOfAShutdown(t *testing.T) {
