@@ -54,7 +54,7 @@ func listenDev(address string, chosen bool) (net.Listener, error) {
 // openDevAPI makes the API on a listener, which it closes on an error. The sessions
 // are those of the dev's nodes.
 func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c workerConfig, pages bool, sessions func() []api.Session) (*devAPI, error) {
-	d := &devAPI{listener: listener, url: urlOf(listener.Addr(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
+	d := &devAPI{listener: listener, url: urlOf(listener.Addr().String(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
 	tokens, token, err := d.token(server.Dir(), c.log)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

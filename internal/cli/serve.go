@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -116,9 +117,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	var witness sync.WaitGroup
 	witness.Go(func() { _ = session.Witness(witnessing, store, session.Config{Folder: space.Sessions()}) }) // as far as it may
 	defer func() { stop(); witness.Wait() }()
-	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr(), secure != nil, f.prefix))
+	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr().String(), secure != nil, f.prefix))
 	if config.Dashboard {
-		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(listener.Addr(), secure != nil, f.prefix))
+		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(f.named(listener.Addr().String()), secure != nil, f.prefix))
 	}
 	if config.Tokens == nil && config.CertificateRole == 0 {
 		fmt.Fprintf(a.err, "There are no tokens: every user of this machine has the role %s. See --local-role and --token-file.\n", config.LocalRole)
@@ -127,11 +128,28 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 }
 
 // urlOf is where the API is.
-func urlOf(address net.Addr, secure bool, prefix string) string {
+func urlOf(address string, secure bool, prefix string) string {
 	if secure {
-		return "https://" + address.String() + prefix
+		return "https://" + address + prefix
 	}
-	return "http://" + address.String() + prefix
+	return "http://" + address + prefix
+}
+
+// named is an address by a name that the server answers to.
+func (f serveFlags) named(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return address
+	case len(f.hosts) > 0:
+		if _, _, err := net.SplitHostPort(f.hosts[0]); err == nil {
+			return f.hosts[0]
+		}
+		return net.JoinHostPort(strings.Trim(f.hosts[0], "[]"), port)
+	case net.ParseIP(host).IsUnspecified():
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
 }
 
 // serveConfig reads the flags; what is left is the broker.
