@@ -102,8 +102,9 @@ type Config struct {
 	// submitted in.
 	Tracer Tracer
 	// Renewed, if set, is told after every renewal until when handlers may run,
-	// as readings of Clock: when they are told to stop and when they must have
-	// returned. It must not block.
+	// as readings of Clock's boot: when they are told to stop and when they must
+	// have returned, if the time of day is not set forward meanwhile. It must not
+	// block.
 	Renewed func(stop, hard time.Duration)
 	// Fence, if set, is called when the hard deadline passes while handlers
 	// have not returned; overdue returns the IDs of their tasks, as of each
@@ -114,9 +115,9 @@ type Config struct {
 	// Coordinator, if set, replaces or wraps the coordinator of each
 	// incarnation.
 	Coordinator func(plain coordinator.Coordinator) coordinator.Coordinator
-	// Clock reads the clock that deadlines are kept by. Nil means the machine's
-	// clock that runs through suspension; tests in virtual time need another.
-	Clock func() time.Duration
+	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil
+	// means the machine's; tests in virtual time need another.
+	Clock func() (boot, day time.Duration)
 }
 
 // withDefaults returns the configuration with every default filled in, or says

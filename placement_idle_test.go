@@ -53,7 +53,7 @@ func TestNode_M35_AnIdleLoopDoesNotSpinWhateverItWaitsFor(t *testing.T) {
 			inFleet(t, func(_ *testing.T, f *fleet) {
 				var read atomic.Int64
 				setUp(f, func(c *windlass.Config) {
-					c.Clock = func() time.Duration { read.Add(1); return clock.Process() }
+					c.Clock = func() (boot, day time.Duration) { read.Add(1); return clock.Process() }
 				})
 				f.Advance(time.Minute)
 				read.Store(0)

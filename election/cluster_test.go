@@ -116,7 +116,10 @@ func (c *cluster) idle(name string) *node {
 	n.faults = faulty.Wrap(n.counts, nil)
 	m, err := New(Config{
 		Broker: n.faults, Namespace: "test", Candidate: name,
-		Clock: func() time.Duration { return clock.Process() + time.Duration(n.skew.Load()) },
+		Clock: func() (boot, day time.Duration) {
+			boot, day = clock.Process()
+			return boot + time.Duration(n.skew.Load()), day
+		},
 		Fence: func([]string) { n.fenced.Add(1) },
 	})
 	if err != nil {

@@ -34,12 +34,12 @@ type Config struct {
 	// TTL is that of the session. Zero means TTLDefault; limits are the
 	// session's.
 	TTL time.Duration
-	// Clock reads the clock that deadlines are kept by. Nil means the machine's
-	// clock that runs through suspension.
-	Clock func() time.Duration
+	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil
+	// means the machine's.
+	Clock func() (boot, day time.Duration)
 	// Renewed, if set, is told after every renewal until when what leads may run,
-	// as readings of Clock: when it is told to stop and when it must have returned.
-	// It must not block.
+	// as readings of Clock's boot: when it is told to stop and when it must have
+	// returned, if the time of day is not set forward meanwhile. It must not block.
 	Renewed func(stop, hard time.Duration)
 	// Fence, if set, is called with the names of the elections whose functions
 	// still run when the hard deadline of their session passes. Another leader

@@ -14,8 +14,10 @@
 // The deadline counts from the moment before the last successful renewal was
 // sent, never from its reply: the broker cannot have processed it earlier.
 // That it keeps the session for one TTL from then is assumed, see below. The TTL
-// is the one that the broker granted. The clock runs through a suspension of the
-// machine on Linux and macOS.
+// is the one that the broker granted. Time is kept by two clocks, and what passed is
+// what the one says that says more: the first runs through a suspension of the
+// machine on Linux and macOS, the second is the time of day, which alone tells of
+// the time for which a host stopped a virtual machine.
 //
 // At the stop deadline the session's context ends, and with it the context of
 // every handler. At the hard deadline what has not returned is reported, once.
@@ -30,6 +32,9 @@
 // else can be granted the same key.
 //
 // # What is not
+//
+// A machine that its host stopped goes on with what it did until its time of day is
+// set or a renewal is answered.
 //
 // A process that was frozen and thawed runs for an instant before its timers
 // do. Nothing in this process can prevent that; only the fencing token can,

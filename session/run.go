@@ -10,9 +10,9 @@ import (
 )
 
 // checkEvery is how often the deadline is looked at beside its timer, at most.
-// Timers stand still while the machine is suspended and the clock does not, so
-// after a resume this is how late the deadline may be noticed; it stays within
-// the slack that is kept for lateness.
+// Timers stand still while the machine is suspended and the clock does not, and
+// know nothing of a time of day that is set, so after either this is how late the
+// deadline may be noticed; it stays within the slack that is kept for lateness.
 const checkEvery = time.Second
 
 // Run keeps the session alive until it ends for whatever reason, and returns
@@ -52,16 +52,17 @@ func (s *Session) renewUntilEnd(ctx context.Context) {
 // untilNextRenewal spaces renewals from the last good one while things go well,
 // and by a fraction of that while they do not.
 func (s *Session) untilNextRenewal() time.Duration {
+	now := s.now.Read()
 	s.mu.Lock()
-	due := s.sent + s.timing.Renew
+	due := s.timing.Renew - now.Since(s.sent)
 	s.mu.Unlock()
-	return max(due-s.now(), s.timing.Renew/15)
+	return max(due, s.timing.Renew/15)
 }
 
 func (s *Session) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.Try)
 	defer cancel()
-	sent := s.now()
+	sent := s.now.Read()
 	ttl, err := s.broker.KeepAlive(ctx, s.id)
 	if err != nil {
 		return err
@@ -74,12 +75,12 @@ func (s *Session) renewOnce(ctx context.Context) error {
 // when the hard one does. It does no I/O.
 func (s *Session) enforceDeadlines(ctx context.Context) {
 	for {
-		stop, hard := s.Deadlines()
-		now := s.now()
-		if now >= stop {
+		hard := s.untilHard(s.now.Read())
+		stop := hard - s.timing.Grace
+		if stop <= 0 {
 			s.end(ErrDeadline, s.timing.Grace)
 		}
-		if s.ctx.Err() != nil && now >= hard {
+		if s.ctx.Err() != nil && hard <= 0 {
 			if errors.Is(context.Cause(s.ctx), ErrClosed) {
 				return
 			}
@@ -97,7 +98,7 @@ func (s *Session) enforceDeadlines(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-s.rearm:
-		case <-time.After(min(next-now, checkEvery, s.timing.Slack/2)):
+		case <-time.After(min(next, checkEvery, s.timing.Slack/2)):
 		}
 	}
 }

@@ -34,12 +34,13 @@ type Config struct {
 	// Folder is where the broker may keep what it needs of its own, a prefix that ends in
 	// a slash; see broker.Broker.Grant.
 	Folder string
-	// Clock reads the clock that deadlines are kept by. Nil means the
-	// machine's clock that runs through suspension.
-	Clock func() time.Duration
+	// Clock reads the clocks that deadlines are kept by, and what passed is what
+	// the one says that says more: boot never goes back and runs through a
+	// suspension of the machine, day is the time of day. Nil means the machine's.
+	Clock func() (boot, day time.Duration)
 	// Renewed, if set, is called after every successful renewal, and once at
-	// the start, with the readings of Clock at which the session now stops.
-	// It must not block.
+	// the start, with the readings of boot at which the session now stops, if
+	// the time of day is not set forward meanwhile. It must not block.
 	Renewed func(stop, hard time.Duration)
 	// Hard, if set, is called once if the hard deadline passes. It must not
 	// wait for anything that needs the broker.
@@ -61,8 +62,8 @@ type Session struct {
 
 	mu sync.Mutex // never held during I/O or a callback
 	// sent is when the last successful renewal was sent.
-	sent time.Duration
-	// hard is when the hard deadline passes. Invariant: hard <= sent + timing.Hard.
+	sent clock.Reading
+	// hard is how long after that the hard deadline passes. Invariant: hard <= timing.Hard.
 	hard time.Duration
 	// ended tells that ctx is cancelled and that sent and hard are final.
 	ended bool
@@ -85,14 +86,14 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1),
 		hardPassed: make(chan struct{})}
 	if s.now == nil {
-		s.now = clock.Boot
+		s.now = clock.Machine
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("open session: %w", err)
 	}
 	s.incarnation = id.String()
-	s.sent = s.now()
+	s.sent = s.now.Read()
 	ctx, cancel := context.WithTimeout(parent, Derive(config.TTL).Stop)
 	defer cancel()
 	granted, err := b.Grant(ctx, config.Folder, config.TTL)
@@ -100,7 +101,7 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 		return nil, err
 	}
 	s.id, s.timing = granted.ID, Derive(granted.TTL)
-	s.hard = s.sent + s.timing.Hard
+	s.hard = s.timing.Hard
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(parent))
 	s.notifyRenewed()
 	return s, nil
@@ -120,18 +121,18 @@ func (s *Session) Timing() Timing { return s.timing }
 // Every handler's context descends from it.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Deadlines returns the readings of the clock at which handlers are told to
-// stop, and at which they must have returned. Every renewal moves them.
-func (s *Session) Deadlines() (stop, hard time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.hard - s.timing.Grace, s.hard
+// Remaining is the time left until the stop deadline, at which handlers are told
+// to stop, negative once it passed. Every renewal moves it.
+func (s *Session) Remaining() time.Duration {
+	return s.untilHard(s.now.Read()) - s.timing.Grace
 }
 
-// Remaining is the time left until the stop deadline, negative once it passed.
-func (s *Session) Remaining() time.Duration {
-	stop, _ := s.Deadlines()
-	return stop - s.now()
+// untilHard is the time left until the hard deadline, at which handlers must have
+// returned, negative once it passed.
+func (s *Session) untilHard(now clock.Reading) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hard - now.Since(s.sent)
 }
 
 // HardPassed is closed when the session was lost and its hard deadline has
@@ -151,12 +152,12 @@ func (s *Session) End(cause error) { s.end(cause, s.timing.Grace) }
 // end cancels the context, and brings the hard deadline forward to at most
 // grace from now.
 func (s *Session) end(cause error, grace time.Duration) {
-	now := s.now()
+	now := s.now.Read()
 	s.mu.Lock()
 	first := !s.ended
 	if first {
 		s.ended = true
-		s.hard = min(s.hard, now+grace)
+		s.hard = min(s.hard, now.Since(s.sent)+grace)
 	}
 	s.mu.Unlock()
 	if !first {
@@ -178,19 +179,22 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 // renewed records a successful renewal that was sent at the given reading.
-func (s *Session) renewed(sent, ttl time.Duration) {
+func (s *Session) renewed(sent clock.Reading, ttl time.Duration) {
 	s.mu.Lock()
-	if !s.ended && sent > s.sent {
+	if !s.ended && sent.Boot > s.sent.Boot {
 		s.sent = sent
 		// A store that granted less than before shortens this very deadline.
-		s.hard = sent + min(s.timing.Hard, Derive(ttl).Hard)
+		s.hard = min(s.timing.Hard, Derive(ttl).Hard)
 	}
 	s.mu.Unlock()
 	s.notifyRenewed()
 }
 
 func (s *Session) notifyRenewed() {
-	if s.config.Renewed != nil && s.ctx.Err() == nil {
-		s.config.Renewed(s.Deadlines())
+	if s.config.Renewed == nil || s.ctx.Err() != nil {
+		return
 	}
+	now := s.now.Read()
+	hard := now.Boot + s.untilHard(now)
+	s.config.Renewed(hard-s.timing.Grace, hard)
 }

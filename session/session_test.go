@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -24,7 +25,7 @@ type fake struct {
 	delay time.Duration
 	// fails, if not nil, is the answer to every renewal.
 	fails     atomic.Pointer[error]
-	processed atomic.Int64 // when the last renewal was processed, by clock.Process
+	processed atomic.Int64 // when the last renewal was processed, by process
 	renewals  atomic.Int64
 	revoked   atomic.Bool
 	// deaf, if not nil, is the answer to being told that the session ends.
@@ -32,7 +33,7 @@ type fake struct {
 }
 
 func (f *fake) Grant(context.Context, string, time.Duration) (broker.Session, error) {
-	f.processed.Store(int64(clock.Process()))
+	f.processed.Store(int64(process()))
 	return broker.Session{ID: 7, TTL: f.ttl}, nil
 }
 
@@ -40,7 +41,7 @@ func (f *fake) KeepAlive(ctx context.Context, _ broker.SessionID) (time.Duration
 	if err := f.fails.Load(); err != nil {
 		return 0, *err
 	}
-	f.processed.Store(int64(clock.Process()))
+	f.processed.Store(int64(process()))
 	f.renewals.Add(1)
 	select {
 	case <-time.After(f.delay):
@@ -57,11 +58,19 @@ func (f *fake) Revoke(context.Context, broker.SessionID) error {
 
 func (f *fake) fail(err error) { f.fails.Store(&err) }
 
+// process is the boot of clock.Process.
+func process() time.Duration {
+	boot, _ := clock.Process()
+	return boot
+}
+
 // open opens a session in a bubble and keeps it alive; ended is closed when Run
 // has returned.
 func open(t *testing.T, f *fake, config Config) (s *Session, ended chan struct{}) {
 	t.Helper()
-	config.Clock = clock.Process
+	if config.Clock == nil {
+		config.Clock = clock.Process
+	}
 	s, err := Open(t.Context(), f, config)
 	if err != nil {
 		t.Fatal(err)
@@ -119,9 +128,9 @@ func TestSession_M14_EndsBeforeTheBrokerCanExpireItHoweverLateTheReplyCame(t *te
 			synctest.Test(t, func(t *testing.T) {
 				f := &fake{ttl: ttl, delay: delay}
 				var hardAt atomic.Int64
-				s, ended := open(t, f, Config{TTL: ttl, Hard: func() { hardAt.Store(int64(clock.Process())) }})
+				s, ended := open(t, f, Config{TTL: ttl, Hard: func() { hardAt.Store(int64(process())) }})
 				var stopped atomic.Int64
-				context.AfterFunc(s.Context(), func() { stopped.Store(int64(clock.Process())) })
+				context.AfterFunc(s.Context(), func() { stopped.Store(int64(process())) })
 				time.Sleep(ttl + ttl/3) // a reply that is slower than a try ends it before this is over
 				f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
 				<-ended
@@ -202,30 +211,86 @@ func TestSession_ABrokerThatComesBackInTimeKeepsIt(t *testing.T) {
 	})
 }
 
-// A suspended machine: its timers stand still and its clock does not.
-func TestSession_ASuspensionIsNoticedByTheClock(t *testing.T) {
+// Of a suspended machine timers stand still and the boot clock does not. Of a
+// virtual one that its host stopped both do, and the time of day is set later.
+func TestSession_S2_AMachineThatStoodStillIsNoticedByEitherClock(t *testing.T) {
+	for name, jump := range map[string]struct{ boot, day time.Duration }{
+		"suspended":                           {boot: time.Hour, day: time.Hour},
+		"suspended, the time of day not kept": {boot: time.Hour},
+		"stopped by its host":                 {day: time.Hour},
+		"stopped for little longer than is left of the session": {day: 12 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &fake{ttl: 15 * time.Second, delay: time.Hour} // no renewal ever comes back
+				var boot, day atomic.Int64
+				s, ended := open(t, f, Config{Clock: leaping(&boot, &day)})
+				time.Sleep(2500 * time.Millisecond)
+				boot.Store(int64(jump.boot))
+				day.Store(int64(jump.day))
+				if s.MayStart() {
+					t.Error("something may start")
+				}
+				start := time.Now()
+				<-ended
+				if took := time.Since(start); took > checkEvery {
+					t.Errorf("noticed after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A renewal that was sent before the machine stood still says nothing of later.
+func TestSession_S2_ARenewalFromBeforeTheMachineStoodStillDoesNotKeepIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{ttl: 15 * time.Second, delay: time.Hour} // no renewal ever comes back
-		var suspended atomic.Int64
-		s, err := Open(t.Context(), f, Config{Clock: func() time.Duration {
-			return clock.Process() + time.Duration(suspended.Load())
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = s.Run(context.Background())
-		}()
-		time.Sleep(2500 * time.Millisecond)
-		suspended.Store(int64(time.Hour))
+		f := &fake{ttl: 15 * time.Second, delay: time.Second}
+		var boot, day atomic.Int64
+		s, ended := open(t, f, Config{Clock: leaping(&boot, &day)})
+		time.Sleep(s.Timing().Renew + f.delay/2) // the answer is on its way
+		day.Store(int64(time.Minute))
+		f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
 		start := time.Now()
-		<-ended
-		if took := time.Since(start); took > checkEvery {
-			t.Errorf("noticed after %v", took)
+		<-s.Context().Done()
+		if took := time.Since(start); took > checkEvery || !errors.Is(context.Cause(s.Context()), ErrDeadline) {
+			t.Errorf("ended after %v: %v", took, context.Cause(s.Context()))
 		}
+		<-ended
 	})
+}
+
+// A time of day that is set back, or forward by less than is left, costs nothing.
+func TestSession_ATimeOfDayThatIsSetCostsNoSessionThatIsRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var boot, day atomic.Int64
+		last := time.Duration(math.MinInt64)
+		s, ended := open(t, &fake{ttl: 15 * time.Second}, Config{
+			Clock: leaping(&boot, &day),
+			Renewed: func(stop, _ time.Duration) {
+				if stop < last {
+					t.Errorf("a renewal brought the deadline from %v to %v", last, stop)
+				}
+				last = stop
+			},
+		})
+		for _, to := range []time.Duration{-time.Hour, -time.Hour + 5*time.Second, -24 * time.Hour, -24*time.Hour + 5*time.Second} {
+			day.Store(int64(to))
+			time.Sleep(time.Minute)
+		}
+		if s.Context().Err() != nil {
+			t.Errorf("it ended: %v", context.Cause(s.Context()))
+		}
+		_ = s.Close(t.Context())
+		<-ended
+	})
+}
+
+// leaping is clock.Process, and ahead of it by what was stored.
+func leaping(boot, day *atomic.Int64) clock.Clock {
+	return func() (time.Duration, time.Duration) {
+		b, d := clock.Process()
+		return b + time.Duration(boot.Load()), d + time.Duration(day.Load())
+	}
 }
 
 func TestSession_TheFirstCauseCountsAndEndIsIdempotent(t *testing.T) {

@@ -125,7 +125,7 @@ func TestClose_ANodeThatEndedByItselfFailsTheTest(t *testing.T) {
 	log := attempt(t, windlasstest.Options{}, func(c *windlasstest.Cluster) {
 		cfg := config(untilStopped)
 		cfg.Broker, cfg.Namespace, cfg.Name = c.Connect(), windlasstest.Namespace, "a"
-		cfg.Clock = func() time.Duration { return time.Since(time.Time{}.AddDate(1999, 0, 0)) }
+		cfg.Clock = func() (boot, day time.Duration) { return time.Since(time.Time{}.AddDate(1999, 0, 0)), 0 }
 		other, err := windlass.NewNode(cfg)
 		if err != nil {
 			t.Error(err)

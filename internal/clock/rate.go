@@ -17,8 +17,8 @@ type Rate struct {
 	// KernelKnown tells that it could be read.
 	Kernel      float64
 	KernelKnown bool
-	// Synchronized tells that a time service keeps the time of day, which
-	// deadlines do not depend on.
+	// Synchronized tells that a time service keeps the time of day, by which alone a
+	// virtual machine learns for how long its host stopped it.
 	Synchronized bool
 }
 

@@ -13,7 +13,8 @@ import (
 func read(id int32) time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(id, &ts); err != nil {
-		return Process()
+		boot, _ := Process()
+		return boot
 	}
 	return time.Duration(ts.Nano())
 }

@@ -53,7 +53,8 @@ const (
 	// frameMax holds the largest start order: argv, env and folder in base64.
 	frameMax = 2 << 20
 	// tick bounds how late a deadline is noticed after the machine was
-	// suspended, since Go's timers stand still meanwhile.
+	// suspended, since Go's timers stand still meanwhile, and after the time of
+	// day was set.
 	tick = 100 * time.Millisecond
 	// drainMax is how long output may still be read once every process of a
 	// run is gone: somebody outside the run may hold the pipe.

@@ -30,10 +30,10 @@ type loop struct {
 	starts  int    // orders given to the forker so far
 	inFork  *run   // with the forker, or nil
 
-	// Nothing starts unless known and before stop. Both are readings of Boot.
-	known      bool
-	stop, hard time.Duration
-	eof        bool // the node is gone or has closed
+	// Nothing starts unless known and before until.Stop.
+	known bool
+	until deadline
+	eof   bool // the node is gone or has closed
 
 	walk walk
 
@@ -52,8 +52,7 @@ func newLoop() (*loop, error) {
 		self:    identity(),
 		runsMax: runsLimit(),
 		runs:    map[string]*run{},
-		stop:    never,
-		hard:    never,
+		until:   deadline{Stop: never, Hard: never},
 		inbound: make(chan message),
 		orders:  make(chan *run, 1),
 		forks:   make(chan forked, 1),
@@ -85,7 +84,7 @@ func (l *loop) run() {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
 	for {
-		l.step(clock.Boot())
+		l.step(clock.Clock(clock.Machine).Read())
 		if l.eof && len(l.runs) == 0 {
 			return
 		}
@@ -118,12 +117,16 @@ func (l *loop) run() {
 }
 
 // step does what is due.
-func (l *loop) step(now time.Duration) {
-	if l.known && now >= l.stop {
+func (l *loop) step(at clock.Reading) {
+	if l.known {
+		l.until.look(at)
+	}
+	now := at.Boot
+	if now >= l.until.Stop {
 		l.endAll(WhyDeadline)
 	}
 	for _, r := range l.runs {
-		if r.killable() && now >= min(r.killAt, l.hard) {
+		if r.killable() && now >= min(r.killAt, l.until.Hard) {
 			l.kill(r)
 		}
 		if r.gone && (r.drained || now >= r.goneAt+drainMax) {
@@ -135,7 +138,8 @@ func (l *loop) step(now time.Duration) {
 }
 
 // next is how long nothing is due. Without runs that is for ever; with runs it
-// is never more than a tick, because timers stand still during suspend.
+// is never more than a tick, because timers stand still during suspend
+// and do not follow the time of day.
 func (l *loop) next(now time.Duration) (time.Duration, bool) {
 	if len(l.runs) == 0 {
 		return 0, false
@@ -146,7 +150,7 @@ func (l *loop) next(now time.Duration) (time.Duration, bool) {
 			at = min(at, r.killAt)
 		}
 	}
-	for _, t := range []time.Duration{l.stop, l.hard} {
+	for _, t := range []time.Duration{l.until.Stop, l.until.Hard} {
 		if t > now {
 			at = min(at, t)
 		}
@@ -167,7 +171,9 @@ func (l *loop) receive(m message) {
 			l.end(r, WhyStopped, m.Grace)
 		}
 	case kindDeadline:
-		l.known, l.stop, l.hard = true, min(m.Stop, m.Hard), m.Hard
+		if m.Until != nil {
+			l.known, l.until = true, *m.Until
+		}
 	case kindPing:
 		l.out.put(message{Kind: kindPong})
 	}
@@ -216,8 +222,8 @@ func (l *loop) noRight(now time.Duration) string {
 	switch {
 	case !l.known:
 		return "no deadline was set yet"
-	case now >= l.stop:
-		return fmt.Sprintf("the deadline passed %s ago", now-l.stop)
+	case now >= l.until.Stop:
+		return fmt.Sprintf("the deadline passed %s ago", now-l.until.Stop)
 	}
 	return ""
 }

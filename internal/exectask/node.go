@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // Config says how a node runs commands. Args is required; the zero value of
@@ -87,11 +89,10 @@ type Supervisor struct {
 	// SetDeadline never takes it.
 	spawning sync.Mutex
 
-	mu         sync.Mutex
-	link       *link // the process in use; nil until the first and after Close
-	known      bool  // SetDeadline was called
-	stop, hard time.Duration
-	closed     bool
+	mu     sync.Mutex
+	link   *link     // the process in use; nil until the first and after Close
+	until  *deadline // nil until SetDeadline was called
+	closed bool
 }
 
 // Start starts the supervisor process and waits until it is ready; ctx bounds
@@ -143,22 +144,23 @@ func (s *Supervisor) live(ctx context.Context) (*link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.link = l
-	if s.known {
-		l.out.put(message{Kind: kindDeadline, Stop: s.stop, Hard: s.hard})
+	if s.until != nil {
+		l.out.put(message{Kind: kindDeadline, Until: s.until})
 	}
 	return l, nil
 }
 
 // SetDeadline says until when commands may live, as readings of Boot: at stop
-// they get SIGTERM, at hard SIGKILL, unless a later call came before. The
-// latest call counts, also when it brings the deadline closer. It never
-// blocks. A command that was told to stop is not called back.
+// they get SIGTERM, at hard SIGKILL, unless a later call came before. A time of
+// day that is set forward meanwhile counts as time that passed. The latest call
+// counts, also when it brings the deadline closer. It never blocks. A command
+// that was told to stop is not called back.
 func (s *Supervisor) SetDeadline(stop, hard time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.known, s.stop, s.hard = true, stop, hard
+	s.until = newDeadline(stop, hard, clock.Clock(clock.Machine).Read())
 	if s.link != nil {
-		s.link.out.put(message{Kind: kindDeadline, Stop: stop, Hard: hard})
+		s.link.out.put(message{Kind: kindDeadline, Until: s.until})
 	}
 }
 

@@ -42,8 +42,7 @@ type message struct {
 	Version int           `json:"version,omitempty"` // hello
 	Start   *startOrder   `json:"start,omitempty"`   // start
 	Grace   time.Duration `json:"grace,omitempty"`   // stop, zero means SIGKILL at once
-	Stop    time.Duration `json:"stop,omitempty"`    // deadline, a reading of Boot
-	Hard    time.Duration `json:"hard,omitempty"`    // deadline, a reading of Boot
+	Until   *deadline     `json:"until,omitempty"`   // deadline
 	Pid     int           `json:"pid,omitempty"`     // started
 	Exit    *Result       `json:"exit,omitempty"`    // exited
 	Failure failure       `json:"failure,omitempty"` // error

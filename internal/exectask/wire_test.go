@@ -50,8 +50,8 @@ func TestDecodeRefusesWhatIsTooLong(t *testing.T) {
 func TestOutboxKeepsOrderAndOnlyTheLastOfSeveralDeadlines(t *testing.T) {
 	o := newOutbox()
 	for _, m := range []message{
-		{Kind: kindDeadline, Stop: 1}, {Kind: kindDeadline, Stop: 2}, {Kind: kindStart, Run: "a"},
-		{Kind: kindDeadline, Stop: 3}, {Kind: kindDeadline, Stop: 4}, {Kind: kindPing},
+		{Kind: kindDeadline, Until: &deadline{Stop: 1}}, {Kind: kindDeadline, Until: &deadline{Stop: 2}}, {Kind: kindStart, Run: "a"},
+		{Kind: kindDeadline, Until: &deadline{Stop: 3}}, {Kind: kindDeadline, Until: &deadline{Stop: 4}}, {Kind: kindPing},
 	} {
 		o.put(m)
 	}
@@ -68,7 +68,7 @@ func TestOutboxKeepsOrderAndOnlyTheLastOfSeveralDeadlines(t *testing.T) {
 		must(t, err)
 		got = append(got, m)
 	}
-	want := []message{{Kind: kindDeadline, Stop: 2}, {Kind: kindStart, Run: "a"}, {Kind: kindDeadline, Stop: 4}, {Kind: kindPing}}
+	want := []message{{Kind: kindDeadline, Until: &deadline{Stop: 2}}, {Kind: kindStart, Run: "a"}, {Kind: kindDeadline, Until: &deadline{Stop: 4}}, {Kind: kindPing}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

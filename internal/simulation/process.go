@@ -38,6 +38,8 @@ type process struct {
 	diedAt time.Time
 	// leaps is how far its clock has leapt ahead.
 	leaps time.Duration
+	// machine is what its host does to the machine.
+	machine machine
 	// resumed is closed when a suspension ends; nil while there is none.
 	resumed chan struct{}
 	// overdue are the tasks whose handlers were overdue while it was suspended.
@@ -105,11 +107,12 @@ func (p *process) died() time.Time {
 	return p.diedAt
 }
 
-func (p *process) clock() time.Duration {
+func (p *process) clock() (boot, day time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t := clock.Process()
-	return t + time.Duration(float64(t)*p.rate) + p.leaps
+	boot, day = clock.Process()
+	unseen, unset := p.machine.behind(time.Now())
+	return boot + time.Duration(float64(boot)*p.rate) + p.leaps - unseen, day - unset
 }
 
 // leap makes the clock leap ahead, as after a suspension of the machine that its
@@ -155,7 +158,10 @@ func (p *process) suspend() {
 
 // resume is SIGCONT: the handlers go on for the instant that it takes to notice
 // how late it is.
-func (p *process) resume() {
+func (p *process) resume() { p.goOn(p.Thaw) }
+
+// goOn is resume with something else in place of a network that is back.
+func (p *process) goOn(network func()) {
 	p.mu.Lock()
 	if p.resumed == nil {
 		p.mu.Unlock()
@@ -167,7 +173,7 @@ func (p *process) resume() {
 	overdue := p.overdue
 	p.overdue = nil
 	p.mu.Unlock()
-	p.Thaw()
+	network()
 	synctest.Wait()
 	if slices.ContainsFunc(overdue, p.runs) {
 		p.world.count("process ended by the fence")
@@ -176,12 +182,12 @@ func (p *process) resume() {
 }
 
 // hurried tells whether its handlers may have had less than their grace: it is
-// suspended, its clock leapt beyond both deadlines, or an operator has revoked
-// its session.
+// suspended, its clock leapt beyond both deadlines, its machine stood still, or an
+// operator has revoked its session.
 func (p *process) hurried() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.resumed != nil || p.leaps > 0 || p.world.profile.byHand
+	return p.resumed != nil || p.leaps > 0 || p.machine.unseen > 0 || p.world.profile.byHand
 }
 
 // runs tells whether a handler of a task has not returned here.

@@ -31,6 +31,7 @@ var events = []event{
 	{"clock leapt", 1, func(w *world) bool {
 		return w.onNode(func(p *process) { p.leap(time.Duration(w.random.Int64N(int64(2 * w.profile.ttl)))) }, false)
 	}},
+	{"machine stopped by its host", 2, func(w *world) bool { return len(w.up) > 0 && w.stopMachine(w.up[w.random.IntN(len(w.up))]) }},
 	{"", 10, func(w *world) bool { return w.onNode((*process).mend, false) }},
 	{"", 14, func(w *world) bool { return w.onNode(func(p *process) { w.trouble(p.Faults()) }, false) }},
 	{"", 3, func(w *world) bool { w.trouble(w.troubled); return true }},
