@@ -124,8 +124,8 @@ func TestTidy_FigureCheckFails(t *testing.T) {
 
 // number is a statement of the contract, in the name of the test that proves it.
 var (
-	number    = regexp.MustCompile(`_([MZL]\d\d)`)
-	statement = regexp.MustCompile(`^\| ([MZL]\d\d) \| (.*?) \| (.*) \|$`)
+	number    = regexp.MustCompile(`_([MZLX]\d\d)`)
+	statement = regexp.MustCompile(`^\| ([MZLX]\d\d) \| (.*?) \| (.*) \|$`)
 )
 
 // coverage maps the numbers to the tests that carry them.

@@ -19,7 +19,7 @@ var measuring = []string{"bench/internal/report", "bench/internal/stats"}
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {}, "placement": {},
-	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/runner": {},
+	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":              {"broker"},
 	"broker/memory":                  {"broker"},
@@ -46,7 +46,7 @@ var layers = map[string][]string{
 	"metrics":           {".", "broker", "coordinator", "election", "session"},
 	"tracing":           {"."},
 	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/exectask": {".", "session", "internal/clock"},
+	"internal/exectask": {".", "session", "internal/cgroup", "internal/clock"},
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
 	"internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},

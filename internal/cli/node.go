@@ -112,6 +112,9 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow []string, expos
 	}
 	http.serve(w.node)
 	fmt.Fprintf(a.err, "node %s: session %v; may run %s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, c.logDir)
+	if err := w.supervisor.Ungrouped(); err != nil {
+		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.name, err)
+	}
 	began := time.Now()
 	err = errors.Join(w.run(ctx), http.close())
 	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.name, time.Since(began).Round(time.Second))

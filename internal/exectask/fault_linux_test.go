@@ -5,8 +5,12 @@ package exectask
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -160,6 +164,110 @@ func TestAProgramDiesWithItsSupervisorEvenIfTheNodeIsFrozen(t *testing.T) {
 	must(t, node.Signal(syscall.SIGSTOP))
 	must(t, syscall.Kill(supervisor, syscall.SIGKILL))
 	vanishes(t, m, slack)
+}
+
+// detached starts processes that leave it in every way that does not need somebody else's help.
+func detached(m string) string {
+	return "(setsid env -i sleep " + m + " &); (env -i setsid sh -c '(trap : TERM HUP; sleep " + m + "; :) & sleep " + m + "; :' &); trap '' TERM; sleep " + m + "; :"
+}
+
+// sleeping waits until as many sleep: their parents are shells that look alike.
+func sleeping(t *testing.T, m string, n int) {
+	t.Helper()
+	eventually(t, slack, fmt.Sprintf("%d sleep for %s", n, m), func() bool {
+		pids := slices.DeleteFunc(alive(t, m), func(pid int) bool {
+			cmdline, _ := os.ReadFile(procPath(pid, "cmdline"))
+			return !strings.HasPrefix(string(cmdline), "sleep\x00")
+		})
+		return len(pids) == n
+	})
+}
+
+// grouped skips where commands have no control group.
+func grouped(t *testing.T) {
+	t.Helper()
+	if err := start(t).Ungrouped(); err != nil {
+		t.Skipf("needs control groups of version 2 that it may make: %v", err)
+	}
+}
+
+func TestNothing_X01_SurvivesItsNodeAndSupervisorHoweverTheyDie(t *testing.T) {
+	grouped(t)
+	for name, die := range map[string]func(node *os.Process, supervisor int){
+		"together":             func(node *os.Process, supervisor int) { _ = node.Kill(); _ = syscall.Kill(supervisor, syscall.SIGKILL) },
+		"the supervisor first": func(node *os.Process, supervisor int) { _ = syscall.Kill(supervisor, syscall.SIGKILL); _ = node.Kill() },
+		"the supervisor, the node frozen": func(node *os.Process, supervisor int) {
+			_ = node.Signal(syscall.SIGSTOP)
+			_ = syscall.Kill(supervisor, syscall.SIGKILL)
+		},
+		"the node, and the supervisor frozen and killed": func(node *os.Process, supervisor int) {
+			_ = syscall.Kill(supervisor, syscall.SIGSTOP)
+			_ = node.Kill()
+			_ = syscall.Kill(supervisor, syscall.SIGKILL)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 13 {
+				m := marker()
+				node, supervisor := startNode(t, nodePlan{Stop: time.Hour, Hard: time.Hour, Grace: time.Hour, Script: detached(m)})
+				sleeping(t, m, 4)
+				die(node, supervisor)
+				vanishes(t, m, slack)
+			}
+		})
+	}
+}
+
+func TestStart_X02_EndsWhatIsLeftOfANodeThatDiedWithAllThatGuardsIt(t *testing.T) {
+	grouped(t)
+	m := marker()
+	node, supervisor := startNode(t, nodePlan{Stop: time.Hour, Hard: time.Hour, Script: detached(m)})
+	sleeping(t, m, 4)
+	guards := childrenOf(t, node.Pid, "guard-of-commands")
+	if len(guards) != 1 {
+		t.Fatalf("guards of the node: %v", guards)
+	}
+	for _, pid := range []int{guards[0], node.Pid, supervisor} {
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	s := start(t)
+	if left := alive(t, m); len(left) > 0 {
+		t.Errorf("still alive when the next one has started: %v", left)
+	}
+	runOK(t, s, script("t", "true"))
+}
+
+// childrenOf are the children of a process that have a name.
+func childrenOf(t *testing.T, parent int, name string) (pids []int) {
+	t.Helper()
+	table, err := processes()
+	must(t, err)
+	for pid, p := range table {
+		cmdline, _ := os.ReadFile(procPath(pid, "cmdline"))
+		if p.ppid == parent && strings.HasPrefix(string(cmdline), name) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func TestLink_X02_NoRunIsOverAsLongAsAProcessOfItIsKnownToLive(t *testing.T) {
+	left := []int{2, 1, 1, 0}
+	w := &waiter{run: "a", done: make(chan outcome, 1)}
+	l := &link{cmd: &exec.Cmd{Process: &os.Process{Pid: 1}}, waiting: map[string]*waiter{"a": w}}
+	l.sweep = func(int, map[string]int) int {
+		if len(w.done) > 0 {
+			t.Error("it was answered while a process lived")
+		}
+		n := left[0]
+		left = left[1:]
+		return n
+	}
+	l.abandon(errors.New("killed"))
+	if o := <-w.done; !errors.Is(o.err, ErrSupervisorLost) || len(left) > 0 {
+		t.Errorf("%v, with %v to go", o.err, left)
+	}
 }
 
 func TestAFreshSupervisorKnowsTheDeadline(t *testing.T) {

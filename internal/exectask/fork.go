@@ -7,21 +7,24 @@ import (
 	"os"
 	"runtime"
 	"syscall"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // forked is the outcome of one start.
 type forked struct {
-	run  *run
-	pid  int
-	pipe *os.File // the run's output
-	err  error
+	run   *run
+	pid   int
+	pipe  *os.File      // the run's output
+	group *cgroup.Group // the run's own, nil for none
+	err   error
 }
 
 // forker starts every run of this process from one thread that never ends. The
 // kernel ties a child's death signal to the thread that forked it, and the
 // locked thread is also where no_new_privs is set. Its ready channel tells
 // whether the thread could be prepared.
-func forker(ready chan<- error, orders <-chan *run, results chan<- forked) {
+func forker(ready chan<- error, orders <-chan *run, results chan<- forked, all *cgroup.Group) {
 	runtime.LockOSThread()
 	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
 	if err == nil {
@@ -29,9 +32,23 @@ func forker(ready chan<- error, orders <-chan *run, results chan<- forked) {
 	}
 	ready <- err
 	for r := range orders {
-		pid, pipe, err := fork(null.Fd(), r.order)
-		results <- forked{run: r, pid: pid, pipe: pipe, err: err}
+		results <- launch(null.Fd(), r, all)
 	}
+}
+
+// launch starts a run in a group of its own below that of all, if there is that.
+func launch(null uintptr, r *run, all *cgroup.Group) forked {
+	f := forked{run: r}
+	if all != nil {
+		if f.group, f.err = all.Child(r.id); f.err != nil {
+			return f
+		}
+	}
+	f.pid, f.pipe, f.err = fork(null, r.order, f.group)
+	if f.err != nil && f.group != nil {
+		_ = f.group.Remove() // the end of all removes it otherwise
+	}
+	return f
 }
 
 // stdioFD is the first of the three descriptors at which a supervisor finds
@@ -52,7 +69,7 @@ func (o *startOrder) files(null, output uintptr) []uintptr {
 
 // fork starts one command with standard input from null and both outputs into
 // a new pipe, or with those that the order names.
-func fork(null uintptr, order *startOrder) (int, *os.File, error) {
+func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, error) {
 	path, dir := string(order.Path), string(order.Dir)
 	if err := startable(path, dir); err != nil {
 		return 0, nil, err
@@ -76,7 +93,7 @@ func fork(null uintptr, order *startOrder) (int, *os.File, error) {
 		Dir:   dir,
 		Env:   toStrings(order.Env),
 		Files: order.files(null, uintptr(ends[1])),
-		Sys:   childAttr(),
+		Sys:   childAttr(group),
 	})
 	if err != nil {
 		syscall.Close(ends[0])

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // pingsMax is how many pings in a row may go unanswered. They are counted, not
@@ -20,17 +22,21 @@ const pingsMax = 4
 // link is one supervisor process as the node sees it. It is lost once and for
 // ever; a new process gets a new link.
 type link struct {
-	cfg     Config
-	cmd     *exec.Cmd
-	conn    *net.UnixConn
-	out     *outbox
-	closing chan struct{} // closed by finish
-	gone    chan struct{} // closed when the process is reaped and all runs are answered
+	cfg       Config
+	cmd       *exec.Cmd
+	conn      *net.UnixConn
+	out       *outbox
+	group     *cgroup.Group // of all its runs, nil for none
+	guard     *guard        // of the group
+	ungrouped error         // why there is no group
+	closing   chan struct{} // closed by finish
+	gone      chan struct{} // closed when the process is reaped, all runs are answered and the group is gone
+	sweep     func(session int, runs map[string]int) int
 
 	mu         sync.Mutex
 	waiting    map[string]*waiter // runs without an answer; nil once lost
 	unanswered int                // pings since the last message
-	left       int                // processes that could not be killed after the loss
+	left       int                // processes that have not been killed yet after the loss
 	err        error              // why it was lost
 }
 
@@ -59,6 +65,11 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 		conn.Close()
 		return nil, fmt.Errorf("own program: %w", err)
 	}
+	l := &link{
+		cfg: cfg, conn: conn, out: newOutbox(), waiting: map[string]*waiter{},
+		closing: make(chan struct{}), gone: make(chan struct{}), sweep: sweep,
+	}
+	l.group, l.guard, l.ungrouped = group(cfg)
 	cmd := exec.Command(program, cfg.Args...)
 	cmd.Args[0] = os.Args[0] // what ps shows
 	cmd.Env = append(inherit(), cfg.Env...)
@@ -70,27 +81,59 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	cmd.ExtraFiles = []*os.File{theirs} // SocketFD
 	if cfg.Stdio != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Stdio[:]...) // stdioFD
+	} else {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, nil, nil, nil)
+	}
+	if l.group != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, l.group.Folder(), l.guard.lifeline) // groupFD, lifelineFD
+		cmd.Env = append(cmd.Env, groupName+"="+l.group.Dir())
+		defer l.guard.lifeline.Close()
 	}
 	// A session of its own: what is sent to the node's group or terminal, a
 	// Ctrl-C first of all, is not for the one that has to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		conn.Close()
+		l.disband()
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
+	l.cmd = cmd
 	theirs.Close() // or its end would never be seen
-	l := &link{
-		cfg: cfg, cmd: cmd, conn: conn, out: newOutbox(), waiting: map[string]*waiter{},
-		closing: make(chan struct{}), gone: make(chan struct{}),
-	}
 	if err := l.greet(ctx); err != nil {
 		conn.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
+		l.disband()
 		return nil, fmt.Errorf("supervisor %q did not come up: %w", cfg.Args, err)
 	}
 	go l.serve()
 	return l, nil
+}
+
+// group makes a group for a supervisor and starts its guard, or says why there is none.
+func group(cfg Config) (*cgroup.Group, *guard, error) {
+	g, err := cgroup.Make()
+	if err != nil {
+		return nil, nil, err
+	}
+	guard, err := startGuard(g, cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, g.Remove())
+	}
+	return g, guard, nil
+}
+
+// disband ends whatever is in the group, if there is one, and returns how many groups
+// still have something that lives.
+func (l *link) disband() int {
+	if l.group == nil {
+		return 0
+	}
+	if err := l.group.End(sweepMax); err != nil {
+		return 1
+	}
+	_ = l.guard.cmd.Wait()
+	return 0
 }
 
 // spawnsMax bounds the attempts to start one supervisor.
@@ -151,14 +194,14 @@ func (l *link) greet(ctx context.Context) error {
 // serve is the life of a link: it ends when the process has, and leaves
 // nothing behind.
 func (l *link) serve() {
-	var group sync.WaitGroup
+	var both sync.WaitGroup
 	over := make(chan struct{})
-	group.Go(func() {
+	both.Go(func() {
 		// A failed write shows as the end of the stream to the reader.
 		_ = l.out.drain(l.conn)
 		_ = l.conn.CloseWrite()
 	})
-	group.Go(func() { l.watch(over) })
+	both.Go(func() { l.watch(over) })
 
 	err := l.receive()
 	close(over)
@@ -167,8 +210,10 @@ func (l *link) serve() {
 	// Whether it ended, froze or spoke nonsense, it shall not come back.
 	_ = l.cmd.Process.Kill()
 	_ = l.cmd.Wait()
-	group.Wait()
+	both.Wait()
 	l.abandon(err)
+	for l.disband() > 0 {
+	}
 	close(l.gone)
 }
 
@@ -247,7 +292,8 @@ func (l *link) lose(why error) {
 }
 
 // abandon ends the runs of a process that is no more: first their processes,
-// then their callers' wait.
+// then their callers' wait. As long as any is known to live nobody is to take a
+// run for over, so it does not give up.
 func (l *link) abandon(cause error) {
 	l.mu.Lock()
 	waiting := l.waiting
@@ -264,13 +310,14 @@ func (l *link) abandon(cause error) {
 	for id, w := range waiting {
 		pids[id] = w.pid
 	}
-	l.left = sweep(l.cmd.Process.Pid, pids)
+	for left := 1; left > 0; {
+		left = l.disband() + l.sweep(l.cmd.Process.Pid, pids)
+		l.mu.Lock()
+		l.left = left
+		l.mu.Unlock()
+	}
 	for _, w := range waiting {
-		err := fmt.Errorf("%w: %w", ErrSupervisorLost, why)
-		if l.left > 0 {
-			err = fmt.Errorf("%w; %d processes could not be killed within %s", err, l.left, sweepMax)
-		}
-		w.done <- outcome{err: err}
+		w.done <- outcome{err: fmt.Errorf("%w: %w", ErrSupervisorLost, why)}
 	}
 }
 
@@ -335,12 +382,17 @@ func (l *link) finish() error {
 	defer timer.Stop()
 	select {
 	case <-l.gone:
+		return nil
 	case <-timer.C:
-		l.lose(fmt.Errorf("did not end within %s", bound))
-		<-l.gone
 	}
-	if l.left > 0 {
-		return fmt.Errorf("%w: %d processes could not be killed within %s", ErrSupervisorLost, l.left, sweepMax)
+	l.lose(fmt.Errorf("did not end within %s", bound))
+	timer.Reset(3 * sweepMax)
+	select {
+	case <-l.gone:
+		return nil
+	case <-timer.C:
 	}
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("%w: %d processes could not be killed", ErrSupervisorLost, l.left)
 }

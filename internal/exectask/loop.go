@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/cgroup"
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
@@ -22,7 +23,8 @@ const never = time.Duration(math.MaxInt64)
 type loop struct {
 	leaders *leaders
 	out     *outbox
-	self    proc // this process, to tell a child that has not yet become its program
+	group   *cgroup.Group // below which each run has one, nil for none
+	self    proc          // this process, to tell a child that has not yet become its program
 
 	runsMax int
 	runs    map[string]*run
@@ -45,8 +47,9 @@ type loop struct {
 	chld    chan os.Signal
 }
 
-func newLoop() (*loop, error) {
+func newLoop(group *cgroup.Group) (*loop, error) {
 	l := &loop{
+		group:   group,
 		leaders: newLeaders(),
 		out:     newOutbox(),
 		self:    identity(),
@@ -62,7 +65,7 @@ func newLoop() (*loop, error) {
 	}
 	signal.Notify(l.chld, syscall.SIGCHLD)
 	ready := make(chan error)
-	go forker(ready, l.orders, l.forks)
+	go forker(ready, l.orders, l.forks, l.group)
 	return l, <-ready
 }
 
@@ -237,7 +240,7 @@ func (l *loop) forked(f forked) {
 		l.refuse(r.id, failureOf(f.err), f.err.Error())
 		return
 	}
-	r.pid, r.started, r.startedAt = f.pid, time.Now(), clock.Boot()
+	r.pid, r.group, r.started, r.startedAt = f.pid, f.group, time.Now(), clock.Boot()
 	r.output = &output{pipe: f.pipe, max: r.order.Tail}
 	go func(o *output, order *startOrder) {
 		o.copy(order)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/cgroup"
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
@@ -95,8 +96,9 @@ type Supervisor struct {
 	closed bool
 }
 
-// Start starts the supervisor process and waits until it is ready; ctx bounds
-// only that. Nothing runs before SetDeadline is called.
+// Start ends what supervisors whose node has died with them have left behind in control
+// groups, starts the supervisor process and waits until it is ready; ctx bounds only
+// that. Nothing runs before SetDeadline is called.
 func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -107,6 +109,9 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	}
 	if err := prepareLogDir(cfg.LogDir); err != nil {
 		return nil, err
+	}
+	if err := cgroup.Sweep(sweepMax); err != nil {
+		return nil, fmt.Errorf("what an earlier supervisor of commands left behind: %w", err)
 	}
 	s := &Supervisor{cfg: cfg}
 	if _, err := s.live(ctx); err != nil {
@@ -219,6 +224,17 @@ func (s *Supervisor) order(c Command, run string) *startOrder {
 		o.Header = fmt.Sprintf("--- windlass %s node=%q token=%s run=%s", time.Now().UTC().Format(time.RFC3339), s.cfg.Node, c.Token, run)
 	}
 	return o
+}
+
+// Ungrouped says why commands have no control group of their own, by which all that they
+// start could be ended whatever dies; nil if they have.
+func (s *Supervisor) Ungrouped() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return ErrClosed
+	}
+	return s.link.ungrouped
 }
 
 // Pid is the number of the supervisor process in use, zero if there is none.

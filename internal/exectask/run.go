@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/windlass-go/windlass/internal/cgroup"
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
@@ -21,7 +22,8 @@ type run struct {
 	id     string
 	order  *startOrder
 	output *output
-	pid    int // zero until started
+	pid    int           // zero until started
+	group  *cgroup.Group // of all that it starts, nil for none
 
 	started, finished     time.Time
 	startedAt, finishedAt time.Duration
@@ -101,6 +103,18 @@ func (l *loop) kill(r *run) {
 	r.killed = true
 	l.walk.wanted = true
 	_ = syscall.Kill(-r.pid, syscall.SIGKILL)
+	if r.group != nil {
+		_ = r.group.Kill()
+	}
+}
+
+// empty tells whether nothing lives in the run's group, for all that the kernel knows.
+func (r *run) empty() bool {
+	if r.group == nil {
+		return true
+	}
+	alive, err := r.group.Alive()
+	return err == nil && !alive
 }
 
 func (l *loop) checkLeaders() {
@@ -129,6 +143,9 @@ func (l *loop) checkLeader(r *run) {
 func (l *loop) vanish(r *run) {
 	r.gone, r.goneAt = true, clock.Boot()
 	r.status = l.leaders.reap(r.pid)
+	if r.group != nil {
+		_ = r.group.Remove() // the end of all removes it otherwise
+	}
 	// All that the run wrote is in the pipe by now. If the pipe does not end
 	// here, somebody outside the run holds it.
 	_ = r.output.pipe.SetReadDeadline(time.Now().Add(drainMax / 2))

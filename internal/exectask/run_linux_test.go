@@ -387,7 +387,7 @@ func TestARunThatIsToldToEndWhileItIsStartedHasItsGrace(t *testing.T) {
 	r := &run{id: "a", order: order, termed: map[proc]bool{}}
 	l := &loop{leaders: newLeaders(), out: newOutbox(), runs: map[string]*run{"a": r}, inFork: r, drained: make(chan *run, 1)}
 	l.end(r, WhyStopped, order.Grace)
-	pid, pipe, err := fork(null.Fd(), order)
+	pid, pipe, err := fork(null.Fd(), order, nil)
 	must(t, err)
 	l.forked(forked{run: r, pid: pid, pipe: pipe})
 	var status syscall.WaitStatus

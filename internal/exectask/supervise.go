@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // SocketFD is the descriptor on which a supervisor finds its node.
@@ -21,6 +23,9 @@ const SocketFD = 3
 //
 //	os.Exit(exectask.SuperviseMain(exectask.SocketFD))
 func SuperviseMain(fd int) int {
+	if dir := os.Getenv(guardName); dir != "" {
+		return guardMain(dir)
+	}
 	if err := supervise(fd); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -45,7 +50,13 @@ func supervise(fd int) error {
 	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 
-	l, err := newLoop()
+	var group *cgroup.Group
+	if dir := os.Getenv(groupName); dir != "" {
+		group = cgroup.Inherit(groupFD, dir)
+		syscall.CloseOnExec(groupFD)
+		syscall.CloseOnExec(lifelineFD)
+	}
+	l, err := newLoop(group)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // Available says whether this system can run commands for tasks: Linux with a
@@ -51,9 +53,18 @@ func prepareForker() error {
 }
 
 // childAttr gives a child its own process group, and SIGKILL when the
-// supervisor dies.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+// supervisor dies, and starts it in a control group if there is one.
+func childAttr(g *cgroup.Group) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if g != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, g.FD()
+	}
+	return attr
+}
+
+// guardAttr gives a guard a session of its own, in the group that it guards.
+func guardAttr(g *cgroup.Group) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: g.FD()}
 }
 
 // leaders knows which programs have ended. On Linux it asks without reaping:

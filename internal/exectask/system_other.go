@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // Available says whether this system can run commands for tasks. Systems other
@@ -26,7 +28,9 @@ func prepareSupervisor() error { return nil }
 
 func prepareForker() error { return nil }
 
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func guardAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // leaders knows which programs have ended. Here the only way to ask reaps, so
 // the status is kept until it is wanted; the number of a group may meanwhile

@@ -77,9 +77,12 @@ func (l *loop) scanned(s scanned) {
 		if !r.over || r.gone {
 			continue
 		}
-		if alive[r] == 0 && s.number > r.overAt {
+		if alive[r] == 0 && s.number > r.overAt && r.empty() {
 			l.vanish(r)
 			continue
+		}
+		if r.killed && r.group != nil {
+			_ = r.group.Kill() // somebody may have moved a process in
 		}
 		l.walk.wanted = true
 	}
@@ -101,6 +104,9 @@ func (l *loop) sort(s scanned) map[*run]int {
 			continue
 		}
 		r := l.runs[p.owner]
+		if r == nil && l.group != nil && !p.zombie {
+			r = l.runs[l.group.ChildOf(p.pid)]
+		}
 		if r == nil {
 			r = l.runs[p.marker]
 		}

@@ -1,0 +1,226 @@
+package cgroup
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// prefix begins the name of every group that Make makes.
+	prefix = "windlass-"
+	// pauseMin and pauseMax bound the pause between two looks at a group that ends.
+	pauseMin, pauseMax = time.Millisecond, 50 * time.Millisecond
+)
+
+// Group is a group of processes. It is used by one goroutine at a time.
+type Group struct {
+	folder *os.File // open for the lock, and for starting processes in the group
+}
+
+// Make makes a group below the one of this process and holds it.
+func Make() (*Group, error) {
+	own, _, err := ownFolder()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if _, err := os.Stat(filepath.Join(own, "cgroup.procs")); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	g, err := create(filepath.Join(own, prefix+rand.Text()))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(g.file("cgroup.kill")); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnavailable, err), g.Remove())
+	}
+	held, err := g.lock()
+	if err == nil && !held {
+		err = errors.New("somebody else holds it")
+	}
+	if err == nil {
+		_, err = os.Stat(g.Dir()) // or somebody found it unheld and removed it
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("hold group %s: %w", g.Dir(), err), g.Remove())
+	}
+	return g, nil
+}
+
+// create makes a folder and opens it.
+func create(dir string) (*Group, error) {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	g, err := Open(dir)
+	if err != nil {
+		return nil, errors.Join(err, os.Remove(dir))
+	}
+	return g, nil
+}
+
+// Open opens a group that somebody made, without holding it.
+func Open(dir string) (*Group, error) {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open group: %w", err)
+	}
+	return &Group{folder}, nil
+}
+
+// Inherit is a group whose folder this process was given as a descriptor.
+func Inherit(fd int, dir string) *Group { return &Group{os.NewFile(uintptr(fd), dir)} }
+
+// Folder is the group's folder, which is to be passed on to who shall hold it as well.
+func (g *Group) Folder() *os.File { return g.folder }
+
+// Move moves a process into the group of a folder.
+func Move(pid int, dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+		return fmt.Errorf("move process %d to group %s: %w", pid, dir, err)
+	}
+	return nil
+}
+
+// ChildOf is the name of the group below this one that a process is in, if it is in one.
+func (g *Group) ChildOf(pid int) string {
+	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return ""
+	}
+	path, err := pathOf(string(groups))
+	if err != nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(path, "/"+filepath.Base(g.Dir())+"/")
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
+// Child makes a group below this one. It is not held.
+func (g *Group) Child(name string) (*Group, error) { return create(filepath.Join(g.Dir(), name)) }
+
+// Dir is the group's folder.
+func (g *Group) Dir() string { return g.folder.Name() }
+
+// FD is the descriptor for syscall.SysProcAttr.CgroupFD.
+func (g *Group) FD() int { return int(g.folder.Fd()) }
+
+func (g *Group) file(name string) string { return filepath.Join(g.Dir(), name) }
+
+// lock takes the lock that tells that somebody holds the group, unless somebody does.
+func (g *Group) lock() (bool, error) {
+	err := unix.Flock(g.FD(), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Kill sends SIGKILL to every process in the group and in groups below it, and to what
+// they start meanwhile.
+func (g *Group) Kill() error {
+	err := os.WriteFile(g.file("cgroup.kill"), []byte("1"), 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil // it is gone
+	}
+	return err
+}
+
+// Alive tells whether a process in the group, or in one below it, has not ended. One that
+// nobody has waited for has.
+func (g *Group) Alive() (bool, error) {
+	events, err := os.ReadFile(g.file("cgroup.events"))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return false, nil
+	}
+	return strings.Contains(string(events), "populated 1"), err
+}
+
+// Remove removes the group, in which nothing may live, and those below it.
+func (g *Group) Remove() error {
+	defer g.folder.Close()
+	var dirs []string
+	err := filepath.WalkDir(g.Dir(), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, dir := range slices.Backward(dirs) {
+		if e := unix.Rmdir(dir); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("remove group %s: %w", dir, e))
+		}
+	}
+	return err
+}
+
+// End kills what is in the group until nothing lives, and removes it. It is an error if
+// something still lives after a while, and none if an empty folder stays.
+func (g *Group) End(within time.Duration) error {
+	var err error
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	next := pauseMin
+	for end := time.Now().Add(within); ; {
+		<-pause.C
+		alive := true
+		if err = g.Kill(); err == nil {
+			alive, err = g.Alive()
+		}
+		if err == nil && !alive {
+			_ = g.Remove()
+			return nil
+		}
+		if time.Now().After(end) {
+			if err == nil {
+				err = errors.New("a process cannot be killed")
+			}
+			return errors.Join(fmt.Errorf("end group %s within %s: %w", g.Dir(), within, err), g.folder.Close())
+		}
+		pause.Reset(next)
+		next = min(2*next, pauseMax)
+	}
+}
+
+// Sweep ends every group that Make made and nobody holds, where this process may. It says
+// which could not be ended within a while.
+func Sweep(within time.Duration) error {
+	_, m, err := ownFolder()
+	if err != nil {
+		return nil // there are none
+	}
+	var unheld []*Group
+	_ = filepath.WalkDir(m.point, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fs.SkipDir // gone, or not ours
+		}
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), prefix) {
+			return nil
+		}
+		if g, err := Open(path); err == nil {
+			if ours, err := g.lock(); err == nil && ours && unix.Access(g.file("cgroup.kill"), unix.W_OK) == nil {
+				unheld = append(unheld, g)
+				return fs.SkipDir
+			}
+			g.folder.Close()
+		}
+		return nil // below it there may be one that is held by a process in this one
+	})
+	for _, g := range unheld {
+		err = errors.Join(err, g.End(within))
+	}
+	return err
+}
