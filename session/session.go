@@ -73,7 +73,9 @@ type Session struct {
 	hardPassed chan struct{}
 }
 
-// Open asks the broker for a session. Run must then be called to keep it alive.
+// Open asks the broker for a session. Run must then be called to keep it alive. From
+// where the broker is so far away that renewals would come too late there is none: it
+// would be lost and opened again every few seconds, and what it had was moved each time.
 // parent's end does not end the session's context before the session is closed:
 // handlers are stopped by their owner, in order, not by accident.
 func Open(parent context.Context, b broker.Broker, config Config) (*Session, error) {
@@ -103,6 +105,13 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	s.id, s.timing = granted.ID, Derive(granted.TTL)
 	s.hard = s.timing.Hard
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(parent))
+	if took := s.now.Read().Since(s.sent); took > s.timing.Try {
+		if err := s.renewOnce(ctx); err != nil {
+			_ = s.Close(context.WithoutCancel(ctx)) // or it expires
+			return nil, fmt.Errorf("opening a session took %v, and a renewal, which may take %v with a TTL of %v, has failed: %w",
+				took.Round(time.Millisecond), s.timing.Try, s.timing.TTL, err)
+		}
+	}
 	s.notifyRenewed()
 	return s, nil
 }

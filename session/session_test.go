@@ -23,6 +23,8 @@ type fake struct {
 	ttl time.Duration
 	// delay is how long the answer to a renewal takes after it was processed.
 	delay time.Duration
+	// grant is how long granting takes.
+	grant time.Duration
 	// fails, if not nil, is the answer to every renewal.
 	fails     atomic.Pointer[error]
 	processed atomic.Int64 // when the last renewal was processed, by process
@@ -34,6 +36,7 @@ type fake struct {
 
 func (f *fake) Grant(context.Context, string, time.Duration) (broker.Session, error) {
 	f.processed.Store(int64(process()))
+	time.Sleep(f.grant)
 	return broker.Session{ID: 7, TTL: f.ttl}, nil
 }
 
@@ -191,6 +194,29 @@ func TestSession_NothingStartsLateInItsLife(t *testing.T) {
 		}
 		<-ended
 	})
+}
+
+func TestOpen_FromTooFarAwayThereIsNone(t *testing.T) {
+	for _, test := range []struct {
+		grant, delay time.Duration
+		opens        bool
+	}{
+		{0, 0, true},
+		{1500 * time.Millisecond, 1900 * time.Millisecond, true}, // within the 2 s of a try
+		{2500 * time.Millisecond, 1300 * time.Millisecond, true}, // granting takes more than one request
+		{2500 * time.Millisecond, 2100 * time.Millisecond, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{ttl: 15 * time.Second, grant: test.grant, delay: test.delay}
+			s, err := Open(t.Context(), f, Config{Clock: clock.Process})
+			if (err == nil) != test.opens || f.revoked.Load() == test.opens {
+				t.Errorf("%+v: %v, revoked %t", test, err, f.revoked.Load())
+			}
+			if !test.opens && (!broker.Temporary(err) || s != nil) {
+				t.Errorf("%+v: %v, want one that may pass", test, err)
+			}
+		})
+	}
 }
 
 func TestSession_ABrokerThatComesBackInTimeKeepsIt(t *testing.T) {
