@@ -173,6 +173,7 @@ func (b *Broker) call(ctx context.Context, op, key string, request func(context.
 	if err := ctx.Err(); err != nil {
 		return broker.NewError(op, key, broker.ErrUnavailable, err)
 	}
+	ctx = context.WithValue(ctx, askedKey{}, &asked{})
 	bounded, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	defer context.AfterFunc(b.life, cancel)()

@@ -184,7 +184,7 @@ func (c Config) client(ctx context.Context) (*clientv3.Client, error) {
 				Jitter: backoff.DefaultConfig.Jitter, MaxDelay: redialMax,
 			},
 			MinConnectTimeout: c.DialTimeout,
-		})},
+		}), grpc.WithChainUnaryInterceptor(noteAsked)},
 	})
 	if err != nil {
 		cancel()

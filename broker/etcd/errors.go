@@ -128,7 +128,7 @@ func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) 
 	if kind != broker.ErrUnavailable || refused {
 		return e
 	}
-	switch {
+	switch at := b.askedAt(ctx); {
 	case b.life.Err() != nil:
 		closed := b.closedError(op, key)
 		closed.Maybe = true
@@ -136,7 +136,9 @@ func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) 
 	case ctx.Err() != nil:
 		e.Cause = ctx.Err()
 	case isDeadline(err):
-		e.Cause = fmt.Errorf("no answer from %s within %v: %w", b.address, b.timeout, context.DeadlineExceeded)
+		e.Cause = fmt.Errorf("no answer from %s within %v: %w", at, b.timeout, context.DeadlineExceeded)
+	case at != b.address:
+		e.Cause = fmt.Errorf("%s: %w", at, err)
 	}
 	return e
 }

@@ -52,7 +52,7 @@ func (b *Broker) grantLease(ctx context.Context, op string, seconds int64) (brok
 // renewLease renews a lease once. The client's KeepAliveOnce is not used because it
 // repeats without a pause while a member answers at once that it cannot.
 func (b *Broker) renewLease(ctx context.Context, id broker.SessionID) (time.Duration, *broker.Error) {
-	return keepAlive(ctx, b, func(ctx context.Context) (time.Duration, error) {
+	return anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (time.Duration, error) {
 		// Ending the context is what ends the stream.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()

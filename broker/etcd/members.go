@@ -36,6 +36,9 @@ type Member struct {
 	DBSize, InUse, Quota int64
 	// Alarms are those that it knows of, such as "NOSPACE", whosever they are.
 	Alarms []string
+	// Term is that of the election that it last heard of: one that was cut off and led, or
+	// follows who led, knows an older one than the others for a moment.
+	Term uint64
 	// RaftIndex is the last entry of the log that it knows to be agreed on.
 	RaftIndex uint64
 	// Err is why nothing is known of it, nil if it answered.
@@ -152,7 +155,7 @@ func (b *Broker) ask(ctx context.Context, endpoint string) Member {
 		m.Err = fmt.Errorf("no answer: %s", status.Convert(err).Message())
 		return m
 	}
-	m.ID, m.Version, m.Learner, m.RaftIndex = answer.Header.MemberId, answer.Version, answer.IsLearner, answer.RaftIndex
+	m.ID, m.Version, m.Learner, m.Term, m.RaftIndex = answer.Header.MemberId, answer.Version, answer.IsLearner, answer.RaftTerm, answer.RaftIndex
 	m.Leader, m.Leaderless = answer.Leader == m.ID, answer.Leader == 0
 	m.DBSize, m.InUse, m.Quota = answer.DbSize, answer.DbSizeInUse, max(0, answer.DbSizeQuota)
 	m.Alarms = alarms(answer.Errors)

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"iter"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,10 +16,8 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 	if err := broker.CheckKey(key); err != nil {
 		return broker.KV{}, err
 	}
-	var answer *clientv3.GetResponse
-	e := b.call(ctx, "get", key, func(ctx context.Context) (err error) {
-		answer, err = b.client.KV.Get(ctx, key)
-		return err
+	answer, e := anywhere(ctx, b, "get", key, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.KV.Get(ctx, key)
 	})
 	if e != nil {
 		return broker.KV{}, readOnly(e)
@@ -88,17 +87,15 @@ func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision
 		clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(upTo)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)),
 	}
-	var answer *clientv3.GetResponse
-	e := b.call(ctx, "latest", prefix, func(ctx context.Context) (err error) {
+	answer, e := anywhere(ctx, b, "latest", prefix, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
 		if atLeast > 0 {
-			answer, err = b.client.KV.Get(ctx, prefix, append(options, clientv3.WithSerializable())...)
+			answer, err := b.client.KV.Get(ctx, prefix, slices.Concat(options, []clientv3.OpOption{clientv3.WithSerializable()})...)
 			if err == nil && answer.Header.GetRevision() >= int64(atLeast) {
-				return nil
+				return answer, nil
 			}
 		}
 		// Or the member lags behind the one that the caller knows it from.
-		answer, err = b.client.KV.Get(ctx, prefix, options...)
-		return err
+		return b.client.KV.Get(ctx, prefix, options...)
 	})
 	if e != nil {
 		return nil, 0, readOnly(e)
@@ -111,11 +108,9 @@ func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision
 }
 
 func (b *Broker) page(ctx context.Context, prefix, from, end string, revision broker.Revision, limit int64) (*clientv3.GetResponse, error) {
-	var answer *clientv3.GetResponse
-	e := b.call(ctx, "list", prefix, func(ctx context.Context) (err error) {
-		answer, err = b.client.KV.Get(ctx, from,
+	answer, e := anywhere(ctx, b, "list", prefix, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.KV.Get(ctx, from,
 			clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(int64(revision)))
-		return err
 	})
 	if e != nil {
 		return nil, readOnly(e)

@@ -4,8 +4,10 @@ package etcd_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -113,6 +115,39 @@ func renewThroughOne(t *testing.T, c *cluster, heard int, folder string) {
 		}
 	}
 	enough()
+}
+
+// TestAReadIsMadeOfAnotherMemberWhenOneIsSilent silences one member, and then all of them.
+func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
+	c := startCluster(t)
+	relays := make([]*relay, len(c.members))
+	endpoints := make([]string, len(c.members))
+	for i, m := range c.members {
+		relays[i] = startRelay(t, m.config.Client)
+		endpoints[i] = relays[i].listener.Addr().String()
+	}
+	b := openAt(t, endpoints)
+	session, err := b.Grant(t.Context(), "/sessions/", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewEverywhere(t, b, session.ID, relays)
+	relays[0].silent.Store(true)
+	for range 2 * len(c.members) {
+		if _, err := b.Get(t.Context(), "/nothing"); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("get while one is silent: %v", err)
+		}
+		if _, _, err := broker.Collect(t.Context(), b, "/nothing/"); err != nil {
+			t.Errorf("list while one is silent: %v", err)
+		}
+	}
+	for _, r := range relays {
+		r.silent.Store(true)
+	}
+	_, err = b.Get(t.Context(), "/nothing")
+	if err == nil || !slices.ContainsFunc(endpoints, func(e string) bool { return strings.Contains(err.Error(), "no answer from "+e+" within") }) {
+		t.Errorf("get while all are silent: %v, want one that names the member", err)
+	}
 }
 
 // takeTurns makes other requests meanwhile, which are not waited for.

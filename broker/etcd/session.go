@@ -152,7 +152,7 @@ func renewal(lease string, op *pb.RequestOp) *pb.TxnRequest {
 }
 
 func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
-	_, e := keepAlive(ctx, b, func(ctx context.Context) (*pb.TxnResponse, error) {
+	_, e := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.TxnResponse, error) {
 		answer, err := b.txns.Txn(ctx, r)
 		switch {
 		case err != nil:
@@ -166,23 +166,10 @@ func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
 	return e
 }
 
-// keepAlive makes a request of as many members as it takes. What is asked for may be done
-// twice.
-func keepAlive[T any](ctx context.Context, b *Broker, request func(context.Context) (T, error)) (answer T, e *broker.Error) {
-	e = b.call(ctx, "keepalive", "", func(ctx context.Context) (err error) {
-		answer, err = hedged(ctx, len(b.client.Endpoints()), request, func(err error) bool {
-			kind, _ := classify(err)
-			return err == nil || kind == broker.ErrSessionExpired || kind == broker.ErrNoSpace
-		})
-		return err
-	})
-	return answer, e
-}
-
 // granted finds out about a session that was granted through another connection. One
 // without a folder is a mere lease.
 func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *broker.Error) {
-	answer, e := keepAlive(ctx, b, func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
+	answer, e := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
 		answer, err := b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
 		if err == nil && answer.TTL <= 0 {
 			err = rpctypes.ErrLeaseNotFound
