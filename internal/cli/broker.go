@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -67,6 +69,34 @@ func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
 		address = dir
 	}
 	return b.openAddress(ctx, "--broker", address)
+}
+
+// waitRetry and waitSay are how often what waits for the broker tries again, and says so.
+const (
+	waitRetry = time.Second
+	waitSay   = time.Minute
+)
+
+// openPatiently connects to the broker, however long it is away or without a quorum: what
+// works beside it for as long as the machine runs may start before it.
+func (a *app) openPatiently(ctx context.Context) (broker.Broker, error) {
+	var said time.Time
+	for {
+		store, err := a.broker.open(ctx)
+		away := errors.Is(err, broker.ErrUnavailable) || errors.Is(err, broker.ErrNoQuorum)
+		if !away || ctx.Err() != nil {
+			return store, err
+		}
+		if time.Since(said) >= waitSay {
+			fmt.Fprintf(a.err, "windlass: waiting for the broker: %v\n", err)
+			said = time.Now()
+		}
+		select {
+		case <-time.After(waitRetry):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // openAddress connects to the broker at an address that a flag gave, with the

@@ -22,14 +22,19 @@ func memberName(m etcd.Member) string {
 // still lose.
 func judgeQuorum(members []etcd.Member) doctor.Check {
 	c := doctor.Check{Name: checkQuorum, Status: doctor.OK}
-	voters, answering, leader := 0, 0, ""
+	voters, answering, partaking, leader := 0, 0, 0, ""
 	strange := false
+	newest := newestTerm(members)
 	for _, m := range members {
+		partakes := m.Err == nil && !m.Leaderless && m.Term == newest
 		switch {
 		case m.Err != nil:
 			c.Details = append(c.Details, fmt.Sprintf("%s (%s): %v", memberName(m), m.Endpoint, m.Err))
 		case m.Leaderless:
 			c.Details = append(c.Details, fmt.Sprintf("%s (%s): knows no leader", memberName(m), m.Endpoint))
+		case !partakes:
+			c.Details = append(c.Details, fmt.Sprintf("%s (%s): has not heard of the last election (its term is %d, that of others %d)",
+				memberName(m), m.Endpoint, m.Term, newest))
 		}
 		if m.ID == 0 {
 			strange = true
@@ -41,11 +46,17 @@ func judgeQuorum(members []etcd.Member) doctor.Check {
 		if m.Err == nil {
 			answering++
 		}
-		if m.Leader {
+		if partakes {
+			partaking++
+		}
+		if partakes && m.Leader {
 			leader = memberName(m)
 		}
 	}
 	c.Found = fmt.Sprintf("%d of %d member(s) answer", answering, voters)
+	if leader != "" && partaking < answering {
+		c.Found += fmt.Sprintf(" and %d take part", partaking)
+	}
 	if answering == 0 {
 		c.Status, c.Found, c.Do = doctor.Problem, fmt.Sprintf("none of %d member(s) answers", voters), "see whether they run, and look at the network"
 		return c
@@ -57,11 +68,23 @@ func judgeQuorum(members []etcd.Member) doctor.Check {
 		c.Status, c.Do = doctor.Problem, "nobody leads: see whether the members reach each other"
 	case answering < voters || strange:
 		c.Status, c.Do = doctor.Warning, fmt.Sprintf("see to what does not answer: %d must be there", needed)
+	case partaking < answering:
+		c.Status, c.Do = doctor.Warning, fmt.Sprintf("see whether the members reach each other: %d must", needed)
 	}
 	if leader != "" {
 		c.Found += ", " + leader + " leads"
 	}
 	return c
+}
+
+// newestTerm is that of the last election among those who know its leader.
+func newestTerm(members []etcd.Member) (newest uint64) {
+	for _, m := range members {
+		if m.Err == nil && !m.Leaderless {
+			newest = max(newest, m.Term)
+		}
+	}
+	return newest
 }
 
 // versionFloors are the first versions of etcd, by minor version, that neither end

@@ -38,21 +38,26 @@ func TestDoctor_JudgesTheQuorum(t *testing.T) {
 	away := errors.New("no answer")
 	leads, follows := etcd.Member{ID: 1, Name: "m0", Leader: true}, etcd.Member{ID: 2, Name: "m1"}
 	dead, lost := etcd.Member{ID: 3, Name: "m2", Err: away}, etcd.Member{ID: 2, Name: "m1", Leaderless: true}
-	learner, nobody := etcd.Member{ID: 4, Name: "m3", Learner: true}, etcd.Member{Endpoint: "x:1", Err: away}
+	leads.Term, follows.Term, lost.Term = 4, 4, 9 // who is alone may count on
+	stale := etcd.Member{ID: 3, Name: "m2", Leader: true, Term: 3}
+	learner, nobody := etcd.Member{ID: 4, Name: "m3", Learner: true, Term: 4}, etcd.Member{Endpoint: "x:1", Err: away}
 	for found, c := range map[string]struct {
 		members []etcd.Member
 		want    doctor.Status
 		do      string
 	}{
-		"1 of 1 member(s) answer, m0 leads": {[]etcd.Member{leads}, doctor.OK, ""},
-		"3 of 3 member(s) answer, m0 leads": {[]etcd.Member{leads, follows, follows, learner}, doctor.OK, ""},
-		"2 of 3 member(s) answer, m0 leads": {[]etcd.Member{leads, follows, dead}, doctor.Warning, "2 must be there"},
-		"1 of 3 member(s) answer":           {[]etcd.Member{lost, dead, dead}, doctor.Problem, "quorum is lost: start members until 2 of 3"},
-		"2 of 2 member(s) answer":           {[]etcd.Member{lost, lost}, doctor.Problem, "nobody leads"},
-		"none of 2 member(s) answers":       {[]etcd.Member{nobody, nobody}, doctor.Problem, "whether they run"},
-		"1 of 2 member(s) answer, m0 leads": {[]etcd.Member{leads, nobody}, doctor.Warning, "does not answer"},
-		"2 of 5 member(s) answer, m0 leads": {[]etcd.Member{leads, follows, dead, dead, dead}, doctor.Warning, "3 must be there"},
-		"4 of 5 member(s) answer, m0 leads": {[]etcd.Member{leads, follows, follows, follows, dead}, doctor.Warning, "3 must be there"},
+		"1 of 1 member(s) answer, m0 leads":                 {[]etcd.Member{leads}, doctor.OK, ""},
+		"3 of 3 member(s) answer, m0 leads":                 {[]etcd.Member{leads, follows, follows, learner}, doctor.OK, ""},
+		"2 of 3 member(s) answer, m0 leads":                 {[]etcd.Member{leads, follows, dead}, doctor.Warning, "2 must be there"},
+		"1 of 3 member(s) answer":                           {[]etcd.Member{lost, dead, dead}, doctor.Problem, "quorum is lost: start members until 2 of 3"},
+		"3 of 3 member(s) answer and 2 take part, m0 leads": {[]etcd.Member{leads, follows, lost}, doctor.Warning, "reach each other: 2 must"},
+		"4 of 5 member(s) answer and 3 take part, m0 leads": {[]etcd.Member{leads, follows, follows, stale, dead}, doctor.Warning, "does not answer: 3"},
+		"2 of 3 member(s) answer and 1 take part, m2 leads": {[]etcd.Member{stale, lost, dead}, doctor.Warning, "does not answer"},
+		"2 of 2 member(s) answer":                           {[]etcd.Member{lost, lost}, doctor.Problem, "nobody leads"},
+		"none of 2 member(s) answers":                       {[]etcd.Member{nobody, nobody}, doctor.Problem, "whether they run"},
+		"1 of 2 member(s) answer, m0 leads":                 {[]etcd.Member{leads, nobody}, doctor.Warning, "does not answer"},
+		"2 of 5 member(s) answer, m0 leads":                 {[]etcd.Member{leads, follows, dead, dead, dead}, doctor.Warning, "3 must be there"},
+		"4 of 5 member(s) answer, m0 leads":                 {[]etcd.Member{leads, follows, follows, follows, dead}, doctor.Warning, "3 must be there"},
 	} {
 		got := judgeQuorum(c.members)
 		if got.Status != c.want || got.Found != found || !strings.Contains(got.Do, c.do) {

@@ -100,7 +100,7 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow []string, expos
 		return errors.Join(err, http.close())
 	}
 	defer stopTracing()
-	b, err := a.broker.open(ctx)
+	b, err := a.openPatiently(ctx)
 	if err != nil {
 		return errors.Join(err, http.close())
 	}

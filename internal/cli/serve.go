@@ -93,7 +93,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if err := config.CheckListen(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	store, err := a.broker.open(ctx)
+	store, err := a.openPatiently(ctx)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
