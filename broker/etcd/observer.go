@@ -133,7 +133,10 @@ func (o *observer) endings(f found) (txns []broker.Txn) {
 	}
 	for _, id := range f.ended {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
-		txns = append(txns, broker.Txn{If: []broker.Cond{broker.Absent(lease)}, Then: []broker.Op{broker.Delete(pulse)}})
+		txns = append(txns, broker.Txn{
+			If:   []broker.Cond{broker.Exists(pulse), broker.Absent(lease)},
+			Then: []broker.Op{broker.Read(pulse)}, // which stays until the lease is revoked, and shows it to others
+		})
 	}
 	for _, id := range f.pulseless {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
@@ -248,6 +251,9 @@ func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarme
 	})
 	if e != nil {
 		return nil, false, e
+	}
+	if answer.More && len(answer.Kvs) == 0 {
+		return nil, false, broker.NewError("list", folder, broker.ErrUnavailable, errMisfit)
 	}
 	for _, kv := range answer.Kvs {
 		kvs = append(kvs, toKV(kv))

@@ -31,8 +31,8 @@ import (
 //	without space      if lease is there:                        delete pulse
 //	end, by others     if pulse is as it was a TTL ago:          delete lease, then
 //	                                                             revoke the lease
-//	ended by one       if lease is not there:                    delete pulse, then
-//	that died then                                               revoke the lease
+//	ended by one       if pulse is there and lease is not:       revoke the lease
+//	that died then
 //	no pulse           if lease is there and pulse is not:       put pulse
 //
 // An etcd without space takes deletions alone. A session without a pulse cannot be ended,
