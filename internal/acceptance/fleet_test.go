@@ -25,6 +25,9 @@ const (
 // forever is a command that does not end by itself.
 var forever = []string{"sh", "-c", "exec sleep 1000000"}
 
+// detaching is one that leaves behind what it can: in another session, deaf to signals.
+var detaching = []string{"sh", "-c", `(setsid sleep 1000000 &); (trap "" TERM HUP; setsid sleep 1000000) & exec sleep 1000000`}
+
 // fleet is a broker of its own, some nodes, and many tasks that do not end.
 type fleet struct {
 	*world

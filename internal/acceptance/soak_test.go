@@ -24,9 +24,11 @@ var (
 const (
 	soakNodes   = 5
 	soakEndless = 80
-	burstMin    = 6 * time.Second
-	burstMax    = 20 * time.Second
-	pauseMax    = 1500 * time.Millisecond // between two faults of a burst
+	// soakDetaching of them detach what they start.
+	soakDetaching = 20
+	burstMin      = 6 * time.Second
+	burstMax      = 20 * time.Second
+	pauseMax      = 1500 * time.Millisecond // between two faults of a burst
 )
 
 // settleMax bounds how long after the last fault everything runs again: what
@@ -112,7 +114,9 @@ func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
 		s.startCitizen(c)
 		s.citizens = append(s.citizens, c)
 	}
-	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", commands("endless-", soakEndless, forever)))
+	endless := commands("endless-", soakEndless, forever)
+	copy(endless, commands("endless-", soakDetaching, detaching))
+	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", endless))
 	// The last commands are to have ended when the time is over.
 	s.stream = startStream(s.fleet, seed, time.Now().Add(*soakTime-finiteMax))
 	s.settle(nil)

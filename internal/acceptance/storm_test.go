@@ -147,6 +147,7 @@ var storms = []storm{
 	{"node frozen", 4, (*soak).freezeNode},
 	{"node stopped", 3, (*soak).stopNode},
 	{"node's supervisor killed", 2, (*soak).killSupervisor},
+	{"two of node, supervisor and guard killed", 3, (*soak).killTogether},
 	{"network: silence", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, silence, false) }},
 	{"network: requests lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, requestsLost, false) }},
 	{"network: replies lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, repliesLost, false) }},
@@ -236,12 +237,36 @@ func (s *soak) killSupervisor(time.Time) bool {
 	if c == nil {
 		return false
 	}
-	pid := supervisorOf(c.process.cmd.Process.Pid)
+	pid, _ := helpersOf(c.process.cmd.Process.Pid)
 	return pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// supervisorOf is the child of a node that owns its commands, zero for none.
-func supervisorOf(node int) int {
+// killTogether kills two of a node, its supervisor and their guard at one moment: which of
+// them is left has to end what runs. All three at once are more than is promised.
+func (s *soak) killTogether(now time.Time) bool {
+	c := s.anyNode((*citizen).up)
+	if c == nil {
+		return false
+	}
+	node := c.process.cmd.Process.Pid
+	supervisor, guard := helpersOf(node)
+	pids := []int{node, supervisor, guard}
+	spared := s.random.IntN(len(pids))
+	for i, pid := range pids {
+		if i != spared && pid > 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	if spared != 0 {
+		s.kill(c.process) // and wait for it
+		c.down, c.downUntil = true, now.Add(s.between(0, 1.6))
+	}
+	return true
+}
+
+// helpersOf are the children of a node: the supervisor of its commands, and the guard of
+// both; zero for none.
+func helpersOf(node int) (supervisor, guard int) {
 	for _, pid := range pids() {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
@@ -249,11 +274,16 @@ func supervisorOf(node int) int {
 		}
 		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 		const parent = 1
-		if len(fields) > parent && fields[parent] == strconv.Itoa(node) {
-			return pid
+		if len(fields) <= parent || fields[parent] != strconv.Itoa(node) {
+			continue
+		}
+		if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.HasPrefix(cmdline, []byte("guard-of-commands")) {
+			guard = pid
+		} else {
+			supervisor = pid
 		}
 	}
-	return 0
+	return supervisor, guard
 }
 
 // cutNode makes a fault towards all members, or towards one or two.
