@@ -28,8 +28,9 @@ import (
 //	with the defect
 //	>>>>>>>
 //
-// A part "-- test --" names a test of the root package that finds the defect, for
-// one that many hundred seeds may miss.
+// A part "-- test --" names a test that finds the defect, for one that many hundred seeds
+// may miss or that is elsewhere than what they run: of the root package, or of another
+// one as internal/exectask.TestX, also an end-to-end test.
 type mutant struct {
 	name, what, test string
 	// files are the changed ones, by their path in the module.
@@ -156,9 +157,14 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 	overlay := m.overlay(t)
 	began := time.Now()
 	if m.test != "" {
-		cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+m.test+"$", moduleRoot)
+		pkg, test, elsewhere := strings.Cut(m.test, ".")
+		if !elsewhere {
+			pkg, test = "", m.test
+		}
+		cmd := exec.Command("go", "test", "-tags", "e2e", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+test+"$", "./"+pkg)
+		cmd.Dir = moduleRoot
 		out, err := cmd.CombinedOutput()
-		if err == nil || !strings.Contains(string(out), "--- FAIL: "+m.test) {
+		if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) {
 			t.Errorf("survived %s: %s\n%.2000s", m.test, m.what, out)
 		}
 		return caught{by: "`" + m.test + "`", took: time.Since(began)}
