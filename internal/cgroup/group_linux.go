@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,8 +17,9 @@ import (
 )
 
 const (
-	// prefix begins the name of every group that Make makes.
-	prefix = "windlass-"
+	// prefix begins the name of every group that Make makes, makeMax is how often it tries.
+	prefix  = "windlass-"
+	makeMax = 3
 	// pauseMin and pauseMax bound the pause between two looks at a group that ends.
 	pauseMin, pauseMax = time.Millisecond, 50 * time.Millisecond
 )
@@ -27,8 +29,21 @@ type Group struct {
 	folder *os.File // open for the lock, and for starting processes in the group
 }
 
+// made is what Make names its groups. There are others that begin alike, of systemd's units.
+var made = regexp.MustCompile("^" + prefix + "[A-Z2-7]{26}$")
+
 // Make makes a group below the one of this process and holds it.
-func Make() (*Group, error) {
+func Make() (g *Group, err error) {
+	for range makeMax {
+		// Somebody who sweeps may find it before it is held.
+		if g, err = makeOnce(); err == nil || errors.Is(err, ErrUnavailable) {
+			break
+		}
+	}
+	return g, err
+}
+
+func makeOnce() (*Group, error) {
 	own, _, err := ownFolder()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -176,11 +191,8 @@ func (g *Group) End(within time.Duration) error {
 	next := pauseMin
 	for end := time.Now().Add(within); ; {
 		<-pause.C
-		alive := true
-		if err = g.Kill(); err == nil {
-			alive, err = g.Alive()
-		}
-		if err == nil && !alive {
+		err = g.Kill()
+		if alive, e := g.Alive(); e == nil && !alive {
 			_ = g.Remove()
 			return nil
 		}
@@ -198,7 +210,7 @@ func (g *Group) End(within time.Duration) error {
 // Sweep ends every group that Make made and nobody holds, where this process may. It says
 // which could not be ended within a while.
 func Sweep(within time.Duration) error {
-	_, m, err := ownFolder()
+	own, m, err := ownFolder()
 	if err != nil {
 		return nil // there are none
 	}
@@ -207,11 +219,12 @@ func Sweep(within time.Duration) error {
 		if err != nil {
 			return fs.SkipDir // gone, or not ours
 		}
-		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), prefix) {
+		_, inside := below(own, path)
+		if !entry.IsDir() || !made.MatchString(entry.Name()) || inside || unix.Access(filepath.Join(path, "cgroup.kill"), unix.W_OK) != nil {
 			return nil
 		}
 		if g, err := Open(path); err == nil {
-			if ours, err := g.lock(); err == nil && ours && unix.Access(g.file("cgroup.kill"), unix.W_OK) == nil {
+			if ours, err := g.lock(); err == nil && ours {
 				unheld = append(unheld, g)
 				return fs.SkipDir
 			}

@@ -78,6 +78,25 @@ func TestSweep_X02_EndsWhatNobodyHoldsAndNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, name := range []string{"windlass-node.service", "windlass-", "x" + filepath.Base(dir), filepath.Base(dir) + "x"} {
+		unit, err := create(filepath.Join(filepath.Dir(dir), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unit.End(time.Minute); err != nil {
+				t.Error(err)
+			}
+		})
+		spared := run(t, unit, "sleep 1000")
+		t.Cleanup(func() {
+			if alive, err := unit.Alive(); !alive || err != nil {
+				t.Errorf("%s, which is somebody else's: alive %t, %v", name, alive, err)
+			}
+			_ = unit.Kill()
+			_ = spared.Wait()
+		})
+	}
 	ended, lives := run(t, child, "sleep 1000"), run(t, held, "sleep 1000")
 	if name := left.ChildOf(ended.Process.Pid); name != "a" {
 		t.Errorf("it is in %q", name)

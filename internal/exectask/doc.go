@@ -30,7 +30,7 @@
 //     is frozen or dead too, the programs themselves still die with the
 //     supervisor (death signal), and what they had started by the guard.
 //   - Where the node may make control groups of version 2, every run has one,
-//     and nothing leaves it. Start ends the groups of supervisors that died
+//     and nothing leaves it but what root moves to another one. Start ends the groups of supervisors that died
 //     with their node and their guard.
 //   - Run returns only when no process of the command is alive: not in its
 //     group, not one that left it by setsid and double fork. The supervisor is

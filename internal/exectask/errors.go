@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"syscall"
+
+	"github.com/windlass-go/windlass/internal/cgroup"
 )
 
 // What callers branch on.
@@ -75,9 +77,9 @@ var sentinels = map[failure]error{
 }
 
 // failureOf tells a command that the system refuses, wherever it is started, from
-// a machine that has nothing left to start it with.
+// a machine that has nothing left to start it with, or no group any more to start it in.
 func failureOf(err error) failure {
-	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBUSY, syscall.ENODEV, cgroup.ErrUnavailable} {
 		if errors.Is(err, scarce) {
 			return failLimit
 		}

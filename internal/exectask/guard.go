@@ -62,14 +62,14 @@ func startGuard(g *cgroup.Group, cfg Config) (*guard, error) {
 func guardMain(dir string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	_, _ = io.Copy(io.Discard, os.Stdin) // until nobody has the other end
-	// Out of the group, which can then be ended and removed.
-	if err := cgroup.Move(os.Getpid(), filepath.Dir(dir)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	all, err := cgroup.Open(dir)
 	if err != nil {
 		return 0 // the node has ended it
+	}
+	// Out of the group, which can then be ended and removed.
+	if err := cgroup.Move(os.Getpid(), filepath.Dir(dir)); err != nil {
+		_ = all.Kill() // with the guard in it
+		return 1
 	}
 	if err := all.End(sweepMax); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -132,6 +132,7 @@ func (l *link) disband() int {
 	if err := l.group.End(sweepMax); err != nil {
 		return 1
 	}
+	_ = l.guard.cmd.Process.Kill() // if it is outside already
 	_ = l.guard.cmd.Wait()
 	return 0
 }
@@ -209,11 +210,12 @@ func (l *link) serve() {
 	l.conn.Close()
 	// Whether it ended, froze or spoke nonsense, it shall not come back.
 	_ = l.cmd.Process.Kill()
-	_ = l.cmd.Wait()
+	awaitEnd(l.cmd.Process.Pid)
 	both.Wait()
 	l.abandon(err)
 	for l.disband() > 0 {
 	}
+	_ = l.cmd.Wait() // only now may somebody else get its number, which is its session's
 	close(l.gone)
 }
 

@@ -188,7 +188,7 @@ func (l *loop) accept(m message) {
 	case m.Start == nil || l.runs[m.Run] != nil || len(m.Start.Argv) == 0:
 		l.refuse(m.Run, failStart, "malformed start order")
 	case len(l.runs) >= l.runsMax:
-		l.refuse(m.Run, failLimit, fmt.Sprintf("%d runs are alive: at most %d, and half of the file limit (ulimit -n)", len(l.runs), RunsMax))
+		l.refuse(m.Run, failLimit, fmt.Sprintf("%d runs are alive: at most %d, and a third of the file limit (ulimit -n)", len(l.runs), RunsMax))
 	default:
 		r := &run{id: m.Run, order: m.Start, termed: map[proc]bool{}}
 		l.runs[r.id] = r
@@ -253,7 +253,10 @@ func (l *loop) forked(f forked) {
 	l.checkLeader(r)
 }
 
-// runsLimit is how many runs there may be. Each holds two files, and some must
+// filesEach are what a run holds: the pipe, the log and the folder of its group.
+const filesEach = 3
+
+// runsLimit is how many runs there may be. Each holds files, and some must
 // stay free: without them the process table cannot be read, and a run could
 // not be seen to end.
 func runsLimit() int {
@@ -262,5 +265,5 @@ func runsLimit() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > 4*RunsMax {
 		return RunsMax
 	}
-	return min(RunsMax, max(1, (int(files.Cur)-spare)/2))
+	return min(RunsMax, max(1, (int(files.Cur)-spare)/filesEach))
 }

@@ -89,6 +89,7 @@ type Supervisor struct {
 	// spawning is held while a process is started, which takes up to StartMax.
 	// SetDeadline never takes it.
 	spawning sync.Mutex
+	first    sync.Once // of Run
 
 	mu     sync.Mutex
 	link   *link     // the process in use; nil until the first and after Close
@@ -110,10 +111,8 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	if err := prepareLogDir(cfg.LogDir); err != nil {
 		return nil, err
 	}
-	if err := cgroup.Sweep(sweepMax); err != nil {
-		return nil, fmt.Errorf("what an earlier supervisor of commands left behind: %w", err)
-	}
 	s := &Supervisor{cfg: cfg}
+	s.sweep()
 	if _, err := s.live(ctx); err != nil {
 		return nil, err
 	}
@@ -183,6 +182,7 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("task %q not started: %w", c.Task, context.Cause(ctx))
 	}
+	s.first.Do(s.sweep) // when Start did, they may have been dying and held it still
 	c.Grace = orDefault(c.Grace, s.cfg.Grace)
 	run := rand.Text()
 	order := s.order(c, run)
@@ -195,6 +195,14 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 			return l.await(ctx, w)
 		}
 		// It was lost since; the next turn waits for its end.
+	}
+}
+
+// sweep ends what supervisors have left behind that died with their nodes. A process that
+// cannot be killed yet makes no step any more, so it keeps nothing from being started.
+func (s *Supervisor) sweep() {
+	if err := cgroup.Sweep(sweepMax); err != nil {
+		fmt.Fprintf(s.cfg.Stderr, "windlass: what an earlier node has left behind: %v\n", err)
 	}
 }
 

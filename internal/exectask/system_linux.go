@@ -67,6 +67,12 @@ func guardAttr(g *cgroup.Group) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: g.FD()}
 }
 
+// awaitEnd waits for the end of a child that somebody else waits for later.
+func awaitEnd(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == syscall.EINTR {
+	}
+}
+
 // leaders knows which programs have ended. On Linux it asks without reaping:
 // as long as the program is a zombie its number, which is also its group's,
 // cannot go to a stranger, and killing the group stays safe.

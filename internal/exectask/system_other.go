@@ -32,6 +32,9 @@ func childAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr
 
 func guardAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+// awaitEnd has nothing to look for by the number of a process that was killed.
+func awaitEnd(int) {}
+
 // leaders knows which programs have ended. Here the only way to ask reaps, so
 // the status is kept until it is wanted; the number of a group may meanwhile
 // go to a stranger.
