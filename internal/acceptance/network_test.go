@@ -87,10 +87,11 @@ func (n *network) address(i byte) netip.Addr {
 // member is the address of a member, for everyone.
 func (n *network) member(m int) netip.Addr { return n.address(byte(3 + m)) }
 
-// on is a command line that runs another one in a namespace. The program ip
+// on is a command line that runs another one in a namespace. The program nsenter
 // turns into that one, so that the process is the one that was started.
 func on(space string, argv ...string) []string {
-	return append([]string{"ip", "netns", "exec", space}, argv...)
+	// "ip netns exec" would hide the control groups, with the rest of /sys.
+	return append([]string{"nsenter", "--net=" + namespaces + "/" + space}, argv...)
 }
 
 // add makes a namespace for a node and connects it.

@@ -220,8 +220,10 @@ func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.A
 Windlass is running: an embedded etcd with %d node(s), for this user alone.
   data    %s
   broker  %s
-  runs    %s
-`, len(workers), server.Dir(), server.Socket(), allow)
+`, len(workers), server.Dir(), server.Socket())
+	if len(workers) > 0 {
+		fmt.Fprintf(a.err, "  runs    %s\n", allow)
+	}
 	if http != nil {
 		fmt.Fprintf(a.err, "  http    %s, with the header in %s\n", http.url, http.header)
 		if http.page != "" {
