@@ -246,7 +246,7 @@ func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarme
 	}
 	var answer *clientv3.GetResponse
 	e := b.call(b.life, "list", folder, func(ctx context.Context) (err error) {
-		answer, err = b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts))
+		answer, err = b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts+1)) // one more, which whole leaves out
 		return err
 	})
 	if e != nil {
