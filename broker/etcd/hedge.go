@@ -47,10 +47,11 @@ func anywhere[T any](ctx context.Context, b *Broker, op, key string, more hedgin
 	return answer, e
 }
 
-// settled tells of an answer that no other member would change.
+// settled tells of an answer that no other member would change. What is permitted a member
+// that lags behind may not know yet.
 func settled(err error) bool {
 	kind, _ := classify(err)
-	return err == nil || kind != broker.ErrUnavailable && kind != broker.ErrNoQuorum
+	return err == nil || kind != broker.ErrUnavailable && kind != broker.ErrNoQuorum && kind != broker.ErrPermission
 }
 
 // hedged makes a request of one member, and of more when that one has been silent for a

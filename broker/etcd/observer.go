@@ -244,10 +244,8 @@ func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarme
 		kvs, _, err = broker.Collect(b.life, b, folder)
 		return kvs, true, err
 	}
-	var answer *clientv3.GetResponse
-	e := b.call(b.life, "list", folder, func(ctx context.Context) (err error) {
-		answer, err = b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts+1)) // one more, which whole leaves out
-		return err
+	answer, e := anywhere(b.life, b, "list", folder, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts+1)) // one more, which whole leaves out
 	})
 	if e != nil {
 		return nil, false, e

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
 )
 
 // relay passes what a client and a member say to each other, until it is told to keep it
@@ -40,6 +41,8 @@ func startRelay(t *testing.T, target string) *relay {
 	})
 	return r
 }
+
+func (r *relay) address() string { return r.listener.Addr().String() }
 
 func (r *relay) accept() {
 	for {
@@ -93,24 +96,13 @@ func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 // renewThroughOne renews a session while one member alone answers; one without a folder
 // is a lease.
 func renewThroughOne(t *testing.T, c *cluster, heard int, folder string) {
-	relays := make([]*relay, len(c.members))
-	endpoints := make([]string, len(c.members))
-	for i, m := range c.members {
-		relays[i] = startRelay(t, m.config.Client)
-		endpoints[i] = relays[i].listener.Addr().String()
-	}
-	b := openAt(t, endpoints)
-	session, err := b.Grant(t.Context(), folder, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	renewEverywhere(t, b, session.ID, relays)
+	b, session, relays := openThroughRelays(t, c, folder)
 	for i, r := range relays {
 		r.silent.Store(i != heard)
 	}
 	enough := takeTurns(t, b)
 	for range c.members {
-		if _, err := b.KeepAlive(t.Context(), session.ID); err != nil {
+		if _, err := b.KeepAlive(t.Context(), session); err != nil {
 			t.Errorf("only member %d answers, folder %q: %v", heard, folder, err)
 		}
 	}
@@ -120,18 +112,7 @@ func renewThroughOne(t *testing.T, c *cluster, heard int, folder string) {
 // TestAReadIsMadeOfAnotherMemberWhenOneIsSilent silences one member, and then all of them.
 func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
 	c := startCluster(t)
-	relays := make([]*relay, len(c.members))
-	endpoints := make([]string, len(c.members))
-	for i, m := range c.members {
-		relays[i] = startRelay(t, m.config.Client)
-		endpoints[i] = relays[i].listener.Addr().String()
-	}
-	b := openAt(t, endpoints)
-	session, err := b.Grant(t.Context(), "/sessions/", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	renewEverywhere(t, b, session.ID, relays)
+	b, _, relays := openThroughRelays(t, c, "/sessions/")
 	relays[0].silent.Store(true)
 	for range 2 * len(c.members) {
 		if _, err := b.Get(t.Context(), "/nothing"); !errors.Is(err, broker.ErrNotFound) {
@@ -144,10 +125,29 @@ func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
 	for _, r := range relays {
 		r.silent.Store(true)
 	}
-	_, err = b.Get(t.Context(), "/nothing")
-	if err == nil || !slices.ContainsFunc(endpoints, func(e string) bool { return strings.Contains(err.Error(), "no answer from "+e+" within") }) {
+	_, err := b.Get(t.Context(), "/nothing")
+	if err == nil || !slices.ContainsFunc(relays, func(r *relay) bool { return strings.Contains(err.Error(), "no answer from "+r.address()+" within") }) {
 		t.Errorf("get while all are silent: %v, want one that names the member", err)
 	}
+}
+
+// openThroughRelays opens a session through a relay before each member, each of which has
+// had its turn.
+func openThroughRelays(t *testing.T, c *cluster, folder string) (*etcd.Broker, broker.SessionID, []*relay) {
+	t.Helper()
+	relays := make([]*relay, len(c.members))
+	endpoints := make([]string, len(c.members))
+	for i, m := range c.members {
+		relays[i] = startRelay(t, m.config.Client)
+		endpoints[i] = relays[i].address()
+	}
+	b := openAt(t, endpoints)
+	session, err := b.Grant(t.Context(), folder, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewEverywhere(t, b, session.ID, relays)
+	return b, session.ID, relays
 }
 
 // takeTurns makes other requests meanwhile, which are not waited for.

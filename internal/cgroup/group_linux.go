@@ -151,8 +151,7 @@ func (g *Group) Kill() error {
 	return err
 }
 
-// Alive tells whether a process in the group, or in one below it, has not ended. One that
-// nobody has waited for has.
+// Alive tells whether a process lives in the group or in one below it. A zombie does not.
 func (g *Group) Alive() (bool, error) {
 	events, err := os.ReadFile(g.file("cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {

@@ -30,8 +30,8 @@
 //     is frozen or dead too, the programs themselves still die with the
 //     supervisor (death signal), and what they had started by the guard.
 //   - Where the node may make control groups of version 2, every run has one,
-//     and nothing leaves it but what root moves to another one. Start ends the groups of supervisors that died
-//     with their node and their guard.
+//     and nothing leaves it but what root moves to another one. Start ends the
+//     groups of supervisors that died with their node and their guard.
 //   - Run returns only when no process of the command is alive: not in its
 //     group, not one that left it by setsid and double fork. The supervisor is
 //     a child subreaper, so such processes become its children; they are told
@@ -53,9 +53,10 @@
 //     its death signal. A fork bomb can outrun the walks until the run is
 //     killed, and some of it even then: a cgroup around the node is the cure.
 //   - Without control groups (Ungrouped) what a program had started outlives a
-//     node and supervisor that die together. A process that left its group, lost its parents
-//     and cleared its environment then belongs to nobody visibly. If it is the only run's it ends
-//     with that; among several it goes with the first that ends.
+//     node and supervisor that die together. A process that left its group, lost
+//     its parents and cleared its environment then belongs to nobody visibly. If
+//     it is the only run's it ends with that; among several it goes with the first
+//     that ends.
 //   - Set-uid programs (sudo, su) get no privileges: no_new_privs is set,
 //     since such a process could not be signalled.
 //   - A program whose start was under way at the hard deadline is killed right
