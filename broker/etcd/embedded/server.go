@@ -15,7 +15,6 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
-	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
@@ -42,15 +41,6 @@ type Server struct {
 	mu      sync.Mutex
 	brokers map[*etcd.Broker]struct{}
 }
-
-// segmentBytes is the size of a piece of the write-ahead log, of which etcd
-// always has two made in advance. Its own 64 MB are meant for servers; these are
-// enough for some thousand claims each.
-const segmentBytes = 8 << 20
-
-// setSegmentBytes changes a variable of etcd's, once and before any server of
-// this package reads it.
-var setSegmentBytes = sync.OnceFunc(func() { wal.SegmentSizeBytes = segmentBytes })
 
 // Start runs a server and returns when it is ready. The context bounds the
 // start only; the server runs until Close.
@@ -130,7 +120,7 @@ func (s *Server) startEtcd(ctx context.Context) error {
 	if err := checkData(s.dir); err != nil {
 		return fmt.Errorf("embedded etcd in %s: %w", s.dir, err)
 	}
-	setSegmentBytes()
+	setVariables()
 	if s.etcd, err = embed.StartEtcd(s.etcdConfig()); err != nil {
 		return fmt.Errorf("embedded etcd in %s: %w", s.dir, err)
 	}

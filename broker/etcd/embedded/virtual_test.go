@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,5 +145,35 @@ func TestAKeyWithATTLVanishes(t *testing.T) {
 				t.Errorf("still there: %+v, %v", kv, err)
 			}
 		}
+	})
+}
+
+// TestTwoWatchesThatCatchUpInVirtualTime has one watch that is far behind and one
+// that is not. etcd brings both up to date in rounds, and waits between two rounds
+// for as long as the one before took, which in virtual time is nothing: a ticker's
+// interval that makes it panic.
+func TestTwoWatchesThatCatchUpInVirtualTime(t *testing.T) {
+	bubble(t, func(t *testing.T, s *embedded.Server) {
+		b := s.Broker()
+		const far = 3000
+		first := mustPut(t, b, "/a/0")
+		last := first
+		for range far {
+			last = mustPut(t, b, "/a/0")
+		}
+		var watches sync.WaitGroup
+		for _, from := range []broker.Revision{first, last - 1} {
+			watches.Go(func() {
+				for batch, err := range b.Watch(t.Context(), "/a/", from) {
+					if err != nil {
+						t.Error(err)
+					}
+					if batch.Revision == last {
+						break
+					}
+				}
+			})
+		}
+		watches.Wait()
 	})
 }
