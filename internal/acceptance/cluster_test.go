@@ -40,6 +40,7 @@ type clusterConfig struct {
 	members    int
 	net        *network
 	quotaBytes int64
+	ttl        time.Duration // of the nodes' sessions, if it is another
 }
 
 // startCluster starts the members and waits until they have a leader.
@@ -51,7 +52,7 @@ func startCluster(w *world, config clusterConfig) *cluster {
 	c := &cluster{w: w, net: config.net}
 	var peers []string
 	for i := range config.members {
-		name := fmt.Sprintf("m%d", i)
+		name := memberName(i)
 		client, peer := c.addresses(i)
 		c.members = append(c.members, &member{config: memberConfig{
 			Name: name, Dir: w.path(name), Client: client, Peer: peer, QuotaBytes: config.quotaBytes,
@@ -69,7 +70,7 @@ func startCluster(w *world, config clusterConfig) *cluster {
 // addresses of a member: in the network, each has one of its own.
 func (c *cluster) addresses(i int) (client, peer string) {
 	if c.net != nil {
-		return fmt.Sprintf("%s:2379", c.net.member(i)), fmt.Sprintf("%s:2380", c.net.member(i))
+		return fmt.Sprintf("%s:2379", c.net.at(memberName(i))), fmt.Sprintf("%s:2380", c.net.at(memberName(i)))
 	}
 	return freePort(c.w), freePort(c.w)
 }
@@ -106,7 +107,7 @@ func (c *cluster) start(i int) {
 	must(c.w.t, err)
 	argv := []string{self}
 	if c.net != nil {
-		argv = on(c.net.hub(), self)
+		argv = on(c.net.space(m.config.Name), self)
 	}
 	m.process = c.w.launch(launch{
 		name: brokerName, argv: argv, env: []string{memberEnv + "=" + string(config)}, output: c.w.path("out", m.config.Name),

@@ -47,7 +47,7 @@ func TestNodes_M14_ASlowOrBrokenConnectionLosesNoTask(t *testing.T) {
 	r.rest("0.3 s for each round trip", before, pipedTasks)
 
 	both(shape{bytesPerSecond: 20_000})
-	r.must("task", "submit", "-f", r.writeLines("more.jsonl", commands("more", pipedTasks, forever)))
+	r.must("task", "submit", "-f", r.writeLines("more.jsonl", r.commands("more", pipedTasks, forever)))
 	r.rest("20 kB/s, and as many tasks again", before, 2*pipedTasks)
 	both(shape{})
 
@@ -76,7 +76,7 @@ func TestNodes_M12_M14_WhatADelayedConnectionDeliversAfterTheSessionDoesNoHarm(t
 		held := time.Now()
 		p.set(d, shape{paused: true})
 		// Claims of these, and whatever else the node says, arrive much later.
-		r.must("task", "submit", "-f", r.writeLines("late.jsonl", commands(fmt.Sprintf("late%d-", d), pipedTasks, forever)))
+		r.must("task", "submit", "-f", r.writeLines("late.jsonl", r.commands(fmt.Sprintf("late%d-", d), pipedTasks, forever)))
 		r.took(what+": until the node's commands are gone", held, r.waitNoneOf("n1"))
 		all := pipedTasks * (2 + int(d))
 		r.took(what+": until all tasks run", held, r.waitAllRun(all, "n1"))

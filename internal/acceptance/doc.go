@@ -11,13 +11,15 @@
 //
 // A census walks the process table every few milliseconds for as long as a test
 // lasts, and keeps for each task which runs of it are alive. Two at one moment
-// are an overlap, which fails the test whatever it is about.
+// are an overlap, which fails the test whatever it is about. So does a run that finds
+// the lock of its task taken, an flock that the processes of a run keep until the last
+// of them has ended (locks).
 //
 // The broker is the embedded one (fleet), or an etcd of one or three members
 // over TCP (room, cluster): this test binary, started again for each member; or a
 // ZooKeeper ensemble (zookeeper_test.go), for which the tests of a fleet run again.
-// Nodes reach it over loopback, out of network namespaces of their own that can
-// be cut (network; needs root and the program ip), or by a proxy that delays,
+// Nodes reach it over loopback, out of network namespaces of their own, as the members
+// have, between which can be cut (network; needs root and the program ip), or by a proxy that delays,
 // throttles, holds back, breaks and damages (proxy).
 //
 // What the census cannot see: a run that begins and ends between two walks.

@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"time"
 )
 
-// ttl is the session TTL of all nodes here, the shortest that is allowed.
+// ttl is the session TTL of the nodes here, the shortest that is allowed.
 const ttl = 5 * time.Second
 
 // Sizes of the fleet. A node's fair share is a third. A fifth more or less is even
@@ -22,18 +23,22 @@ const (
 	shareMax   = 120
 )
 
-// forever is a command that does not end by itself.
-var forever = []string{"sh", "-c", "exec sleep 1000000"}
+// forever is a command that does not end by itself, for a shell.
+const forever = "exec sleep 1000000"
+
+// stubborn is one that ends only when it is killed.
+const stubborn = `trap "" TERM; while :; do sleep 1000000; done`
 
 // detaching is one that leaves behind what it can: in another session, deaf to signals.
-var detaching = []string{"sh", "-c", `(setsid sleep 1000000 &); (trap "" TERM HUP; setsid sleep 1000000) & exec sleep 1000000`}
+const detaching = `(setsid sleep 1000000 &); (trap "" TERM HUP; setsid sleep 1000000) & exec sleep 1000000`
 
 // fleet is a broker of its own, some nodes, and many tasks that do not end.
 type fleet struct {
 	*world
 	broker *process // an embedded one, or nil
 	nodes  map[string]*process
-	net    *network // that the nodes are in, or nil
+	net    *network      // that the nodes are in, or nil
+	ttl    time.Duration // of the nodes' sessions, if it is another
 	// address is that of the broker for the nodes that have one of their own.
 	address map[string]string
 }
@@ -63,7 +68,7 @@ func loadedFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := newFleet(t, "n1", "n2", "n3")
 	began := time.Now()
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("t", fleetTasks, forever)))
+	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", fleetTasks, forever)))
 	f.took("300 submitted tasks run", began, f.waitAllRun(fleetTasks))
 	f.waitEven()
 	t.Logf("%d tasks were started more than once", len(f.startedAgain()))
@@ -83,11 +88,12 @@ func (f *fleet) startedAgain() []string {
 	return again
 }
 
-func commands(prefix string, n int, command []string) []any {
+// commands are tasks that run a command, under the lock of its task.
+func (w *world) commands(prefix string, n int, script string) []any {
 	var lines []any
 	for i := range n {
 		lines = append(lines, map[string]any{
-			"id": fmt.Sprintf("%s%03d", prefix, i), "type": "exec", "props": map[string]any{"command": command},
+			"id": fmt.Sprintf("%s%03d", prefix, i), "type": "exec", "props": map[string]any{"command": w.locked(script)},
 		})
 	}
 	return lines
@@ -106,7 +112,7 @@ func (f *fleet) startNode(name string, allow ...string) {
 // nodeCommand is the command line of a node, which runs everything if nothing
 // is named.
 func (f *fleet) nodeCommand(name string, allow ...string) []string {
-	argv := []string{program, "node", "--name", name, "--session-ttl", ttl.String()}
+	argv := []string{program, "node", "--name", name, "--session-ttl", cmp.Or(f.ttl, ttl).String()}
 	if len(allow) == 0 {
 		allow = []string{"*"}
 	}

@@ -31,7 +31,7 @@ func loadedNodes(t *testing.T, f *fleet) {
 	f.startNode("n1")
 	f.startNode("n2")
 	f.eventually(soon, func() string { return f.missingNodes(2) })
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("t", folderTasks, forever)))
+	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", folderTasks, forever)))
 	f.waitAllRun(folderTasks)
 }
 

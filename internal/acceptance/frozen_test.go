@@ -17,7 +17,7 @@ import (
 func TestNodes_M55_AFreezeAboutAsLongAsTheDeadlineFailsNoTask(t *testing.T) {
 	const tasks = 40
 	f := newFleet(t, "n1", "n2")
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("t", tasks, forever)))
+	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", tasks, forever)))
 	f.waitAllRun(tasks)
 	for i, freeze := range []time.Duration{3700 * time.Millisecond, 4000 * time.Millisecond} {
 		name := []string{"n1", "n2"}[i%2]

@@ -18,26 +18,22 @@ import (
 	"testing"
 )
 
-// network is a machine room in network namespaces:
+// network is a machine room: a namespace with an address for each member and each node,
+// all on one bridge, to which this process is connected as well.
 //
-//	test --- host link --- hub: the members, each with an address
-//	                        |  |  |
-//	                       n1 n2 n3: a namespace for each node
-//
-// Members have the same addresses for everyone. A node has a route of its own
-// to each of them, over a gateway that does not exist: only the hardware
-// address that the gateway is said to have leads to the hub. A wrong one sends
-// frames to nobody, so that what is cut is lost without a word to either side.
+// Who an address belongs to is not asked for but written down in each namespace. What is
+// cut has a wrong hardware address there: the frames go to nobody, so that what is sent
+// is lost without a word to either side.
 //
 // But for the host's end of one link, all of it goes with the namespaces.
 type network struct {
-	t     *testing.T
-	id    string     // begins every name
-	first netip.Addr // of a block of sixteen that nobody else on this host uses
-	nodes []string   // by number
+	t      *testing.T
+	id     string     // begins every name
+	first  netip.Addr // of a block of sixteen that nobody else on this host uses
+	places []string   // members first, then nodes
 }
 
-// membersMax is how many members the address plan has room for.
+// membersMax is how many members there are room for.
 const membersMax = 3
 
 // nobody is a hardware address that no interface has.
@@ -46,7 +42,7 @@ const nobody = "02:00:00:00:ff:ff"
 // networks counts those of this process.
 var networks int
 
-// newNetwork makes a hub, and skips the test where that cannot be done.
+// newNetwork makes one with places for members, and skips the test where that cannot be done.
 func newNetwork(t *testing.T) *network {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -65,27 +61,32 @@ func newNetwork(t *testing.T) *network {
 	n.ip("", fmt.Sprintf("link add %s type veth peer name test netns %s", n.id, n.hub()),
 		fmt.Sprintf("addr add %s/28 dev %s", n.address(1), n.id),
 		"link set "+n.id+" up")
-	lines := []string{"link set lo up", fmt.Sprintf("addr add %s/28 dev test", n.address(2)), "link set test up"}
+	n.ip(n.hub(), "link add bridge type bridge", "link set bridge up", "link set test master bridge up")
 	for m := range membersMax {
-		lines = append(lines, fmt.Sprintf("addr add %s/28 dev test", n.member(m)))
+		n.add(memberName(m))
 	}
-	n.ip(n.hub(), lines...)
 	return n
 }
 
 func (n *network) hub() string { return n.id + "-hub" }
 
-func (n *network) space(node string) string { return n.id + "-" + node }
+func (n *network) space(place string) string { return n.id + "-" + place }
 
 // address is one of the block.
-func (n *network) address(i byte) netip.Addr {
+func (n *network) address(i int) netip.Addr {
 	a := n.first.As4()
-	a[3] += i
+	a[3] += byte(i)
 	return netip.AddrFrom4(a)
 }
 
-// member is the address of a member, for everyone.
-func (n *network) member(m int) netip.Addr { return n.address(byte(3 + m)) }
+// at is the address of a place.
+func (n *network) at(place string) netip.Addr { return n.address(2 + slices.Index(n.places, place)) }
+
+func (n *network) mac(place string) string {
+	return fmt.Sprintf("02:00:00:00:00:%02x", slices.Index(n.places, place))
+}
+
+func memberName(m int) string { return fmt.Sprintf("m%d", m) }
 
 // on is a command line that runs another one in a namespace. The program nsenter
 // turns into that one, so that the process is the one that was started.
@@ -94,20 +95,17 @@ func on(space string, argv ...string) []string {
 	return append([]string{"nsenter", "--net=" + namespaces + "/" + space}, argv...)
 }
 
-// add makes a namespace for a node and connects it.
-func (n *network) add(node string) {
+// add makes a place and connects it.
+func (n *network) add(place string) {
 	n.t.Helper()
-	k := len(n.nodes)
-	n.nodes = append(n.nodes, node)
-	n.ip("", "netns add "+n.space(node))
-	n.ip("", fmt.Sprintf("link add n%d netns %s address %s type veth peer name eth0 netns %s", k, n.hub(), hubMAC(k), n.space(node)))
-	n.ip(n.hub(), fmt.Sprintf("addr add 10.99.%d.1/28 dev n%d", k, k), fmt.Sprintf("link set n%d up", k))
-	n.ip(n.space(node), "link set eth0 address "+nodeMAC(k), fmt.Sprintf("addr add 10.99.%d.2/28 dev eth0", k), "link set lo up", "link set eth0 up")
-	n.heal(node)
+	port := fmt.Sprintf("p%d", len(n.places))
+	n.places = append(n.places, place)
+	n.ip("", "netns add "+n.space(place))
+	n.ip(n.hub(), fmt.Sprintf("link add %s type veth peer name eth0 address %s netns %s", port, n.mac(place), n.space(place)),
+		fmt.Sprintf("link set %s master bridge up", port))
+	n.ip(n.space(place), fmt.Sprintf("addr add %s/28 dev eth0", n.at(place)), "link set lo up", "link set eth0 up")
+	n.heal(place)
 }
-
-func hubMAC(k int) string  { return fmt.Sprintf("02:00:00:00:%02x:01", k) }
-func nodeMAC(k int) string { return fmt.Sprintf("02:00:00:00:%02x:02", k) }
 
 // fault is a way in which a node and members do not reach each other.
 type fault int
@@ -115,12 +113,11 @@ type fault int
 const (
 	// silence loses what either side sends.
 	silence fault = iota
-	// requestsLost loses what the node sends; it still hears the members.
+	// requestsLost loses what the place sends; it still hears the members.
 	requestsLost
-	// repliesLost loses what the members send, all of them; they do what the
-	// node asks for.
+	// repliesLost loses what the members send; they do what the place asks for.
 	repliesLost
-	// refused tells the node at once that there is no way.
+	// refused tells the place at once that there is no way.
 	refused
 )
 
@@ -128,54 +125,48 @@ func (f fault) String() string {
 	return [...]string{"silence", "requests lost", "replies lost", "refused"}[f]
 }
 
-// cut makes a fault between a node and some members, or all if none is named.
-func (n *network) cut(node string, f fault, members ...int) {
+// cut makes a fault between a place and some members, or all others if none is named.
+func (n *network) cut(place string, f fault, members ...int) {
 	n.t.Helper()
-	if len(members) == 0 {
-		members = []int{0, 1, 2}
-	}
-	k := slices.Index(n.nodes, node)
-	var lines []string
-	for _, m := range members {
-		switch f {
-		case silence, requestsLost:
-			lines = append(lines, gateway(k, m, nobody))
-		case refused:
-			lines = append(lines, fmt.Sprintf("route replace unreachable %s/32", n.member(m)))
-		case repliesLost: // has no line for each member
+	for _, member := range n.others(place, members) {
+		if f == silence || f == requestsLost {
+			n.ip(n.space(place), n.neighbour(member, nobody))
+		}
+		if f == silence || f == repliesLost {
+			n.ip(n.space(member), n.neighbour(place, nobody))
+		}
+		if f == refused {
+			n.ip(n.space(place), fmt.Sprintf("route replace unreachable %s/32", n.at(member)))
 		}
 	}
-	n.ip(n.space(node), lines...)
-	if f == repliesLost || f == silence && len(members) == membersMax {
-		n.ip(n.hub(), hearing(k, nobody))
-	}
 }
 
-// heal ends all faults of a node.
-func (n *network) heal(node string) {
+// heal ends all faults between a place and members.
+func (n *network) heal(place string) {
 	n.t.Helper()
-	k := slices.Index(n.nodes, node)
-	var lines []string
-	for m := range membersMax {
-		lines = append(lines, gateway(k, m, hubMAC(k)))
-	}
-	n.ip(n.space(node), lines...)
-	n.ip(n.hub(), hearing(k, nodeMAC(k)))
-	for m := range membersMax {
-		// There is at most one such route, and as a rule none.
-		_ = n.try(n.space(node), fmt.Sprintf("route del unreachable %s/32", n.member(m)))
-		n.ip(n.space(node), fmt.Sprintf("route replace %s/32 via 10.99.%d.%d dev eth0", n.member(m), k, 3+m))
+	for _, member := range n.others(place, nil) {
+		n.ip(n.space(place), n.neighbour(member, n.mac(member)))
+		n.ip(n.space(member), n.neighbour(place, n.mac(place)))
+		// As a rule there is no such route.
+		_ = n.try(n.space(place), fmt.Sprintf("route del unreachable %s/32", n.at(member)))
 	}
 }
 
-// gateway says who a node's gateway to a member is.
-func gateway(k, m int, mac string) string {
-	return fmt.Sprintf("neigh replace 10.99.%d.%d lladdr %s dev eth0 nud permanent", k, 3+m, mac)
+// others are the members that are named, or all, without the place itself.
+func (n *network) others(place string, members []int) []string {
+	var all []string
+	for m := range membersMax {
+		name := memberName(m)
+		if name != place && slices.Contains(n.places, name) && (len(members) == 0 || slices.Contains(members, m)) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
-// hearing says who a node is, to the hub.
-func hearing(k int, mac string) string {
-	return fmt.Sprintf("neigh replace 10.99.%d.2 lladdr %s dev n%d nud permanent", k, mac, k)
+// neighbour says who has the address of a place.
+func (n *network) neighbour(place, mac string) string {
+	return fmt.Sprintf("neigh replace %s lladdr %s dev eth0 nud permanent", n.at(place), mac)
 }
 
 // ip runs commands of the program ip in a namespace, or outside of all.

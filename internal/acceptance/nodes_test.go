@@ -75,7 +75,6 @@ func TestNodes_AFrozenNodeLosesItsTasksAndComesBackAsAnotherIncarnation(t *testi
 }
 
 func TestNodes_ACommandThatIgnoresSIGTERMDoesNotOutliveItsNode(t *testing.T) {
-	stubborn := []string{"sh", "-c", `trap "" TERM; while :; do sleep 1000000; done`}
 	for _, how := range []struct {
 		name string
 		sig  syscall.Signal
@@ -83,7 +82,7 @@ func TestNodes_ACommandThatIgnoresSIGTERMDoesNotOutliveItsNode(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			f := newFleet(t, "n1", "n2")
 			const tasks = 10
-			f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("s", tasks, stubborn)))
+			f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("s", tasks, stubborn)))
 			f.waitAllRun(tasks)
 			if n := f.census.byNode()["n1"]; n == 0 {
 				t.Fatal("n1 runs nothing")

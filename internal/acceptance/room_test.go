@@ -17,7 +17,7 @@ type room struct {
 func newRoom(t *testing.T, config clusterConfig, nodes ...string) *room {
 	t.Helper()
 	w := newWorld(t)
-	r := &room{fleet: &fleet{world: w, nodes: map[string]*process{}, net: config.net, address: map[string]string{}}}
+	r := &room{fleet: &fleet{world: w, nodes: map[string]*process{}, net: config.net, ttl: config.ttl, address: map[string]string{}}}
 	r.etcd = startCluster(w, config)
 	w.env = append(w.env, "WINDLASS_BROKER="+r.etcd.address())
 	for _, name := range nodes {
@@ -31,9 +31,11 @@ func newRoom(t *testing.T, config clusterConfig, nodes ...string) *room {
 }
 
 // load submits tasks that do not end and waits until each runs.
-func (r *room) load(tasks int) {
+func (r *room) load(tasks int) { r.loadWith(tasks, forever) }
+
+func (r *room) loadWith(tasks int, script string) {
 	r.t.Helper()
-	r.must("task", "submit", "-f", r.writeLines("tasks.jsonl", commands("t", tasks, forever)))
+	r.must("task", "submit", "-f", r.writeLines("tasks.jsonl", r.commands("t", tasks, script)))
 	r.waitAllRun(tasks)
 	r.waitQuiet(tasks)
 }

@@ -114,8 +114,8 @@ func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
 		s.startCitizen(c)
 		s.citizens = append(s.citizens, c)
 	}
-	endless := commands("endless-", soakEndless, forever)
-	copy(endless, commands("endless-", soakDetaching, detaching))
+	endless := s.commands("endless-", soakEndless, forever)
+	copy(endless, s.commands("endless-", soakDetaching, detaching))
 	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", endless))
 	// The last commands are to have ended when the time is over.
 	s.stream = startStream(s.fleet, seed, time.Now().Add(*soakTime-finiteMax))

@@ -60,7 +60,7 @@ func TestBroker_M14_AFullOneEndsNoCommandAndGetsTheCompletionsOnceThereIsSpace(t
 	done := r.path("done")
 	must(t, os.Mkdir(done, 0o700))
 	wait := `until [ -e ` + r.path("full") + ` ]; do sleep 0.1; done; echo "$WINDLASS_TOKEN" >>` + done + `/"$WINDLASS_TASK"`
-	r.must("task", "submit", "-f", r.writeLines("finite.jsonl", commands("f", finite, []string{"sh", "-c", wait})))
+	r.must("task", "submit", "-f", r.writeLines("finite.jsonl", r.commands("f", finite, wait)))
 	r.waitQuiet(endless + finite)
 	before := r.census.now()
 

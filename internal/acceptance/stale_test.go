@@ -9,37 +9,50 @@ import (
 	"time"
 )
 
-var staleTrials = flag.Int("stale-trials", 3, "how often TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession freezes a leader")
+var (
+	staleTrials = flag.Int("stale-trials", 6, "how often TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession freezes a leader")
+	staleTTL    = flag.Duration("stale-ttl", ttl, "the session TTL in it")
+)
 
 // staleFor is for how long at most a member that goes on takes itself for the leader.
 const staleFor = 2 * time.Second
 
 // TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession freezes the leader until another
-// leads and sessions are old by its own count, which go on elsewhere. One of the nodes
-// reaches nobody else.
+// leads and, mostly, sessions are old by its own count, which go on elsewhere. One of the
+// nodes reaches nobody else; and every other time neither does the leader, which then has
+// nobody who tells it that it leads no more, and would have that node run on for a TTL.
 func TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession(t *testing.T) {
-	r := newRoom(t, clusterConfig{net: newNetwork(t)}, "n1", "n2", "n3")
-	r.load(memberTasks)
-	freezes := []time.Duration{ttl * 6 / 5, ttl * 2 / 5, ttl * 6 / 5, ttl * 8 / 5, ttl * 3 / 5, ttl * 6 / 5, ttl}
+	r := newRoom(t, clusterConfig{net: newNetwork(t), ttl: *staleTTL}, "n1", "n2", "n3")
+	r.loadWith(memberTasks, stubborn) // until the very end of a session
+	freezes := []float64{1.2, 0.4, 0.4, 0.3, 1.2, 0.5, 1.6, 1.2, 0.6, 0.4, 1.2, 0.6, 1, 0.8} // in TTLs
 	ended := 0
 	for i := range *staleTrials {
 		leader, _ := r.etcd.waitLeader()
 		others := slices.DeleteFunc([]int{0, 1, 2}, func(m int) bool { return m == leader })
 		before := map[string]string{"n2": r.incarnation("n2"), "n3": r.incarnation("n3")}
+		freeze, alone := time.Duration(freezes[i%len(freezes)]*float64(*staleTTL)), i%2 == 1
 		r.net.cut("n1", silence, others...)
-		r.pass(r.etcd.freeze(leader), freezes[i%len(freezes)])
+		r.pass(time.Now(), *staleTTL/2) // it turns to the leader
+		if alone {
+			r.net.cut(memberName(leader), silence)
+		}
+		r.pass(r.etcd.freeze(leader), freeze)
 		r.pass(r.etcd.thaw(leader), staleFor)
 		for name, incarnation := range before {
 			if now := r.incarnation(name); now != incarnation {
 				ended++
-				t.Errorf("trial %d: the leader was frozen for %v: the session of %s has ended", i, freezes[i%len(freezes)], name)
+				t.Errorf("trial %d: the leader was frozen for %v, cut off: %t: the session of %s has ended", i, freeze, alone, name)
 			}
 		}
+		if alone {
+			r.waitAllRun(memberTasks, "n1")
+		}
 		r.net.heal("n1")
+		r.net.heal(memberName(leader))
 		r.etcd.waitLeader()
 		r.waitQuiet(memberTasks)
 		r.noneLost(memberTasks)
 	}
-	t.Logf("measured: %d freezes of a leader: %d sessions of nodes that reach others ended", *staleTrials, ended)
+	t.Logf("measured: %d freezes of a leader, every other cut off from the members: %d sessions of nodes that reach others ended", *staleTrials, ended)
 	r.noneExited()
 }

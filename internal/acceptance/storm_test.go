@@ -76,6 +76,10 @@ func (s *soak) tend(now time.Time) {
 	}
 	for i := range s.weather {
 		w := &s.weather[i]
+		if w.cut && !now.Before(w.cutUntil) {
+			s.net.heal(memberName(i))
+			w.cut = false
+		}
 		switch {
 		case w.killed && !now.Before(w.until):
 			s.store.start(i)
@@ -130,8 +134,10 @@ func tail(text []byte) []byte {
 
 // weather is what is being done to a member.
 type weather struct {
-	killed bool
-	until  time.Time
+	killed   bool
+	until    time.Time
+	cut      bool // off from the other members
+	cutUntil time.Time
 }
 
 // storm is a kind of fault, with how often it is drawn. It returns false when
@@ -158,6 +164,8 @@ var storms = []storm{
 	{"member frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), false) }},
 	{"leader killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.store.leader(), true) }},
 	{"leader frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.store.leader(), false) }},
+	{"member cut off from the others", 2, func(s *soak, now time.Time) bool { return s.cutMember(now, s.random.IntN(3), false) }},
+	{"leader cut off from the others and frozen", 2, func(s *soak, now time.Time) bool { return s.cutMember(now, s.store.leader(), true) }},
 	{"leader moved", 3, (*soak).moveLeader},
 	{"all members killed", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, true) }},
 	{"all members frozen", 1, func(s *soak, now time.Time) bool { return s.hitAll(now, false) }},
@@ -315,6 +323,23 @@ func (s *soak) hitMember(now time.Time, i int, kill bool) bool {
 	return true
 }
 
+// cutMember leaves one member without the others, to which nodes still talk. One that is
+// frozen meanwhile goes on with what it knew, and is alone for as long as it may take
+// itself for the leader.
+func (s *soak) cutMember(now time.Time, i int, freeze bool) bool {
+	if i < 0 || s.weather[i].cut || !answers(s.store, i) {
+		return false
+	}
+	s.net.cut(memberName(i), silence)
+	w := &s.weather[i]
+	w.cut, w.cutUntil = true, now.Add(s.between(0.1, 1.6))
+	if freeze {
+		s.hitMember(now, i, false)
+		w.cutUntil = w.until.Add(staleFor)
+	}
+	return true
+}
+
 func (s *soak) hitAll(now time.Time, kill bool) bool {
 	for i := range s.store.size() {
 		if !answers(s.store, i) {
@@ -350,7 +375,7 @@ func (s *soak) calm() {
 		}
 	}
 	for i := range s.weather {
-		s.weather[i].until = now
+		s.weather[i].until, s.weather[i].cutUntil = now, now
 	}
 	s.tend(now)
 }

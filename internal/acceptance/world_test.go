@@ -67,7 +67,7 @@ func newWorld(t *testing.T) *world {
 		"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"),
 		"XDG_RUNTIME_DIR=" + filepath.Join(dir, "run"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
 	}}
-	for _, name := range []string{"home", "tmp", "run", "state", "out"} {
+	for _, name := range []string{"home", "tmp", "run", "state", "out", locksFolder} {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	t.Cleanup(func() {
@@ -80,7 +80,12 @@ func newWorld(t *testing.T) *world {
 	// TMPDIR is among the few variables that commands get from their node.
 	marker := "TMPDIR=" + filepath.Join(dir, "tmp") + "\x00"
 	w.census = startCensus(t, marker)
-	t.Cleanup(func() { w.end(marker) })
+	t.Cleanup(func() {
+		w.end(marker)
+		if taken := w.taken(); len(taken) > 0 {
+			t.Errorf("something of another run still had the lock of these tasks when they began: %q", taken)
+		}
+	})
 	return w
 }
 

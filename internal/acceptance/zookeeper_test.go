@@ -33,9 +33,9 @@ func startEnsemble(w *world, net *network) *ensemble {
 	options := zktest.Options{Tick: time.Second, MessageBytesMax: 1 << 20}
 	if net != nil {
 		for i := range membersMax {
-			options.Hosts = append(options.Hosts, net.member(i).String())
+			name := memberName(i)
+			options.Hosts = append(options.Hosts, zktest.Host{Address: net.at(name).String(), Command: on(net.space(name))})
 		}
-		options.Command = on(net.hub())
 	}
 	return &ensemble{w: w, Ensemble: zktest.StartEnsemble(w.t, options)}
 }
@@ -166,7 +166,7 @@ func TestZooKeeper_M14_ALeaderThatDiesEndsNoTask(t *testing.T) {
 		f.startNode(name)
 	}
 	f.eventually(soon, func() string { return f.missingNodes(fleetNodes) })
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", commands("t", fleetTasks, forever)))
+	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", fleetTasks, forever)))
 	f.waitAllRun(fleetTasks)
 	f.waitEven()
 	before := f.census.now()

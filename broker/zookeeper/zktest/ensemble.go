@@ -31,7 +31,7 @@ func StartEnsemble(t testing.TB, options Options) *Ensemble {
 	}
 	e := &Ensemble{}
 	for i, p := range places {
-		s := &Server{dir: t.TempDir(), address: net.JoinHostPort(p.host, strconv.Itoa(p.client)), options: options.withDefaults()}
+		s := &Server{dir: t.TempDir(), address: net.JoinHostPort(p.host, strconv.Itoa(p.client)), options: options.withDefaults(), command: p.command}
 		if err := s.configure(settings); err != nil {
 			t.Fatal(err)
 		}
@@ -56,15 +56,16 @@ func StartEnsemble(t testing.TB, options Options) *Ensemble {
 type place struct {
 	host                     string
 	client, quorum, election int
+	command                  []string
 }
 
-func places(members int, hosts []string) ([]place, error) {
+func places(members int, hosts []Host) ([]place, error) {
 	if len(hosts) > 0 && len(hosts) != members {
-		return nil, fmt.Errorf("hosts %q: must be %d", hosts, members)
+		return nil, fmt.Errorf("%d hosts: must be %d", len(hosts), members)
 	}
 	var all []place
 	for _, host := range hosts {
-		all = append(all, place{host, 2181, 2888, 3888})
+		all = append(all, place{host.Address, 2181, 2888, 3888, host.Command})
 	}
 	if len(hosts) > 0 {
 		return all, nil
@@ -74,7 +75,7 @@ func places(members int, hosts []string) ([]place, error) {
 		return nil, err
 	}
 	for i := range members {
-		all = append(all, place{"127.0.0.1", ports[i], ports[members+i], ports[2*members+i]})
+		all = append(all, place{"127.0.0.1", ports[i], ports[members+i], ports[2*members+i], nil})
 	}
 	return all, nil
 }

@@ -29,11 +29,16 @@ type Options struct {
 	MessageBytesMax int
 	// Settings are further lines of zoo.cfg.
 	Settings []string
-	// Hosts are the addresses that the members of an ensemble listen on, each one on
-	// the ports 2181, 2888 and 3888 of its own. None is 127.0.0.1 for all, on ports that
-	// are free.
-	Hosts []string
-	// Command is put before the command line of a server, to run it somewhere else: as
+	// Hosts are where the members of an ensemble run. None is 127.0.0.1 for all, on ports
+	// that are free.
+	Hosts []Host
+}
+
+// Host is where one member of an ensemble runs.
+type Host struct {
+	// Address is what it listens on, on the ports 2181, 2888 and 3888.
+	Address string
+	// Command is put before the command line of the server, to run it somewhere else: as
 	// in "ip netns exec NAME". It must become the server by exec.
 	Command []string
 }
@@ -82,6 +87,7 @@ type Server struct {
 	dir     string
 	address string
 	options Options
+	command []string // put before its command line
 	// remove is the folder to remove in the end, if any.
 	remove string
 	shell  *exec.Cmd
@@ -170,7 +176,7 @@ const keeper = `rm=$1; log=$2; shift 2; "$@" >>"$log" 2>&1 </dev/null & echo $!;
 
 // Run starts the server's process, again if it was killed.
 func (s *Server) Run() error {
-	arguments := append([]string{"-c", keeper, "keeper", s.remove, s.Log()}, s.options.Command...)
+	arguments := append([]string{"-c", keeper, "keeper", s.remove, s.Log()}, s.command...)
 	s.shell = exec.Command("sh", append(arguments, "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dznode.container.checkIntervalMs=1000",
 		"-Djute.maxbuffer="+strconv.Itoa(s.options.MessageBytesMax),
