@@ -23,7 +23,7 @@ const staleFor = 2 * time.Second
 // nobody who tells it that it leads no more, and would have that node run on for a TTL.
 func TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession(t *testing.T) {
 	r := newRoom(t, clusterConfig{net: newNetwork(t), ttl: *staleTTL}, "n1", "n2", "n3")
-	r.loadWith(memberTasks, stubborn) // until the very end of a session
+	r.loadWith(memberTasks, stubborn)                                                        // until the very end of a session
 	freezes := []float64{1.2, 0.4, 0.4, 0.3, 1.2, 0.5, 1.6, 1.2, 0.6, 0.4, 1.2, 0.6, 1, 0.8} // in TTLs
 	ended := 0
 	for i := range *staleTrials {
