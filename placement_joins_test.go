@@ -354,6 +354,30 @@ func TestPlacement_M43_ThatSomeTasksEndedAtOnceGetsNoneOfTheRestMoved(t *testing
 	})
 }
 
+// What was spared at a join because its like end within seconds, and does not end, was
+// never looked at again when nothing else changed.
+func TestPlacement_M17_M43_WhatWasSparedAtAJoinIsMovedWhenItHasNotEnded(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		withBrief := func(cfg *windlass.Config) {
+			cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				if strings.HasPrefix(claim.ID(), "brief") {
+					time.Sleep(8 * time.Second)
+					return nil
+				}
+				return f.until(ctx, claim)
+			})
+		}
+		f.node("a", withBrief)
+		f.submit("brief", 20, windlass.Spec{Type: "t"})
+		f.submit("long", 20, windlass.Spec{Type: "t"})
+		f.Advance(15 * time.Second)
+		f.node("b", withBrief)
+		f.Advance(time.Minute)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
+}
+
 // fewStartedAgain fails if many tasks were started more than once. What nodes saw in
 // different portions may move once more; how much that is depends on the scheduler, and is
 // a small part.

@@ -239,6 +239,9 @@ func (in *incarnation) peersChanged(changed []string) {
 		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
 	}
 	in.balanceDue = TriggerMembership
+	if in.settleAt.IsZero() {
+		in.settleAt = now.Add(settle) // for what cannot be moved at once
+	}
 }
 
 // compareTakers compares the nodes that take tasks. joined tells that there is
