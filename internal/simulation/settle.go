@@ -42,8 +42,9 @@ func (w *world) settle() {
 	w.thawNodes()
 	w.runAll()
 	began := time.Now()
+	since := began // the last node came
 	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
-		if time.Since(began) > w.settleMax() {
+		if time.Since(since) > w.settleMax() || time.Since(began) > replacedMax*w.settleMax() {
 			if strings.HasPrefix(wrong, "V2") && !w.options.Even {
 				w.t.Logf("not even within %v: %s", w.settleMax(), wrong)
 				break
@@ -52,7 +53,9 @@ func (w *world) settle() {
 			return
 		}
 		w.sleep(250 * time.Millisecond)
-		w.replaceDead()
+		if w.replaceDead() {
+			since = time.Now()
+		}
 	}
 	w.report.settled(time.Since(began))
 	if !w.unknownKept() {
@@ -60,9 +63,12 @@ func (w *world) settle() {
 	}
 }
 
-// replaceDead starts a node for each that the fence has ended meanwhile, and
-// finds those that ended by themselves, which none may (M14).
-func (w *world) replaceDead() {
+// replacedMax bounds how often the wait begins anew because the fence has ended a node.
+const replacedMax = 4
+
+// replaceDead starts a node if the fence has ended some meanwhile, and tells whether it
+// did. It finds those that ended by themselves, which none may (M14).
+func (w *world) replaceDead() (started bool) {
 	for _, p := range slices.Clone(w.up) {
 		if p.Killed() {
 			w.removeUp(p)
@@ -73,7 +79,9 @@ func (w *world) replaceDead() {
 	}
 	for len(w.up) < 2 {
 		w.start(w.newName())
+		started = true
 	}
+	return started
 }
 
 // thawNodes ends what commands have made nodes do.
