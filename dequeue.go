@@ -35,7 +35,7 @@ func (d *Dequeued) Context() context.Context { return d.ctx }
 // instead: ErrLost and ErrFenced when it was not held any more. The first call of
 // Complete, Fail and Release counts.
 func (d *Dequeued) Complete(ctx context.Context) error {
-	return d.end(ctx, nil, OutcomeCompleted)
+	return d.end(ctx, ErrDone, OutcomeCompleted) // also when its context has ended
 }
 
 // Fail says that the task failed: it runs again later or fails for good, as

@@ -64,6 +64,10 @@ var (
 // again by whoever claims it.
 var ErrRelease = errors.New("release the task")
 
+// ErrDone is returned by a handler whose context has ended and whose task is done all
+// the same, for good: nil would only say that it has stopped. Elsewhere it is as nil.
+var ErrDone = errors.New("the task is done")
+
 // ErrFenced: a write was refused because the claim is no longer held.
 var ErrFenced = coordinator.ErrFenced
 

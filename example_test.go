@@ -23,7 +23,7 @@ func Example() {
 				fmt.Printf("%s polls %s every %s\n", c.Node(), c.ID(), c.Props())
 				stop() // enough for an example
 				<-ctx.Done()
-				return windlass.ErrRelease // not done: it goes on elsewhere
+				return nil // it was told to stop: the task goes on elsewhere
 			}),
 		},
 	})

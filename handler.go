@@ -18,13 +18,14 @@ import (
 type Handler interface {
 	// Run does the work. It returns nil when the task is done, for good;
 	// ErrRelease to give it back; Permanent(err) to fail it; any other error
-	// to have it run again later. A panic is an error with its stack.
+	// to have it run again later. A panic is an error with its stack. Once ctx
+	// has ended nil is as ErrRelease, and ErrDone says that the task is done.
 	//
 	// When ctx ends, its cause says why: ErrReleased, ErrDraining, ErrDeleted,
 	// ErrKilled, ErrLost, ErrTimeout, or ErrCommanded for a command that pauses
 	// the task or puts it to sleep. Run must then return before Claim.Deadline plus
 	// the session's grace; what it returns after an end of ctx changes nothing
-	// about that, unless it is nil, which still means done; but for ErrKilled.
+	// about that, unless it is ErrDone; after ErrKilled, nothing at all.
 	//
 	// A handler can also return Message, and receive commands by
 	// Claim.Messages; see Stateful.

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/balancer"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) {
@@ -79,6 +80,61 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 			}
 		}
 		n.leave()
+	})
+}
+
+// The loop of most services ends with nil when its context does, which must not end its
+// task for good.
+func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			<-ctx.Done()
+			if strings.HasPrefix(claim.ID(), "done") {
+				return windlass.ErrDone
+			}
+			return nil
+		})
+		join := func(name string) *member {
+			return c.join(name, func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+		}
+		a := join("a")
+		ids := c.submit(20, windlass.Spec{})
+		for id, timeout := range map[string]time.Duration{"done": 0, "paused": 0, "done-in-no-time": time.Minute, "timeout": time.Minute} {
+			spec := windlass.Spec{Timeout: windlass.Duration(timeout)}
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.sleep(10 * time.Second)
+		if _, err := c.client.SendTask(t.Context(), "paused", statemachine.Command{Message: statemachine.Pause}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Minute)
+		b := join("b")
+		c.sleep(time.Minute)
+		a.leave()
+		a = join("a")
+		c.sleep(time.Minute)
+		b.leave()
+		c.sleep(time.Minute)
+		for _, id := range ids {
+			if got := c.status(id); got != windlass.StatusRunning {
+				t.Errorf("%s is %s after two nodes have gone one after the other", id, got)
+			}
+		}
+		for id, want := range map[string]windlass.Status{
+			"done": windlass.StatusCompleted, "done-in-no-time": windlass.StatusCompleted, "paused": windlass.StatusPaused,
+		} {
+			if got := c.status(id); got != want {
+				t.Errorf("%s is %s, want %s", id, got, want)
+			}
+		}
+		d, err := c.client.Task(t.Context(), "timeout")
+		if err != nil || len(d.Errors) == 0 || d.Errors[0].Error != "the time for the run is over: after 1m0s" {
+			t.Errorf("the run that returned nil when its time was over: %+v, %v", d, err)
+		}
+		a.leave()
 	})
 }
 

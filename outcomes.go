@@ -48,7 +48,11 @@ func (in *incarnation) exited(x exit) {
 	case hasSaid && !(r.expired && said.Message == statemachine.Release):
 		in.conclude(r, said)
 	case r.expired:
-		in.fault(r, fmt.Errorf("%w: after %v: %w", ErrTimeout, time.Duration(r.claim.kind.spec.Timeout), x.err))
+		err := fmt.Errorf("%w: after %v", ErrTimeout, time.Duration(r.claim.kind.spec.Timeout))
+		if !errors.Is(x.err, ErrRelease) {
+			err = fmt.Errorf("%w: %w", err, x.err)
+		}
+		in.fault(r, err)
 	case r.cause != nil:
 		in.hold(x.id) // others first
 		in.release(r)

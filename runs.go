@@ -270,7 +270,13 @@ func (in *incarnation) start(r *run) {
 	}
 	in.events.Claimed(id, int64(token))
 	task := r.claim.task
-	run := func(ctx context.Context) error { return handlerOf(task).Run(ctx, r.claim) }
+	run := func(ctx context.Context) error {
+		err := handlerOf(task).Run(ctx, r.claim)
+		if err == nil && ctx.Err() != nil {
+			return ErrRelease // it has stopped, as it was told
+		}
+		return err
+	}
 	if in.config.Tracer != nil {
 		run = in.traced(r.claim, run)
 	}

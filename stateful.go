@@ -31,7 +31,7 @@ func (e *messageError) Error() string { return "the handler returned the message
 func messageOf(err error) (statemachine.Command, bool) {
 	var message *messageError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, ErrDone):
 		return statemachine.Command{Message: statemachine.Complete}, true
 	case errors.As(err, &message):
 		return message.Command, true

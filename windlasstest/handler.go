@@ -59,16 +59,19 @@ func (h *recordedHandler) Run(ctx context.Context, claim *windlass.Claim) error 
 		if cause != nil {
 			told() // its own turn may come only after this
 		}
-		note("ends %q with token %d (%v)", claim.ID(), claim.Token(), result(err))
+		note("ends %q with token %d (%v)", claim.ID(), claim.Token(), result(err, cause))
 	}()
 	err = h.plain.Run(ctx, claim)
 	return err
 }
 
 // result is what a handler returned, in words.
-func result(err error) any {
-	if err == nil {
-		return "done"
+func result(err, cause error) any {
+	switch {
+	case err != nil:
+		return err
+	case cause != nil:
+		return "stopped"
 	}
-	return err
+	return "done"
 }

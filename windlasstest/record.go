@@ -40,7 +40,7 @@ func (r Run) String() string {
 	case r.Cause != nil:
 		return fmt.Sprintf("%s to %s, told to stop (%v)", text, clockOf(r.Ended), r.Cause)
 	default:
-		return fmt.Sprintf("%s to %s (%v)", text, clockOf(r.Ended), result(r.Err))
+		return fmt.Sprintf("%s to %s (%v)", text, clockOf(r.Ended), result(r.Err, r.Cause))
 	}
 }
 

@@ -97,6 +97,8 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	for {
 		result, err := h.runOnce(ctx, c, command)
 		switch {
+		case err == nil && result.OK() && props.Restart != RestartAlways:
+			return windlass.ErrDone // by itself, though it may have been told to end meanwhile
 		case err == nil && errors.Is(context.Cause(ctx), windlass.ErrTimeout):
 			return errors.New(result.String()) // it counts as an error, and how it ended says more
 		case ctx.Err() != nil:
@@ -114,8 +116,6 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 			return windlass.Permanent(err)
 		case err != nil:
 			return err
-		case result.OK():
-			return nil
 		case props.Restart == RestartNever:
 			return windlass.Permanent(errors.New(result.String()))
 		default:

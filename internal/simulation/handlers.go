@@ -139,8 +139,11 @@ func (h handler) stay(ctx context.Context, claim *windlass.Claim, b behaviour) e
 	// One step more, as a process that was suspended makes before it notices
 	// anything. The ledger knows whether it is too late.
 	_ = h.write(claim, "ended")
-	if b == final {
-		return nil
+	switch {
+	case b == final:
+		return windlass.ErrDone
+	case hash(claim.ID())%2 == 0:
+		return nil // as many a loop ends
 	}
 	return ctx.Err()
 }

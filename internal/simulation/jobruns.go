@@ -145,7 +145,10 @@ func (h handler) work(ctx context.Context, claim *windlass.Claim) error {
 	case panics:
 		panic("this time it went very wrong")
 	}
-	return claim.SetResult(claim.Token())
+	if err := claim.SetResult(claim.Token()); err != nil {
+		return err
+	}
+	return windlass.ErrDone // also if it has just been told to stop: it has said so
 }
 
 // pullersMax is how many goroutines of a node dequeue jobs of one type, at most.
