@@ -35,7 +35,7 @@ type Explanation struct {
 	// Until is when it can run at the earliest, for a task that sleeps, backs off
 	// after an error or is not due.
 	Until *time.Time `json:"until"`
-	// Errors are how many errors are on its record, and LastError is the last.
+	// Errors are how many errors there were in a row, and LastError is the last.
 	Errors    int    `json:"errors"`
 	LastError string `json:"last_error"`
 	// Nodes says of every registered node whether it could run the task. It is
@@ -61,7 +61,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	}
 	e := Explanation{
 		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy, FailedNeeds: detail.FailedNeeds,
-		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
+		Until: detail.Until, Errors: max(len(detail.Errors), detail.State.Failures), Nodes: []NodeVerdict{},
 	}
 	if n := len(detail.Errors); n > 0 {
 		e.LastError = detail.Errors[n-1].Error
@@ -112,7 +112,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
-		e.Why = fmt.Sprintf("it backs off until %s after %d error(s)", e.Until.Format(time.RFC3339), e.Errors)
+		e.Why = fmt.Sprintf("it backs off until %s after %d errors in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten(e.LastError))
 	case e.Status == StatusSleeping && e.Until != nil:
 		e.Why = "it sleeps until " + e.Until.Format(time.RFC3339)
 	case e.Status == StatusPaused:

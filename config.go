@@ -44,8 +44,8 @@ type Config struct {
 	Concurrency map[string]int
 	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
 	// fails; AnyType stands for the types that are not listed. Without one, the
-	// task sleeps for growing times and fails after the eighth error within four
-	// hours, or as its spec's Retry says.
+	// task sleeps for growing times, ten minutes at most, and is run again, or fails
+	// as its spec's Retry says.
 	ErrorHandlers map[string]ErrorHandler
 	// NewTask makes the application's own task type. Nil means that a task is
 	// just its ID. With it, the node keeps the properties of all tasks in

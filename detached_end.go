@@ -167,7 +167,7 @@ func (d *detachedClaim) read(ctx context.Context, id string, token broker.Revisi
 // fault records an error and decides what follows from it: true if that is the end
 // of the task.
 func (d *detachedClaim) fault(err error) (failed bool) {
-	now, policy := time.Now(), d.spec.Retry.policy()
+	now, policy := time.Now(), d.spec.retryPolicy()
 	d.record.Failures = policy.CountFailure(d.record.Errors, d.record.Failures, now)
 	d.record.Errors = statemachine.AddError(d.record.Errors, now.UTC(), err.Error())
 	decision := statemachine.Fail(err.Error())

@@ -52,7 +52,8 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 		})
 		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
 		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+			spec := windlass.Spec{Retry: &windlass.Retry{Errors: 8}}
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -172,18 +172,19 @@ func (in *incarnation) fault(r *run, err error) {
 		return
 	}
 	r.record.State = statemachine.Fault
-	in.decideFault(r)
+	in.decideFault(r, err)
 }
 
 // retryPolicy is that of a task, for the default error handler.
 func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
-	return r.claim.kind.spec.Retry.policy()
+	return r.claim.kind.spec.retryPolicy()
 }
 
 // decideFault asks the error handler what to do about a task in fault. What it
-// says when it gives the task up becomes the last of the task's errors.
-func (in *incarnation) decideFault(r *run) {
-	decision := in.handleErrors(r)
+// says when it gives the task up becomes the last of the task's errors. err is nil
+// where another node was to ask.
+func (in *incarnation) decideFault(r *run, err error) {
+	decision := in.handleErrors(r, err)
 	last := lastError(r.record.Errors)
 	if text := decision.Error; text != "" && text != last {
 		r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(), text)
@@ -217,7 +218,7 @@ func lastError(errs []statemachine.ErrorEntry) string {
 
 // handleErrors asks the error handler of the task's type; what it must not
 // decide, or a panic in it, leaves the decision to the default.
-func (in *incarnation) handleErrors(r *run) (c statemachine.Command) {
+func (in *incarnation) handleErrors(r *run, latest error) (c statemachine.Command) {
 	now := time.Now()
 	byDefault := func() statemachine.Command {
 		return in.retryPolicy(r).HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
@@ -232,7 +233,10 @@ func (in *incarnation) handleErrors(r *run) (c statemachine.Command) {
 			c = byDefault()
 		}
 	}()
-	c = handler(Fault{ID: r.claim.id, Spec: r.claim.Spec(), Errors: r.record.Errors, Failures: r.record.Failures, Now: now})
+	c = handler(Fault{
+		ID: r.claim.id, Spec: r.claim.Spec(), Task: r.claim.task, Err: latest,
+		Errors: r.record.Errors, Failures: r.record.Failures, Now: now,
+	})
 	err := c.Validate()
 	if _, refused := statemachine.Next(statemachine.Fault, c.Message); err == nil {
 		err = refused

@@ -298,7 +298,7 @@ func TestRegression_ATimeoutIsAnErrorAlsoOfAHandlerThatGivesBack(t *testing.T) {
 				return windlass.ErrRelease
 			})
 		})
-		c.submit(1, windlass.Spec{Timeout: windlass.Duration(10 * time.Second)})
+		c.submit(1, windlass.Spec{Timeout: windlass.Duration(10 * time.Second), Retry: &windlass.Retry{Errors: statemachine.ErrorsMax}})
 		c.sleep(30 * time.Minute)
 		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || d.Status != windlass.StatusFailed || n.Load() != statemachine.ErrorsMax {
 			t.Errorf("%s after %d runs, %v", d.Status, n.Load(), err)

@@ -32,8 +32,9 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 // error handler. Its zero value stands for the defaults.
 type Retry struct {
 	// Errors is how many errors within Window fail the task for good, the latest
-	// included. Zero means 8; -1 means that none does; at most
-	// statemachine.RetryErrorsLimit.
+	// included, at most statemachine.RetryErrorsLimit; -1 means that none does. Zero
+	// means 25 for a job of the tree, which comes to about two hours, and none for
+	// any other task: it is run again for as long as it takes.
 	Errors int `json:"errors,omitempty"`
 	// Window is how far back errors count. Zero means 4 h.
 	Window Duration `json:"window,omitempty"`
@@ -44,10 +45,18 @@ type Retry struct {
 	Max Duration `json:"max,omitempty"`
 }
 
-// policy is r for the default error handler; nil stands for the defaults.
-func (r *Retry) policy() statemachine.RetryPolicy {
-	if r == nil {
-		return statemachine.RetryPolicy{}
+// jobErrorsMax is how many errors fail a job that says nothing about it: others wait
+// for it, and its failure is something that a tree knows what to do about.
+const jobErrorsMax = 25
+
+// retryPolicy is what the default error handler goes by.
+func (s *Spec) retryPolicy() statemachine.RetryPolicy {
+	var r Retry
+	if s.Retry != nil {
+		r = *s.Retry
+	}
+	if r.Errors == 0 && s.Job {
+		r.Errors = jobErrorsMax
 	}
 	return statemachine.RetryPolicy{
 		Errors: r.Errors, Window: time.Duration(r.Window), Min: time.Duration(r.Min), Max: time.Duration(r.Max),
@@ -77,6 +86,11 @@ type Fault struct {
 	// ID and Spec are the task's. The spec's maps and slices must not be modified.
 	ID   string
 	Spec Spec
+	// Task is what NewTask made of it.
+	Task Task
+	// Err is the latest error as the handler returned it, for errors.Is and
+	// errors.As; nil where it happened on another node, which did not come to ask.
+	Err error
 	// Errors are the latest, the oldest first, at most statemachine.ErrorsMax,
 	// Failures how many there were in a row, those that are not kept included.
 	Errors   []statemachine.ErrorEntry

@@ -240,7 +240,7 @@ func (in *incarnation) resume(r *run) {
 	case s == statemachine.Paused:
 		in.park(r)
 	case s == statemachine.Fault:
-		in.decideFault(r)
+		in.decideFault(r, nil)
 	case r.face.started != 0 && time.Since(in.node.timeOf(r.face.started)) < restartPause:
 		in.park(r)
 		in.parked.set(r, time.Now().Add(restartPause))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -175,7 +176,7 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 		wake := time.Now().Add(3 * time.Hour)
 		fails := windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 			defer c.began(claim)()
-			return errors.New("no")
+			return fmt.Errorf("no: %w", &fs.PathError{Op: "open", Path: claim.ID(), Err: fs.ErrNotExist})
 		})
 		decide := func(c statemachine.Command) windlass.ErrorHandler {
 			return func(windlass.Fault) statemachine.Command { return c }
@@ -212,8 +213,48 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 		if d, err := c.client.Task(t.Context(), "sleeps"); err != nil || !d.Until.Equal(wake) {
 			t.Errorf("it sleeps until %v, not %v (%v)", d.Until, wake, err)
 		}
+		var path *fs.PathError
+		if len(faults) != 3 || !errors.As(faults[0].Err, &path) || faults[0].Task.ID() != path.Path {
+			t.Errorf("an error handler does not see the error as it was returned, and the task: %+v", faults)
+		}
 		if len(faults) != 3 || faults[2].Failures != 3 || len(faults[2].Errors) != 3 || faults[2].Spec.Type != "runs-again" {
 			t.Errorf("%+v", faults)
+		}
+	})
+}
+
+// TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob: by default a task is run again for as
+// long as it takes, at least every ten minutes; for a job of the tree others wait.
+func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		back := time.Now().Add(5 * time.Hour)
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				if time.Now().Before(back) {
+					return errors.New("the database is away")
+				}
+				return nil
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.job("a_t")
+		c.sleep(80 * time.Minute)
+		if got := c.status("a_t"); got != windlass.StatusSleeping {
+			t.Errorf("after 80 minutes the job is %s", got)
+		}
+		c.sleep(160 * time.Minute)
+		if got, n := c.status("a_t"), c.startsOf("a_t"); got != windlass.StatusFailed || n != 25 {
+			t.Errorf("after four hours the job is %s after %d runs", got, n)
+		}
+		c.sleep(time.Hour - time.Minute)
+		e, err := c.client.Explain(t.Context(), "task-000")
+		if err != nil || e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "errors in a row") || !strings.Contains(e.Why, "the database is away") {
+			t.Errorf("after five hours: %+v, %v", e, err)
+		}
+		c.sleep(11 * time.Minute)
+		if got := c.status("task-000"); got != windlass.StatusCompleted {
+			t.Errorf("ten minutes after the database is back the task is %s", got)
 		}
 	})
 }

@@ -7,8 +7,8 @@ import (
 // RetryPolicy says what the default error handler makes of errors. The zero value
 // stands for the defaults.
 type RetryPolicy struct {
-	// Errors is how many errors fail the task, the latest included. Zero means
-	// ErrorsMax; -1 means that none does; at most RetryErrorsLimit.
+	// Errors is how many errors fail the task, the latest included. Zero and below
+	// mean that none does; at most RetryErrorsLimit.
 	Errors int
 	// Window is how far back errors count. Zero means FaultWindow.
 	Window time.Duration
@@ -29,9 +29,6 @@ const (
 )
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.Errors == 0 {
-		p.Errors = ErrorsMax
-	}
 	if p.Window == 0 {
 		p.Window = FaultWindow
 	}
@@ -63,9 +60,9 @@ func (p RetryPolicy) recent(errs []ErrorEntry, failures int, now time.Time) int 
 }
 
 // HandleErrors is the default error handler: sleep, for a time that doubles from
-// about a second to ten minutes, and fail the task when there were ErrorsMax
-// errors within FaultWindow, the latest included, or as the policy says instead.
-// failures is Record.Failures. random, in [0,1), spreads the sleep over its upper
+// about a second to ten minutes, and fail the task when there were as many errors
+// within the window as the policy says, the latest included. failures is
+// Record.Failures. random, in [0,1), spreads the sleep over its upper
 // half, so that tasks which failed together do not come back together.
 func (p RetryPolicy) HandleErrors(errs []ErrorEntry, failures int, now time.Time, random float64) Command {
 	p = p.withDefaults()

@@ -62,9 +62,9 @@ func TestParse_M54_AbsentMeansRunnableAndUnreadableIsAnError(t *testing.T) {
 	}
 }
 
-func TestHandleErrors_M55_SleepsLongerAndFailsAfterEightInFourHours(t *testing.T) {
+func TestHandleErrors_M55_SleepsLongerAndFailsAfterAsManyAsItIsToldInFourHours(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var policy RetryPolicy
+	policy := RetryPolicy{Errors: ErrorsMax}
 	var errs []ErrorEntry
 	var last time.Duration
 	for i := 1; i < ErrorsMax; i++ {
@@ -92,7 +92,7 @@ func TestHandleErrors_APolicyCountsMoreErrorsThanAreKept(t *testing.T) {
 		policy RetryPolicy
 		after  int
 	}{
-		{RetryPolicy{}, 8}, {RetryPolicy{Errors: 1}, 1}, {RetryPolicy{Errors: 3}, 3}, {RetryPolicy{Errors: 20}, 20},
+		{RetryPolicy{}, 0}, {RetryPolicy{Errors: 1}, 1}, {RetryPolicy{Errors: 3}, 3}, {RetryPolicy{Errors: 20}, 20},
 		{RetryPolicy{Errors: 2, Window: time.Millisecond}, 0}, {RetryPolicy{Errors: -1}, 0},
 	} {
 		var errs []ErrorEntry

@@ -164,8 +164,8 @@ const (
 	backOffMax = 5 * time.Minute
 )
 
-// decide is the error handler: where the default fails a task after eight errors,
-// a customer's feed may be down for a weekend. Only what cannot get better fails.
+// decide is the error handler: a customer's feed may be down for a weekend, and is not to
+// be asked more often than its owner likes. Only what cannot get better fails.
 func decide(f windlass.Fault) statemachine.Command {
 	if last := f.Errors[len(f.Errors)-1].Error; strings.HasPrefix(last, giveUp) {
 		return statemachine.Fail(last)
