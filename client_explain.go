@@ -61,10 +61,13 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	}
 	e := Explanation{
 		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy, FailedNeeds: detail.FailedNeeds,
-		Until: detail.Until, Errors: max(len(detail.Errors), detail.State.Failures), Nodes: []NodeVerdict{},
+		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
 	}
 	if n := len(detail.Errors); n > 0 {
 		e.LastError = detail.Errors[n-1].Error
+	}
+	if detail.State != nil {
+		e.Errors = max(e.Errors, detail.State.Failures)
 	}
 	if statemachine.State(detail.Status).Terminal() {
 		e.Why = fmt.Sprintf("it is %s; it ran on node %s", detail.Status, detail.Node)
@@ -125,7 +128,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Until = &due
 		e.Why = "it is not due before " + due.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
-		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune"
+		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune --unblock"
 	case len(e.BlockedBy) > 0:
 		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
 	case t.For != "":

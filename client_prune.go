@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -21,6 +22,9 @@ type Retention struct {
 	Age time.Duration
 	// Count is how many tasks that have ended are kept, the latest; zero for all.
 	Count int
+	// Unblock has the failures forgotten as well that live tasks wait for; these run
+	// then. It is for Prune alone.
+	Unblock bool
 }
 
 // RetentionEvery is how often the nodes apply their retention.
@@ -40,15 +44,16 @@ func (r Retention) validate() error {
 type Pruned struct {
 	// IDs of the tasks, sorted.
 	IDs []string
-	// Kept is how many ended tasks that were selected stay.
-	Kept int
+	// Kept is how many ended tasks that were selected stay; Blocking is how many of
+	// them only because they failed and live tasks wait for them.
+	Kept, Blocking int
 }
 
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
-// history and progress, and jobs in the tree. Those that waited for a task that had
-// failed wait no longer. A task goes if it is older than the retention's age or
-// not among its count of latest ones; f selects among them, by type, status, node
-// and ID. Live tasks are never touched. With dryRun it only says what it would do.
+// history and progress, and jobs in the tree. A task goes if it is older than the
+// retention's age or not among its count of latest ones, unless it failed and live
+// tasks wait for it; f selects among them, by type, status, node and ID. Live tasks
+// are never touched. With dryRun it only says what it would do.
 // It can be repeated after an error; what was forgotten before it is in the
 // result.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
@@ -61,7 +66,7 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 	if err := r.validate(); err != nil {
 		return Pruned{}, err
 	}
-	if r == (Retention{}) {
+	if r.Age == 0 && r.Count == 0 {
 		return Pruned{}, badInput("retention", "", "an age or a count must be given")
 	}
 	if !dryRun {
@@ -75,16 +80,19 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 	}
 	slices.SortFunc(ended, func(a, b endedTask) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.id, b.id)) })
 	oldest := time.Now().Add(-r.Age)
-	kept := 0
+	pruned, done := Pruned{IDs: []string{}}, 0
 	var old []endedTask
 	for i, t := range ended {
-		if r.Age > 0 && t.at.Before(oldest) || r.Count > 0 && i >= r.Count {
+		switch goes := r.Age > 0 && t.at.Before(oldest) || r.Count > 0 && i >= r.Count; {
+		case goes && t.blocks && !r.Unblock:
+			pruned.Kept++
+			pruned.Blocking++
+		case goes:
 			old = append(old, t)
-		} else {
-			kept++
+		default:
+			pruned.Kept++
 		}
 	}
-	pruned, done := Pruned{Kept: kept, IDs: []string{}}, 0
 	for some := range slices.Chunk(old, SubmitBatchMax) {
 		gone, err := c.forget(ctx, some, dryRun)
 		if done += len(some); told != nil {
@@ -106,6 +114,8 @@ type endedTask struct {
 	at time.Time
 	// state is the revision of its state, zero for none.
 	state broker.Revision
+	// blocks tells that it failed, and that a live task waits for it.
+	blocks bool
 }
 
 // ended finds them, page by page: there may be very many.
@@ -114,6 +124,8 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	// unselected have a state, and must not be selected by their history: they are
 	// live, or not what f asks for, or not readable.
 	unselected := map[string]bool{}
+	// left tells whether a task without a state is selected.
+	left := func(id string) bool { return !unselected[id] && f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) }
 	// What has a state when it is looked for and no task afterwards has ended;
 	// the other way round it could have been submitted in between.
 	for page, err := range c.broker.List(ctx, c.space.States()) {
@@ -136,32 +148,59 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 		}
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
-			if p.Kind != keys.History || unselected[p.Name] || byID[p.Name] != nil {
+			if p.Kind != keys.History || byID[p.Name] != nil || !left(p.Name) {
 				continue
 			}
-			if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix) {
+			if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 {
 				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At}
 			}
 		}
 	}
-	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
-		if err != nil {
-			return nil, err
-		}
-		for _, kv := range page.KVs {
-			switch p := c.space.Parse(kv.Key); {
-			case p.Kind != keys.Failed:
-				delete(byID, p.Name)
-			case byID[p.Name] == nil && !unselected[p.Name] && f.onlyIDs() && strings.HasPrefix(p.Name, f.IDPrefix):
-				byID[p.Name] = &endedTask{id: p.Name} // nothing else is left of it
-			}
-		}
+	if err := c.spareLive(ctx, byID, left); err != nil {
+		return nil, err
 	}
 	ended := make([]endedTask, 0, len(byID))
 	for _, t := range byID {
 		ended = append(ended, *t)
 	}
 	return ended, nil
+}
+
+// spareLive takes the live tasks out, and says which of the others failed and are waited
+// for. left tells of an ID whether a failure is to be forgotten of which nothing else is
+// left.
+func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
+	var failed []string
+	waitedFor := map[string]bool{}
+	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
+		if err != nil {
+			return err
+		}
+		for _, kv := range page.KVs {
+			p := c.space.Parse(kv.Key)
+			if p.Kind == keys.Task {
+				spec, _ := parseSpec(kv.Value) // what cannot be read waits for those above it at least
+				for _, b := range depend.Blockers(p.Name, spec.Needs) {
+					waitedFor[b] = true
+				}
+			}
+			if p.Kind == keys.Failed {
+				failed = append(failed, p.Name)
+			}
+			switch {
+			case p.Kind != keys.Failed:
+				delete(byID, p.Name)
+			case byID[p.Name] == nil && left(p.Name):
+				byID[p.Name] = &endedTask{id: p.Name} // nothing else is left of it
+			}
+		}
+	}
+	for _, id := range failed {
+		if t := byID[id]; t != nil {
+			t.blocks = waitedFor[id]
+		}
+	}
+	return nil
 }
 
 // onlyIDs tells whether a filter selects by ID alone.

@@ -151,6 +151,9 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	if c.ShutdownGrace < 0 {
 		return fail(badInput("shutdown grace", c.ShutdownGrace, "must not be negative"))
 	}
+	if c.Retention.Unblock {
+		return fail(badInput("retention unblock", true, "is for Client.Prune: a failure that tasks wait for is forgotten by people only"))
+	}
 	if err := c.Retention.validate(); err != nil {
 		return fail(err)
 	}

@@ -19,7 +19,7 @@ type OnFailure string
 // The policies.
 const (
 	// FailureBlocks: they go on waiting, until the task is run again, or forgotten
-	// by "task prune".
+	// by "task prune --unblock".
 	FailureBlocks OnFailure = "block"
 	// FailureSkips: they are killed, with the reason.
 	FailureSkips OnFailure = "skip"

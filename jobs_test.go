@@ -146,7 +146,7 @@ func TestJobs_Z11_WhatIsBlockedByAFailureRunsOnceThatIsRunAgainOrForgotten(t *te
 			}
 			if forget {
 				c.sleep(time.Second)
-				if p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Millisecond}, windlass.Filter{}, false); err != nil || len(p.IDs) != 1 {
+				if p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false); err != nil || len(p.IDs) != 1 {
 					t.Fatalf("prune: %v, %v", p, err)
 				}
 			} else {

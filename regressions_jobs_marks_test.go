@@ -49,7 +49,7 @@ func TestRegression_AMarkThatIsLeftAloneCanBeForgotten(t *testing.T) {
 		if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/state/a_fail"), broker.Delete("/test/history/a_fail")}}); err != nil {
 			t.Fatal(err)
 		}
-		p, err := c.client.Prune(ctx, windlass.Retention{Age: time.Millisecond}, windlass.Filter{}, false)
+		p, err := c.client.Prune(ctx, windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false)
 		derr := c.client.Delete(ctx, "a_fail")
 		c.sleep(time.Minute)
 		if got := c.status("a_fail|b_ok"); got != windlass.StatusCompleted {

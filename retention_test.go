@@ -135,3 +135,46 @@ func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 		}
 	})
 }
+
+// A retention that forgot the failure of "test" ran "deploy", which needed it.
+func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) {
+	for _, retention := range []windlass.Retention{{Age: time.Minute}, {Count: 10}} {
+		inEach(t, func(t *testing.T, c *cluster) {
+			keeping := func(cfg *windlass.Config) { cfg.Retention = retention }
+			c.join("n", keeping, handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
+			c.job("test_fail")
+			c.job("test_fail|deploy_ok")
+			for id, needs := range map[string][]string{"alone": nil, "needed": nil, "needs": {"other", "needed"}} {
+				spec := windlass.Spec{Type: map[bool]string{true: "ok", false: "fail"}[id == "needs"], Needs: needs}
+				if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.sleep(time.Second)
+			c.submit(100, windlass.Spec{Type: "ok"}) // which end later
+			c.sleep(5 * time.Minute)
+			for id, want := range map[string]windlass.Status{
+				"test_fail": windlass.StatusFailed, "test_fail|deploy_ok": windlass.StatusBlocked,
+				"needed": windlass.StatusFailed, "needs": windlass.StatusBlocked,
+			} {
+				if got := c.status(id); got != want {
+					t.Errorf("%+v: %s is %s, want %s", retention, id, got, want)
+				}
+			}
+			if _, err := c.client.Task(t.Context(), "alone"); !errors.Is(err, windlass.ErrNotFound) {
+				t.Errorf("%+v: a failure that nobody waits for is kept: %v", retention, err)
+			}
+			p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, true)
+			if err != nil || len(p.IDs) > 0 && retention.Age > 0 || p.Blocking != 2 {
+				t.Errorf("%+v: by hand as well: %+v, %v", retention, p, err)
+			}
+			if err := c.client.Delete(t.Context(), "needs"); err != nil {
+				t.Fatal(err)
+			}
+			c.sleep(2 * time.Minute)
+			if _, err := c.client.Task(t.Context(), "needed"); !errors.Is(err, windlass.ErrNotFound) {
+				t.Errorf("%+v: a failure that nobody waits for any more is kept: %v", retention, err)
+			}
+		})
+	}
+}

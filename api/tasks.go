@@ -168,7 +168,7 @@ func (s *Server) registerTask(tag string) {
 	}, false, s.waitForTask)
 	add(s, endpoint{ID: "pruneTasks", Method: http.MethodPost, Path: "/v1/prune", Tag: tag, Role: RoleAdmin,
 		Summary:     "Forget tasks that have ended",
-		Description: "With dry_run it only says which. Live tasks are never touched.",
+		Description: "With dry_run it only says which. Live tasks are never touched, and failures that these wait for only with unblock.",
 	}, true, s.pruneTasks)
 }
 
@@ -358,12 +358,13 @@ type pruneInput struct {
 		OlderThan string    `json:"older_than,omitempty" doc:"forget what ended longer ago than this, such as 168h"`
 		Keep      int       `json:"keep,omitempty" minimum:"0" doc:"forget all but so many, the latest"`
 		Selection selection `json:"selection,omitzero"`
+		Unblock   bool      `json:"unblock,omitempty"`
 		DryRun    bool      `json:"dry_run,omitempty"`
 	}
 }
 
 func (s *Server) pruneTasks(ctx context.Context, in *pruneInput) (*ok[view.Pruned], error) {
-	retention := windlass.Retention{Count: in.Body.Keep}
+	retention := windlass.Retention{Count: in.Body.Keep, Unblock: in.Body.Unblock}
 	if text := in.Body.OlderThan; text != "" {
 		var err error
 		if retention.Age, err = time.ParseDuration(text); err != nil || retention.Age <= 0 {

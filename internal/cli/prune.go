@@ -27,7 +27,8 @@ func (a *app) taskPruneCommand() *cobra.Command {
 		Long: `Forget tasks that have ended, with their results and histories: those that ended
 longer ago than --older-than, and those that are not among the latest --keep of
 what is selected. Without --type and --status, what deleted tasks left behind goes
-as well. Live tasks are never touched.
+as well. Live tasks are never touched. What has failed stays as long as a live task
+waits for it; with --unblock it goes, and those that waited run.
 
 Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 		Example: `  windlass task prune --older-than 168h --dry-run
@@ -43,6 +44,7 @@ Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 	}
 	cmd.Flags().DurationVar(&f.retention.Age, "older-than", 0, "forget what ended longer ago than this")
 	cmd.Flags().IntVar(&f.retention.Count, "keep", 0, "forget all but so many, the latest")
+	cmd.Flags().BoolVar(&f.retention.Unblock, "unblock", false, "also forget failures that live tasks wait for, which then run")
 	f.selection.register(cmd, view.Ended)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
@@ -76,7 +78,7 @@ func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error
 	if f.consent.dryRun || len(would.IDs) == 0 {
 		return a.printPruned(would, f.consent.dryRun)
 	}
-	fmt.Fprintf(a.err, "%s to be forgotten; %d kept\n", newPreview(would.IDs), would.Kept)
+	fmt.Fprintf(a.err, "%s to be forgotten; %s kept\n", newPreview(would.IDs), keptOf(would))
 	if err := f.consent.ask(ctx, a, "Forget them?"); err != nil {
 		return err
 	}
@@ -91,9 +93,18 @@ func (a *app) printPruned(p windlass.Pruned, dryRun bool) error {
 	return a.print(sum, func() table {
 		if dryRun {
 			t := newPreview(p.IDs).table("would forget")
-			t.rows = append(t.rows, []string{"would keep", strconv.Itoa(p.Kept) + " task(s)"})
+			t.rows = append(t.rows, []string{"would keep", keptOf(p) + " task(s)"})
 			return t
 		}
-		return table{rows: [][]string{{"forgotten", strconv.Itoa(sum.Forgotten)}, {"kept", strconv.Itoa(sum.Kept)}}}
+		return table{rows: [][]string{{"forgotten", strconv.Itoa(sum.Forgotten)}, {"kept", keptOf(p)}}}
 	})
+}
+
+// keptOf is how many were kept, and why.
+func keptOf(p windlass.Pruned) string {
+	text := strconv.Itoa(p.Kept)
+	if p.Blocking > 0 {
+		text += fmt.Sprintf(" (%d failed, and live tasks wait for them: see --unblock)", p.Blocking)
+	}
+	return text
 }

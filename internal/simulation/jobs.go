@@ -240,7 +240,7 @@ func (w *world) forgetJob() {
 		return
 	}
 	err := w.attempt(func(ctx context.Context) error {
-		_, err := w.client.Prune(ctx, windlass.Retention{Age: time.Millisecond}, windlass.Filter{IDPrefix: id}, false)
+		_, err := w.client.Prune(ctx, windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{IDPrefix: id}, false)
 		return err
 	})
 	if err == nil {

@@ -118,6 +118,8 @@ func PreviewOf(ids []string) Preview {
 type Pruned struct {
 	Forgotten int  `json:"forgotten"`
 	Kept      int  `json:"kept"`
+	// Blocking is how many of these stay only because live tasks wait for them.
+	Blocking int `json:"blocking"`
 	DryRun    bool `json:"dry_run"`
 	// IDs of the tasks that were, or would be.
 	IDs []string `json:"ids"`
@@ -125,7 +127,7 @@ type Pruned struct {
 
 // PrunedOf is what Client.Prune said.
 func PrunedOf(p windlass.Pruned, dryRun bool) Pruned {
-	return Pruned{Forgotten: len(p.IDs), Kept: p.Kept, DryRun: dryRun, IDs: PreviewOf(p.IDs).IDs}
+	return Pruned{Forgotten: len(p.IDs), Kept: p.Kept, Blocking: p.Blocking, DryRun: dryRun, IDs: PreviewOf(p.IDs).IDs}
 }
 
 // The statuses of tasks that have not ended, and of those that have.
