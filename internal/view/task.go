@@ -116,11 +116,11 @@ func PreviewOf(ids []string) Preview {
 
 // Pruned is what was forgotten, or would be. Its JSON is stable.
 type Pruned struct {
-	Forgotten int  `json:"forgotten"`
-	Kept      int  `json:"kept"`
+	Forgotten int `json:"forgotten"`
+	Kept      int `json:"kept"`
 	// Blocking is how many of these stay only because live tasks wait for them.
-	Blocking int `json:"blocking"`
-	DryRun    bool `json:"dry_run"`
+	Blocking int  `json:"blocking"`
+	DryRun   bool `json:"dry_run"`
 	// IDs of the tasks that were, or would be.
 	IDs []string `json:"ids"`
 }
