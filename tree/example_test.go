@@ -29,8 +29,9 @@ func ExampleTree() {
 			func(_ context.Context, c *windlass.Claim) error {
 				path, err := tree.ParsePath(c.ID())
 				fmt.Println("run", path.Name())
-				if path.Name() == "processFile" {
-					stop() // enough for an example
+				if err == nil && path.Name() == "processFile" {
+					stop()                  // enough for an example
+					return windlass.ErrDone // though the node is to stop
 				}
 				return err
 			})},
