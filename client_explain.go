@@ -115,7 +115,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
-		e.Why = fmt.Sprintf("it backs off until %s after %d errors in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten(e.LastError))
+		e.Why = fmt.Sprintf("it backs off until %s after %d error(s) in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten(e.LastError))
 	case e.Status == StatusSleeping && e.Until != nil:
 		e.Why = "it sleeps until " + e.Until.Format(time.RFC3339)
 	case e.Status == StatusPaused:

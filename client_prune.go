@@ -22,8 +22,8 @@ type Retention struct {
 	Age time.Duration
 	// Count is how many tasks that have ended are kept, the latest; zero for all.
 	Count int
-	// Unblock has the failures forgotten as well that live tasks wait for; these run
-	// then. It is for Prune alone.
+	// Unblock also forgets failures that live tasks wait for, which then run. It is for
+	// Prune; Config.Retention cannot have it.
 	Unblock bool
 }
 

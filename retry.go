@@ -89,7 +89,7 @@ type Fault struct {
 	// Task is what NewTask made of it.
 	Task Task
 	// Err is the latest error as the handler returned it, for errors.Is and
-	// errors.As; nil where it happened on another node, which did not come to ask.
+	// errors.As; nil if that was on another node, which died before it asked.
 	Err error
 	// Errors are the latest, the oldest first, at most statemachine.ErrorsMax,
 	// Failures how many there were in a row, those that are not kept included.

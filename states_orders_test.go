@@ -249,7 +249,7 @@ func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 		}
 		c.sleep(time.Hour - time.Minute)
 		e, err := c.client.Explain(t.Context(), "task-000")
-		if err != nil || e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "errors in a row") || !strings.Contains(e.Why, "the database is away") {
+		if err != nil || e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "error(s) in a row") || !strings.Contains(e.Why, "the database is away") {
 			t.Errorf("after five hours: %+v, %v", e, err)
 		}
 		c.sleep(11 * time.Minute)

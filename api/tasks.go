@@ -358,7 +358,7 @@ type pruneInput struct {
 		OlderThan string    `json:"older_than,omitempty" doc:"forget what ended longer ago than this, such as 168h"`
 		Keep      int       `json:"keep,omitempty" minimum:"0" doc:"forget all but so many, the latest"`
 		Selection selection `json:"selection,omitzero"`
-		Unblock   bool      `json:"unblock,omitempty"`
+		Unblock   bool      `json:"unblock,omitempty" doc:"also forget failures that live tasks wait for, which then run"`
 		DryRun    bool      `json:"dry_run,omitempty"`
 	}
 }
