@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
@@ -13,18 +14,8 @@ import (
 // refuseCycles refuses the tasks that would wait for themselves, through tasks
 // of the same call or live ones, and returns the others.
 func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []error) []*submitting {
-	waits := map[string][]string{}
-	var frontier []string
-	for _, s := range open {
-		if blockers := depend.Blockers(s.ID, s.Spec.Needs); len(blockers) > 0 {
-			waits[s.ID] = blockers
-			frontier = append(frontier, blockers...)
-		}
-	}
-	if len(frontier) == 0 {
-		return open
-	}
-	if err := c.readWaits(ctx, waits, frontier); err != nil {
+	g, err := c.graphOf(ctx, open)
+	if err != nil {
 		for _, s := range open {
 			errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
 		}
@@ -32,8 +23,8 @@ func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []er
 	}
 	kept := open[:0]
 	for _, s := range open {
-		if path := cycle(waits, s.ID); path != nil {
-			errs[s.index] = badInput("needs", fmt.Sprintf("%q", path), "must not lead back to the task itself")
+		if path := depend.Cycle(s.ID, func(id string) []string { return g.waits[id] }); path != nil {
+			errs[s.index] = leadsBack(path)
 			continue
 		}
 		kept = append(kept, s)
@@ -41,24 +32,104 @@ func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []er
 	return kept
 }
 
+func leadsBack(path []string) error {
+	return badInput("needs", strings.Join(path, " → "), "must not lead back to the task itself")
+}
+
+// takeBackCycles looks again once tasks are submitted, for two clients can each submit
+// a half of a cycle that neither saw before. Who wrote last takes theirs back. Nothing
+// of it has run: each in a cycle waits for another.
+func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, errs []error) {
+	g, err := c.graphOf(ctx, submitted)
+	for _, s := range submitted {
+		if len(s.blockers()) == 0 {
+			continue
+		}
+		if err != nil {
+			errs[s.index] = fmt.Errorf("submit task %q: it is submitted, and may wait for itself: %w", s.ID, err)
+		} else if path := depend.Cycle(s.ID, g.upTo(s.written)); path != nil {
+			errs[s.index] = c.takeBack(ctx, s, leadsBack(path))
+			delete(g.waits, s.ID)
+		}
+	}
+}
+
+// takeBack restores what was there before a submission, and returns why that is.
+func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
+	if s.replacing() && s.before == nil {
+		return fmt.Errorf("%w; it is submitted, and what was there before is not known any more", why)
+	}
+	txn := broker.Txn{If: []broker.Cond{broker.Modified(c.space.Task(s.ID), s.written), broker.Absent(c.space.Owner(s.ID))}}
+	if s.held != 0 {
+		txn.If = []broker.Cond{broker.Modified(c.space.Requeue(s.ID), s.written)}
+	}
+	for i, key := range c.replacedBy(s) {
+		op := broker.Delete(key)
+		if s.before != nil && s.before[i] != nil {
+			op = broker.Put(key, s.before[i].Value)
+		}
+		txn.Then = append(txn.Then, op)
+	}
+	r, _, err := c.persist(ctx, txn)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; taking it back: %w", why, err)
+	case !r.OK:
+		return nil // somebody has changed or deleted it since: there is no cycle, or they look
+	}
+	*s.effect = ""
+	return why
+}
+
+// graph is what live tasks wait for.
+type graph struct {
+	waits map[string][]string
+	// written is the revision at which a task began to wait for that.
+	written map[string]broker.Revision
+}
+
+// upTo is the graph without the tasks that were written after a revision.
+func (g graph) upTo(last broker.Revision) func(id string) []string {
+	return func(id string) []string {
+		if g.written[id] > last {
+			return nil
+		}
+		return g.waits[id]
+	}
+}
+
+// graphOf finds what some tasks lead to. What they wait for themselves is as they are
+// submitted.
+func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error) {
+	g := graph{waits: map[string][]string{}, written: map[string]broker.Revision{}}
+	var frontier []string
+	for _, s := range some {
+		if blockers := s.blockers(); len(blockers) > 0 {
+			g.waits[s.ID], g.written[s.ID] = blockers, s.written
+			frontier = append(frontier, blockers...)
+		}
+	}
+	return g, c.readGraph(ctx, g, frontier)
+}
+
 // graphMax bounds the tasks that a check for cycles reads.
 const graphMax = 100_000
 
-// readWaits fills in, level by level, what the live tasks of the frontier wait
+// readGraph fills in, level by level, what the live tasks of the frontier wait
 // for.
-func (c *Client) readWaits(ctx context.Context, waits map[string][]string, frontier []string) error {
+func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) error {
 	for len(frontier) > 0 {
 		var txns []broker.Txn
 		var ids []string
 		for _, id := range frontier {
-			if _, known := waits[id]; !known {
-				waits[id] = nil
+			if _, known := g.waits[id]; !known {
+				g.waits[id] = nil
 				ids = append(ids, id)
 				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Requeue(id))}})
 			}
 		}
-		if len(waits) > graphMax {
-			return badInput("needs", fmt.Sprintf("%d tasks", len(waits)), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
+		if len(g.waits) > graphMax {
+			return badInput("needs", fmt.Sprintf("%d tasks", len(g.waits)), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
 		}
 		frontier = nil
 		if len(txns) == 0 {
@@ -68,19 +139,26 @@ func (c *Client) readWaits(ctx context.Context, waits map[string][]string, front
 			if r.Err != nil {
 				return r.Err
 			}
-			if r.Reads[0] == nil {
-				continue
-			}
-			needs := needsOf(r.Reads[0].Value)
-			var again coordinator.Requeue
-			if r.Reads[1] != nil && json.Unmarshal(r.Reads[1].Value, &again) == nil {
-				needs = append(needs, needsOf(again.Spec)...)
-			}
-			waits[ids[i]] = depend.Blockers(ids[i], needs)
-			frontier = append(frontier, waits[ids[i]]...)
+			g.take(ids[i], r.Reads[0], r.Reads[1])
+			frontier = append(frontier, g.waits[ids[i]]...)
 		}
 	}
 	return nil
+}
+
+// take reads what a task waits for, and will wait for once its run has ended.
+func (g graph) take(id string, task, waiting *broker.KV) {
+	if task == nil {
+		return
+	}
+	needs := needsOf(task.Value)
+	g.written[id] = task.Modified
+	var again coordinator.Requeue
+	if waiting != nil && json.Unmarshal(waiting.Value, &again) == nil {
+		needs = append(needs, needsOf(again.Spec)...)
+		g.written[id] = max(task.Modified, waiting.Modified)
+	}
+	g.waits[id] = depend.Blockers(id, needs)
 }
 
 // needsOf are the needs that a spec names, none if it cannot be read.
@@ -90,28 +168,4 @@ func needsOf(spec []byte) []string {
 		return nil
 	}
 	return s.Needs
-}
-
-// cycle returns a path from a task back to itself, nil if there is none.
-func cycle(waits map[string][]string, start string) []string {
-	came := map[string]string{}
-	stack := []string{start}
-	for len(stack) > 0 {
-		at := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, next := range waits[at] {
-			if next == start {
-				path := []string{start}
-				for ; at != start; at = came[at] {
-					path = append(path, at)
-				}
-				return append(path, start)
-			}
-			if _, seen := came[next]; !seen {
-				came[next] = at
-				stack = append(stack, next)
-			}
-		}
-	}
-	return nil
 }

@@ -32,6 +32,8 @@ type Explanation struct {
 	BlockedBy []string `json:"blocked_by"`
 	// FailedNeeds are those of them that have failed or were killed.
 	FailedNeeds []string `json:"failed_needs,omitempty"`
+	// Cycle is the way from the task back to itself, if it waits for itself.
+	Cycle []string `json:"cycle,omitempty"`
 	// Until is when it can run at the earliest, for a task that sleeps, backs off
 	// after an error or is not due.
 	Until *time.Time `json:"until"`
@@ -104,6 +106,7 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 
 func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	k := s.kindOf(t)
+	e.Cycle = s.cycle(t)
 	target := s.target(t, now)
 	for i := range s.nodes {
 		e.Nodes = append(e.Nodes, s.verdict(&s.nodes[i], t, target))
@@ -129,6 +132,8 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Why = "it is not due before " + due.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
 		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune --unblock"
+	case len(e.Cycle) > 0:
+		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
 		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
 	case t.For != "":

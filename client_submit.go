@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -72,8 +73,8 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		}
 		return effects, errs
 	}
-	ctx, submissions, submitted := c.traceSubmit(ctx, submissions)
-	defer func() { submitted(errs) }()
+	ctx, submissions, traced := c.traceSubmit(ctx, submissions)
+	defer func() { traced(errs) }()
 	var open []*submitting
 	now := time.Now().UTC()
 	for i, s := range submissions {
@@ -107,6 +108,8 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			}
 		}
 	}
+	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil })
+	c.takeBackCycles(ctx, submitted, errs)
 	for _, s := range all {
 		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
 			errs[s.index] = fmt.Errorf("%w; but an attempt before may yet be applied: %w", err, s.doubt)
@@ -133,11 +136,17 @@ type submitting struct {
 	waiting *broker.KV
 	// reruns tells that the state that is to go is terminal.
 	reruns bool
-	// effect is what it did in the end.
-	effect *Effect
+	// effect is what it did in the end, written the revision at which it did, and
+	// before what it replaced: the values of replacedBy.
+	effect  *Effect
+	written broker.Revision
+	before  []*broker.KV
 	// withParent tells that the job above is submitted in the same call.
 	withParent bool
 }
+
+// blockers are the tasks that it waits for.
+func (s *submitting) blockers() []string { return depend.Blockers(s.ID, s.Spec.Needs) }
 
 // encode makes the value of the task's key.
 func (s *submitting) encode() (err error) {
@@ -165,6 +174,7 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 			}
 		case r.OK:
 			errs[s.index], *s.effect = nil, s.done()
+			s.written, s.before = r.Revision, r.Reads
 		default:
 			refused = append(refused, s)
 		}
@@ -206,8 +216,39 @@ func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, 
 	return again
 }
 
-// submitTxn makes the transaction of an attempt.
+// replacing tells of an attempt that replaces something that was stored.
+func (s *submitting) replacing() bool { return s.held != 0 || s.updates != nil || s.replaces != 0 }
+
+// replacedBy are the keys that an attempt writes or deletes.
+func (c *Client) replacedBy(s *submitting) []string {
+	var written []string
+	switch {
+	case s.held != 0:
+		written = []string{c.space.Requeue(s.ID)}
+	case s.updates != nil:
+		written = []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.Requeue(s.ID)}
+	default:
+		written = []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Progress(s.ID), c.space.Failed(s.ID)}
+	}
+	if s.Spec.Job {
+		written = append(written, c.space.Job(s.ID))
+	}
+	return written
+}
+
+// submitTxn makes the transaction of an attempt. If it replaces something, it reads
+// that first.
 func (c *Client) submitTxn(s *submitting) broker.Txn {
+	txn := c.writeTxn(s)
+	if s.replacing() {
+		for _, key := range c.replacedBy(s) {
+			txn.Then = append(txn.Then, broker.Read(key))
+		}
+	}
+	return txn
+}
+
+func (c *Client) writeTxn(s *submitting) broker.Txn {
 	task, props, state, owner := c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Owner(s.ID)
 	var txn broker.Txn
 	switch {
@@ -270,8 +311,8 @@ func (s *submitting) requeue() []byte {
 func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error, retry bool) {
 	task, props, state, owner, waiting := reads[0], reads[1], reads[2], reads[3], reads[4]
 	changing := fmt.Errorf("submit task %q: it changes too often", s.ID)
-	if s.applied(task, waiting) {
-		*s.effect = s.done()
+	if at := s.applied(task, waiting); at != 0 {
+		*s.effect, s.written, s.before = s.done(), at, nil
 		return nil, false
 	}
 	tried := s.done()
@@ -310,13 +351,17 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 	return changing, true
 }
 
-// applied tells whether an earlier attempt took effect, by what it would have
-// written, the time of submission and all.
-func (s *submitting) applied(task, waiting *broker.KV) bool {
-	if s.held != 0 && s.again && waiting != nil && bytes.Equal(waiting.Value, s.requeue()) {
-		return true // or the run that it waited for has ended since, and the task is that
+// applied tells when an earlier attempt took effect, by what it would have written,
+// the time of submission and all; zero if it did not.
+func (s *submitting) applied(task, waiting *broker.KV) broker.Revision {
+	switch {
+	case !s.again:
+	case s.held != 0 && waiting != nil && bytes.Equal(waiting.Value, s.requeue()):
+		return waiting.Modified // or the run that it waited for has ended since, and the task is that
+	case task != nil && bytes.Equal(task.Value, s.spec):
+		return task.Modified
 	}
-	return s.again && task != nil && bytes.Equal(task.Value, s.spec)
+	return 0
 }
 
 // takeTurn gives the task its place: that of the pending one that it changes, or one

@@ -69,6 +69,17 @@ func (s *survey) blockers(t *mirror.Task) []string {
 	return there
 }
 
+// cycle is the way from a task back to itself through tasks that nobody holds; nil if
+// there is none.
+func (s *survey) cycle(t *mirror.Task) []string {
+	return depend.Cycle(t.ID, func(id string) []string {
+		if at := s.tasks.Get(id); at != nil && !at.Owned() {
+			return s.blockers(at)
+		}
+		return nil
+	})
+}
+
 // open are the tasks that nobody holds and that could be claimed, the oldest
 // first.
 func (s *survey) open(now time.Time) []*mirror.Task {

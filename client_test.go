@@ -111,7 +111,7 @@ func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 	})
 }
 
-func TestSubmit_TasksThatWouldWaitForThemselvesAreRefused(t *testing.T) {
+func TestSubmit_Z12_TasksThatWouldWaitForThemselvesAreRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		needs := func(id string, needs ...string) windlass.Submission {
 			return windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}}
@@ -122,7 +122,7 @@ func TestSubmit_TasksThatWouldWaitForThemselvesAreRefused(t *testing.T) {
 			}
 		}
 		err := c.client.Submit(t.Context(), needs("c", "a"))
-		if err == nil || !strings.Contains(err.Error(), `["c" "b" "a" "c"]`) && !strings.Contains(err.Error(), "itself") {
+		if err == nil || !strings.Contains(err.Error(), "c → a → b → c") {
 			t.Errorf("c needs a needs b needs c: %v", err)
 		}
 		errs := c.client.SubmitAll(t.Context(), []windlass.Submission{needs("p", "q"), needs("q", "p"), needs("r")})

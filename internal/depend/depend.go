@@ -6,7 +6,10 @@
 // done, blocks nothing.
 package depend
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Separator joins the path of a tree job into its ID.
 const Separator = "|"
@@ -38,4 +41,31 @@ func Blockers(id string, needs []string) []string {
 		}
 	}
 	return blockers
+}
+
+// Cycle is a way from a task back to itself, through what each waits for; nil if
+// there is none.
+func Cycle(id string, waits func(id string) []string) []string {
+	came := map[string]string{}
+	stack := []string{id}
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		for _, next := range waits(at) {
+			if next == id {
+				path := []string{id}
+				for ; at != id; at = came[at] {
+					path = append(path, at)
+				}
+				path = append(path, id)
+				slices.Reverse(path)
+				return path
+			}
+			if _, seen := came[next]; !seen {
+				came[next] = at
+				stack = append(stack, next)
+			}
+		}
+	}
+	return nil
 }

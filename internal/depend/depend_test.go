@@ -27,3 +27,12 @@ func TestBlockers(t *testing.T) {
 		}
 	}
 }
+
+func TestCycle_Z12_IsTheWayFromATaskBackToItself(t *testing.T) {
+	waits := map[string][]string{"a": {"x", "b"}, "b": {"c"}, "c": {"y", "a"}, "x": {"y"}, "in": {"a"}, "self": {"self"}}
+	for id, want := range map[string][]string{"a": {"a", "b", "c", "a"}, "c": {"c", "a", "b", "c"}, "in": nil, "x": nil, "none": nil, "self": {"self", "self"}} {
+		if got := Cycle(id, func(id string) []string { return waits[id] }); !slices.Equal(got, want) {
+			t.Errorf("Cycle(%q) = %q, want %q", id, got, want)
+		}
+	}
+}

@@ -151,8 +151,11 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			w.put(w.space.Failed("x"), `{"state":"failed"}`)
 			w.task("y", needs("x"))
 		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which failed or was killed"}},
-		{"tasks that wait for each other", func(w *world, _ broker.SessionID) { w.task("x", needs("y")); w.task("y", needs("x")) },
-			doctor.CheckTasks, doctor.Problem, []string{"2 task(s) that wait for what cannot run", "x waits for y", "y waits for x"}},
+		{"tasks that wait for each other", func(w *world, _ broker.SessionID) {
+			w.task("x", needs("y"))
+			w.task("y", needs("x"))
+			w.task("z", needs("y"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"1 cycle(s) of tasks that wait for each other", "x → y → x", "1 task(s) that wait for what cannot run", "z waits for y"}},
 
 		{"a spec that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.Task("x"), "{") },
 			doctor.CheckValues, doctor.Problem, []string{"/w/tasks/x: "}},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
@@ -76,7 +77,7 @@ func same(a, b *place) bool {
 func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 	var n notes
 	live, held := 0, 0
-	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}}
+	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}
 	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
 		t := s.tasks[id]
 		if !t.exists() {
@@ -91,12 +92,15 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 			continue // told with the values or the duplicates
 		}
 		if !s.claimable(t, now) {
-			if cause := chains.of(id); cause != "" {
+			if cause := chains.of(id); cause != "" && !chains.circular[id] {
 				n.add(Problem, "task(s) that wait for what cannot run", "see to what they wait for: run it again, delete or forget it", id+" "+cause)
 			}
 			continue
 		}
 		s.noteClaimable(&n, before, t, now)
+	}
+	for _, cycle := range chains.cycles {
+		n.add(Problem, "cycle(s) of tasks that wait for each other", "delete one of them, or submit it again with other needs", strings.Join(cycle, " → "))
 	}
 	return n.check(CheckTasks, fmt.Sprintf("%d live, %d of them held; none is stuck", live, held))
 }
@@ -125,6 +129,9 @@ type chains struct {
 	// cause is what was found out; under are the tasks that are being looked at.
 	cause map[string]string
 	under map[string]bool
+	// cycles are the ways from tasks back to themselves, circular the tasks on them.
+	cycles   [][]string
+	circular map[string]bool
 }
 
 // of returns why a task never runs as things are, empty if it may. Tasks wait
@@ -135,6 +142,7 @@ func (c *chains) of(id string) string {
 	}
 	t := c.snapshot.tasks[id]
 	if c.under[id] {
+		c.noteCycle(id)
 		return "waits for itself"
 	}
 	c.under[id] = true
@@ -162,6 +170,23 @@ func (c *chains) of(id string) string {
 	}
 	c.cause[id] = cause
 	return cause
+}
+
+// noteCycle notes the cycle that a task is on, unless it is noted already.
+func (c *chains) noteCycle(id string) {
+	if c.circular[id] {
+		return
+	}
+	cycle := depend.Cycle(id, func(id string) []string {
+		if t := c.snapshot.tasks[id]; t != nil && c.snapshot.idle(t) {
+			return c.snapshot.blocking(t)
+		}
+		return nil
+	})
+	for _, each := range cycle {
+		c.circular[each] = true
+	}
+	c.cycles = append(c.cycles, cycle)
 }
 
 // checkValues looks for values that cannot be read. Each costs its own task or
