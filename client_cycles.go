@@ -51,6 +51,9 @@ func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, er
 			errs[s.index] = c.takeBack(ctx, s, leadsBack(path))
 			delete(g.waits, s.ID)
 		}
+		if errs[s.index] != nil {
+			*s.effect = ""
+		}
 	}
 }
 
@@ -70,14 +73,13 @@ func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
 		}
 		txn.Then = append(txn.Then, op)
 	}
-	r, _, err := c.persist(ctx, txn)
+	r, maybe, err := c.persist(ctx, txn)
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w; taking it back: %w", why, err)
-	case !r.OK:
+	case !r.OK && !maybe:
 		return nil // somebody has changed or deleted it since: there is no cycle, or they look
 	}
-	*s.effect = ""
 	return why
 }
 

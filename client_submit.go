@@ -222,13 +222,15 @@ func (s *submitting) replacing() bool { return s.held != 0 || s.updates != nil |
 // replacedBy are the keys that an attempt writes or deletes.
 func (c *Client) replacedBy(s *submitting) []string {
 	var written []string
-	switch {
+	switch { // the cases of writeTxn
 	case s.held != 0:
 		written = []string{c.space.Requeue(s.ID)}
 	case s.updates != nil:
 		written = []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.Requeue(s.ID)}
-	default:
+	case s.replaces != 0:
 		written = []string{c.space.Task(s.ID), c.space.Props(s.ID), c.space.State(s.ID), c.space.Progress(s.ID), c.space.Failed(s.ID)}
+	default:
+		written = []string{c.space.Task(s.ID), c.space.Props(s.ID)}
 	}
 	if s.Spec.Job {
 		written = append(written, c.space.Job(s.ID))
