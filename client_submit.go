@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -301,7 +302,7 @@ func (s *submitting) done() Effect {
 
 // requeue is what is kept beside a task that is held.
 func (s *submitting) requeue() []byte {
-	value, err := plainJSON(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
+	value, err := stored.Marshal(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
 	if err != nil {
 		return nil // cannot be: both are valid JSON
 	}

@@ -192,7 +192,7 @@ func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	}
 	r.Node, r.Token, r.ClaimedAt, r.ChangedAt = d.owner, int64(d.Token), &claimedAt, &now
 	e := d.Ending(kind)
-	e.State, _ = plainJSON(r) // it does: its result was checked
+	e.State, _ = r.Encode() // it does: its result was checked
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -104,7 +105,7 @@ func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remain
 // SetResult sets what is recorded with the task when the handler returns: the
 // JSON of v, at most ResultBytesMax. The last call counts.
 func (c *Claim) SetResult(v any) error {
-	value, err := plainJSON(v)
+	value, err := stored.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("result of task %q: %w", c.ID(), err)
 	}

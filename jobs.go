@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -81,7 +82,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
 	record.Spec.Turn, record.Spec.Trace = 0, ""
-	if value, err := plainJSON(record); err == nil { // it does, as the spec and the properties did
+	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}
 }

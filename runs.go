@@ -147,6 +147,8 @@ type progress struct {
 	Result   json.RawMessage
 	// Command is the revision of the last command that changed the state.
 	Command broker.Revision
+	// Unknown is what a newer version wrote.
+	Unknown string
 }
 
 // exit is a handler that returned.
@@ -196,7 +198,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	}
 	r.record = progress{
 		State: record.State, Until: record.Until, Errors: record.Errors, Failures: record.Failures, Result: record.Result,
-		Command: broker.Revision(record.Command),
+		Command: broker.Revision(record.Command), Unknown: record.Unknown,
 	}
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
@@ -409,7 +411,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	}
 	record := statemachine.Record{
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
-		Failures: r.record.Failures, Command: int64(command),
+		Failures: r.record.Failures, Command: int64(command), Unknown: r.record.Unknown,
 	}
 	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
@@ -417,7 +419,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	}
 	record.Node, record.Token = in.config.Name, r.claim.Token()
 	record.ClaimedAt, record.ChangedAt = &claimedAt, &now
-	value, err := plainJSON(record)
+	value, err := record.Encode()
 	if err != nil { // only a result that is not JSON could do this, and SetResult made it
 		in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("encode state: %w", err))
 		in.release(r)

@@ -18,8 +18,8 @@ var measuring = []string{"bench/internal/report", "bench/internal/stats"}
 // may not exist.
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
-	"broker": {}, "statemachine": {}, "placement": {},
-	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {},
+	"broker": {}, "statemachine": {"internal/stored"}, "placement": {},
+	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {}, "internal/stored": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":              {"broker"},
 	"broker/memory":                  {"broker"},
@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"coordinator":     {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/keys", "internal/depend", "internal/runner", "internal/mirror", "internal/layout"},
+		"internal/keys", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/stored"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":          {"."},
 	"metrics":           {".", "broker", "coordinator", "election", "session"},

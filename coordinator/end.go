@@ -217,13 +217,13 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:
-		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)))
-		if e.Mark == nil {
-			txn.Then = append(txn.Then, broker.DeleteTree(c.space.TaskTree(e.ID)))
-		} else {
-			txn.Then = append(txn.Then, broker.Put(c.space.Failed(e.ID), e.Mark), broker.Delete(c.space.Props(e.ID)),
-				broker.Delete(owner), broker.Delete(c.space.Handover(e.ID)), broker.Delete(c.space.Requeue(e.ID)))
+		// Key by key: what else is below the task is a newer version's (M06).
+		mark := broker.Delete(c.space.Failed(e.ID))
+		if e.Mark != nil {
+			mark = broker.Put(c.space.Failed(e.ID), e.Mark)
 		}
+		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Props(e.ID)),
+			broker.Delete(owner), broker.Delete(c.space.Handover(e.ID)), mark)
 		if e.Forget {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(e.ID)))
 		}

@@ -115,7 +115,7 @@ func (c *claims) writeHistories(ctx context.Context, notes []Note, open []int, f
 			continue
 		}
 		h.Add(notes[i].History...)
-		written, err := json.Marshal(h)
+		written, err := h.Encode()
 		if err != nil {
 			errs[i] = err
 			continue

@@ -73,6 +73,7 @@ func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, reque
 				txn.If[i] = broker.Modified(waiting.Key, waiting.Modified)
 			}
 		}
+		txn.Then = append(txn.Then, broker.Delete(waiting.Key))
 		return txn, false
 	}
 	txn = c.endTxn(Ending{

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/stored"
 )
 
 // History is the value of history/<task>: what happened to a task, bounded. It
@@ -19,6 +21,8 @@ type History struct {
 	Interruptions int `json:"interruptions"`
 	// Entries are the latest of them, in order of claims, the oldest first.
 	Entries []HistoryEntry `json:"entries"`
+
+	unknown stored.Unknown
 }
 
 // HistoryEntry is one thing that happened to a task.
@@ -34,6 +38,8 @@ type HistoryEntry struct {
 	Interruption bool `json:"interruption,omitempty"`
 	// Detail says more, for people, in at most HistoryDetailBytesMax bytes.
 	Detail string `json:"detail,omitempty"`
+
+	unknown stored.Unknown
 }
 
 // Event is what happened to a task. A change of its state is named like the
@@ -64,16 +70,52 @@ const (
 	HistoryDetailBytesMax = 200
 )
 
-// ParseHistory reads a history. Nothing at all is an empty one.
+// ParseHistory reads a history. Nothing at all is an empty one. Unknown fields are
+// kept for Encode.
 func ParseHistory(value []byte) (History, error) {
 	var h History
 	if len(value) == 0 {
 		return h, nil
 	}
-	if err := json.Unmarshal(value, &h); err != nil {
+	all, err := stored.Unmarshal(value, &h)
+	if err != nil {
 		return History{}, fmt.Errorf("history: %w", err)
 	}
+	if !all {
+		h.keepUnknown(value)
+	}
 	return h, nil
+}
+
+// keepUnknown takes what the history has no fields for from the value that it was
+// read from.
+func (h *History) keepUnknown(value []byte) {
+	h.unknown = stored.UnknownIn(value, *h)
+	var raw struct {
+		Entries []json.RawMessage `json:"entries"`
+	}
+	_ = json.Unmarshal(value, &raw) // it was read before
+	for i := range h.Entries {
+		h.Entries[i].unknown = stored.UnknownIn(raw.Entries[i], h.Entries[i])
+	}
+}
+
+// Encode returns the value of the key, with what a newer version wrote into it.
+func (h History) Encode() ([]byte, error) {
+	if !slices.ContainsFunc(h.Entries, func(e HistoryEntry) bool { return e.unknown != "" }) {
+		return stored.MarshalWith(h, h.unknown)
+	}
+	entries := make([]json.RawMessage, len(h.Entries))
+	for i, e := range h.Entries {
+		var err error
+		if entries[i], err = stored.MarshalWith(e, e.unknown); err != nil {
+			return nil, err
+		}
+	}
+	return stored.MarshalWith(struct {
+		History
+		Entries []json.RawMessage `json:"entries"` // in place of the history's
+	}{h, entries}, h.unknown)
 }
 
 // endsClaim tells whether nothing follows in the name of the same claim.

@@ -3,7 +3,10 @@ package statemachine
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/stored"
 )
 
 // Record is the value of state/<task>. The first three fields are Metafora's;
@@ -36,12 +39,18 @@ type Record struct {
 	// Command is the revision of the last command that changed the state, for
 	// whoever sent it.
 	Command int64 `json:"command,omitempty"`
+
+	// Unknown are the fields that a newer version wrote, as the members of a JSON
+	// object without its braces. Encode keeps them.
+	Unknown string `json:"-"`
 }
 
 // ErrorEntry is one error of a task.
 type ErrorEntry struct {
 	Timestamp time.Time `json:"timestamp"`
 	Error     string    `json:"error"`
+
+	unknown stored.Unknown
 }
 
 // Limits of a record.
@@ -53,13 +62,14 @@ const (
 )
 
 // Parse reads a record. Nothing at all is a runnable task. Unknown fields are
-// ignored; a state that is not known is an error.
+// kept for Encode; a state that is not known is an error.
 func Parse(value []byte) (Record, error) {
 	if len(value) == 0 {
 		return Record{State: Runnable}, nil
 	}
 	var r Record
-	if err := json.Unmarshal(value, &r); err != nil {
+	all, err := stored.Unmarshal(value, &r)
+	if err != nil {
 		return Record{}, fmt.Errorf("state: %w", err)
 	}
 	if !r.State.Valid() {
@@ -68,7 +78,41 @@ func Parse(value []byte) (Record, error) {
 	if r.State == Sleeping && r.Until == nil {
 		return Record{}, fmt.Errorf("state %q has no time to wake up at", r.State)
 	}
+	if !all {
+		r.keepUnknown(value)
+	}
 	return r, nil
+}
+
+// keepUnknown takes what the record has no fields for from the value that it was
+// read from.
+func (r *Record) keepUnknown(value []byte) {
+	r.Unknown = string(stored.UnknownIn(value, *r))
+	var raw struct {
+		Errors []json.RawMessage `json:"errors"`
+	}
+	_ = json.Unmarshal(value, &raw) // it was read before
+	for i := range r.Errors {
+		r.Errors[i].unknown = stored.UnknownIn(raw.Errors[i], r.Errors[i])
+	}
+}
+
+// Encode returns the value of the key, with what a newer version wrote into it.
+func (r Record) Encode() ([]byte, error) {
+	if !slices.ContainsFunc(r.Errors, func(e ErrorEntry) bool { return e.unknown != "" }) {
+		return stored.MarshalWith(r, stored.Unknown(r.Unknown))
+	}
+	errs := make([]json.RawMessage, len(r.Errors))
+	for i, e := range r.Errors {
+		var err error
+		if errs[i], err = stored.MarshalWith(e, e.unknown); err != nil {
+			return nil, err
+		}
+	}
+	return stored.MarshalWith(struct {
+		Record
+		Errors []json.RawMessage `json:"errors"` // in place of the record's
+	}{r, errs}, stored.Unknown(r.Unknown))
 }
 
 // AddError returns errs with one more entry, cut to the limits. It does not

@@ -17,6 +17,7 @@
 //	     earliest entry at that revision, and an entry stays its session's
 //	I12  an owner key goes with its session, with its own claim's ending or by an
 //	     operator's hand, and not otherwise
+//	M06  what a newer version wrote into a value or below a task stays there
 //	M55  being told to stop counts as no error of a task
 //	M04  a node's registration is not taken over while its session lives
 //

@@ -92,6 +92,7 @@ type task struct {
 	// failed is what it has left that failed or was killed, and wants what it is to
 	// leave then.
 	failed, wants mark
+	newer         newer
 }
 
 type claim struct {
@@ -199,6 +200,9 @@ func (l *Log) applyRevision(group []broker.Event) {
 		case l.byHand[e.KV.Key]:
 		case p.Kind == keys.State:
 			l.checkState(e, p.Name)
+			l.checkNewerState(e, p.Name)
+		case p.Kind == keys.History:
+			l.checkNewerHistory(e, p.Name)
 		case p.Kind == keys.Owner && e.Deleted:
 			l.checkRelease(p.Name, ended[e.KV.Key])
 		case p.Kind == keys.Owner:
@@ -212,6 +216,7 @@ func (l *Log) applyRevision(group []broker.Event) {
 		case p.Kind == keys.Candidate:
 			l.checkCandidate(e, p.Name)
 		case p.Kind == keys.Unknown:
+			l.checkUnknown(e)
 			l.checkLed(e)
 		}
 	}
@@ -282,6 +287,8 @@ func (l *Log) take(e broker.Event) {
 		l.takeOwner(e, l.task(p.Name))
 	case keys.State:
 		l.takeState(e, l.task(p.Name))
+	case keys.History:
+		l.task(p.Name).takeHistory(e)
 	case keys.TaskCommand:
 		l.takeCommand(e, l.task(p.Name))
 	case keys.Failed:
@@ -352,6 +359,7 @@ func (l *Log) takeOwner(e broker.Event, t *task) {
 }
 
 func (l *Log) takeState(e broker.Event, t *task) {
+	t.newer.state = !e.Deleted && hasNewer(e.KV.Value)
 	if e.Deleted {
 		t.state, t.unreadable, t.changedAt = "", false, time.Time{}
 		return

@@ -65,9 +65,6 @@ func (s Space) NodeCommand(node, id string) string { return s.NodeCommands(node)
 // Task is the key whose existence makes a task exist.
 func (s Space) Task(id string) string { return s.root + "/tasks/" + id }
 
-// TaskTree is the prefix of what belongs to a task.
-func (s Space) TaskTree(id string) string { return s.root + "/tasks/" + id + "/" }
-
 // Props are a task's properties.
 func (s Space) Props(id string) string { return s.root + "/tasks/" + id + "/props" }
 

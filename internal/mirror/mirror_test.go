@@ -117,8 +117,8 @@ func change(t *rapid.T, b broker.Broker, s keys.Space, session broker.SessionID)
 		"unmean": broker.Delete(s.Handover(id)),
 		"unprop": broker.Delete(s.Props(id)),
 		"delete": broker.Delete(s.Task(id)),
-		"tree":   broker.DeleteTree(s.TaskTree(id)),
-		"alien":  broker.Put(s.TaskTree(id)+"unknown", nil),
+		"tree":   broker.DeleteTree(s.Task(id) + "/"),
+		"alien":  broker.Put(s.Task(id)+"/unknown", nil),
 	}
 	op := ops[rapid.SampledFrom(slices.Sorted(maps.Keys(ops))).Draw(t, "op")]
 	if _, err := broker.CommitOne(context.Background(), b, broker.Txn{Then: []broker.Op{op}}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/history"
 )
 
 // By hand is what operators do with the store's own tools. Some of it breaks
@@ -124,6 +125,7 @@ func (w *world) mendCorrupt() {
 		if id, ok := strings.CutPrefix(key, "/test/tasks/"); ok && !strings.HasSuffix(key, "/owner") {
 			w.log.Deleting(id)
 			w.log.ByHand(key + "/owner")
+			w.log.ByHand(key + "/" + history.Newer)
 			w.operate(broker.DeleteTree(key+"/"), broker.Delete("/test/claims/"+id))
 		}
 	}

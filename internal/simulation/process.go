@@ -54,6 +54,7 @@ type window struct{ from, to time.Time }
 // start starts a process of a name that no living one has.
 func (w *world) start(name string) *process {
 	p := &process{world: w, timing: session.Derive(w.profile.ttl), started: make(chan struct{})}
+	newerVersion := len(w.processes)%newerEvery == newerEvery-1
 	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
 	config := windlass.Config{
 		SessionTTL: w.profile.ttl,
@@ -62,6 +63,9 @@ func (w *world) start(name string) *process {
 		Fence:      p.fence,
 		Events:     p.events(),
 		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator {
+			if newerVersion {
+				plain = &newer{Coordinator: plain, store: w.store}
+			}
 			return &witness{Coordinator: plain, ops: &w.operations, log: w.log}
 		},
 	}

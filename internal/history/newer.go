@@ -1,0 +1,76 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// Newer is the name of the members and of the keys that programs of a version to
+// come write, where a simulation has them.
+const Newer = "newer"
+
+// newer is what such a program has written about a task.
+type newer struct {
+	state bool
+	// entries of the history, by what tells them apart.
+	entries map[string]bool
+}
+
+// hasNewer tells whether a value has such a member, at any depth.
+func hasNewer(value []byte) bool { return bytes.Contains(value, []byte(`"`+Newer+`":`)) }
+
+// checkNewerState checks that a state keeps what a newer version wrote (M06).
+func (l *Log) checkNewerState(e broker.Event, id string) {
+	if !e.Deleted && l.task(id).newer.state && !hasNewer(e.KV.Value) {
+		l.complain("M06: the state of %q loses what a newer version wrote, to token %d", id, l.task(id).owner)
+	}
+}
+
+// checkNewerHistory checks that the entries of a history keep it.
+func (l *Log) checkNewerHistory(e broker.Event, id string) {
+	before := l.task(id).newer.entries
+	if len(before) == 0 || e.Deleted {
+		return
+	}
+	for entry, marked := range newerEntries(e.KV.Value) {
+		if !marked && before[entry] {
+			l.complain("M06: the entry %s in the history of %q loses what a newer version wrote", entry, id)
+		}
+	}
+}
+
+// checkUnknown checks that nobody deletes what is not known.
+func (l *Log) checkUnknown(e broker.Event) {
+	if e.Deleted && strings.HasPrefix(e.KV.Key, l.space.Tasks()) {
+		l.complain("M06: %s, which is a newer version's, is deleted", e.KV.Key)
+	}
+}
+
+func (t *task) takeHistory(e broker.Event) {
+	if t.newer.entries = nil; !e.Deleted && hasNewer(e.KV.Value) {
+		t.newer.entries = newerEntries(e.KV.Value)
+	}
+}
+
+// newerEntries tells of each entry of a history whether it has such a member.
+func newerEntries(value []byte) map[string]bool {
+	var h struct {
+		Entries []struct {
+			At, Event string
+			Token     int64
+			Newer     json.RawMessage
+		}
+	}
+	if json.Unmarshal(value, &h) != nil {
+		return nil // somebody has damaged it by hand
+	}
+	entries := map[string]bool{}
+	for _, entry := range h.Entries {
+		entries[fmt.Sprint(entry.Event, " of ", entry.Token, " at ", entry.At)] = entry.Newer != nil
+	}
+	return entries
+}

@@ -1,0 +1,53 @@
+package statemachine
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRecord_M06_AnOlderVersionKeepsWhatANewerOneWrote is of both values that are
+// read, changed and written again.
+func TestRecord_M06_AnOlderVersionKeepsWhatANewerOneWrote(t *testing.T) {
+	now := time.Unix(9, 0).UTC()
+	r, err := Parse([]byte(`{"state":"runnable","newer":{"a":[1]},"failures":1,
+		"errors":[{"timestamp":"2026-01-02T03:04:05Z","error":"<e>","newer":7},{"timestamp":"2026-01-02T03:04:06Z","error":"f"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.State, r.Until, r.Errors = Sleeping, &now, AddError(r.Errors, now, "g")
+	written, err := r.Encode()
+	const want = `{"state":"sleeping","until":"1970-01-01T00:00:09Z","failures":1,"errors":[` +
+		`{"timestamp":"2026-01-02T03:04:05Z","error":"<e>","newer":7},{"timestamp":"2026-01-02T03:04:06Z","error":"f"},` +
+		`{"timestamp":"1970-01-01T00:00:09Z","error":"g"}],"newer":{"a":[1]}}`
+	if err != nil || string(written) != want {
+		t.Errorf("wrote %s, %v, want %s", written, err, want)
+	}
+	again, err := Parse(written)
+	if err != nil || again.State != Sleeping || len(again.Errors) != 3 || again.Errors[0].Error != "<e>" {
+		t.Errorf("it is read as %+v, %v", again, err)
+	}
+}
+
+func TestHistory_M06_AnOlderVersionKeepsWhatANewerOneWrote(t *testing.T) {
+	h, err := ParseHistory([]byte(`{"claims":1,"interruptions":0,"newer":"x","entries":[
+		{"at":"1970-01-01T00:00:01Z","event":"claimed","node":"n","token":1,"newer":{"b":1}},
+		{"at":"1970-01-01T00:00:02Z","event":"rested","node":"n","token":1}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Add(entry(1, 3, EventReleased))
+	written, err := h.Encode()
+	if err != nil || !json.Valid(written) {
+		t.Fatalf("wrote %s, %v", written, err)
+	}
+	for _, kept := range []string{`"newer":"x"`, `"newer":{"b":1}`, `"event":"rested"`, `"event":"released"`} {
+		if !strings.Contains(string(written), kept) {
+			t.Errorf("%s is not in %s", kept, written)
+		}
+	}
+	if again, err := ParseHistory(written); err != nil || told(again) != "1claimed 1rested 1released" {
+		t.Errorf("it is read as %+v, %v", again, err)
+	}
+}
