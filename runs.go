@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/runner"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -434,6 +435,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	ending.Forget = r.record.State == statemachine.Completed
 	if kind == coordinator.Done {
 		ending.Mark = failureMark(r.record.State, r.claim.kind.spec.OnFailure)
+		t := in.tasks.Remains(r.claim.id)
+		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && t.For == "" && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)

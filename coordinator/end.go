@@ -60,6 +60,10 @@ type Ending struct {
 	// Unrecorded tells that no Note about this claim was ever sent, so that there
 	// is no record of it to delete.
 	Unrecorded bool
+	// Bare tells that there is no mark of an earlier failure beside the task, nor
+	// a note of whom it was released for, so that a Done has neither to delete.
+	// While the claim is held nobody else writes them.
+	Bare bool
 	// Again tells that an earlier attempt at this very ending may have been
 	// applied.
 	Again bool
@@ -218,12 +222,15 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 		}
 	case Done:
 		// Key by key: what else is below the task is a newer version's (M06).
-		mark := broker.Delete(c.space.Failed(e.ID))
-		if e.Mark != nil {
-			mark = broker.Put(c.space.Failed(e.ID), e.Mark)
+		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Props(e.ID)), broker.Delete(owner))
+		if !e.Bare {
+			txn.Then = append(txn.Then, broker.Delete(c.space.Handover(e.ID)))
 		}
-		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Props(e.ID)),
-			broker.Delete(owner), broker.Delete(c.space.Handover(e.ID)), mark)
+		if e.Mark != nil {
+			txn.Then = append(txn.Then, broker.Put(c.space.Failed(e.ID), e.Mark))
+		} else if !e.Bare {
+			txn.Then = append(txn.Then, broker.Delete(c.space.Failed(e.ID)))
+		}
 		if e.Forget {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(e.ID)))
 		}
