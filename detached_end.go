@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, r
 	if n := len(result); n > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
 	}
-	if len(result) > 0 && !validJSON(result) {
+	if len(result) > 0 && !stored.Valid(result) {
 		return badInput("result", shorten(string(result)), "must be valid JSON, in UTF-8")
 	}
 	return c.endDetached(ctx, "complete", id, token, func(d *detachedClaim) error {

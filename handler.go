@@ -109,7 +109,7 @@ func (c *Claim) SetResult(v any) error {
 	if err != nil {
 		return fmt.Errorf("result of task %q: %w", c.ID(), err)
 	}
-	if !validJSON(value) {
+	if !stored.Valid(value) {
 		return badInput("result", shorten(string(value)), "must be valid JSON, in UTF-8")
 	}
 	if len(value) > ResultBytesMax {

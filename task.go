@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/stored"
 )
 
 // Task is a unit of work as the application sees it. Its ID is all that
@@ -138,7 +139,7 @@ func (s Submission) Validate() error {
 	if n := len(s.Props); n > PropsBytesMax {
 		return badInput("props", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes", PropsBytesMax))
 	}
-	if len(s.Props) > 0 && !validJSON(s.Props) {
+	if len(s.Props) > 0 && !stored.Valid(s.Props) {
 		return badInput("props", shorten(string(s.Props)), "must be valid JSON, in UTF-8")
 	}
 	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {

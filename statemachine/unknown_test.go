@@ -51,3 +51,44 @@ func TestHistory_M06_AnOlderVersionKeepsWhatANewerOneWrote(t *testing.T) {
 		t.Errorf("it is read as %+v, %v", again, err)
 	}
 }
+
+// FuzzEncode reads what somebody has damaged: it may be refused and never panics,
+// and what is accepted says the same once it was written again.
+func FuzzEncode(f *testing.F) {
+	for _, value := range []string{
+		`{"state":"runnable","x":1}`, `{"state":"runnable","errors":[null,{"y":1}]}`, `{"claims":1,"entries":[{"event":"x","z":[]},null]}`,
+		`{"state":"runnable","errors":[{"error":"a"}],"Errors":[{"error":"b","q":1}],"ERRORS":null}`, `{"entries":[{"a":1}],"Entries":[]}`, `null`, `{"":"","-":{}}`,
+	} {
+		f.Add([]byte(value))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		again := func(first []byte, err error, encode func([]byte) ([]byte, error)) {
+			if err != nil {
+				return // a time that cannot be spelled
+			}
+			if second, err := encode(first); err != nil || string(second) != string(first) {
+				t.Errorf("%q is written as %s and then as %s, %v", value, first, second, err)
+			}
+		}
+		if r, err := Parse(value); err == nil {
+			first, err := r.Encode()
+			again(first, err, func(value []byte) ([]byte, error) {
+				r, err := Parse(value)
+				if err != nil {
+					return nil, err
+				}
+				return r.Encode()
+			})
+		}
+		if h, err := ParseHistory(value); err == nil {
+			first, err := h.Encode()
+			again(first, err, func(value []byte) ([]byte, error) {
+				h, err := ParseHistory(value)
+				if err != nil {
+					return nil, err
+				}
+				return h.Encode()
+			})
+		}
+	})
+}

@@ -15,7 +15,7 @@
 //
 // Five judges look at each run, and none of them trusts what nodes say:
 //
-//   - package history replays the store's own event log (I1, I2, I4 to I8, I12);
+//   - package history replays the store's own event log (I1, I2, I4 to I8, I12, M06);
 //   - the runs of handlers are compared by the one clock that all of them share
 //     (I3); a node that is suspended makes no step, and may make none after it
 //     goes on before it notices;
@@ -29,6 +29,9 @@
 //   - once everything is healed each task that was acknowledged runs once or has
 //     ended (I5, V1, V3), no node holds more than its share and a tenth (V2) and every
 //     node that lives has rejoined (V6).
+//
+// One node in three is of a version to come: what it writes has fields and keys that
+// the others do not know and must keep.
 //
 // A profile with operators breaks, by hand, what S2 assumes of the store: it
 // revokes sessions and deletes owner keys. Everything but the overlap must hold

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Marshal spells a value. The standard spelling makes six bytes of each <, > and &,
@@ -24,6 +25,10 @@ func Marshal(v any) ([]byte, error) {
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
+
+// Valid tells whether a value can be part of what is stored as JSON: the standard
+// library lets bytes pass that are not UTF-8.
+func Valid(value []byte) bool { return json.Valid(value) && utf8.Valid(value) }
 
 // Unmarshal reads a value as json.Unmarshal does. all is false if it has members
 // that v has no field for, at any depth: see UnknownIn.
