@@ -52,6 +52,27 @@ func TestHistory_M06_AnOlderVersionKeepsWhatANewerOneWrote(t *testing.T) {
 	}
 }
 
+// BenchmarkParse reads a state without unknown fields, strictly and as it would be
+// read if they did not matter.
+func BenchmarkParse(b *testing.B) {
+	value := []byte(`{"state":"completed","type":"exec","submitted_at":"2026-01-02T03:04:05Z","digest":"ca3d163bab05538182722614",` +
+		`"node":"node-1","token":12345,"claimed_at":"2026-01-02T03:04:05.1Z","changed_at":"2026-01-02T03:04:06.1Z","result":{"exit_code":0}}`)
+	b.Run("strictly", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := Parse(value); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("loosely", func(b *testing.B) {
+		for b.Loop() {
+			if err := json.Unmarshal(value, &Record{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // FuzzEncode reads what somebody has damaged: it may be refused and never panics,
 // and what is accepted says the same once it was written again.
 func FuzzEncode(f *testing.F) {

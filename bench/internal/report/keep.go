@@ -38,6 +38,10 @@ func (r *Report) Keep(earlier *Report) error {
 			r.LeftOut = append(r.LeftOut, what)
 		}
 	}
+	added := slices.DeleteFunc(r.Versions, func(f Fact) bool {
+		return slices.ContainsFunc(earlier.Versions, func(had Fact) bool { return had.Name == f.Name })
+	})
+	r.Versions = slices.Concat(earlier.Versions, added)
 	r.Workloads, r.Machine = all, earlier.Machine
 	r.Date, r.Took = earlier.Date, earlier.Took
 	return nil

@@ -197,6 +197,7 @@ func TestKeep_TakesOverWhatWasNotMeasuredAgain(t *testing.T) {
 	make := func(date time.Time, version string, workloads ...string) *Report {
 		r := &Report{Date: date, Machine: []Fact{{"processors", "2"}, {"load before the run", date.String()}}, Versions: []Fact{{"etcd", version}}}
 		for _, name := range workloads {
+			r.Versions = append(r.Versions, Fact{"what " + name + " needs", "1"}) // and what is measured again does not
 			r.Begin(Workload{Name: name}).Add("row", "side", PerSecond, float64(date.Year()))
 			r.LeaveOut("%s, in %d", name, date.Year())
 		}
@@ -215,6 +216,9 @@ func TestKeep_TakesOverWhatWasNotMeasuredAgain(t *testing.T) {
 	}
 	if want := "[b, in 2027 a, in 2026]"; fmt.Sprint(r.LeftOut) != want || !r.Date.Equal(at) {
 		t.Errorf("it left out %v, of %v", r.LeftOut, r.Date)
+	}
+	if want := "[{etcd 3.7} {what a needs 1} {what b needs 1}]"; fmt.Sprint(r.Versions) != want {
+		t.Errorf("it was with %v, want %v", r.Versions, want)
 	}
 	if err := make(at, "3.8", "b").Keep(make(at, "3.7", "a")); err == nil || !strings.Contains(err.Error(), `etcd: "3.7", and now "3.8"`) {
 		t.Errorf("other versions: %v", err)
