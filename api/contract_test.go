@@ -293,6 +293,10 @@ func (c *contract) failures() {
 	c.ask(c.server, call{"queueJob", "", `{"name":"held","type":"h"}`, 200})
 	c.ask(c.server, call{"dequeueJob", "", `{"type":"h","owner":"o","lease":"300s"}`, 200})
 	c.ask(c.server, call{"queueJob", "", `{"name":"held","type":"h"}`, 409})
+	c.eventually("the node stands again, which was asked to resign", func() bool {
+		infos, err := election.List(c.Context(), c.store.Broker(), "/test")
+		return err == nil && slices.ContainsFunc(infos, func(e election.ElectionInfo) bool { return e.Name == "e1" })
+	})
 	c.broker.refuses.Store(true) // as if the leader had changed meanwhile
 	c.ask(c.server, call{"resign", "e1", `{}`, 409})
 	c.broker.refuses.Store(false)
