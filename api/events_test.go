@@ -142,6 +142,7 @@ func TestEvents_ResumeAfterTheLastOneSeenOrSayToListAgain(t *testing.T) {
 	if e, _ := v.next(); e.kind != kindList || e.data != `{"reason":"start"}` {
 		t.Fatalf("the first event is %+v", e)
 	}
+	b.eventually("everything is followed", func() bool { return b.broker.watches.Load() == 6 }) // the last listing has the revision of the first change
 	b.submit(windlass.Submission{ID: "a"})
 	seen := v.until("task", `"id":"a"`)
 	var revision int64
