@@ -67,7 +67,6 @@ func openLease(ctx context.Context, endpoints []string) (keptSession, error) {
 }
 
 func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string) (keptSession, error)) {
-	timing := session.Derive(session.TTLDefault)
 	for range b.N {
 		dir := b.TempDir()
 		if err := os.Chmod(dir, 0o700); err != nil {
@@ -89,45 +88,24 @@ func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string)
 			if kept[i], err = open(b.Context(), server.Endpoints); err != nil {
 				b.Fatal(err)
 			}
-			keeping.Go(func() {
-				for tick := time.Tick(timing.Renew); ; {
-					select {
-					case <-ctx.Done():
-						return
-					case <-tick:
-					}
-					if began := time.Now(); kept[i].renew(ctx) != nil && ctx.Err() == nil || time.Since(began) > timing.Try {
-						late.Add(1)
-					}
-				}
-			})
+			keeping.Go(func() { keep(ctx, kept[i], &late) })
 		}
 		<-time.After(2 * session.TTLDefault) // until all are under way, and looks are as seldom as they will be
 		late.Store(0)
-		cpu := func() (store, ours time.Duration) {
-			store, _ = proc.CPU(server.Pids()...) // zero where the system does not tell
-			all, _ := proc.CPU(os.Getpid())
-			return store, all - store
-		}
-		space := func() int64 { used, _, _ := look.Space(b.Context()); return used }
-		_, revision, err := broker.Collect(b.Context(), look, "/bench/")
-		if err != nil {
-			b.Fatal(err)
-		}
-		store, ours := cpu()
-		before := space()
+		before := spentBy(b, server, look)
 		<-time.After(sessionsFor)
-		storeAfter, oursAfter := cpu()
-		_, revisionAfter, err := broker.Collect(b.Context(), look, "/bench/")
-		if err != nil {
-			b.Fatal(err)
-		}
+		after := spentBy(b, server, look)
 		seconds := sessionsFor.Seconds()
-		b.ReportMetric(float64((storeAfter-store).Microseconds())/1000/seconds, "etcd-ms/s")
-		b.ReportMetric(float64((oursAfter-ours).Microseconds())/1000/seconds, "ours-ms/s")
-		b.ReportMetric(float64(revisionAfter-revision)/seconds, "revisions/s")
-		b.ReportMetric(float64(space()-before)/seconds, "B/s")
-		b.ReportMetric(float64(late.Load()), "late")
+		for unit, of := range map[string]float64{
+			"etcd-ms/s":   (after.etcd - before.etcd).Seconds() * 1000 / seconds,
+			"ours-ms/s":   (after.ours - before.ours).Seconds() * 1000 / seconds,
+			"requests/s":  float64(after.requests-before.requests) / seconds,
+			"revisions/s": float64(after.revision-before.revision) / seconds,
+			"B/s":         float64(after.space-before.space) / seconds,
+			"late":        float64(late.Load()),
+		} {
+			b.ReportMetric(of, unit)
+		}
 		stop()
 		keeping.Wait()
 		for _, k := range kept {
@@ -142,4 +120,44 @@ func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string)
 			b.Error(err)
 		}
 	}
+}
+
+// keep renews as often as a node does, and counts what took longer than a node waits.
+func keep(ctx context.Context, kept keptSession, late *atomic.Int64) {
+	timing := session.Derive(session.TTLDefault)
+	for tick := time.Tick(timing.Renew); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick:
+		}
+		if began := time.Now(); kept.renew(ctx) != nil && ctx.Err() == nil || time.Since(began) > timing.Try {
+			late.Add(1)
+		}
+	}
+}
+
+// spent is what has been used up to a moment.
+type spent struct {
+	etcd, ours time.Duration // of processors; zero where the system does not tell
+	requests   int
+	revision   broker.Revision
+	space      int64 // bytes of the store
+}
+
+func spentBy(b *testing.B, server *servers.Etcd, look *etcd.Broker) (s spent) {
+	s.etcd, _ = proc.CPU(server.Pids()...)
+	all, _ := proc.CPU(os.Getpid())
+	s.ours = all - s.etcd
+	var err error
+	if s.requests, err = server.Requests(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if s.space, _, err = look.Space(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if _, s.revision, err = broker.Collect(b.Context(), look, "/bench/"); err != nil {
+		b.Fatal(err)
+	}
+	return s
 }

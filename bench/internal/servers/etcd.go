@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"go.etcd.io/etcd/api/v3/version"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
@@ -101,6 +104,44 @@ func (e *Etcd) Pids() (pids []int) {
 		pids = append(pids, child.Pid())
 	}
 	return pids
+}
+
+// Requests is how many of clients the members have answered since they began, as they
+// count them themselves. A stream is one, once it is over.
+func (e *Etcd) Requests(ctx context.Context) (requests int, err error) {
+	for _, endpoint := range e.Endpoints {
+		of, err := answered(ctx, endpoint)
+		if err != nil {
+			return 0, fmt.Errorf("requests of %s: %w", endpoint, err)
+		}
+		requests += of
+	}
+	return requests, nil
+}
+
+func answered(ctx context.Context, endpoint string) (requests int, err error) {
+	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	told, err := http.DefaultClient.Do(asked)
+	if err != nil {
+		return 0, err
+	}
+	defer told.Body.Close()
+	const counter = "grpc_server_handled_total"
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(told.Body)
+	if err != nil {
+		return 0, err
+	}
+	if families[counter] == nil {
+		return 0, fmt.Errorf("no counter %s", counter)
+	}
+	for _, m := range families[counter].GetMetric() {
+		requests += int(m.GetCounter().GetValue())
+	}
+	return requests, nil
 }
 
 // Close ends the members.
