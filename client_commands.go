@@ -39,9 +39,9 @@ var (
 )
 
 // SendTask sends a command to a task. Whoever holds the task carries it out,
-// whoever claims it next if nobody does; a command that is not carried out within
-// a week expires. There is one slot for each task: the last command wins. A task
-// that does not exist is ErrNotFound, one that has ended a *FinishedError.
+// whoever claims it next if nobody does, however long that takes. There is one slot
+// for each task: the last command wins. A task that does not exist is ErrNotFound, one
+// that has ended a *FinishedError.
 func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
 	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})
 	return sent[0], errs[0]
@@ -169,7 +169,7 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 	case err != nil:
 		return d, fmt.Errorf("command to task %q: %w: %w", sent.ID, ErrDiscarded, err)
 	case next != state:
-		return d, fmt.Errorf("command to task %q: %w: it is %s: its handler decided so, or the command expired", sent.ID, ErrDiscarded, state)
+		return d, fmt.Errorf("command to task %q: %w: it is %s: its handler decided so", sent.ID, ErrDiscarded, state)
 	}
 	return d, nil // it changed nothing
 }

@@ -51,7 +51,7 @@ var layers = map[string][]string{
 	// What checks a whole cluster.
 	"internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
 	"internal/simulation": {".", "broker", "broker/faulty", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
-		"windlasstest", "internal/clock", "internal/history"},
+		"windlasstest", "internal/clock", "internal/doctor", "internal/history", "internal/keys"},
 	// Wiring.
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/clock", "internal/depend", "internal/keys", "internal/layout", "internal/mirror"},

@@ -89,8 +89,7 @@ type KV struct {
 	Created Revision
 	// Modified is the revision of its last change.
 	Modified Revision
-	// Session is the session the key lives with, zero for a permanent key. For
-	// a key with a TTL of its own it may be anything.
+	// Session is the session the key lives with, zero for a permanent key.
 	Session SessionID
 }
 

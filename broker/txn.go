@@ -3,7 +3,6 @@ package broker
 import (
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -97,8 +96,6 @@ type Op struct {
 	Value []byte
 	// Session is the session that a put key lives with; zero for none.
 	Session SessionID
-	// TTL is how long a put key lives; zero for ever. It excludes Session.
-	TTL time.Duration
 }
 
 // Put writes a permanent key.
@@ -110,12 +107,6 @@ func Put(key string, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: 
 // must be of the same session.
 func PutSession(key string, value []byte, id SessionID) Op {
 	return Op{Kind: OpPut, Key: key, Value: value, Session: id}
-}
-
-// PutTTL writes a key that vanishes after ttl, counted from now. Stores keep
-// whole seconds, rounded up.
-func PutTTL(key string, value []byte, ttl time.Duration) Op {
-	return Op{Kind: OpPut, Key: key, Value: value, TTL: ttl}
 }
 
 // Delete deletes one key.
@@ -206,10 +197,6 @@ func (op Op) validate() error {
 	if n := len(op.Value); n > ValueBytesMax {
 		return NewError("commit", op.Key, ErrTooLarge,
 			fmt.Errorf("the value has %d bytes; the limit is %d", n, ValueBytesMax))
-	}
-	if op.TTL < 0 || (op.TTL > 0 && op.Session != 0) {
-		return NewError("commit", op.Key, ErrInvalid,
-			fmt.Errorf("TTL %v with session %d: a TTL is positive and excludes a session", op.TTL, op.Session))
 	}
 	return nil
 }

@@ -26,7 +26,6 @@ func TestTxn_WhatNoBrokerAcceptsIsRefusedBeforeItIsSent(t *testing.T) {
 		"an unknown operation":   {Txn{Then: []Op{{Key: "/a"}}}, ErrInvalid},
 		"an unknown condition":   {Txn{If: []Cond{{Key: "/a"}}}, ErrInvalid},
 		"a tree without a slash": {Txn{Then: []Op{DeleteTree("/a")}}, ErrInvalid},
-		"a session and a TTL":    {Txn{Then: []Op{{Kind: OpPut, Key: "/a", Session: 1, TTL: 1}}}, ErrInvalid},
 	} {
 		if err := c.txn.Validate(); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

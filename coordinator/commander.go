@@ -14,9 +14,6 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// CommandTTL is how long a command waits for the task's owner before it expires.
-const CommandTTL = 7 * 24 * time.Hour
-
 // Sending is a command to a task.
 type Sending struct {
 	// ID of the task.
@@ -36,8 +33,8 @@ type Sent struct {
 }
 
 // Commander sends commands to tasks. There is one slot for each task: a command
-// replaces the one that is not handled yet. NewCommander makes the one
-// implementation, over any broker.
+// waits there until it is handled, or replaced by another, or the task is deleted.
+// NewCommander makes the one implementation, over any broker.
 type Commander interface {
 	// Send sends every command and returns one outcome for each, in order.
 	// IDs and commands must be valid.
@@ -128,7 +125,7 @@ func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]
 		id := commands[i].ID
 		txns[k] = broker.Txn{
 			If:   []broker.Cond{broker.Exists(exists(id))},
-			Then: []broker.Op{broker.PutTTL(c.space.TaskCommand(id), values[i], CommandTTL)},
+			Then: []broker.Op{broker.Put(c.space.TaskCommand(id), values[i])},
 			Else: []broker.Op{broker.Read(c.space.State(id))},
 		}
 	}

@@ -10,15 +10,15 @@ import (
 )
 
 var endRules = []Rule{
-	{Number: "B53", Name: "closed_broker_says_so", test: closed,
+	{Number: "B52", Name: "closed_broker_says_so", test: closed,
 		Sentence: "After Close every method returns ErrClosed, and Close again is no error."},
-	{Number: "B54", Name: "close_ends_a_watch", test: closeEndsWatch,
+	{Number: "B53", Name: "close_ends_a_watch", test: closeEndsWatch,
 		Sentence: "Close ends a watch under way with ErrClosed."},
-	{Number: "B55", Name: "ended_context_is_unavailable", test: endedContext,
+	{Number: "B54", Name: "ended_context_is_unavailable", test: endedContext,
 		Sentence: "With a context that has ended every method returns, promptly, ErrUnavailable with the context's error as its cause."},
-	{Number: "B56", Name: "connections_share_the_store", test: connectionsShare, reopen: true,
+	{Number: "B55", Name: "connections_share_the_store", test: connectionsShare, reopen: true,
 		Sentence: "What was committed through one connection is seen at once through another."},
-	{Number: "B57", Name: "close_ends_no_session", test: closeEndsNoSession, reopen: true,
+	{Number: "B56", Name: "close_ends_no_session", test: closeEndsNoSession, reopen: true,
 		Sentence: "Closing a connection ends no session and no other connection."},
 }
 

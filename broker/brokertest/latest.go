@@ -10,9 +10,9 @@ import (
 )
 
 var latestRules = []Rule{
-	{Number: "B59", Name: "latest_keys_are_found", test: latest,
+	{Number: "B58", Name: "latest_keys_are_found", test: latest,
 		Sentence: "Latest has the keys below a prefix that were created last, however often they were changed since."},
-	{Number: "B60", Name: "latest_keys_are_not_older_than_asked", test: latestAtLeast,
+	{Number: "B59", Name: "latest_keys_are_not_older_than_asked", test: latestAtLeast,
 		Sentence: "Latest that may answer from a revision or any later one answers from none before it."},
 }
 

@@ -23,8 +23,6 @@ var sessionRules = []Rule{
 		Sentence: "A transaction that puts a key on a dead session is refused as a whole with ErrSessionExpired, and harms no other of its call."},
 	{Number: "B51", Name: "deleted_keys_leave_their_session", test: deletedKeysLeave,
 		Sentence: "A session's end spares a key that was deleted and then put by another."},
-	{Number: "B52", Name: "ttl_keys_vanish", test: ttlKeys,
-		Sentence: "A key put with a TTL vanishes by itself, not earlier than the TTL after it was sent, and a watch sees it."},
 }
 
 // expiryMax bounds how long after its TTL a session may still be seen. Stores
@@ -189,21 +187,4 @@ func deletedKeysLeave(t *trial) {
 	if got := t.names(""); !slices.Equal(got, []string{"a/1", "a/2"}) {
 		t.Errorf("the keys are %q, want those that were put anew", got)
 	}
-}
-
-func ttlKeys(t *trial) {
-	ttl := t.opts.MinTTL
-	sent := time.Now()
-	rev := t.write(broker.PutTTL(t.prefix+"a/x", []byte("1"), ttl), broker.Put(t.prefix+"a/y", nil))
-	events := t.follow("a/", rev, expiryMax(ttl), func(b broker.Batch) bool {
-		return len(b.Events) > 0 && b.Events[len(b.Events)-1].Deleted
-	})
-	if lived := time.Since(sent); lived < ttl {
-		t.Errorf("the key vanished %v after it was sent, want at least %v", lived, ttl)
-	}
-	if len(events) != 3 || events[2].KV.Key != t.prefix+"a/x" {
-		t.Errorf("the events are %+v, want two puts and a deletion", events)
-	}
-	t.wantAbsent("a/x")
-	t.get("a/y")
 }

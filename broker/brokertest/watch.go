@@ -37,7 +37,7 @@ var watchRules = []Rule{
 }
 
 var keyRules = []Rule{
-	{Number: "B58", Name: "watch_of_one_key", test: watchOne,
+	{Number: "B57", Name: "watch_of_one_key", test: watchOne,
 		Sentence: "A watch of a key sees that key, its deletions and its return, and nothing beside or below it."},
 }
 

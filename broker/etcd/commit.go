@@ -39,7 +39,6 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 		pending = append(pending, i)
 	}
 	c := commit{broker: b, txns: txns, results: results}
-	pending = c.grantTTLs(ctx, pending)
 	for _, wave := range waves.Divide(txns, pending) {
 		if c.unknown {
 			// Sending it would let it overtake the one it follows.
@@ -60,46 +59,8 @@ type commit struct {
 	// results has one entry for each transaction; requests in flight write to
 	// different ones.
 	results []broker.Result
-	// leases are those granted for this call's TTLs, by whole seconds. Keys
-	// with the same TTL share one.
-	leases map[int64]broker.SessionID
 	// unknown is set when a transaction has an unknown outcome.
 	unknown bool
-}
-
-// grantTTLs gets a lease for each TTL in use, and returns the transactions that
-// can go ahead.
-func (c *commit) grantTTLs(ctx context.Context, pending []int) []int {
-	granted := pending[:0]
-	for _, i := range pending {
-		if err := c.grantTTL(ctx, c.txns[i]); err != nil {
-			// Only the lease can have come into being, and it expires.
-			err.Maybe = false
-			c.results[i].Err = err
-			continue
-		}
-		granted = append(granted, i)
-	}
-	return granted
-}
-
-func (c *commit) grantTTL(ctx context.Context, txn broker.Txn) *broker.Error {
-	for _, op := range txn.Then {
-		seconds := wholeSeconds(op.TTL)
-		if seconds == 0 || c.leases[seconds] != 0 {
-			continue
-		}
-		session, err := c.broker.grantLease(ctx, "commit", min(seconds, ttlSecondsMax))
-		if err != nil {
-			err.Key = op.Key
-			return err
-		}
-		if c.leases == nil {
-			c.leases = map[int64]broker.SessionID{}
-		}
-		c.leases[seconds] = session.ID
-	}
-	return nil
 }
 
 // wave commits transactions that have no key in common.

@@ -6,7 +6,7 @@
 //	revision                 revision of the store, common to all its members
 //	fencing token            create revision
 //	session                  lease, and two keys in the folder of the session
-//	without a folder         lease, in whole seconds; so is a TTL key's
+//	without a folder         lease, in whole seconds
 //	Commit                   transactions, many nested in one request
 //	Watch                    one watch stream of its own, with a leader required
 //
@@ -37,8 +37,7 @@
 //
 // Transactions of one Commit that travel in different requests of the same round
 // may be given revisions in another order than they were listed in; as they have
-// no key in common nothing but the revisions can tell. A key written with a TTL
-// carries its lease as its session. etcd raises the TTL of a lease that is below one
+// no key in common nothing but the revisions can tell. etcd raises the TTL of a lease that is below one
 // and a half of its election timeouts (2 s by default): the one returned counts. A
 // session that is the last in its folder is ended by nobody before another one comes,
 // or a day has passed.

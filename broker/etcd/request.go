@@ -146,7 +146,9 @@ func (c *commit) operations(ops []broker.Op) []*pb.RequestOp {
 	for _, op := range ops {
 		switch op.Kind {
 		case broker.OpPut:
-			out = append(out, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: c.put(op)}})
+			out = append(out, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{
+				Key: []byte(op.Key), Value: op.Value, Lease: int64(op.Session),
+			}}})
 		case broker.OpDelete:
 			out = append(out, deletion(&pb.DeleteRangeRequest{Key: []byte(op.Key)}))
 		case broker.OpDeleteTree:
@@ -160,14 +162,6 @@ func (c *commit) operations(ops []broker.Op) []*pb.RequestOp {
 
 func deletion(r *pb.DeleteRangeRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}
-}
-
-func (c *commit) put(op broker.Op) *pb.PutRequest {
-	session := op.Session
-	if op.TTL > 0 {
-		session = c.leases[wholeSeconds(op.TTL)]
-	}
-	return &pb.PutRequest{Key: []byte(op.Key), Value: op.Value, Lease: int64(session)}
 }
 
 // fits tells whether an answer can be one to a request: whether it answers each

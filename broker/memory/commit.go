@@ -106,11 +106,6 @@ func (s *Store) put(op broker.Op) broker.Event {
 		kv.Created = old.Created
 		s.detach(old)
 	}
-	if op.TTL > 0 {
-		ss := s.grant(op.TTL)
-		ss.ownKey = true
-		kv.Session = ss.id
-	}
 	if kv.Session != 0 {
 		s.sessions[kv.Session].keys[kv.Key] = struct{}{}
 	}
@@ -163,7 +158,7 @@ func (s *Store) onSession(key string, branch []broker.Op) bool {
 		}
 	}
 	kv := s.keys.get(key)
-	return kv != nil && kv.Session != 0 && !s.sessions[kv.Session].ownKey
+	return kv != nil && kv.Session != 0
 }
 
 func deletes(op broker.Op, key string) bool {

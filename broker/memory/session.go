@@ -17,9 +17,6 @@ type session struct {
 	deadline time.Time
 	timer    *time.Timer // calls expire
 	keys     map[string]struct{}
-	// ownKey tells that the session was made for one key with a TTL, and goes
-	// when that key does.
-	ownKey bool
 }
 
 // Grant implements broker.Broker. Like other stores it keeps whole seconds,
@@ -33,11 +30,7 @@ func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker
 	}
 	b.store.mu.Lock()
 	defer b.store.mu.Unlock()
-	ss := b.store.grant(ttl)
-	return broker.Session{ID: ss.id, TTL: ss.ttl}, nil
-}
-
-func (s *Store) grant(ttl time.Duration) *session {
+	s := b.store
 	s.lastSession++
 	ss := &session{id: s.lastSession, keys: map[string]struct{}{}}
 	ss.ttl = ttl.Truncate(time.Second)
@@ -47,7 +40,7 @@ func (s *Store) grant(ttl time.Duration) *session {
 	ss.deadline = time.Now().Add(ss.ttl)
 	ss.timer = time.AfterFunc(ss.ttl, func() { s.expire(ss) })
 	s.sessions[ss.id] = ss
-	return ss
+	return broker.Session{ID: ss.id, TTL: ss.ttl}, nil
 }
 
 // expire is called by a session's timer, which may have been set again since it
@@ -78,14 +71,8 @@ func (s *Store) end(ss *session) {
 
 // detach takes a key away from its session, if it has one.
 func (s *Store) detach(kv *broker.KV) {
-	ss := s.sessions[kv.Session]
-	if ss == nil {
-		return
-	}
-	delete(ss.keys, kv.Key)
-	if ss.ownKey {
-		ss.timer.Stop()
-		delete(s.sessions, ss.id)
+	if ss := s.sessions[kv.Session]; ss != nil {
+		delete(ss.keys, kv.Key)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestSessionLivesExactlyItsTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t)
 		s := grant(t, b, 5*time.Second)
-		commit(t, b, broker.PutSession("/a", nil, s.ID), broker.PutTTL("/b", nil, 7*time.Second))
+		commit(t, b, broker.PutSession("/a", nil, s.ID))
 		started := time.Now()
 		for time.Since(started) < 20*time.Second {
 			if _, err := b.KeepAlive(t.Context(), s.ID); err != nil {
@@ -91,32 +91,11 @@ func TestSessionLivesExactlyItsTTL(t *testing.T) {
 			if !exists(t, b, "/a") {
 				t.Fatalf("the session expired after %v", time.Since(started))
 			}
-			if want := time.Since(started) < 7*time.Second; exists(t, b, "/b") != want {
-				t.Errorf("after %v the key with a TTL is there: %t, want %t", time.Since(started), !want, want)
-			}
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		if exists(t, b, "/a") {
 			t.Error("the session lives longer than its TTL")
-		}
-	})
-}
-
-func TestOverwrittenTTLKeyStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := open(t)
-		commit(t, b, broker.PutTTL("/a", nil, time.Second), broker.PutTTL("/b", nil, time.Second))
-		commit(t, b, broker.Put("/a", nil), broker.PutTTL("/b", nil, time.Minute))
-		time.Sleep(30 * time.Second)
-		synctest.Wait()
-		if !exists(t, b, "/a") || !exists(t, b, "/b") {
-			t.Error("the key vanished with the TTL it had before")
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !exists(t, b, "/a") || exists(t, b, "/b") {
-			t.Error("the key without a TTL vanished, or the one with a TTL did not")
 		}
 	})
 }
@@ -171,15 +150,14 @@ func TestSessionKeyIsALeaf(t *testing.T) {
 		{"session's key with keys below", []broker.Op{broker.PutSession("/p", nil, s)}, false},
 		{"session's key, keys below deleted", []broker.Op{broker.DeleteTree("/p/"), broker.PutSession("/p", nil, s)}, true},
 		{"both in one transaction", []broker.Op{broker.Put("/n/x", nil), broker.PutSession("/n", nil, s)}, false},
-		{"put below a key with a TTL", []broker.Op{broker.Put("/t/x", nil)}, true},
 		{"session's key anew", []broker.Op{broker.PutSession("/s", nil, s)}, true},
 	}
 	for _, test := range tests {
-		for _, top := range []string{"/s", "/p", "/n", "/t", "/sx"} {
+		for _, top := range []string{"/s", "/p", "/n", "/sx"} {
 			commit(t, b, broker.DeleteTree(top+"/"), broker.Delete(top))
 		}
 		commit(t, b, broker.Put("/p/x", nil))
-		commit(t, b, broker.PutSession("/s", nil, s), broker.PutTTL("/t", nil, time.Hour))
+		commit(t, b, broker.PutSession("/s", nil, s))
 		_, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: test.ops})
 		if (err == nil) != test.ok || err != nil && !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: %v, want it allowed: %t, else ErrInvalid", test.name, err, test.ok)
@@ -317,7 +295,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				k := "/a/" + strconv.Itoa(n%7)
 				results := b.Commit(t.Context(),
 					broker.Txn{If: []broker.Cond{broker.Absent(k)}, Then: []broker.Op{broker.PutSession(k, nil, s.ID)}},
-					broker.Txn{Then: []broker.Op{broker.PutTTL("/b/"+strconv.Itoa(i), nil, 1)}},
+					broker.Txn{Then: []broker.Op{broker.Put("/b/"+strconv.Itoa(i), nil)}},
 					broker.Txn{Then: []broker.Op{broker.DeleteTree("/a/")}})
 				for _, r := range results {
 					if r.Err != nil {

@@ -39,9 +39,9 @@ type Broker struct {
 	// server counts the attempts to connect, so that each goes to the next server.
 	server atomic.Uint32
 
-	slots slots
-	dirs  directories
-	chore chore
+	slots   slots
+	dirs    directories
+	emptied emptied
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -71,7 +71,6 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	b.layout = layout{chroot: config.Chroot}
 	b.server.Store(rand.Uint32N(uint32(len(config.Servers))))
 	b.slots.init()
-	b.chore.init()
 	b.life, b.end = context.WithCancel(context.Background())
 	bounded, cancel := context.WithTimeout(ctx, b.config.DialTimeout)
 	defer cancel()

@@ -390,7 +390,6 @@ func (c *commit) take(ctx context.Context, l *link, i int, p *plan, a wire.Answe
 	if a.Err == nil {
 		n, code := a.Reply.Failed()
 		if code == wire.CodeOK {
-			b.chore.tick(b, a.Reply.Results[0].Stat.Mtime)
 			c.results[i] = broker.Result{OK: true, Reads: p.reads, Revision: broker.Revision(a.Reply.Zxid)}
 			return false
 		}

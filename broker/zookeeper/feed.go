@@ -357,9 +357,8 @@ func (f *feed) entry(ctx context.Context, s *slotRecord) (entry, bool, error) {
 			if kv.Created == 0 {
 				kv.Created = s.revision
 			}
-			b.chore.note(b, kv, time.Duration(c.ttl)*time.Millisecond, 0)
 		} else {
-			b.chore.emptied(parent(b.layout.chroot + c.path))
+			b.emptied.add(parent(b.layout.chroot + c.path))
 		}
 		e.events = append(e.events, broker.Event{Deleted: c.kind == changeDelete, KV: kv})
 		e.bytes += len(c.value)
@@ -397,7 +396,7 @@ func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) err
 			continue
 		}
 		if e.Type == wire.EventDeleted {
-			f.broker.chore.emptied(parent(e.Path))
+			f.broker.emptied.add(parent(e.Path))
 			out.events = append(out.events, broker.Event{Deleted: true, KV: broker.KV{Key: key, Modified: revision}})
 			continue
 		}

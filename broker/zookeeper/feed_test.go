@@ -11,7 +11,6 @@ import (
 // follow do not loosen it.
 func TestRegression_ADeletionIsNoLaterThanTheNextReply(t *testing.T) {
 	b := &Broker{start: time.Now()}
-	b.chore.init()
 	b.slots.init()
 	f := newFeed(b)
 	f.begin(nil, 10)

@@ -194,8 +194,8 @@ func (p *plan) put(op broker.Op) error {
 	path := p.layout.path(op.Key)
 	z := p.sight.znodes[path]
 	old := z.kv(op.Key)
-	h := header{ttl: milliseconds(op.TTL)}
-	c := change{kind: changePut, events: 1, path: path, session: op.Session, ttl: h.ttl, value: op.Value}
+	var h header
+	c := change{kind: changePut, events: 1, path: path, session: op.Session, value: op.Value}
 	if old != nil {
 		c.created = old.Created
 	} else {
@@ -325,7 +325,7 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 	var value []byte
 	var session broker.SessionID
 	if old != nil {
-		value, h.created, h.modified, h.ttl = old.Value, int64(old.Created), int64(old.Modified), z.ttl().Milliseconds()
+		value, h.created, h.modified = old.Value, int64(old.Created), int64(old.Modified)
 	}
 	if i >= 0 {
 		op := branch[i]
@@ -333,8 +333,8 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 		if op.Session != 0 && op.Session != p.session {
 			return broker.NewError("commit", op.Key, broker.ErrInvalid, errOtherSession(op))
 		}
-		value, session, h.modified, h.ttl = op.Value, op.Session, 0, milliseconds(op.TTL)
-		c.kind, c.created, c.session, c.ttl, c.value = changePut, broker.Revision(h.created), session, h.ttl, value
+		value, session, h.modified = op.Value, op.Session, 0
+		c.kind, c.created, c.session, c.value = changePut, broker.Revision(h.created), session, value
 	}
 	p.create(root, encode(value, h), session)
 	p.note(c)

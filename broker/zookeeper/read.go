@@ -161,9 +161,8 @@ func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker
 		}
 		if kv := n.kv(key); kv != nil {
 			found[key], read[key] = *kv, broker.Revision(n.zxid)
-			b.chore.note(b, *kv, n.ttl(), b.chore.age(b, n.stat.Mtime))
 		} else if n.isEmptyDirectory() {
-			b.chore.emptied(n.path)
+			b.emptied.add(n.path)
 		}
 	}
 	first, last := broker.Revision(w.first), broker.Revision(w.last)

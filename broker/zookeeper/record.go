@@ -31,9 +31,7 @@ type change struct {
 	// transaction's.
 	created broker.Revision
 	session broker.SessionID
-	// ttl is in milliseconds.
-	ttl   int64
-	value []byte
+	value   []byte
 }
 
 type changeKind byte
@@ -49,7 +47,7 @@ const (
 
 const (
 	// recordVersion begins every record.
-	recordVersion = 1
+	recordVersion = 2
 	// inlineMax bounds a value in a record, and inlineTotalMax all of its values,
 	// in bytes. Longer ones are read from the znode.
 	inlineMax      = 4 << 10
@@ -83,7 +81,6 @@ func (r record) encode() []byte {
 		if c.kind == changePut || c.kind == changeOmitted {
 			data = binary.AppendVarint(data, int64(c.created))
 			data = binary.AppendVarint(data, int64(c.session))
-			data = binary.AppendVarint(data, c.ttl)
 			data = appendBytes(data, c.value)
 		}
 	}
@@ -113,9 +110,9 @@ func decodeRecord(data []byte) (record, error) {
 		c.path = string(d.bytes())
 		if c.kind == changePut || c.kind == changeOmitted {
 			c.created, c.session = broker.Revision(d.varint()), broker.SessionID(d.varint())
-			c.ttl, c.value = d.varint(), d.bytes()
+			c.value = d.bytes()
 		}
-		if c.events < 0 || c.created < 0 || c.ttl < 0 || !strings.HasPrefix(c.path, "/") {
+		if c.events < 0 || c.created < 0 || !strings.HasPrefix(c.path, "/") {
 			d.bad = true
 		}
 		r.changes = append(r.changes, c)

@@ -9,7 +9,7 @@ import (
 
 func someRecord() record {
 	return record{id: 1 << 63, changes: []change{
-		{kind: changePut, events: 1, path: "/a", created: 7, session: -5, ttl: 1000, value: []byte("v")},
+		{kind: changePut, events: 1, path: "/a", created: 7, session: -5, value: []byte("v")},
 		{kind: changeOmitted, events: 2, path: "/b"}, {kind: changeDelete, events: 1, path: "/c"}, {kind: changeQuiet, events: 3, path: "/d/e"},
 	}}
 }

@@ -134,7 +134,6 @@ func TestRegression(t *testing.T) {
 		"a directory that became a key is not swept":               directoryBecomesKeyInASweep,
 		"a directory that is gone is made for several sessions":    directoryGoneForSeveralSessions,
 		"what cannot be read costs the history, not the truth":     unreadableZnode,
-		"a TTL below a millisecond is no life for ever":            shortTTL,
 		"a key of a session is refused only by a look of now":      refusedAbove,
 		"a key below one of a session is refused by one of now":    refusedBelow,
 		"subtrees of two sessions are refused, not tried for ever": treesOfTwoSessions,
@@ -219,7 +218,7 @@ func directoryBecomesKeyInASweep(t *testing.T, r *regression) {
 			mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.DeleteTree(key + "/")}})
 			mustCommit(t, r.other, put(key, nil))
 		})
-		r.slow.chore.emptied(r.slow.layout.path(key))
+		r.slow.emptied.add(r.slow.layout.path(key))
 		r.slow.sweepDirectories(t.Context())
 		if _, err := r.other.Get(t.Context(), key); err != nil || !sprung.done.Load() {
 			t.Errorf("the key that was put beside the sweep: %v", err)
@@ -292,21 +291,6 @@ func unreadableZnode(t *testing.T, r *regression) {
 	}
 	if v := f.since(1); v.floor < broker.Revision(reply.Zxid) {
 		t.Errorf("the history has a gap that it does not tell of: %+v", v)
-	}
-}
-
-func shortTTL(t *testing.T, r *regression) {
-	mustCommit(t, r.slow, broker.Txn{Then: []broker.Op{broker.PutTTL("/n/short", nil, time.Microsecond)}})
-	l, err := r.slow.linked(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	results, _, err := l.readNow(t.Context(), wire.GetData(r.slow.layout.path("/n/short")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if z, err := toZnode(results[0]); err != nil || z.there && z.ttl() == 0 {
-		t.Errorf("the key stays for ever: %+v, %v", z, err)
 	}
 }
 

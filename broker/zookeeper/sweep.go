@@ -3,12 +3,12 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
@@ -17,163 +17,47 @@ const (
 	// something deleted. ZooKeeper's containers would go by themselves, but nobody
 	// could tell whether one that went was a key.
 	sweepInterval = 30 * time.Second
-	// emptiedMax and dueMax bound what is remembered. What is forgotten is found by
-	// the next listing.
+	// emptiedMax bounds what is remembered. What is forgotten is found by the next
+	// listing.
 	emptiedMax = 10_000
-	dueMax     = 100_000
-	// dueRetry is the time between two attempts to delete a key whose time is over.
-	dueRetry = time.Second
 )
 
-// chore is what is left to do when nobody waits for it: to delete keys whose TTL is
-// over, which ZooKeeper does not, and directories that are empty. Every broker does
-// it for all that it sees, and the first one wins.
-type chore struct {
-	mu sync.Mutex
-	// due are the keys with a TTL.
-	due map[string]dueKey
-	// empty are directories that lost a child.
-	empty map[string]bool
-	// offset is the leader's clock less ours, or somewhat less, once it has ticked.
-	offset time.Duration
-	ticked bool
-	// wake has a capacity of 1: due has something new.
-	wake chan struct{}
+// emptied are directories that lost a child. Every broker deletes those that it sees,
+// when nobody waits for it, and the first one wins.
+type emptied struct {
+	mu    sync.Mutex
+	paths map[string]bool
 }
 
-// dueKey is a key to delete, if it is still of the revision.
-type dueKey struct {
-	at       time.Duration
-	revision broker.Revision
-}
-
-func (c *chore) init() {
-	c.due, c.empty, c.wake = map[string]dueKey{}, map[string]bool{}, make(chan struct{}, 1)
-}
-
-// note remembers that a key vanishes, counted from now on but for its age.
-func (c *chore) note(b *Broker, kv broker.KV, ttl, age time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if ttl == 0 {
-		delete(c.due, kv.Key)
+func (e *emptied) add(path string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.paths) >= emptiedMax {
 		return
 	}
-	if known, ok := c.due[kv.Key]; ok && known.revision >= kv.Modified || len(c.due) >= dueMax {
-		return
+	if e.paths == nil {
+		e.paths = map[string]bool{}
 	}
-	c.due[kv.Key] = dueKey{at: b.now() + ttl - age, revision: kv.Modified}
-	select {
-	case c.wake <- struct{}{}:
-	default: // it will look anyway
-	}
+	e.paths[path] = true
 }
 
-// emptied remembers a directory that lost a child.
-func (c *chore) emptied(path string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.empty) < emptiedMax {
-		c.empty[path] = true
-	}
-}
-
-// tick notes the time of the servers' leader, in milliseconds.
-func (c *chore) tick(b *Broker, mtime int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if offset := time.Duration(mtime)*time.Millisecond - b.now(); !c.ticked || offset < c.offset {
-		c.offset, c.ticked = offset, true
-	}
-}
-
-// age is how long ago something was written at the leader's time, or less.
-func (c *chore) age(b *Broker, mtime int64) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.ticked {
-		return 0
-	}
-	return max(0, b.now()+c.offset-time.Duration(mtime)*time.Millisecond)
-}
-
-// next returns the keys whose time is over, and how long until there are more.
-func (c *chore) next(now time.Duration) (over map[string]dueKey, wait time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	over, wait = map[string]dueKey{}, sweepInterval
-	for key, due := range c.due {
-		if due.at <= now {
-			over[key] = due
-		} else {
-			wait = min(wait, due.at-now)
-		}
-	}
-	return over, wait
-}
-
-// settle takes a key off the list, or puts off what failed.
-func (c *chore) settle(key string, due dueKey, retry time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.due[key] != due:
-	case retry > 0:
-		due.at += retry
-		c.due[key] = due
-	default:
-		delete(c.due, key)
-	}
-}
-
-func (c *chore) takeEmpty() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []string
-	for path := range c.empty {
-		all = append(all, path)
-	}
-	clear(c.empty)
+func (e *emptied) take() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := slices.Collect(maps.Keys(e.paths))
+	clear(e.paths)
 	return all
 }
 
-// sweep does the chores until the broker is closed.
+// sweep looks for empty directories until the broker is closed.
 func (b *Broker) sweep() {
-	directoriesAt := b.now() + rand.N(sweepInterval) // not all brokers at once
-	for b.life.Err() == nil {
-		over, wait := b.chore.next(b.now())
-		if len(over) > 0 {
-			b.expire(over)
-			continue
-		}
-		timer := time.NewTimer(max(0, min(wait, directoriesAt-b.now())))
+	for wait := rand.N(sweepInterval); ; wait = sweepInterval { // not all brokers at once
 		select {
-		case <-timer.C:
-		case <-b.chore.wake:
+		case <-time.After(wait):
 		case <-b.life.Done():
+			return
 		}
-		timer.Stop()
-		if b.now() >= directoriesAt {
-			directoriesAt = b.now() + sweepInterval
-			b.sweepDirectories(b.life)
-		}
-	}
-}
-
-// expire deletes keys whose time is over, unless they were put again.
-func (b *Broker) expire(over map[string]dueKey) {
-	var keys []string
-	var txns []broker.Txn
-	for key, due := range over {
-		keys = append(keys, key)
-		txns = append(txns, broker.Txn{If: []broker.Cond{broker.Modified(key, due.revision)}, Then: []broker.Op{broker.Delete(key)}})
-	}
-	for i, r := range b.Commit(b.life, txns...) {
-		retry := time.Duration(0)
-		if r.Err != nil {
-			retry = b.now() - over[keys[i]].at + dueRetry
-		}
-		b.chore.settle(keys[i], over[keys[i]], retry)
+		b.sweepDirectories(b.life)
 	}
 }
 
@@ -186,7 +70,7 @@ func (b *Broker) sweepDirectories(ctx context.Context) {
 	}
 	var empty []walked
 	var w walk
-	_ = w.readAll(ctx, l, b.chore.takeEmpty(), wire.GetData, func(path string, r wire.Result, _ int64) error {
+	_ = w.readAll(ctx, l, b.emptied.take(), wire.GetData, func(path string, r wire.Result, _ int64) error {
 		z, err := toZnode(r)
 		if err == nil && z.isEmptyDirectory() && len(path) > len(b.layout.chroot) {
 			empty = append(empty, walked{path: path, znode: z})
@@ -271,7 +155,7 @@ func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked,
 				return a.Err
 			}
 			if _, code := a.Reply.Failed(); code == wire.CodeOK {
-				b.chore.emptied(parent(group[i].path))
+				b.emptied.add(parent(group[i].path))
 			}
 		}
 		b.dirs.forget()

@@ -67,34 +67,6 @@ func TestSweep_EmptyDirectoriesGo(t *testing.T) {
 	}
 }
 
-// A key whose time is over is deleted by whoever sees it, also when the broker that
-// put it is gone.
-func TestSweep_KeysOfOthersWithATTLGo(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	writer := openTest(t, config)
-	began := time.Now()
-	const ttl = time.Second
-	rev := mustCommit(t, writer, broker.Txn{Then: []broker.Op{broker.PutTTL("/a/x", nil, ttl)}})[0].Revision
-	closeTest(t, writer)
-	b := openTest(t, config)
-	defer closeTest(t, b)
-	if _, _, err := broker.Collect(t.Context(), b, "/a/"); err != nil {
-		t.Fatal(err)
-	}
-	for batch, err := range b.Watch(t.Context(), "/a/x", rev+1) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(batch.Events) > 0 {
-			break
-		}
-	}
-	if lived := time.Since(began); lived < ttl {
-		t.Errorf("it was deleted after %v, want at least %v", lived, ttl)
-	}
-}
-
 // Twenty thousand tasks, with the limits that servers have by default: lists of
 // children, listings, watches and the deletion of all of it.
 func TestBroker_TwentyThousandTasksInOneNamespace(t *testing.T) {

@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
@@ -13,7 +12,7 @@ import (
 //
 //	00                          no key: a directory
 //	00 value                    a value that begins with a mark
-//	01 created modified ttl value   a value with a header, three times 8 bytes
+//	01 created modified value   a value with a header, twice 8 bytes
 //	anything else               the value
 const (
 	markDirectory = 0x00
@@ -24,7 +23,7 @@ const (
 )
 
 // headerBytes is the length of a header with its mark.
-const headerBytes = 1 + 3*8
+const headerBytes = 1 + 2*8
 
 // directory is the data of a znode that is no key.
 var directory = []byte{markDirectory}
@@ -37,13 +36,6 @@ type header struct {
 	// modified is the revision of the key's last change, zero the znode's mzxid.
 	// It is set when the znode had to be made anew without a change of the key.
 	modified int64
-	// ttl is in milliseconds, zero for ever.
-	ttl int64
-}
-
-// milliseconds rounds up, because zero is for ever.
-func milliseconds(ttl time.Duration) int64 {
-	return (ttl + time.Millisecond - 1).Milliseconds()
 }
 
 // createdNow stands for the revision of the transaction that writes the header,
@@ -56,7 +48,7 @@ func encode(value []byte, h header) []byte {
 	case h != header{}:
 		data := make([]byte, 0, headerBytes+len(value))
 		data = append(data, markHeader)
-		for _, field := range []int64{h.created, h.modified, h.ttl} {
+		for _, field := range []int64{h.created, h.modified} {
 			data = binary.BigEndian.AppendUint64(data, uint64(field))
 		}
 		return append(data, value...)
@@ -76,7 +68,7 @@ func decode(data []byte) (value []byte, h header, ok bool) {
 		return data[1:], header{}, true
 	case len(data) >= headerBytes && data[0] == markHeader:
 		field := func(i int) int64 { return int64(binary.BigEndian.Uint64(data[1+8*i:])) }
-		return data[headerBytes:], header{created: field(0), modified: field(1), ttl: field(2)}, true
+		return data[headerBytes:], header{created: field(0), modified: field(1)}, true
 	default:
 		return data, header{}, true
 	}
@@ -113,11 +105,4 @@ func (z znode) kv(key string) *broker.KV {
 		kv.Modified = broker.Revision(h.modified)
 	}
 	return kv
-}
-
-// ttl returns how long the key lives from when its znode was last written, zero
-// for ever.
-func (z znode) ttl() time.Duration {
-	_, h, _ := decode(z.data)
-	return time.Duration(h.ttl) * time.Millisecond
 }

@@ -114,8 +114,8 @@ func (a *app) sendCommand(f sendFlags, cmd *cobra.Command) *cobra.Command {
 
 The tasks are named by their IDs, or selected by --type, --status and --id-prefix
 among those that have not ended. Whoever holds a task carries the command out, or
-whoever takes it next; a command that nobody carries out within a week expires, and
-a later one takes its place.`
+whoever takes it next. It waits for as long as the task does; a later one takes its
+place.`
 	cmd.Use += " ID... | " + cmd.Use + " --type T --status S --id-prefix P"
 	cmd.ValidArgsFunction = a.completeLive
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

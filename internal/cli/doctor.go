@@ -27,6 +27,8 @@ var errUnwell = errors.New("something is wrong")
 type attended interface {
 	// Members asks every member how it is.
 	Members(ctx context.Context) ([]etcd.Member, error)
+	// Leases counts the leases, and those among the first examine that hold no key.
+	Leases(ctx context.Context, examine int) (all, bare int, err error)
 	// Reclaim frees the space that nothing uses, and disarms the alarm.
 	Reclaim(ctx context.Context) error
 }
@@ -50,11 +52,12 @@ const (
 	checkQuorum  = "quorum"
 	checkVersion = "version"
 	checkSpace   = "space"
+	checkLeases  = "leases"
 )
 
 // allChecks are in the order in which they are printed.
 var allChecks = []string{
-	checkBroker, checkQuorum, checkVersion, checkSpace, doctor.CheckClock, doctor.CheckRoundTrip, doctor.CheckPermissions,
+	checkBroker, checkQuorum, checkVersion, checkSpace, checkLeases, doctor.CheckClock, doctor.CheckRoundTrip, doctor.CheckPermissions,
 	doctor.CheckLayout, doctor.CheckNodes, doctor.CheckClaims, doctor.CheckDuplicates, doctor.CheckTasks, doctor.CheckValues,
 	doctor.CheckLeftovers,
 }
@@ -65,7 +68,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the broker, this machine's clock and the namespace, and say what to do",
-		Long: `Check the broker (reachable, quorum, version, space, round trip, permissions), the
+		Long: `Check the broker (reachable, quorum, version, space, leases, round trip,
+permissions), the
 rate of this machine's clock, and everything below the namespace: layout, nodes,
 orphaned claims, duplicates, tasks that are stuck, values that cannot be read.
 
@@ -193,7 +197,7 @@ func (c *checkup) members(ctx context.Context, b broker.Broker) {
 		c.Checks = append(c.Checks, doctor.Check{Name: checkQuorum, Status: doctor.Unknown, Found: err.Error()})
 		return
 	}
-	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members))
+	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members), judgeLeases(e.Leases(ctx, leasesExamined)))
 }
 
 // fix mends the namespace first: what it deletes is space to be freed.

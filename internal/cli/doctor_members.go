@@ -192,6 +192,28 @@ func judgeSpace(members []etcd.Member) doctor.Check {
 	return c
 }
 
+const (
+	// leasesExamined bounds the leases that are asked what they hold.
+	leasesExamined = 1000
+	// bareWarning is of how many without a key the doctor warns. A node that dies between
+	// the grant of its session and the first keys of it leaves one, for a day.
+	bareWarning = 100
+)
+
+func judgeLeases(all, bare int, err error) doctor.Check {
+	c := doctor.Check{Name: checkLeases, Status: doctor.OK, Found: fmt.Sprintf("%d, of which %d hold no key", all, bare)}
+	if all > leasesExamined {
+		c.Found = fmt.Sprintf("%d, and of %d of them %d hold no key", all, leasesExamined, bare)
+	}
+	switch {
+	case err != nil:
+		c.Status, c.Found = doctor.Unknown, err.Error()
+	case bare >= bareWarning:
+		c.Status, c.Do = doctor.Warning, "find out what grants leases and does not revoke them (etcdctl lease list); they end when their time is over"
+	}
+	return c
+}
+
 func alarmAdvice(alarms []string) string {
 	if slices.Contains(alarms, etcd.AlarmNoSpace) {
 		return `writes are refused; "windlass doctor --fix" frees what nothing uses and disarms the alarm`

@@ -89,6 +89,22 @@ func TestDoctor_JudgesTheSpace(t *testing.T) {
 	}
 }
 
+func TestDoctor_JudgesTheLeases(t *testing.T) {
+	for found, c := range map[string]struct {
+		all, bare int
+		err       error
+		want      doctor.Status
+	}{
+		"5000, and of 1000 of them 99 hold no key": {5000, 99, nil, doctor.OK},
+		"100, of which 100 hold no key":            {100, 100, nil, doctor.Warning},
+		"not allowed":                              {0, 0, errors.New("not allowed"), doctor.Unknown},
+	} {
+		if got := judgeLeases(c.all, c.bare, c.err); got.Status != c.want || got.Found != found || (got.Do != "") != (c.want == doctor.Warning) {
+			t.Errorf("%+v, want %q, %s", got, found, c.want)
+		}
+	}
+}
+
 // TestDoctor_FixMakesAFullBrokerTakeWritesAgain fills an etcd with the history of
 // one key.
 func TestDoctor_FixMakesAFullBrokerTakeWritesAgain(t *testing.T) {

@@ -98,7 +98,9 @@ func (w *world) corruptValue() bool {
 		return w.operate(broker.Put(ghost, []byte("\xff{")))
 	case 3:
 		return w.onNode(func(p *process) {
-			w.operate(broker.Put("/test/nodes/"+p.Name()+"/commands/"+id, []byte(`{"command":`)))
+			command := "/test/nodes/" + p.Name() + "/commands/" + id
+			w.corrupt = append(w.corrupt, command)
+			w.operate(broker.Put(command, []byte(`{"command":`)))
 		}, false)
 	case 4:
 		w.corrupt = append(w.corrupt, key, key+"/owner")

@@ -28,6 +28,8 @@ type stage struct {
 	generation int
 	// outside are the keys outside of the namespace that anyone meant to write.
 	outside []string
+	// grantsFailed counts the sessions that somebody asked for and did not get.
+	grantsFailed int
 }
 
 // within notes the keys of transactions that are not of the namespace (I11).
@@ -188,6 +190,11 @@ func (l *line) Grant(ctx context.Context, folder string, ttl time.Duration) (bro
 		return broker.Session{}, err
 	}
 	s, err := b.Grant(ctx, folder, ttl)
+	if err != nil {
+		l.stage.mu.Lock()
+		l.stage.grantsFailed++
+		l.stage.mu.Unlock()
+	}
 	return s, translate(err)
 }
 

@@ -61,6 +61,7 @@ func (w *world) settle() {
 	if !w.unknownKept() {
 		w.fail("M06: keys that nobody knows are gone")
 	}
+	w.judgeLeft()
 }
 
 // replacedMax bounds how often the wait begins anew because the fence has ended a node.

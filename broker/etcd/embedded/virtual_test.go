@@ -123,27 +123,23 @@ func TestAWatchFromAFarFutureIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAKeyWithATTLVanishes(t *testing.T) {
+func TestASessionWithoutAFolderEndsByItself(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
-		results := b.Commit(t.Context(),
-			broker.Txn{Then: []broker.Op{broker.PutTTL("/a", nil, 59500*time.Millisecond)}},
-			broker.Txn{Then: []broker.Op{broker.PutTTL("/b", nil, time.Minute)}},
-		)
-		if results[0].Err != nil || results[1].Err != nil {
-			t.Fatalf("%+v", results)
+		session, err := b.Grant(t.Context(), "", 59500*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := b.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, session.ID)}})[0]; r.Err != nil {
+			t.Fatal(r.Err)
 		}
 		time.Sleep(time.Minute - time.Millisecond)
-		for _, key := range []string{"/a", "/b"} {
-			if _, err := b.Get(t.Context(), key); err != nil {
-				t.Errorf("too early: %v", err)
-			}
+		if _, err := b.Get(t.Context(), "/a"); err != nil {
+			t.Errorf("too early: %v", err)
 		}
 		time.Sleep(2 * time.Second)
-		for _, key := range []string{"/a", "/b"} {
-			if kv, err := b.Get(t.Context(), key); !errors.Is(err, broker.ErrNotFound) {
-				t.Errorf("still there: %+v, %v", kv, err)
-			}
+		if kv, err := b.Get(t.Context(), "/a"); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("still there: %+v, %v", kv, err)
 		}
 	})
 }

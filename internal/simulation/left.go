@@ -1,0 +1,50 @@
+package simulation
+
+import (
+	"context"
+
+	"github.com/windlass-go/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// judgeLeft checks what is left in the store when all is as it should be: the doctor finds
+// nothing, and no lease is without a key but those of sessions that nobody got.
+func (w *world) judgeLeft() {
+	space, err := keys.New(windlasstest.Namespace)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	d := &doctor.Doctor{Broker: w.store, Space: space, SessionTTL: w.profile.ttl}
+	checks, err := d.Namespace(w.t.Context())
+	if err != nil {
+		w.fail("the doctor cannot look: %v", err)
+		return
+	}
+	for _, c := range checks {
+		if c.Status != doctor.OK && c.Name != doctor.CheckTasks { // tasks wait for others that fail, as they are told to
+			w.fail("the doctor finds a %s, %s: %s %q", c.Status, c.Name, c.Found, c.Details)
+		}
+	}
+	bare, failed, err := w.stage.bareLeases(w.t.Context())
+	switch {
+	case err != nil:
+		w.fail("the leases cannot be counted: %v", err)
+	case bare > failed:
+		w.fail("%d leases hold no key, and %d sessions were asked for in vain", bare, failed)
+	}
+}
+
+// bareLeases counts the leases that hold no key, and the sessions that nobody got.
+func (s *stage) bareLeases(ctx context.Context) (bare, failed int, err error) {
+	s.mu.Lock()
+	server, failed := s.server, s.grantsFailed
+	s.mu.Unlock()
+	store := server.Broker()
+	defer store.Close() // only read from
+	_, bare, err = store.Leases(ctx, leasesMax)
+	return bare, failed, err
+}
+
+// leasesMax is more leases than there ever are.
+const leasesMax = 10_000
