@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -24,13 +26,40 @@ const sessionsFor = 30 * time.Second
 
 // BenchmarkSessions reports what idle sessions cost, each with a connection of its own to
 // an etcd in another process that writes to disk: those of a node, and leases that the
-// stock client renews as often. CPU is of a whole second; late are renewals that took
-// longer than a node waits for one.
+// stock client renews as often; up to a hundred also as a user with a password, as etcd
+// cannot have more leases log in for each renewal. CPU is of a whole second; late are
+// renewals that took longer than a node waits for one, lost are sessions.
 func BenchmarkSessions(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
-		b.Run(fmt.Sprintf("%d/session", n), func(b *testing.B) { benchmarkSessions(b, n, openSession) })
-		b.Run(fmt.Sprintf("%d/lease", n), func(b *testing.B) { benchmarkSessions(b, n, openLease) })
+		users := []string{"", "root"}
+		if n > 100 {
+			users = users[:1]
+		}
+		for _, user := range users {
+			b.Run(fmt.Sprintf("%d/session%s", n, user), func(b *testing.B) { benchmarkSessions(b, n, user, openSession) })
+			b.Run(fmt.Sprintf("%d/lease%s", n, user), func(b *testing.B) { benchmarkSessions(b, n, user, openLease) })
+		}
 	}
+}
+
+// password is that of every user here.
+const password = "secret"
+
+// requirePassword has an etcd let in nobody but root.
+func requirePassword(ctx context.Context, endpoints []string) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close() // what it was for is done or has failed
+	if _, err := client.UserAdd(ctx, "root", password); err != nil {
+		return err
+	}
+	if _, err := client.UserGrantRole(ctx, "root", "root"); err != nil {
+		return err
+	}
+	_, err = client.AuthEnable(ctx)
+	return err
 }
 
 // keptSession is one of the two kinds.
@@ -39,8 +68,8 @@ type keptSession struct {
 	close func() error
 }
 
-func openSession(ctx context.Context, endpoints []string) (keptSession, error) {
-	store, err := etcd.Open(ctx, etcd.Config{Endpoints: endpoints})
+func openSession(ctx context.Context, endpoints []string, user string) (keptSession, error) {
+	store, err := etcd.Open(ctx, etcd.Config{Endpoints: endpoints, Username: user, Password: passwordOf(user)})
 	if err != nil {
 		return keptSession{}, err
 	}
@@ -51,8 +80,10 @@ func openSession(ctx context.Context, endpoints []string) (keptSession, error) {
 	}, err
 }
 
-func openLease(ctx context.Context, endpoints []string) (keptSession, error) {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+func openLease(ctx context.Context, endpoints []string, user string) (keptSession, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, Username: user, Password: passwordOf(user), Logger: zap.NewNop(),
+	})
 	if err != nil {
 		return keptSession{}, err
 	}
@@ -66,7 +97,15 @@ func openLease(ctx context.Context, endpoints []string) (keptSession, error) {
 	}, nil
 }
 
-func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string) (keptSession, error)) {
+// passwordOf is empty for nobody.
+func passwordOf(user string) string {
+	if user == "" {
+		return ""
+	}
+	return password
+}
+
+func benchmarkSessions(b *testing.B, n int, user string, open func(context.Context, []string, string) (keptSession, error)) {
 	for range b.N {
 		dir := b.TempDir()
 		if err := os.Chmod(dir, 0o700); err != nil {
@@ -76,22 +115,28 @@ func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string)
 		if err != nil {
 			b.Fatal(err)
 		}
-		look, err := etcd.Open(b.Context(), etcd.Config{Endpoints: server.Endpoints})
+		if user != "" {
+			if err := requirePassword(b.Context(), server.Endpoints); err != nil {
+				b.Fatal(err)
+			}
+		}
+		look, err := etcd.Open(b.Context(), etcd.Config{Endpoints: server.Endpoints, Username: user, Password: passwordOf(user)})
 		if err != nil {
 			b.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(b.Context())
-		var late atomic.Int64
+		var late, lost atomic.Int64
 		var keeping sync.WaitGroup
 		kept := make([]keptSession, n)
 		for i := range kept {
-			if kept[i], err = open(b.Context(), server.Endpoints); err != nil {
+			if kept[i], err = open(b.Context(), server.Endpoints, user); err != nil {
 				b.Fatal(err)
 			}
-			keeping.Go(func() { keep(ctx, kept[i], &late) })
+			keeping.Go(func() { keep(ctx, kept[i], &late, &lost) })
 		}
 		<-time.After(2 * session.TTLDefault) // until all are under way, and looks are as seldom as they will be
 		late.Store(0)
+		lost.Store(0)
 		before := spentBy(b, server, look)
 		<-time.After(sessionsFor)
 		after := spentBy(b, server, look)
@@ -102,7 +147,9 @@ func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string)
 			"requests/s":  float64(after.requests-before.requests) / seconds,
 			"revisions/s": float64(after.revision-before.revision) / seconds,
 			"B/s":         float64(after.space-before.space) / seconds,
+			"logins":      float64(after.logins - before.logins),
 			"late":        float64(late.Load()),
+			"lost":        float64(lost.Load()),
 		} {
 			b.ReportMetric(of, unit)
 		}
@@ -123,7 +170,7 @@ func benchmarkSessions(b *testing.B, n int, open func(context.Context, []string)
 }
 
 // keep renews as often as a node does, and counts what took longer than a node waits.
-func keep(ctx context.Context, kept keptSession, late *atomic.Int64) {
+func keep(ctx context.Context, kept keptSession, late, lost *atomic.Int64) {
 	timing := session.Derive(session.TTLDefault)
 	for tick := time.Tick(timing.Renew); ; {
 		select {
@@ -131,8 +178,14 @@ func keep(ctx context.Context, kept keptSession, late *atomic.Int64) {
 			return
 		case <-tick:
 		}
-		if began := time.Now(); kept.renew(ctx) != nil && ctx.Err() == nil || time.Since(began) > timing.Try {
+		began := time.Now()
+		err := kept.renew(ctx)
+		if err != nil && ctx.Err() == nil || time.Since(began) > timing.Try {
 			late.Add(1)
+		}
+		if errors.Is(err, broker.ErrSessionExpired) || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			lost.Add(1)
+			return
 		}
 	}
 }
@@ -141,6 +194,7 @@ func keep(ctx context.Context, kept keptSession, late *atomic.Int64) {
 type spent struct {
 	etcd, ours time.Duration // of processors; zero where the system does not tell
 	requests   int
+	logins     int
 	revision   broker.Revision
 	space      int64 // bytes of the store
 }
@@ -150,7 +204,7 @@ func spentBy(b *testing.B, server *servers.Etcd, look *etcd.Broker) (s spent) {
 	all, _ := proc.CPU(os.Getpid())
 	s.ours = all - s.etcd
 	var err error
-	if s.requests, err = server.Requests(b.Context()); err != nil {
+	if s.requests, s.logins, err = server.Requests(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	if s.space, _, err = look.Space(b.Context()); err != nil {

@@ -22,6 +22,8 @@ type Broker struct {
 	address string
 	defrag  func() error
 	onClose func()
+	// logins is nil without a password.
+	logins *logins
 
 	// life ends with Close; its cause is what calls in flight report.
 	life context.Context
@@ -86,6 +88,9 @@ func New(client *clientv3.Client, options Options) *Broker {
 	}
 	if b.leases == nil {
 		b.leases = pb.NewLeaseClient(client.ActiveConnection())
+	}
+	if client.Username != "" {
+		b.logins = shareLogins(client)
 	}
 	if b.timeout == 0 {
 		b.timeout = RequestTimeoutDefault

@@ -56,7 +56,7 @@ func (b *Broker) renewLease(ctx context.Context, id broker.SessionID) (time.Dura
 		// Ending the context is what ends the stream.
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := b.leases.LeaseKeepAlive(ctx)
+		stream, err := b.leases.LeaseKeepAlive(forStream(ctx))
 		if err != nil {
 			return 0, err
 		}

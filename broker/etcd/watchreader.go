@@ -47,7 +47,7 @@ func (r *reader) close() {
 }
 
 func (r *reader) read(ctx context.Context, watches pb.WatchClient, prefix string, from int64) error {
-	stream, err := watches.Watch(clientv3.WithRequireLeader(ctx), grpc.MaxCallRecvMsgSize(math.MaxInt32))
+	stream, err := watches.Watch(forStream(clientv3.WithRequireLeader(ctx)), grpc.MaxCallRecvMsgSize(math.MaxInt32))
 	if err != nil {
 		return err
 	}

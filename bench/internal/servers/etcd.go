@@ -107,41 +107,48 @@ func (e *Etcd) Pids() (pids []int) {
 }
 
 // Requests is how many of clients the members have answered since they began, as they
-// count them themselves. A stream is one, once it is over.
-func (e *Etcd) Requests(ctx context.Context) (requests int, err error) {
+// count them themselves. A stream is one, once it is over. Logins are those of them by
+// which users show their passwords.
+func (e *Etcd) Requests(ctx context.Context) (requests, logins int, err error) {
 	for _, endpoint := range e.Endpoints {
-		of, err := answered(ctx, endpoint)
+		all, by, err := answered(ctx, endpoint)
 		if err != nil {
-			return 0, fmt.Errorf("requests of %s: %w", endpoint, err)
+			return 0, 0, fmt.Errorf("requests of %s: %w", endpoint, err)
 		}
-		requests += of
+		requests, logins = requests+all, logins+by
 	}
-	return requests, nil
+	return requests, logins, nil
 }
 
-func answered(ctx context.Context, endpoint string) (requests int, err error) {
+func answered(ctx context.Context, endpoint string) (requests, logins int, err error) {
 	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/metrics", nil)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	told, err := http.DefaultClient.Do(asked)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer told.Body.Close()
 	const counter = "grpc_server_handled_total"
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(told.Body)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if families[counter] == nil {
-		return 0, fmt.Errorf("no counter %s", counter)
+		return 0, 0, fmt.Errorf("no counter %s", counter)
 	}
 	for _, m := range families[counter].GetMetric() {
-		requests += int(m.GetCounter().GetValue())
+		n := int(m.GetCounter().GetValue())
+		requests += n
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "grpc_method" && l.GetValue() == "Authenticate" {
+				logins += n
+			}
+		}
 	}
-	return requests, nil
+	return requests, logins, nil
 }
 
 // Close ends the members.
