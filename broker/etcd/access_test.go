@@ -14,27 +14,10 @@ import (
 // TestAUserWithARoleForItsNamespaceNeedsNoMore runs everything that Windlass
 // does as a user who may read and write below /windlass/ns/ only.
 func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
-	config := fast()
-	config.Dir, config.Socket = t.TempDir(), true
-	s := startServer(t, config)
-	endpoint := "unix://" + s.Socket()
-	enableAccessControl(t, endpoint)
-
-	open := func(user, password string) (*etcd.Broker, error) {
-		return etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: user, Password: password})
-	}
-	if _, err := open("node", "wrong"); !errors.Is(err, broker.ErrPermission) {
+	endpoint, b := openNode(t)
+	if _, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: "node", Password: "wrong"}); !errors.Is(err, broker.ErrPermission) {
 		t.Errorf("a wrong password: %v", err)
 	}
-	b, err := open("node", "secret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +53,25 @@ func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
 	if err := b.Reclaim(t.Context()); !errors.Is(err, broker.ErrPermission) {
 		t.Errorf("%v", err)
 	}
+}
+
+// openNode starts a server with access control, and connects as the user node.
+func openNode(t *testing.T) (endpoint string, b *etcd.Broker) {
+	t.Helper()
+	config := fast()
+	config.Dir, config.Socket = t.TempDir(), true
+	endpoint = "unix://" + startServer(t, config).Socket()
+	enableAccessControl(t, endpoint)
+	b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: "node", Password: "secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return endpoint, b
 }
 
 func enableAccessControl(t *testing.T, endpoint string) {

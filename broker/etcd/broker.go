@@ -89,11 +89,11 @@ func New(client *clientv3.Client, options Options) *Broker {
 	if b.leases == nil {
 		b.leases = pb.NewLeaseClient(client.ActiveConnection())
 	}
-	if client.Username != "" {
-		b.logins = shareLogins(client)
-	}
 	if b.timeout == 0 {
 		b.timeout = RequestTimeoutDefault
+	}
+	if client.Username != "" {
+		b.logins = shareLogins(client, b.timeout)
 	}
 	if b.address == "" {
 		b.address = joinEndpoints(client)

@@ -2,6 +2,9 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -13,12 +16,16 @@ import (
 // tells all members. Here streams have the token of the last login until it is refused.
 type logins struct {
 	clientv3.Auth
-	// turn is held by who logs in.
-	turn chan struct{}
-	// last is what the last login was answered, nil for none that is still good. It is
-	// guarded by turn.
-	last *clientv3.AuthenticateResponse
+	// last is what the last login was answered, nil for none that is still good.
+	last atomic.Pointer[clientv3.AuthenticateResponse]
+	// turn is held by the stream that logs in, for timeout at most: others wait for its
+	// token.
+	turn    chan struct{}
+	timeout time.Duration
 }
+
+// errLoginSilent is no deadline of the stream's own.
+var errLoginSilent = errors.New("no answer to a login")
 
 // streamKey marks the contexts of streams.
 type streamKey struct{}
@@ -29,46 +36,61 @@ func forStream(ctx context.Context) context.Context {
 }
 
 // shareLogins has the streams of a client share its logins.
-func shareLogins(client *clientv3.Client) *logins {
-	l := &logins{Auth: client.Auth, turn: make(chan struct{}, 1)}
+func shareLogins(client *clientv3.Client, timeout time.Duration) *logins {
+	l := &logins{Auth: client.Auth, turn: make(chan struct{}, 1), timeout: timeout}
 	client.Auth = l
 	return l
 }
 
 // Authenticate implements clientv3.Auth. Other requests than streams log in because
-// their token was refused.
+// their token was refused; they wait for nobody.
 func (l *logins) Authenticate(ctx context.Context, name, password string) (*clientv3.AuthenticateResponse, error) {
+	if ctx.Value(streamKey{}) == nil {
+		return l.login(ctx, name, password)
+	}
+	if last := l.last.Load(); last != nil {
+		return last, nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	answer, err := l.loginInTurn(bounded, name, password)
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		err = errLoginSilent
+	}
+	return answer, err
+}
+
+func (l *logins) loginInTurn(ctx context.Context, name, password string) (*clientv3.AuthenticateResponse, error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 	defer func() { <-l.turn }()
-	if l.last != nil && ctx.Value(streamKey{}) != nil {
-		return l.last, nil
+	if last := l.last.Load(); last != nil { // by now
+		return last, nil
 	}
+	return l.login(ctx, name, password)
+}
+
+func (l *logins) login(ctx context.Context, name, password string) (*clientv3.AuthenticateResponse, error) {
 	answer, err := l.Auth.Authenticate(ctx, name, password)
 	if err == nil {
-		l.last = answer
+		l.last.Store(answer)
 	}
 	return answer, err
 }
 
 // refused forgets the login if an error of a stream says that its token is not good any
 // more, and tells whether it did.
-func (l *logins) refused(ctx context.Context, err error) bool {
+func (l *logins) refused(err error) bool {
 	if l == nil {
 		return false
 	}
-	if text := rpctypes.ErrorDesc(err); text != rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken) &&
-		text != rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision) {
-		return false
+	switch rpctypes.ErrorDesc(err) {
+	case rpctypes.ErrorDesc(rpctypes.ErrGRPCInvalidAuthToken), rpctypes.ErrorDesc(rpctypes.ErrGRPCAuthOldRevision):
+		l.last.Store(nil)
+		return true
 	}
-	select {
-	case l.turn <- struct{}{}:
-		l.last = nil
-		<-l.turn
-	case <-ctx.Done():
-	}
-	return true
+	return false
 }

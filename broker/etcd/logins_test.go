@@ -15,19 +15,7 @@ import (
 // Each login costs the server some 50 ms of a processor and an entry in the log of all
 // members: watches and renewals, of which there are many, must not log in each.
 func TestUserWithAPasswordLogsInSeldom(t *testing.T) {
-	config := fast()
-	config.Dir, config.Socket = t.TempDir(), true
-	endpoint := "unix://" + startServer(t, config).Socket()
-	enableAccessControl(t, endpoint)
-	b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: "node", Password: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	endpoint, b := openNode(t)
 	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
 	if err != nil {
 		t.Fatal(err)

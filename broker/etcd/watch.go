@@ -145,7 +145,7 @@ func (w *watch) failure(ctx context.Context, err error) error {
 		// is told of it, may notice first and calls that either name.
 		err = context.DeadlineExceeded
 	}
-	if w.broker.logins.refused(ctx, err) {
+	if w.broker.logins.refused(err) {
 		return broker.NewError("watch", w.prefix, broker.ErrUnavailable, err) // the next one logs in
 	}
 	return w.broker.failure("watch", w.prefix, err)

@@ -42,9 +42,10 @@
 // a transaction of several sessions had prepared ends with its session, and when a subtree
 // is deleted just as a directory comes in the place of a key in it.
 //
-// Empty directories are deleted by any connected broker, not by the servers. What the servers' jute.maxbuffer does not take is ErrTooLarge: by default that
-// is a transaction of 1 MiB. A transaction with keys of several sessions takes a step
-// more for each further session.
+// Empty directories are deleted by any connected broker, not by the servers. What the
+// servers' jute.maxbuffer does not take is ErrTooLarge: by default that is a transaction
+// of 1 MiB. A transaction with keys of several sessions takes a step more for each
+// further session.
 //
 // # How it fails
 //
