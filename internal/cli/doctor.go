@@ -157,6 +157,9 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 		}
 	}
 	c.members(ctx, d.Broker)
+	if e, ok := d.Broker.(attended); ok {
+		c.Checks = append(c.Checks, judgeLeases(e.Leases(ctx, leasesExamined)))
+	}
 	for _, check := range []func(context.Context) (doctor.Check, error){d.RoundTrip, d.Permissions} {
 		found, err := check(ctx)
 		if err != nil {
@@ -197,7 +200,7 @@ func (c *checkup) members(ctx context.Context, b broker.Broker) {
 		c.Checks = append(c.Checks, doctor.Check{Name: checkQuorum, Status: doctor.Unknown, Found: err.Error()})
 		return
 	}
-	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members), judgeLeases(e.Leases(ctx, leasesExamined)))
+	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members))
 }
 
 // fix mends the namespace first: what it deletes is space to be freed.
