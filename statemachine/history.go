@@ -105,12 +105,9 @@ func (h History) Encode() ([]byte, error) {
 	if !slices.ContainsFunc(h.Entries, func(e HistoryEntry) bool { return e.unknown != "" }) {
 		return stored.MarshalWith(h, h.unknown)
 	}
-	entries := make([]json.RawMessage, len(h.Entries))
-	for i, e := range h.Entries {
-		var err error
-		if entries[i], err = stored.MarshalWith(e, e.unknown); err != nil {
-			return nil, err
-		}
+	entries, err := stored.MarshalEach(h.Entries, func(e HistoryEntry) stored.Unknown { return e.unknown })
+	if err != nil {
+		return nil, err
 	}
 	return stored.MarshalWith(struct {
 		History

@@ -102,12 +102,9 @@ func (r Record) Encode() ([]byte, error) {
 	if !slices.ContainsFunc(r.Errors, func(e ErrorEntry) bool { return e.unknown != "" }) {
 		return stored.MarshalWith(r, stored.Unknown(r.Unknown))
 	}
-	errs := make([]json.RawMessage, len(r.Errors))
-	for i, e := range r.Errors {
-		var err error
-		if errs[i], err = stored.MarshalWith(e, e.unknown); err != nil {
-			return nil, err
-		}
+	errs, err := stored.MarshalEach(r.Errors, func(e ErrorEntry) stored.Unknown { return e.unknown })
+	if err != nil {
+		return nil, err
 	}
 	return stored.MarshalWith(struct {
 		Record

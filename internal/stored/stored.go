@@ -67,6 +67,18 @@ func UnknownIn(object []byte, v any) Unknown {
 	return Unknown(strings.Join(spelled, ","))
 }
 
+// MarshalEach is MarshalWith of each of some structs.
+func MarshalEach[T any](all []T, more func(T) Unknown) ([]json.RawMessage, error) {
+	values := make([]json.RawMessage, len(all))
+	for i, v := range all {
+		var err error
+		if values[i], err = MarshalWith(v, more(v)); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
 // MarshalWith is Marshal of a struct together with members that it has no field for.
 func MarshalWith(v any, more Unknown) ([]byte, error) {
 	value, err := Marshal(v)
