@@ -126,6 +126,41 @@ func BenchmarkClaims(b *testing.B) {
 	}
 }
 
+// BenchmarkReads reads keys, each behind a barrier, by one caller and by many, beside bare
+// creations of ephemeral znodes.
+func BenchmarkReads(b *testing.B) {
+	const callers, each = 64, 100
+	for range b.N {
+		server := zktest.Start(b, zktest.Options{Tick: time.Second})
+		before := rawCreates(b, server, "/before")
+		store := benchOpen(b, server)
+		if r := store.Commit(b.Context(), broker.Txn{Then: []broker.Op{broker.Put("/ns/key", []byte("{}"))}})[0]; r.Err != nil {
+			b.Fatal(r.Err)
+		}
+		read := func(callers int) float64 {
+			began := time.Now()
+			var reading sync.WaitGroup
+			for range callers {
+				reading.Go(func() {
+					for range each {
+						if _, err := store.Get(b.Context(), "/ns/key"); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			reading.Wait()
+			return float64(callers*each) / time.Since(began).Seconds()
+		}
+		one, many := read(1), read(callers)
+		raw := (before + rawCreates(b, server, "/after")) / 2
+		b.ReportMetric(one, "reads-by-one/s")
+		b.ReportMetric(many, "reads-by-64/s")
+		b.ReportMetric(raw, "raw-creates/s")
+		b.ReportMetric(many/raw, "of-raw")
+	}
+}
+
 // BenchmarkJobs is that of package bench, on ZooKeeper.
 func BenchmarkJobs(b *testing.B) {
 	for range b.N {

@@ -29,8 +29,8 @@ var (
 //	          and the writes
 //
 // A transaction that somebody got in the way of is looked at again. So is one that
-// writes nothing, or is refused, unless the server had caught up before it was looked
-// at: what it tells would otherwise be of the past.
+// writes nothing, or is refused, unless it was looked at behind a barrier: what it tells
+// would otherwise be of the past.
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := make([]broker.Result, len(txns))
 	pending := make([]int, 0, len(txns))
@@ -228,7 +228,7 @@ func (b *Broker) look(ctx context.Context, l *link, r *reading, now bool) (sight
 		request := wire.MultiRead(reads)
 		requests := []wire.Request{request}
 		if now {
-			requests = []wire.Request{wire.Sync("/"), request}
+			requests = []wire.Request{b.layout.barrier(), request}
 		}
 		var last wire.Answer
 		for _, last = range l.do(ctx, requests...) {

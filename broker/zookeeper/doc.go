@@ -19,8 +19,9 @@
 //   - Conditions are decided in the transaction that writes: it compares the versions
 //     of the keys, and those of epochs, which each creation of a key counts up, so that
 //     a key that was deleted and created again is not taken for the old one.
-//   - What is refused, or only read, was read after the server had caught up with its
-//     leader.
+//   - What is refused, or only read, was read behind a transaction that changes nothing
+//     and to which a majority agreed: ZooKeeper's sync asks its leader alone, which others
+//     may have left.
 //   - A watch delivers each change with its value and revision, although ZooKeeper
 //     tells only that something changed: each transaction writes a record of its
 //     changes to one of 8192 slots that go round.

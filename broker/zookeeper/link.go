@@ -210,7 +210,7 @@ type settings struct {
 func (b *Broker) settle(ctx context.Context, l *link) error {
 	own := b.layout.chroot + ownDir
 	for {
-		answers := l.conn.DoAll(ctx, wire.Sync("/"), wire.MultiRead([]wire.Read{wire.GetData(own)}))
+		answers := l.conn.DoAll(ctx, b.layout.barrier(), wire.MultiRead([]wire.Read{wire.GetData(own)}))
 		if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
 			return err
 		}

@@ -38,10 +38,16 @@ func toZnode(r wire.Result) (znode, error) {
 	}
 }
 
-// readNow reads znodes, all at the same moment and not from before the call: the
-// server catches up first.
-func (l *link) readNow(ctx context.Context, reads ...wire.Read) ([]wire.Result, int64, error) {
-	answers := l.do(ctx, wire.Sync("/"), wire.MultiRead(reads))
+// barrier is a request behind which nothing of the past is read on the same connection: a
+// transaction, without any change, to which a majority must agree. ZooKeeper's own sync is
+// none: a leader that the others have left answers it alone until it notices.
+func (l layout) barrier() wire.Request {
+	return wire.Multi([]wire.Op{wire.Check(l.chroot+ownDir, wire.AnyVersion)}) // whether it succeeds does not matter
+}
+
+// readNow reads znodes, all at the same moment and not from before the call.
+func (b *Broker) readNow(ctx context.Context, l *link, reads ...wire.Read) ([]wire.Result, int64, error) {
+	answers := l.do(ctx, b.layout.barrier(), wire.MultiRead(reads))
 	for _, a := range answers {
 		if a.Err != nil {
 			return nil, 0, a.Err
@@ -73,7 +79,7 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 func (b *Broker) get(ctx context.Context, key string) (*broker.KV, error) {
 	var kv *broker.KV
 	err := b.attempt(ctx, func(ctx context.Context, l *link) error {
-		results, _, err := l.readNow(ctx, wire.GetData(b.layout.path(key)))
+		results, _, err := b.readNow(ctx, l, wire.GetData(b.layout.path(key)))
 		if err != nil {
 			return err
 		}
@@ -223,7 +229,7 @@ func (b *Broker) walk(ctx context.Context, l *link, now bool, roots ...string) (
 		rootOf[root] = root
 	}
 	if now {
-		if err := l.do(ctx, wire.Sync("/"))[0].Err; err != nil {
+		if err := l.do(ctx, b.layout.barrier())[0].Err; err != nil {
 			return w, err
 		}
 	}

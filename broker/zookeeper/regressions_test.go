@@ -22,7 +22,7 @@ import (
 // The requests by which a test knows a moment; see ZooKeeper's opcodes.
 const (
 	wireGetChildren = 8
-	wireSync        = 9
+	wireCheck       = 13
 	wireMulti       = 14
 	wireMultiRead   = 22
 )
@@ -294,25 +294,35 @@ func unreadableZnode(t *testing.T, r *regression) {
 	}
 }
 
+// beforeBarrier sets a trap for a transaction that only checks.
+func (r *regression) beforeBarrier() *trap {
+	barrier := r.traps.before(wireMulti, ownDir, func() {})
+	match := barrier.match
+	barrier.match = func(op uint32, frame []byte) bool {
+		return match(op, frame) && binary.BigEndian.Uint32(frame[12:]) == wireCheck
+	}
+	return barrier
+}
+
 // What the first look shows may be of a server that lags, so that it is no reason to
-// refuse; the second comes behind a sync.
+// refuse; the second comes behind a barrier.
 func refusedAbove(t *testing.T, r *regression) {
 	mustCommit(t, r.other, put("/n/a/b", nil))
 	id := mustGrant(t, r.slow)
-	synced := r.traps.before(wireSync, "/", func() {})
+	barrier := r.beforeBarrier()
 	result := r.slow.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.PutSession("/n/a", nil, id)}})[0]
-	if !errors.Is(result.Err, broker.ErrInvalid) || !synced.done.Load() {
-		t.Errorf("%v, behind a sync: %t", result.Err, synced.done.Load())
+	if !errors.Is(result.Err, broker.ErrInvalid) || !barrier.done.Load() {
+		t.Errorf("%v, behind a barrier: %t", result.Err, barrier.done.Load())
 	}
 }
 
 func refusedBelow(t *testing.T, r *regression) {
 	id := mustGrant(t, r.other)
 	mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.PutSession("/n/a", nil, id)}})
-	synced := r.traps.before(wireSync, "/", func() {})
+	barrier := r.beforeBarrier()
 	result := r.slow.Commit(t.Context(), put("/n/a/b", nil))[0]
-	if !errors.Is(result.Err, broker.ErrInvalid) || !synced.done.Load() {
-		t.Errorf("%v, behind a sync: %t", result.Err, synced.done.Load())
+	if !errors.Is(result.Err, broker.ErrInvalid) || !barrier.done.Load() {
+		t.Errorf("%v, behind a barrier: %t", result.Err, barrier.done.Load())
 	}
 }
 

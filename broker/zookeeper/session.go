@@ -240,7 +240,7 @@ func (b *Broker) attach(ctx context.Context, id broker.SessionID) (*wire.Conn, e
 func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, error) {
 	var z znode
 	err := b.attempt(ctx, func(ctx context.Context, l *link) error {
-		results, _, err := l.readNow(ctx, wire.GetData(b.layout.session(id)))
+		results, _, err := b.readNow(ctx, l, wire.GetData(b.layout.session(id)))
 		if err != nil {
 			return err
 		}

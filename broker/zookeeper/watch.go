@@ -99,7 +99,7 @@ func (w *watch) unchanged(ctx context.Context, l *link) error {
 	for _, above := range w.broker.layout.ancestors(path) {
 		reads = append(reads, wire.GetData(above))
 	}
-	results, _, err := l.readNow(ctx, reads...)
+	results, _, err := w.broker.readNow(ctx, l, reads...)
 	if err != nil {
 		return err
 	}
