@@ -53,4 +53,10 @@
 // Every error is a *broker.Error. A write whose answer was lost has Maybe set, and is
 // never sent again from here. When the connection breaks, another server is tried, never
 // one that is behind what was seen; calls wait for it within Config.RequestTimeout.
+//
+// An ensemble that was set back, as by restoring a backup, is recognized: a transaction that
+// a majority agrees to today comes before one that was seen. Then watches and listings begin
+// anew. A session whose last write is gone has expired, and says why; that write tells also
+// where the numbers of transactions go on from higher ones, as they do after the election
+// of a leader.
 package zookeeper

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,6 +157,11 @@ func (b *Broker) keepLinked(l *link) {
 			if err == nil {
 				l = next
 				break
+			}
+			if isHangUp(err) && b.seen.Load() > 0 {
+				ctx, cancel := context.WithTimeout(b.life, b.config.DialTimeout)
+				err = cmp.Or(b.lookBehind(ctx), err)
+				cancel()
 			}
 			b.setLink(nil, err)
 			pause(b.life, dialPause)

@@ -47,6 +47,8 @@ type session struct {
 	pingUntil time.Duration
 	// connected is when the last connection began, of which the leader knew at once.
 	connected time.Duration
+	// written is the transaction that wrote its znode last, of those from here.
+	written int64
 	// touches are the requests, pings included, that a server answered.
 	// Invariant: they rise, and all but the first are younger than touchesKept ticks.
 	touches []touch
@@ -140,7 +142,8 @@ func (s *session) grant(ctx context.Context) error {
 		return err
 	}
 	s.id, s.password = broker.SessionID(s.conn.Session()), s.conn.Password()
-	_, err := s.conn.Do(ctx, wire.Single(wire.Create(s.broker.layout.session(s.id), s.data(), wire.Ephemeral, s.broker.config.sessionACLs())))
+	reply, err := s.conn.Do(ctx, wire.Single(wire.Create(s.broker.layout.session(s.id), s.data(), wire.Ephemeral, s.broker.config.sessionACLs())))
+	s.written = reply.Zxid // nobody else knows it yet
 	return err
 }
 
@@ -164,6 +167,10 @@ func (s *session) connect(ctx context.Context) error {
 		began = s.broker.now() // of the attempt that succeeds, the last
 	})
 	if err != nil {
+		return s.expiredError(err)
+	}
+	if err = s.verify(ctx, conn); err != nil {
+		conn.Close()
 		return err
 	}
 	s.conn = conn
@@ -176,10 +183,11 @@ func (s *session) connect(ctx context.Context) error {
 
 // renewed notes a renewal. Before the first, as of a claim that nobody is to renew, there
 // are no pings: the beginning of the connection is what the leader was told last.
-func (s *session) renewed(at time.Duration) {
+func (s *session) renewed(at time.Duration, written int64) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
 	s.pingUntil = max(s.pingUntil, at+s.timeout/pingsLast)
+	s.written = max(s.written, written)
 }
 
 // isRenewed tells whether to ping.
@@ -284,11 +292,11 @@ func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration,
 		data := s.data()
 		s.mu.Unlock()
 		sent := b.now()
-		_, err = conn.Do(ctx, wire.Single(wire.SetData(b.layout.session(id), data, wire.AnyVersion)))
+		reply, err := conn.Do(ctx, wire.Single(wire.SetData(b.layout.session(id), data, wire.AnyVersion)))
 		switch {
 		case err == nil:
 			ttl := s.ttl(sent) // before this renewal counts itself
-			s.renewed(sent)
+			s.renewed(sent, reply.Zxid)
 			return ttl, nil
 		case ignore(err, wire.CodeNoNode) == nil:
 			// Somebody deleted its znode to end it. What is over has no keys.

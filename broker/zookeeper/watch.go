@@ -70,6 +70,9 @@ func (w *watch) begin(ctx context.Context) (*feed, error) {
 	err := w.broker.attempt(ctx, func(ctx context.Context, l *link) error {
 		found = l.feed
 		v := found.since(w.next)
+		if w.broker.isLost(w.next-1, v.complete) {
+			return compactedError(w.prefix, w.next-1)
+		}
 		if v.err != nil || w.next > v.floor {
 			return v.err
 		}

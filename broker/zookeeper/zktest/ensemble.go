@@ -35,7 +35,7 @@ func StartEnsemble(t testing.TB, options Options) *Ensemble {
 		if err := s.configure(settings); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(s.dir, "data", "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(s.data(), "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Run(); err != nil {

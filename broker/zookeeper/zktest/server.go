@@ -158,15 +158,19 @@ func (s *Server) configure(more []string) error {
 	}
 	lines := append([]string{
 		"tickTime=" + strconv.FormatInt(s.options.Tick.Milliseconds(), 10),
-		"dataDir=" + filepath.Join(s.dir, "data"),
+		"dataDir=" + s.data(),
 		"clientPort=" + port, "clientPortAddress=" + host,
 		"admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
 	}, append(s.options.Settings, more...)...)
-	if err := os.MkdirAll(filepath.Join(s.dir, "data"), 0o700); err != nil {
+	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return err
 	}
 	return os.WriteFile(s.config(), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
 }
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) backup() string { return filepath.Join(s.dir, "backup") }
 
 func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
 
@@ -269,6 +273,18 @@ func (s *Server) Kill() {
 	_ = s.stdin.Close()
 	_ = s.shell.Wait()
 	s.stdin = nil
+}
+
+// Save makes a backup of what the server has, which may run meanwhile.
+func (s *Server) Save() error { return os.CopyFS(s.backup(), os.DirFS(s.data())) }
+
+// Restore puts what Save has kept in the place of what the server has, which must have been
+// killed.
+func (s *Server) Restore() error {
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	return os.CopyFS(s.data(), os.DirFS(s.backup()))
 }
 
 // Freeze stops the server in its tracks: its connections stay open and silent.

@@ -46,7 +46,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // MaybeApplied tells whether a request that ended with err may have been applied.
 // An error of the server itself is a definite no, but for those with which it
-// tells that it lost sight of the request.
+// tells that it lost sight of the request. So is one of the handshake.
 func MaybeApplied(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Sent
@@ -54,7 +54,7 @@ func MaybeApplied(err error) bool {
 	if code, ok := errors.AsType[Code](err); ok {
 		return code == CodeConnectionLoss || code == CodeOperationTimeout
 	}
-	return err != nil
+	return err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrAuth)
 }
 
 // The reasons for which a connection ends or does not begin.
