@@ -40,8 +40,13 @@ type Broker interface {
 	// does not end in a slash, from the given revision on (at least 1, that
 	// revision included). Batches come in order, and their revisions never fall; a
 	// batch without events is progress: nothing up to its revision is outstanding.
-	// Progress comes at least every ProgressMax while the watch is healthy. It ends when the caller stops
-	// iterating, or with an error, after which nothing more is yielded:
+	// Progress comes at least every ProgressMax while the watch is healthy. A put may be
+	// left out whose value is longer than WatchedValueBytes, or is of a transaction that has
+	// more than WatchedTxnBytes of them, if the key has changed again by the end of the
+	// batch: whoever applies whole batches has what the store had at their revisions.
+	//
+	// A watch ends when the caller stops iterating, or with an error, after which nothing
+	// more is yielded:
 	// ErrCompacted when the history from that revision is gone, ErrUnavailable
 	// or ErrNoQuorum when the stream broke or went silent.
 	Watch(ctx context.Context, prefix string, from Revision) iter.Seq2[Batch, error]
@@ -132,6 +137,10 @@ const (
 	// TxnBytesMax bounds the keys and values of either branch of one
 	// transaction together, in bytes.
 	TxnBytesMax = 1280 << 10
+	// WatchedValueBytes and WatchedTxnBytes bound a value, and the values of one transaction,
+	// that a watch delivers in any case, in bytes.
+	WatchedValueBytes = 4 << 10
+	WatchedTxnBytes   = 16 << 10
 	// ProgressMax is the longest time between two batches of a healthy watch.
 	ProgressMax = 10 * time.Second
 )

@@ -174,6 +174,12 @@ var mutants = []struct {
 			return []broker.Batch{b}
 		}}
 	}},
+	{"a long value that is overwritten is left out, and the batch ends before", "B60", func() *mutant {
+		return &mutant{batch: func(b broker.Batch) []broker.Batch {
+			b.Events = slices.DeleteFunc(slices.Clone(b.Events), func(e broker.Event) bool { return len(e.KV.Value) > broker.WatchedValueBytes })
+			return []broker.Batch{b}
+		}}
+	}},
 	{"there is no progress", "B39", func() *mutant {
 		return &mutant{batch: func(b broker.Batch) []broker.Batch {
 			if len(b.Events) == 0 {

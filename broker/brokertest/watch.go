@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -167,12 +168,26 @@ func watchWhole(t *trial) {
 	want := map[broker.Revision]int{}
 	first := t.write(ops...)
 	want[first] = len(ops)
-	want[t.write(large...)] = len(large)
+	second := t.write(large...)
+	want[second] = len(large)
+	got := map[broker.Revision]int{}
+	t.follow("a/", first, patience, func(b broker.Batch) bool { // nobody has overwritten them yet
+		for _, event := range b.Events {
+			got[event.KV.Modified]++
+		}
+		return b.Revision >= second
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("there are so many changes at revisions: %v, want %v", got, want)
+	}
+	t.write(broker.DeleteTree(t.prefix + "a/"))
+	first, want = t.put("a/first", ""), map[broker.Revision]int{}
+	want[first] = 1
 	for i := range 6 { // makes more keys than one transaction could name
 		want[t.fill("a/fill"+strconv.Itoa(i)+"/", broker.TxnOpsMax)] = broker.TxnOpsMax
 	}
 	last := t.write(broker.DeleteTree(t.prefix + "a/"))
-	want[last] = 7*broker.TxnOpsMax + len(large)
+	want[last] = 6*broker.TxnOpsMax + 1
 	seen := 0
 	t.follow("a/", first, patience, func(b broker.Batch) bool {
 		got := map[broker.Revision]int{}

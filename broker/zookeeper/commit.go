@@ -366,15 +366,11 @@ func (c *commit) sendGroup(ctx context.Context, l *link, conn *wire.Conn, member
 			c.failReading(ctx, []int{i}, err)
 			continue
 		}
-		slim, omitted := p.record.slim()
-		request := wire.Multi(p.ops(slot, slim.encode()))
+		request := wire.Multi(p.ops(slot, p.record.slim().encode()))
 		if size := request.Size(); size > b.config.MessageBytes {
 			c.failReading(ctx, []int{i}, broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrTooLarge,
 				fmt.Errorf("a request of %d bytes; the servers take %d (Config.MessageBytes, their jute.maxbuffer)", size, b.config.MessageBytes)))
 			continue
-		}
-		if omitted {
-			b.slots.keep(p.record)
 		}
 		requests = append(requests, request)
 		sent = append(sent, i)
@@ -393,7 +389,6 @@ func (c *commit) take(ctx context.Context, l *link, i int, p *plan, a wire.Answe
 			c.results[i] = broker.Result{OK: true, Reads: p.reads, Revision: broker.Revision(a.Reply.Zxid)}
 			return false
 		}
-		b.slots.recall(p.record.id)
 		switch code {
 		case wire.CodeNoNode, wire.CodeNodeExists, wire.CodeBadVersion, wire.CodeNotEmpty:
 			if n == 0 {
@@ -405,8 +400,6 @@ func (c *commit) take(ctx context.Context, l *link, i int, p *plan, a wire.Answe
 			return true
 		}
 		a.Err = code
-	} else {
-		b.slots.recall(p.record.id)
 	}
 	c.fail(ctx, i, a.Err)
 	return false
@@ -434,7 +427,7 @@ func (c *commit) prepare(ctx context.Context, p *plan) error {
 		if err != nil {
 			return err
 		}
-		r := record{id: rand.Uint64(), changes: []change{{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]}}}
+		r := record{changes: []change{{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]}}}
 		ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
 		for _, epoch := range epochs {
 			ops = append(ops, wire.SetData(epoch, nil, wire.AnyVersion))

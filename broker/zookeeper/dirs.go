@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
@@ -128,7 +127,7 @@ func (b *Broker) makeSome(ctx context.Context, l *link, paths []string) error {
 	if err != nil {
 		return err
 	}
-	r := record{id: rand.Uint64()}
+	var r record
 	epochs := map[string]bool{}
 	var creates []wire.Op
 	for _, path := range paths {

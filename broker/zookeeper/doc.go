@@ -24,7 +24,8 @@
 //     may have left.
 //   - A watch delivers each change with its value and revision, although ZooKeeper
 //     tells only that something changed: each transaction writes a record of its
-//     changes to one of 8192 slots that go round.
+//     changes to one of 8192 slots that go round. Values longer than
+//     broker.WatchedValueBytes are read from their keys; see fill.
 //   - A listing is exact at one revision, however many requests it took: the changes
 //     that happened meanwhile are applied to what was found.
 //   - A session is renewed by a write. A grant returns the timeout less half a tick and

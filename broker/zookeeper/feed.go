@@ -71,8 +71,16 @@ type item struct {
 // entry is what changed at a revision.
 type entry struct {
 	revision broker.Revision
-	events   []broker.Event
+	events   []event
 	bytes    int
+}
+
+// event is one change of one key.
+type event struct {
+	broker.Event
+	// long is the length of a value that is not here, because the record had no room for
+	// it; zero if it is. Who needs it reads the key.
+	long int
 }
 
 const (
@@ -314,44 +322,20 @@ func (f *feed) takeRecord(ctx context.Context, path string, records map[string]*
 	for _, c := range s.changes {
 		f.expected[f.broker.layout.chroot+c.path] += c.events
 	}
-	e, ok, err := f.entry(ctx, s)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		f.reset(s.revision)
-		return nil
-	}
-	f.add(e)
+	f.add(f.entry(s))
 	return nil
 }
 
-// entry makes the entry of a record, and false if a value is not to be had any
-// more.
-func (f *feed) entry(ctx context.Context, s *slotRecord) (entry, bool, error) {
+// entry makes the entry of a record.
+func (f *feed) entry(s *slotRecord) entry {
 	b := f.broker
-	r := s.record
-	if full, ok := b.slots.recall(r.id); ok {
-		r = full
-	}
 	e := entry{revision: s.revision}
-	for _, c := range r.changes {
+	for _, c := range s.changes {
 		key, ok := b.layout.key(b.layout.chroot + c.path)
 		if !ok || c.kind == changeQuiet {
 			continue
 		}
 		kv := broker.KV{Key: key, Modified: s.revision}
-		if c.kind == changeOmitted {
-			z, err := f.readZnode(ctx, b.layout.chroot+c.path)
-			if err != nil {
-				return e, false, err
-			}
-			now := z.kv(key)
-			if now == nil || now.Modified != s.revision {
-				return e, false, nil
-			}
-			c.value = now.Value
-		}
 		if c.kind != changeDelete {
 			kv.Value, kv.Session, kv.Created = c.value, c.session, c.created
 			if kv.Created == 0 {
@@ -360,10 +344,10 @@ func (f *feed) entry(ctx context.Context, s *slotRecord) (entry, bool, error) {
 		} else {
 			b.emptied.add(parent(b.layout.chroot + c.path))
 		}
-		e.events = append(e.events, broker.Event{Deleted: c.kind == changeDelete, KV: kv})
+		e.events = append(e.events, event{Event: broker.Event{Deleted: c.kind == changeDelete, KV: kv}, long: c.long})
 		e.bytes += len(c.value)
 	}
-	return e, true, nil
+	return e
 }
 
 func (f *feed) readZnode(ctx context.Context, path string) (znode, error) {
@@ -397,7 +381,7 @@ func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) err
 		}
 		if e.Type == wire.EventDeleted {
 			f.broker.emptied.add(parent(e.Path))
-			out.events = append(out.events, broker.Event{Deleted: true, KV: broker.KV{Key: key, Modified: revision}})
+			out.events = append(out.events, event{Event: broker.Event{Deleted: true, KV: broker.KV{Key: key, Modified: revision}}})
 			continue
 		}
 		z, err := f.readZnode(ctx, e.Path)
@@ -412,11 +396,11 @@ func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) err
 			f.reset(revision)
 			return nil
 		}
-		out.events = append(out.events, broker.Event{KV: *kv})
+		out.events = append(out.events, event{Event: broker.Event{KV: *kv}})
 		out.bytes += len(kv.Value)
 	}
 	if len(out.events) > 0 {
-		slices.SortStableFunc(out.events, func(a, b broker.Event) int { return cmp.Compare(a.KV.Modified, b.KV.Modified) })
+		slices.SortStableFunc(out.events, func(a, b event) int { return cmp.Compare(a.KV.Modified, b.KV.Modified) })
 		f.add(out)
 	}
 	return nil

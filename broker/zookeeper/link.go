@@ -145,7 +145,6 @@ func (b *Broker) keepLinked(l *link) {
 		}
 		l.conn.Close()
 		l.feed.fail(l.conn.Err())
-		b.slots.clear()
 		b.setLink(nil, l.conn.Err())
 		for {
 			if b.life.Err() != nil {

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -66,7 +65,6 @@ type plan struct {
 func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 	p := &plan{layout: l, acls: acls, sight: s, checks: map[string]int32{}, epochs: map[string]map[string]bool{}, bump: map[string]bool{},
 		settled: map[string]bool{}, guarded: map[string]int32{}, creates: map[string]wire.Op{}}
-	p.record.id = rand.Uint64()
 	for _, c := range txn.If {
 		if !p.holds(c) {
 			p.refused = true

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -171,16 +172,51 @@ func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker
 			b.emptied.add(n.path)
 		}
 	}
-	first, last := broker.Revision(w.first), broker.Revision(w.last)
-	v, err := l.feed.until(ctx, last, first+1)
+	last, err := b.bringUp(ctx, l, prefix, found, read, broker.Revision(w.first), broker.Revision(w.last))
 	if err != nil {
 		return nil, 0, err
 	}
-	if v.floor > first {
-		return nil, 0, broker.NewError("list", prefix, broker.ErrCompacted, nil)
+	kvs := slices.SortedFunc(maps.Values(found), func(a, b broker.KV) int { return cmp.Compare(a.Key, b.Key) })
+	return kvs, last, nil
+}
+
+// bringUp applies what has changed since keys were read, the first of them at first and the
+// last at last, and returns up to when, which is later if a value is not to be had otherwise.
+func (b *Broker) bringUp(ctx context.Context, l *link, prefix string, found map[string]broker.KV, read map[string]broker.Revision,
+	first, last broker.Revision) (broker.Revision, error) {
+	f := newFill(b, l)
+	for range fillsMax {
+		v, err := l.feed.until(ctx, last, first+1)
+		if err != nil {
+			return 0, err
+		}
+		if v.floor > first {
+			break
+		}
+		wanted := apply(v, prefix, last, found, read)
+		if len(wanted) == 0 {
+			return last, nil
+		}
+		if last, err = f.read(ctx, wanted, last); err != nil {
+			return 0, err
+		}
+		for key, r := range f.reads {
+			if read[key] = r.at; r.kv == nil {
+				delete(found, key)
+			} else {
+				found[key] = *r.kv
+			}
+		}
 	}
+	return 0, broker.NewError("list", prefix, broker.ErrCompacted, nil)
+}
+
+// apply applies changes up to a revision to keys that were found, each later than it was
+// read, and returns the keys whose value is then not known, with when they were put.
+func apply(v view, prefix string, upTo broker.Revision, found map[string]broker.KV, read map[string]broker.Revision) map[string]broker.Revision {
+	wanted := map[string]broker.Revision{}
 	for _, e := range v.entries {
-		if e.revision > last {
+		if e.revision > upTo {
 			break
 		}
 		for _, event := range e.events {
@@ -188,19 +224,18 @@ func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker
 			if !strings.HasPrefix(key, prefix) || e.revision <= read[key] {
 				continue
 			}
+			delete(wanted, key)
 			if event.Deleted {
 				delete(found, key)
-			} else {
-				found[key] = event.KV
+				continue
+			}
+			found[key] = event.KV
+			if event.long > 0 {
+				wanted[key] = e.revision
 			}
 		}
 	}
-	kvs := make([]broker.KV, 0, len(found))
-	for _, kv := range found {
-		kvs = append(kvs, kv)
-	}
-	slices.SortFunc(kvs, func(a, b broker.KV) int { return cmp.Compare(a.Key, b.Key) })
-	return kvs, last, nil
+	return wanted
 }
 
 // walked is a znode found by a walk.

@@ -14,8 +14,6 @@ import (
 // neither values nor revisions, and two changes of one znode that follow each other
 // closely can be read only as one.
 type record struct {
-	// id is the transaction's, unique by chance.
-	id uint64
 	// changes are of keys, and of znodes that change while no key does.
 	changes []change
 }
@@ -32,6 +30,8 @@ type change struct {
 	created broker.Revision
 	session broker.SessionID
 	value   []byte
+	// long is the length of a value that is left out, zero if it is there.
+	long int
 }
 
 type changeKind byte
@@ -39,52 +39,53 @@ type changeKind byte
 const (
 	changeQuiet changeKind = iota + 1
 	changePut
-	// changeOmitted is a put whose value is too long for the slot.
-	changeOmitted
+	// changeLong is a put whose value is too long for the slot.
+	changeLong
 	changeDelete
 	changeKinds
 )
 
 const (
 	// recordVersion begins every record.
-	recordVersion = 2
-	// inlineMax bounds a value in a record, and inlineTotalMax all of its values,
-	// in bytes. Longer ones are read from the znode.
-	inlineMax      = 4 << 10
-	inlineTotalMax = 16 << 10
+	recordVersion = 3
 )
 
-// slim returns the record with the long values left out, and whether there were
-// any.
-func (r record) slim() (record, bool) {
-	total, omitted := 0, false
-	out := record{id: r.id, changes: make([]change, len(r.changes))}
+// slim returns the record with the long values left out, which are read from their znodes.
+func (r record) slim() record {
+	total := 0
+	out := record{changes: make([]change, len(r.changes))}
 	for i, c := range r.changes {
 		if c.kind == changePut {
-			if total += len(c.value); len(c.value) > inlineMax || total > inlineTotalMax {
+			if total += len(c.value); len(c.value) > broker.WatchedValueBytes || total > broker.WatchedTxnBytes {
 				total -= len(c.value)
-				c.kind, c.value, omitted = changeOmitted, nil, true
+				c.kind, c.value, c.long = changeLong, nil, len(c.value)
 			}
 		}
 		out.changes[i] = c
 	}
-	return out, omitted
+	return out
 }
 
 func (r record) encode() []byte {
 	data := []byte{recordVersion}
-	data = binary.BigEndian.AppendUint64(data, r.id)
 	for _, c := range r.changes {
 		data = append(data, byte(c.kind))
 		data = binary.AppendUvarint(data, uint64(c.events))
 		data = appendBytes(data, c.path)
-		if c.kind == changePut || c.kind == changeOmitted {
-			data = binary.AppendVarint(data, int64(c.created))
-			data = binary.AppendVarint(data, int64(c.session))
+		switch c.kind {
+		case changePut:
+			data = appendOwner(data, c)
 			data = appendBytes(data, c.value)
+		case changeLong:
+			data = appendOwner(data, c)
+			data = binary.AppendUvarint(data, uint64(c.long))
 		}
 	}
 	return data
+}
+
+func appendOwner(data []byte, c change) []byte {
+	return binary.AppendVarint(binary.AppendVarint(data, int64(c.created)), int64(c.session))
 }
 
 func appendBytes[T string | []byte](data []byte, v T) []byte {
@@ -95,11 +96,11 @@ var errRecord = errors.New("damaged record")
 
 // decodeRecord reads what encode wrote.
 func decodeRecord(data []byte) (record, error) {
-	if len(data) < 9 || data[0] != recordVersion {
+	if len(data) < 1 || data[0] != recordVersion {
 		return record{}, fmt.Errorf("%w: %d bytes, not of version %d", errRecord, len(data), recordVersion)
 	}
-	r := record{id: binary.BigEndian.Uint64(data[1:])}
-	d := recordDecoder{data: data[9:]}
+	var r record
+	d := recordDecoder{data: data[1:]}
 	for len(d.data) > 0 && !d.bad {
 		c := change{kind: changeKind(d.data[0])}
 		d.data = d.data[1:]
@@ -108,11 +109,16 @@ func decodeRecord(data []byte) (record, error) {
 		}
 		c.events = int(d.uvarint())
 		c.path = string(d.bytes())
-		if c.kind == changePut || c.kind == changeOmitted {
+		if c.kind == changePut || c.kind == changeLong {
 			c.created, c.session = broker.Revision(d.varint()), broker.SessionID(d.varint())
-			c.value = d.bytes()
 		}
-		if c.events < 0 || c.created < 0 || !strings.HasPrefix(c.path, "/") {
+		switch c.kind {
+		case changePut:
+			c.value = d.bytes()
+		case changeLong:
+			c.long = int(d.uvarint())
+		}
+		if c.events < 0 || c.created < 0 || c.long < 0 || c.long > broker.ValueBytesMax || !strings.HasPrefix(c.path, "/") {
 			d.bad = true
 		}
 		r.changes = append(r.changes, c)

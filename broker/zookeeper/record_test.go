@@ -8,9 +8,9 @@ import (
 )
 
 func someRecord() record {
-	return record{id: 1 << 63, changes: []change{
+	return record{changes: []change{
 		{kind: changePut, events: 1, path: "/a", created: 7, session: -5, value: []byte("v")},
-		{kind: changeOmitted, events: 2, path: "/b"}, {kind: changeDelete, events: 1, path: "/c"}, {kind: changeQuiet, events: 3, path: "/d/e"},
+		{kind: changeLong, events: 2, path: "/b", long: 5000}, {kind: changeDelete, events: 1, path: "/c"}, {kind: changeQuiet, events: 3, path: "/d/e"},
 	}}
 }
 
@@ -27,26 +27,26 @@ func TestRecord_IsReadAsItWasWritten(t *testing.T) {
 }
 
 func TestRecord_LeavesLongValuesOut(t *testing.T) {
-	r := record{changes: []change{{kind: changePut, path: "/a", value: make([]byte, inlineMax+1)}}}
+	r := record{changes: []change{{kind: changePut, path: "/a", value: make([]byte, broker.WatchedValueBytes+1)}}}
 	for range 10 {
-		r.changes = append(r.changes, change{kind: changePut, path: "/b", value: make([]byte, inlineMax)})
+		r.changes = append(r.changes, change{kind: changePut, path: "/b", value: make([]byte, broker.WatchedValueBytes)})
 	}
-	slim, omitted := r.slim()
+	slim := r.slim()
 	kept := 0
-	for _, c := range slim.changes {
+	for i, c := range slim.changes {
 		kept += len(c.value)
-		if (c.kind == changeOmitted) != (c.value == nil) {
-			t.Errorf("%d with a value of %d bytes", c.kind, len(c.value))
+		if (c.kind == changeLong) != (c.value == nil) || c.long+len(c.value) != len(r.changes[i].value) {
+			t.Errorf("%d with a value of %d bytes, and %d left out", c.kind, len(c.value), c.long)
 		}
 	}
-	if !omitted || kept != inlineTotalMax || slim.changes[0].kind != changeOmitted {
-		t.Errorf("%d bytes are kept, omitted: %t", kept, omitted)
+	if kept != broker.WatchedTxnBytes || slim.changes[0].kind != changeLong {
+		t.Errorf("%d bytes are kept", kept)
 	}
 }
 
 func FuzzRecord(f *testing.F) {
 	f.Add(someRecord().encode())
-	f.Add([]byte{recordVersion, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{recordVersion})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decodeRecord(data)
 		if err != nil {

@@ -31,14 +31,11 @@ type slots struct {
 	count int
 	// made are the blocks known to be there.
 	made map[int]bool
-	// long are the records in full whose slots leave values out, by their ID, until
-	// our own watcher has seen them.
-	long map[uint64]record
 }
 
 func (s *slots) init() {
 	s.count, s.next = slotsCount, rand.IntN(slotsCount)
-	s.made, s.long = map[int]bool{}, map[uint64]record{}
+	s.made = map[int]bool{}
 }
 
 // slot is the path of one.
@@ -96,27 +93,4 @@ func (s *slots) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.made)
-}
-
-// keep holds on to a record whose slot leaves values out.
-func (s *slots) keep(r record) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.long[r.id] = r
-}
-
-// clear forgets what keep held on to, with the watcher that was to see it.
-func (s *slots) clear() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.long)
-}
-
-// recall returns what keep held on to.
-func (s *slots) recall(id uint64) (record, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, ok := s.long[id]
-	delete(s.long, id)
-	return r, ok
 }

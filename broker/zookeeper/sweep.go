@@ -143,7 +143,7 @@ func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked,
 			if err != nil {
 				return err
 			}
-			r := record{id: rand.Uint64(), changes: []change{{kind: changeQuiet, events: 1, path: n.path[len(b.layout.chroot):]}}}
+			r := record{changes: []change{{kind: changeQuiet, events: 1, path: n.path[len(b.layout.chroot):]}}}
 			ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
 			if epoch, ok := b.layout.epochOf(n.path); ok {
 				ops = append(ops, wire.Check(epoch, epochs[epoch]))

@@ -34,11 +34,11 @@ func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision)
 		}
 		// A watch is no call that Close waits for: its caller may be busy.
 		w := watch{broker: b, prefix: prefix, next: from}
-		feed, err := w.begin(entered)
+		err = w.begin(entered)
 		leave()
 		for err == nil && ctx.Err() == nil && b.life.Err() == nil {
 			var batch broker.Batch
-			if batch, err = w.batch(ctx, feed); err == nil && !yield(batch, nil) {
+			if batch, err = w.batch(ctx); err == nil && !yield(batch, nil) {
 				return
 			}
 		}
@@ -60,16 +60,17 @@ func checkWatch(prefix string, from broker.Revision) error {
 type watch struct {
 	broker *Broker
 	prefix string
+	// link has the history.
+	link *link
 	// next is the first revision that has not been delivered. It only rises.
 	next broker.Revision
 }
 
 // begin finds the history to read.
-func (w *watch) begin(ctx context.Context) (*feed, error) {
-	var found *feed
-	err := w.broker.attempt(ctx, func(ctx context.Context, l *link) error {
-		found = l.feed
-		v := found.since(w.next)
+func (w *watch) begin(ctx context.Context) error {
+	return w.broker.attempt(ctx, func(ctx context.Context, l *link) error {
+		w.link = l
+		v := l.feed.since(w.next)
 		if w.broker.isLost(w.next-1, v.complete) {
 			return compactedError(w.prefix, w.next-1)
 		}
@@ -85,7 +86,6 @@ func (w *watch) begin(ctx context.Context) (*feed, error) {
 		w.next = v.floor + 1
 		return nil
 	})
-	return found, err
 }
 
 func compactedError(prefix string, floor broker.Revision) error {
@@ -129,16 +129,19 @@ func (w *watch) unchanged(ctx context.Context, l *link) error {
 }
 
 // batch waits for the next batch.
-func (w *watch) batch(ctx context.Context, f *feed) (broker.Batch, error) {
+func (w *watch) batch(ctx context.Context) (broker.Batch, error) {
 	quiet := time.NewTimer(quietMax)
 	defer quiet.Stop()
 	late := false
 	for {
-		v := f.since(w.next)
+		v := w.link.feed.since(w.next)
 		if w.next <= v.floor {
 			return broker.Batch{}, compactedError(w.prefix, v.floor)
 		}
-		batch := w.collect(v)
+		batch, err := w.whole(ctx, v, w.limit(v))
+		if err != nil {
+			return broker.Batch{}, err
+		}
 		w.next = max(w.next, batch.Revision+1)
 		if len(batch.Events) > 0 || late && v.err == nil {
 			batch.Revision = w.next - 1
@@ -159,23 +162,21 @@ func (w *watch) batch(ctx context.Context, f *feed) (broker.Batch, error) {
 	}
 }
 
-// collect makes a batch of whole entries.
-func (w *watch) collect(v view) broker.Batch {
-	batch := broker.Batch{Revision: v.complete}
-	bytes := 0
+// limit returns the revision up to which a batch is to go.
+func (w *watch) limit(v view) broker.Revision {
+	events, bytes := 0, 0
 	for _, e := range v.entries {
 		for _, event := range e.events {
 			if w.covers(event.KV.Key) {
-				batch.Events = append(batch.Events, event)
-				bytes += len(event.KV.Value)
+				events++
+				bytes += len(event.KV.Value) + event.long
 			}
 		}
-		if len(batch.Events) >= batchEventsMax || bytes >= batchBytesMax {
-			batch.Revision = e.revision
-			break
+		if events >= batchEventsMax || bytes >= batchBytesMax {
+			return e.revision
 		}
 	}
-	return batch
+	return v.complete
 }
 
 func (w *watch) covers(key string) bool {
