@@ -335,8 +335,8 @@ func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
 		var nodes []*node
 		var elections []*Election
 		candidates := 1000
-		if zksuite.On() {
-			candidates = 50 // all of it takes real time
+		if zksuite.On() || testing.Short() {
+			candidates = 60 // all of it takes real time, or the race detector counts each step
 		}
 		for i := range candidates {
 			n := c.member(fmt.Sprintf("c%04d", i))
