@@ -40,10 +40,12 @@ type Broker interface {
 	// does not end in a slash, from the given revision on (at least 1, that
 	// revision included). Batches come in order, and their revisions never fall; a
 	// batch without events is progress: nothing up to its revision is outstanding.
-	// Progress comes at least every ProgressMax while the watch is healthy. A put may be
-	// left out whose value is longer than WatchedValueBytes, or is of a transaction that has
-	// more than WatchedTxnBytes of them, if the key has changed again by the end of the
-	// batch: whoever applies whole batches has what the store had at their revisions.
+	// Progress comes at least every ProgressMax while the watch is healthy.
+	//
+	// A put with a long value may be left out if its key has changed again by the end of the
+	// batch: one longer than WatchedValueBytes, or of a transaction whose values are longer
+	// than WatchedTxnBytes together. Whoever applies whole batches still has what the store
+	// had at their revisions.
 	//
 	// A watch ends when the caller stops iterating, or with an error, after which nothing
 	// more is yielded:

@@ -33,7 +33,8 @@ type Broker struct {
 	// seen is the last transaction seen on any connection. A server that is behind
 	// it is not used.
 	seen atomic.Int64
-	// setBack is how far the ensemble was set back, if it was, the last time.
+	// setBack tells that the ensemble was set back, the last time that it was; nil if it
+	// never was.
 	setBack atomic.Pointer[setBackError]
 	// leastTimeout is the session timeout that a server granted where less was asked
 	// for, in nanoseconds; zero as long as none did.

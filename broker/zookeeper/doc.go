@@ -25,7 +25,7 @@
 //   - A watch delivers each change with its value and revision, although ZooKeeper
 //     tells only that something changed: each transaction writes a record of its
 //     changes to one of 8192 slots that go round. Values longer than
-//     broker.WatchedValueBytes are read from their keys; see fill.
+//     broker.WatchedValueBytes are read from their keys; see longValues.
 //   - A listing is exact at one revision, however many requests it took: the changes
 //     that happened meanwhile are applied to what was found.
 //   - A session is renewed by a write. A grant returns the timeout less half a tick and
@@ -55,9 +55,8 @@
 // never sent again from here. When the connection breaks, another server is tried, never
 // one that is behind what was seen; calls wait for it within Config.RequestTimeout.
 //
-// An ensemble that was set back, as by restoring a backup, is recognized: a transaction that
-// a majority agrees to today comes before one that was seen. Then watches and listings begin
-// anew. A session whose last write is gone has expired, and says why; that write tells also
-// where the numbers of transactions go on from higher ones, as they do after the election
-// of a leader.
+// An ensemble that was set back, as by restoring a backup, is recognized: a majority agrees
+// to a transaction whose number is below one that was seen. Then watches and listings begin
+// anew. A session has expired, and says why, if the last write of its znode is gone, also
+// where numbers go on from higher ones, as they do with each new leader.
 package zookeeper

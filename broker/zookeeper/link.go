@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -157,12 +156,7 @@ func (b *Broker) keepLinked(l *link) {
 				l = next
 				break
 			}
-			if isHangUp(err) && b.seen.Load() > 0 {
-				ctx, cancel := context.WithTimeout(b.life, b.config.DialTimeout)
-				err = cmp.Or(b.lookBehind(ctx), err)
-				cancel()
-			}
-			b.setLink(nil, err)
+			b.setLink(nil, b.lookBehind(err))
 			pause(b.life, dialPause)
 		}
 		b.setLink(l, nil)

@@ -1,14 +1,9 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
@@ -20,11 +15,6 @@ const (
 	readsMax = 128
 	// requestsMax is how many requests of a walk are under way at once.
 	requestsMax = 16
-	// pageMax is how many keys a page has.
-	pageMax = 1000
-	// walksMax bounds how often a listing begins anew because the history that
-	// makes it exact was lost.
-	walksMax = 5
 )
 
 // toZnode makes a znode of what a read returned.
@@ -106,136 +96,6 @@ func (b *Broker) attempt(ctx context.Context, read func(context.Context, *link) 
 			return err
 		}
 	}
-}
-
-// List implements broker.Broker. It holds the whole listing in memory.
-func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
-	return func(yield func(broker.Page, error) bool) {
-		if err := broker.CheckPrefix(prefix); err != nil {
-			yield(broker.Page{}, err)
-			return
-		}
-		ctx, leave, err := b.enter(ctx, "list", prefix)
-		if err != nil {
-			yield(broker.Page{}, err)
-			return
-		}
-		kvs, revision, err := b.list(ctx, prefix)
-		if err != nil {
-			err = b.readOnly(ctx, "list", prefix, err)
-		}
-		leave() // the caller may take its time
-		if err != nil {
-			yield(broker.Page{}, err)
-			return
-		}
-		for {
-			n := min(pageMax, len(kvs))
-			if !yield(broker.Page{KVs: kvs[:n:n], Revision: revision}, nil) || n == len(kvs) {
-				return
-			}
-			kvs = kvs[n:]
-		}
-	}
-}
-
-func (b *Broker) list(ctx context.Context, prefix string) (kvs []broker.KV, revision broker.Revision, err error) {
-	for range walksMax {
-		err = b.attempt(ctx, func(ctx context.Context, l *link) (err error) {
-			kvs, revision, err = b.listOnce(ctx, l, prefix)
-			return err
-		})
-		if err == nil || !errors.Is(err, broker.ErrCompacted) {
-			return kvs, revision, err
-		}
-	}
-	return nil, 0, err
-}
-
-// listOnce walks the subtree, which takes several requests, and brings what they
-// found to the moment of the last by the changes that the feed has seen meanwhile.
-func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker.KV, broker.Revision, error) {
-	w, err := b.walk(ctx, l, true, b.layout.path(strings.TrimSuffix(prefix, "/")))
-	if err != nil {
-		return nil, 0, err
-	}
-	found := map[string]broker.KV{}
-	read := map[string]broker.Revision{}
-	for _, n := range w.nodes {
-		key, ok := b.layout.key(n.path)
-		if !ok || !strings.HasPrefix(key, prefix) {
-			continue
-		}
-		if kv := n.kv(key); kv != nil {
-			found[key], read[key] = *kv, broker.Revision(n.zxid)
-		} else if n.isEmptyDirectory() {
-			b.emptied.add(n.path)
-		}
-	}
-	last, err := b.bringUp(ctx, l, prefix, found, read, broker.Revision(w.first), broker.Revision(w.last))
-	if err != nil {
-		return nil, 0, err
-	}
-	kvs := slices.SortedFunc(maps.Values(found), func(a, b broker.KV) int { return cmp.Compare(a.Key, b.Key) })
-	return kvs, last, nil
-}
-
-// bringUp applies what has changed since keys were read, the first of them at first and the
-// last at last, and returns up to when, which is later if a value is not to be had otherwise.
-func (b *Broker) bringUp(ctx context.Context, l *link, prefix string, found map[string]broker.KV, read map[string]broker.Revision,
-	first, last broker.Revision) (broker.Revision, error) {
-	f := newFill(b, l)
-	for range fillsMax {
-		v, err := l.feed.until(ctx, last, first+1)
-		if err != nil {
-			return 0, err
-		}
-		if v.floor > first {
-			break
-		}
-		wanted := apply(v, prefix, last, found, read)
-		if len(wanted) == 0 {
-			return last, nil
-		}
-		if last, err = f.read(ctx, wanted, last); err != nil {
-			return 0, err
-		}
-		for key, r := range f.reads {
-			if read[key] = r.at; r.kv == nil {
-				delete(found, key)
-			} else {
-				found[key] = *r.kv
-			}
-		}
-	}
-	return 0, broker.NewError("list", prefix, broker.ErrCompacted, nil)
-}
-
-// apply applies changes up to a revision to keys that were found, each later than it was
-// read, and returns the keys whose value is then not known, with when they were put.
-func apply(v view, prefix string, upTo broker.Revision, found map[string]broker.KV, read map[string]broker.Revision) map[string]broker.Revision {
-	wanted := map[string]broker.Revision{}
-	for _, e := range v.entries {
-		if e.revision > upTo {
-			break
-		}
-		for _, event := range e.events {
-			key := event.KV.Key
-			if !strings.HasPrefix(key, prefix) || e.revision <= read[key] {
-				continue
-			}
-			delete(wanted, key)
-			if event.Deleted {
-				delete(found, key)
-				continue
-			}
-			found[key] = event.KV
-			if event.long > 0 {
-				wanted[key] = e.revision
-			}
-		}
-	}
-	return wanted
 }
 
 // walked is a znode found by a walk.

@@ -167,7 +167,7 @@ func (s *session) connect(ctx context.Context) error {
 		began = s.broker.now() // of the attempt that succeeds, the last
 	})
 	if err != nil {
-		return s.expiredError(err)
+		return s.resumeError(err)
 	}
 	if err = s.verify(ctx, conn); err != nil {
 		conn.Close()
@@ -181,7 +181,7 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// renewed notes a renewal. Before the first, as of a claim that nobody is to renew, there
+// renewed notes a renewal, when it was sent and by which transaction it was written. Before the first, as of a claim that nobody is to renew, there
 // are no pings: the beginning of the connection is what the leader was told last.
 func (s *session) renewed(at time.Duration, written int64) {
 	s.timing.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
@@ -12,35 +13,39 @@ import (
 // setBackError tells that an ensemble has lost what it had agreed to, as one has that was
 // restored from a backup.
 type setBackError struct {
-	// seen is a transaction that is gone, now one that came after the loss, or before.
-	seen, now int64
+	// gone is a transaction that it had.
+	gone int64
+	// at is when this was found out, by the clock of connections.
+	at time.Duration
 }
 
 func (e *setBackError) Error() string {
-	return fmt.Sprintf("the ensemble was set back, as by restoring a backup, or is another one: transaction %#x is gone", e.seen)
+	return fmt.Sprintf("the ensemble was set back, as by restoring a backup, or is another one: transaction %#x is gone", e.gone)
 }
 
-// lookBehind finds out whether servers hang up because they were set back: they do so on
-// whoever has seen a transaction that they do not have, and to one that was restored it
-// never comes. A transaction that a majority agrees to today and that comes before one that
-// was seen proves it. Then what was seen is forgotten, and all begins anew; what a session
-// has of this it finds out itself.
-func (b *Broker) lookBehind(ctx context.Context) error {
+// lookBehind finds out whether the servers refuse a link because they were set back, and
+// returns that, or else the error that it was given. Servers hang up on whoever has seen a
+// transaction that they do not have, and to those that were set back it never comes. The
+// proof is a transaction that a majority agrees to now and that is numbered below one that
+// was seen. Then what was seen is forgotten, and the next link begins anew.
+func (b *Broker) lookBehind(refused error) error {
 	seen := b.seen.Load()
+	if !isHangUp(refused) || seen == 0 {
+		return refused
+	}
+	ctx, cancel := context.WithTimeout(b.life, b.config.DialTimeout)
+	defer cancel()
 	conn, err := b.dialRound(ctx, func(c *wire.Config) { c.Timeout, c.LastZxid = linkTimeout, 0 })
 	if err != nil {
-		return err
+		return refused
 	}
 	defer conn.Close()
 	agreed, err := conn.Do(ctx, b.layout.barrier())
-	if err != nil {
-		return err
-	}
 	_, _ = conn.Do(ctx, wire.CloseSession()) // or it expires
-	if agreed.Zxid >= seen {
-		return nil // the server had only been late
+	if err != nil || agreed.Zxid >= seen {
+		return refused // that server had only been late
 	}
-	lost := &setBackError{seen, agreed.Zxid}
+	lost := &setBackError{gone: seen, at: b.now()}
 	b.setBack.Store(lost)
 	b.seen.Store(agreed.Zxid)
 	return lost
@@ -50,11 +55,11 @@ func (b *Broker) lookBehind(ctx context.Context) error {
 // reached again.
 func (b *Broker) isLost(revision, complete broker.Revision) bool {
 	lost := b.setBack.Load()
-	return lost != nil && revision > complete && revision <= broker.Revision(lost.seen)
+	return lost != nil && revision > complete && revision <= broker.Revision(lost.gone)
 }
 
-// verify ends a session that was resumed at an ensemble that was set back: what hangs on it
-// there is not what its owner knows. Its znode tells, if its last write is gone.
+// verify ends a session that was resumed although the last write of its znode is gone: what
+// hangs on it at an ensemble that was set back is not what its owner knows.
 func (s *session) verify(ctx context.Context, conn *wire.Conn) error {
 	s.timing.Lock()
 	written := s.written
@@ -71,15 +76,16 @@ func (s *session) verify(ctx context.Context, conn *wire.Conn) error {
 		return err // one that somebody deleted is found by whoever renews
 	}
 	_, _ = conn.Do(ctx, wire.CloseSession()) // or it expires
-	return fmt.Errorf("%w: %w", wire.ErrExpired, &setBackError{written, z.stat.Mzxid})
+	return fmt.Errorf("%w: %w", wire.ErrExpired, &setBackError{gone: written})
 }
 
-// expiredError adds to the end of a session that it has to do with that, if it has.
-func (s *session) expiredError(err error) error {
+// resumeError is the error of resuming a session. That servers do not know one from before
+// they were set back is explained by that.
+func (s *session) resumeError(err error) error {
 	lost := s.broker.setBack.Load()
 	s.timing.Lock()
 	defer s.timing.Unlock()
-	if lost == nil || !errors.Is(err, wire.ErrExpired) || s.written <= lost.now || s.written > lost.seen {
+	if lost == nil || !errors.Is(err, wire.ErrExpired) || s.connected > lost.at {
 		return err
 	}
 	return fmt.Errorf("%w: %w", err, lost)

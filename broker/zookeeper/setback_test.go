@@ -141,7 +141,7 @@ func TestNodesOutliveARestore(t *testing.T) {
 	config := testConfig(server.Address())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	starts, ends := make(chan string, 100), make(chan string, 100)
+	starts, ends, left := make(chan string, 100), make(chan string, 100), make(chan error, 100)
 	var nodes sync.WaitGroup
 	defer nodes.Wait()
 	defer cancel()
@@ -149,6 +149,7 @@ func TestNodesOutliveARestore(t *testing.T) {
 		store := openTest(t, config)
 		t.Cleanup(func() { closeTest(t, store) }) // after it has left
 		node, err := windlass.NewNode(windlass.Config{Broker: store, Name: name, SessionTTL: 5 * time.Second,
+			Events: windlass.Events{Left: func(_ string, cause error, _ []string) { left <- cause }},
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
 				starts <- c.ID()
 				<-ctx.Done()
@@ -197,6 +198,9 @@ func TestNodesOutliveARestore(t *testing.T) {
 	halt(t, []*zktest.Server{server}, (*zktest.Server).Restore)
 	await(ends, "lost")
 	await(starts, "kept")
+	if err := <-left; err == nil || !strings.Contains(err.Error(), "set back") {
+		t.Errorf("a node does not say why its session has ended: %v", err)
+	}
 	submit("new")
 	await(starts, "new")
 	select {

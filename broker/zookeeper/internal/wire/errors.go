@@ -45,8 +45,8 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 // MaybeApplied tells whether a request that ended with err may have been applied.
-// An error of the server itself is a definite no, but for those with which it
-// tells that it lost sight of the request. So is one of the handshake.
+// An error of the server itself, or of the handshake, is a definite no, but for those with
+// which a server tells that it lost sight of the request.
 func MaybeApplied(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Sent
