@@ -144,9 +144,12 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 			c.join("n", keeping, handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
 			c.job("test_fail")
 			c.job("test_fail|deploy_ok")
-			for id, needs := range map[string][]string{"alone": nil, "needed": nil, "needs": {"other", "needed"}} {
-				spec := windlass.Spec{Type: map[bool]string{true: "ok", false: "fail"}[id == "needs"], Needs: needs}
-				if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+			for _, s := range []windlass.Submission{ // in this order: it waits for nothing that is not there
+				{ID: "alone", Spec: windlass.Spec{Type: "fail"}},
+				{ID: "needed", Spec: windlass.Spec{Type: "fail"}},
+				{ID: "needs", Spec: windlass.Spec{Type: "ok", Needs: []string{"other", "needed"}}},
+			} {
+				if err := c.client.Submit(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
 			}
