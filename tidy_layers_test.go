@@ -28,7 +28,7 @@ var layers = map[string][]string{
 	"broker/etcd":                    {"broker", "broker/internal/waves", "broker/etcd/internal/zaplog"},
 	"broker/etcd/embedded":           {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
 	"broker/etcd/internal/zaplog":    {},
-	"broker/zookeeper":               {"broker", "broker/internal/waves", "broker/zookeeper/internal/wire"},
+	"broker/zookeeper":               {"broker", "broker/internal/waves", "broker/zookeeper/internal/wire", "internal/clock"},
 	"broker/zookeeper/internal/wire": {},
 	"broker/zookeeper/zktest":        {},
 	"internal/zksuite":               {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},

@@ -77,8 +77,12 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	}
 	switch {
 	case t == nil || t.Owned():
-		if c := in.candidates.byID[id]; c != nil && t != nil {
-			in.planning.seenToClaim(t.Owner, now)
+		if in.candidates.byID[id] != nil && t != nil {
+			// Only nodes are waited for: the name of a script that takes tasks with
+			// Client.DequeueDetached would be kept for ever.
+			if n := in.nodes.Get(t.Owner); n != nil && n.Registered {
+				in.planning.seenToClaim(t.Owner, now)
+			}
 		}
 		in.dropCandidate(id)
 	case !in.busyWith(id):

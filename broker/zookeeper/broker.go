@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // Broker is a connection to an ensemble. Its methods are safe for concurrent use.
@@ -22,7 +23,7 @@ type Broker struct {
 	settled bool
 	address string
 	// start is what the clock given to connections counts from.
-	start time.Time
+	start time.Duration
 
 	// life ends with Close.
 	life context.Context
@@ -67,7 +68,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 		return nil, err
 	}
 	b := &Broker{
-		config: config.withDefaults(), address: strings.Join(config.Servers, ","), start: time.Now(),
+		config: config.withDefaults(), address: strings.Join(config.Servers, ","), start: clock.Boot(),
 		changed: make(chan struct{}), sessions: map[broker.SessionID]*session{},
 	}
 	b.acls, _ = config.acls() // validated
@@ -83,7 +84,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	}
 	if err != nil {
 		defer b.end()
-		return nil, b.openError(ctx, err, time.Since(b.start))
+		return nil, b.openError(ctx, err, b.now())
 	}
 	b.setLink(l, nil)
 	b.tasks.Go(func() { b.keepLinked(l) })
@@ -94,8 +95,9 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 // Address names the ensemble.
 func (b *Broker) Address() string { return b.address }
 
-// now is the clock of connections.
-func (b *Broker) now() time.Duration { return time.Since(b.start) }
+// now is the clock of connections and sessions. Go's own stands still while the machine is
+// suspended, and a session would seem to have more time left than it has.
+func (b *Broker) now() time.Duration { return clock.Boot() - b.start }
 
 // Close implements broker.Broker. When it returns, nothing that the broker started
 // is running.

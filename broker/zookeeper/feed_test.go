@@ -2,15 +2,15 @@ package zookeeper
 
 import (
 	"testing"
-	"time"
 
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 // The first reply after a deletion by the server bounds when it happened; those that
 // follow do not loosen it.
 func TestRegression_ADeletionIsNoLaterThanTheNextReply(t *testing.T) {
-	b := &Broker{start: time.Now()}
+	b := &Broker{start: clock.Boot()}
 	b.slots.init()
 	f := newFeed(b)
 	f.begin(nil, 10)

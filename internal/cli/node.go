@@ -16,10 +16,14 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
+// logSpaceMax bounds --log-space, in MiB: a TiB.
+const logSpaceMax = 1 << 20
+
 func (a *app) nodeCommand() *cobra.Command {
 	var c workerConfig
 	var allow []string
 	var verbose bool
+	var logSpace int64
 	var exposed nodeHTTPFlags
 	cmd := &cobra.Command{
 		Use:   "node",
@@ -34,6 +38,13 @@ its session can expire, and joins again when the broker is back.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.log, c.namespace = a.logger(verbose), a.namespace
+			if c.logAge <= 0 {
+				return usagef("--log-age %v: must be positive", c.logAge)
+			}
+			if logSpace < 1 || logSpace > logSpaceMax {
+				return usagef("--log-space %d: must be from 1 to %d", logSpace, logSpaceMax)
+			}
+			c.logSpace = logSpace << 20
 			return a.runNode(cmd.Context(), c, allow, exposed)
 		},
 	}
@@ -42,6 +53,8 @@ its session can expire, and joins again when the broker is back.`,
 	flags.StringArrayVar(&allow, "exec-allow", nil, "command that tasks may run, by path or by name; * for every one; repeatable")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
+	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")
+	flags.Int64Var(&logSpace, "log-space", exectask.LogSpaceDefault>>20, "MiB that the output of all tasks may take before the oldest is removed; 1 to 1048576")
 	flags.StringVar(&c.zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
 	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
 	flags.IntVar(&c.weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")

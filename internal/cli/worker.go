@@ -65,8 +65,11 @@ type workerConfig struct {
 	memoryClaim, memoryRelease int
 	concurrency                concurrency
 	logDir                     string
-	allow                      exectask.Allow
-	log                        *slog.Logger
+	// logAge and logSpace are as in exectask.Config; zero for its defaults.
+	logAge   time.Duration
+	logSpace int64
+	allow    exectask.Allow
+	log      *slog.Logger
 	// metrics and tracer are nil for none.
 	metrics *metrics.Metrics
 	tracer  windlass.Tracer
@@ -81,7 +84,7 @@ const exitFenced = 70
 func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, error) {
 	timing := session.Derive(c.sessionTTL)
 	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir,
+		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir, LogAge: c.logAge, LogSpace: c.logSpace,
 		// Killing must be over before the session's grace is.
 		Grace: timing.Grace * 3 / 4,
 	})

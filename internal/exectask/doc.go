@@ -77,6 +77,8 @@
 // With Config.LogDir the whole output of a run is appended to
 // LogPath(dir, task) below a line that names time, node, token and run. At
 // Config.LogMax the file becomes ".1", in place of an older one, so that a task
-// keeps at most two. Files are 0600 in a folder that only the owner may write.
+// keeps at most two. Logs that nobody has written to for Config.LogAge are
+// removed, and the oldest where all together take more than Config.LogSpace; a
+// run holds a lock (flock) on the one that it writes to. Files are 0600 in a folder that only the owner may write.
 // On a file system that ignores case, IDs that differ by case share a log.
 package exectask

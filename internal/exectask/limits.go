@@ -38,6 +38,10 @@ const (
 	LogDefault = 10 << 20
 	// LogMin is the least size at which a log may be told to rotate.
 	LogMin = 4 << 10
+	// LogAgeDefault is for how long a log is kept after it was last written to.
+	LogAgeDefault = 7 * 24 * time.Hour
+	// LogSpaceDefault is what all logs in a folder may take together.
+	LogSpaceDefault = 1 << 30
 
 	// GraceDefault is the time between SIGTERM and SIGKILL.
 	GraceDefault = 4 * time.Second

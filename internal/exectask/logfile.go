@@ -3,6 +3,7 @@ package exectask
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,7 +71,7 @@ func openLog(path string, max int64, header string) (*runLog, error) {
 }
 
 func (l *runLog) open(header string) error {
-	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := openLocked(l.path)
 	if err != nil {
 		return err
 	}
@@ -100,10 +101,8 @@ func (l *runLog) Write(p []byte) (int, error) {
 }
 
 func (l *runLog) rotate() error {
-	if err := l.file.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(l.path, l.path+oldSuffix); err != nil {
+	// The lock is held until the file has its other name: nobody removes it before.
+	if err := errors.Join(os.Rename(l.path, l.path+oldSuffix), l.file.Close()); err != nil {
 		return err
 	}
 	return l.open(l.header + " (continued)")

@@ -29,6 +29,14 @@ type Config struct {
 	// LogMax is the size in bytes at which a task's log is rotated, once, to
 	// ".1": 0 means LogDefault, at least LogMin. A task's logs take twice that.
 	LogMax int64
+	// LogAge is for how long a log is kept after it was last written to: 0 means
+	// LogAgeDefault.
+	LogAge time.Duration
+	// LogSpace is how many bytes the logs in LogDir may take together before the
+	// oldest are removed, however young: 0 means LogSpaceDefault, at least LogMin.
+	// Those of runs that go on stay in any case. The folder is looked at every five
+	// minutes; a file counts as 4 KiB at least.
+	LogSpace int64
 	// Tail is how many bytes of output a Result carries: 0 means TailDefault,
 	// at most TailMax.
 	Tail int
@@ -56,6 +64,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, refuse("Node", quote(c.Node), fmt.Sprintf("at most %d bytes", TaskMax))
 	}
 	c.LogMax = orDefault(c.LogMax, LogDefault)
+	c.LogAge = orDefault(c.LogAge, LogAgeDefault)
+	c.LogSpace = orDefault(c.LogSpace, LogSpaceDefault)
 	c.Tail = orDefault(c.Tail, TailDefault)
 	c.Grace = orDefault(c.Grace, GraceDefault)
 	c.Answer = orDefault(c.Answer, AnswerDefault)
@@ -63,6 +73,10 @@ func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.LogMax < LogMin:
 		return c, refuse("LogMax", c.LogMax, fmt.Sprintf("at least %d bytes", LogMin))
+	case c.LogAge < 0:
+		return c, refuse("LogAge", c.LogAge, "must not be negative")
+	case c.LogSpace < LogMin:
+		return c, refuse("LogSpace", c.LogSpace, fmt.Sprintf("at least %d bytes", LogMin))
 	case c.Tail < 0 || c.Tail > TailMax:
 		return c, refuse("Tail", c.Tail, fmt.Sprintf("0 to %d bytes", TailMax))
 	case c.Grace < 0 || c.Grace > GraceMax:
@@ -91,6 +105,9 @@ type Supervisor struct {
 	spawning sync.Mutex
 	first    sync.Once // of Run
 
+	tending  sync.WaitGroup // tendLogs
+	stopTend context.CancelFunc
+
 	mu     sync.Mutex
 	link   *link     // the process in use; nil until the first and after Close
 	until  *deadline // nil until SetDeadline was called
@@ -115,6 +132,10 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	s.sweep()
 	if _, err := s.live(ctx); err != nil {
 		return nil, err
+	}
+	tend, stop := context.WithCancel(context.Background())
+	if s.stopTend = stop; cfg.LogDir != "" {
+		s.tending.Go(func() { s.tendLogs(tend) })
 	}
 	return s, nil
 }
@@ -258,6 +279,8 @@ func (s *Supervisor) Pid() int {
 // Close ends all runs, each with its grace, and returns when the supervisor
 // process has ended. Every Run returns; later ones give ErrClosed.
 func (s *Supervisor) Close() error {
+	s.stopTend()
+	defer s.tending.Wait()
 	s.spawning.Lock()
 	defer s.spawning.Unlock()
 	s.mu.Lock()

@@ -411,3 +411,16 @@ func TestSupervisorIsDeafToTheSignalsOfAShutdown(t *testing.T) {
 		t.Errorf("got %s, %v", o.result, o.err)
 	}
 }
+
+func TestASupervisorTendsItsLogs(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o700))
+	written(t, dir, "old.log", 10, 48*time.Hour)
+	written(t, dir, "young.log", 10, time.Minute)
+	start(t, func(c *Config) { c.LogDir, c.LogAge = dir, 24*time.Hour })
+	eventually(t, 5*time.Second, "the old log is gone", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "old.log"))
+		return os.IsNotExist(err)
+	})
+	sweepFolder(t, dir, 24*time.Hour, LogSpaceDefault, "young.log")
+}

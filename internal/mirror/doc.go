@@ -12,10 +12,15 @@
 // # What is guaranteed
 //
 // A copy at revision r equals a listing at revision r. Updates come with rising
-// revisions, without gaps: when the watched history was compacted, the watch
-// broke, or the reconcile period is over, Follow lists anew and sends the whole
-// snapshot, from which Reset finds every difference. So a change that a watch
-// missed for whatever reason is found out one period later at the latest.
+// revisions, without gaps: when the watched history was compacted or the watch
+// broke, Follow lists anew and sends the whole snapshot, from which Reset finds
+// every difference.
+//
+// A watch is not trusted for ever. When the reconcile period is over, a second
+// one tells again what the first has told in it; where they differ, and after
+// thirty periods in any case, all is listed anew. So what one watch missed is
+// found out a period later at the latest, at the cost of what has changed; what
+// both missed, after thirty.
 //
 // # What is not
 //

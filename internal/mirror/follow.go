@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"math/rand/v2"
 	"time"
 
@@ -39,8 +40,8 @@ type Source struct {
 	Strip func(*broker.KV)
 	// Prepare, if set, is given each snapshot before it is sent.
 	Prepare func(*Snapshot)
-	// Reconcile is the time after which to list anew; it varies by a tenth so
-	// that nodes do not do it together.
+	// Reconcile is the time after which to look whether the watch has missed anything; it
+	// varies by a tenth so that nodes do not do it together.
 	Reconcile time.Duration
 }
 
@@ -66,8 +67,12 @@ func Follow(ctx context.Context, source Source, send func(Update)) {
 	}
 }
 
-// followOnce lists, then watches until the reconcile period is over, which is
-// no error, or something goes wrong.
+// replaysMax is how often what changed is compared before everything is listed anew.
+const replaysMax = 30
+
+// followOnce lists, then watches. When the reconcile period is over it watches anew from
+// where it had begun, so that what it has told is told again, by another stream, and can be
+// compared. It returns nil when it is time to list again, or an error.
 func (s Source) followOnce(ctx context.Context, send func(Update), healthy func()) error {
 	snapshot := &Snapshot{}
 	for page, err := range s.Broker.List(ctx, s.Prefix) {
@@ -80,31 +85,82 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 		snapshot.KVs = append(snapshot.KVs, page.KVs...)
 		snapshot.Revision = page.Revision
 	}
+	listed := broker.Revision(len(snapshot.KVs))
 	if s.Prepare != nil {
 		s.Prepare(snapshot)
 	}
 	send(Update{Snapshot: snapshot})
-	followed := false
+	told, again := span{from: snapshot.Revision, to: snapshot.Revision}, true
+	for range replaysMax {
+		var err error
+		if told, again, err = s.watch(ctx, told, send, healthy); err != nil || !again {
+			return err
+		}
+		if told.to-told.from > listed {
+			return nil // to list is no more than to watch that again
+		}
+	}
+	return nil
+}
+
+// span are the changes after one revision and up to another, in short.
+type span struct {
+	from, to broker.Revision
+	// sum combines the hashes of the changes by exclusive or.
+	sum uint64
+}
+
+var spanSeed = maphash.MakeSeed()
+
+func (s *span) add(e broker.Event) {
+	s.sum ^= maphash.Comparable(spanSeed, struct {
+		key      string
+		modified broker.Revision
+		deleted  bool
+	}{e.KV.Key, e.KV.Modified, e.Deleted})
+}
+
+// watch watches from where a span begins until the reconcile period is over. What is of
+// the span has been told already: it is compared, and what comes after it is told. It
+// returns what it has told, and whether to go on like that: not if something was missed.
+func (s Source) watch(ctx context.Context, told span, send func(Update), healthy func()) (next span, again bool, err error) {
 	watching, cancel := context.WithTimeout(ctx, s.period())
 	defer cancel()
-	for batch, err := range s.Broker.Watch(watching, s.Prefix, snapshot.Revision+1) {
+	repeated, compared := span{}, told.to == told.from
+	next = span{from: told.to, to: told.to}
+	followed := told.to > told.from // for a whole period
+	for batch, err := range s.Broker.Watch(watching, s.Prefix, told.from+1) {
 		switch {
 		case err != nil && isOver(watching):
 			<-watching.Done()
-			return nil
+			return next, compared, nil
 		case errors.Is(err, broker.ErrCompacted) && followed:
-			return nil // listing anew is the whole cure, but not without a pause each time
+			return next, false, nil // listing anew is the whole cure, but not without a pause each time
 		case err != nil:
-			return err
+			return next, false, err
 		}
 		followed = true
 		healthy()
-		for i := range batch.Events {
-			s.strip(&batch.Events[i].KV)
+		events := batch.Events
+		for len(events) > 0 && events[0].KV.Modified <= told.to {
+			repeated.add(events[0])
+			events = events[1:]
 		}
+		if batch.Revision < told.to {
+			continue
+		}
+		if repeated.sum != told.sum {
+			return next, false, nil
+		}
+		compared = true
+		for i := range events {
+			next.add(events[i])
+			s.strip(&events[i].KV)
+		}
+		batch.Events, next.to = events, batch.Revision
 		send(Update{Batch: batch})
 	}
-	return nil
+	return next, false, nil
 }
 
 func (s Source) strip(kv *broker.KV) {

@@ -3,8 +3,10 @@ package mirror
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +213,142 @@ func TestFollow_M10_NothingIsMissedThroughBrokenStalledAndCompactedWatches(t *te
 				equal(t, copied, fresh(t, b, s))
 				_ = shaky.Close()
 			})
+		})
+	}
+}
+
+// counted counts what is listed, and leaves the changes of one key out of what its watches
+// tell, so many times.
+type counted struct {
+	broker.Broker
+	listings, listed, told int
+	leaveOut               string
+	times                  int
+	// copying guards the copy.
+	copying sync.Mutex
+}
+
+func (c *counted) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
+	c.listings++
+	return func(yield func(broker.Page, error) bool) {
+		for page, err := range c.Broker.List(ctx, prefix) {
+			c.listed += len(page.KVs)
+			if !yield(page, err) {
+				return
+			}
+		}
+	}
+}
+
+func (c *counted) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
+	return func(yield func(broker.Batch, error) bool) {
+		for batch, err := range c.Broker.Watch(ctx, prefix, from) {
+			kept := batch.Events[:0:0]
+			for _, e := range batch.Events {
+				if e.KV.Key == c.leaveOut && c.times > 0 {
+					c.times--
+					continue
+				}
+				kept = append(kept, e)
+			}
+			batch.Events = kept
+			c.told += len(kept)
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+// followed runs a test with a copy that follows a store, and stops both.
+func followed(t *testing.T, test func(b broker.Broker, c *counted, s keys.Space, copied *Tasks)) {
+	synctest.Test(t, func(t *testing.T) {
+		s, store := space(t), memory.New()
+		defer store.Close()
+		c, copied := &counted{Broker: store.Broker()}, NewTasks(space(t), Keep{Props: true, Mine: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		put(t, store.Broker(), s, 0, 1000)
+		go func() {
+			defer close(done)
+			Follow(ctx, Source{Broker: c, Prefix: s.Tasks(), Reconcile: 2 * time.Minute}, func(u Update) {
+				c.copying.Lock()
+				defer c.copying.Unlock()
+				switch {
+				case u.Err != nil:
+					t.Error(u.Err)
+				case u.Snapshot != nil:
+					copied.Reset(u.Snapshot)
+				default:
+					copied.Apply(u.Batch)
+				}
+			})
+		}()
+		synctest.Wait()
+		test(store.Broker(), c, s, copied)
+		cancel()
+		<-done
+	})
+}
+
+func put(t *testing.T, b broker.Broker, s keys.Space, from, n int) {
+	for i := range n {
+		if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(s.Task(fmt.Sprint("t", from+i)), nil)}}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// To look whether anything was missed costs what has changed since the last look, not what
+// is there: a day of it, with 1,000 tasks of which one comes in ten minutes.
+func TestFollow_M10_AReconcileCostsWhatChanged(t *testing.T) {
+	followed(t, func(b broker.Broker, c *counted, s keys.Space, copied *Tasks) {
+		const tasks = 144
+		for i := range tasks {
+			put(t, b, s, 1000+i, 1)
+			time.Sleep(10 * time.Minute)
+		}
+		synctest.Wait()
+		equal(t, copied, fresh(t, b, s))
+		if c.listings < 20 || c.listings > 30 || c.told < tasks || c.told > 3*tasks {
+			t.Errorf("%d listings with %d keys and %d changes in 24 hours; want one listing an hour and each change twice", c.listings, c.listed, c.told)
+		}
+	})
+}
+
+// Where more has changed than there is, it is listed.
+func TestFollow_M10_AReconcileCostsNoMoreThanWhatIsThere(t *testing.T) {
+	followed(t, func(b broker.Broker, c *counted, s keys.Space, copied *Tasks) {
+		const rounds = 20
+		for range rounds {
+			put(t, b, s, 0, 1000)
+			put(t, b, s, 0, 1000)
+			time.Sleep(2 * time.Minute)
+		}
+		synctest.Wait()
+		equal(t, copied, fresh(t, b, s))
+		if c.told > 2000*rounds*11/10 {
+			t.Errorf("%d changes were told for %d that there were", c.told, 2000*rounds)
+		}
+	})
+}
+
+// A change that a watch leaves out is found by the next look; where two leave it out, by the
+// next listing.
+func TestFollow_M10_WhatAWatchLeftOutIsFound(t *testing.T) {
+	for times, within := range map[int]time.Duration{1: 3 * time.Minute, 2: 70 * time.Minute} {
+		followed(t, func(b broker.Broker, c *counted, s keys.Space, copied *Tasks) {
+			c.leaveOut, c.times = s.Task("t1000"), times
+			put(t, b, s, 1000, 1)
+			synctest.Wait()
+			c.copying.Lock()
+			if copied.Get("t1000") != nil {
+				t.Error("nothing was left out")
+			}
+			c.copying.Unlock()
+			time.Sleep(within)
+			synctest.Wait()
+			equal(t, copied, fresh(t, b, s))
 		})
 	}
 }
