@@ -423,7 +423,7 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	c.reason, c.cause, c.from = in.reason(c, t), in.grantCause(c, t), t.Last
 	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: c.modified, Blockers: c.blockers,
-		Skipped: c.skipped, SkippedAt: c.skippedAt, WithoutProps: !t.HasProps, HandedOver: t.For != "",
+		Skipped: c.skipped, SkippedAt: c.skippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),
 	})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over

@@ -115,7 +115,7 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 	}
 	txn.Then = []broker.Op{
 		broker.Delete(task), broker.Delete(props), broker.Delete(c.space.TaskCommand(id)), broker.Delete(c.space.Progress(id)),
-		broker.Delete(c.space.Requeue(id)),
+		broker.Delete(c.space.Requeue(id)), broker.Delete(c.space.Handover(id)),
 	}
 	if keys.CheckJobID(id) == nil {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Job(id)))

@@ -188,6 +188,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 				failed = append(failed, p.Name)
 			}
 			switch {
+			case p.Kind == keys.Handover: // what a node noted for somebody who does not need it any more
 			case p.Kind != keys.Failed:
 				delete(byID, p.Name)
 			case byID[p.Name] == nil && left(p.Name):
@@ -245,7 +246,7 @@ func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (go
 			If: []broker.Cond{broker.Absent(c.space.Task(t.id)), broker.Absent(c.space.Props(t.id)), broker.Absent(c.space.Owner(t.id)), state},
 			Then: []broker.Op{
 				broker.Delete(c.space.State(t.id)), broker.Delete(c.space.History(t.id)), broker.Delete(c.space.Progress(t.id)),
-				broker.Delete(c.space.Failed(t.id)),
+				broker.Delete(c.space.Failed(t.id)), broker.Delete(c.space.Handover(t.id)),
 			},
 		}
 		if keys.CheckJobID(t.id) == nil {

@@ -127,7 +127,7 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 			continue // what is to be skipped because of a failure is the nodes' business as well
 		}
 		found = append(found, detachable{spec: spec, wanted: coordinator.Wanted{
-			ID: t.ID, PropsOnly: !t.HasKey, Created: t.Created, Modified: t.Modified(), Blockers: blockers, HandedOver: t.For != "",
+			ID: t.ID, PropsOnly: !t.HasKey, Created: t.Created, Modified: t.Modified(), Blockers: blockers, HandedOver: tasks.HasNote(t.ID),
 		}})
 	}
 	slices.SortFunc(found, func(a, b detachable) int {

@@ -199,3 +199,38 @@ func TestClient_M22_ATaskThatWaitsForAnOlderRunOfItsIDIsPending(t *testing.T) {
 		})
 	})
 }
+
+// While a claim was on its way another node released the task for somebody. A note that is
+// older than the claim says nothing, and was left behind when the task ended.
+func TestRegression_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.finite = func(string) time.Duration { return 20 * time.Second }
+		n := w.joins("n", "")
+		w.sleep(5 * time.Second)
+		other, err := w.store.Grant(t.Context(), "", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.use(t, `delay-request 3s on commit below "/test/tasks/"`)
+		ids := w.submitted(w.client, "a", 1)
+		w.sleep(time.Second)
+		note := "/test/tasks/" + ids[0] + "/handover"
+		if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{broker.PutSession(note, []byte(`{"node":"n"}`), other.ID)}}); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(5 * time.Second)
+		n.use(t, "")
+		if owner, held := w.holderOf(ids[0]); !held {
+			t.Fatal("nobody holds it")
+		} else if kv, err := w.store.Get(t.Context(), note); err != nil || kv.Modified > owner.Created {
+			t.Fatalf("the note is not older than the claim: %+v, %v", kv, err)
+		}
+		w.sleep(time.Minute)
+		if _, held := w.holderOf(ids[0]); held {
+			t.Error("the task has not ended")
+		}
+		if kv, err := w.store.Get(t.Context(), note); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("the note is left: %+v, %v", kv, err)
+		}
+	})
+}

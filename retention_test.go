@@ -88,12 +88,19 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 		if err != nil || len(none.IDs) != 0 || none.Kept != 10 {
 			t.Errorf("%+v, %v", none, err)
 		}
+		// A note that was written for somebody who does not need it any more.
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/t3/handover", nil)}}); err != nil {
+			t.Fatal(err)
+		}
 		all, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, false)
 		if err != nil || len(all.IDs) != 10 || all.Kept != 0 {
 			t.Errorf("%+v, %v", all, err)
 		}
 		if states, histories := c.keysBelow("/test/state/"), c.keysBelow("/test/history/"); states != 1 || histories != 2 {
 			t.Errorf("%d states and %d histories are left", states, histories)
+		}
+		if n := c.keysBelow("/test/tasks/t3/"); n > 0 {
+			t.Errorf("%d notes are left", n)
 		}
 		for id, want := range map[string]windlass.Status{"runs": windlass.StatusRunning, "sleeps": windlass.StatusSleeping} {
 			if s := c.status(id); s != want {

@@ -436,7 +436,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	if kind == coordinator.Done {
 		ending.Mark = failureMark(r.record.State, r.claim.kind.spec.OnFailure)
 		t := in.tasks.Remains(r.claim.id)
-		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && t.For == "" && t.Failed == mirror.NotFailed && r.handTo == ""
+		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
 	r.ending = &ending
 	in.endQueue = append(in.endQueue, *r.ending)

@@ -237,6 +237,26 @@ func (c *cluster) follow(ctx context.Context, prefix string) func(func([]put)) e
 	}
 }
 
+func (c *cluster) left(ctx context.Context, prefix string) (left []string, err error) {
+	client := c.client()
+	defer client.Close() // only read
+	keys, err := client.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, err
+	}
+	for _, kv := range keys.Kvs {
+		left = append(left, string(kv.Key))
+	}
+	leases, err := client.Leases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases.Leases {
+		left = append(left, fmt.Sprintf("lease %x", l.ID))
+	}
+	return left, nil
+}
+
 // client connects the test itself, to all members.
 func (c *cluster) client() *clientv3.Client {
 	c.w.t.Helper()

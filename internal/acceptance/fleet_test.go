@@ -39,6 +39,8 @@ type fleet struct {
 	nodes  map[string]*process
 	net    *network      // that the nodes are in, or nil
 	ttl    time.Duration // of the nodes' sessions, if it is another
+	// program is that of the nodes that do not run the present one.
+	program map[string]string
 	// address is that of the broker for the nodes that have one of their own.
 	address map[string]string
 }
@@ -112,7 +114,7 @@ func (f *fleet) startNode(name string, allow ...string) {
 // nodeCommand is the command line of a node, which runs everything if nothing
 // is named.
 func (f *fleet) nodeCommand(name string, allow ...string) []string {
-	argv := []string{program, "node", "--name", name, "--session-ttl", cmp.Or(f.ttl, ttl).String()}
+	argv := []string{cmp.Or(f.program[name], program), "node", "--name", name, "--session-ttl", cmp.Or(f.ttl, ttl).String()}
 	if len(allow) == 0 {
 		allow = []string{"*"}
 	}

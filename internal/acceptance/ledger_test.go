@@ -73,6 +73,9 @@ func (l *ledger) book(puts []put) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range puts {
+		if strings.Contains(p.key, "/"+standing) {
+			continue // of these the test itself knows what is to become
+		}
 		parts := strings.Split(strings.TrimPrefix(p.key, root), "/")
 		switch {
 		case len(parts) == 3 && parts[0] == "tasks" && parts[2] == "owner" && p.created == p.modified:

@@ -32,6 +32,9 @@ type quorum interface {
 	// passes on what is written, or what is there after a gap, until ctx ends or it
 	// cannot go on, which is an error.
 	follow(ctx context.Context, prefix string) func(func([]put)) error
+	// left lists the keys below a prefix, and the sessions that the store knows of in a way
+	// of its own.
+	left(ctx context.Context, prefix string) ([]string, error)
 }
 
 // answers tells whether a member should answer.

@@ -4,6 +4,7 @@ package acceptance
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -60,13 +61,15 @@ type soak struct {
 func isEndless(task string) bool { return strings.HasPrefix(task, "endless-") }
 
 func TestSoak_M11_M14_NothingIsLostOrRunsTwiceThroughARandomStorm(t *testing.T) {
-	runSoak(t, func(w *world, net *network) quorum { return startCluster(w, clusterConfig{net: net}) })
+	runSoak(t, onEtcd)
 }
+
+func onEtcd(w *world, net *network) quorum { return startCluster(w, clusterConfig{net: net}) }
 
 // runSoak goes on for the time that -soak says.
 func runSoak(t *testing.T, open func(*world, *network) quorum) {
 	t.Helper()
-	s := newSoak(t, open)
+	s := newSoak(t, open, time.Now().Add(max(*soakTime-finiteMax, *soakTime/2)))
 	defer func() { t.Logf("the soak:\n\n%s", s.report()) }()
 	kinds := slices.Clone(takeoverKinds)
 	cycles := 0
@@ -86,13 +89,48 @@ func runSoak(t *testing.T, open func(*world, *network) quorum) {
 			break
 		}
 	}
+	s.finish()
+}
+
+// finish ends everything, and sees that the store has nothing left of it but what is
+// expected.
+func (s *soak) finish(expected ...string) {
+	s.t.Helper()
 	s.stream.end()
 	s.settle(s.stream.pending())
 	s.audit()
 	s.tidy()
+	s.must("task", "kill", "--id-prefix", "endless-", "--yes", "--wait", "--timeout", "1m")
+	s.eventually(patience, func() string {
+		// A node writes down a little later what has happened to a task.
+		s.must("task", "prune", "--older-than", "1ms", "--yes")
+		return s.remains("nodes/", "sessions/", "lease", "elections/_retention/")
+	})
+	for _, c := range s.citizens {
+		s.endsCleanly(c.process)
+	}
+	s.eventually(patience, func() string { return s.remains(expected...) })
 }
 
-func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
+// remains names what the store has beside the version of the layout and what is expected.
+func (s *soak) remains(expected ...string) string {
+	left, err := s.store.left(context.Background(), root)
+	if err != nil {
+		return err.Error()
+	}
+	left = slices.DeleteFunc(left, func(key string) bool {
+		key = strings.TrimPrefix(key, root)
+		return key == "layout" || slices.ContainsFunc(expected, func(e string) bool { return strings.HasPrefix(key, e) })
+	})
+	if len(left) > 0 {
+		return fmt.Sprintf("seed %d: nothing is left of %d keys and leases: %q", s.seed, len(left), left[:min(len(left), 20)])
+	}
+	return ""
+}
+
+// newSoak starts a quorum and a fleet, with a stream until some time. The nodes run the
+// given programs, drawn at each start, or the present one.
+func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, programs ...string) *soak {
 	t.Helper()
 	seed := *soakSeed
 	if seed == 0 {
@@ -104,6 +142,7 @@ func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), fleet: &fleet{world: newWorld(t), nodes: map[string]*process{}, net: net},
 		injected: map[string]int{}, refusals: map[int]int{}, takeovers: map[string][]time.Duration{}, began: time.Now(),
 	}
+	s.program, s.programs = map[string]string{}, programs
 	s.store = open(s.world, net)
 	s.weather = make([]weather, s.store.size())
 	s.env = append(s.env, "WINDLASS_BROKER="+s.store.address())
@@ -117,8 +156,7 @@ func newSoak(t *testing.T, open func(*world, *network) quorum) *soak {
 	endless := s.commands("endless-", soakEndless, forever)
 	copy(endless, s.commands("endless-", soakDetaching, detaching))
 	s.must("task", "submit", "-f", s.writeLines("endless.jsonl", endless))
-	// The last commands are to have ended when the time is over.
-	s.stream = startStream(s.fleet, seed, time.Now().Add(*soakTime-finiteMax))
+	s.stream = startStream(s.fleet, seed, until)
 	s.settle(nil)
 	return s
 }

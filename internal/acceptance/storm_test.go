@@ -19,8 +19,9 @@ import (
 type citizen struct {
 	name    string
 	process *process
-	began   int64 // where in its output the process began
-	counted int64 // up to where its output was counted
+	began   int64  // where in its output the process began
+	counted int64  // up to where its output was counted
+	wanted  string // the program that it is to run, if it is not to be drawn
 
 	stopping  bool // was told to end
 	down      bool // has ended, as it should
@@ -46,6 +47,9 @@ func (s *soak) startCitizen(c *citizen) {
 	c.began = 0
 	if info, err := os.Stat(s.output(c)); err == nil {
 		c.began = info.Size()
+	}
+	if s.program[c.name] = c.wanted; c.wanted == "" && len(s.programs) > 0 {
+		s.program[c.name] = s.programs[s.random.IntN(len(s.programs))]
 	}
 	c.process = s.launch(launch{name: c.name, argv: s.nodeCommand(c.name), output: s.output(c)})
 	c.stopping, c.down, c.frozen = false, false, false

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -46,6 +47,9 @@ type world struct {
 	env     []string
 	census  *census
 	started []*process
+	// programs are those that calls use in turn, if it is not only the present one.
+	programs []string
+	calls    atomic.Uint64
 	// launches counts everything that was ever started.
 	launches int
 }
@@ -220,7 +224,11 @@ func processesOf(marker string) []int {
 func (w *world) call(args ...string) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
+	caller := program
+	if len(w.programs) > 0 {
+		caller = w.programs[w.calls.Add(1)%uint64(len(w.programs))]
+	}
+	cmd := exec.CommandContext(ctx, caller, args...)
 	var out, errs bytes.Buffer
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = w.env, w.dir, &out, &errs
 	err := cmd.Run()

@@ -104,7 +104,7 @@ func (e *ensemble) output(i int) string { return e.Members[i].Log() }
 // follow, and ours does not reach back behind a connection that was lost.
 func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) error {
 	e.w.t.Helper()
-	store, err := zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: soon})
+	store, err := e.open(ctx)
 	must(e.w.t, err)
 	e.w.t.Cleanup(func() { must(e.w.t, store.Close()) })
 	_, revision, err := broker.Collect(ctx, store, prefix)
@@ -135,6 +135,23 @@ func (e *ensemble) follow(ctx context.Context, prefix string) func(func([]put)) 
 		}
 		return ctx.Err()
 	}
+}
+
+func (e *ensemble) open(ctx context.Context) (*zookeeper.Broker, error) {
+	return zookeeper.Open(ctx, zookeeper.Config{Servers: e.Addresses(), Chroot: "/acceptance", TickTime: time.Second, DialTimeout: soon})
+}
+
+func (e *ensemble) left(ctx context.Context, prefix string) (left []string, err error) {
+	store, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close() // only read
+	kvs, _, err := broker.Collect(ctx, store, prefix)
+	for _, kv := range kvs {
+		left = append(left, kv.Key)
+	}
+	return left, err
 }
 
 func puts(kvs ...broker.KV) []put {

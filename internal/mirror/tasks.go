@@ -118,7 +118,8 @@ type Tasks struct {
 	names map[string]string
 }
 
-// handover is a note of who a task is meant for, and when it was written.
+// handover is a note of who a task is meant for, nobody if that is not readable, and when it
+// was written.
 type handover struct {
 	node string
 	at   broker.Revision
@@ -329,7 +330,7 @@ func (m *Tasks) event(e broker.Event) (id string, ok bool) {
 	m.count(t, -1)
 	m.set(t, p.Kind, e)
 	m.count(t, +1)
-	if !t.Exists() && !t.Owned() && t.For == "" && t.Failed == NotFailed {
+	if !t.Exists() && !t.Owned() && !m.HasNote(t.ID) && t.Failed == NotFailed {
 		delete(m.tasks, p.Name)
 	}
 	return p.Name, true
@@ -389,9 +390,8 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	case keys.Failed:
 		t.Failed = m.failure(t.ID, e)
 	case keys.Handover:
-		delete(m.handovers, t.ID)
-		if node := m.ownerName(e.KV.Value); !e.Deleted && node != "" {
-			m.handovers[t.ID] = handover{node: node, at: e.KV.Modified}
+		if delete(m.handovers, t.ID); !e.Deleted {
+			m.handovers[t.ID] = handover{node: m.ownerName(e.KV.Value), at: e.KV.Modified}
 		}
 	}
 	// A claim can be under way while another node holds the task and releases it. It
@@ -404,6 +404,13 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	if !t.HasKey {
 		t.Created = t.propsCreated
 	}
+}
+
+// HasNote tells whether there is a note of who a task was released for, however old and
+// readable or not.
+func (m *Tasks) HasNote(id string) bool {
+	_, there := m.handovers[id]
+	return there
 }
 
 // FailedAt is the revision at which a failure was marked, zero if none is.

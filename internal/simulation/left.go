@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/windlasstest"
@@ -26,12 +27,33 @@ func (w *world) judgeLeft() {
 			w.fail("the doctor finds a %s, %s: %s %q", c.Status, c.Name, c.Found, c.Details)
 		}
 	}
+	w.judgeNotes(space)
 	bare, failed, err := w.stage.bareLeases(w.t.Context())
 	switch {
 	case err != nil:
 		w.fail("the leases cannot be counted: %v", err)
 	case bare > failed:
 		w.fail("%d leases hold no key, and %d sessions were asked for in vain", bare, failed)
+	}
+}
+
+// judgeNotes checks that no note of who a task was released for has outlived the task.
+func (w *world) judgeNotes(space keys.Space) {
+	kvs, _, err := broker.Collect(w.t.Context(), w.store, space.Tasks())
+	if err != nil {
+		w.fail("the tasks cannot be read: %v", err)
+		return
+	}
+	exists := map[string]bool{}
+	for _, kv := range kvs {
+		if p := space.Parse(kv.Key); p.Kind == keys.Task || p.Kind == keys.Props {
+			exists[p.Name] = true
+		}
+	}
+	for _, kv := range kvs {
+		if p := space.Parse(kv.Key); p.Kind == keys.Handover && !exists[p.Name] {
+			w.fail("%s was left behind with %s at revision %d", kv.Key, kv.Value, kv.Modified)
+		}
 	}
 }
 
