@@ -13,11 +13,12 @@ var _ broker.Broker = (*Broker)(nil)
 
 // The causes of errors that are faults.
 var (
-	errCut     = errors.New("fault: the connection is cut")
-	errLost    = errors.New("fault: no answer came")
-	errRefused = errors.New("fault: the call was refused")
-	errBroken  = errors.New("fault: the watch broke")
-	errHistory = errors.New("fault: the history is gone")
+	errCut       = errors.New("fault: the connection is cut")
+	errLost      = errors.New("fault: no answer came")
+	errRefused   = errors.New("fault: the call was refused")
+	errForbidden = errors.New("fault: the right is missing")
+	errBroken    = errors.New("fault: the watch broke")
+	errHistory   = errors.New("fault: the history is gone")
 
 	errClosed = errors.New("closed")
 )

@@ -15,9 +15,10 @@ func call[T any](ctx context.Context, b *Broker, e effect, do func(context.Conte
 	if err := b.send(ctx, e); err != nil {
 		return none, err
 	}
+	if err := e.refusal(); err != nil {
+		return none, err
+	}
 	switch {
-	case e.ends(Refuse):
-		return none, e.failure(errRefused, false)
 	case e.ends(LoseRequest):
 		return none, lose(ctx, e)
 	case e.ends(Late):

@@ -132,17 +132,19 @@ func TestFaultBelowAKeySparesOtherTransactions(t *testing.T) {
 }
 
 func TestRefusedCallWasNeverSent(t *testing.T) {
-	inWorld(t, "refuse", func(t world) {
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, 0)
-		t.wantError("Commit", err, broker.ErrUnavailable, false)
-		if t.there("/a") {
-			t.Error("the commit was applied")
-		}
-		for method, err := range t.everyCall() {
-			t.wantError(method, err, broker.ErrUnavailable, false)
-		}
-	})
+	for fault, kind := range map[string]error{"refuse": broker.ErrUnavailable, "forbid": broker.ErrPermission} {
+		inWorld(t, fault, func(t world) {
+			took, err := t.commit("/a")
+			t.wantTook("Commit", took, 0)
+			t.wantError("Commit", err, kind, false)
+			if t.there("/a") {
+				t.Error("the commit was applied")
+			}
+			for method, err := range t.everyCall() {
+				t.wantError(method, err, kind, false)
+			}
+		})
+	}
 }
 
 // everyCall calls each method but Commit.

@@ -56,8 +56,8 @@ func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, stru
 	}
 	var err error
 	switch e.end.Fault {
-	case Refuse:
-		err = e.failure(errRefused, false)
+	case Refuse, Forbid:
+		err = e.refusal()
 	case Late:
 		err = e.failure(errLost, true)
 	default:

@@ -14,15 +14,15 @@
 // call the first in the plan counts.
 //
 //	engine -> faulty.Broker -> broker.Broker
-//	             |  request: frozen? cut? delay, stall, lose, refuse, late
+//	             |  request: frozen? cut? delay, stall, lose, refuse, forbid, late
 //	             |  reply:   delay, lose, frozen? cut?
 //
 // Besides the plan there are switches for one connection as a whole: Freeze
 // holds every call, Cut fails it.
 //
 // Without rules and switches a Broker keeps the contract of package broker. With
-// them it keeps all of it but liveness: what it does to a call, a network can do.
-// In particular an error tells the truth: Maybe is false only for what was never
+// them it keeps all of it but liveness: what it does to a call, a network can do,
+// or whoever grants rights. In particular an error tells the truth: Maybe is false only for what was never
 // sent.
 //
 // What it does not do: change a value, reorder what a watch delivers, or lose an

@@ -60,10 +60,23 @@ func (e effect) failure(cause error, sent bool) error {
 		kind, cause = broker.ErrClosed, nil
 	case errHistory:
 		kind = broker.ErrCompacted
+	case errForbidden:
+		kind = broker.ErrPermission
 	}
 	err := broker.NewError(e.op.method(), e.key, kind, cause)
 	err.Maybe = sent && e.op&opWrites != 0
 	return err
+}
+
+// refusal is the error of a call that was not sent, nil if none decides so.
+func (e effect) refusal() error {
+	switch {
+	case e.ends(Refuse):
+		return e.failure(errRefused, false)
+	case e.ends(Forbid):
+		return e.failure(errForbidden, false)
+	}
+	return nil
 }
 
 // hold returns a context that ends with the caller's and with the connection.

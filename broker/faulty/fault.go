@@ -81,6 +81,9 @@ const (
 	Late
 	// Refuse fails a call at once, as something that was never sent.
 	Refuse
+	// Forbid fails a call at once with ErrPermission, as a user without the right
+	// sees it.
+	Forbid
 	// Stall holds a request back until Thaw.
 	Stall
 	// Break ends a watch with ErrUnavailable.
@@ -105,6 +108,7 @@ var faults = map[Fault]traits{
 	LoseReply:    {"lose-reply", opReads | opWrites, true},
 	Late:         {"late", opWrites, true},
 	Refuse:       {"refuse", opReads | opWrites | OpWatch, false},
+	Forbid:       {"forbid", opReads | opWrites | OpWatch, false},
 	Stall:        {"stall", opAll, false},
 	Break:        {"break", opWatch, false},
 	Compact:      {"compact", opWatch | OpList, false},

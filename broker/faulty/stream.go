@@ -89,8 +89,8 @@ func (e effect) cutShort(ctx context.Context) error {
 		return nil
 	}
 	switch e.end.Fault {
-	case Refuse:
-		return e.failure(errRefused, false)
+	case Refuse, Forbid:
+		return e.refusal()
 	case Break:
 		return e.failure(errBroken, false)
 	case Compact:

@@ -32,14 +32,15 @@ type stream struct {
 	repeats  int // submissions that had to be repeated
 }
 
-// Bounds of the stream: how long commands run, how many are submitted at once,
-// and how often.
+// Bounds of the stream: how long commands run, how many are submitted at once, how
+// often, and how long what is submitted with them is.
 const (
 	finiteMin   = 100 * time.Millisecond
 	finiteMax   = 20 * time.Second
 	batchMax    = 4
 	streamEvery = 800 * time.Millisecond
 	retryEvery  = 200 * time.Millisecond
+	paddingMax  = 200 << 10 // bytes
 )
 
 // marking notes its beginning and its end, with the token, and sleeps between.
@@ -87,11 +88,13 @@ func (s *stream) run() {
 }
 
 // line is one command as JSON. Short ones are as frequent as long ones, on a
-// logarithmic scale.
+// logarithmic scale, in time as in bytes, half of which are an argument and half a
+// variable.
 func (s *stream) line(id string) string {
 	last := finiteMin.Seconds() * math.Pow(finiteMax.Seconds()/finiteMin.Seconds(), s.random.Float64())
-	return fmt.Sprintf(`{"id":%q,"type":"exec","props":{"command":["sh","-c",%q,"%.2f"],"env":{"MARKS":%q}}}`,
-		id, marking, last, s.f.path("marks", id))
+	half := strings.Repeat("x", int(math.Pow(paddingMax, s.random.Float64()))/2)
+	return fmt.Sprintf(`{"id":%q,"type":"exec","props":{"command":["sh","-c",%q,"%.2f",%q],"env":{"MARKS":%q,"PADDING":%q}}}`,
+		id, marking, last, half, s.f.path("marks", id), half)
 }
 
 var errStopped = errors.New("the stream was told to stop")

@@ -202,8 +202,23 @@ var Plans = []string{
 	`delay-request 200ms`,
 }
 
+// forbidding are plans of a user whose rights are taken away for a while. A node that has
+// joined lives through it; one that is only about to join ends.
+var forbidding = []string{
+	`forbid on commit below "/test/state/" chance 0.7`,
+	`forbid on commit,watch,list,get chance 0.5`,
+	`forbid on keepalive,grant,revoke chance 0.6`,
+}
+
 // trouble makes single calls of a connection go wrong.
-func (w *world) trouble(line *faulty.Broker) { w.use(line, Plans[w.random.IntN(len(Plans))]) }
+func (w *world) trouble(line *faulty.Broker) {
+	n := w.random.IntN(len(Plans) + len(forbidding))
+	if n < len(Plans) {
+		w.use(line, Plans[n])
+		return
+	}
+	w.use(line, forbidding[n-len(Plans)])
+}
 
 // use makes a plan the one of a connection.
 func (w *world) use(line *faulty.Broker, rules string) {
