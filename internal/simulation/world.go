@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/internal/history"
+	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -248,6 +249,8 @@ func (w *world) round() {
 // end closes everything, as far as the failure of a test allows.
 func (w *world) end() {
 	w.heal()
+	leave := w.witness()
+	defer leave()
 	w.cluster.Close()
 	if w.jobs != nil {
 		w.jobs.pullers.Wait()
@@ -256,8 +259,28 @@ func (w *world) end() {
 		w.elections.leaders.Wait()
 	}
 	// The claims of nodes whose handlers were late go with their sessions.
-	time.Sleep(2 * w.profile.ttl)
+	time.Sleep(3 * w.profile.ttl)
 	w.operations.decide()
+}
+
+// witness looks on, as "windlass serve" does: of the last node nobody else would be left to
+// end the session, should it die as it leaves.
+func (w *world) witness() (leave func()) {
+	own := &line{stage: w.stage}
+	ctx, stop := context.WithCancel(w.t.Context())
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		if err := session.Witness(ctx, own, session.Config{TTL: w.profile.ttl, Folder: prefix + "sessions/"}); ctx.Err() == nil {
+			w.fail("the witness has no session: %v", err)
+		}
+	})
+	return func() {
+		stop()
+		looking.Wait()
+		if err := own.Close(); err != nil {
+			w.fail("the witness: %v", err)
+		}
+	}
 }
 
 func (w *world) newName() string {
