@@ -81,7 +81,8 @@ const (
 	// running to move for that; confirmsMax is how many looks there are at most.
 	confirmEvery = time.Second
 	confirmsMax  = 10
-	// reconcileEvery is the period after which a copy is listed anew.
+	// reconcileEvery is the period after which a copy looks whether its watch has missed
+	// anything.
 	reconcileEvery = 2 * time.Minute
 	// layoutReadEvery is how often, at most, a client that writes reads the
 	// version of the layout.

@@ -22,8 +22,8 @@
 //
 // Without rules and switches a Broker keeps the contract of package broker. With
 // them it keeps all of it but liveness: what it does to a call, a network can do,
-// or whoever grants rights. In particular an error tells the truth: Maybe is false only for what was never
-// sent.
+// or whoever grants rights. In particular an error tells the truth: Maybe is
+// false only for what was never sent.
 //
 // What it does not do: change a value, reorder what a watch delivers, or lose an
 // acknowledged write. No store that we support does that, and the engine is not

@@ -128,8 +128,8 @@ func (s *soak) remains(expected ...string) string {
 	return ""
 }
 
-// newSoak starts a quorum and a fleet, with a stream until some time. The nodes run the
-// given programs, drawn at each start, or the present one.
+// newSoak starts a quorum and a fleet, with a stream until some time, of the given
+// programs or the present one.
 func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, programs ...string) *soak {
 	t.Helper()
 	seed := *soakSeed
@@ -142,7 +142,9 @@ func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, 
 		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), fleet: &fleet{world: newWorld(t), nodes: map[string]*process{}, net: net},
 		injected: map[string]int{}, refusals: map[int]int{}, takeovers: map[string][]time.Duration{}, began: time.Now(),
 	}
-	s.program, s.programs = map[string]string{}, programs
+	if s.program = map[string]string{}; len(programs) > 0 {
+		s.use(programs...)
+	}
 	s.store = open(s.world, net)
 	s.weather = make([]weather, s.store.size())
 	s.env = append(s.env, "WINDLASS_BROKER="+s.store.address())

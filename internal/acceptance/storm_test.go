@@ -48,8 +48,9 @@ func (s *soak) startCitizen(c *citizen) {
 	if info, err := os.Stat(s.output(c)); err == nil {
 		c.began = info.Size()
 	}
-	if s.program[c.name] = c.wanted; c.wanted == "" && len(s.programs) > 0 {
-		s.program[c.name] = s.programs[s.random.IntN(len(s.programs))]
+	s.program[c.name] = c.wanted
+	if programs := s.programs.Load(); c.wanted == "" && programs != nil {
+		s.program[c.name] = (*programs)[s.random.IntN(len(*programs))]
 	}
 	c.process = s.launch(launch{name: c.name, argv: s.nodeCommand(c.name), output: s.output(c)})
 	c.stopping, c.down, c.frozen = false, false, false

@@ -27,10 +27,9 @@ func TestUpgrade_M06_M11_M14_AnEarlierProgramAndThisOneWorkTogether(t *testing.T
 	for round, to := range []string{program, earlier} {
 		from := map[string]string{program: earlier, earlier: program}[to]
 		began := time.Now()
-		s.programs = nil
-		s.world.programs = []string{from}
+		s.use(from)
 		left := s.leave(round)
-		s.world.programs = []string{from, to}
+		s.use(from, to)
 		for _, c := range s.citizens {
 			s.endsCleanly(c.process)
 			c.wanted = to
@@ -40,13 +39,13 @@ func TestUpgrade_M06_M11_M14_AnEarlierProgramAndThisOneWorkTogether(t *testing.T
 		s.took(fmt.Sprintf("round %d: every node was replaced", round), began, time.Now())
 		s.settle(s.stream.pending())
 		s.audit()
-		s.world.programs = []string{to}
+		s.use(to)
 		left.takeUp()
 	}
 	for _, c := range s.citizens {
 		c.wanted = ""
 	}
-	s.world.programs, s.programs = []string{program, earlier}, []string{program, earlier}
+	s.use(program, earlier)
 	promised := s.stream.pending()
 	s.burst()
 	s.settle(promised)

@@ -47,8 +47,9 @@ type world struct {
 	env     []string
 	census  *census
 	started []*process
-	// programs are those that calls use in turn, if it is not only the present one.
-	programs []string
+	// programs are those that calls use in turn, if it is not only the present one. A soak
+	// draws those of its nodes from them, too.
+	programs atomic.Pointer[[]string]
 	calls    atomic.Uint64
 	// launches counts everything that was ever started.
 	launches int
@@ -92,6 +93,9 @@ func newWorld(t *testing.T) *world {
 	})
 	return w
 }
+
+// use has programs be used from now on.
+func (w *world) use(programs ...string) { w.programs.Store(&programs) }
 
 // path of something in the world.
 func (w *world) path(elem ...string) string {
@@ -225,8 +229,8 @@ func (w *world) call(args ...string) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
 	caller := program
-	if len(w.programs) > 0 {
-		caller = w.programs[w.calls.Add(1)%uint64(len(w.programs))]
+	if programs := w.programs.Load(); programs != nil {
+		caller = (*programs)[w.calls.Add(1)%uint64(len(*programs))]
 	}
 	cmd := exec.CommandContext(ctx, caller, args...)
 	var out, errs bytes.Buffer

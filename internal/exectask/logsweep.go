@@ -47,6 +47,7 @@ type logEntry struct {
 
 // sweepLogs removes the logs that were not written to since a time, and then the oldest
 // until what is left takes no more than space, in bytes. A log that a run has open stays.
+// Of many errors, as on a file system without locks, it returns the first.
 func sweepLogs(ctx context.Context, dir string, since time.Time, space int64) error {
 	logs, total, err := listLogs(dir)
 	for _, l := range logs {
@@ -57,7 +58,7 @@ func sweepLogs(ctx context.Context, dir string, since time.Time, space int64) er
 		if removed {
 			total -= l.bytes
 		}
-		err = errors.Join(err, removeErr)
+		err = cmp.Or(err, removeErr)
 	}
 	return err
 }
@@ -100,7 +101,8 @@ func removeLog(path string) (removed bool, err error) {
 	if err != nil || !isAt(f, path) { // it may have been rotated before it was locked
 		return false, err
 	}
-	return true, os.Remove(path)
+	err = os.Remove(path)
+	return err == nil, err
 }
 
 // openLocked opens a log to append to it, with a lock that keeps it from being removed. The

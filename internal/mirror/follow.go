@@ -90,13 +90,13 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 		s.Prepare(snapshot)
 	}
 	send(Update{Snapshot: snapshot})
-	told, again := span{from: snapshot.Revision, to: snapshot.Revision}, true
+	told := span{from: snapshot.Revision, to: snapshot.Revision}
 	for range replaysMax {
-		var err error
-		if told, again, err = s.watch(ctx, told, send, healthy); err != nil || !again {
+		next, again, err := s.watch(ctx, told, send, healthy)
+		if err != nil || !again {
 			return err
 		}
-		if told.to-told.from > listed {
+		if told = next; told.to-told.from > listed {
 			return nil // to list is no more than to watch that again
 		}
 	}
