@@ -328,7 +328,7 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 	switch {
 	case unreadable || record.State == statemachine.Fault:
 		info.Status = StatusFault
-	case record.State == statemachine.Sleeping && !(t.Owned() && record.Until.Before(now)): // or it works again already
+	case record.State == statemachine.Sleeping:
 		info.Status = StatusSleeping
 	case record.State == statemachine.Paused:
 		info.Status = StatusPaused

@@ -162,7 +162,8 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 			if !ok {
 				continue
 			}
-			if err := noteDetached(ctx, coord, g, owner, incarnation.String()); err != nil {
+			claim := &detachedClaim{Granted: g, coord: coord, session: id, owner: owner, claimedAt: time.Now(), spec: f.spec}
+			if err := claim.begin(ctx, incarnation.String()); err != nil {
 				return Detached{}, err
 			}
 			c.traceDetached(ctx, SpanClaim, began, g, owner, f.spec)(SpanEnd{})
@@ -220,13 +221,13 @@ func claimReady(ctx context.Context, coord coordinator.Coordinator, w coordinato
 	return g, false, endPatiently(ctx, coord, r.Ending(coordinator.Release)).Err
 }
 
-// noteDetached writes the record of a detached claim, and then its history, which
-// nothing depends on.
-func noteDetached(ctx context.Context, coord coordinator.Coordinator, g coordinator.Granted, owner, incarnation string) error {
-	at := time.Now().UTC()
+// begin writes the record of a claim, then its history, which nothing depends on, and
+// that a task that slept is runnable.
+func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
+	at := d.claimedAt.UTC()
 	record := &coordinator.Record{ClaimedAt: at, Incarnation: incarnation, Reason: coordinator.ReasonDetached}
 	for attempt := 1; ; attempt++ {
-		err := coord.Note(ctx, []coordinator.Note{{ID: g.ID, Token: g.Token, Claimed: record}})[0]
+		err := d.coord.Note(ctx, []coordinator.Note{{ID: d.ID, Token: d.Token, Claimed: record}})[0]
 		if err == nil {
 			break
 		}
@@ -234,9 +235,18 @@ func noteDetached(ctx context.Context, coord coordinator.Coordinator, g coordina
 			return err
 		}
 	}
-	noteHistory(ctx, coord, g, statemachine.HistoryEntry{
-		At: at, Event: statemachine.EventClaimed, Node: owner, Detail: coordinator.ReasonDetached,
+	noteHistory(ctx, d.coord, d.Granted, statemachine.HistoryEntry{
+		At: at, Event: statemachine.EventClaimed, Node: d.owner, Detail: coordinator.ReasonDetached,
 	})
+	var err error
+	if d.record, err = statemachine.Parse(d.State); err != nil || d.record.State != statemachine.Sleeping {
+		return err
+	}
+	d.record.State, d.record.Until = statemachine.Runnable, nil
+	if err := d.save(ctx); err != nil {
+		return err
+	}
+	d.note(ctx, statemachine.Event(statemachine.Runnable), "")
 	return nil
 }
 

@@ -59,11 +59,8 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 		}
 		// While it sleeps it is held by a node, as any task that sleeps; so the
 		// claim is given back once that is stored.
-		e := d.ending(coordinator.Save)
-		e.Replaces = d.StateRevision
-		saved := endPatiently(ctx, d.coord, e)
-		if saved.Err != nil {
-			return saved.Err
+		if err := d.save(ctx); err != nil {
+			return err
 		}
 		d.note(ctx, statemachine.Event(statemachine.Sleeping), "until "+d.record.Until.UTC().Format(time.RFC3339))
 		_ = d.giveBack(ctx) // with its session it goes anyway, and said twice it would be two errors
@@ -195,6 +192,13 @@ func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	e := d.Ending(kind)
 	e.State, _ = r.Encode() // it does: its result was checked
 	return e
+}
+
+// save stores the record.
+func (d *detachedClaim) save(ctx context.Context) error {
+	e := d.ending(coordinator.Save)
+	e.Replaces = d.StateRevision
+	return endPatiently(ctx, d.coord, e).Err
 }
 
 // done ends the task in the state of the record.

@@ -126,6 +126,9 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		}
 		c.sleep(11 * time.Second)
 		d = c.detach("t", "a_t")
+		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusRunning || info.Until != nil {
+			t.Errorf("once it is taken again it is %+v, %v", info.TaskInfo, err)
+		}
 		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("second")); err != nil {
 			t.Fatal(err)
 		}
