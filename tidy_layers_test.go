@@ -50,7 +50,7 @@ var layers = map[string][]string{
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
 	"internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
-	"internal/simulation": {".", "broker", "broker/faulty", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
+	"internal/simulation": {".", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
 		"windlasstest", "internal/clock", "internal/doctor", "internal/history", "internal/keys"},
 	// Wiring.
 	"internal/doctor": {".", "broker", "coordinator", "session", "statemachine",

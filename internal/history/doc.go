@@ -17,6 +17,7 @@
 //	     earliest entry at that revision, and an entry stays its session's
 //	I12  an owner key goes with its session, with its own claim's ending or by an
 //	     operator's hand, and not otherwise
+//	Z11  what failed is not forgotten while a task waits for it
 //	M06  what a newer version wrote into a value or below a task stays there
 //	M55  being told to stop counts as no error of a task
 //	M04  a node's registration is not taken over while its session lives
@@ -24,6 +25,6 @@
 // What a log cannot know, it is told: which endings nodes asked for, what clients
 // deleted, what an operator did by hand.
 //
-// Log is not safe for concurrent use but for Ending, Deleting and ByHand, which
-// must be called before the write that they announce is sent.
+// Log is not safe for concurrent use but for Ending, Deleting, Unblocking and ByHand,
+// which must be called before the write that they announce is sent.
 package history

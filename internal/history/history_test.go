@@ -5,11 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,6 +110,53 @@ func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
 	if exists, s := l.Task("a"); exists || s != "" || len(l.Live()) != 0 {
 		t.Errorf("a exists: %t, as %q; live are %v", exists, s, l.Live())
 	}
+}
+
+func TestLog_Z11_AFailureThatIsWaitedForIsNotForgotten(t *testing.T) {
+	forget := func(t *testing.T, told func(l *Log), then ...write) (*Log, []string) {
+		var l *Log
+		var wrong []string
+		synctest.Test(t, func(t *testing.T) {
+			l, wrong = checked(t, func(s *script, l *Log) {
+				failedBefore(s, l)
+				l.Apply(s.events)
+				s.events = nil
+				time.Sleep(2 * forgetLate)
+				told(l)
+				s.at(then...)
+			})
+		})
+		return l, wrong
+	}
+	nobody := func(*Log) {}
+	prune := []write{del("state/a"), del("tasks/a/failed")}
+	for _, c := range []struct {
+		name  string
+		told  func(l *Log)
+		then  []write
+		wrong bool
+		ended statemachine.State
+	}{
+		{"by a retention", nobody, prune, true, statemachine.Failed},
+		{"by a client that asks for just that", func(l *Log) { l.Unblocking("a") }, prune, false, statemachine.Failed},
+		{"as it runs again", nobody, append([]write{put("tasks/a", "")}, prune...), false, ""},
+	} {
+		l, wrong := forget(t, c.told, c.then...)
+		if c.wrong != (len(wrong) == 1) || c.wrong && !strings.Contains(wrong[0], `Z11: that "a" failed is forgotten while "a|b" waits`) {
+			t.Errorf("%s: %q", c.name, wrong)
+		}
+		if got := l.Ended("a"); got != c.ended {
+			t.Errorf("%s: it has ended as %q, want %q", c.name, got, c.ended)
+		}
+	}
+}
+
+// failedBefore is a task that has failed, and one that waits for it.
+func failedBefore(s *script, l *Log) {
+	s.at(put("tasks/a", ""), put("tasks/a|b", ""))
+	token := s.at(owner("a", 1))
+	l.Ending("a", token)
+	s.at(put("state/a", state("failed", token)), put("tasks/a/failed", `{"state":"failed"}`), del("tasks/a"), del("tasks/a/owner"))
 }
 
 func TestLog_EachViolationIsFound(t *testing.T) {

@@ -24,6 +24,8 @@ type Counts struct {
 	// task's first, Completed tasks and, of these, Duplicated ones that had
 	// completed before and were not submitted afresh.
 	Submitted, Grants, HandOvers, Completed, Duplicated int
+	// Forgotten are tasks that had ended and of which nothing is left.
+	Forgotten int
 	// Led are writes of leaders of elections.
 	Led int
 }
@@ -66,10 +68,12 @@ type Log struct {
 
 	mu sync.Mutex // guards what is announced
 	// endings are the claims that a node asked to end, deleting the tasks that a
-	// client asked to delete, byHand the keys that an operator wrote.
-	endings  map[claim]bool
-	deleting map[string]bool
-	byHand   map[string]bool
+	// client asked to delete, unblocking the failures that one asked to forget, whoever
+	// waits for them, byHand the keys that an operator wrote.
+	endings    map[claim]bool
+	deleting   map[string]bool
+	unblocking map[string]bool
+	byHand     map[string]bool
 }
 
 // task is what the log knows of one task at the present revision.
@@ -77,7 +81,9 @@ type task struct {
 	exists bool
 	// created is the revision at which it came to exist.
 	created broker.Revision
-	needs   []string
+	// needs are what it was told to wait for, at a time.
+	needs []string
+	since time.Time
 	// owner is the token of the live claim, last that of the latest, zero for
 	// none.
 	owner, last broker.Revision
@@ -85,6 +91,8 @@ type task struct {
 	// changedAt and changedBy are the time and the token that the state names.
 	changedAt time.Time
 	changedBy int64
+	// forgotten is the state in which it ended, when that is forgotten.
+	forgotten statemachine.State
 	// unreadable tells that the state is not one that can be parsed.
 	unreadable bool
 	// told are the messages that the task was sent since it came to exist.
@@ -108,7 +116,8 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, endings: map[claim]bool{}, deleting: map[string]bool{}, byHand: map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{},
+		byHand: map[string]bool{},
 	}, nil
 }
 
@@ -124,6 +133,13 @@ func (l *Log) Deleting(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.deleting[id] = true
+}
+
+// Unblocking announces that a client asks to forget a failure even if tasks wait for it.
+func (l *Log) Unblocking(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unblocking[id] = true
 }
 
 // ByHand announces that an operator writes or deletes a key. From then on
@@ -161,6 +177,19 @@ func (l *Log) Task(id string) (exists bool, state statemachine.State) {
 		return false, ""
 	}
 	return t.exists, t.state
+}
+
+// Ended is the state in which a task ended, also when that is forgotten since; the empty
+// state is none, or that it exists.
+func (l *Log) Ended(id string) statemachine.State {
+	switch t := l.tasks[id]; {
+	case t == nil, t.exists:
+		return ""
+	case t.state.Terminal():
+		return t.state
+	default:
+		return t.forgotten
+	}
 }
 
 // Apply checks events, whole revisions of them, in order.
@@ -209,6 +238,8 @@ func (l *Log) applyRevision(group []broker.Event) {
 			l.checkGrant(e, p.Name)
 		case p.Kind == keys.Task && e.Deleted:
 			l.checkGone(p.Name, group)
+		case p.Kind == keys.Failed && e.Deleted:
+			l.checkForgotten(p.Name, group)
 		case p.Kind == keys.TaskCommand && e.Deleted:
 			l.checkHandled(p.Name, group)
 		case p.Kind == keys.NodeInfo:
@@ -332,7 +363,7 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 	}
 	if !t.exists {
 		l.counts.Submitted++
-		t.created, t.told = e.KV.Modified, nil
+		t.created, t.told, t.forgotten = e.KV.Modified, nil, ""
 	}
 	var spec struct {
 		Needs     []string `json:"needs"`
@@ -341,7 +372,7 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 	if json.Unmarshal(e.KV.Value, &spec) != nil {
 		spec.Needs = nil // nobody claims what cannot be read
 	}
-	t.exists, t.needs = true, spec.Needs
+	t.exists, t.needs, t.since = true, spec.Needs, time.Now()
 	t.wants = mark{there: spec.OnFailure != "run", skips: spec.OnFailure == "skip"}
 }
 
@@ -361,6 +392,10 @@ func (l *Log) takeOwner(e broker.Event, t *task) {
 func (l *Log) takeState(e broker.Event, t *task) {
 	t.newer.state = !e.Deleted && hasNewer(e.KV.Value)
 	if e.Deleted {
+		if !t.exists && t.state.Terminal() {
+			t.forgotten = t.state
+			l.counts.Forgotten++
+		}
 		t.state, t.unreadable, t.changedAt = "", false, time.Time{}
 		return
 	}

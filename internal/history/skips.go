@@ -3,7 +3,9 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
@@ -37,6 +39,24 @@ func (l *Log) checkMark(id string, state statemachine.State, group []broker.Even
 	}
 	if left != want {
 		l.complain("Z11: %q is %s and leaves the mark %+v, want %+v", id, state, left, want)
+	}
+}
+
+// forgetLate bounds how long before a failure is forgotten the store was read for that.
+// Who begins to wait for it in between may come too late.
+const forgetLate = time.Minute
+
+// checkForgotten checks the removal of a mark: not without the task running again, nor
+// while another waits for it (Z11).
+func (l *Log) checkForgotten(id string, group []broker.Event) {
+	again := slices.ContainsFunc(group, func(e broker.Event) bool { return !e.Deleted && e.KV.Key == l.space.Task(id) })
+	if again || l.deleting[id] || l.unblocking[id] {
+		return
+	}
+	for other, t := range l.tasks {
+		if t.exists && time.Since(t.since) > forgetLate && slices.Contains(t.blockers(other), id) {
+			l.complain("Z11: that %q failed is forgotten while %q waits for it", id, other)
+		}
 	}
 }
 

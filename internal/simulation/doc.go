@@ -25,13 +25,15 @@
 //   - what the store says of the jobs of trees is what their runs said: none begins
 //     before those that it waits for have ended, none is lost, the last submission
 //     counts, and those that wait for one that failed are killed if it says so
-//     (Z06, Z08, Z10, Z11, Z13);
+//     (Z06, Z07, Z08, Z10, Z11, Z13);
 //   - once everything is healed each task that was acknowledged runs once or has
-//     ended (I5, V1, V3), no node holds more than its share and a tenth (V2) and every
+//     ended (I5, V1, V3), none wait for each other (Z12), no node holds more than its share and a tenth (V2) and every
 //     node that lives has rejoined (V6).
 //
 // One node in three is of a version to come: what it writes has fields and keys that
-// the others do not know and must keep.
+// the others do not know and must keep. By the profile, nodes forget what has ended,
+// watches leave out values that were overwritten, as on ZooKeeper, and clients have a
+// password and come over connections whose logins end.
 //
 // A profile with operators breaks, by hand, what S2 assumes of the store: it
 // revokes sessions and deletes owner keys. Everything but the overlap must hold

@@ -36,6 +36,7 @@ var says = []struct {
 // jobRun is a run of a job, by a handler or by who has dequeued it.
 type jobRun struct {
 	windlasstest.Run
+	// process is nil for a script.
 	process *process
 	n       int
 	pulled  bool
@@ -62,17 +63,8 @@ func (j *jobs) configure(config *windlass.Config) (pulls []string) {
 
 // begin records that a job runs.
 func (j *jobs) begin(p *process, claim *windlass.Claim, pulled bool) *jobRun {
-	r := &jobRun{process: p, pulled: pulled, Run: windlasstest.Run{
-		Task: claim.ID(), Node: p.Name(), Token: claim.Token(), Started: time.Now(),
-	}}
-	var data jobData
-	if err := json.Unmarshal(claim.Props(), &data); err != nil {
-		p.world.fail("Z07: the data of %q are %q: %v", r.Task, claim.Props(), err)
-	}
-	r.n = data.N
-	if p.world.skipping(r.Task, r.Token) {
-		p.world.fail("Z11: %q runs under token %d, which is there to kill it", r.Task, r.Token)
-	}
+	r := p.world.newRun(windlasstest.Run{Task: claim.ID(), Node: p.Name(), Token: claim.Token()}, claim.Props())
+	r.process, r.pulled = p, pulled
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.runs[r.Task] = append(j.runs[r.Task], r)
@@ -80,6 +72,21 @@ func (j *jobs) begin(p *process, claim *windlass.Claim, pulled bool) *jobRun {
 		if now := j.running(p, claim.Spec().Type); now > most {
 			p.world.fail("Z13: %d handlers of type %q run on %s, which may run %d: %v", now, claim.Spec().Type, p.Name(), most, r)
 		}
+	}
+	return r
+}
+
+// newRun is a run that begins, and is to be recorded.
+func (w *world) newRun(run windlasstest.Run, props json.RawMessage) *jobRun {
+	run.Started = time.Now()
+	r := &jobRun{Run: run}
+	var data jobData
+	if err := json.Unmarshal(props, &data); err != nil {
+		w.fail("Z07: the data of %q are %q: %v", r.Task, props, err)
+	}
+	r.n = data.N
+	if w.skipping(r.Task, r.Token) {
+		w.fail("Z11: %q runs under token %d, which is there to kill it", r.Task, r.Token)
 	}
 	return r
 }

@@ -49,8 +49,10 @@ type jobs struct {
 	refused map[string][]int
 	// open counts the jobs that have not ended, as of the last look.
 	open int
-	// pullers are the goroutines that dequeue.
+	// pullers are the goroutines that dequeue, and the scripts.
 	pullers sync.WaitGroup
+	// scripts counts those that were ever started.
+	scripts int
 	// log is what the store's events say; the world's logMu guards it.
 	log jobLog
 
@@ -142,6 +144,8 @@ func (w *world) commandJobs() {
 		w.forgetJob()
 	case n == 17:
 		w.holdBack()
+	case n == 18:
+		w.startScript()
 	}
 }
 
@@ -238,6 +242,11 @@ func (w *world) forgetJob() {
 	id, ok := w.failedJob()
 	if !ok {
 		return
+	}
+	for _, below := range w.jobs.ids {
+		if strings.HasPrefix(below, id) {
+			w.log.Unblocking(below)
+		}
 	}
 	err := w.attempt(func(ctx context.Context) error {
 		_, err := w.client.Prune(ctx, windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{IDPrefix: id}, false)

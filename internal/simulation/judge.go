@@ -39,7 +39,7 @@ func (w *world) judge() {
 // judgeLost counts the tasks that were acknowledged and are nowhere (I5).
 func (w *world) judgeLost() {
 	for id := range w.expected {
-		if exists, state := w.log.Task(id); !exists && !state.Terminal() {
+		if exists, _ := w.log.Task(id); !exists && w.log.Ended(id) == "" {
 			w.report.Lost++
 			w.fail("I5: %q was acknowledged and is lost", id)
 		}
@@ -57,7 +57,7 @@ func (w *world) judgeProgress() {
 		if behaviourOf(id) != stepwise {
 			continue
 		}
-		if _, state := w.log.Task(id); state == statemachine.Completed && w.progress.Entry(id).Writes != steps {
+		if w.log.Ended(id) == statemachine.Completed && w.progress.Entry(id).Writes != steps {
 			w.fail("V5: %q is completed after %d steps of %d", id, w.progress.Entry(id).Writes, steps)
 		}
 	}

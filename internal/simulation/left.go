@@ -60,10 +60,10 @@ func (w *world) judgeNotes(space keys.Space) {
 // bareLeases counts the leases that hold no key, and the sessions that nobody got.
 func (s *stage) bareLeases(ctx context.Context) (bare, failed int, err error) {
 	s.mu.Lock()
-	server, failed := s.server, s.grantsFailed
+	failed = s.grantsFailed
 	s.mu.Unlock()
-	store := server.Broker()
-	defer store.Close() // only read from
+	store, release := s.maintained()
+	defer release()
 	_, bare, err = store.Leases(ctx, leasesMax)
 	return bare, failed, err
 }

@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/test/bufconn"
+
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/windlasstest"
 )
@@ -21,15 +24,28 @@ const prefix = "/" + windlasstest.Namespace + "/"
 type stage struct {
 	dir     string
 	members members
+	// guarded tells that the store has users with passwords.
+	guarded bool
 
 	mu sync.Mutex
 	// server is nil while it is away; generation counts the servers.
 	server     *embedded.Server
 	generation int
+	// listener is for connections with a password, nil without such or while the server
+	// is away; admin is root's.
+	listener *bufconn.Listener
+	admin    guarded
 	// outside are the keys outside of the namespace that anyone meant to write.
 	outside []string
 	// grantsFailed counts the sessions that somebody asked for and did not get.
 	grantsFailed int
+}
+
+// notGranted counts a session that was asked for in vain.
+func (s *stage) notGranted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grantsFailed++
 }
 
 // within notes the keys of transactions that are not of the namespace (I11).
@@ -46,15 +62,47 @@ func (s *stage) within(txns []broker.Txn) {
 }
 
 func (s *stage) start(ctx context.Context) error {
-	server, err := embedded.Start(ctx, embedded.Config{Dir: s.dir, UnsafeNoFsync: true, History: time.Hour, Between: s.members.between})
+	config := embedded.Config{Dir: s.dir, UnsafeNoFsync: true, History: time.Hour, Between: s.members.between}
+	var listener *bufconn.Listener
+	if s.guarded {
+		listener = bufconn.Listen(pipeBytes)
+		config.Listener = listener
+	}
+	server, err := embedded.Start(ctx, config)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.server = server
+	s.server, s.listener = server, listener
 	s.generation++
+	first := s.generation == 1
+	s.mu.Unlock()
+	if s.guarded && first {
+		return s.guard(ctx)
+	}
 	return nil
+}
+
+// close ends the server for good.
+func (s *stage) close() error {
+	if s.admin.Broker == nil {
+		return s.stop()
+	}
+	return errors.Join(s.admin.Close(), s.stop())
+}
+
+// maintained is a connection that may do everything, nil while the server is away.
+func (s *stage) maintained() (b *etcd.Broker, release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return nil, nil
+	}
+	if s.guarded {
+		return s.admin.Broker, func() {}
+	}
+	b = s.server.Broker()
+	return b, func() { _ = b.Close() } // nothing is under way
 }
 
 // stop ends the server as a crash would for its clients: calls in flight have
@@ -62,7 +110,7 @@ func (s *stage) start(ctx context.Context) error {
 func (s *stage) stop() error {
 	s.mu.Lock()
 	server := s.server
-	s.server = nil
+	s.server, s.listener = nil, nil
 	s.mu.Unlock()
 	if server == nil {
 		return nil
@@ -191,9 +239,7 @@ func (l *line) Grant(ctx context.Context, folder string, ttl time.Duration) (bro
 	}
 	s, err := b.Grant(ctx, folder, ttl)
 	if err != nil {
-		l.stage.mu.Lock()
-		l.stage.grantsFailed++
-		l.stage.mu.Unlock()
+		l.stage.notGranted()
 	}
 	return s, translate(err)
 }

@@ -58,6 +58,7 @@ func (w *world) start(name string) *process {
 	p.rate = (2*w.random.Float64() - 1) * w.profile.drift
 	config := windlass.Config{
 		SessionTTL: w.profile.ttl,
+		Retention:  w.profile.retention,
 		Clock:      p.clock,
 		Handlers:   map[string]windlass.NewHandler{windlass.AnyType: p.newHandler},
 		Fence:      p.fence,
@@ -104,8 +105,11 @@ func (p *process) dies() {
 	}
 }
 
-// died is when the process ended; zero while it lives.
+// died is when the process ended; zero while it lives, and for no process at all.
 func (p *process) died() time.Time {
+	if p == nil {
+		return time.Time{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.diedAt

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/windlass-go/windlass"
 )
 
 // profile is what one seed is like.
@@ -19,6 +21,12 @@ type profile struct {
 	// restarts and byHand allow restarts of the store and what operators do by
 	// hand, which breaks the assumptions of S2.
 	restarts, byHand bool
+	// guarded has the store ask for a password.
+	guarded bool
+	// leavesOut has watches leave out values that were overwritten.
+	leavesOut bool
+	// retention is what the nodes forget of the tasks that have ended.
+	retention windlass.Retention
 }
 
 // nodesMax bounds the nodes of a cluster.
@@ -27,13 +35,18 @@ const nodesMax = 7
 // pick draws one of some values.
 func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(len(values))] }
 
-func newProfile(random *rand.Rand) profile {
+func newProfile(seed uint64, random *rand.Rand) profile {
+	own := rand.New(rand.NewPCG(seed, 5)) // so that everything else stays what it was
 	return profile{
-		ttl:   pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
-		nodes: 2 + random.IntN(nodesMax-1),
-		pace:  pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
-		storm: pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
-		quiet: pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
+		retention: pick(own, windlass.Retention{}, windlass.Retention{}, windlass.Retention{Age: 20 * time.Second}, windlass.Retention{Age: 2 * time.Minute},
+			windlass.Retention{Count: 3}, windlass.Retention{Age: 5 * time.Minute, Count: 20}),
+		leavesOut: own.IntN(3) == 0,
+		guarded:   own.IntN(4) == 0,
+		ttl:       pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
+		nodes:     2 + random.IntN(nodesMax-1),
+		pace:      pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
+		storm:     pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
+		quiet:     pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
 		// Rates of two clocks differ by less than a thousandth, which is assumed.
 		drift:    pick(random, 0, 0.00049),
 		restarts: random.IntN(3) == 0,
@@ -43,6 +56,6 @@ func newProfile(random *rand.Rand) profile {
 
 // String describes the profile.
 func (p profile) String() string {
-	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t",
-		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand)
+	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t",
+		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded)
 }

@@ -74,6 +74,7 @@ func (r *Report) Add(other *Report) {
 	r.History.HandOvers += other.History.HandOvers
 	r.History.Completed += other.History.Completed
 	r.History.Duplicated += other.History.Duplicated
+	r.History.Forgotten += other.History.Forgotten
 	r.History.Led += other.History.Led
 	for name, n := range other.Counts {
 		r.Counts[name] += n
@@ -106,6 +107,7 @@ func (r *Report) String() string {
 	row("grants", r.History.Grants)
 	row("of these, hand-overs", r.History.HandOvers)
 	row("tasks completed", r.History.Completed)
+	row("ended tasks forgotten", r.History.Forgotten)
 	row("writes of leaders of elections", r.History.Led)
 	row("writes refused because the claim was over (Windlass)", r.Counts[countFenced])
 	row("writes refused because the token was old (outside)", r.Refused)

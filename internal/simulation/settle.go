@@ -104,6 +104,9 @@ func (w *world) amiss() string {
 	if lost := w.lost(); lost != "" {
 		return lost
 	}
+	if circle := w.circular(); circle != "" {
+		return circle
+	}
 	if unfinished := w.unfinished(); unfinished != "" {
 		return unfinished
 	}
@@ -150,7 +153,7 @@ func (w *world) lost() string {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
 	for id := range w.expected {
-		if exists, state := w.log.Task(id); !exists && !state.Terminal() {
+		if exists, _ := w.log.Task(id); !exists && w.log.Ended(id) == "" {
 			return fmt.Sprintf("I5: %q was acknowledged and is lost", id)
 		}
 	}

@@ -421,8 +421,7 @@ func (w *world) resubmitOne(i int) bool {
 func (w *world) rerun() bool {
 	w.logMu.Lock()
 	id, ok := w.some(func(id string) bool {
-		exists, state := w.log.Task(id)
-		return !exists && state.Terminal()
+		return w.log.Ended(id) != ""
 	})
 	w.logMu.Unlock()
 	if !ok {
@@ -481,10 +480,12 @@ func (w *world) compact() bool {
 	w.logMu.Lock()
 	revision := w.log.Revision()
 	w.logMu.Unlock()
-	w.stage.mu.Lock()
-	server := w.stage.server
-	w.stage.mu.Unlock()
-	return server != nil && server.Compact(w.t.Context(), revision) == nil
+	store, release := w.stage.maintained()
+	if store == nil {
+		return false
+	}
+	defer release()
+	return store.Compact(w.t.Context(), revision) == nil
 }
 
 // restartStore takes the store away for a while.

@@ -41,7 +41,9 @@ type world struct {
 	t       *testing.T
 	options Options
 	profile profile
-	random  *rand.Rand
+	// random decides what the storm does, besides what came to it later: seeds stay what
+	// they are.
+	random, besides *rand.Rand
 
 	stage   *stage
 	cluster *windlasstest.Cluster
@@ -51,7 +53,9 @@ type world struct {
 	store    broker.Broker
 	troubled *faulty.Broker
 	client   *windlass.Client
-	log      *history.Log
+	// detached is that of the scripts, operator that of nobody with trouble.
+	detached, operator *windlass.Client
+	log                *history.Log
 	// logMu guards log, which the follower writes.
 	logMu      sync.Mutex
 	operations operations
@@ -74,6 +78,8 @@ type world struct {
 	// deleted are tasks whose deletion was acknowledged.
 	deleted   []string
 	submitted int
+	// circled counts the circles of tasks that need each other.
+	circled int
 	// corrupt are keys with values that nobody can read, by what to do about it.
 	corrupt []string
 
@@ -89,7 +95,7 @@ const countFenced = "fenced"
 func Run(t *testing.T, options Options) *Report {
 	t.Helper()
 	w := &world{
-		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), expected: map[string]bool{},
+		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{},
 		report: newReport(),
 	}
 	if options.States {
@@ -101,7 +107,7 @@ func Run(t *testing.T, options Options) *Report {
 	if options.Elections {
 		w.elections = newElections(options.Seed)
 	}
-	w.profile = newProfile(w.random)
+	w.profile = newProfile(options.Seed, w.random)
 	w.commands.now = w.operations.now
 	dir, err := os.MkdirTemp("", "windlass-simulation-")
 	if err != nil {
@@ -111,7 +117,7 @@ func Run(t *testing.T, options Options) *Report {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
-		w.stage = &stage{dir: dir}
+		w.stage = &stage{dir: dir, guarded: w.profile.guarded}
 		w.play()
 	})
 	w.report.Real = time.Since(began)
@@ -158,7 +164,7 @@ func (w *world) play() {
 		w.t.Fatal(err)
 	}
 	w.cluster = windlasstest.New(w.t, windlasstest.Options{
-		Open:          func() broker.Broker { return &line{stage: w.stage} },
+		Open:          w.open,
 		AllowOverlaps: true,
 	})
 	w.effects, w.progress = w.cluster.NewLedger(), w.cluster.NewLedger()
@@ -168,6 +174,12 @@ func (w *world) play() {
 		w.t.Fatal(err)
 	}
 	if w.log, err = history.New(windlasstest.Namespace); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.operator, err = windlass.NewClient(w.store, windlasstest.Namespace); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.detached, err = windlass.NewClient(announcing{w.troubled, w.log}, windlasstest.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
 	w.log.Observer = w.operations.observer()
@@ -182,17 +194,38 @@ func (w *world) play() {
 	synctest.Wait()
 	stop()
 	follower.Wait()
-	if err := w.stage.stop(); err != nil {
+	if err := w.stage.close(); err != nil {
 		w.t.Error(err)
 	}
 	w.judge()
 	w.report.Virtual = time.Since(began)
 }
 
+// open connects a node or a client.
+func (w *world) open() broker.Broker {
+	b := w.connect(nodeUser)
+	if l, ok := b.(*line); ok && w.profile.leavesOut {
+		return leavingOut{l, func(n int) { w.countN("overwritten value left out of a watch", n) }}
+	}
+	return b
+}
+
+// connect connects somebody, who has a password where the store asks for one.
+func (w *world) connect(user string) broker.Broker {
+	if !w.stage.guarded {
+		return &line{stage: w.stage}
+	}
+	b, err := w.stage.connect(user)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
 // follow feeds the log with every event of the store, across its restarts.
 func (w *world) follow(ctx context.Context) {
-	own := &line{stage: w.stage}
-	defer own.Close()
+	own := w.connect(rootUser)
+	defer own.Close() // only read from
 	from := broker.Revision(1)
 	for ctx.Err() == nil {
 		for batch, err := range own.Watch(ctx, prefix, from) {
@@ -227,6 +260,8 @@ func (w *world) round() {
 	w.submit(5 + w.random.IntN(20))
 	for end := time.Now().Add(w.profile.storm); time.Now().Before(end) && !w.failed(); {
 		w.happen()
+		w.submitCircle()
+		w.endTokens()
 		w.commandTasks()
 		w.commandJobs()
 		w.moveElections()
@@ -266,7 +301,7 @@ func (w *world) end() {
 // witness looks on, as "windlass serve" does: of the last node nobody else would be left to
 // end the session, should it die as it leaves.
 func (w *world) witness() (leave func()) {
-	own := &line{stage: w.stage}
+	own := w.connect(nodeUser)
 	ctx, stop := context.WithCancel(w.t.Context())
 	var looking sync.WaitGroup
 	looking.Go(func() {

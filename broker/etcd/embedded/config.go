@@ -1,8 +1,10 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -38,6 +40,10 @@ type Config struct {
 	// Socket makes other processes of this user able to connect: they find the
 	// way with Dial or Find. It needs a Dir that they know.
 	Socket bool
+
+	// Listener, if set, has clients come to the server over connections, as Socket does;
+	// not both. It is for tests, of users with a password: a login is as cheap as can be.
+	Listener net.Listener
 
 	// Logger receives what etcd has to say; nil is silence. What is part of
 	// every start and stop is at debug level, and so is all that etcd calls
@@ -109,6 +115,9 @@ func (c Config) validate() error {
 	}
 	if c.Tick < TickMin || c.Tick > TickMax {
 		return fmt.Errorf("embedded etcd: a tick of %v; it is %v to %v", c.Tick, TickMin, TickMax)
+	}
+	if c.Socket && c.Listener != nil {
+		return errors.New("embedded etcd: a socket and a listener; it serves one")
 	}
 	return nil
 }

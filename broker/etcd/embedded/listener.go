@@ -20,6 +20,7 @@ import (
 // the socket readable for all, and would wait 7 seconds for open watches when it
 // closes.
 type listener struct {
+	// path is that of the socket, empty for another listener.
 	path    string
 	server  *grpc.Server
 	running sync.WaitGroup
@@ -45,10 +46,14 @@ func listen(path string, e *embed.Etcd) (*listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w", err), l.Close())
 	}
+	return serve(path, l, e), nil
+}
+
+func serve(path string, l net.Listener, e *embed.Etcd) *listener {
 	s := &listener{path: path, server: v3rpc.Server(e.Server, nil, nil,
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingIntervalMin}))}
 	s.running.Go(func() { s.err = s.server.Serve(l) })
-	return s, nil
+	return s
 }
 
 // close ends all connections, removes the socket and waits.

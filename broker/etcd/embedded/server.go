@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3rpc"
 	"go.etcd.io/etcd/server/v3/proxy/grpcproxy/adapter"
+	"golang.org/x/crypto/bcrypt"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
@@ -27,7 +28,7 @@ type Server struct {
 	dir    string
 	lock   *lockFile
 	etcd   *embed.Etcd
-	// listener is nil without a socket.
+	// listener is nil where only this process connects.
 	listener *listener
 
 	// stop makes the supervisor close everything; done says that it has.
@@ -83,10 +84,13 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.startEtcd(ctx); err != nil {
 		return err
 	}
-	if holder.Socket != "" {
+	switch {
+	case holder.Socket != "":
 		if s.listener, err = listen(holder.Socket, s.etcd); err != nil {
 			return err
 		}
+	case s.config.Listener != nil:
+		s.listener = serve("", s.config.Listener, s.etcd)
 	}
 	// Only now, so that who finds the socket here can connect to it.
 	return s.lock.write(holder)
@@ -157,6 +161,9 @@ func (s *Server) etcdConfig() *embed.Config {
 	c.TickMs = uint(s.config.Tick / time.Millisecond)
 	c.ElectionMs = c.TickMs * ElectionTicks
 	c.UnsafeNoFsync = s.config.UnsafeNoFsync
+	if s.config.Listener != nil {
+		c.BcryptCost = uint(bcrypt.MinCost)
+	}
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zaplog.New(s.config.Logger, logLevel, s.config.Fatal))
 	return c
 }
