@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -29,6 +30,9 @@ type process struct {
 
 	// elections are those that it stands in, by name.
 	elections map[string]*election.Election
+
+	// joined tells that it ever has.
+	joined atomic.Bool
 
 	// concurrency is that of its configuration.
 	concurrency map[string]int
@@ -229,6 +233,7 @@ func (p *process) mend() {
 func (p *process) events() windlass.Events {
 	w := p.world
 	return windlass.Events{
+		Joined:  func(string, session.Timing) { p.joined.Store(true) },
 		Fenced:  func(string, int64, error) { w.count(countFenced) },
 		Adopted: func(string, int64) { w.count("claim adopted") },
 		Commanded: func(command string, err error) {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 )
 
 // heal ends everything that is wrong, and starts what is missing.
@@ -71,12 +73,17 @@ const replacedMax = 4
 // did. It finds those that ended by themselves, which none may (M14).
 func (w *world) replaceDead() (started bool) {
 	for _, p := range slices.Clone(w.up) {
-		if p.Killed() {
-			w.removeUp(p)
-		} else if err := p.Over(); err != nil {
+		switch err := p.Over(); {
+		case p.Killed():
+		case err == nil:
+			continue
+		case errors.Is(err, broker.ErrPermission) && !p.joined.Load(): // as it is to
+			_ = p.Stop()
+			w.count("node that may not join")
+		default:
 			w.fail("M14: node %s gave up: %v", p.Name(), err)
-			w.removeUp(p)
 		}
+		w.removeUp(p)
 	}
 	for len(w.up) < 2 {
 		w.start(w.newName())

@@ -114,6 +114,12 @@ func Run(t *testing.T, options Options) *Report {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir) // what cannot be removed is the system's to remove
+	// Also if the bubble has failed, which ends the test where it is.
+	defer func() {
+		for _, text := range w.wrong {
+			t.Errorf("seed %d (%v): %s", options.Seed, w.profile, text)
+		}
+	}()
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
@@ -125,9 +131,7 @@ func Run(t *testing.T, options Options) *Report {
 	wrong, undecided := w.operations.linearizable(linearMax)
 	wrong = append(wrong, w.commands.disorder(linearMax)...)
 	w.report.Undecided = undecided
-	for _, text := range append(w.wrong, wrong...) {
-		t.Errorf("seed %d (%v): %s", options.Seed, w.profile, text)
-	}
+	w.wrong = append(w.wrong, wrong...)
 	return w.report
 }
 
