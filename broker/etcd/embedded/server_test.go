@@ -189,3 +189,24 @@ func TestAnImpossibleConfigurationIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What users keep in the store is theirs: it is not in a log, however much is logged.
+func TestWhatIsWrittenIsNotLogged(t *testing.T) {
+	var log bytes.Buffer
+	config := fast("")
+	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s := start(t, config)
+	r, err := broker.CommitOne(t.Context(), s.Broker(), broker.Txn{Then: []broker.Op{broker.Put("/a", []byte("only for us"))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Broker().Get(t.Context(), "/a"); err != nil || r.Revision == 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "only for us") || !strings.Contains(text, "level=DEBUG") {
+		t.Errorf("the log has %d bytes: %.2000s", len(text), text)
+	}
+}

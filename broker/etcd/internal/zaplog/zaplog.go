@@ -47,10 +47,9 @@ type core struct {
 var _ zapcore.Core = core{}
 
 // Enabled says yes to all that could matter: the level that counts is known
-// only with the message.
-func (c core) Enabled(level zapcore.Level) bool {
-	return level > zapcore.DebugLevel || c.handler.Enabled(context.Background(), slog.LevelDebug)
-}
+// only with the message. What etcd calls debugging has the values of requests in it, whole,
+// and goes nowhere.
+func (c core) Enabled(level zapcore.Level) bool { return level > zapcore.DebugLevel }
 
 // With implements zapcore.Core.
 func (c core) With(fields []zapcore.Field) zapcore.Core {
