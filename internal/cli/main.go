@@ -29,6 +29,9 @@ type app struct {
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if err := keepSecrets(); err != nil {
+		fmt.Fprintln(errs, "windlass: other processes of this user can read this one's memory:", err)
+	}
 	a := &app{in: in, out: out, err: errs}
 	root := a.rootCommand()
 	root.SetArgs(args)
