@@ -25,7 +25,7 @@ import (
 type devConfig struct {
 	nodes      int
 	data       string
-	allow      []string
+	allow      allowFlags
 	sessionTTL time.Duration
 	retention  windlass.Retention
 	verbose    bool
@@ -69,7 +69,7 @@ without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 	flags := cmd.Flags()
 	flags.IntVar(&c.nodes, "nodes", 3, "how many nodes to run, 0 to 64")
 	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
-	flags.StringArrayVar(&c.allow, "exec-allow", []string{"*"}, "command that tasks may run, by path or by name; * for every one; repeatable")
+	c.allow.register(flags, []string{"*"})
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.listen, "listen", listenDefault, "address of this machine for the HTTP API; if it is not given and in use, another port")
 	flags.BoolVar(&c.noHTTP, "no-http", false, "do not serve the HTTP API")
@@ -90,9 +90,9 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	if err := checkRetention(c.retention); err != nil {
 		return err
 	}
-	allow, err := exectask.NewAllow(c.allow)
+	allow, err := c.allow.allow()
 	if err != nil {
-		return usagef("--exec-allow: %w", err)
+		return err
 	}
 	var listener net.Listener
 	if !c.noHTTP {

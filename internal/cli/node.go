@@ -21,7 +21,7 @@ const logSpaceMax = 1 << 20
 
 func (a *app) nodeCommand() *cobra.Command {
 	var c workerConfig
-	var allow []string
+	var allow allowFlags
 	var verbose bool
 	var logSpace int64
 	var exposed nodeHTTPFlags
@@ -50,7 +50,7 @@ its session can expire, and joins again when the broker is back.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.name, "name", "", "name of the node, unique among live nodes; default: the host's")
-	flags.StringArrayVar(&allow, "exec-allow", nil, "command that tasks may run, by path or by name; * for every one; repeatable")
+	allow.register(flags, nil)
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
 	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")
@@ -75,7 +75,7 @@ its session can expire, and joins again when the broker is back.`,
 	return cmd
 }
 
-func (a *app) runNode(ctx context.Context, c workerConfig, allow []string, exposed nodeHTTPFlags) error {
+func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exposed nodeHTTPFlags) error {
 	if err := session.CheckTTL(c.sessionTTL); err != nil {
 		return usagef("--session-ttl: %w", err)
 	}
@@ -93,8 +93,8 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow []string, expos
 		return usagef("--name: %w", err)
 	}
 	var err error
-	if c.allow, err = exectask.NewAllow(allow); err != nil {
-		return usagef("--exec-allow: %w", err)
+	if c.allow, err = allow.allow(); err != nil {
+		return err
 	}
 	if c.logDir == "" {
 		if c.logDir, err = defaultLogDir(c.name); err != nil {

@@ -14,11 +14,13 @@ import (
 // allows nothing.
 //
 // It limits which program starts, not what the program does: whoever may
-// submit tasks may run an allowed program with any arguments. Allowing an
-// interpreter allows everything.
+// submit tasks may run an allowed program with any arguments, in any folder.
+// Allowing an interpreter allows everything.
 type Allow struct {
 	all     bool
 	allowed []allowed
+	// env are the variables that tasks may set.
+	env []string
 }
 
 // allowed is one program of the list. Both must match: the file, so that
@@ -32,7 +34,8 @@ type allowed struct {
 
 // NewAllow resolves a list of absolute paths and of bare names found through
 // PATH; "*" allows every program. Resolving once, at the node's start, means
-// that a later change of PATH cannot widen the list.
+// that a later change of PATH cannot widen the list. What others could change is
+// refused.
 func NewAllow(list []string) (Allow, error) {
 	if len(list) > AllowMax {
 		return Allow{}, refuse("allow", fmt.Sprintf("%d entries long", len(list)), fmt.Sprintf("at most %d", AllowMax))
@@ -47,15 +50,33 @@ func NewAllow(list []string) (Allow, error) {
 		if err != nil {
 			return Allow{}, refuse(fmt.Sprintf("allow[%d]", i), quote(entry), err.Error())
 		}
+		if err := onlyOurs(file); err != nil {
+			return Allow{}, refuse(fmt.Sprintf("allow[%d]", i), quote(entry), err.Error())
+		}
 		a.allowed = append(a.allowed, allowed{name: filepath.Base(path), file: file})
 	}
 	return a, nil
 }
 
-// Check finds the program of a command and says whether it is allowed. It
-// returns the absolute path to start. With a list other than "*" it also
-// refuses environment variables that make an allowed program load foreign
-// code; that catches the loaders we know of, not all there are.
+// Setting is the list with the variables that tasks may set besides: without, none, as no
+// list of those by which programs load others is complete. Where every program is allowed
+// they may set all.
+func (a Allow) Setting(env []string) (Allow, error) {
+	if len(env) > EnvMax {
+		return Allow{}, refuse("env", fmt.Sprintf("%d entries long", len(env)), fmt.Sprintf("at most %d", EnvMax))
+	}
+	for i, name := range env {
+		if !validName(name) || strings.HasPrefix(name, reservedPrefix) {
+			return Allow{}, refuse(fmt.Sprintf("env[%d]", i), quote(name), "a letter or _ and then letters, digits or _, and none of "+reservedPrefix+"*")
+		}
+	}
+	a.env = env
+	return a, nil
+}
+
+// Check finds the program of a command and says whether it is allowed, and the
+// variables that it sets. It returns the absolute path to start, which with a list other
+// than "*" has no links: nobody can turn one from what was checked to another program.
 func (a Allow) Check(p Props) (path string, err error) {
 	if err := validateArgv("command", p.Command); err != nil {
 		return "", err
@@ -70,12 +91,15 @@ func (a Allow) Check(p Props) (path string, err error) {
 	if !slices.Contains(a.allowed, allowed{name: filepath.Base(path), file: file}) {
 		return "", fmt.Errorf("%w: %q (%s); this node allows %s", ErrNotAllowed, p.Command[0], file, a)
 	}
+	if err := onlyOurs(file); err != nil {
+		return "", fmt.Errorf("%w: %q: %w", ErrNotAllowed, p.Command[0], err)
+	}
 	for name := range p.Env {
-		if loadsCode(name) {
-			return "", fmt.Errorf("%w: env %s can make %q run other code; only a node that allows \"*\" takes it", ErrNotAllowed, name, p.Command[0])
+		if !slices.Contains(a.env, name) {
+			return "", fmt.Errorf("%w: env %s is none that this node lets tasks set", ErrNotAllowed, name)
 		}
 	}
-	return path, nil
+	return file, nil
 }
 
 // String lists what is allowed.
@@ -126,17 +150,4 @@ func locate(program string) (path, file string, err error) {
 	path = filepath.Clean(path)
 	file, err = filepath.EvalSymlinks(path)
 	return path, file, err
-}
-
-// loaders are variables by which the dynamic linker, a shell or a common
-// interpreter loads code or finds programs.
-var loaders = []string{
-	"PATH", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS4", "IFS", "GCONV_PATH", "LOCPATH",
-	"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PERL5LIB", "PERL5OPT", "PERLLIB", "RUBYLIB", "RUBYOPT",
-	"NODE_OPTIONS", "NODE_PATH", "JAVA_TOOL_OPTIONS", "CLASSPATH", "GIT_SSH", "GIT_SSH_COMMAND", "PAGER", "EDITOR",
-}
-
-func loadsCode(name string) bool {
-	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") ||
-		strings.HasPrefix(name, "BASH_FUNC_") || slices.Contains(loaders, name)
 }

@@ -14,6 +14,7 @@ func programs(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
+	must(t, os.Chmod(dir, 0o700)) // whatever the umask is
 	for _, name := range []string{"many", "one"} {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
 	}
@@ -84,22 +85,79 @@ func TestAllowRefusesAListThatCannotBeMeant(t *testing.T) {
 	}
 }
 
-func TestAllowRefusesVariablesThatLoadCode(t *testing.T) {
+func TestAllowLetsATaskSetTheVariablesThatTheNodeNames(t *testing.T) {
 	programs(t)
-	some, err := NewAllow([]string{"one"})
+	none, err := NewAllow([]string{"one"})
+	must(t, err)
+	some, err := none.Setting([]string{"COLOUR"})
 	must(t, err)
 	all, err := NewAllow([]string{"*"})
 	must(t, err)
-	for _, name := range []string{"LD_PRELOAD", "PATH", "BASH_ENV", "PYTHONPATH", "DYLD_INSERT_LIBRARIES"} {
-		p := Props{Command: []string{"one"}, Env: map[string]string{name: "x"}}
+	for _, name := range []string{"LD_PRELOAD", "PYTHONWARNINGS", "TAR_OPTIONS", "GIT_EXTERNAL_DIFF", "JDK_JAVA_OPTIONS", "colour"} {
+		p := Props{Command: []string{"one"}, Env: map[string]string{name: "x", "COLOUR": "red"}}
 		_, err := some.Check(p)
-		contains(t, err, name)
+		contains(t, err, "env "+name+" is none")
 		if _, err := all.Check(p); err != nil {
 			t.Error(err)
 		}
 	}
 	if _, err := some.Check(Props{Command: []string{"one"}, Env: map[string]string{"COLOUR": "red"}}); err != nil {
 		t.Error(err)
+	}
+	for want, env := range map[string][]string{
+		`env[1] is "A-B"`:         {"A", "A-B"},
+		`env[0] is "WINDLASS_A"`:  {"WINDLASS_A"},
+		`env[0] is ""`:            {""},
+		"env is 257 entries long": make([]string, EnvMax+1),
+	} {
+		_, err := none.Setting(env)
+		contains(t, err, want)
+	}
+}
+
+// What is checked is what is started, also if a link turns to another program between.
+func TestAllowIsNotPassedByALinkThatTurns(t *testing.T) {
+	dir := programs(t)
+	a, err := NewAllow([]string{"cat"})
+	must(t, err)
+	command := Props{Command: []string{dir + "/cat"}}
+	path, err := a.Check(command)
+	must(t, err)
+	must(t, os.Remove(dir+"/cat"))
+	must(t, os.Symlink("one", dir+"/cat"))
+	if file, err := filepath.EvalSymlinks(path); err != nil || file != dir+"/many" {
+		t.Errorf("the link turns, and what would be started is %s, %v", file, err)
+	}
+	_, err = a.Check(command)
+	contains(t, err, "not allowed")
+}
+
+func TestAllowRefusesWhatOthersCouldChange(t *testing.T) {
+	dir := programs(t)
+	a, err := NewAllow([]string{"one"})
+	must(t, err)
+	for _, c := range []struct {
+		path string
+		mode os.FileMode
+		want string
+	}{
+		{dir + "/one", 0o770, dir + "/one may be written by others (mode 0770)"},
+		{dir + "/one", 0o702, "(mode 0702)"},
+		{dir, 0o777, dir + " may be written by others (mode 0777); chmod go-w " + dir},
+		{dir, 0o777 | os.ModeSticky, ""},
+	} {
+		info, err := os.Stat(c.path)
+		must(t, err)
+		must(t, os.Chmod(c.path, c.mode))
+		_, atStart := NewAllow([]string{"one"})
+		_, atRun := a.Check(Props{Command: []string{"one"}})
+		must(t, os.Chmod(c.path, info.Mode()))
+		if c.want == "" {
+			must(t, errors.Join(atStart, atRun))
+			continue
+		}
+		contains(t, atStart, "allow[0]", c.want)
+		contains(t, atRun, "not allowed", c.want)
 	}
 }
 

@@ -88,14 +88,16 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	if err != nil {
 		return windlass.Permanent(err)
 	}
-	path, err := h.allow.Check(props)
-	if err != nil {
-		return windlass.Permanent(err)
-	}
-	command := NewCommand(props, path, c.ID(), strconv.FormatInt(c.Token(), 10))
 	pause := restartMin
-	for {
-		result, err := h.runOnce(ctx, c, command)
+	for first := true; ; first = false {
+		var result Result
+		path, err := h.allow.Check(props) // each time: what a path names may have changed
+		switch {
+		case err == nil:
+			result, err = h.runOnce(ctx, c, NewCommand(props, path, c.ID(), strconv.FormatInt(c.Token(), 10)))
+		case first, errors.Is(err, ErrNotAllowed):
+			return windlass.Permanent(err)
+		}
 		switch {
 		case err == nil && result.OK() && props.Restart != RestartAlways:
 			return windlass.ErrDone // by itself, though it may have been told to end meanwhile
