@@ -3,6 +3,7 @@ package windlass
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -276,8 +277,8 @@ func (in *incarnation) infoPublished(r broker.Result, err error) {
 	switch {
 	case err != nil:
 		in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
-		if broker.Temporary(err) && !in.closing {
-			in.infoDirty, in.infoRetryAt = true, time.Now().Add(retryEnd)
+		if (broker.Temporary(err) || errors.Is(err, broker.ErrPermission)) && !in.closing {
+			in.infoDirty, in.infoRetryAt = true, time.Now().Add(retryEnd) // rights are given back, too
 		}
 	case r.OK:
 		in.infoModified = r.Revision

@@ -71,7 +71,7 @@ type incarnation struct {
 	ordersKnown bool
 	// discards are commands to delete that changed nothing, discardsAt when to
 	// try again.
-	discards   []coordinator.Ending
+	discards   []discard
 	discardsAt time.Time
 	// alive ends when the session is lost or the node is told to stop, for calls
 	// that nothing depends on then.

@@ -119,11 +119,11 @@ func TestAwaitCommand_WaitsWhileTheBrokerIsAway(t *testing.T) {
 	})
 }
 
-// forbidding is a broker that refuses for good to read commands to tasks, or to
-// delete them and nothing else, while it is told to.
+// forbidding is a broker that refuses to read commands to tasks, or to delete them and
+// nothing else, or to write registrations, while it is told to.
 type forbidding struct {
 	broker.Broker
-	reads, deletes atomic.Bool
+	reads, deletes, registers atomic.Bool
 }
 
 // Get implements broker.Broker.
@@ -136,7 +136,8 @@ func (f *forbidding) Get(ctx context.Context, key string) (broker.KV, error) {
 
 // Commit implements broker.Broker.
 func (f *forbidding) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
-	if f.deletes.Load() && len(txns) == 1 && len(txns[0].Then) == 1 && strings.HasPrefix(txns[0].Then[0].Key, "/test/commands/") {
+	if len(txns) == 1 && len(txns[0].Then) == 1 && (f.deletes.Load() && strings.HasPrefix(txns[0].Then[0].Key, "/test/commands/") ||
+		f.registers.Load() && strings.HasPrefix(txns[0].Then[0].Key, "/test/nodes/")) {
 		return []broker.Result{{Err: broker.NewError("commit", txns[0].Then[0].Key, broker.ErrPermission, nil)}}
 	}
 	return f.Broker.Commit(ctx, txns...)
@@ -185,7 +186,7 @@ func TestRegression_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testin
 	})
 }
 
-func TestRegression_ACommandThatMayNotBeDeletedIsReported(t *testing.T) {
+func TestRegression_ACommandThatMayNotBeDeletedIsReportedAndDeletedOnceItMay(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		refuse := &forbidding{}
 		refuse.deletes.Store(true)
@@ -197,5 +198,28 @@ func TestRegression_ACommandThatMayNotBeDeletedIsReported(t *testing.T) {
 		if trouble.Load() != 1 {
 			t.Errorf("it was reported %d times", trouble.Load())
 		}
+		refuse.deletes.Store(false)
+		c.eventually(5*time.Second, "it is deleted once that is permitted", func() bool {
+			_, err := c.store.Get(t.Context(), "/test/commands/task-000")
+			return errors.Is(err, broker.ErrNotFound)
+		})
+	})
+}
+
+func TestNode_M04_SaysWhatItIsOnceItMay(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		refuse := &forbidding{}
+		c.joinForbidding(refuse)
+		c.eventually(5*time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		refuse.registers.Store(true)
+		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(10 * time.Second)
+		if c.nodes()[0].Frozen {
+			t.Fatal("what may not be written is written")
+		}
+		refuse.registers.Store(false)
+		c.eventually(5*time.Second, "it says that it is frozen", func() bool { return c.nodes()[0].Frozen })
 	})
 }

@@ -241,7 +241,7 @@ func (in *incarnation) discard(r *run, err error) {
 	in.noteOrder(r, o, err)
 	e := r.claim.ending(coordinator.Discard)
 	e.Command = o.revision
-	in.discards = append(in.discards, e)
+	in.discards = append(in.discards, discard{ending: e})
 }
 
 // noteOrder notes that a command was handled, or why it was not.
@@ -288,6 +288,12 @@ func (in *incarnation) superseded(r *run) {
 	}
 }
 
+// discard is a command to delete; refused tells that it was reported that this may not be.
+type discard struct {
+	ending  coordinator.Ending
+	refused bool
+}
+
 // startDiscards deletes commands that were handled and changed nothing.
 func (in *incarnation) startDiscards(ctx context.Context, now time.Time) {
 	if len(in.discards) == 0 || in.lost || now.Before(in.discardsAt) {
@@ -295,23 +301,30 @@ func (in *incarnation) startDiscards(ctx context.Context, now time.Time) {
 	}
 	batch := in.discards
 	in.discards = nil
+	endings := make([]coordinator.Ending, len(batch))
+	for i := range batch {
+		endings[i] = batch[i].ending
+	}
 	in.background(func() func() {
-		results := in.coord.End(ctx, batch)
+		results := in.coord.End(ctx, endings)
 		return func() { in.discarded(batch, results) }
 	})
 }
 
-// discarded takes the results of deleting commands that were handled. What failed
-// for now is queued again. What failed for good stays until the task has another
-// owner, or it expires.
-func (in *incarnation) discarded(batch []coordinator.Ending, results []coordinator.Ended) {
+// discarded takes the results of deleting commands that were handled. What failed for
+// now is queued again, also where it is not permitted: rights are given back.
+func (in *incarnation) discarded(batch []discard, results []coordinator.Ended) {
 	for i, result := range results {
-		switch err := result.Err; {
-		case err == nil, errors.Is(err, coordinator.ErrFenced), errors.Is(err, coordinator.ErrGone):
-		case !broker.Temporary(err):
-			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", batch[i].ID, err))
-		case !in.closing:
-			in.discards = append(in.discards, batch[i])
+		d, err := batch[i], result.Err
+		refused := errors.Is(err, broker.ErrPermission)
+		if err == nil || errors.Is(err, coordinator.ErrFenced) || errors.Is(err, coordinator.ErrGone) {
+			continue
+		}
+		if !broker.Temporary(err) && !d.refused {
+			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", d.ending.ID, err))
+		}
+		if d.refused = refused; (refused || broker.Temporary(err)) && !in.closing {
+			in.discards = append(in.discards, d)
 			in.discardsAt = time.Now().Add(retryEnd)
 		}
 	}
