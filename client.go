@@ -26,6 +26,8 @@ type Client struct {
 	layoutRead atomic.Pointer[time.Time]
 	// tracer is nil for none.
 	tracer Tracer
+	// copy is where lists are answered from, nil for the broker.
+	copy *TaskCopy
 }
 
 // ClientOption is a setting of NewClient.

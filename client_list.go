@@ -4,18 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -96,6 +91,11 @@ type Filter struct {
 	Nodes    []string
 	// IDPrefix selects the IDs that begin with it.
 	IDPrefix string
+	// After selects the IDs that are greater, byte by byte: with the last ID of one list
+	// and a Limit, it is the next page.
+	After string
+	// Limit is how many a list has at most; 0 for all. Watches take no notice of it.
+	Limit int
 }
 
 // Matches tells whether a task is selected.
@@ -103,36 +103,54 @@ func (f Filter) Matches(t TaskInfo) bool {
 	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
 		(len(f.Nodes) == 0 || slices.Contains(f.Nodes, t.Node)) &&
-		strings.HasPrefix(t.ID, f.IDPrefix)
+		strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
 }
 
-// Tasks lists the selected tasks, live and done, sorted by ID.
+// Tasks lists the selected tasks, live and done, sorted by ID. A negative limit is a
+// *BadInputError.
 func (c *Client) Tasks(ctx context.Context, f Filter) ([]TaskInfo, error) {
-	b := newBoard(c.space)
-	if err := b.load(ctx, c.broker); err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
+	if f.Limit < 0 {
+		return nil, badInput("limit", f.Limit, "must not be negative")
 	}
 	var infos []TaskInfo
-	for info := range b.all(time.Now()) {
-		if f.Matches(info) {
-			infos = append(infos, info)
-		}
-	}
-	slices.SortFunc(infos, func(a, b TaskInfo) int { return strings.Compare(a.ID, b.ID) })
-	return infos, nil
+	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
+		infos = append(infos, info)
+		return len(infos) != f.Limit
+	})
+	return infos, err
 }
 
-// Count counts the selected tasks by status.
+// Count counts the selected tasks by status, without regard to a limit.
 func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
-	infos, err := c.Tasks(ctx, f)
+	counts := make(map[Status]int, len(Statuses))
+	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
+		counts[info.Status]++
+		return true
+	})
 	if err != nil {
 		return nil, err
 	}
-	counts := make(map[Status]int, len(Statuses))
-	for _, info := range infos {
-		counts[info.Status]++
-	}
 	return counts, nil
+}
+
+// eachTask hands the selected tasks to take, by ID, until it returns false.
+func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) bool) error {
+	if c.copy != nil {
+		if c.copy.each(ctx, f, take) {
+			return nil
+		}
+		over, err := c.copy.alone(ctx)
+		if err != nil {
+			return fmt.Errorf("list tasks: %w", err)
+		}
+		defer over()
+	}
+	b, err := loadBoard(ctx, c.broker, c.space)
+	if err != nil {
+		return fmt.Errorf("list tasks: %w", err)
+	}
+	b.each(slices.Sorted(b.ids()), f, take)
+	return nil
 }
 
 // Task returns everything about one task, or ErrNotFound.
@@ -149,18 +167,11 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
 	}
 	b := newBoard(c.space)
-	snapshot := &mirror.Snapshot{Revision: r.Revision}
-	for i, kv := range r.Reads {
-		if kv == nil {
-			continue
-		}
-		if i < 3 {
-			snapshot.KVs = append(snapshot.KVs, *kv)
-		} else {
+	for _, kv := range r.Reads {
+		if kv != nil {
 			b.set(broker.Event{KV: *kv})
 		}
 	}
-	b.tasks.Reset(snapshot)
 	if err := b.readBlockers(ctx, c.broker, id); err != nil {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
 	}
@@ -168,181 +179,11 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if !ok {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, ErrNotFound)
 	}
-	return b.detail(info, r.Reads[0], r.Reads[1]), nil
-}
-
-// board puts together what is stored about tasks in different places.
-type board struct {
-	space  keys.Space
-	tasks  *mirror.Tasks
-	states map[string][]byte
-	claims map[string][]byte
-}
-
-func newBoard(space keys.Space) *board {
-	return &board{space: space, tasks: mirror.NewTasks(space, mirror.Keep{}), states: map[string][]byte{}, claims: map[string][]byte{}}
-}
-
-// load reads everything. The tasks come first: one that is done in between is
-// then found in the states.
-func (b *board) load(ctx context.Context, store broker.Broker) error {
-	source := func(prefix string, take func([]broker.KV, broker.Revision)) error {
-		kvs, revision, err := broker.Collect(ctx, store, prefix)
-		if err == nil {
-			take(kvs, revision)
-		}
-		return err
-	}
-	set := func(kvs []broker.KV, _ broker.Revision) {
-		for _, kv := range kvs {
-			b.set(broker.Event{KV: kv})
-		}
-	}
-	return errors.Join(
-		source(b.space.Tasks(), func(kvs []broker.KV, revision broker.Revision) {
-			b.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-		}),
-		source(b.space.Claims(), set),
-		source(b.space.States(), set),
-	)
-}
-
-// readBlockers reads which blockers of one task exist.
-func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string) error {
-	t := b.tasks.Get(id)
-	if t == nil || t.Owned() {
-		return nil
-	}
-	spec, err := parseSpec(t.Spec())
-	if err != nil {
-		return nil // reported as the task's error
-	}
-	var txns []broker.Txn
-	for _, blocker := range depend.Blockers(id, spec.Needs) {
-		txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(blocker)), broker.Read(b.space.Failed(blocker))}})
-	}
-	if len(txns) == 0 {
-		return nil
-	}
-	batch := broker.Batch{}
-	for _, r := range store.Commit(ctx, txns...) {
-		if r.Err != nil {
-			return r.Err
-		}
-		for _, kv := range r.Reads {
-			if kv != nil {
-				batch.Events = append(batch.Events, broker.Event{KV: *kv})
-			}
-		}
-	}
-	b.tasks.Apply(batch)
-	return nil
-}
-
-// set takes a change of a state or of the record of a claim, and returns whose.
-func (b *board) set(e broker.Event) string {
-	p := b.space.Parse(e.KV.Key)
-	into := map[keys.Kind]map[string][]byte{keys.State: b.states, keys.Claim: b.claims}[p.Kind]
-	switch {
-	case into == nil:
-		return ""
-	case e.Deleted:
-		delete(into, p.Name)
-	default:
-		into[p.Name] = e.KV.Value
-	}
-	return p.Name
-}
-
-// all yields every task, live and done.
-func (b *board) all(now time.Time) iter.Seq[TaskInfo] {
-	return func(yield func(TaskInfo) bool) {
-		for t := range b.tasks.All() {
-			if info, ok := b.info(t.ID, now); ok && !yield(info) {
-				return
-			}
-		}
-		for id := range b.states {
-			if b.tasks.Get(id) != nil {
-				continue
-			}
-			if info, ok := b.info(id, now); ok && !yield(info) {
-				return
-			}
-		}
-	}
-}
-
-// info describes one task; false if there is none. The state that a deleted
-// task left behind is none.
-func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
-	t := b.tasks.Get(id)
-	record, err := statemachine.Parse(b.states[id])
-	if t == nil && !record.State.Terminal() {
-		return TaskInfo{}, false
-	}
-	info := TaskInfo{ID: id, BlockedBy: []string{}, Errors: record.Errors, Until: record.Until}
-	if info.Errors == nil {
-		info.Errors = []statemachine.ErrorEntry{}
-	}
-	if err != nil {
-		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
-	}
-	if record.State.Terminal() {
-		info.Type, info.Priority, info.SubmittedAt = record.Type, record.Priority, record.SubmittedAt
-		info.Node, info.Token, info.ClaimedAt = record.Node, record.Token, record.ClaimedAt
-		info.Status, info.FinishedAt = Status(record.State), record.ChangedAt
-		return info, true
-	}
-	b.live(&info, t, record, err != nil, now)
-	return info, true
-}
-
-func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record, unreadable bool, now time.Time) {
-	spec, err := parseSpec(t.Spec())
-	if err != nil {
-		unreadable = true
-		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
-	}
-	info.Type, info.Priority, info.Weight, info.NotBefore = spec.Type, spec.Priority, spec.Weight, spec.NotBefore
-	if !spec.SubmittedAt.IsZero() {
-		info.SubmittedAt = &spec.SubmittedAt
-	}
-	if t.Owned() {
-		info.Node, info.Token = t.Owner, int64(t.Token)
-		var claimed coordinator.Record
-		if json.Unmarshal(b.claims[t.ID], &claimed) == nil && !claimed.ClaimedAt.IsZero() {
-			info.ClaimedAt = &claimed.ClaimedAt
-		}
-	}
-	for _, blocker := range depend.Blockers(t.ID, spec.Needs) {
-		o := b.tasks.Remains(blocker)
-		if t.Owned() || !blocks(o) {
-			continue
-		}
-		info.BlockedBy = append(info.BlockedBy, blocker)
-		if !o.HasKey {
-			info.FailedNeeds = append(info.FailedNeeds, blocker)
-		}
-	}
-	switch {
-	case unreadable || record.State == statemachine.Fault:
-		info.Status = StatusFault
-	case record.State == statemachine.Sleeping:
-		info.Status = StatusSleeping
-	case record.State == statemachine.Paused:
-		info.Status = StatusPaused
-	case t.Owned() && (t.Created <= t.Token || t.Session == 0):
-		info.Status = StatusRunning // otherwise an older run of its ID has not returned yet
-	case len(info.BlockedBy) > 0:
-		info.Status = StatusBlocked
-	default:
-		info.Status = StatusPending
-	}
+	return detail(info, r.Reads[0], r.Reads[1], r.Reads[3]), nil
 }
 
 // detail adds what only one task at a time is asked for.
-func (b *board) detail(info TaskInfo, task, props *broker.KV) TaskDetail {
+func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 	d := TaskDetail{TaskInfo: info}
 	if task != nil {
 		if spec, err := parseSpec(task.Value); err == nil {
@@ -352,8 +193,8 @@ func (b *board) detail(info TaskInfo, task, props *broker.KV) TaskDetail {
 	if props != nil && json.Valid(props.Value) && len(bytes.TrimSpace(props.Value)) > 0 {
 		d.Props = props.Value
 	}
-	if raw := b.states[info.ID]; raw != nil {
-		if record, err := statemachine.Parse(raw); err == nil {
+	if state != nil {
+		if record, err := statemachine.Parse(state.Value); err == nil {
 			d.State, d.Result = &record, record.Result
 		}
 	}

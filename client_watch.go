@@ -1,10 +1,10 @@
 package windlass
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -33,12 +34,8 @@ type TaskChange struct {
 // instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
-		w := &taskWatch{client: c, filter: f, board: newBoard(c.space), shown: map[string]bool{},
-			blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
-		sources := []mirror.Source{
-			{Prefix: c.space.Tasks(), Strip: w.board.tasks.Strip}, {Prefix: c.space.Claims()}, {Prefix: c.space.States()},
-		}
-		c.follow(ctx, sources, func(u sourced, complete bool) bool {
+		w := newTaskWatch(c.space, f)
+		c.follow(ctx, w.board.sources(), func(u sourced, complete bool) bool {
 			if u.Err != nil {
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
@@ -98,11 +95,13 @@ func (s sourced) revision() broker.Revision {
 	return s.Batch.Revision
 }
 
-// taskWatch is what a watch knows so far.
+// taskWatch is what a watch knows so far. Its methods are called by one goroutine;
+// others may look at the board while they hold mu.
 type taskWatch struct {
-	client *Client
 	filter Filter
-	board  *board
+	// mu is held while the board changes.
+	mu    sync.RWMutex
+	board *board
 	// shown are the tasks that the caller has seen and that are not gone.
 	shown map[string]bool
 	// begun tells that the caller has seen everything once.
@@ -113,37 +112,51 @@ type taskWatch struct {
 	waiting  map[string]map[string]bool
 }
 
+func newTaskWatch(space keys.Space, f Filter) *taskWatch {
+	return &taskWatch{filter: f, board: newBoard(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
+}
+
 // apply takes an update and returns the tasks that it may have changed.
-func (w *taskWatch) apply(u sourced) []string {
-	if u.source == 0 {
-		var changed []string
-		if u.Snapshot != nil {
-			changed = w.board.tasks.Reset(u.Snapshot)
-		} else {
-			changed = w.board.tasks.Apply(u.Batch)
+func (w *taskWatch) apply(u sourced) (changed []string) {
+	switch {
+	case u.Snapshot != nil && u.source == taskSource:
+		w.mu.Lock()
+		changed = w.board.tasks.Reset(u.Snapshot)
+		w.mu.Unlock()
+	case u.Snapshot != nil:
+		changed = w.reset(u.source, u.Snapshot)
+	default:
+		w.mu.Lock()
+		for _, e := range u.Batch.Events {
+			changed = append(changed, w.board.set(e))
 		}
+		w.mu.Unlock()
+	}
+	slices.Sort(changed)
+	changed = slices.Compact(changed)
+	if u.source == taskSource {
 		for _, id := range changed {
 			w.index(id)
 		}
-		return changed
 	}
-	var changed []string
-	if u.Snapshot != nil {
-		into := w.board.claims
-		if u.source == 2 {
-			into = w.board.states
-		}
-		for id := range into {
-			changed = append(changed, id)
-		}
-		clear(into)
-		for _, kv := range u.Snapshot.KVs {
-			changed = append(changed, w.board.set(broker.Event{KV: kv}))
-		}
-		return changed
+	return changed
+}
+
+// reset takes a listing of the claims or of the states. It is read before the board is
+// held up.
+func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []string) {
+	next := newBoard(w.board.space)
+	for _, kv := range listing.KVs {
+		changed = append(changed, next.set(broker.Event{KV: kv}))
 	}
-	for _, e := range u.Batch.Events {
-		changed = append(changed, w.board.set(e))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if source == claimSource {
+		changed = slices.AppendSeq(changed, maps.Keys(w.board.claimed))
+		w.board.claimed = next.claimed
+	} else {
+		changed = slices.AppendSeq(changed, maps.Keys(w.board.states))
+		w.board.states = next.states
 	}
 	return changed
 }
@@ -153,10 +166,7 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 	now := time.Now()
 	if !w.begun {
 		w.begun = true
-		changed = changed[:0]
-		for info := range w.board.all(now) {
-			changed = append(changed, info.ID)
-		}
+		changed = slices.Collect(w.board.ids())
 	} else {
 		changed = append(changed, w.blockedBy(changed)...)
 	}
@@ -208,14 +218,10 @@ func (w *taskWatch) index(id string) {
 	}
 	delete(w.blockers, id)
 	t := w.board.tasks.Get(id)
-	if t == nil || !strings.Contains(id, depend.Separator) && !bytes.Contains(t.Spec(), []byte(`"needs"`)) {
+	if t == nil || !strings.Contains(id, depend.Separator) && len(w.board.spec(t).needs) == 0 {
 		return
 	}
-	spec, err := parseSpec(t.Spec())
-	if err != nil {
-		return
-	}
-	w.blockers[id] = depend.Blockers(id, spec.Needs)
+	w.blockers[id] = depend.Blockers(id, w.board.spec(t).needs)
 	for _, blocker := range w.blockers[id] {
 		if w.waiting[blocker] == nil {
 			w.waiting[blocker] = map[string]bool{}

@@ -9,11 +9,22 @@ import (
 	"time"
 )
 
-// trail is what the audit log will say about one request. Handlers add to it what
-// they did; the rest is known without them.
+// trail is what is known of one request besides: what the audit log will say about it, to
+// which handlers add what they did, and what is to be given back.
 type trail struct {
 	mu    sync.Mutex
 	attrs []slog.Attr
+	// answered is called once the request is answered.
+	answered []func()
+}
+
+// release gives back what the request holds.
+func (t *trail) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, done := range t.answered {
+		done()
+	}
 }
 
 type trailKey struct{}

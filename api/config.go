@@ -93,10 +93,10 @@ type Limits struct {
 	RateBurst int
 	// RequestsMax bounds the requests to the broker that are under way at a time, of
 	// all callers, those that wait included; 256. Callers with RoleView have three
-	// quarters of them.
+	// quarters of them, and one caller half of what its role has.
 	RequestsMax int
 	// ViewersMax bounds the streams of events at a time; 200. Callers with RoleView have
-	// three quarters of them.
+	// three quarters of them, and one caller half of what its role has.
 	ViewersMax int
 	// ViewerEventsMax is by how many events a viewer may be behind before it is cut
 	// off; 1024.
@@ -106,7 +106,8 @@ type Limits struct {
 	// Heartbeat is how often a stream without events says that it is alive; 15 s.
 	Heartbeat time.Duration
 	// ListMax bounds the tasks of one page of a list, and those of one command by
-	// selection; 10000.
+	// selection; 10000. Answers to one caller have so many tasks in memory at a time, and
+	// those to all twice as many; what needs all tasks or jobs counts as that.
 	ListMax int
 }
 

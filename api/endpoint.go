@@ -33,6 +33,9 @@ type endpoint struct {
 	// Errors are the statuses of the errors that others have not.
 	Errors []int
 
+	// Whole: it reads all tasks or jobs, however little it answers.
+	Whole bool
+
 	hasBody bool
 }
 
@@ -109,6 +112,11 @@ func add[I, O any](s *Server, e endpoint, bodied bool, handle func(context.Conte
 		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{e.Media: {Schema: &huma.Schema{}}}}
 	}
 	huma.Register(s.huma, op, func(ctx context.Context, input *I) (*O, error) {
+		if e.Whole {
+			if err := s.hold(ctx, s.config.Limits.ListMax); err != nil {
+				return nil, problemIn(ctx, err)
+			}
+		}
 		output, err := handle(ctx, input)
 		if err != nil {
 			return nil, problemIn(ctx, err)

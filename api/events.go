@@ -50,7 +50,7 @@ func (s *Server) watch(ctx context.Context, in *eventsInput) (*stream, error) {
 		kinds[kind] = true
 	}
 	caller, _ := ctx.Value(callerKey{}).(Caller)
-	v, missed, p := s.hub.enter(in.LastEventID, kinds, caller.Role)
+	v, missed, p := s.hub.enter(in.LastEventID, kinds, caller)
 	if p != nil {
 		return nil, p
 	}
@@ -163,7 +163,7 @@ func (s *Server) followTasks(ctx context.Context) {
 	statuses := map[string]windlass.Status{}
 	s.counts.begin()
 	defer s.counts.end()
-	for change, err := range s.client.WatchTasks(ctx, windlass.Filter{}) {
+	for change, err := range s.tasks.Watch(ctx) {
 		switch {
 		case err != nil:
 			t.trouble(err)

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (r *reader) until(kind, text string) told {
 }
 
 func TestEvents_AHundredViewersAreNoMoreLoadOnTheBrokerThanOne(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t, func(c *Config) { c.Limits.ViewersMax = 300 })
 	address := b.listen()
 	first := b.view(address, "", "")
 	b.submit(windlass.Submission{ID: "begin"})
@@ -243,11 +244,14 @@ func TestEvents_NodesAndElectionsAreTold(t *testing.T) {
 	elections.until("election", `"leader":"n1"`)
 }
 
+// of is a caller of a role, other than all before.
+func of(role Role) Caller { return Caller{Name: rand.Text(), Role: role} }
+
 func TestHub_WhoMayOnlyLookDoesNotKeepOthersOut(t *testing.T) {
 	h := newHub(Limits{ViewersMax: 4}.withDefaults())
 	h.start()
 	for i := range 4 {
-		_, _, p := h.enter("", nil, RoleView)
+		_, _, p := h.enter("", nil, of(RoleView))
 		if got, want := p != nil, i == 3; got != want {
 			t.Fatalf("viewer %d: %v", i, p)
 		}
@@ -255,25 +259,25 @@ func TestHub_WhoMayOnlyLookDoesNotKeepOthersOut(t *testing.T) {
 			t.Errorf("it is refused with %+v", p)
 		}
 	}
-	if _, _, p := h.enter("", nil, RoleOperate); p != nil {
+	if _, _, p := h.enter("", nil, of(RoleOperate)); p != nil {
 		t.Errorf("one who may do more is refused: %v", p)
 	}
 }
 
 func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 	h := newHub(Limits{ViewerEventsMax: 2, EventsKeptMax: 100, ViewersMax: 2}.withDefaults())
-	if _, _, p := h.enter("", nil, RoleAdmin); p == nil || p.Code != "no_events" {
+	if _, _, p := h.enter("", nil, of(RoleAdmin)); p == nil || p.Code != "no_events" {
 		t.Errorf("it lets viewers in before it runs: %v", p)
 	}
 	if !h.start() || h.start() {
 		t.Error("it does not start once")
 	}
-	slow, missed, p := h.enter("", nil, RoleAdmin)
+	slow, missed, p := h.enter("", nil, of(RoleAdmin))
 	if p != nil || len(missed) != 1 {
 		t.Fatal(p)
 	}
-	other, _, _ := h.enter("", map[string]bool{kindNode: true}, RoleAdmin)
-	if _, _, p := h.enter("", nil, RoleAdmin); p == nil || p.Code != "viewers" {
+	other, _, _ := h.enter("", map[string]bool{kindNode: true}, of(RoleAdmin))
+	if _, _, p := h.enter("", nil, of(RoleAdmin)); p == nil || p.Code != "viewers" {
 		t.Errorf("it lets in more than may: %v", p)
 	}
 	for i := range 5 {
@@ -288,7 +292,7 @@ func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 	if n != 2 {
 		t.Errorf("it got %d events", n)
 	}
-	back, missed, p := h.enter(last.id, nil, RoleAdmin)
+	back, missed, p := h.enter(last.id, nil, of(RoleAdmin))
 	if p != nil || len(missed) != 3 || string(missed[0].data) != "2" {
 		t.Errorf("it resumes with %v, %v", missed, p)
 	}
@@ -302,7 +306,7 @@ func TestHub_WhoDoesNotReadIsCutOffAndOthersAreNot(t *testing.T) {
 		t.Error("a viewer stays when the hub stops")
 	}
 	h.start()
-	if _, missed, _ := h.enter(last.id, nil, RoleAdmin); len(missed) != 1 || missed[0].kind != kindList {
+	if _, missed, _ := h.enter(last.id, nil, of(RoleAdmin)); len(missed) != 1 || missed[0].kind != kindList {
 		t.Errorf("something is resumed over a stop: %v", missed)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -65,11 +64,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx := context.WithValue(context.WithValue(r.Context(), trailKey{}, t), callerKey{}, caller)
 	if e.works() {
-		defer s.working.Add(-1)
-		if p := s.config.Limits.busy(caller, s.working.Add(1)); p != nil {
+		if p := s.budget.enter(caller); p != nil {
 			p.refuse(answer, r)
 			return
 		}
+		defer s.budget.leave(caller)
+		defer t.release()
 	}
 	if !e.Stream {
 		wait := s.config.Limits.RequestTimeout
@@ -247,18 +247,6 @@ func shareOf(limit int, role Role) int {
 		return max(1, limit*3/4)
 	}
 	return limit
-}
-
-// busy refuses the last of n requests if there are too many.
-func (l Limits) busy(caller Caller, n int64) *Problem {
-	most := shareOf(l.RequestsMax, caller.Role)
-	if n <= int64(most) {
-		return nil
-	}
-	p := problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", n-1)
-	p.Field, p.Value, p.Limit = "requests", strconv.FormatInt(n-1, 10), fmt.Sprintf("must be at most %d at a time", most)
-	p.retryAfter = 1
-	return p
 }
 
 // localCaller is who calls where nobody has to show who they are.

@@ -56,6 +56,7 @@ type viewer struct {
 	// events are closed when the viewer is too far behind, or the server stops.
 	events chan event
 	kinds  map[string]bool
+	caller string
 }
 
 func newHub(l Limits) *hub {
@@ -129,7 +130,7 @@ const (
 // enter adds a viewer that has seen everything up to the event of an ID, and
 // returns what it has missed since; or a list event if it is new, or that is not
 // known any more.
-func (h *hub) enter(after string, kinds map[string]bool, role Role) (*viewer, []event, *Problem) {
+func (h *hub) enter(after string, kinds map[string]bool, caller Caller) (*viewer, []event, *Problem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.running {
@@ -137,13 +138,10 @@ func (h *hub) enter(after string, kinds map[string]bool, role Role) (*viewer, []
 		p.retryAfter = retryAfterBroker
 		return nil, nil, p
 	}
-	if most := shareOf(h.limits.ViewersMax, role); len(h.viewers) >= most {
-		p := problem(429, "viewers", "there are %d viewers already", len(h.viewers))
-		p.Field, p.Value, p.Limit = "viewers", strconv.Itoa(len(h.viewers)), fmt.Sprintf("must be at most %d", most)
-		p.retryAfter = retryAfterBroker
+	if p := h.tooMany(caller); p != nil {
 		return nil, nil, p
 	}
-	v := &viewer{events: make(chan event, h.limits.ViewerEventsMax), kinds: kinds}
+	v := &viewer{events: make(chan event, h.limits.ViewerEventsMax), kinds: kinds, caller: caller.Name}
 	h.viewers[v] = true
 	missed, known := h.since(after)
 	if !known {
@@ -164,6 +162,30 @@ func (h *hub) enter(after string, kinds map[string]bool, role Role) (*viewer, []
 		}
 	}
 	return v, wanted, nil
+}
+
+// tooMany refuses one more viewer.
+func (h *hub) tooMany(caller Caller) *Problem {
+	own := 0
+	for v := range h.viewers {
+		if v.caller == caller.Name {
+			own++
+		}
+	}
+	most := shareOf(h.limits.ViewersMax, caller.Role)
+	var p *Problem
+	switch n := len(h.viewers); {
+	case n >= most:
+		p = problem(429, "viewers", "there are %d viewers already", n)
+		p.Value, p.Limit = strconv.Itoa(n), fmt.Sprintf("must be at most %d", most)
+	case own >= halfOf(most):
+		p = problem(429, "viewers", "%q has %d viewers already", caller.Name, own)
+		p.Value, p.Limit = strconv.Itoa(own), fmt.Sprintf("must be at most %d of one caller", halfOf(most))
+	default:
+		return nil
+	}
+	p.Field, p.retryAfter = "viewers", retryAfterBroker
+	return p
 }
 
 // since are the events after that of an ID; false if not all of them are known.

@@ -35,7 +35,7 @@ type jobsInput struct {
 
 func (s *Server) registerJobs() {
 	const tag = "tree"
-	add(s, endpoint{ID: "showTree", Method: http.MethodGet, Path: "/v1/tree", Tag: tag, Errors: []int{http.StatusNotFound},
+	add(s, endpoint{ID: "showTree", Whole: true, Method: http.MethodGet, Path: "/v1/tree", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "The tree, or what is below one job, with how far it has come",
 	}, false, func(ctx context.Context, in *treeInput) (*ok[view.Forest], error) {
 		part, err := s.part(ctx, in.Path)
@@ -44,7 +44,7 @@ func (s *Server) registerJobs() {
 		}
 		return &ok[view.Forest]{view.ForestOf(part, time.Now())}, nil
 	})
-	add(s, endpoint{ID: "treeProgress", Method: http.MethodGet, Path: "/v1/tree/progress", Tag: tag, Errors: []int{http.StatusNotFound},
+	add(s, endpoint{ID: "treeProgress", Whole: true, Method: http.MethodGet, Path: "/v1/tree/progress", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "How far the tree, or what is below one job, has come",
 	}, false, func(ctx context.Context, in *treeInput) (*ok[tree.Progress], error) {
 		part, err := s.part(ctx, in.Path)
@@ -53,7 +53,7 @@ func (s *Server) registerJobs() {
 		}
 		return &ok[tree.Progress]{part.Progress(time.Now())}, nil
 	})
-	add(s, endpoint{ID: "listJobs", Method: http.MethodGet, Path: "/v1/tree/jobs", Tag: tag,
+	add(s, endpoint{ID: "listJobs", Whole: true, Method: http.MethodGet, Path: "/v1/tree/jobs", Tag: tag,
 		Summary: "List or find jobs",
 	}, false, s.listJobs)
 	add(s, endpoint{ID: "getJob", Method: http.MethodGet, Path: "/v1/tree/jobs/{path}", Tag: tag, Errors: []int{http.StatusNotFound},
@@ -73,7 +73,7 @@ func (s *Server) registerJobs() {
 		Description: fmt.Sprintf("At most %d. They are checked as a whole before anything is queued; the answer counts what became of them.",
 			windlass.SubmitBatchMax),
 	}, true, s.queueJobs)
-	add(s, endpoint{ID: "clearTree", Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
+	add(s, endpoint{ID: "clearTree", Whole: true, Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
 		Summary:     "Remove all jobs of the tree, with all that is known of them",
 		Description: "With dry_run it only says which. Other tasks of the namespace stay.",
 	}, true, s.clearTree)

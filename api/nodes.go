@@ -71,7 +71,7 @@ func (s *Server) registerNodes() {
 		Summary:     "Send a command to a node",
 		Description: "It is carried out after those that were sent before; the list of nodes shows when.",
 	}, true, s.commandNode)
-	add(s, endpoint{ID: "plan", Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
+	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
 	}, false, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
 		report, err := s.client.Plan(ctx, view.NodeEdits{Joins: in.Joins, Leaves: in.Leaves, Sets: in.Sets}.Apply)

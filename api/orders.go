@@ -116,6 +116,9 @@ func (s *Server) registerOrders() {
 	add(s, endpoint{ID: "previewCommand", Method: http.MethodPost, Path: "/v1/commands/preview", Tag: tag, Looks: true,
 		Summary: "Which tasks a command would go to",
 	}, true, func(ctx context.Context, in *previewInput) (*ok[view.Preview], error) {
+		if err := s.hold(ctx, s.config.Limits.ListMax); err != nil {
+			return nil, err
+		}
 		ids, err := s.concerned(ctx, in.Body)
 		return answerWith(view.PreviewOf(ids), err)
 	})
@@ -139,6 +142,7 @@ func (s *Server) concerned(ctx context.Context, w whom) (ids []string, err error
 		if len(f.Statuses) == 0 {
 			f.Statuses = view.Live
 		}
+		f.Limit = s.config.Limits.ListMax + 1
 		tasks, err := s.client.Tasks(ctx, f)
 		if err != nil {
 			return nil, err
@@ -148,7 +152,7 @@ func (s *Server) concerned(ctx context.Context, w whom) (ids []string, err error
 		}
 	}
 	if limit := s.config.Limits.ListMax; len(ids) > limit {
-		return nil, badInput("tasks", len(ids), fmt.Sprintf("must be at most %d in one call", limit))
+		return nil, badInput("tasks", fmt.Sprintf("%d or more", len(ids)), fmt.Sprintf("must be at most %d in one call", limit))
 	}
 	return ids, nil
 }

@@ -165,24 +165,30 @@ func TestPattern_ThatIsSlowEndsWithTheRequest(t *testing.T) {
 	b.want(504, "timeout", request("GET", "/v1/tree/jobs?name_matches="+slow, ""))
 }
 
+// byHeader believes what a request says of who sends it.
+func byHeader(r *http.Request) (Caller, bool) {
+	role, err := ParseRole(r.Header.Get("X-Role"))
+	return Caller{Name: r.Header.Get("X-Name"), Role: role}, err == nil
+}
+
+func as(name string, role Role) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("X-Name", name)
+		r.Header.Set("X-Role", role.String())
+	}
+}
+
 func TestRequests_OfThoseWhoLookLeaveRoomForOthers(t *testing.T) {
-	b := newBench(t, func(c *Config) {
-		c.Limits.RequestsMax = 4
-		c.Authenticate = func(r *http.Request) (Caller, bool) {
-			role, err := ParseRole(r.Header.Get("X-Role"))
-			return Caller{Name: r.Header.Get("X-Role"), Role: role}, err == nil
-		}
-	})
-	as := func(role string) func(*http.Request) { return func(r *http.Request) { r.Header.Set("X-Role", role) } }
+	b := newBench(t, func(c *Config) { c.Limits.RequestsMax, c.Authenticate = 4, byHeader })
 	ctx, cancel := context.WithCancel(t.Context())
 	b.broker.hangs.Store(true)
 	var waiting sync.WaitGroup
-	for range 3 {
-		waiting.Go(func() { b.do(request("GET", "/v1/tasks", "", as("view")).WithContext(ctx)) })
+	for i := range 3 {
+		waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as(fmt.Sprint(i), RoleView)).WithContext(ctx)) })
 	}
 	b.eventually("three ask the broker", func() bool { return b.broker.calls.Load() == 3 })
-	b.want(503, "busy", request("GET", "/v1/nodes", "", as("view")))
-	waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as("operate")).WithContext(ctx)) })
+	b.want(503, "busy", request("GET", "/v1/nodes", "", as("3", RoleView)))
+	waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as("4", RoleOperate)).WithContext(ctx)) })
 	b.eventually("who may do more asks it, too", func() bool { return b.broker.calls.Load() == 4 })
 	cancel()
 	waiting.Wait()

@@ -382,23 +382,35 @@ func TestRate_IsBoundedForEachCallerAndNobodyIsRememberedForEver(t *testing.T) {
 }
 
 func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
-	b := newBench(t, func(c *Config) { c.Limits.RequestsMax = 2 })
+	b := newBench(t, func(c *Config) { c.Limits.RequestsMax, c.Authenticate = 4, byHeader })
 	ctx, cancel := context.WithCancel(t.Context())
 	b.broker.hangs.Store(true)
 	var waiting sync.WaitGroup
-	for range 2 {
-		waiting.Go(func() { b.do(request("GET", "/v1/tasks", "").WithContext(ctx)) })
+	ask := func(name string, already int64) {
+		waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as(name, RoleAdmin)).WithContext(ctx)) })
+		b.eventually("it asks the broker", func() bool { return b.broker.calls.Load() == already+1 })
 	}
-	b.eventually("both ask the broker", func() bool { return b.broker.calls.Load() == 2 })
-	if w := b.want(503, "busy", request("GET", "/v1/nodes", "")); w.Header().Get("Retry-After") == "" {
-		t.Error("it does not say when to come back")
+	ask("one", 0)
+	ask("one", 1)
+	w := b.want(503, "busy", request("GET", "/v1/nodes", "", as("one", RoleAdmin)))
+	if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != "must be at most 2 at a time of one caller" {
+		t.Errorf("it says %+v", p)
+	}
+	ask("other", 2)
+	ask("other", 3)
+	w = b.want(503, "busy", request("GET", "/v1/nodes", "", as("third", RoleAdmin)))
+	if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != "must be at most 4 at a time" {
+		t.Errorf("it says %+v", p)
 	}
 	b.want(200, "", request("GET", "/livez", ""))
-	b.want(200, "", request("GET", "/v1/version", ""))
+	b.want(200, "", request("GET", "/v1/version", "", as("one", RoleAdmin)))
 	cancel()
 	waiting.Wait()
 	b.broker.hangs.Store(false)
-	b.want(200, "", request("GET", "/v1/nodes", ""))
+	b.want(200, "", request("GET", "/v1/nodes", "", as("one", RoleAdmin)))
+	if n := len(b.server.budget.callers); n > 0 {
+		t.Errorf("it remembers %d callers", n)
+	}
 }
 
 func TestReady_AsksTheBrokerNoMoreThanOnceASecond(t *testing.T) {

@@ -212,7 +212,7 @@ func TestEvents_EndWhenTheTokenIsNotValidAnyMore(t *testing.T) {
 func TestTeller_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
 	b := newBench(t, nil)
 	b.server.hub.start()
-	v, _, p := b.server.hub.enter("", nil, RoleView)
+	v, _, p := b.server.hub.enter("", nil, of(RoleView))
 	if p != nil {
 		t.Fatal(p)
 	}

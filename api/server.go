@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,19 +26,19 @@ import (
 // Server answers requests; see New. Its methods are safe for concurrent use.
 type Server struct {
 	config  Config
+	tasks   *windlass.TaskCopy
 	client  *windlass.Client
 	tree    *tree.Tree
 	mux     *http.ServeMux
 	huma    huma.API
 	origins *http.CrossOriginProtection
 	limiter *limiter
+	budget  *budget
 	hub     *hub
 	counts  taskCounts
 	probe   probe
 	// pages are nil without a dashboard.
 	pages *dashboard.Pages
-	// working counts the requests to the broker that are under way.
-	working atomic.Int64
 	// document is the OpenAPI document.
 	document []byte
 	// endpoints are by the mux's pattern.
@@ -69,17 +68,21 @@ func New(c Config) (*Server, error) {
 		c.Audit = c.Logger
 	}
 	c.Limits = c.Limits.withDefaults()
-	client, err := windlass.NewClient(c.Broker, c.Namespace, windlass.WithTracer(c.Tracer))
+	tasks, err := windlass.NewTaskCopy(c.Broker, c.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := tree.New(c.Broker, c.Namespace, windlass.WithTracer(c.Tracer))
+	client, err := windlass.NewClient(tasks.Broker(), c.Namespace, windlass.WithTracer(c.Tracer), windlass.WithTaskCopy(tasks))
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := tree.New(tasks.Broker(), c.Namespace, windlass.WithTracer(c.Tracer), windlass.WithTaskCopy(tasks))
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		config: c, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-		limiter: newLimiter(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
+		config: c, tasks: tasks, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
 		hub: newHub(c.Limits),
 	}
 	if c.Dashboard {

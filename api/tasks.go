@@ -139,7 +139,7 @@ func (s *Server) registerTask(tag string) {
 		note(ctx, slog.String("task", in.ID))
 		return &done{}, s.client.Delete(ctx, in.ID)
 	})
-	add(s, endpoint{ID: "explainTask", Method: http.MethodGet, Path: "/v1/tasks/{id}/explain", Tag: tag, Errors: []int{http.StatusNotFound},
+	add(s, endpoint{ID: "explainTask", Whole: true, Method: http.MethodGet, Path: "/v1/tasks/{id}/explain", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Why a task does not run, or why it runs where it does",
 	}, false, func(ctx context.Context, in *taskInput) (*ok[windlass.Explanation], error) {
 		return answerWith(s.client.Explain(ctx, in.ID))
@@ -166,7 +166,7 @@ func (s *Server) registerTask(tag string) {
 		Summary:     "Wait until a task has a status",
 		Description: "One that ends otherwise is a conflict; a timeout is a 504, after which the same can be asked again.",
 	}, false, s.waitForTask)
-	add(s, endpoint{ID: "pruneTasks", Method: http.MethodPost, Path: "/v1/prune", Tag: tag, Role: RoleAdmin,
+	add(s, endpoint{ID: "pruneTasks", Whole: true, Method: http.MethodPost, Path: "/v1/prune", Tag: tag, Role: RoleAdmin,
 		Summary:     "Forget tasks that have ended",
 		Description: "With dry_run it only says which. Live tasks are never touched, and failures that these wait for only with unblock.",
 	}, true, s.pruneTasks)
@@ -195,13 +195,14 @@ func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
 	case limit > s.config.Limits.ListMax:
 		return nil, badInput("limit", limit, fmt.Sprintf("must be at most %d", s.config.Limits.ListMax))
 	}
-	tasks, err := s.client.Tasks(ctx, f)
-	if err != nil {
+	if err := s.hold(ctx, limit); err != nil {
 		return nil, err
 	}
 	// What has gone, or come, between two pages makes no difference to the others.
-	for len(tasks) > 0 && tasks[0].ID <= in.Continue {
-		tasks = tasks[1:]
+	f.After, f.Limit = in.Continue, limit+1
+	tasks, err := s.client.Tasks(ctx, f)
+	if err != nil {
+		return nil, err
 	}
 	if len(tasks) <= limit {
 		return &page{Body: append([]windlass.TaskInfo{}, tasks...)}, nil

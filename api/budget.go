@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// budget bounds what requests use at a time, in all and by caller.
+type budget struct {
+	limits Limits
+	all    *semaphore.Weighted
+
+	mu      sync.Mutex
+	working int
+	callers map[string]*usage
+}
+
+// usage is what one caller uses.
+type usage struct {
+	working int
+	tasks   *semaphore.Weighted
+}
+
+// newBudget returns one of twice the tasks of the longest list, of which a caller has one.
+func newBudget(l Limits) *budget {
+	return &budget{limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), callers: map[string]*usage{}}
+}
+
+// halfOf is how much of its role's share one caller may use, so that one does not keep all
+// others of its role out.
+func halfOf(share int) int { return (share + 1) / 2 }
+
+// enter lets a request in, unless there are too many.
+func (b *budget) enter(c Caller) *Problem {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u := b.callers[c.Name]
+	if u == nil {
+		u = &usage{tasks: semaphore.NewWeighted(int64(b.limits.ListMax))}
+	}
+	most := shareOf(b.limits.RequestsMax, c.Role)
+	var p *Problem
+	switch {
+	case b.working >= most:
+		p = problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", b.working)
+		p.Value, p.Limit = strconv.Itoa(b.working), fmt.Sprintf("must be at most %d at a time", most)
+	case u.working >= halfOf(most):
+		p = problem(http.StatusServiceUnavailable, "busy", "%d requests of %q are under way already", u.working, c.Name)
+		p.Value, p.Limit = strconv.Itoa(u.working), fmt.Sprintf("must be at most %d at a time of one caller", halfOf(most))
+	default:
+		b.working++
+		u.working++
+		b.callers[c.Name] = u
+		return nil
+	}
+	p.Field, p.retryAfter = "requests", 1
+	return p
+}
+
+// leave ends a request that was let in.
+func (b *budget) leave(c Caller) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.working--
+	u := b.callers[c.Name]
+	if u.working--; u.working == 0 {
+		delete(b.callers, c.Name)
+	}
+}
+
+// hold waits until a request of a caller that was let in may have so many tasks in memory,
+// and returns how to say that it has them no more. The caller's own requests wait for each
+// other first: where one asks for much at once, others do not wait for all of that.
+func (b *budget) hold(ctx context.Context, c Caller, tasks int) (release func(), p *Problem) {
+	b.mu.Lock()
+	own := b.callers[c.Name].tasks
+	b.mu.Unlock()
+	n := int64(min(tasks, b.limits.ListMax))
+	for _, s := range []*semaphore.Weighted{own, b.all} {
+		if s.Acquire(ctx, n) != nil {
+			if s == b.all {
+				own.Release(n)
+			}
+			p := problem(http.StatusServiceUnavailable, "busy", "other lists are under way")
+			p.retryAfter = 1
+			return nil, p
+		}
+	}
+	return func() { b.all.Release(n); own.Release(n) }, nil
+}
+
+// hold waits until the request of a context may have so many tasks in memory. It has
+// them until it is answered.
+func (s *Server) hold(ctx context.Context, tasks int) error {
+	caller, _ := ctx.Value(callerKey{}).(Caller)
+	t, ok := ctx.Value(trailKey{}).(*trail)
+	if !ok {
+		return nil
+	}
+	release, p := s.budget.hold(ctx, caller, tasks)
+	if p != nil {
+		return p
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answered = append(t.answered, release)
+	return nil
+}

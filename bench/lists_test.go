@@ -1,0 +1,303 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/bench/internal/proc"
+	"github.com/windlass-go/windlass/bench/internal/servers"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/internal/cli"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Sizes of BenchmarkLists.
+const (
+	listedTasks   = 100_000
+	listCallers   = 10
+	listsOfOne    = 100 // of each caller
+	listResultLen = 100
+)
+
+// serveRole makes this program the command line of Windlass, whose standard error goes to
+// standard output, until its standard input ends.
+const serveRole = "lists-serve"
+
+func runServe(ctx context.Context, in io.Reader, out io.Writer, order string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var input sync.WaitGroup
+	defer input.Wait()
+	input.Go(func() {
+		_, _ = io.Copy(io.Discard, in) // it ends one way or another
+		cancel()
+	})
+	if code := cli.Main(ctx, strings.Split(order, "\n"), in, out, out); code != 0 {
+		return fmt.Errorf("it ended with %d", code)
+	}
+	return nil
+}
+
+// BenchmarkLists reports what "windlass serve", in a process of its own, takes to answer ten
+// callers at once who list a hundred thousand tasks that have ended: the first of them again
+// and again, all of them page by page, and those of one status.
+func BenchmarkLists(b *testing.B) {
+	for range b.N {
+		l := startLists(b)
+		idle := l.settled(b)
+		b.ReportMetric(float64(idle)/1e6, "idle-MB")
+		for _, kind := range []struct {
+			name string
+			run  func(ask func(query string) (next string))
+		}{
+			{"one", func(ask func(string) string) {
+				for range listsOfOne {
+					ask("limit=1")
+				}
+			}},
+			{"pages", func(ask func(string) string) {
+				for next := ask(""); next != ""; next = ask(next) {
+				}
+			}},
+			{"failed", func(ask func(string) string) {
+				for range listsOfOne {
+					ask("status=failed&limit=1000")
+				}
+			}},
+		} {
+			median, most, peak := l.measure(b, kind.run)
+			b.ReportMetric(median.Seconds()*1e3, kind.name+"-ms")
+			b.ReportMetric(most.Seconds()*1e3, kind.name+"-ms-p99")
+			b.ReportMetric(float64(peak-idle)/1e6, kind.name+"-MB-above-idle")
+		}
+		l.end(b)
+	}
+}
+
+// lists is a server with what it lists.
+type lists struct {
+	etcd   *servers.Etcd
+	server *proc.Child
+	url    string
+	tokens []string
+}
+
+func startLists(b *testing.B) *lists {
+	dir := b.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	l := &lists{}
+	var err error
+	if l.etcd, err = servers.StartEtcd(b.Context(), dir, 1); err != nil {
+		b.Fatal(err)
+	}
+	fillStates(b, l.etcd.Endpoints)
+	var lines strings.Builder
+	for i := range listCallers {
+		token := api.NewToken()
+		line, err := api.TokenLine(api.RoleView, fmt.Sprintf("caller-%d", i), token)
+		if err != nil {
+			b.Fatal(err)
+		}
+		l.tokens = append(l.tokens, token)
+		fmt.Fprintln(&lines, line)
+	}
+	file := filepath.Join(dir, "tokens")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	serving := make(chan string, 1)
+	args := []string{"serve", "--broker", l.etcd.Endpoints[0], "--listen", "127.0.0.1:0", "--token-file", file}
+	l.server, err = proc.Start(proc.Self(serveRole, strings.Join(args, "\n")), func(line []byte) {
+		if url, ok := strings.CutPrefix(string(line), "serving "); ok {
+			serving <- url
+		}
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	select {
+	case l.url = <-serving:
+	case <-l.server.Done():
+		b.Fatal(l.server.Err())
+	}
+	return l
+}
+
+// fillStates writes tasks that have ended, one in a hundred of which has failed.
+func fillStates(b *testing.B, endpoints []string) {
+	store, err := etcd.Open(b.Context(), etcd.Config{Endpoints: endpoints})
+	if err != nil {
+		b.Fatal(err)
+	}
+	client, err := windlass.NewClient(store, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := client.Init(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	at := time.Now().UTC().Add(-time.Hour)
+	result, err := json.Marshal(strings.Repeat("r", listResultLen))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for from := 0; from < listedTasks; from += 1000 {
+		txns := make([]broker.Txn, 1000)
+		for i := range txns {
+			record := statemachine.Record{State: statemachine.Completed, Type: "report", SubmittedAt: &at, Node: "node-1", Token: int64(from + i + 1), ClaimedAt: &at,
+				ChangedAt: &at, Result: result}
+			if i%100 == 0 {
+				record.State, record.Errors = statemachine.Failed, []statemachine.ErrorEntry{{Timestamp: at, Error: "no route to host"}}
+			}
+			value, err := record.Encode()
+			if err != nil {
+				b.Fatal(err)
+			}
+			id := fmt.Sprintf("report-%08x", rand.Uint32())
+			txns[i] = broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/%s/state/%s-%d", strings.Trim(windlass.NamespaceDefault, "/"), id, from+i), value)}}
+		}
+		for _, r := range store.Commit(b.Context(), txns...) {
+			if r.Err != nil {
+				b.Fatal(r.Err)
+			}
+		}
+	}
+	if err := store.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// settled waits until the server follows everything, and is idle, and returns its memory.
+func (l *lists) settled(b *testing.B) (bytes int64) {
+	for l.count(b) != listedTasks {
+		<-time.After(time.Second)
+	}
+	for last := int64(0); ; {
+		<-time.After(5 * time.Second)
+		now := memoryIn(b, l.server.Pid(), "VmRSS")
+		if now >= last && last > 0 {
+			return now
+		}
+		last = now
+	}
+}
+
+func (l *lists) count(b *testing.B) (sum int) {
+	var counts map[string]int
+	if err := json.Unmarshal(l.get(b, http.DefaultClient, 0, "/v1/count").body, &counts); err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}
+
+type answered struct {
+	body []byte
+	link string
+}
+
+func (l *lists) get(b *testing.B, client *http.Client, caller int, path string) answered {
+	for {
+		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, l.url+path, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+l.tokens[caller])
+		response, err := client.Do(r)
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close() // it was read
+		switch {
+		case err != nil:
+			b.Fatal(err)
+		case response.StatusCode == http.StatusTooManyRequests:
+			<-time.After(time.Second)
+		case response.StatusCode != http.StatusOK:
+			b.Fatalf("%s: %s: %s", path, response.Status, body)
+		default:
+			return answered{body, response.Header.Get("Link")}
+		}
+	}
+}
+
+var nextPage = regexp.MustCompile(`^<.*/v1/tasks\?(.*)>; rel="next"$`)
+
+// measure has all callers ask at once, and returns how long answers took and the most memory
+// that the server had.
+func (l *lists) measure(b *testing.B, run func(ask func(query string) string)) (median, p99 time.Duration, peak int64) {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", l.server.Pid()), []byte("5"), 0o600); err != nil { // forgets the peak before
+		b.Fatal(err)
+	}
+	var mu sync.Mutex
+	var took []time.Duration
+	var asking sync.WaitGroup
+	for caller := range listCallers {
+		asking.Go(func() {
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			run(func(query string) (next string) {
+				began := time.Now()
+				a := l.get(b, client, caller, "/v1/tasks?"+query)
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, time.Since(began))
+				if m := nextPage.FindStringSubmatch(a.link); m != nil {
+					return m[1]
+				}
+				return ""
+			})
+		})
+	}
+	asking.Wait()
+	slices.Sort(took)
+	return took[len(took)/2], took[len(took)*99/100], memoryIn(b, l.server.Pid(), "VmHWM")
+}
+
+// memoryIn is a figure of a process's memory, in bytes.
+func memoryIn(b *testing.B, pid int, field string) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Skip(err) // not on Linux
+	}
+	for line := range strings.Lines(string(text)) {
+		if words := strings.Fields(line); len(words) == 3 && words[0] == field+":" {
+			kb, err := strconv.ParseInt(words[1], 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kb << 10
+		}
+	}
+	b.Fatalf("there is no %s", field)
+	return 0
+}
+
+func (l *lists) end(b *testing.B) {
+	if err := l.server.Close(); err != nil {
+		b.Error(err)
+	}
+	if err := l.etcd.Close(); err != nil {
+		b.Error(err)
+	}
+}

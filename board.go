@@ -1,0 +1,284 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// board puts together what is stored about tasks in different places. It keeps what a
+// list shows and nothing else, for there may be very many: no properties, no results.
+type board struct {
+	space  keys.Space
+	tasks  *mirror.Tasks
+	states map[string]stateSeen
+	// claimed is when each claim was granted, nil where that is not readable.
+	claimed map[string]*time.Time
+}
+
+// stateSeen is what is stored of the state of a task, without its result.
+type stateSeen struct {
+	record statemachine.Record
+	err    error
+}
+
+// specSeen is what a list shows of a spec.
+type specSeen struct {
+	taskType         string
+	priority, weight int
+	notBefore        time.Time
+	submitted        *time.Time
+	needs            []string
+	err              error
+}
+
+func newBoard(space keys.Space) *board {
+	return &board{space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return seeSpec(value) }}),
+		states: map[string]stateSeen{}, claimed: map[string]*time.Time{}}
+}
+
+func seeSpec(value []byte) *specSeen {
+	spec, err := parseSpec(value)
+	s := &specSeen{taskType: spec.Type, priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, err: err}
+	if !spec.SubmittedAt.IsZero() {
+		s.submitted = &spec.SubmittedAt
+	}
+	return s
+}
+
+// spec is that of a task; of one that exists by its properties alone there is none.
+func (b *board) spec(t *mirror.Task) *specSeen {
+	if s, ok := t.Kind.(*specSeen); ok {
+		return s
+	}
+	return &specSeen{}
+}
+
+// The sources of a board.
+const (
+	taskSource = iota
+	claimSource
+	stateSource
+	sourceCount
+)
+
+// sources are where it is all stored. The tasks come first: one that is done between the
+// readings is then found in the states.
+func (b *board) sources() []mirror.Source {
+	return []mirror.Source{
+		taskSource:  {Prefix: b.space.Tasks(), Strip: b.tasks.Strip, Prepare: b.tasks.Prepare},
+		claimSource: {Prefix: b.space.Claims()},
+		stateSource: {Prefix: b.space.States()},
+	}
+}
+
+// loadBoard reads everything. What is not kept goes page by page.
+func loadBoard(ctx context.Context, store broker.Broker, space keys.Space) (*board, error) {
+	for attempt := 1; ; attempt++ {
+		b := newBoard(space)
+		err := b.load(ctx, store)
+		if err == nil || attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
+			return b, err
+		}
+	}
+}
+
+func (b *board) load(ctx context.Context, store broker.Broker) error {
+	for _, source := range b.sources() {
+		for page, err := range store.List(ctx, source.Prefix) {
+			if err != nil {
+				return err
+			}
+			for _, kv := range page.KVs {
+				b.set(broker.Event{KV: kv})
+			}
+		}
+	}
+	return nil
+}
+
+// readBlockers reads which blockers of one task exist.
+func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string) error {
+	t := b.tasks.Get(id)
+	if t == nil || t.Owned() {
+		return nil
+	}
+	var txns []broker.Txn
+	for _, blocker := range depend.Blockers(id, b.spec(t).needs) {
+		txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(b.space.Task(blocker)), broker.Read(b.space.Failed(blocker))}})
+	}
+	if len(txns) == 0 {
+		return nil
+	}
+	for _, r := range store.Commit(ctx, txns...) {
+		if r.Err != nil {
+			return r.Err
+		}
+		for _, kv := range r.Reads {
+			if kv != nil {
+				b.set(broker.Event{KV: *kv})
+			}
+		}
+	}
+	return nil
+}
+
+// set takes a change of a key, and returns the task that it is of; empty for none.
+func (b *board) set(e broker.Event) string {
+	p := b.space.Parse(e.KV.Key)
+	switch p.Kind {
+	case keys.State:
+		if delete(b.states, p.Name); !e.Deleted {
+			b.states[p.Name] = seeState(e.KV.Value)
+		}
+	case keys.Claim:
+		if delete(b.claimed, p.Name); !e.Deleted {
+			var record coordinator.Record
+			b.claimed[p.Name] = nil
+			if json.Unmarshal(e.KV.Value, &record) == nil && !record.ClaimedAt.IsZero() {
+				b.claimed[p.Name] = &record.ClaimedAt
+			}
+		}
+	default:
+		if len(b.tasks.Apply(broker.Batch{Events: []broker.Event{e}})) == 0 {
+			return ""
+		}
+	}
+	return p.Name
+}
+
+func seeState(value []byte) stateSeen {
+	record, err := statemachine.Parse(value)
+	record.Result, record.Unknown = nil, ""
+	record.Errors = slices.Clip(record.Errors) // lists append to it
+	return stateSeen{record, err}
+}
+
+// has tells whether a key is there.
+func (b *board) has(key string) bool {
+	p := b.space.Parse(key)
+	t := b.tasks.Remains(p.Name)
+	there := false
+	switch p.Kind {
+	case keys.State:
+		_, there = b.states[p.Name]
+	case keys.Claim:
+		_, there = b.claimed[p.Name]
+	case keys.Task:
+		there = t != nil && t.HasKey
+	case keys.Props:
+		there = t != nil && t.HasProps
+	case keys.Owner:
+		there = t != nil && t.Owned()
+	case keys.Failed:
+		there = t != nil && t.Failed != mirror.NotFailed
+	}
+	return there
+}
+
+// lists tells whether there is a task, live or done. The state that a deleted task left
+// behind is none.
+func (b *board) lists(id string) bool {
+	return b.tasks.Get(id) != nil || b.states[id].record.State.Terminal()
+}
+
+// ids yields the ID of every task, live and done.
+func (b *board) ids() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for t := range b.tasks.All() {
+			if !yield(t.ID) {
+				return
+			}
+		}
+		for id := range b.states {
+			if b.tasks.Get(id) == nil && b.lists(id) && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// each hands the selected ones of some tasks, which are sorted, to take until it returns
+// false.
+func (b *board) each(ids []string, f Filter, take func(TaskInfo) bool) {
+	now := time.Now()
+	from, _ := slices.BinarySearch(ids, max(f.After, f.IDPrefix))
+	for _, id := range ids[from:] {
+		if id > f.IDPrefix && !strings.HasPrefix(id, f.IDPrefix) {
+			return
+		}
+		if info, ok := b.info(id, now); ok && f.Matches(info) && !take(info) {
+			return
+		}
+	}
+}
+
+// info describes one task; false if there is none.
+func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
+	if !b.lists(id) {
+		return TaskInfo{}, false
+	}
+	t, record, err := b.tasks.Get(id), b.states[id].record, b.states[id].err
+	info := TaskInfo{ID: id, BlockedBy: []string{}, Errors: record.Errors, Until: record.Until}
+	if info.Errors == nil {
+		info.Errors = []statemachine.ErrorEntry{}
+	}
+	if err != nil {
+		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
+	}
+	if record.State.Terminal() {
+		info.Type, info.Priority, info.SubmittedAt = record.Type, record.Priority, record.SubmittedAt
+		info.Node, info.Token, info.ClaimedAt = record.Node, record.Token, record.ClaimedAt
+		info.Status, info.FinishedAt = Status(record.State), record.ChangedAt
+		return info, true
+	}
+	b.live(&info, t, record, err != nil, now)
+	return info, true
+}
+
+func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record, unreadable bool, now time.Time) {
+	spec := b.spec(t)
+	if spec.err != nil {
+		unreadable = true
+		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + spec.err.Error()})
+	}
+	info.Type, info.Priority, info.Weight, info.NotBefore, info.SubmittedAt = spec.taskType, spec.priority, spec.weight, spec.notBefore, spec.submitted
+	if t.Owned() {
+		info.Node, info.Token, info.ClaimedAt = t.Owner, int64(t.Token), b.claimed[t.ID]
+	}
+	for _, blocker := range depend.Blockers(t.ID, spec.needs) {
+		o := b.tasks.Remains(blocker)
+		if t.Owned() || !blocks(o) {
+			continue
+		}
+		info.BlockedBy = append(info.BlockedBy, blocker)
+		if !o.HasKey {
+			info.FailedNeeds = append(info.FailedNeeds, blocker)
+		}
+	}
+	switch {
+	case unreadable || record.State == statemachine.Fault:
+		info.Status = StatusFault
+	case record.State == statemachine.Sleeping:
+		info.Status = StatusSleeping
+	case record.State == statemachine.Paused:
+		info.Status = StatusPaused
+	case t.Owned() && (t.Created <= t.Token || t.Session == 0):
+		info.Status = StatusRunning // otherwise an older run of its ID has not returned yet
+	case len(info.BlockedBy) > 0:
+		info.Status = StatusBlocked
+	default:
+		info.Status = StatusPending
+	}
+}
