@@ -72,6 +72,10 @@ type Config struct {
 
 // Limits of what callers may use. Each zero value is the default that is named.
 type Limits struct {
+	// ConnectionsMax bounds the connections, and half of it those of one address: one too
+	// many takes the place of an idle one. A quarter of the files that the process may have
+	// open, at most 1024. It counts with Serve only: a server of yours has its own.
+	ConnectionsMax int
 	// BodyBytesMax bounds the body of a request; 4 MiB.
 	BodyBytesMax int64
 	// HeaderTimeout bounds how long the header of a request may take to arrive; 10 s.
@@ -142,7 +146,7 @@ func (l Limits) validate() error {
 		name  string
 		value float64
 	}{
-		{"BodyBytesMax", float64(l.BodyBytesMax)}, {"HeaderTimeout", float64(l.HeaderTimeout)}, {"BodyTimeout", float64(l.BodyTimeout)}, {"RequestTimeout", float64(l.RequestTimeout)},
+		{"ConnectionsMax", float64(l.ConnectionsMax)}, {"BodyBytesMax", float64(l.BodyBytesMax)}, {"HeaderTimeout", float64(l.HeaderTimeout)}, {"BodyTimeout", float64(l.BodyTimeout)}, {"RequestTimeout", float64(l.RequestTimeout)},
 		{"WriteTimeout", float64(l.WriteTimeout)}, {"WaitMax", float64(l.WaitMax)}, {"Rate", l.Rate}, {"RateBurst", float64(l.RateBurst)},
 		{"RequestsMax", float64(l.RequestsMax)}, {"ViewersMax", float64(l.ViewersMax)}, {"ViewerEventsMax", float64(l.ViewerEventsMax)}, {"EventsKeptMax", float64(l.EventsKeptMax)},
 		{"Heartbeat", float64(l.Heartbeat)}, {"ListMax", float64(l.ListMax)},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/dashboard"
+	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -194,7 +195,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.C
 	}
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: s.config.Limits.HeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytesMax,
-		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug), ConnState: conns.New(s.config.Limits.ConnectionsMax).Track,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

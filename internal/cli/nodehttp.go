@@ -18,6 +18,7 @@ import (
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/metrics"
 )
 
@@ -105,7 +106,7 @@ func (h *nodeHTTP) serve(node *windlass.Node) {
 	})
 	h.server = &http.Server{
 		Handler: mux, ReadHeaderTimeout: nodeHTTPTimeout, ReadTimeout: nodeHTTPTimeout, WriteTimeout: nodeHTTPTimeout,
-		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug), ConnState: conns.New(0).Track,
 	}
 	h.serving.Go(func() {
 		if h.err = h.server.Serve(h.listener); errors.Is(h.err, http.ErrServerClosed) {
