@@ -8,15 +8,22 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // jsonFormat reads strictly and writes as the command line does.
 var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
 
 func writeJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(value)
+	if err := e.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(view.EscapeJSON(b.Bytes()))
+	return err
 }
 
 // encode is one line of JSON, as an event carries it.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -137,5 +138,9 @@ func (w *world) said(p *process, pattern string) string {
 func (w *world) dev(args ...string) (*process, string) {
 	w.Helper()
 	p := w.start("dev", append([]string{"dev", "--data", w.path("data"), "--listen", "127.0.0.1:0", "--session-ttl", "5s"}, args...)...)
-	return p, w.said(p, `open +(http://127\.0\.0\.1:[0-9]+/#token=\S+)`)
+	page, err := os.ReadFile(w.said(p, `open +the address in (\S+)`))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p, strings.TrimSpace(string(page))
 }

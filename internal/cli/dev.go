@@ -226,8 +226,12 @@ Windlass is running: an embedded etcd with %d node(s), for this user alone.
 	}
 	if http != nil {
 		fmt.Fprintf(a.err, "  http    %s, with the header in %s\n", http.url, http.header)
-		if http.page != "" {
+		switch {
+		case http.page == "":
+		case isTerminal(a.err):
 			fmt.Fprintf(a.err, "  open    %s\n", http.page)
+		default: // others may be able to read what is not a terminal
+			fmt.Fprintf(a.err, "  open    the address in %s\n", http.pageFile)
 		}
 	}
 	fmt.Fprint(a.err, `

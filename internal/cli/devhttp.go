@@ -24,8 +24,9 @@ type devAPI struct {
 	listener net.Listener
 	store    broker.Broker
 	url      string
-	// page is the dashboard with the token behind it; empty without.
-	page string
+	// page is the dashboard with the token behind it, and pageFile a file that has it; empty
+	// without.
+	page, pageFile string
 	// header is a file that curl takes with -H @FILE.
 	header string
 }
@@ -34,6 +35,7 @@ type devAPI struct {
 const (
 	devTokensFile = "http-tokens"
 	devHeaderFile = "http-header"
+	devPageFile   = "http-page"
 )
 
 // listenDev listens on an address; the default one need not be free.
@@ -70,7 +72,10 @@ func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c worke
 	c.metrics.Count(d.server.TaskCounts)
 	if pages {
 		// What is behind the # stays in the browser: no server, and no log, gets it.
-		d.page = d.url + "/#token=" + token
+		d.page, d.pageFile = d.url+"/#token="+token, filepath.Join(server.Dir(), devPageFile)
+		if err := writePrivate(d.pageFile, d.page+"\n"); err != nil {
+			return nil, errors.Join(fmt.Errorf("write the address of the dashboard down: %w", err), listener.Close(), d.store.Close())
+		}
 	}
 	return d, nil
 }

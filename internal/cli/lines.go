@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/exectask"
 )
@@ -23,14 +21,10 @@ type lineWriter struct {
 func (w *lineWriter) write(value any, row []string) error {
 	switch w.app.output {
 	case "json":
-		return json.NewEncoder(w.app.out).Encode(value)
+		return w.app.written(encodeJSON(value, ""))
 	case "yaml":
-		content, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(w.app.out, "---\n%s", content)
-		return err
+		content, err := encodeYAML(value)
+		return w.app.written(append([]byte("---\n"), content...), err)
 	}
 	if !w.begun {
 		w.begun = true

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // app is one invocation: its streams and its global flags.
@@ -40,7 +42,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errChanges) {
-		fmt.Fprintln(errs, "windlass:", describe(err))
+		fmt.Fprintln(errs, "windlass:", view.EscapeText(describe(err)))
 	}
 	return exitCode(err)
 }

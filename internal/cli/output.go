@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -24,21 +21,21 @@ type table struct {
 func (a *app) print(value any, t func() table) error {
 	switch a.output {
 	case "json":
-		e := json.NewEncoder(a.out)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(value)
+		return a.written(encodeJSON(value, "  "))
 	case "yaml":
-		content, err := yaml.Marshal(value)
-		if err != nil {
-			return err
-		}
-		_, err = a.out.Write(content)
-		return err
+		return a.written(encodeYAML(value))
 	case "table":
 		return t().write(a.out)
 	}
 	return usagef("-o %q: must be table, json or yaml", a.output)
+}
+
+// written writes what was encoded.
+func (a *app) written(content []byte, err error) error {
+	if err == nil {
+		_, err = a.out.Write(content)
+	}
+	return err
 }
 
 // checkOutput refuses a format before anything is done.

@@ -213,13 +213,16 @@ func (a *app) taskDeleteCommand() *cobra.Command {
 }
 
 func (a *app) taskLogsCommand() *cobra.Command {
-	var follow bool
+	var follow, raw bool
 	var lines int
 	cmd := &cobra.Command{
 		Use:   "logs ID",
 		Short: "Print the output of a task that runs, or ran, an OS command on this host",
 		Long: `Print what a task's command has written to standard output and error, as kept
-by the node that runs it. It can be read on that node's host only.`,
+by the node that runs it. It can be read on that node's host only.
+
+What would do something to a terminal, and bytes that are no text, are shown as escapes
+such as \x1b; with --raw everything comes as it was written.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -231,7 +234,12 @@ by the node that runs it. It can be read on that node's host only.`,
 			if err != nil {
 				return err
 			}
-			err = exectask.Tail(cmd.Context(), a.out, dir, args[0], lines, follow)
+			if raw {
+				err = exectask.Tail(cmd.Context(), a.out, dir, args[0], lines, follow)
+			} else {
+				out := view.Escaper(a.out)
+				err = errors.Join(exectask.Tail(cmd.Context(), out, dir, args[0], lines, follow), out.Close())
+			}
 			if errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("task %q: no output is kept in %s: %w", args[0], dir, windlass.ErrNotFound)
 			}
@@ -239,6 +247,7 @@ by the node that runs it. It can be read on that node's host only.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until interrupted")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print it as it was written")
 	cmd.Flags().IntVarP(&lines, "lines", "n", -1, "only the last lines; below zero all")
 	return cmd
 }

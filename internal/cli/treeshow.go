@@ -265,15 +265,13 @@ func fit(drawn string, linesMax int) string {
 // writeChanges writes a line of JSON for each job that is not as it was known, or
 // for the progress if that is all that was asked for.
 func (a *app) writeChanges(forest *tree.Forest, known map[tree.Path]string, f showFlags) error {
-	e := json.NewEncoder(a.out)
-	e.SetEscapeHTML(false)
 	changed := func(path tree.Path, value any) error {
 		content, err := json.Marshal(value)
 		if err != nil || known[path] == string(content) {
 			return err
 		}
 		known[path] = string(content)
-		return e.Encode(value)
+		return a.written(encodeJSON(value, ""))
 	}
 	if f.progress {
 		return changed("", forest.Progress(time.Now()))
@@ -288,7 +286,7 @@ func (a *app) writeChanges(forest *tree.Forest, known map[tree.Path]string, f sh
 			continue
 		}
 		delete(known, path)
-		if err := e.Encode(map[string]any{"path": path, "gone": true}); err != nil {
+		if err := a.written(encodeJSON(map[string]any{"path": path, "gone": true}, "")); err != nil {
 			return err
 		}
 	}

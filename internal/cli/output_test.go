@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// hostile is what another may call a task, or say in an error.
+const hostile = "a\x1b[31m\x7f\u0085\u009b2J\u202eevil\u2066\ufeff\U000e0041 \u00e9 \u4e16 \U0001f600 z"
+
+func TestOutput_ShowsNothingThatATerminalObeys(t *testing.T) {
+	value := []map[string]any{
+		{"id": "good", "n": json.Number("12"), "f": json.Number("1.50"), "yes": true, "none": nil, "empty": []any{}, "no": map[string]any{}},
+		{"id": hostile, hostile: "name", "lines": "a\nb\n", "like": []any{"true", "12", "null", "2026-01-01", "- x", "#", "", " lead", "a: b", "\u2028", "1e3"}},
+	}
+	var want any
+	content, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &want); err != nil {
+		t.Fatal(err)
+	}
+	for format, decode := range map[string]func([]byte, any) error{"json": json.Unmarshal, "yaml": yaml.Unmarshal} {
+		for how, print := range map[string]func(*app) error{
+			"at once": func(a *app) error { return a.print(value, nil) }, "line by line": func(a *app) error { return (&lineWriter{app: a}).write(value, nil) },
+		} {
+			var out bytes.Buffer
+			if err := print(&app{out: &out, output: format}); err != nil {
+				t.Fatalf("%s %s: %v", format, how, err)
+			}
+			if strings.ContainsFunc(out.String(), func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' }) {
+				t.Errorf("%s %s: %q", format, how, &out)
+			}
+			var got any
+			if err := decode(out.Bytes(), &got); err != nil {
+				t.Fatalf("%s %s: %v: %s", format, how, err, &out)
+			}
+			again, err := json.Marshal(got) // YAML has other numbers
+			if err == nil {
+				err = json.Unmarshal(again, &got)
+			}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s %s says %v, want %v: %v", format, how, got, want, err)
+			}
+		}
+	}
+}
