@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -63,6 +64,9 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 		return PlanReport{}, err
 	}
 	for _, n := range after {
+		if slices.ContainsFunc(before, func(b NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
+			continue // it is as it is
+		}
 		if err := checkPlanned(n); err != nil {
 			return PlanReport{}, err
 		}

@@ -311,10 +311,12 @@ func (i *NodeInfo) closed() string {
 	return ""
 }
 
-// placed is a node for the planner.
+// placed is a node for the planner. What another program has written that no node may is as
+// the nearest that it may.
 func (i *NodeInfo) placed() placement.Node {
 	return placement.Node{
-		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: i.Weight, Capacity: i.Capacity, Closed: i.closed(),
+		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: min(max(i.Weight, 0), WeightMax),
+		Capacity: min(max(i.Capacity, 0), CapacityMax), Closed: i.closed(),
 		Limits: i.Limits, Pulls: i.Pulls,
 	}
 }

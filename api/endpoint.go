@@ -48,9 +48,9 @@ func (e *endpoint) works() bool { return !e.Offline && !e.Public && !e.Stream }
 // statuses are those of all errors that it can have. There is a 500 besides, for
 // what should not be.
 func (e *endpoint) statuses() []int {
-	all := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusTooManyRequests, http.StatusUnprocessableEntity}
+	all := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity}
 	if !e.Public {
-		all = append(all, http.StatusUnauthorized)
+		all = append(all, http.StatusTooManyRequests, http.StatusUnauthorized)
 	}
 	if !e.Offline {
 		all = append(all, http.StatusServiceUnavailable)

@@ -46,7 +46,7 @@ func readJSON(data []byte, into any) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(into); err != nil {
-		return err
+		return view.DecodingError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errMore

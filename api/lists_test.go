@@ -145,3 +145,21 @@ func TestAnswers_GiveBackWhatTheyHold(t *testing.T) {
 		t.Errorf("%d callers are under way", n)
 	}
 }
+
+func TestProblems_RepeatLittleOfWhatWasSent(t *testing.T) {
+	b := newBench(t, nil)
+	long := strings.Repeat("1", 5000)
+	for _, body := range []string{
+		`{"id":"a","type":"x","priority":` + long + `}`, `{"id":"a","type":"x","priority":"` + long + `"}`, `{"id":"a","type":"x","` + long + `":1}`,
+		`{"id":"` + long + `","type":"x"}`, `{"id":"a","type":"x","not_before":"` + long + `"}`, `{"id":"a","type":"` + long + `"}`, `{"id":"a","needs":["` + long + `"]}`,
+	} {
+		if w := b.do(request("POST", "/v1/tasks", body)); w.Code < 400 || w.Body.Len() > 4096 {
+			t.Errorf("%.60s…: %d, with %d bytes", body, w.Code, w.Body.Len())
+		}
+	}
+	for _, query := range []string{"limit=" + long, "status=" + long, long + "=1", "id_prefix=" + long, "type=%" + long} {
+		if w := b.do(request("GET", "/v1/tasks?"+query, "")); w.Code != 200 && w.Body.Len() > 4096 {
+			t.Errorf("%.60s…: %d, with %d bytes", query, w.Code, w.Body.Len())
+		}
+	}
+}

@@ -47,6 +47,17 @@ type Mistake struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Detail }
 
+// MarshalJSON implements json.Marshaler. What a caller sent comes back to it, cut.
+func (p *Problem) MarshalJSON() ([]byte, error) {
+	type plain Problem
+	c := plain(*p)
+	c.Detail, c.Field = cut(c.Detail, detailBytesMax), cut(c.Field, detailBytesMax)
+	return json.Marshal(c)
+}
+
+// detailBytesMax bounds each text of a problem.
+const detailBytesMax = 1024
+
 // GetStatus makes it an error that huma answers as it is.
 func (p *Problem) GetStatus() int { return p.Status }
 

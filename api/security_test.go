@@ -413,6 +413,19 @@ func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
 	}
 }
 
+// Whoever has the address of a probe, as every user of this machine has, could have it told
+// that this server is not well.
+func TestProbes_AreAnsweredHoweverManyAsk(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.Rate, c.Limits.RateBurst = 1e-9, 2 })
+	for range 100 {
+		b.want(200, "", request("GET", "/livez", ""))
+		b.want(200, "", request("GET", "/readyz", ""))
+	}
+	if n := b.broker.calls.Load(); n > 2 {
+		t.Errorf("the broker was asked %d times", n)
+	}
+}
+
 func TestReady_AsksTheBrokerNoMoreThanOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

@@ -104,6 +104,8 @@ func (a *app) openPatiently(ctx context.Context) (broker.Broker, error) {
 func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (broker.Broker, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
+	case ok && strings.Contains(rest, "@"): // which is not shown, as it may be a password
+		return nil, usagef("%s: the address must not have a user or a password in it; give --broker-user and --broker-password-file", flag)
 	case !ok:
 		return opened(embedded.Dial(ctx, address))
 	case scheme+"://" == etcdScheme:

@@ -21,39 +21,61 @@ type devFile struct {
 	Dir string `json:"dir"`
 }
 
-// runDir is this user's private folder for what lives as long as a process. In
-// a shared temporary folder someone else could have made it first, so whose it
-// is, and that it is private, is checked each time.
-func runDir() (string, error) {
-	dir := filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Getuid()))
+// runDirs are where this user's private folder for what lives as long as a process can be.
+// In a shared temporary folder someone else may have made it first, so whose it is, and that
+// it is private, is checked each time; then it is in a folder of the user's own.
+func runDirs() []string {
+	dirs := []string{filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Getuid()))}
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
-		dir = filepath.Join(runtime, "windlass")
+		dirs[0] = filepath.Join(runtime, "windlass")
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("run folder: %w", err)
+	if cache, err := os.UserCacheDir(); err == nil {
+		dirs = append(dirs, filepath.Join(cache, "windlass"))
 	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", fmt.Errorf("run folder: %w", err)
-	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUs(info) {
-		return "", fmt.Errorf("run folder %s: %w: it must be a folder of this user's with mode 0700", dir, fs.ErrPermission)
-	}
-	return dir, nil
+	return dirs
 }
 
-func devFilePath() (string, error) {
-	dir, err := runDir()
-	return filepath.Join(dir, "dev.json"), err
+func checkRunDir(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUs(info) {
+		return fmt.Errorf("run folder %s: %w: it must be a folder of this user's with mode 0700", dir, fs.ErrPermission)
+	}
+	return nil
 }
+
+// runDir makes that folder, if need be.
+func runDir() (string, error) {
+	var errs []error
+	for _, dir := range runDirs() {
+		err := os.MkdirAll(filepath.Dir(dir), 0o700)
+		if err == nil {
+			err = os.Mkdir(dir, 0o700)
+		}
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			err = checkRunDir(dir)
+		}
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(errs...)
+}
+
+// devFileName is what a running dev writes there.
+const devFileName = "dev.json"
 
 // announceDev lets commands without --broker find this dev, and returns what
 // takes that back.
 func announceDev(dir string) (withdraw func(), err error) {
-	path, err := devFilePath()
+	run, err := runDir()
 	if err != nil {
 		return nil, err
 	}
+	path := filepath.Join(run, devFileName)
 	content, err := json.Marshal(devFile{PID: os.Getpid(), Dir: dir})
 	if err != nil {
 		return nil, err
@@ -83,19 +105,23 @@ func readDevFile(path string) (devFile, error) {
 
 // findDev returns the data folder of this user's running dev.
 func findDev() (string, error) {
-	path, err := devFilePath()
-	if err != nil {
-		return "", err
+	for _, dir := range runDirs() {
+		err := checkRunDir(dir)
+		path := filepath.Join(dir, devFileName)
+		var f devFile
+		if err == nil {
+			f, err = readDevFile(path)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+			continue // it is elsewhere, if there is one
+		case err != nil:
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		if _, _, err := embedded.Find(f.Dir); err != nil {
+			return "", fmt.Errorf("%w (the last one, process %d, is gone: %w)", errNoDev, f.PID, err)
+		}
+		return f.Dir, nil
 	}
-	f, err := readDevFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", errNoDev
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
-	}
-	if _, _, err := embedded.Find(f.Dir); err != nil {
-		return "", fmt.Errorf("%w (the last one, process %d, is gone: %w)", errNoDev, f.PID, err)
-	}
-	return f.Dir, nil
+	return "", errNoDev
 }

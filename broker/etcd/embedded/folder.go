@@ -99,42 +99,51 @@ const socketBytesMax = 100
 
 // socketPath returns where the socket of a data folder goes: into the folder if
 // nobody else can look inside and the path is short enough, or else into a
-// private folder for temporary files, named by a digest of the data folder.
-func socketPath(dir string) (string, error) {
+// private folder for temporary files, named by a digest of the data folder. Temporary is
+// that folder if it was made for this socket alone.
+func socketPath(dir string) (path, temporary string, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
+		return "", "", fmt.Errorf("data folder: %w", err)
 	}
-	path := filepath.Join(dir, "windlass.sock")
+	path = filepath.Join(dir, "windlass.sock")
 	if len(path) <= socketBytesMax && info.Mode().Perm()&0o077 == 0 {
-		return path, nil
+		return path, "", nil
 	}
-	private, err := privateFolder()
+	private, shared, err := privateFolder()
 	if err != nil {
-		return "", err
+		return "", "", err
+	}
+	if !shared {
+		temporary = private
 	}
 	digest := sha256.Sum256([]byte(dir))
 	path = filepath.Join(private, fmt.Sprintf("%x.sock", digest[:8]))
 	if len(path) > socketBytesMax {
-		return "", fmt.Errorf("socket: the path %s has %d bytes, the limit is %d; set TMPDIR to a shorter folder", path, len(path), socketBytesMax)
+		return "", temporary, fmt.Errorf("socket: the path %s has %d bytes, the limit is %d; set TMPDIR to a shorter folder", path, len(path), socketBytesMax)
 	}
-	return path, nil
+	return path, temporary, nil
 }
 
-// privateFolder makes a folder for sockets that nobody else can enter. Another
-// user may have made one of that name before, or a link: both are refused.
-func privateFolder() (string, error) {
-	path := filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Geteuid()))
+// privateFolder makes a folder for sockets that nobody else can enter. Another user may
+// have made one of that name before, or a link: then it is one of a name that nobody knows
+// before, as it must not be in anybody's hands whether this user can start. Shared tells
+// that all servers of this user have it.
+func privateFolder() (path string, shared bool, err error) {
+	path = filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("socket: %w", err)
+		return "", false, fmt.Errorf("socket: %w", err)
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
-		return "", fmt.Errorf("socket: %w", err)
+		return "", false, fmt.Errorf("socket: %w", err)
 	}
 	uid, known := ownerOf(info)
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || (known && uid != os.Geteuid()) {
-		return "", &FolderError{path, fmt.Sprintf("not a private folder of user %d (%v)", os.Geteuid(), info.Mode()), "remove it, or set TMPDIR"}
+	if info.IsDir() && info.Mode().Perm()&0o077 == 0 && (!known || uid == os.Geteuid()) {
+		return path, true, nil
 	}
-	return path, nil
+	if path, err = os.MkdirTemp("", filepath.Base(path)+"-"); err != nil {
+		return "", false, fmt.Errorf("socket: %w", err)
+	}
+	return path, false, nil
 }

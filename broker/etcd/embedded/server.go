@@ -30,6 +30,8 @@ type Server struct {
 	etcd   *embed.Etcd
 	// listener is nil where only this process connects.
 	listener *listener
+	// temporary is a folder for the socket alone, empty for none.
+	temporary string
 
 	// stop makes the supervisor close everything; done says that it has.
 	stop     context.CancelFunc
@@ -77,7 +79,7 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	if s.config.Socket {
-		if holder.Socket, err = socketPath(s.dir); err != nil {
+		if holder.Socket, s.temporary, err = socketPath(s.dir); err != nil {
 			return err
 		}
 	}
@@ -208,6 +210,9 @@ func (s *Server) shutdown() error {
 	}
 	if s.lock != nil {
 		errs = append(errs, s.lock.release())
+	}
+	if s.temporary != "" {
+		errs = append(errs, os.RemoveAll(s.temporary))
 	}
 	if s.config.Dir == "" && s.dir != "" {
 		errs = append(errs, os.RemoveAll(s.dir))

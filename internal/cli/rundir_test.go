@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// Another user can make the folder in /tmp first, and must not keep this one's dev from
+// starting, nor its commands from finding it.
+func TestRunDir_ThatAnotherHasMadeIsNotUsed(t *testing.T) {
+	shared, home := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", shared)
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	usual := filepath.Join(shared, "windlass-"+strconv.Itoa(os.Getuid()))
+	if dir, err := runDir(); err != nil || dir != usual {
+		t.Fatalf("%s, %v", dir, err)
+	}
+	if err := os.Chmod(usual, 0o777); err != nil { // as if it were another's
+		t.Fatal(err)
+	}
+	if _, err := findDev(); !errors.Is(err, errNoDev) {
+		t.Errorf("without one: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(usual, devFileName), []byte(`{"dir":"/forged"}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	withdraw, err := announceDev("/mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(cache, "windlass", devFileName)
+	if f, err := readDevFile(own); err != nil || f.Dir != "/mine" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	withdraw()
+	if _, err := os.Stat(own); err == nil {
+		t.Error("it is left")
+	}
+}

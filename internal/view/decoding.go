@@ -1,0 +1,18 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+)
+
+// DecodingError is an error of decoding JSON that does not repeat all of a value.
+func DecodingError(err error) error {
+	const shown = 80
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && len(e.Value) > shown {
+		short := *e
+		short.Value = strings.ToValidUTF8(e.Value[:shown], "") + "…"
+		return &short
+	}
+	return err
+}
