@@ -88,7 +88,8 @@ func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 			"task ID":  {{ID: ""}, {ID: "a/b"}, {ID: "_x"}, {ID: ".."}, {ID: strings.Repeat("x", 513)}, {ID: "a\n"}},
 			"priority": {{ID: "a", Spec: windlass.Spec{Priority: 1001}}, {ID: "a", Spec: windlass.Spec{Priority: -1001}}},
 			"type":     {{ID: "a", Spec: windlass.Spec{Type: "*"}}, {ID: "a", Spec: windlass.Spec{Type: strings.Repeat("t", 129)}}},
-			"props":    {{ID: "a", Props: json.RawMessage("{")}, {ID: "a", Props: json.RawMessage(`"` + strings.Repeat("x", windlass.PropsBytesMax) + `"`)}},
+			"props": {{ID: "a", Props: json.RawMessage("{")}, {ID: "a", Props: json.RawMessage(`"` + strings.Repeat("x", windlass.PropsBytesMax) + `"`)},
+				{ID: "a", Props: json.RawMessage(strings.Repeat(`{"[\"[":[`, 501) + strings.Repeat(`]}`, 501))}},
 			"needs": {{ID: "a", Spec: windlass.Spec{Needs: many}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a"}}},
 				{ID: "a", Spec: windlass.Spec{Needs: []string{"b/c"}}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a|b"}}}},
 		} {

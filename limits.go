@@ -10,6 +10,9 @@ import (
 const (
 	// PropsBytesMax bounds a task's properties.
 	PropsBytesMax = 256 << 10
+	// PropsDepthMax bounds how deep they are nested: what shows them writes as many spaces in
+	// front of each line.
+	PropsDepthMax = 1000
 	// ResultBytesMax bounds what a handler leaves as its result, as JSON.
 	ResultBytesMax = 256 << 10
 	// TypeBytesMax bounds the name of a type.

@@ -123,6 +123,26 @@ type Submission struct {
 	Requeue bool
 }
 
+// nesting is how deep valid JSON is nested.
+func nesting(value []byte) (most int) {
+	depth, inText := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case inText && c == '\\':
+			i++
+		case c == '"':
+			inText = !inText
+		case inText:
+		case c == '[' || c == '{':
+			depth++
+			most = max(most, depth)
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return most
+}
+
 // Validate refuses what Submit would refuse whatever is in the store.
 func (s Submission) Validate() error {
 	if err := keys.CheckTaskID(s.ID); err != nil {
@@ -141,6 +161,9 @@ func (s Submission) Validate() error {
 	}
 	if len(s.Props) > 0 && !stored.Valid(s.Props) {
 		return badInput("props", shorten(string(s.Props)), "must be valid JSON, in UTF-8")
+	}
+	if n := nesting(s.Props); n > PropsDepthMax {
+		return badInput("props", fmt.Sprintf("nested %d deep", n), fmt.Sprintf("must be nested at most %d deep", PropsDepthMax))
 	}
 	if t := s.Spec.Timeout; t < 0 || time.Duration(t) > TimeoutMax {
 		return badInput("timeout", time.Duration(t), fmt.Sprintf("must be from 0 to %v", TimeoutMax))

@@ -31,6 +31,7 @@ var limits = []struct {
 	{"name of a node, a candidate, an election", bytesOf(keys.NodeNameBytesMax), ""},
 	{"namespace", bytesOf(keys.NamespaceBytesMax), ""},
 	{"properties", bytesOf(windlass.PropsBytesMax) + " of JSON", "PropsBytesMax"},
+	{"… levels of nesting", windlass.PropsDepthMax, "PropsDepthMax"},
 	{"result", bytesOf(windlass.ResultBytesMax) + " of JSON", "ResultBytesMax"},
 	{"progress", bytesOf(windlass.ProgressBytesMax) + " of JSON", "ProgressBytesMax"},
 	{"type; group; label and its value", bytesOf(windlass.TypeBytesMax), "TypeBytesMax"},

@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -27,6 +29,8 @@ type brokerFlags struct {
 	key          string
 	user         string
 	passwordFile string
+	// warnings are written here.
+	warnings io.Writer
 }
 
 func (b *brokerFlags) register(flags *pflag.FlagSet) {
@@ -153,6 +157,10 @@ func (b *brokerFlags) password() (string, error) {
 	password, err := os.ReadFile(b.passwordFile)
 	if err != nil {
 		return "", usagef("--broker-password-file: %w", err)
+	}
+	// No error: in a container, where nobody else is, such files are handed in like that.
+	if info, err := os.Stat(b.passwordFile); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+		fmt.Fprintf(b.warnings, "windlass: --broker-password-file %s: every user of this machine can read it (mode %04o)\n", b.passwordFile, info.Mode().Perm())
 	}
 	return strings.TrimSpace(string(password)), nil
 }

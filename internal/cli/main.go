@@ -34,7 +34,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	if err := keepSecrets(); err != nil {
 		fmt.Fprintln(errs, "windlass: other processes of this user can read this one's memory:", err)
 	}
-	a := &app{in: in, out: out, err: errs}
+	a := &app{in: in, out: out, err: errs, broker: brokerFlags{warnings: errs}}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetIn(in)

@@ -105,6 +105,7 @@ func readDevFile(path string) (devFile, error) {
 
 // findDev returns the data folder of this user's running dev.
 func findDev() (string, error) {
+	none := errNoDev
 	for _, dir := range runDirs() {
 		err := checkRunDir(dir)
 		path := filepath.Join(dir, devFileName)
@@ -113,8 +114,11 @@ func findDev() (string, error) {
 			f, err = readDevFile(path)
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+		case errors.Is(err, fs.ErrNotExist):
 			continue // it is elsewhere, if there is one
+		case errors.Is(err, fs.ErrPermission):
+			none = fmt.Errorf("%w (%w)", none, err)
+			continue
 		case err != nil:
 			return "", fmt.Errorf("%s: %w", path, err)
 		}
@@ -123,5 +127,5 @@ func findDev() (string, error) {
 		}
 		return f.Dir, nil
 	}
-	return "", errNoDev
+	return "", none
 }

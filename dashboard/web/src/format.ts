@@ -42,6 +42,27 @@ export function seconds(s: number): string {
   return s < 1 ? `${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms` : `${s.toFixed(1)} s`;
 }
 
+/** How deep JSON may be nested that is indented: deeper down there is more space than text. */
+const indentedMax = 100;
+
 export function json(value: unknown): string {
-  return JSON.stringify(value, null, 2) ?? "";
+  try {
+    const text = JSON.stringify(value) ?? "";
+    return nesting(text) > indentedMax ? text : JSON.stringify(value, null, 2) ?? "";
+  } catch {
+    return "(nested too deep to be shown)"; // the browser's own limit
+  }
+}
+
+/** How deep a text of JSON is nested. */
+function nesting(text: string): number {
+  let depth = 0, most = 0;
+  for (const part of text.match(/"(?:[^"\\]|\\.)*"|[[{]|[\]}]/g) ?? []) {
+    if (part === "[" || part === "{") {
+      most = Math.max(most, ++depth);
+    } else if (part === "]" || part === "}") {
+      depth--;
+    }
+  }
+  return most;
 }
