@@ -22,15 +22,47 @@ import (
 type board struct {
 	space  keys.Space
 	tasks  *mirror.Tasks
-	states map[string]stateSeen
+	states map[string]*stateSeen
 	// claimed is when each claim was granted, nil where that is not readable.
 	claimed map[string]*time.Time
+	// fading are tasks whose keys are gone, as they were last: their states may come to be
+	// known a moment later.
+	fading map[string]fading
+	// words are what many tasks share, such as their types.
+	words map[string]string
 }
 
-// stateSeen is what is stored of the state of a task, without its result.
+// fading is a task whose keys were gone at a revision.
+type fading struct {
+	info  TaskInfo
+	at    broker.Revision
+	until time.Time
+}
+
+// wordsMax bounds the words that are remembered.
+const wordsMax = 4096
+
+// word is a text that is kept once for all tasks.
+func (b *board) word(s string) string {
+	if known, ok := b.words[s]; ok {
+		return known
+	}
+	if len(b.words) < wordsMax {
+		b.words[s] = s
+	}
+	return s
+}
+
+// stateSeen is what a list shows of the state of a task.
 type stateSeen struct {
-	record statemachine.Record
-	err    error
+	state                         statemachine.State
+	taskType, node                string
+	priority                      int
+	token                         int64
+	until, submitted, claimed, at *time.Time
+	errors                        []statemachine.ErrorEntry
+	// err says that it cannot be read.
+	err error
 }
 
 // specSeen is what a list shows of a spec.
@@ -45,7 +77,7 @@ type specSeen struct {
 
 func newBoard(space keys.Space) *board {
 	return &board{space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return seeSpec(value) }}),
-		states: map[string]stateSeen{}, claimed: map[string]*time.Time{}}
+		states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, fading: map[string]fading{}, words: map[string]string{}}
 }
 
 func seeSpec(value []byte) *specSeen {
@@ -140,7 +172,7 @@ func (b *board) set(e broker.Event) string {
 	switch p.Kind {
 	case keys.State:
 		if delete(b.states, p.Name); !e.Deleted {
-			b.states[p.Name] = seeState(e.KV.Value)
+			b.states[p.Name] = b.seeState(e.KV.Value)
 		}
 	case keys.Claim:
 		if delete(b.claimed, p.Name); !e.Deleted {
@@ -158,11 +190,20 @@ func (b *board) set(e broker.Event) string {
 	return p.Name
 }
 
-func seeState(value []byte) stateSeen {
-	record, err := statemachine.Parse(value)
-	record.Result, record.Unknown = nil, ""
-	record.Errors = slices.Clip(record.Errors) // lists append to it
-	return stateSeen{record, err}
+func (b *board) seeState(value []byte) *stateSeen {
+	r, err := statemachine.Parse(value)
+	return &stateSeen{
+		state: statemachine.State(b.word(string(r.State))), taskType: b.word(r.Type), node: b.word(r.Node), priority: r.Priority, token: r.Token,
+		until: r.Until, submitted: r.SubmittedAt, claimed: r.ClaimedAt, at: r.ChangedAt, errors: slices.Clip(r.Errors), err: err, // lists append to them
+	}
+}
+
+// state is that of a task; of one that has none stored it is empty.
+func (b *board) state(id string) *stateSeen {
+	if s := b.states[id]; s != nil {
+		return s
+	}
+	return &stateSeen{}
 }
 
 // has tells whether a key is there.
@@ -187,10 +228,11 @@ func (b *board) has(key string) bool {
 	return there
 }
 
-// lists tells whether there is a task, live or done. The state that a deleted task left
-// behind is none.
+// lists tells whether there is a task, live or done, or was just now. The state that a
+// deleted task left behind is none.
 func (b *board) lists(id string) bool {
-	return b.tasks.Get(id) != nil || b.states[id].record.State.Terminal()
+	_, fades := b.fading[id]
+	return fades || b.tasks.Get(id) != nil || b.state(id).state.Terminal()
 }
 
 // ids yields the ID of every task, live and done.
@@ -202,7 +244,7 @@ func (b *board) ids() iter.Seq[string] {
 			}
 		}
 		for id := range b.states {
-			if b.tasks.Get(id) == nil && b.lists(id) && !yield(id) {
+			if b.tasks.Get(id) == nil && b.state(id).state.Terminal() && !yield(id) {
 				return
 			}
 		}
@@ -218,36 +260,42 @@ func (b *board) each(ids []string, f Filter, take func(TaskInfo) bool) {
 		if id > f.IDPrefix && !strings.HasPrefix(id, f.IDPrefix) {
 			return
 		}
-		if info, ok := b.info(id, now); ok && f.Matches(info) && !take(info) {
+		info, ok := b.info(id, now)
+		if !ok {
+			l := b.fading[id]
+			info, ok = l.info, now.Before(l.until)
+		}
+		if ok && f.Matches(info) && !take(info) {
 			return
 		}
 	}
 }
 
-// info describes one task; false if there is none.
+// info describes one task; false if there is none now.
 func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
-	if !b.lists(id) {
+	t, s := b.tasks.Get(id), b.state(id)
+	if t == nil && !s.state.Terminal() {
 		return TaskInfo{}, false
 	}
-	t, record, err := b.tasks.Get(id), b.states[id].record, b.states[id].err
-	info := TaskInfo{ID: id, BlockedBy: []string{}, Errors: record.Errors, Until: record.Until}
+	info := TaskInfo{ID: id, BlockedBy: []string{}, Errors: s.errors, Until: s.until}
 	if info.Errors == nil {
 		info.Errors = []statemachine.ErrorEntry{}
 	}
-	if err != nil {
-		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + err.Error()})
+	if s.err != nil {
+		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + s.err.Error()})
 	}
-	if record.State.Terminal() {
-		info.Type, info.Priority, info.SubmittedAt = record.Type, record.Priority, record.SubmittedAt
-		info.Node, info.Token, info.ClaimedAt = record.Node, record.Token, record.ClaimedAt
-		info.Status, info.FinishedAt = Status(record.State), record.ChangedAt
+	if s.state.Terminal() {
+		info.Type, info.Priority, info.SubmittedAt = s.taskType, s.priority, s.submitted
+		info.Node, info.Token, info.ClaimedAt = s.node, s.token, s.claimed
+		info.Status, info.FinishedAt = Status(s.state), s.at
 		return info, true
 	}
-	b.live(&info, t, record, err != nil, now)
+	b.live(&info, t, s, now)
 	return info, true
 }
 
-func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record, unreadable bool, now time.Time) {
+func (b *board) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time) {
+	unreadable := s.err != nil
 	spec := b.spec(t)
 	if spec.err != nil {
 		unreadable = true
@@ -268,11 +316,11 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, record statemachine.Record,
 		}
 	}
 	switch {
-	case unreadable || record.State == statemachine.Fault:
+	case unreadable || s.state == statemachine.Fault:
 		info.Status = StatusFault
-	case record.State == statemachine.Sleeping:
+	case s.state == statemachine.Sleeping:
 		info.Status = StatusSleeping
-	case record.State == statemachine.Paused:
+	case s.state == statemachine.Paused:
 		info.Status = StatusPaused
 	case t.Owned() && (t.Created <= t.Token || t.Session == 0):
 		info.Status = StatusRunning // otherwise an older run of its ID has not returned yet

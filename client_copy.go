@@ -56,6 +56,7 @@ const catchUpMax = time.Second
 func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w, ids := newTaskWatch(t.client.space, Filter{}), &sortedIDs{known: map[string]bool{}}
+		w.own = t.writes.own
 		t.writes.follow(w)
 		defer t.writes.follow(nil)
 		defer t.use(nil, nil)
@@ -66,7 +67,9 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
+			w.mu.RLock()
 			ids.take(w.board, changed)
+			w.mu.RUnlock()
 			t.writes.arrived(u)
 			if !complete {
 				return true
@@ -83,6 +86,28 @@ func (t *TaskCopy) use(w *taskWatch, ids *sortedIDs) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.watch, t.ids = w, ids
+}
+
+// Count counts the tasks by status, all of them named; nil while the copy is not kept up.
+func (t *TaskCopy) Count() map[Status]int {
+	t.mu.Lock()
+	w, ids := t.watch, t.ids
+	t.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	counts := make(map[Status]int, len(Statuses))
+	for _, s := range Statuses {
+		counts[s] = 0
+	}
+	sorted := ids.sorted()
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	w.board.each(sorted, Filter{}, func(info TaskInfo) bool {
+		counts[info.Status]++
+		return true
+	})
+	return counts
 }
 
 // each hands the selected tasks to take, by ID, until it returns false. It returns false

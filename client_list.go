@@ -112,12 +112,15 @@ func (c *Client) Tasks(ctx context.Context, f Filter) ([]TaskInfo, error) {
 	if f.Limit < 0 {
 		return nil, badInput("limit", f.Limit, "must not be negative")
 	}
-	var infos []TaskInfo
+	infos := make([]TaskInfo, 0, min(f.Limit, 1024))
 	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
 		infos = append(infos, info)
 		return len(infos) != f.Limit
 	})
-	return infos, err
+	if err != nil {
+		return nil, err
+	}
+	return infos, nil
 }
 
 // Count counts the selected tasks by status, without regard to a limit.

@@ -99,9 +99,15 @@ func (s sourced) revision() broker.Revision {
 // others may look at the board while they hold mu.
 type taskWatch struct {
 	filter Filter
-	// mu is held while the board changes.
+	// mu is held while the board changes. But for what is fading in it, which others forget
+	// as well, the goroutine that changes it reads it without.
 	mu    sync.RWMutex
 	board *board
+	// at is the revision up to which each source is known.
+	at [sourceCount]broker.Revision
+	// own, if set, tells whether this program has deleted a key at a revision. It is where
+	// lists are answered from the board.
+	own func(key string, at broker.Revision) bool
 	// shown are the tasks that the caller has seen and that are not gone.
 	shown map[string]bool
 	// begun tells that the caller has seen everything once.
@@ -116,6 +122,73 @@ func newTaskWatch(space keys.Space, f Filter) *taskWatch {
 	return &taskWatch{filter: f, board: newBoard(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
 }
 
+// fadingMax is how long a task whose keys are gone is listed as it was, unless the states
+// are known up to then: that it has ended may be told a moment later. The state of one that
+// was deleted does not change.
+const fadingMax = 500 * time.Millisecond
+
+// leave takes notice of tasks whose keys were just deleted, but for those that this program
+// has deleted itself.
+func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
+	for _, info := range before {
+		if r := at[info.ID]; !w.board.lists(info.ID) && w.at[stateSource] < r && !w.own(w.board.space.Task(info.ID), r) {
+			w.board.fading[info.ID] = fading{info, r, time.Now().Add(fadingMax)}
+		}
+	}
+}
+
+// left returns the tasks that are not leaving any more: they have ended, are there again, or
+// are gone.
+func (w *taskWatch) left() (gone []string) {
+	now := time.Now()
+	for id, l := range w.board.fading {
+		if w.at[stateSource] >= l.at || !now.Before(l.until) || w.board.tasks.Get(id) != nil {
+			delete(w.board.fading, id)
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+// hasAny tells whether the board has any of some keys.
+func (w *taskWatch) hasAny(keys []string) bool {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return slices.ContainsFunc(keys, w.board.has)
+}
+
+// deleted takes notice of a key that this program has deleted: the task is not shown any
+// more until its state is known.
+func (w *taskWatch) deleted(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id := w.board.space.Parse(key).Name; w.board.fading[id].at > 0 {
+		w.board.fading[id] = fading{}
+	}
+}
+
+// batch takes changes.
+func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) {
+	var before []TaskInfo
+	at := map[string]broker.Revision{}
+	if source == taskSource && w.own != nil {
+		for _, e := range events {
+			p := w.board.space.Parse(e.KV.Key)
+			if !e.Deleted || p.Kind != keys.Task && p.Kind != keys.Props {
+				continue
+			}
+			if info, ok := w.board.info(p.Name, time.Now()); ok {
+				before, at[p.Name] = append(before, info), e.KV.Modified
+			}
+		}
+	}
+	for _, e := range events {
+		changed = append(changed, w.board.set(e))
+	}
+	w.leave(before, at)
+	return changed
+}
+
 // apply takes an update and returns the tasks that it may have changed.
 func (w *taskWatch) apply(u sourced) (changed []string) {
 	switch {
@@ -127,11 +200,13 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 		changed = w.reset(u.source, u.Snapshot)
 	default:
 		w.mu.Lock()
-		for _, e := range u.Batch.Events {
-			changed = append(changed, w.board.set(e))
-		}
+		changed = w.batch(u.source, u.Batch.Events)
 		w.mu.Unlock()
 	}
+	w.mu.Lock()
+	w.at[u.source] = max(w.at[u.source], u.revision())
+	changed = append(changed, w.left()...)
+	w.mu.Unlock()
 	slices.Sort(changed)
 	changed = slices.Compact(changed)
 	if u.source == taskSource {

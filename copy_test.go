@@ -30,6 +30,8 @@ type listings struct {
 	// open are those under way, and most is how many there ever were at once.
 	open, most atomic.Int64
 	away       atomic.Bool
+	// late is what watches tell later than others.
+	late string
 }
 
 var errAway = broker.NewError("list", "", broker.ErrUnavailable, errors.New("it is away"))
@@ -60,6 +62,9 @@ func (l *listings) Watch(ctx context.Context, prefix string, from broker.Revisio
 			if l.away.Load() {
 				yield(broker.Batch{}, errAway)
 				return
+			}
+			if prefix == l.late {
+				time.Sleep(5 * time.Millisecond)
 			}
 			if !yield(batch, err) {
 				return
@@ -247,5 +252,55 @@ func TestTaskCopy_M22_WithoutOneTheBrokerIsAskedByOneAtATime(t *testing.T) {
 		}
 		stop()
 		c.same(copied, windlass.Filter{}, "nobody keeps the copy up")
+	})
+}
+
+func TestTaskCopy_M22_WhatEndsIsInEveryList(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		copied := c.copy()
+		copied.listing.late = "/test/state/"
+		defer copied.keep(t)()
+		const n = 100
+		ending := func(cfg *windlass.Config) {
+			cfg.Handlers = map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Duration(rand.Int64N(int64(5 * time.Second)))):
+				}
+				return ctx.Err()
+			})}
+		}
+		c.submit(n, windlass.Spec{})
+		c.sleep(time.Second)
+		c.join("a", ending)
+		c.join("b", ending)
+		for range 3000 {
+			tasks, err := copied.client.Tasks(t.Context(), windlass.Filter{})
+			if err != nil || len(tasks) != n {
+				t.Fatalf("%d tasks are listed, want %d: %v", len(tasks), n, err)
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		counts, err := copied.client.Count(t.Context(), windlass.Filter{})
+		if err != nil || counts[windlass.StatusCompleted] != n {
+			t.Errorf("%v, %v", counts, err)
+		}
+		// What is deleted by another is gone after a while, and by this one at once.
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "x", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := copied.client.Submit(t.Context(), windlass.Submission{ID: "y", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Second)
+		if err := copied.client.Delete(t.Context(), "y"); err != nil {
+			t.Fatal(err)
+		}
+		c.same(copied, windlass.Filter{}, "it has deleted one")
+		if err := c.client.Delete(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(2 * time.Second)
+		c.same(copied, windlass.Filter{}, "another has deleted one")
 	})
 }

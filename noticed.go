@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -64,45 +65,46 @@ func (n *noticedWrites) wake() {
 // Commit implements broker.Broker.
 func (n *noticedWrites) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := n.Broker.Commit(ctx, txns...)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.copy == nil {
-		return results
-	}
 	for i, r := range results {
 		ops := txns[i].Else
 		if r.OK {
 			ops = txns[i].Then
 		}
-		if r.Err != nil {
-			continue
-		}
-		for _, op := range ops {
-			n.notice(op, r.Revision)
+		if r.Err == nil {
+			n.notice(ops, r.Revision)
 		}
 	}
 	return results
 }
 
-func (n *noticedWrites) notice(op broker.Op, at broker.Revision) {
-	i := slices.IndexFunc(n.prefixes[:], func(prefix string) bool { return strings.HasPrefix(op.Key, prefix) })
-	if i < 0 || n.sources[i].at >= at {
-		return
-	}
-	switch s := &n.sources[i]; op.Kind {
-	case broker.OpPut:
-		s.put = max(s.put, at)
-	case broker.OpDelete:
-		if s.at == 0 || s.put > s.at || n.has(op.Key) {
+func (n *noticedWrites) notice(ops []broker.Op, at broker.Revision) {
+	n.mu.Lock()
+	w := n.copy
+	for _, op := range ops {
+		i := slices.IndexFunc(n.prefixes[:], func(prefix string) bool { return strings.HasPrefix(op.Key, prefix) })
+		if w == nil || i < 0 || n.sources[i].at >= at {
+			continue
+		}
+		switch s := &n.sources[i]; op.Kind {
+		case broker.OpPut:
+			s.put = max(s.put, at)
+		case broker.OpDelete:
 			s.deleted[op.Key], s.last = at, max(s.last, at)
+		}
+	}
+	n.mu.Unlock() // who holds the copy's lock asks here
+	for _, op := range ops {
+		if w != nil && op.Kind == broker.OpDelete {
+			w.deleted(op.Key)
 		}
 	}
 }
 
-func (n *noticedWrites) has(key string) bool {
-	n.copy.mu.RLock()
-	defer n.copy.mu.RUnlock()
-	return n.copy.board.has(key)
+// own tells whether a key was deleted at a revision by a write that was noticed.
+func (n *noticedWrites) own(key string, at broker.Revision) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.ContainsFunc(n.sources[:], func(s noticed) bool { return s.deleted[key] == at })
 }
 
 // arrived takes notice of what the copy has got.
@@ -121,47 +123,43 @@ func (n *noticedWrites) arrived(u sourced) {
 // there is no copy any more.
 func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	before := n.sources
+	n.mu.Unlock()
 	var timeout <-chan time.Time
-	for n.copy != nil {
-		if n.upTo(&before) {
+	for {
+		n.mu.Lock()
+		w, arrival := n.copy, n.arrival
+		there, unless := n.upTo(&before)
+		n.mu.Unlock()
+		switch {
+		case w == nil:
+			return false
+		case there && !w.hasAny(unless):
 			return true
-		}
-		if timeout == nil {
+		case timeout == nil:
 			timeout = time.After(most)
 		}
-		arrival := n.arrival
-		n.mu.Unlock()
 		select {
 		case <-arrival:
 		case <-timeout:
-			n.mu.Lock()
 			return false
 		case <-ctx.Done():
-			n.mu.Lock()
 			return false
 		}
-		n.mu.Lock()
 	}
-	return false
 }
 
-// upTo tells whether the copy has what was written by some time.
-func (n *noticedWrites) upTo(before *[sourceCount]noticed) bool {
+// upTo tells whether the copy has what was written by some time, unless it has some keys
+// that are deleted by now.
+func (n *noticedWrites) upTo(before *[sourceCount]noticed) (there bool, unless []string) {
 	for i := range n.sources {
 		now := &n.sources[i]
 		if now.at < before[i].put {
-			return false
+			return false, nil
 		}
-		if now.at >= before[i].last {
-			continue
-		}
-		for key := range now.deleted {
-			if n.has(key) {
-				return false
-			}
+		if now.at < before[i].last {
+			unless = slices.AppendSeq(unless, maps.Keys(now.deleted))
 		}
 	}
-	return true
+	return true, unless
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/view"
 )
@@ -160,20 +159,13 @@ func (t *teller) trouble(err error) {
 
 func (s *Server) followTasks(ctx context.Context) {
 	t := s.teller(kindTask)
-	statuses := map[string]windlass.Status{}
-	s.counts.begin()
-	defer s.counts.end()
 	for change, err := range s.tasks.Watch(ctx) {
 		switch {
 		case err != nil:
 			t.trouble(err)
 		case change.Gone:
-			s.counts.change(statuses[change.Task.ID], "")
-			delete(statuses, change.Task.ID)
 			t.tell(change.Task.ID, change.Revision, nil)
 		default:
-			s.counts.change(statuses[change.Task.ID], change.Task.Status)
-			statuses[change.Task.ID] = change.Task.Status
 			t.tell(change.Task.ID, change.Revision, change.Task)
 		}
 	}

@@ -36,7 +36,6 @@ type Server struct {
 	limiter *limiter
 	budget  *budget
 	hub     *hub
-	counts  taskCounts
 	probe   probe
 	// pages are nil without a dashboard.
 	pages *dashboard.Pages
@@ -143,6 +142,10 @@ func (s *Server) register() {
 	s.registerEvents()
 	finishSchemas(s.huma.OpenAPI().Components.Schemas)
 }
+
+// TaskCounts counts the tasks of the namespace by status, without asking the broker. It
+// is nil unless Run or Serve follow them, and while they begin or the broker is away.
+func (s *Server) TaskCounts() map[windlass.Status]int { return s.tasks.Count() }
 
 // Run follows the broker for the events until ctx is done, and returns when all
 // that it started has ended. While the broker is away it tries again, and says so
