@@ -101,14 +101,17 @@ func (s *soak) finish(expected ...string) {
 	s.audit()
 	s.tidy()
 	s.must("task", "kill", "--id-prefix", "endless-", "--yes", "--wait", "--timeout", "1m")
+	prune := func() { s.must("task", "prune", "--older-than", "1ms", "--yes") }
 	s.eventually(patience, func() string {
-		// A node writes down a little later what has happened to a task.
-		s.must("task", "prune", "--older-than", "1ms", "--yes")
-		return s.remains("nodes/", "sessions/", "lease", "elections/_retention/")
+		prune()
+		return s.remains("nodes/", "sessions/", "lease", "elections/_retention/", "history/")
 	})
 	for _, c := range s.citizens {
 		s.endsCleanly(c.process)
 	}
+	// A node writes down a little later what has happened to a task, and at its end what is
+	// left to be written.
+	prune()
 	s.eventually(patience, func() string { return s.remains(expected...) })
 }
 
