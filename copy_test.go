@@ -30,6 +30,8 @@ type listings struct {
 	// open are those under way, and most is how many there ever were at once.
 	open, most atomic.Int64
 	away       atomic.Bool
+	// loses is whether the next reply to a write gets lost.
+	loses atomic.Bool
 	// late is what watches tell later than others.
 	late string
 }
@@ -71,6 +73,16 @@ func (l *listings) Watch(ctx context.Context, prefix string, from broker.Revisio
 			}
 		}
 	}
+}
+
+func (l *listings) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	results := l.Broker.Commit(ctx, txns...)
+	if len(txns[0].If) > 0 && l.loses.CompareAndSwap(true, false) {
+		for i := range results {
+			results[i] = broker.Result{Err: &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Maybe: true}}
+		}
+	}
+	return results
 }
 
 func (c *cluster) copy() copied {
@@ -302,5 +314,31 @@ func TestTaskCopy_M22_WhatEndsIsInEveryList(t *testing.T) {
 		}
 		c.sleep(2 * time.Second)
 		c.same(copied, windlass.Filter{}, "another has deleted one")
+	})
+}
+
+func TestTaskCopy_M22_AWriteWhoseReplyWasLostIsInTheNextList(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		copied := c.copy()
+		copied.listing.late = "/test/tasks/"
+		defer copied.keep(t)()
+		c.sleep(time.Second)
+		for i := range 5 {
+			copied.listing.loses.Store(true)
+			id := fmt.Sprintf("task-%d", i)
+			if err := copied.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil && !windlass.AlreadySubmitted(err) {
+				t.Fatal(err)
+			}
+			if copied.listing.loses.Load() {
+				t.Fatal("no reply was lost")
+			}
+			c.same(copied, windlass.Filter{}, "submitted "+id)
+		}
+		c.sleep(time.Minute)
+		before := copied.listing.begun.Load()
+		c.same(copied, windlass.Filter{}, "a minute later")
+		if n := copied.listing.begun.Load() - before; n > 0 {
+			t.Errorf("the broker was asked for %d lists", n)
+		}
 	})
 }

@@ -23,6 +23,9 @@ type noticedWrites struct {
 	sources [sourceCount]noticed
 	// arrival is closed when the copy changes.
 	arrival chan struct{}
+	// unsure is until when the copy may lack a write whose outcome was unknown. Whoever finds
+	// out that it was applied learns no revision to wait for.
+	unsure time.Time
 }
 
 // noticed is what was written below one prefix.
@@ -70,8 +73,13 @@ func (n *noticedWrites) Commit(ctx context.Context, txns ...broker.Txn) []broker
 		if r.OK {
 			ops = txns[i].Then
 		}
-		if r.Err == nil {
+		switch {
+		case r.Err == nil:
 			n.notice(ops, r.Revision)
+		case broker.MaybeApplied(r.Err):
+			n.mu.Lock()
+			n.unsure = time.Now().Add(broker.ProgressMax) // a watch that is behind by more has ended
+			n.mu.Unlock()
 		}
 	}
 	return results
@@ -119,12 +127,15 @@ func (n *noticedWrites) arrived(u sourced) {
 	n.wake()
 }
 
-// wait waits until the copy has what was written before; false if that takes too long, or
-// there is no copy any more.
+// wait waits until the copy has what was written before; false if that takes too long or is
+// not known, or there is no copy any more.
 func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	n.mu.Lock()
-	before := n.sources
+	before, unsure := n.sources, time.Now().Before(n.unsure)
 	n.mu.Unlock()
+	if unsure {
+		return false
+	}
 	var timeout <-chan time.Time
 	for {
 		n.mu.Lock()

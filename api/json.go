@@ -16,21 +16,17 @@ import (
 var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
 
 func writeJSON(w io.Writer, value any) error {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return err
+	text, err := view.EncodeJSON(value, "")
+	if err == nil {
+		_, err = w.Write(text)
 	}
-	_, err := w.Write(view.EscapeJSON(b.Bytes()))
 	return err
 }
 
 // encode is one line of JSON, as an event carries it.
 func encode(value any) ([]byte, error) {
-	var b bytes.Buffer
-	err := writeJSON(&b, value)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	text, err := view.EncodeJSON(value, "")
+	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 // lineWriter prints a stream: rows under one heading, or one JSON object on a
@@ -21,7 +22,7 @@ type lineWriter struct {
 func (w *lineWriter) write(value any, row []string) error {
 	switch w.app.output {
 	case "json":
-		return w.app.written(encodeJSON(value, ""))
+		return w.app.written(view.EncodeJSON(value, ""))
 	case "yaml":
 		content, err := encodeYAML(value)
 		return w.app.written(append([]byte("---\n"), content...), err)

@@ -21,7 +21,7 @@ type table struct {
 func (a *app) print(value any, t func() table) error {
 	switch a.output {
 	case "json":
-		return a.written(encodeJSON(value, "  "))
+		return a.written(view.EncodeJSON(value, "  "))
 	case "yaml":
 		return a.written(encodeYAML(value))
 	case "table":

@@ -271,7 +271,7 @@ func (a *app) writeChanges(forest *tree.Forest, known map[tree.Path]string, f sh
 			return err
 		}
 		known[path] = string(content)
-		return a.written(encodeJSON(value, ""))
+		return a.written(view.EncodeJSON(value, ""))
 	}
 	if f.progress {
 		return changed("", forest.Progress(time.Now()))
@@ -286,7 +286,7 @@ func (a *app) writeChanges(forest *tree.Forest, known map[tree.Path]string, f sh
 			continue
 		}
 		delete(known, path)
-		if err := a.written(encodeJSON(map[string]any{"path": path, "gone": true}, "")); err != nil {
+		if err := a.written(view.EncodeJSON(map[string]any{"path": path, "gone": true}, "")); err != nil {
 			return err
 		}
 	}

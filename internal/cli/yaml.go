@@ -11,16 +11,6 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// encodeJSON writes a value as JSON, indented or on one line.
-func encodeJSON(value any, indent string) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetIndent("", indent)
-	e.SetEscapeHTML(false)
-	err := e.Encode(value)
-	return view.EscapeJSON(b.Bytes()), err
-}
-
 // encodeYAML writes a value as YAML, with the fields of its JSON in their order. Text with
 // characters that are not seen as themselves is quoted, with escapes in their place.
 func encodeYAML(value any) ([]byte, error) {

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +14,17 @@ import (
 // shows tells whether a character is seen as itself and does nothing else to a terminal:
 // it is no control character, and does not turn the direction of what follows.
 func shows(r rune) bool { return unicode.IsGraphic(r) || r == '\n' || r == '\t' }
+
+// EncodeJSON writes a value as a line of JSON, or as several with an indent, as everything
+// here shows it: what is not seen as itself is escaped, and nothing for HTML.
+func EncodeJSON(value any, indent string) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", indent)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return EscapeJSON(b.Bytes()), err
+}
 
 // EscapeJSON writes the characters of a JSON text that are not seen as themselves as its
 // escapes, which say the same.
