@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -28,20 +29,24 @@ func checkTTL(ttl time.Duration) error {
 	return nil
 }
 
+// newLeaseID draws an ID. The client chooses it, so that it can also be ended when the
+// answer to its grant was lost.
+func newLeaseID() broker.SessionID { return 1 + broker.SessionID(rand.Int64N(math.MaxInt64)) }
+
 // grantLease opens a lease.
-func (b *Broker) grantLease(ctx context.Context, op string, seconds int64) (broker.Session, *broker.Error) {
+func (b *Broker) grantLease(ctx context.Context, id broker.SessionID, seconds int64) (broker.Session, *broker.Error) {
 	var answer *pb.LeaseGrantResponse
-	e := b.call(ctx, op, "", func(ctx context.Context) (err error) {
-		answer, err = b.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds}, grpc.WaitForReady(true))
+	e := b.call(ctx, "grant", "", func(ctx context.Context) (err error) {
+		answer, err = b.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: seconds}, grpc.WaitForReady(true))
 		return clientv3.ContextError(ctx, err)
 	})
 	if e != nil {
 		return broker.Session{}, e
 	}
-	if answer.ID == 0 || answer.TTL < seconds {
+	if answer.ID != int64(id) || answer.TTL < seconds {
 		// Keys of no session would stay for ever. What was granted, if it was,
 		// expires.
-		return broker.Session{}, broker.NewError(op, "", broker.ErrUnavailable, errMisfit)
+		return broker.Session{}, broker.NewError("grant", "", broker.ErrUnavailable, errMisfit)
 	}
 	return broker.Session{
 		ID:  broker.SessionID(answer.ID),

@@ -108,6 +108,9 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 		}
 		s.ttl = ttl
 		sights[id] = s
+		if k.lease.Session == 0 {
+			ttl = max(ttl, grantLate)
+		}
 		due := s.since.Add(ttl)
 		if seen && !due.After(now) {
 			f.silent = append(f.silent, id)
@@ -283,9 +286,7 @@ func (b *Broker) endSilent(o *observer, f found) {
 	if len(txns) == 0 {
 		return
 	}
-	for _, id := range f.over(b.Commit(b.life, txns...)) {
-		_ = b.revokeLease(b.life, id)
-	}
+	b.discard(b.life, o.folder, f.over(b.Commit(b.life, txns...))...)
 }
 
 // keepLeases renews the leases of this connection's sessions, which is due seldom, and

@@ -199,11 +199,15 @@ func write(t *testing.T, b broker.Broker, ops []broker.Op) {
 	}
 }
 
+// listing has what is in the folder, on the lease that the keys are on at etcd.
 func listing(t *testing.T, b broker.Broker) []broker.KV {
 	t.Helper()
 	kvs, _, err := broker.Collect(t.Context(), b, testFolder)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range kvs {
+		kvs[i].Session = 7
 	}
 	return kvs
 }

@@ -27,13 +27,19 @@ import (
 //	<folder>/<id>/lease   lives while the session does; its value is the TTL
 //	<folder>/<id>/pulse   is put with each renewal
 //
+//	grant              put both, then the lease, then put both on the lease
 //	renewal            if lease is there:                        put pulse
 //	without space      if lease is there:                        delete pulse
 //	end, by others     if pulse is as it was a TTL ago:          delete lease, then
 //	                                                             revoke the lease
-//	ended by one       if pulse is there and lease is not:       revoke the lease
-//	that died then
+//	ended by one       if pulse is there and lease is not:       revoke the lease, then
+//	that died then                                               delete both
 //	no pulse           if lease is there and pulse is not:       put pulse
+//
+// A grant puts the keys first, so that the others find what it leaves behind when it dies or
+// its answers are lost; the lease alone would stay for its whole TTL, and nobody knows of it.
+// Keys that are on no lease stay for at least grantLate: a member that was frozen may yet
+// carry the grant out.
 //
 // An etcd without space takes deletions alone. A session without a pulse cannot be ended,
 // and once somebody could put one again it has a whole TTL to answer.
@@ -49,6 +55,8 @@ const (
 	// containerTTL is the TTL of the lease that holds a session's keys: much longer than
 	// any member is frozen and goes on. It is what nobody ends leaves behind.
 	containerTTL = 24 * time.Hour
+	// grantLate is for how long a grant that was not answered may yet be carried out.
+	grantLate = time.Minute
 	// containerRenew is how long it is left alone.
 	containerRenew = containerTTL / 8
 )
@@ -81,32 +89,56 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	}
 	seconds := wholeSeconds(ttl)
 	if folder == "" {
-		session, e := b.grantLease(ctx, "grant", seconds)
+		session, e := b.grantLease(ctx, newLeaseID(), seconds)
 		return session, writing(e)
 	}
 	if err := broker.CheckPrefix(folder); err != nil {
 		return broker.Session{}, err
 	}
 	began := time.Now()
-	lease, e := b.grantLease(ctx, "grant", int64(containerTTL.Seconds()))
-	if e != nil {
-		return broker.Session{}, e
+	session := broker.Session{ID: newLeaseID(), TTL: time.Duration(seconds) * time.Second}
+	keys := func(lease broker.SessionID) []broker.Op {
+		return []broker.Op{
+			broker.PutSession(sessionKey(folder, session.ID, keyLease), []byte(session.TTL.String()), lease),
+			broker.PutSession(sessionKey(folder, session.ID, keyPulse), nil, lease),
+		}
 	}
-	session := broker.Session{ID: lease.ID, TTL: time.Duration(seconds) * time.Second}
-	r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{
-		broker.PutSession(sessionKey(folder, lease.ID, keyLease), []byte(session.TTL.String()), lease.ID),
-		broker.PutSession(sessionKey(folder, lease.ID, keyPulse), nil, lease.ID),
-	}})
-	if err == nil && !r.OK {
-		err = broker.NewError("grant", folder, broker.ErrUnavailable, errMisfit)
-	}
-	if err != nil {
-		// Whoever sees its keys ends it, and without any it ends by itself.
-		_ = b.revokeLease(context.WithoutCancel(ctx), lease.ID)
+	if _, err := broker.CommitOne(ctx, b, broker.Txn{Then: keys(0)}); err != nil {
 		return broker.Session{}, err
 	}
-	b.hold(lease.ID, held{folder: folder, ttl: session.TTL, leased: began})
+	if _, e := b.grantLease(ctx, session.ID, int64(containerTTL.Seconds())); e != nil {
+		if !broker.MaybeApplied(e) {
+			b.discard(context.WithoutCancel(ctx), folder, session.ID)
+		}
+		return broker.Session{}, e
+	}
+	r, err := broker.CommitOne(ctx, b, broker.Txn{If: []broker.Cond{broker.Exists(sessionKey(folder, session.ID, keyLease))}, Then: keys(session.ID)})
+	if err == nil && !r.OK {
+		err = broker.NewError("grant", folder, broker.ErrUnavailable, errSlow)
+	}
+	if err != nil {
+		b.discard(context.WithoutCancel(ctx), folder, session.ID)
+		return broker.Session{}, err
+	}
+	b.hold(session.ID, held{folder: folder, ttl: session.TTL, leased: began})
 	return session, nil
+}
+
+// errSlow is of a session that others have ended before its grant was complete.
+var errSlow = errors.New("it took longer than the session's TTL")
+
+// discard ends sessions for good: their leases, and what keys are on none. What fails is
+// left to those who look.
+func (b *Broker) discard(ctx context.Context, folder string, ids ...broker.SessionID) {
+	var txns []broker.Txn
+	for _, id := range ids {
+		if b.revokeLease(ctx, id) == nil {
+			txns = append(txns, broker.Txn{Then: []broker.Op{
+				broker.Delete(sessionKey(folder, id, keyLease)), broker.Delete(sessionKey(folder, id, keyPulse)),
+			}})
+		}
+	}
+	b.Commit(ctx, txns...)
 }
 
 // KeepAlive implements broker.Broker. It gets through as long as any member that has a

@@ -37,15 +37,6 @@ type stage struct {
 	admin    guarded
 	// outside are the keys outside of the namespace that anyone meant to write.
 	outside []string
-	// grantsFailed counts the sessions that somebody asked for and did not get.
-	grantsFailed int
-}
-
-// notGranted counts a session that was asked for in vain.
-func (s *stage) notGranted() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.grantsFailed++
 }
 
 // within notes the keys of transactions that are not of the namespace (I11).
@@ -238,9 +229,6 @@ func (l *line) Grant(ctx context.Context, folder string, ttl time.Duration) (bro
 		return broker.Session{}, err
 	}
 	s, err := b.Grant(ctx, folder, ttl)
-	if err != nil {
-		l.stage.notGranted()
-	}
 	return s, translate(err)
 }
 

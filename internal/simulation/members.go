@@ -10,6 +10,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // members stand for those of a cluster beside the server that there is: one that leads
@@ -26,7 +28,18 @@ type members struct {
 	thawed bool
 	// lines are the connections.
 	lines []*memberLine
+	// grants counts the leases that were granted, and mute tells that the last one's
+	// answer was lost, as the next request to end one is.
+	grants int
+	mute   bool
+	// held are the grants that the frozen member was asked for.
+	held []*pb.LeaseGrantRequest
 }
+
+// grantLostEach is of how many grants the answer to the last is lost.
+const grantLostEach = 6
+
+var errLost = status.Error(codes.Unavailable, "error reading from server: EOF")
 
 // lease is one as the member knows it that leads.
 type lease struct {
@@ -76,7 +89,12 @@ func (m *members) thaw(ctx context.Context) {
 	if len(m.lines) > 0 {
 		leases = m.lines[len(m.lines)-1].LeaseClient
 	}
+	held := m.held
+	m.held = nil
 	m.mu.Unlock()
+	for _, r := range held {
+		_, _ = leases.LeaseGrant(ctx, r) // nobody waits for the answer
+	}
 	for _, id := range expired {
 		// One that has ended is as good as ended.
 		_, _ = leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
@@ -119,17 +137,45 @@ func (l *memberLine) Txn(ctx context.Context, r *pb.TxnRequest, options ...grpc.
 	return l.KVClient.Txn(ctx, r, options...)
 }
 
-// LeaseGrant goes through the member that leads or nowhere.
+// LeaseGrant goes through the member that leads, now or when it goes on.
 func (l *memberLine) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest, options ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
 	if !l.reaches() {
+		l.members.mu.Lock()
+		l.members.held = append(l.members.held, r)
+		l.members.mu.Unlock()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	answer, err := l.LeaseClient.LeaseGrant(ctx, r, options...)
-	if err == nil {
-		l.members.renewed(answer.ID, answer.TTL)
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	l.members.renewed(answer.ID, answer.TTL)
+	if l.members.losesGrant() {
+		return nil, errLost
+	}
+	return answer, nil
+}
+
+// losesGrant tells whether the answer to a grant is lost, as one in six is.
+func (m *members) losesGrant() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.grants++
+	m.mute = m.grants%grantLostEach == 0
+	return m.mute
+}
+
+// LeaseRevoke is lost after a lost grant: what was granted is not ended at once.
+func (l *memberLine) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest, options ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
+	l.members.mu.Lock()
+	mute := l.members.mute
+	l.members.mute = false
+	l.members.mu.Unlock()
+	if mute {
+		return nil, errLost
+	}
+	return l.LeaseClient.LeaseRevoke(ctx, r, options...)
 }
 
 // LeaseKeepAlive is answered by whatever member the connection reaches.

@@ -99,15 +99,6 @@ func (g guarded) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 	return g.Broker.Commit(ctx, txns...)
 }
 
-// Grant implements broker.Broker.
-func (g guarded) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
-	session, err := g.Broker.Grant(ctx, folder, ttl)
-	if err != nil {
-		g.stage.notGranted()
-	}
-	return session, err
-}
-
 // endTokens now and then ends the tokens of all logins of nodes and clients, as a change
 // of their password does.
 func (w *world) endTokens() {
