@@ -22,6 +22,7 @@ const logSpaceMax = 1 << 20
 func (a *app) nodeCommand() *cobra.Command {
 	var c workerConfig
 	var allow allowFlags
+	var execUser string
 	var verbose bool
 	var logSpace int64
 	var exposed nodeHTTPFlags
@@ -45,12 +46,19 @@ its session can expire, and joins again when the broker is back.`,
 				return usagef("--log-space %d: must be from 1 to %d", logSpace, logSpaceMax)
 			}
 			c.logSpace = logSpace << 20
+			if execUser != "" {
+				var err error
+				if c.user, err = exectask.FindUser(execUser); err != nil {
+					return usagef("--exec-user: %w", err)
+				}
+			}
 			return a.runNode(cmd.Context(), c, allow, exposed)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&c.name, "name", "", "name of the node, unique among live nodes; default: the host's")
 	allow.register(flags, nil)
+	flags.StringVar(&execUser, "exec-user", "", "user, by name or number, whom commands run as, so that they cannot reach the node and its files; needs root; default: the node's own")
 	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
 	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")

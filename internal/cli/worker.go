@@ -69,7 +69,9 @@ type workerConfig struct {
 	logAge   time.Duration
 	logSpace int64
 	allow    exectask.Allow
-	log      *slog.Logger
+	// user is whom commands run as, nil for this process's own.
+	user *exectask.User
+	log  *slog.Logger
 	// metrics and tracer are nil for none.
 	metrics *metrics.Metrics
 	tracer  windlass.Tracer
@@ -84,7 +86,7 @@ const exitFenced = 70
 func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, error) {
 	timing := session.Derive(c.sessionTTL)
 	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir, LogAge: c.logAge, LogSpace: c.logSpace,
+		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
 		// Killing must be over before the session's grace is.
 		Grace: timing.Grace * 3 / 4,
 	})

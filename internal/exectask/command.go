@@ -96,11 +96,11 @@ func inherit() []string {
 
 // environment is what a child sees. The marker comes first, where a search
 // of /proc/<pid>/environ finds it soonest.
-func (c Command) environment(node, run string) []string {
+func (c Command) environment(node, run string, as *User) []string {
 	env := []string{markerName + "=" + run, taskName + "=" + c.Task, tokenName + "=" + c.Token, nodeName + "=" + node}
 	given, own := c.Environ, []string{markerName, taskName, tokenName, nodeName}
 	if given == nil {
-		given = inherit()
+		given = as.inherit()
 	}
 	for _, entry := range given {
 		name, _, _ := strings.Cut(entry, "=")

@@ -93,11 +93,11 @@ func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, 
 		Dir:   dir,
 		Env:   toStrings(order.Env),
 		Files: order.files(null, uintptr(ends[1])),
-		Sys:   childAttr(group),
+		Sys:   childAttr(group, order.User),
 	})
 	if err != nil {
 		syscall.Close(ends[0])
-		return 0, nil, explain(path, err)
+		return 0, nil, explain(path, order.User, err)
 	}
 	return pid, os.NewFile(uintptr(ends[0]), "output"), nil
 }
@@ -133,8 +133,10 @@ func startable(path, dir string) error {
 }
 
 // explain adds the usual cause to what the kernel says of a start.
-func explain(path string, err error) error {
+func explain(path string, as *User, err error) error {
 	switch {
+	case as != nil && errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("command %q: %w for user %s, to start it or to enter its folder", path, err, as.Name)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("command %q: %w; a script needs a first line such as #!/bin/sh", path, err)
 	case errors.Is(err, syscall.ENOENT):

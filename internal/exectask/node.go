@@ -50,6 +50,8 @@ type Config struct {
 	// place of nothing and of a pipe whose end is kept and logged. They are open
 	// in the supervisor until it ends.
 	Stdio *[3]*os.File
+	// User is whom the commands run as: nil means this process's own user.
+	User *User
 	// Stderr gets what the supervisor has to say when it fails: nil means this
 	// process's standard error.
 	Stderr *os.File
@@ -241,12 +243,13 @@ func (s *Supervisor) order(c Command, run string) *startOrder {
 	o := &startOrder{
 		Path:   []byte(c.Path),
 		Argv:   toBytes(c.Argv),
-		Env:    toBytes(c.environment(s.cfg.Node, run)),
+		Env:    toBytes(c.environment(s.cfg.Node, run, s.cfg.User)),
 		Dir:    []byte(c.Dir),
 		LogMax: s.cfg.LogMax,
 		Tail:   s.cfg.Tail,
 		Grace:  c.Grace,
 		Stdio:  s.cfg.Stdio != nil,
+		User:   s.cfg.User,
 	}
 	if s.cfg.LogDir != "" {
 		o.Log = []byte(LogPath(s.cfg.LogDir, c.Task))

@@ -95,7 +95,7 @@ func FuzzParseProps(f *testing.F) {
 		if err := c.validate(); err != nil {
 			t.Fatalf("props are fine, the command is not: %v", err)
 		}
-		for _, e := range c.environment("n", "r") {
+		for _, e := range c.environment("n", "r", nil) {
 			if strings.ContainsRune(e, 0) {
 				t.Fatalf("NUL in %q", e)
 			}

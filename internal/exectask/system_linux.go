@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -52,10 +53,42 @@ func prepareForker() error {
 	return nil
 }
 
+// othersNeed are the rights by which processes of another user are started, found and ended.
+var othersNeed = []struct {
+	name string
+	bit  int
+}{
+	{"CAP_SETUID", unix.CAP_SETUID}, {"CAP_SETGID", unix.CAP_SETGID}, {"CAP_KILL", unix.CAP_KILL},
+	{"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE}, {"CAP_DAC_READ_SEARCH", unix.CAP_DAC_READ_SEARCH},
+}
+
+// mayBecomeOthers says which of those this process lacks. It must be root's: one that is not
+// takes its rights along when it becomes another, until it starts the program.
+func mayBecomeOthers() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root can start commands as others")
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return fmt.Errorf("the rights of this process cannot be read: %w", err)
+	}
+	var lacks []string
+	for _, c := range othersNeed {
+		if sets[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
+			lacks = append(lacks, c.name)
+		}
+	}
+	if len(lacks) > 0 {
+		return fmt.Errorf("this process, though root's, lacks %s", strings.Join(lacks, ", "))
+	}
+	return nil
+}
+
 // childAttr gives a child its own process group, and SIGKILL when the
 // supervisor dies, and starts it in a control group if there is one.
-func childAttr(g *cgroup.Group) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+func childAttr(g *cgroup.Group, as *User) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: as.credential()}
 	if g != nil {
 		attr.UseCgroupFD, attr.CgroupFD = true, g.FD()
 	}

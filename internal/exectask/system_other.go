@@ -3,6 +3,7 @@
 package exectask
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"time"
@@ -28,7 +29,16 @@ func prepareSupervisor() error { return nil }
 
 func prepareForker() error { return nil }
 
-func childAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func mayBecomeOthers() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root can start commands as others")
+	}
+	return nil
+}
+
+func childAttr(_ *cgroup.Group, as *User) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
+}
 
 func guardAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 

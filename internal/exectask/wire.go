@@ -62,6 +62,7 @@ type startOrder struct {
 	Tail   int           `json:"tail"`
 	Grace  time.Duration `json:"grace"`
 	Stdio  bool          `json:"stdio,omitempty"` // the supervisor has descriptors for it, see stdioFD
+	User   *User         `json:"user,omitempty"`
 }
 
 func toBytes(list []string) [][]byte {
