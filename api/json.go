@@ -15,13 +15,7 @@ import (
 // jsonFormat reads strictly and writes as the command line does.
 var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
 
-func writeJSON(w io.Writer, value any) error {
-	text, err := view.EncodeJSON(value, "")
-	if err == nil {
-		_, err = w.Write(text)
-	}
-	return err
-}
+func writeJSON(w io.Writer, value any) error { return view.WriteJSON(w, value, "") }
 
 // encode is one line of JSON, as an event carries it.
 func encode(value any) ([]byte, error) {

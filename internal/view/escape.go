@@ -15,15 +15,31 @@ import (
 // it is no control character, and does not turn the direction of what follows.
 func shows(r rune) bool { return unicode.IsGraphic(r) || r == '\n' || r == '\t' }
 
-// EncodeJSON writes a value as a line of JSON, or as several with an indent, as everything
-// here shows it: what is not seen as itself is escaped, and nothing for HTML.
+// EncodeJSON is what WriteJSON writes.
 func EncodeJSON(value any, indent string) ([]byte, error) {
 	var b bytes.Buffer
-	e := json.NewEncoder(&b)
+	err := WriteJSON(&b, value, indent)
+	return b.Bytes(), err
+}
+
+// WriteJSON writes a value as a line of JSON, or as several with an indent, as everything
+// here shows it: what is not seen as itself is escaped, and nothing for HTML. It writes all
+// at once, or nothing if the value cannot be encoded.
+func WriteJSON(to io.Writer, value any, indent string) error {
+	e := json.NewEncoder(jsonEscaper{to})
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
-	err := e.Encode(value)
-	return EscapeJSON(b.Bytes()), err
+	return e.Encode(value)
+}
+
+// jsonEscaper passes whole JSON texts on as EscapeJSON makes them.
+type jsonEscaper struct{ to io.Writer }
+
+func (e jsonEscaper) Write(text []byte) (int, error) {
+	if _, err := e.to.Write(EscapeJSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // EscapeJSON writes the characters of a JSON text that are not seen as themselves as its
