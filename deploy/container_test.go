@@ -53,7 +53,7 @@ func TestContainerfile_IsAStaticBinaryAndNobodyInParticular(t *testing.T) {
 		t.Errorf("it has the stages %q", stages)
 	}
 	for name, want := range map[string]string{
-		"FROM": "distroless/static", "COPY": "--from=build /windlass /windlass", "USER": "65532:65532", "ENTRYPOINT": `["/windlass"]`, "STOPSIGNAL": "SIGTERM",
+		"FROM": "$BASE", "COPY": "--from=build /windlass /windlass", "USER": "65532:65532", "ENTRYPOINT": `["/windlass"]`, "STOPSIGNAL": "SIGTERM",
 		"LABEL": `org.opencontainers.image.licenses="Apache-2.0"`,
 	} {
 		if !strings.Contains(last[name], want) {
@@ -62,6 +62,11 @@ func TestContainerfile_IsAStaticBinaryAndNobodyInParticular(t *testing.T) {
 	}
 	if m := regexp.MustCompile(`"([^"]+)"`).FindStringSubmatch(last["VOLUME"]); m == nil || !strings.Contains(last["COPY"], "--chown="+last["USER"]+" /state "+m[1]) {
 		t.Errorf("the volume %s is not a folder of %s", last["VOLUME"], last["USER"])
+	}
+	for _, base := range []string{"BUILDER=docker.io/library/golang:", "BASE=gcr.io/distroless/static-"} { // which who builds may name by digest
+		if !slices.ContainsFunc(all, func(i instruction) bool { return i.name == "ARG" && strings.HasPrefix(i.args, base) }) {
+			t.Errorf("no ARG is %s…", base)
+		}
 	}
 	if last["RUN"] != "" {
 		t.Errorf("the image has no shell to run %q", last["RUN"])

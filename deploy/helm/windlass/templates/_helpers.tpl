@@ -38,9 +38,18 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end -}}
 
+{{/* A digest counts for the image that it is named with alone. */}}
 {{- define "windlass.image" -}}
+{{- $all := .root.Values.image -}}
 {{- $own := default dict .own -}}
-{{- printf "%s:%s" (default .root.Values.image.repository $own.repository) (default (default .root.Chart.AppVersion .root.Values.image.tag) $own.tag) -}}
+{{- $repository := default $all.repository $own.repository -}}
+{{- if $own.digest -}}
+{{- printf "%s@%s" $repository $own.digest -}}
+{{- else if and $all.digest (not $own.repository) (not $own.tag) -}}
+{{- printf "%s@%s" $repository $all.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $repository (default (default .root.Chart.AppVersion $all.tag) $own.tag) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What every command is told of the broker. */}}
