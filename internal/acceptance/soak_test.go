@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -102,8 +103,12 @@ func (s *soak) finish(expected ...string) {
 	s.tidy()
 	s.must("task", "kill", "--id-prefix", "endless-", "--yes", "--wait", "--timeout", "1m")
 	prune := func() { s.must("task", "prune", "--older-than", "1ms", "--yes") }
+	// Nodes leave no session that they did not get: the others end it, a minute later.
 	s.eventually(patience, func() string {
 		prune()
+		if n, err := s.sessions(); err != nil || n > len(s.citizens) {
+			return fmt.Sprintf("seed %d: %d nodes have no more than as many sessions: %d, %v", s.seed, len(s.citizens), n, err)
+		}
 		return s.remains("nodes/", "sessions/", "lease", "elections/_retention/", "history/")
 	})
 	for _, c := range s.citizens {
@@ -113,6 +118,18 @@ func (s *soak) finish(expected ...string) {
 	// left to be written.
 	prune()
 	s.eventually(patience, func() string { return s.remains(expected...) })
+}
+
+// sessions counts the sessions that the store has keys of.
+func (s *soak) sessions() (int, error) {
+	left, err := s.store.left(context.Background(), root)
+	folders := map[string]bool{}
+	for _, key := range left {
+		if of, ok := strings.CutPrefix(key, root+"sessions/"); ok {
+			folders[path.Dir(of)] = true
+		}
+	}
+	return len(folders), err
 }
 
 // remains names what the store has beside the version of the layout and what is expected.
