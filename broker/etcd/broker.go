@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type Broker struct {
 	leases  pb.LeaseClient
 	timeout time.Duration
 	address string
+	// secure is of a connection with TLS.
+	secure  bool
 	defrag  func() error
 	onClose func()
 	// logins is nil without a password.
@@ -62,6 +65,8 @@ type Options struct {
 	Defragment func() error
 	// OnClose, if set, is called once, at the end of the first Close.
 	OnClose func()
+	// tls is whether endpoints without a scheme are reached with it.
+	tls bool
 }
 
 // New makes a broker of an existing client and owns it from then on: Close
@@ -74,6 +79,7 @@ func New(client *clientv3.Client, options Options) *Broker {
 		leases:  options.Leases,
 		timeout: options.RequestTimeout,
 		address: options.Address,
+		secure:  slices.ContainsFunc(client.Endpoints(), func(endpoint string) bool { return endpointSecure(endpoint, options.tls) }),
 		defrag:  options.Defragment,
 		onClose: options.OnClose,
 	}

@@ -118,7 +118,7 @@ func Members(ctx context.Context, config Config) ([]Member, error) {
 	if err != nil {
 		return nil, openError(dialing, strings.Join(config.Endpoints, ","), start, err)
 	}
-	b := New(client, Options{RequestTimeout: config.RequestTimeout})
+	b := New(client, Options{RequestTimeout: config.RequestTimeout, tls: config.TLS != nil})
 	members, err := b.Members(ctx)
 	return members, errors.Join(err, b.Close())
 }
@@ -232,10 +232,20 @@ func serves(m *pb.Member, endpoint string) bool {
 	return slices.ContainsFunc(m.ClientURLs, func(url string) bool { return bare(url) == bare(endpoint) })
 }
 
+// errPlain is of a member that says it is reached without TLS, in a cluster that is reached
+// with it.
+var errPlain = errors.New("it gives an address without TLS, which this connection has")
+
 // find asks a member at the addresses that it gives, until one answers.
 func (b *Broker) find(ctx context.Context, known *pb.Member) Member {
 	m := Member{Err: errors.New("it has not started")}
 	for _, url := range known.ClientURLs {
+		// The client would leave TLS out, and send the user's token, for whoever may add
+		// a member.
+		if b.secure && !endpointSecure(url, true) {
+			m = Member{Endpoint: url, Err: errPlain}
+			continue
+		}
 		if m = b.ask(ctx, url); m.Err == nil && m.ID == known.ID {
 			return m
 		}

@@ -2,11 +2,22 @@ package etcd_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
@@ -123,4 +134,63 @@ func TestReclaim_DoesNotDisarmWhatIsFullOfLiveData(t *testing.T) {
 		t.Error(err)
 	}
 	mustCommit(t, b, put("/b"))
+}
+
+// A user's token does not go over the network in the clear because a member says that it is
+// reached without TLS.
+func TestMembers_WhoeverIsReachedWithoutTLSIsNotAsked(t *testing.T) {
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reached atomic.Int64
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		for {
+			conn, err := plain.Accept()
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			_ = conn.Close() // it was reached
+		}
+	})
+	certificate := httptest.NewUnstartedServer(nil)
+	certificate.StartTLS()
+	defer certificate.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate.Certificate())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate.TLS.Certificates[0])))
+	pb.RegisterClusterServer(server, twoMembers{second: "http://" + plain.Addr().String()})
+	pb.RegisterMaintenanceServer(server, twoMembers{})
+	accepting.Go(func() { _ = server.Serve(listener) }) // until it is stopped
+	members, err := etcd.Members(t.Context(), etcd.Config{Endpoints: []string{listener.Addr().String()}, TLS: &tls.Config{RootCAs: roots}})
+	server.Stop()
+	closing(t, plain.Close)
+	accepting.Wait()
+	if err != nil || len(members) != 2 || members[0].Err != nil || members[1].Err == nil || !strings.Contains(members[1].Err.Error(), "without TLS") {
+		t.Errorf("%+v, %v", members, err)
+	}
+	if n := reached.Load(); n != 0 {
+		t.Errorf("it was reached %d times", n)
+	}
+}
+
+// twoMembers is a member of a cluster, which another has joined.
+type twoMembers struct {
+	pb.UnimplementedClusterServer
+	pb.UnimplementedMaintenanceServer
+	second string
+}
+
+func (m twoMembers) MemberList(context.Context, *pb.MemberListRequest) (*pb.MemberListResponse, error) {
+	return &pb.MemberListResponse{Members: []*pb.Member{{ID: 1, Name: "a"}, {ID: 2, Name: "b", ClientURLs: []string{m.second}}}}, nil
+}
+
+func (twoMembers) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Header: &pb.ResponseHeader{MemberId: 1}, Leader: 1, Version: "3.7.3"}, nil
 }

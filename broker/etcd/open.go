@@ -34,7 +34,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	if err := probe(ctx, pb.NewMaintenanceClient(client.ActiveConnection())); err != nil {
 		return nil, errors.Join(openError(ctx, address, start, err), client.Close())
 	}
-	return New(client, Options{RequestTimeout: config.RequestTimeout, Address: address}), nil
+	return New(client, Options{RequestTimeout: config.RequestTimeout, Address: address, tls: config.TLS != nil}), nil
 }
 
 var errNoLeaderKnown = errors.New("the member that answered knows no leader")
