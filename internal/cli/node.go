@@ -46,7 +46,7 @@ its session can expire, and joins again when the broker is back.`,
 				return usagef("--log-space %d: must be from 1 to %d", logSpace, logSpaceMax)
 			}
 			c.logSpace = logSpace << 20
-			if execUser != "" {
+			if cmd.Flags().Changed("exec-user") {
 				var err error
 				if c.user, err = exectask.FindUser(execUser); err != nil {
 					return usagef("--exec-user: %w", err)

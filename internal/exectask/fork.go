@@ -71,7 +71,15 @@ func (o *startOrder) files(null, output uintptr) []uintptr {
 // a new pipe, or with those that the order names.
 func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, error) {
 	path, dir := string(order.Path), string(order.Dir)
-	if err := startable(path, dir); err != nil {
+	if as := order.User; as != nil {
+		// What root finds in folders that are closed to the user, the user must not learn.
+		if dir == "" {
+			dir = "/" // the node's own may be closed to it as well
+		}
+		if err := leaveRights(); err != nil {
+			return 0, nil, err
+		}
+	} else if err := startable(path, dir); err != nil {
 		return 0, nil, err
 	}
 	var ends [2]int
@@ -88,6 +96,13 @@ func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, 
 	if err := syscall.SetNonblock(ends[0], true); err != nil {
 		syscall.Close(ends[0])
 		return 0, nil, fmt.Errorf("pipe: %w", err)
+	}
+	if as := order.User; as != nil {
+		// So that it can open /dev/stdout, which opens the pipe again.
+		if err := syscall.Fchown(ends[1], int(as.UID), int(as.GID)); err != nil {
+			syscall.Close(ends[0])
+			return 0, nil, fmt.Errorf("pipe: %w", err)
+		}
 	}
 	pid, err := syscall.ForkExec(path, toStrings(order.Argv), &syscall.ProcAttr{
 		Dir:   dir,
@@ -135,7 +150,7 @@ func startable(path, dir string) error {
 // explain adds the usual cause to what the kernel says of a start.
 func explain(path string, as *User, err error) error {
 	switch {
-	case as != nil && errors.Is(err, syscall.EACCES):
+	case as != nil && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)):
 		return fmt.Errorf("command %q: %w for user %s, to start it or to enter its folder", path, err, as.Name)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("command %q: %w; a script needs a first line such as #!/bin/sh", path, err)

@@ -85,6 +85,20 @@ func mayBecomeOthers() error {
 	return nil
 }
 
+// leaveRights takes from this thread what a command of another user would inherit of root's:
+// the keys of its session, and ambient capabilities.
+func leaveRights() error {
+	// Where a filter refuses this, it refuses the commands the use of keys as well.
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err != nil && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("leave the session's keys: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clear the ambient capabilities: %w", err)
+	}
+	return nil
+}
+
 // childAttr gives a child its own process group, and SIGKILL when the
 // supervisor dies, and starts it in a control group if there is one.
 func childAttr(g *cgroup.Group, as *User) *syscall.SysProcAttr {

@@ -29,6 +29,8 @@ func prepareSupervisor() error { return nil }
 
 func prepareForker() error { return nil }
 
+func leaveRights() error { return nil }
+
 func mayBecomeOthers() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can start commands as others")

@@ -47,6 +47,8 @@ func FindUser(name string) (*User, error) {
 	switch {
 	case u.UID == 0:
 		return nil, refuse("user", quote(name), "must not be root, from whom nothing is safe")
+	case slices.Contains(numbers[1:], 0):
+		return nil, refuse("user", quote(name), "must not be in root's group")
 	case int(u.UID) == os.Geteuid():
 		return nil, refuse("user", quote(name), "must be another than the node's own")
 	}
@@ -65,14 +67,15 @@ func (u *User) credential() *syscall.Credential {
 }
 
 // inherit reads the inherited variables of this process, with the names of the user in the
-// place of the node's.
+// place of the node's, and not the node's folder for temporary files.
 func (u *User) inherit() []string {
 	own := inherit()
 	if u == nil {
 		return own
 	}
 	own = slices.DeleteFunc(own, func(entry string) bool {
-		return strings.HasPrefix(entry, "HOME=") || strings.HasPrefix(entry, "USER=")
+		name, _, _ := strings.Cut(entry, "=")
+		return name == "HOME" || name == "USER" || name == "TMPDIR"
 	})
 	return append(own, "HOME="+u.Home, "USER="+u.Name)
 }

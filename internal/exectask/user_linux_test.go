@@ -3,12 +3,16 @@
 package exectask
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // asNobody has commands run as that user, for which rights of root are needed.
@@ -38,11 +42,52 @@ cat %s 2>&1; kill -STOP %d 2>&1; kill -KILL %d 2>&1; echo end`, secret, os.Getpi
 	if !strings.HasPrefix(got, want) || strings.Count(got, "not permitted")+strings.Count(got, "denied") != 3 || !strings.HasSuffix(got, "\nend\n") {
 		t.Errorf("it said %q, %s", got, res)
 	}
-	c := script("t", "exit 0")
-	c.Dir = filepath.Dir(secret)
-	must(t, os.Chmod(c.Dir, 0o700))
-	if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "for user nobody") {
-		t.Errorf("in a folder of the node: %v", err)
+	// What is there in a folder of the node, and what is not, is the same to it.
+	must(t, os.Chmod(filepath.Dir(secret), 0o700))
+	for _, dir := range []string{filepath.Dir(secret), secret, filepath.Join(filepath.Dir(secret), "none")} {
+		c := script("t", "exit 0")
+		c.Dir = filepath.Join(dir, "x")
+		if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "permission denied for user nobody") {
+			t.Errorf("in %s: %v", c.Dir, err)
+		}
+	}
+}
+
+// It starts where every user may be, and opens its outputs by their names.
+func TestUser_CommandsHaveAFolderAndOutputs(t *testing.T) {
+	closed := t.TempDir()
+	must(t, os.Chmod(closed, 0o700))
+	t.Chdir(closed)
+	t.Setenv("TMPDIR", closed)
+	s := start(t, asNobody(t))
+	res := runOK(t, s, script("t", "pwd; echo $TMPDIR; echo out > /dev/stdout; echo err > /dev/stderr"))
+	if got := string(res.Output); got != "/\n\nout\nerr\n" {
+		t.Errorf("it said %q", got)
+	}
+}
+
+// Of what root passes on to what it starts, keys and capabilities, such a command has nothing.
+func TestUser_CommandsInheritNothingOfRoots(t *testing.T) {
+	as := asNobody(t)
+	runtime.LockOSThread() // for good: the thread, which has all this, ends with the test
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err == nil {
+		_, err = unix.AddKey("user", "windlass-test", []byte("secret"), unix.KEY_SPEC_SESSION_KEYRING)
+	}
+	if err != nil && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EPERM) {
+		t.Fatal(err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	must(t, unix.Capget(&header, &sets[0]))
+	sets[0].Inheritable |= 1 << unix.CAP_DAC_READ_SEARCH
+	must(t, unix.Capset(&header, &sets[0]))
+	must(t, unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_DAC_READ_SEARCH, 0, 0))
+	const noSetuidFixup = 1 << 2
+	must(t, unix.Prctl(unix.PR_SET_SECUREBITS, noSetuidFixup, 0, 0, 0))
+	res := runOK(t, start(t, as), script("t", "grep CapEff /proc/self/status; grep windlass-test /proc/keys; true"))
+	if got := string(res.Output); got != "CapEff:\t0000000000000000\n" {
+		t.Errorf("it has %q", got)
 	}
 }
 
