@@ -158,11 +158,16 @@ func (b *brokerFlags) password() (string, error) {
 	if err != nil {
 		return "", usagef("--broker-password-file: %w", err)
 	}
-	// No error: in a container, where nobody else is, such files are handed in like that.
-	if info, err := os.Stat(b.passwordFile); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
-		fmt.Fprintf(b.warnings, "windlass: --broker-password-file %s: every user of this machine can read it (mode %04o)\n", b.passwordFile, info.Mode().Perm())
-	}
+	b.warnIfOpen("--broker-password-file", b.passwordFile)
 	return strings.TrimSpace(string(password)), nil
+}
+
+// warnIfOpen says that a secret is in a file that everybody can read. That is no error: in a
+// container, where nobody else is, such files are handed in like that.
+func (b *brokerFlags) warnIfOpen(flag, file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+		fmt.Fprintf(b.warnings, "windlass: %s %s: every user of this machine can read it (mode %04o)\n", flag, file, info.Mode().Perm())
+	}
 }
 
 func (b *brokerFlags) etcdConfig(endpoints string) (etcd.Config, error) {
@@ -194,6 +199,7 @@ func (b *brokerFlags) tlsConfig() (*tls.Config, error) {
 		return nil, usagef("--broker-cert and --broker-key go together")
 	}
 	if b.cert != "" {
+		b.warnIfOpen("--broker-key", b.key)
 		// Read anew for each connection, so that a renewed certificate is used.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(b.cert, b.key)
