@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,6 +59,40 @@ func TestAccess_OfAUserIsHisAlone(t *testing.T) {
 	if kv, err := again.Get(t.Context(), "/ns/a"); err != nil || string(kv.Value) != "1" {
 		t.Errorf("%+v, %v", kv, err)
 	}
+}
+
+// What somebody else has made beforehand, so that everyone may change it, is not used.
+func TestAccess_AChrootThatEveryoneMayChangeIsRefused(t *testing.T) {
+	server := zktest.Start(t, zktest.Options{Tick: testTick})
+	everyone := []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
+	secured := func(chroot string) Config {
+		config := testConfig(server.Address())
+		config.Username, config.Password, config.Chroot = "windlass", "secret", chroot
+		return config
+	}
+	refused := func(config Config, path string) {
+		t.Helper()
+		if _, err := Open(t.Context(), config); !errors.Is(err, broker.ErrPermission) || !strings.Contains(err.Error(), `"wcda" with `+path+",") {
+			t.Errorf("%s: %v", config.Chroot, err)
+		}
+	}
+	ask(t, plain(t, server.Address()), wire.Single(wire.Create("/squat", nil, wire.Persistent, everyone)))
+	refused(secured("/squat"), "/squat")
+	refused(secured(""), "/")
+
+	before := testConfig(server.Address())
+	closeTest(t, openTest(t, before))
+	refused(secured(before.Chroot), before.Chroot)
+	asked := secured(before.Chroot)
+	asked.ACL = []string{"world:anyone:cdrwa"}
+	closeTest(t, openTest(t, asked))
+
+	// The chroot is the user's by now, and what is in it everyone's.
+	owned := func(user *wire.Config) { user.Auth = []wire.Auth{{Scheme: "digest", Data: []byte("windlass:secret")}} }
+	ask(t, plain(t, server.Address(), owned), wire.Single(wire.Create("/partly", nil, wire.Persistent, []wire.ACL{{Perms: wire.PermAll, Scheme: "auth"}})))
+	ask(t, plain(t, server.Address(), owned), wire.Single(wire.Create("/partly"+ownDir, nil, wire.Persistent, everyone)))
+	refused(secured("/partly"), "/partly"+ownDir)
+	closeTest(t, openTest(t, secured("/of/ones/own")))
 }
 
 // Config.ACL lets others in as far as it says.

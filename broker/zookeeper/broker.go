@@ -79,8 +79,12 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	bounded, cancel := context.WithTimeout(ctx, b.config.DialTimeout)
 	defer cancel()
 	l, err := b.openLink(bounded, b.dial)
+	until, _ := bounded.Deadline()
 	for err != nil && broker.Temporary(classify(err)) && pause(bounded, dialPause) {
-		l, err = b.openLink(bounded, b.dial)
+		next, why := b.openLink(bounded, b.dial)
+		if why == nil || time.Now().Before(until) { // what the end of the time cuts off says less than what was before
+			l, err = next, why
+		}
 	}
 	if err != nil {
 		defer b.end()

@@ -28,6 +28,9 @@ var kinds = map[wire.Code]error{
 
 // classify says what an error of a connection or of the server means.
 func classify(err error) error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		return e.Kind
+	}
 	if code, ok := errors.AsType[wire.Code](err); ok {
 		if kind, ok := kinds[code]; ok {
 			return kind

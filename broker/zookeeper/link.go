@@ -1,10 +1,12 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -213,6 +215,11 @@ func (b *Broker) settle(ctx context.Context, l *link) error {
 		if err := errors.Join(answers[0].Err, answers[1].Err); err != nil {
 			return err
 		}
+		if !b.settled {
+			if err := b.checkACLs(ctx, l); err != nil {
+				return err
+			}
+		}
 		switch r := answers[1].Reply.Results[0]; r.Code {
 		case wire.CodeOK:
 			return b.takeSettings(r.Data)
@@ -224,6 +231,59 @@ func (b *Broker) settle(ctx context.Context, l *link) error {
 			return err
 		}
 	}
+}
+
+// checkACLs refuses a chroot that everyone may change to a user who did not ask for that.
+// ZooKeeper lets anybody create below its root, and what was there before stays as it is:
+// who owns a folder can delete what is in it, sessions for example.
+func (b *Broker) checkACLs(ctx context.Context, l *link) error {
+	if b.config.Username == "" {
+		return nil
+	}
+	paths := []string{cmp.Or(b.layout.chroot, "/")}
+	for _, dir := range []string{ownDir, keyEpochs, dirEpochs, sessionsDir, slotsDir} {
+		paths = append(paths, b.layout.chroot+dir)
+	}
+	requests := make([]wire.Request, len(paths))
+	for i, path := range paths {
+		requests[i] = wire.GetACL(path)
+	}
+	permitted := everyones(b.acls)
+	for i, a := range l.conn.DoAll(ctx, requests...) {
+		if errors.Is(a.Err, wire.CodeNoNode) {
+			continue // it will be the user's
+		}
+		if a.Err != nil {
+			return a.Err
+		}
+		if more := everyones(a.Reply.Results[0].ACLs) &^ permitted; more != 0 {
+			return broker.NewError("open", b.address, broker.ErrPermission, fmt.Errorf(
+				"everyone may do %q with %s, though this connection has a user: give it another list (setAcl in ZooKeeper's command line), or use a chroot of one's own",
+				letters(more), paths[i]))
+		}
+	}
+	return nil
+}
+
+// everyones are the permissions that everyone has, besides to read.
+func everyones(acls []wire.ACL) (perms int32) {
+	for _, a := range acls {
+		if a.Scheme == "world" {
+			perms |= a.Perms
+		}
+	}
+	return perms &^ 1
+}
+
+// letters are permissions as ACLs have them.
+func letters(perms int32) string {
+	var s strings.Builder
+	for bit, letter := range permissions {
+		if perms&(1<<bit) != 0 {
+			s.WriteRune(letter)
+		}
+	}
+	return s.String()
 }
 
 func (b *Broker) takeSettings(data []byte) error {

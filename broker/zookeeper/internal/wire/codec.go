@@ -109,6 +109,19 @@ func (d *Decoder) strings() []string {
 	return all
 }
 
+func (d *Decoder) acls() []ACL {
+	n := int(d.int32())
+	if n < 0 || n > len(d.buf)/12 { // as above
+		d.fail("a list of %d in %d bytes", n, len(d.buf))
+		return nil
+	}
+	all := make([]ACL, n)
+	for i := range all {
+		all[i] = ACL{Perms: d.int32(), Scheme: d.string(), ID: d.string()}
+	}
+	return all
+}
+
 func (d *Decoder) stat() Stat {
 	return Stat{
 		Czxid: d.int64(), Mzxid: d.int64(), Ctime: d.int64(), Mtime: d.int64(),

@@ -22,6 +22,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(int32(opMulti), int32(0), two.buf)
 	f.Add(int32(opMulti), int32(CodeBadVersion), []byte{0, 0, 0, 0})
 	f.Add(int32(opGetChildren), int32(0), []byte{0x7f, 0xff, 0xff, 0xff})
+	f.Add(int32(opGetACL), int32(0), []byte{0x7f, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, op, code int32, body []byte) {
 		request := Request{op: op, read: readMulti(1)}
 		if op != opMulti && op != opMultiRead {

@@ -52,6 +52,9 @@ func readResult(d *Decoder, op int32) (r Result) {
 		r.Stat = d.stat()
 	case opGetChildren:
 		r.Children = d.strings()
+	case opGetACL:
+		r.ACLs = d.acls()
+		r.Stat = d.stat()
 	case opError:
 		r.Code = Code(d.int32())
 	case opDelete, opCheck:

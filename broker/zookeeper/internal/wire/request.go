@@ -8,6 +8,7 @@ const (
 	opExists        = 3
 	opGetData       = 4
 	opSetData       = 5
+	opGetACL        = 6
 	opGetChildren   = 8
 	opSync          = 9
 	opPing          = 11
@@ -40,6 +41,7 @@ type Result struct {
 	Stat     Stat
 	Data     []byte
 	Children []string
+	ACLs     []ACL
 }
 
 // Op is an operation of a Multi.
@@ -141,6 +143,13 @@ func multiEnd(e *Encoder) {
 	e.int32(-1)
 	e.bool(true)
 	e.int32(-1)
+}
+
+// GetACL reads who may do what with a znode.
+func GetACL(path string) Request {
+	e := &Encoder{}
+	e.string(path)
+	return Request{op: opGetACL, body: e.buf, read: func(d *Decoder) []Result { return []Result{readResult(d, opGetACL)} }}
 }
 
 // Sync makes the server catch up with the leader before it answers.
