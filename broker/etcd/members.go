@@ -234,7 +234,7 @@ func serves(m *pb.Member, endpoint string) bool {
 
 // errPlain is of a member that says it is reached without TLS, in a cluster that is reached
 // with it.
-var errPlain = errors.New("it gives an address without TLS, which this connection has")
+var errPlain = errors.New("the address that it gives is without TLS, and this connection is with TLS")
 
 // find asks a member at the addresses that it gives, until one answers.
 func (b *Broker) find(ctx context.Context, known *pb.Member) Member {

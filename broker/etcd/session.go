@@ -125,7 +125,7 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 }
 
 // errSlow is of a session that others have ended before its grant was complete.
-var errSlow = errors.New("it took longer than the session's TTL")
+var errSlow = errors.New("it took so long that others have ended it")
 
 // discard ends sessions for good: their leases, and what keys are on none. What fails is
 // left to those who look.

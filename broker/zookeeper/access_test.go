@@ -79,6 +79,9 @@ func TestAccess_AChrootThatEveryoneMayChangeIsRefused(t *testing.T) {
 	ask(t, plain(t, server.Address()), wire.Single(wire.Create("/squat", nil, wire.Persistent, everyone)))
 	refused(secured("/squat"), "/squat")
 	refused(secured(""), "/")
+	local := testConfig(server.Address())
+	local.Chroot, local.ACL = "/squat", []string{"ip:127.0.0.1:cdrwa"}
+	refused(local, "/squat")
 
 	before := testConfig(server.Address())
 	closeTest(t, openTest(t, before))

@@ -233,11 +233,12 @@ func (b *Broker) settle(ctx context.Context, l *link) error {
 	}
 }
 
-// checkACLs refuses a chroot that everyone may change to a user who did not ask for that.
+// checkACLs refuses a chroot that everyone may change, unless what we create is everyone's too.
 // ZooKeeper lets anybody create below its root, and what was there before stays as it is:
 // who owns a folder can delete what is in it, sessions for example.
 func (b *Broker) checkACLs(ctx context.Context, l *link) error {
-	if b.config.Username == "" {
+	permitted := everyones(b.acls)
+	if permitted == wire.PermAll&^wire.PermRead {
 		return nil
 	}
 	paths := []string{cmp.Or(b.layout.chroot, "/")}
@@ -248,7 +249,6 @@ func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 	for i, path := range paths {
 		requests[i] = wire.GetACL(path)
 	}
-	permitted := everyones(b.acls)
 	for i, a := range l.conn.DoAll(ctx, requests...) {
 		if errors.Is(a.Err, wire.CodeNoNode) {
 			continue // it will be the user's
@@ -258,7 +258,7 @@ func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 		}
 		if more := everyones(a.Reply.Results[0].ACLs) &^ permitted; more != 0 {
 			return broker.NewError("open", b.address, broker.ErrPermission, fmt.Errorf(
-				"everyone may do %q with %s, though this connection has a user: give it another list (setAcl in ZooKeeper's command line), or use a chroot of one's own",
+				"everyone may do %q with %s, and the ACL of this connection does not say so: change its list (setAcl in ZooKeeper's command line), or use a chroot of one's own",
 				letters(more), paths[i]))
 		}
 	}
@@ -272,7 +272,7 @@ func everyones(acls []wire.ACL) (perms int32) {
 			perms |= a.Perms
 		}
 	}
-	return perms &^ 1
+	return perms &^ wire.PermRead
 }
 
 // letters are permissions as ACLs have them.

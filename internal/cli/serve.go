@@ -131,8 +131,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	return server.Serve(ctx, listener, secure)
 }
 
-// collectAt is for how many percent of what is kept garbage may be added before it is
-// collected. Go's 100 would be half as much again for the copy that lists come from.
+// collectAt is the GOGC of serve: how much garbage there may be, in percent of what is kept,
+// before it is collected. What is kept is mostly the copy that lists come from, which Go's
+// 100 would double.
 const collectAt = 50
 
 // urlOf is where the API is.

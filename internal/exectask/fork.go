@@ -98,8 +98,7 @@ func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, 
 		return 0, nil, fmt.Errorf("pipe: %w", err)
 	}
 	if as := order.User; as != nil {
-		// So that it can open /dev/stdout, which opens the pipe again.
-		if err := syscall.Fchown(ends[1], int(as.UID), int(as.GID)); err != nil {
+		if err := ownOutput(ends[1], as); err != nil {
 			syscall.Close(ends[0])
 			return 0, nil, fmt.Errorf("pipe: %w", err)
 		}

@@ -99,6 +99,9 @@ func leaveRights() error {
 	return nil
 }
 
+// ownOutput lets a user open /dev/stdout, which here opens the pipe anew.
+func ownOutput(pipe int, as *User) error { return syscall.Fchown(pipe, int(as.UID), int(as.GID)) }
+
 // childAttr gives a child its own process group, and SIGKILL when the
 // supervisor dies, and starts it in a control group if there is one.
 func childAttr(g *cgroup.Group, as *User) *syscall.SysProcAttr {

@@ -3,7 +3,6 @@ package exectask
 import (
 	"fmt"
 	"math"
-	"os"
 	"os/user"
 	"slices"
 	"strconv"
@@ -21,8 +20,8 @@ type User struct {
 	Groups   []uint32
 }
 
-// FindUser looks up a user by name or number. It is neither root nor who this process runs
-// as, and this process has the rights to start and end processes of others.
+// FindUser looks up a user by name or number, who is not root nor in root's group. This
+// process must have the rights to start and end processes of others.
 func FindUser(name string) (*User, error) {
 	found, err := user.Lookup(name)
 	if _, isNumber := strconv.ParseUint(name, 10, 32); err != nil && isNumber == nil {
@@ -49,8 +48,6 @@ func FindUser(name string) (*User, error) {
 		return nil, refuse("user", quote(name), "must not be root, from whom nothing is safe")
 	case slices.Contains(numbers[1:], 0):
 		return nil, refuse("user", quote(name), "must not be in root's group")
-	case int(u.UID) == os.Geteuid():
-		return nil, refuse("user", quote(name), "must be another than the node's own")
 	}
 	if err := mayBecomeOthers(); err != nil {
 		return nil, refuse("user", quote(name), err.Error())

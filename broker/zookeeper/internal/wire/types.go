@@ -28,8 +28,11 @@ type ACL struct {
 	Scheme, ID string
 }
 
-// PermAll is every permission.
-const PermAll = 31
+// Permissions: that to read data and children, and every one.
+const (
+	PermRead = 1
+	PermAll  = 31
+)
 
 // CreateMode says what kind of znode to create.
 type CreateMode int32
