@@ -160,8 +160,11 @@ func (c Config) validate() error {
 			return invalid("wide directory %q: it is one segment of a key", name)
 		}
 	}
-	if (c.Username == "") != (c.Password == "") || strings.Contains(c.Username, ":") {
-		return invalid("user name %q: user name and password go together, and the name has no colon", c.Username)
+	if (c.Username == "") != (c.Password == "") {
+		return invalid("user name %q: user name and password go together", c.Username)
+	}
+	if strings.Contains(c.Username, ":") {
+		return invalid("user name %q: it may have no colon", c.Username)
 	}
 	if _, err := c.acls(); err != nil {
 		return invalid("%w", err)

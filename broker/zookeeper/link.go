@@ -258,8 +258,8 @@ func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 		}
 		if more := everyones(a.Reply.Results[0].ACLs) &^ permitted; more != 0 {
 			return broker.NewError("open", b.address, broker.ErrPermission, fmt.Errorf(
-				"everyone may do %q with %s, and the ACL of this connection does not say so: change its list (setAcl in ZooKeeper's command line), or use a chroot of one's own",
-				letters(more), paths[i]))
+				"everyone may do %q with %s, and the ACL of this connection does not say so: change the lists of all that is there (in ZooKeeper's command line: addauth digest USER:PASSWORD, setAcl -R %s auth::cdrwa), or use a chroot of one's own",
+				letters(more), paths[i], paths[0]))
 		}
 	}
 	return nil

@@ -151,15 +151,24 @@ func (b *brokerFlags) zookeeperConfig(flag, address string) (zookeeper.Config, e
 
 // password reads the password's file, if one is given.
 func (b *brokerFlags) password() (string, error) {
-	if b.passwordFile == "" {
+	switch {
+	case b.passwordFile == "" && b.user == "":
 		return "", nil
+	case b.passwordFile == "":
+		return "", usagef("--broker-user %s: it goes with --broker-password-file", b.user)
+	case b.user == "":
+		return "", usagef("--broker-password-file %s: it goes with --broker-user", b.passwordFile)
 	}
 	password, err := os.ReadFile(b.passwordFile)
 	if err != nil {
 		return "", usagef("--broker-password-file: %w", err)
 	}
 	b.warnIfOpen("--broker-password-file", b.passwordFile)
-	return strings.TrimSpace(string(password)), nil
+	text := strings.TrimSpace(string(password))
+	if text == "" {
+		return "", usagef("--broker-password-file %s: it is empty", b.passwordFile)
+	}
+	return text, nil
 }
 
 // warnIfOpen says that a secret is in a file that everybody can read. That is no error: in a

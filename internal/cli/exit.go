@@ -113,6 +113,7 @@ func exitCode(err error) int {
 // describe is an error with what to do about it, where that is known.
 func describe(err error) string {
 	var hinted hintedError
+	var usage usageError
 	switch text := err.Error(); {
 	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):
 		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
@@ -124,6 +125,8 @@ func describe(err error) string {
 		return text + "\nWhoever took it since has another token; what was done with this one is not kept."
 	case errors.As(err, &hinted):
 		return text + "\n" + hinted.hint
+	case errors.As(err, &usage): // it names what is wrong
+		return text
 	case errors.Is(err, fs.ErrPermission):
 		return text + "\nAn embedded broker can be used by the user who started it only."
 	default:

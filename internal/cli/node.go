@@ -132,7 +132,11 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exp
 		return errors.Join(err, b.Close(), http.close())
 	}
 	http.serve(w.node)
-	fmt.Fprintf(a.err, "node %s: session %v; may run %s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, c.logDir)
+	as := ""
+	if c.user != nil {
+		as = " as user " + c.user.Name
+	}
+	fmt.Fprintf(a.err, "node %s: session %v; may run %s%s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, as, c.logDir)
 	if err := w.supervisor.Ungrouped(); err != nil {
 		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.name, err)
 	}

@@ -176,7 +176,7 @@ func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, 
 			return config, nil, usagef("--token-file: %w", err)
 		}
 	}
-	if secure, err = f.tls(); err != nil || f.clientCA == "" {
+	if secure, err = f.tls(a.broker.warnIfOpen); err != nil || f.clientCA == "" {
 		return config, secure, err
 	}
 	if config.CertificateRole, err = api.ParseRole(f.clientRole); err != nil {
@@ -186,7 +186,7 @@ func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, 
 }
 
 // tls is nil if there is no certificate.
-func (f serveFlags) tls() (*tls.Config, error) {
+func (f serveFlags) tls(warnIfOpen func(flag, file string)) (*tls.Config, error) {
 	switch {
 	case (f.cert == "") != (f.key == ""):
 		return nil, usagef("--tls-cert and --tls-key go together")
@@ -195,6 +195,7 @@ func (f serveFlags) tls() (*tls.Config, error) {
 	case f.cert == "":
 		return nil, nil
 	}
+	warnIfOpen("--tls-key", f.key)
 	// Read anew for each connection, so that a renewed certificate is used.
 	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)

@@ -111,7 +111,7 @@ func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, 
 	})
 	if err != nil {
 		syscall.Close(ends[0])
-		return 0, nil, explain(path, order.User, err)
+		return 0, nil, explain(path, dir, order.User, err)
 	}
 	return pid, os.NewFile(uintptr(ends[0]), "output"), nil
 }
@@ -147,10 +147,10 @@ func startable(path, dir string) error {
 }
 
 // explain adds the usual cause to what the kernel says of a start.
-func explain(path string, as *User, err error) error {
+func explain(path, dir string, as *User, err error) error {
 	switch {
 	case as != nil && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)):
-		return fmt.Errorf("command %q: %w for user %s, to start it or to enter its folder", path, err, as.Name)
+		return fmt.Errorf("command %q: %w for user %s, to start it or to enter the folder %q", path, err, as.Name, dir)
 	case errors.Is(err, syscall.ENOEXEC):
 		return fmt.Errorf("command %q: %w; a script needs a first line such as #!/bin/sh", path, err)
 	case errors.Is(err, syscall.ENOENT):

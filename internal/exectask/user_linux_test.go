@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,7 +48,7 @@ cat %s 2>&1; kill -STOP %d 2>&1; kill -KILL %d 2>&1; echo end`, secret, os.Getpi
 	for _, dir := range []string{filepath.Dir(secret), secret, filepath.Join(filepath.Dir(secret), "none")} {
 		c := script("t", "exit 0")
 		c.Dir = filepath.Join(dir, "x")
-		if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "permission denied for user nobody") {
+		if _, err := s.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "permission denied for user nobody, to start it or to enter the folder "+strconv.Quote(c.Dir)) {
 			t.Errorf("in %s: %v", c.Dir, err)
 		}
 	}

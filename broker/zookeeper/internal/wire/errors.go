@@ -9,7 +9,7 @@ var codeTexts = map[Code]string{
 	CodeInconsistency: "not tried, because another operation of the same request failed", CodeConnectionLoss: "connection loss",
 	CodeMarshalling: "marshalling error", CodeUnimplemented: "the server does not know this operation",
 	CodeOperationTimeout: "operation timeout", CodeBadArguments: "bad arguments", CodeNoNode: "no such znode",
-	CodeNoAuth: "not authorized", CodeBadVersion: "another version", CodeNoChildren: "an ephemeral znode has no children",
+	CodeNoAuth: "not authorized, which is also all that is said of a wrong password", CodeBadVersion: "another version", CodeNoChildren: "an ephemeral znode has no children",
 	CodeNodeExists: "the znode exists", CodeNotEmpty: "the znode has children", CodeSessionExpired: "session expired",
 	CodeInvalidACL: "invalid ACL", CodeAuthFailed: "authentication failed", CodeSessionMoved: "the session moved to another connection",
 	CodeNotReadOnly: "the server is read-only", CodeNoWatcher: "no such watch", CodeQuotaExceeded: "quota exceeded",
