@@ -94,7 +94,7 @@ func (in *incarnation) balance(trigger Trigger) {
 // plannedMoves are the tasks that the plan moves away from this node, the
 // youngest first, and where each is to go.
 func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[string]string) {
-	cluster, tolerance := in.clusterView(), 0.0
+	cluster, tolerance := in.clusterView(in.lifetimes.surely), 0.0
 	if in.info.Frozen {
 		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
 	}
@@ -187,7 +187,7 @@ func (in *incarnation) inGroup(group, node string) int {
 
 // another is the node that should have a task that this one gives away.
 func (in *incarnation) another(r *run) string {
-	v := in.clusterView()
+	v := in.clusterView(in.lifetimes.brief)
 	v.Nodes[0].Closed = "it gives the task away"
 	v.Open = map[*placement.Class]int{r.class(): 1}
 	return placement.New(v).Take(r.claim.ID(), r.class())
@@ -220,7 +220,7 @@ func (in *incarnation) confirmStep(now time.Time) {
 // which there may be very many.
 func (in *incarnation) even() bool {
 	_, planned := in.config.Balancer.(Planner)
-	return planned && len(placement.New(in.clusterView()).Moves(1, 0)) == 0
+	return planned && len(placement.New(in.clusterView(in.lifetimes.surely)).Moves(1, 0)) == 0
 }
 
 // settleStep balances a while after tasks came or went, and again while this

@@ -3,11 +3,15 @@ package windlass
 import "time"
 
 const (
-	// briefMax is how long the tasks of a type take, from claim to end, for them to
-	// be brief: others would hear of a change of the load after it is over.
+	// briefMax is how long the tasks of a type take, from the claim until the handler
+	// returns, for them to be brief: others would hear of a change of the load after it is over.
 	briefMax = 500 * time.Millisecond
-	// briefAfter is how many of them must have ended for that to count.
-	briefAfter = 32
+	// briefAfter is how many of them must have ended for the next to be placed as such.
+	// Nodes that know it at different times place differently, so it is soon.
+	briefAfter = 4
+	// surelyAfter is how many must have ended for those that run to be no load that could
+	// be moved: others of the type may last.
+	surelyAfter = 32
 	// endsSoonAfter is how many must have ended for the others to be left in peace.
 	endsSoonAfter = 8
 	// briefTypesMax bounds the types that are watched for it.
@@ -17,8 +21,8 @@ const (
 // lifetimes are how long the tasks of a type take, of late.
 type lifetimes struct {
 	byType map[string]*lifetime
-	// brief are the types whose tasks are.
-	brief map[string]bool
+	// brief are the types whose tasks seem to be, surely those whose tasks surely are.
+	brief, surely map[string]bool
 }
 
 type lifetime struct {
@@ -45,16 +49,22 @@ func (l *lifetimes) add(taskType string, took time.Duration) {
 	t := l.byType[taskType]
 	if t == nil {
 		if l.byType == nil || len(l.byType) >= briefTypesMax {
-			l.byType, l.brief = map[string]*lifetime{}, map[string]bool{}
+			l.byType, l.brief, l.surely = map[string]*lifetime{}, map[string]bool{}, map[string]bool{}
 		}
 		t = &lifetime{mean: took}
 		l.byType[taskType] = t
 	}
 	t.ended++
 	t.mean += (min(took, 2*settle) - t.mean) / 16
-	if t.mean < briefMax && t.ended >= briefAfter {
-		l.brief[taskType] = true
-	} else {
+	if t.mean >= briefMax {
 		delete(l.brief, taskType)
+		delete(l.surely, taskType)
+		return
+	}
+	if t.ended >= briefAfter {
+		l.brief[taskType] = true
+	}
+	if t.ended >= surelyAfter {
+		l.surely[taskType] = true
 	}
 }

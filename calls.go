@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -27,6 +28,9 @@ type endResults struct {
 // startClaims sends what is queued: everything that is ready goes in the next
 // call, and nothing waits for a batch to fill.
 func (in *incarnation) startClaims(ctx context.Context) {
+	if in.claimCalls < callsInFlightMax {
+		in.claimQueue = slices.DeleteFunc(in.claimQueue, in.isOvertaken)
+	}
 	for in.claimCalls < callsInFlightMax && len(in.claimQueue) > 0 {
 		n := min(len(in.claimQueue), claimBatchMax)
 		batch := in.claimQueue[:n:n]
@@ -34,12 +38,19 @@ func (in *incarnation) startClaims(ctx context.Context) {
 		in.claimCalls++
 		in.work.Go(func() {
 			r := claimResults{wanted: batch, results: in.coord.Claim(ctx, batch)}
-			select {
-			case in.claimResults <- r:
-			case <-in.over:
-			}
+			in.arrive(func() { in.claimed(r) })
 		})
 	}
+}
+
+// isOvertaken takes back a claim that was not asked for yet if the copy shows by now that
+// it would be refused.
+func (in *incarnation) isOvertaken(w coordinator.Wanted) bool {
+	if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
+		return false
+	}
+	in.landed(w.ID)
+	return true
 }
 
 // startAdopts asks about claims that the mirror shows as ours and that no run
@@ -64,10 +75,7 @@ func (in *incarnation) startAdopts(ctx context.Context, now time.Time) {
 		for _, id := range batch {
 			r.wanted = append(r.wanted, coordinator.Wanted{ID: id})
 		}
-		select {
-		case in.claimResults <- r:
-		case <-in.over:
-		}
+		in.arrive(func() { in.claimed(r) })
 	})
 }
 
@@ -83,10 +91,7 @@ func (in *incarnation) startEndings(ctx context.Context, now time.Time) {
 		in.endCalls++
 		in.work.Go(func() {
 			r := endResults{endings: batch, results: in.coord.End(ctx, batch)}
-			select {
-			case in.endResults <- r:
-			case <-in.over:
-			}
+			in.arrive(func() { in.ended(r) })
 		})
 	}
 }
@@ -101,6 +106,7 @@ func (in *incarnation) claimed(r claimResults) {
 		c := in.landed(id)
 		delete(in.adopting, id)
 		err := result.Err
+		in.answered(c, err)
 		if err == nil && in.isOver(result.Granted) {
 			err = fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id)
 			in.events.Fenced(id, int64(result.Token), err)
@@ -108,7 +114,7 @@ func (in *incarnation) claimed(r claimResults) {
 		switch {
 		case in.runs[id] != nil: // cannot be: nothing is claimed or asked about that runs
 		case err != nil:
-			in.claimRefused(r.wanted[i], err, now, r.adopted)
+			in.claimRefused(r.wanted[i], err, now, c)
 		case r.adopted:
 			in.events.Adopted(id, int64(result.Token))
 			in.begin(result.Granted, &candidate{
@@ -143,8 +149,9 @@ func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task 
 	return task
 }
 
-// claimRefused arranges for another look where one is worth it.
-func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, adopted bool) {
+// claimRefused arranges for another look where one is worth it. was is what was to be
+// claimed, nil if an owner was asked about.
+func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, was *candidate) {
 	id := wanted.ID
 	switch {
 	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone),
@@ -154,18 +161,21 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 	}
 	t := in.tasks.Get(id)
 	if t == nil || t.Owned() {
-		if in.checkClaim(id); adopted && in.adopts.has(id) {
+		if in.checkClaim(id); was == nil && in.adopts.has(id) {
 			in.adopts.set(id, now.Add(retryClaim))
 		}
 		return
 	}
 	c := in.addCandidate(t, now)
-	if errors.Is(err, coordinator.ErrChanged) && c.modified != wanted.Modified {
-		return // and what it says now is known already
+	switch {
+	case errors.Is(err, coordinator.ErrChanged) && c.modified != wanted.Modified: // what it says now is known already
+	case isTaken(err) && was != nil && !was.changed:
+		// The copy is behind: it shows what has become of the task before long, and until
+		// then the answer stays the same.
+		in.candidates.doubt(c, now.Add(busyMax))
+	default:
+		in.candidates.lookAt(c, now.Add(retryClaim))
 	}
-	// The mirror says that the task is free and the broker says otherwise: one
-	// of them is about to be caught up with.
-	in.candidates.lookAt(c, now.Add(retryClaim))
 }
 
 // ended takes the results of a call to end.
@@ -207,11 +217,20 @@ func (in *incarnation) ended(r endResults) {
 			}
 			in.reportEnd(run, run.outcome)
 			if r.endings[i].Kind == coordinator.Done {
-				in.lifetimes.add(run.class().Type, time.Since(run.claim.claimedAt))
+				in.lifetimes.add(run.class().Type, in.lastedUntil(run).Sub(run.claim.claimedAt))
 			}
 			in.forget(run.claim.ID())
 		}
 	}
+}
+
+// lastedUntil is when a task that is over was: when its handler returned. How long it
+// took to store that says how busy the fleet is, and not how long such tasks take.
+func (in *incarnation) lastedUntil(r *run) time.Time {
+	if r.returned != 0 {
+		return in.node.timeOf(r.returned)
+	}
+	return time.Now()
 }
 
 // endAgain queues an ending again that the broker did not answer or could not

@@ -27,6 +27,11 @@ type candidate struct {
 
 	// soon tells that it is to be looked at in the next pass.
 	soon bool
+	// doubted tells that it was refused as owned or gone, and that the copy does not show
+	// that yet.
+	doubted bool
+	// changed tells that the copy has shown a change of it while it was being claimed.
+	changed bool
 	// prepared tells that the fields below are filled in.
 	prepared bool
 	task     Task
@@ -58,6 +63,8 @@ type candidate struct {
 	open, planned, foreign bool
 	target                 string
 	plannedAt              time.Time
+	// standIn tells that it is being claimed although another node should have it.
+	standIn bool
 	// slot is the time that the brake has given it, zero for none; refusedUntil
 	// is when the balancer wants to be asked again.
 	slot, refusedUntil time.Time
@@ -76,6 +83,8 @@ type candidates struct {
 	// of them all would cost more than everything else about them.
 	soon []*candidate
 	due  timeQueue
+	// doubts is how many of them the broker knows of what the copy does not show yet.
+	doubts int
 	// waiters are the candidates that wait for a task to go, by that task.
 	waiters map[string]map[string]struct{}
 	// balked tells that the balancer refused some since it was last asked
@@ -123,6 +132,38 @@ func (cs *candidates) lookAt(c *candidate, at time.Time) {
 	cs.due.set(c.id, at)
 }
 
+// doubt has a candidate that was refused as owned or gone looked at when the copy shows
+// what has become of it, or at some time at the latest.
+func (cs *candidates) doubt(c *candidate, until time.Time) {
+	if !c.doubted {
+		c.doubted = true
+		cs.doubts++
+	}
+	cs.lookAt(c, until)
+}
+
+// believe takes a doubt back, and tells whether there was one.
+func (cs *candidates) believe(c *candidate) bool {
+	was := c.doubted
+	if c.doubted = false; was {
+		cs.doubts--
+	}
+	return was
+}
+
+// believeAll has all that is doubted looked at: the copy shows how everything is, and not
+// what has come and gone before that.
+func (cs *candidates) believeAll() {
+	if cs.doubts == 0 {
+		return
+	}
+	for _, c := range cs.byID {
+		if cs.believe(c) {
+			cs.lookSoon(c)
+		}
+	}
+}
+
 // popDue takes out the candidates that are to be looked at now.
 func (cs *candidates) popDue(now time.Time) []*candidate {
 	due := make([]*candidate, 0, len(cs.soon))
@@ -135,6 +176,7 @@ func (cs *candidates) popDue(now time.Time) []*candidate {
 	cs.soon = nil
 	for _, id := range cs.due.popDue(now) {
 		if c := cs.byID[id]; c != nil {
+			cs.believe(c)
 			due = append(due, c)
 		}
 	}
@@ -164,6 +206,7 @@ func (in *incarnation) dropCandidate(id string) {
 	delete(cs.byID, id)
 	c.soon = false
 	cs.due.remove(id)
+	cs.believe(c)
 	if cs.most = max(cs.most, len(cs.byID)+1); len(cs.byID) == 0 && cs.most > shrinkFrom {
 		// Maps keep the size that they had, and a node may look at a hundred
 		// thousand tasks once and at none ever after.
@@ -217,7 +260,7 @@ func (in *incarnation) claimPass(now time.Time) {
 		in.reconsider()
 	}
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
-	var turn []*candidate
+	var looked []*candidate
 	for _, c := range in.candidates.popDue(now) {
 		if !in.look(c, now) {
 			continue
@@ -226,20 +269,25 @@ func (in *incarnation) claimPass(now time.Time) {
 			in.claim(c, now) // to end it, which nobody needs to ask for
 			continue
 		}
-		// What has no target yet gets it below.
-		if c.planned && !in.planning.stale && c.target == in.config.Name {
+		looked = append(looked, c)
+	}
+	turn := in.planPass(now)
+	for _, c := range looked {
+		if c.planned && c.target == in.config.Name {
 			turn = append(turn, c)
 		}
 	}
-	turn = append(turn, in.planPass(now)...)
 	turn = append(turn, in.sweep(now)...)
 	if len(turn) == 0 {
 		return
 	}
 	slices.SortFunc(turn, (*candidate).order)
 	view := in.view(now)
-	for _, c := range turn {
-		if c.open && !c.refusedUntil.After(now) && in.mayTake(c, now) {
+	for _, c := range slices.Compact(turn) { // one may have been planned anew as well
+		switch {
+		case !c.open || c.refusedUntil.After(now):
+		case c.target != in.config.Name && !in.mayStandIn():
+		case in.mayTake(c, now):
 			in.consider(c, view)
 		}
 	}
@@ -416,6 +464,8 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	if c.target != in.config.Name && !c.pulled {
 		in.force(c.id, c.kind.spec.Type, c.target, now)
 		in.planning.tardy[c.target] = true
+		c.standIn = true
+		in.standIns.flying++
 	} else {
 		delete(in.forced, c.id)
 	}
@@ -476,6 +526,9 @@ func (in *incarnation) landed(id string) *candidate {
 	if c != nil {
 		delete(in.inFlight, id)
 		in.flying[c.kind.spec.Type]--
+		if c.standIn {
+			in.standIns.flying--
+		}
 		if !c.pulled {
 			in.tally.Add(in.config.Name, c.kind.class, -1)
 		}

@@ -116,7 +116,7 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
 	c := checkpoint{ending: e, done: make(chan coordinator.Ended, 1)}
 	select {
-	case in.saves <- c:
+	case in.inbox <- func() { in.checkpoints = append(in.checkpoints, c) }:
 	case <-in.over:
 		return coordinator.Ended{}, ErrLost
 	case <-ctx.Done():

@@ -87,6 +87,9 @@ type incarnation struct {
 	kinds    *kinds
 	planning *planning
 	leaving  leaving
+	standIns standIns
+	// newest is the newest token that was granted here.
+	newest broker.Revision
 	// away are nodes that are gone and mean to be back by a time.
 	away  map[string]time.Time
 	brake brake
@@ -145,14 +148,10 @@ type incarnation struct {
 	closeBy      time.Time
 	lost         bool
 
-	taskUpdates  chan mirror.Update
-	nodeUpdates  chan mirror.Update
-	hears        chan coordinator.Heard
-	claimResults chan claimResults
-	endResults   chan endResults
-	exits        chan exit
-	saves        chan checkpoint
-	calls        chan func()
+	// updates takes in what those bring that follow the broker, in the order of each;
+	// inbox whatever else arrives. The latter has no buffer: a return of a handler that
+	// lay in it when the loop ends would be lost.
+	updates, inbox chan func()
 	// over is closed when the loop has ended and reads its channels no more.
 	over chan struct{}
 	// work are the goroutines of calls to the broker.
@@ -199,14 +198,12 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: newKinds(), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
+		kinds: newKinds(), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, active: map[string]int{}, flying: map[string]int{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{}, notes: n.notes,
-		taskUpdates: make(chan mirror.Update), nodeUpdates: make(chan mirror.Update), hears: make(chan coordinator.Heard),
-		claimResults: make(chan claimResults), endResults: make(chan endResults),
-		exits: make(chan exit), saves: make(chan checkpoint), calls: make(chan func()), over: make(chan struct{}),
+		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
@@ -361,28 +358,27 @@ func (in *incarnation) settlePast(ctx context.Context) {
 	}
 }
 
-// follow starts the two followers; the loop reads what they send.
+// updatesAhead is how many updates may wait for the loop.
+const updatesAhead = 64
+
+// follow starts those that follow the broker; the loop takes in what they bring.
 func (in *incarnation) follow(ctx context.Context) {
-	start := func(source mirror.Source, updates chan<- mirror.Update) {
+	bring := func(take func()) {
+		select {
+		case in.updates <- take:
+		case <-ctx.Done():
+		}
+	}
+	start := func(source mirror.Source, apply func(mirror.Update)) {
 		source.Broker, source.Reconcile = in.config.Broker, reconcileEvery
 		in.work.Go(func() {
-			mirror.Follow(ctx, source, func(u mirror.Update) {
-				select {
-				case updates <- u:
-				case <-ctx.Done():
-				}
-			})
+			mirror.Follow(ctx, source, func(u mirror.Update) { bring(func() { apply(u) }) })
 		})
 	}
-	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip, Prepare: in.tasks.Prepare}, in.taskUpdates)
-	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.nodeUpdates)
+	start(mirror.Source{Prefix: in.node.space.Tasks(), Strip: in.tasks.Strip, Prepare: in.tasks.Prepare}, in.applyTasks)
+	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.applyNodes)
 	in.work.Go(func() {
-		in.listener.Listen(ctx, func(h coordinator.Heard) {
-			select {
-			case in.hears <- h:
-			case <-ctx.Done():
-			}
-		})
+		in.listener.Listen(ctx, func(h coordinator.Heard) { bring(func() { in.heard(h) }) })
 	})
 }
 
@@ -392,9 +388,16 @@ func (in *incarnation) background(call func() func()) {
 	in.otherCalls++
 	in.work.Go(func() {
 		then := call()
-		select {
-		case in.calls <- func() { in.otherCalls--; then() }:
-		case <-in.over:
-		}
+		in.arrive(func() { in.otherCalls--; then() })
 	})
+}
+
+// arrive has the loop take something in. It returns false if that is over.
+func (in *incarnation) arrive(take func()) bool {
+	select {
+	case in.inbox <- take:
+		return true
+	case <-in.over:
+		return false
+	}
 }

@@ -70,8 +70,12 @@ const (
 	// have claimed by now is planned anew: nodes that saw tasks come in different
 	// portions have different plans, and agree when they have all seen the same.
 	agreeAfter = 50 * time.Millisecond
-	// replanEvery bounds how often everything that nobody holds is planned anew.
+	// replanEvery, or replanCost for each task that nobody holds and each node, if that
+	// is more, bounds how often all of those tasks are planned anew. replanMax is the
+	// longest that it comes to.
 	replanEvery = 20 * time.Millisecond
+	replanCost  = 2 * time.Microsecond
+	replanMax   = time.Second
 	// releasedHold keeps a node from claiming again at once what it was just
 	// told to release.
 	releasedHold = 2 * time.Second

@@ -16,22 +16,10 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 	for {
 		timer.Reset(in.step(ending))
 		select {
-		case u := <-in.taskUpdates:
-			in.applyTasks(u)
-		case u := <-in.nodeUpdates:
-			in.applyNodes(u)
-		case h := <-in.hears:
-			in.heard(h)
-		case r := <-in.claimResults:
-			in.claimed(r)
-		case r := <-in.endResults:
-			in.ended(r)
-		case c := <-in.saves:
-			in.checkpoints = append(in.checkpoints, c)
-		case x := <-in.exits:
-			in.exited(x)
-		case f := <-in.calls:
-			f()
+		case take := <-in.updates:
+			take()
+		case take := <-in.inbox:
+			take()
 		case <-in.node.wake:
 		case <-timer.C:
 		case <-stop:
@@ -43,7 +31,27 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 		case <-hard:
 			return // what has not returned was reported, and is left behind
 		}
+		in.takeArrived()
 		if in.finished() {
+			return
+		}
+	}
+}
+
+// arrivedMax bounds what is taken in before what is due is done.
+const arrivedMax = 256
+
+// takeArrived takes in what else has arrived by now, so that all of it is answered
+// once. With many nodes most of what arrives tells of what others do, and a node that
+// answered each by itself would fall ever further behind.
+func (in *incarnation) takeArrived() {
+	for range arrivedMax {
+		select {
+		case take := <-in.updates:
+			take()
+		case take := <-in.inbox:
+			take()
+		default:
 			return
 		}
 	}
@@ -56,8 +64,6 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.leavingPass(now)
 	in.wakeParked(now)
 	in.timeoutStep(now)
-	in.confirmStep(now)
-	in.settleStep(now)
 	in.auditStep(now)
 	in.loadStep(now)
 	if in.mayClaim() {
@@ -65,11 +71,14 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 		in.pullPass(now)
 		in.giveUpPulls(now)
 	}
+	// What to give away is decided by what is open and being claimed by now.
+	in.confirmStep(now)
+	in.settleStep(now)
 	if trigger := in.balanceDue; trigger != 0 {
 		in.balanceDue = 0
 		in.balance(trigger)
-		in.leavingPass(now)
 	}
+	in.leavingPass(now)
 	in.startClaims(ending)
 	in.startAdopts(ending, now)
 	in.startEndings(ending, now)

@@ -21,7 +21,7 @@ func (in *incarnation) exited(x exit) {
 	if in.session.Context().Err() != nil {
 		in.sessionLost() // which is why it returned, and the loop has not heard of it yet
 	}
-	r.handle = nil
+	r.handle, r.returned = nil, in.node.momentOf(x.at)
 	in.timeouts.remove(x.id)
 	in.loadFell = true
 	said, hasSaid := messageOf(x.err)

@@ -378,6 +378,28 @@ func TestPlacement_M17_M43_WhatWasSparedAtAJoinIsMovedWhenItHasNotEnded(t *testi
 	})
 }
 
+// That a few of a type had ended at once made the node keep all others of it.
+func TestPlacement_M17_TasksOfATypeOfWhichAFewEndedAtOnceStillMove(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		withBrief := func(cfg *windlass.Config) {
+			cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				if strings.HasPrefix(claim.ID(), "brief") {
+					return nil
+				}
+				return f.until(ctx, claim)
+			})
+		}
+		f.node("a", withBrief)
+		f.submit("brief", 20, windlass.Spec{Type: "t"})
+		f.submit("long", 20, windlass.Spec{Type: "t"})
+		f.Advance(time.Minute)
+		f.node("b", withBrief)
+		f.Advance(time.Minute)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
+}
+
 // fewStartedAgain fails if many tasks were started more than once. What nodes saw in
 // different portions may move once more; how much that is depends on the scheduler, and is
 // a small part.

@@ -217,9 +217,10 @@ func (in *incarnation) placedNodes() []placement.Node {
 	return nodes
 }
 
-// clusterView is the cluster for the planner.
-func (in *incarnation) clusterView() placement.View {
-	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open, Brief: in.lifetimes.brief}
+// clusterView is the cluster for the planner. brief are the types whose tasks end about
+// as soon as they have begun.
+func (in *incarnation) clusterView(brief map[string]bool) placement.View {
+	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open, Brief: brief}
 	for i := range in.peers {
 		p := &in.peers[i]
 		if !p.info.Draining {
@@ -238,7 +239,7 @@ func (in *incarnation) clusterView() placement.View {
 // plan makes the plan for this moment, in which what was assigned keeps its
 // target. It returns false if some of that is out of date.
 func (in *incarnation) plan() (p *placement.Plan, upToDate bool) {
-	p, upToDate = placement.New(in.clusterView()), true
+	p, upToDate = placement.New(in.clusterView(in.lifetimes.brief)), true
 	for c, byNode := range in.planning.planned {
 		for node, n := range byNode {
 			if !p.Given(c, node, n) {
@@ -274,7 +275,7 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 			pl.fresh[c.id] = c
 		}
 		plan, _ = in.plan()
-		pl.stale, pl.planAt, pl.dirty = false, now.Add(replanEvery), true
+		pl.stale, pl.planAt, pl.dirty = false, now.Add(in.replanPause()), true
 	}
 	if pl.dirty {
 		clear(pl.full)
@@ -301,6 +302,16 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	}
 	clear(pl.fresh)
 	return mine
+}
+
+// replanPause is how long a plan lasts: the more there is to plan and the more nodes
+// do it, the less it gains to do it again.
+func (in *incarnation) replanPause() time.Duration {
+	open := 0
+	for _, n := range in.planning.open {
+		open += n
+	}
+	return min(max(replanEvery, time.Duration(open*(len(in.peers)+1))*replanCost), replanMax)
 }
 
 // pour gives those that wait to the nodes that have room, each in its turn, until
@@ -369,7 +380,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		pl.sweepAt = now.Add(time.Second)
 		return nil
 	}
-	if len(in.inFlight) > 0 {
+	if len(in.inFlight) > in.standIns.flying {
 		// Whoever has claims of its own under way cannot say that others are late:
 		// theirs stand in the same queue.
 		pl.busyAt = now

@@ -56,6 +56,8 @@ type run struct {
 	handTo string
 	// handle is set while the handler has not returned.
 	handle *runner.Run
+	// returned is when it has, zero if it was not called.
+	returned moment
 	// since is when the recorded state was entered.
 	since moment
 	// cause is why the claim is to be given up.
@@ -157,6 +159,8 @@ type exit struct {
 	id    string
 	token broker.Revision
 	err   error
+	// at is when it did.
+	at time.Time
 }
 
 // begin takes over a claim that was granted: it runs it, parks it, or gives it
@@ -169,6 +173,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
+	in.newest = max(in.newest, g.Token)
 	in.claims ^= claim.sum()
 	in.countRun(r)
 	if in.lost {
@@ -287,9 +292,8 @@ func (in *incarnation) start(r *run) {
 	defer in.node.mu.Unlock()
 	r.face.started, r.face.stopped = in.node.momentOf(time.Now()), 0
 	r.handle = in.node.handlers.Go(in.session.Context(), run, func(err error) {
-		select {
-		case in.exits <- exit{id: id, token: token, err: err}:
-		case <-in.over:
+		x := exit{id: id, token: token, err: err, at: time.Now()}
+		if !in.arrive(func() { in.exited(x) }) {
 			in.node.cameBack(id)
 		}
 	})

@@ -30,6 +30,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	case u.Snapshot != nil:
 		in.checkRevision(in.tasks.Revision(), u.Snapshot.Revision)
 		changed = in.tasks.Reset(u.Snapshot)
+		in.candidates.believeAll()
 		// What came and went while nothing was seen is no difference between
 		// two snapshots, and may have been a claim of this node.
 		in.auditAt = time.Time{}
@@ -41,6 +42,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.taskChanged(id, now)
 	}
 	in.countFleet()
+	in.standAgain()
 	if len(changed) > 0 {
 		in.planning.dirty, in.planning.agreed, in.planning.changedAt = true, false, now
 	}
@@ -75,6 +77,9 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	if t == nil || !t.HasKey {
 		in.candidates.freed(id)
 	}
+	if c := in.inFlight[id]; c != nil {
+		c.changed = true
+	}
 	switch {
 	case t == nil || t.Owned():
 		if in.candidates.byID[id] != nil && t != nil {
@@ -86,8 +91,10 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 		}
 		in.dropCandidate(id)
 	case !in.busyWith(id):
-		if c := in.addCandidate(t, now); !c.prepared {
-			in.candidates.lookSoon(c) // what could not be read, or was ignored, may have been mended
+		// What could not be read, or was ignored, may have been mended; and what was claimed
+		// and released again within one batch is free once more.
+		if c := in.addCandidate(t, now); in.candidates.believe(c) || !c.prepared {
+			in.candidates.lookSoon(c)
 		}
 	}
 	in.checkClaim(id)
@@ -239,6 +246,7 @@ func (in *incarnation) peersChanged(changed []string) {
 	clear(in.forced) // whoever came may take what nobody took
 	clear(in.offers)
 	in.reconsider()
+	in.planning.planAt = time.Time{} // whoever has gone claims none of what it was to have
 	if joined {
 		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
 	}

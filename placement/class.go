@@ -132,6 +132,9 @@ func (n *Node) Excludes(c *Class) string {
 	case !slices.Contains(n.Types, c.Type) && !slices.Contains(n.Types, AnyType):
 		return "it has no handler for type " + strconv.Quote(c.Type)
 	}
+	if len(c.Require) == 0 {
+		return "" // nearly always; it is asked of each node for each task
+	}
 	for _, k := range slices.Sorted(maps.Keys(c.Require)) {
 		switch value, ok := n.label(k); {
 		case !ok:

@@ -1,0 +1,98 @@
+package windlass_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+// refusals is a coordinator that counts the claims that were refused because somebody
+// else had the task, or it was gone.
+type refusals struct {
+	coordinator.Coordinator
+	n *atomic.Int32
+}
+
+func (r refusals) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	results := r.Coordinator.Claim(ctx, wanted)
+	for _, result := range results {
+		if errors.Is(result.Err, coordinator.ErrOwned) || errors.Is(result.Err, coordinator.ErrGone) {
+			r.n.Add(1)
+		}
+	}
+	return results
+}
+
+// The node sees six seconds late what the others do, and so takes all for late that they
+// have claimed long since.
+func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var refused atomic.Int32
+		lagging := f.node("lagging", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
+		})
+		f.submit("own", 1000, windlass.Spec{Node: "lagging"}) // so that all others go elsewhere
+		f.nodes(3)
+		lagging.Use(`delay-request 6s on batch below "/test/tasks/"`)
+		for i := range 10 {
+			f.submit(fmt.Sprint("t", i), 200, windlass.Spec{})
+			f.Advance(10 * time.Second)
+		}
+		lagging.Use("")
+		f.Settle(3 * time.Minute)
+		if n := refused.Load(); n > 20 {
+			t.Errorf("%d claims were refused", n)
+		}
+	})
+}
+
+// The first that is claimed in its stead shows that it takes none, and then all of them are.
+func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("refusing", func(c *windlass.Config) { c.Balancer = refusing{} })
+		for _, n := range f.nodes(3) {
+			n.Use(`delay-request 50ms on commit`)
+		}
+		f.submit("t", 2000, windlass.Spec{})
+		f.allRun(5*time.Second, 2000)
+	})
+}
+
+// It was claimed and released while the node's watch was broken, which a new copy does not
+// show.
+func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n")
+		f.Advance(time.Second)
+		other, err := f.line.Grant(t.Context(), "", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := func(op broker.Op) {
+			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.Use(`delay-request 3s on batch below "/test/tasks/"`)
+		f.submit("t", 1, windlass.Spec{})
+		f.Advance(time.Second)
+		owner(broker.PutSession("/test/tasks/t-0000/owner", []byte(`{"node":"other"}`), other.ID))
+		f.Advance(3 * time.Second) // in which its claim is refused
+		if f.raced.Load() != 1 {
+			t.Errorf("%d of its claims were refused", f.raced.Load())
+		}
+		n.Partition()
+		owner(broker.Delete("/test/tasks/t-0000/owner"))
+		f.Advance(time.Second)
+		n.Use("")
+		n.Heal()
+		f.allRun(3*time.Second, 1)
+	})
+}
