@@ -181,5 +181,8 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	default:
 		v.Takes, v.Why = true, fmt.Sprintf("it could run the task, and holds a weight of %d", weight)
 	}
+	if v.Takes && n.Behind != "" {
+		v.Why += "; within the last half minute it saw what others do " + n.Behind + " late or more, and while it does it claims nothing in their stead"
+	}
 	return v
 }

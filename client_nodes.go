@@ -31,6 +31,10 @@ type NodeStatus struct {
 	// Overloaded node keeps what it has and claims nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
+	// Behind is how late it saw what others do within the last half minute, or more, as a
+	// duration such as "4s", a power of two; empty below a second. While it is behind it
+	// claims nothing that another node should have.
+	Behind string `json:"behind,omitempty"`
 	// Returning nodes are being stopped and mean to come back.
 	Returning  bool      `json:"returning,omitempty"`
 	StartedAt  time.Time `json:"started_at"`
@@ -143,7 +147,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

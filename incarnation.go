@@ -88,8 +88,7 @@ type incarnation struct {
 	planning *planning
 	leaving  leaving
 	standIns standIns
-	// newest is the newest token that was granted here.
-	newest broker.Revision
+	late     lateness
 	// away are nodes that are gone and mean to be back by a time.
 	away  map[string]time.Time
 	brake brake

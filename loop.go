@@ -66,6 +66,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.timeoutStep(now)
 	in.auditStep(now)
 	in.loadStep(now)
+	in.lateStep(now)
 	if in.mayClaim() {
 		in.claimPass(now)
 		in.pullPass(now)
@@ -128,6 +129,7 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		earlier(in.settleAt)
 		earlier(in.confirmAt)
 		earlier(in.loadAt)
+		earlier(in.late.next())
 		if _, ok := in.config.Balancer.(Reviewer); ok {
 			earlier(in.reviewAt)
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -94,5 +96,53 @@ func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) 
 		n.Use("")
 		n.Heal()
 		f.allRun(3*time.Second, 1)
+	})
+}
+
+func TestPlacement_ANodeTellsByHowMuchItsCopyLags(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		lagging := f.node("lagging")
+		slow := f.nodes(1)[0]
+		behind := func() map[string]string {
+			nodes, err := f.Client().Nodes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := map[string]string{}
+			for _, n := range nodes {
+				if n.Behind != "" {
+					told[n.Name] = n.Behind
+				}
+			}
+			return told
+		}
+		slow.Use(`delay-reply 3s on commit below "/test/tasks/"`) // which its copy is not
+		f.submit("t", 20, windlass.Spec{})
+		f.Advance(10 * time.Second)
+		slow.Use("")
+		if told := behind(); len(told) > 0 {
+			t.Errorf("behind are %v", told)
+		}
+		lagging.Use(`delay-request 6s on batch below "/test/tasks/"`)
+		f.submit("own", 1, windlass.Spec{Node: "lagging"})
+		f.Advance(11 * time.Second) // it sees the task after six, and its claim after twelve
+		if told := behind(); !maps.Equal(told, map[string]string{"lagging": "4s"}) {
+			t.Errorf("behind are %v", told)
+		}
+		f.submit("pinned", 1, windlass.Spec{Node: "lagging"})
+		e, err := f.Client().Explain(t.Context(), "pinned-0000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range e.Nodes {
+			if late := strings.Contains(n.Why, "4s late or more"); late != (n.Node == "lagging") {
+				t.Errorf("of %s it says: %s", n.Node, n.Why)
+			}
+		}
+		lagging.Use("")
+		f.Advance(time.Minute)
+		if told := behind(); len(told) > 0 {
+			t.Errorf("behind are still %v", told)
+		}
 	})
 }

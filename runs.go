@@ -173,7 +173,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
-	in.newest = max(in.newest, g.Token)
+	in.late.granted(g.Token, in.tasks.Revision(), claim.claimedAt)
 	in.claims ^= claim.sum()
 	in.countRun(r)
 	if in.lost {

@@ -22,7 +22,7 @@ type standIns struct {
 // mayStandIn tells whether another claim in another node's stead may be made. None is
 // made while the copy is known to be behind.
 func (in *incarnation) mayStandIn() bool {
-	ok := in.standIns.flying < in.standIns.window && in.candidates.doubts == 0 && in.tasks.Revision() >= in.newest
+	ok := in.standIns.flying < in.standIns.window && in.candidates.doubts == 0 && in.tasks.Revision() >= in.late.newest
 	in.standIns.barred = in.standIns.barred || !ok
 	return ok
 }

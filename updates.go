@@ -42,6 +42,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.taskChanged(id, now)
 	}
 	in.countFleet()
+	in.late.shown(in.tasks.Revision(), now)
 	in.standAgain()
 	if len(changed) > 0 {
 		in.planning.dirty, in.planning.agreed, in.planning.changedAt = true, false, now

@@ -111,6 +111,8 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 		{"nodes that are all frozen", func(w *world, n broker.SessionID) {
 			w.commit(broker.PutSession(w.space.NodeInfo("n"), []byte(`{"types":["t"],"frozen":true}`), n))
 		}, doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
+		{"a node whose copy is behind", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Behind = "4s" }) },
+			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
 
 		{"a claim without a session", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", 0) },
 			doctor.CheckClaims, doctor.Problem, []string{"1 claim(s) without a session", "/w/tasks/x/owner"}},

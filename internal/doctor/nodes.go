@@ -69,6 +69,10 @@ func (s *snapshot) checkNodes(space keys.Space) Check {
 		if node.infos.Frozen || node.infos.Draining {
 			idle = append(idle, node.name)
 		}
+		if behind := node.infos.Behind; behind != "" {
+			n.add(Warning, "node(s) that saw late what others do, within the last half minute; while they do they claim nothing in others' stead",
+				"give them or the broker more of a processor, or divide the namespace", fmt.Sprintf("%s was %s behind, or more", node.name, behind))
+		}
 		versions[node.infos.Version] = node.name
 		ttls[node.infos.SessionTTL] = node.name
 	}

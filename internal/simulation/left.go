@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -19,6 +20,10 @@ func (w *world) judgeLeft() {
 	}
 	d := &doctor.Doctor{Broker: w.store, Space: space, SessionTTL: w.profile.ttl}
 	checks, err := d.Namespace(w.t.Context())
+	if slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Name == doctor.CheckNodes && c.Status == doctor.Warning }) {
+		w.sleep(31 * time.Second) // for half a minute a node says that it was behind
+		checks, err = d.Namespace(w.t.Context())
+	}
 	if err != nil {
 		w.fail("the doctor cannot look: %v", err)
 		return

@@ -96,6 +96,8 @@ func nodeState(n windlass.NodeStatus) (string, lipgloss.Style) {
 		return "frozen", statusStyles[windlass.StatusSleeping]
 	case n.Overloaded:
 		return "overloaded", alarming
+	case n.Behind != "":
+		return view.Printable(n.Behind) + " behind", asking
 	}
 	return "ready", fine
 }

@@ -84,6 +84,7 @@ export interface FleetNode {
   frozen: boolean;
   draining: boolean;
   overloaded?: boolean;
+  behind?: string;
   returning?: boolean;
   load?: number;
   weight?: number;
