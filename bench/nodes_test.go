@@ -37,7 +37,7 @@ func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{3, 10, 30, 60} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for range b.N {
-				f := startFleet(b, n)
+				f := startFleet(b, n, windlass.Config{SessionTTL: time.Minute})
 				etcd, ours := f.cpu()
 				jobs, rate := f.runJobs()
 				etcdAfter, oursAfter := f.cpu()
@@ -45,11 +45,65 @@ func BenchmarkNodes(b *testing.B) {
 				b.ReportMetric(float64((etcdAfter-etcd).Microseconds())/jobs, "etcd-µs/job")
 				b.ReportMetric(float64((oursAfter-ours).Microseconds())/jobs, "nodes-µs/job")
 				b.ReportMetric(float64(f.refused.Load())/jobs, "refused-claims/job")
-				b.ReportMetric(f.place(), "tasks/s")
+				b.ReportMetric(f.place(nodesTasks), "tasks/s")
 				b.ReportMetric(float64(f.drifted.Load()), "moved-for-drift")
 				f.end()
 			}
 		})
+	}
+}
+
+// Of BenchmarkOverload: how many tasks run all the while, how many jobs are queued ahead of
+// those that are completed, and for how long.
+const (
+	overloadTasks = 3000
+	overloadAhead = 4000
+	overloadLasts = 10 * time.Minute
+)
+
+// BenchmarkOverload has 60 nodes run jobs as fast as they can, beside tasks that only wait,
+// and reports what they lose by it.
+func BenchmarkOverload(b *testing.B) {
+	for range b.N {
+		f := startFleet(b, 60, windlass.Config{Retention: windlass.Retention{Count: 10_000}})
+		f.place(overloadTasks)
+		<-time.After(20 * time.Second) // until the joins are over, and what they move
+		moved, interrupted := f.moved.Load(), f.interrupted.Load()
+		began := time.Now()
+		f.overload(began.Add(overloadLasts))
+		b.ReportMetric(float64(f.completed.Load())/time.Since(began).Seconds(), "jobs/s")
+		b.ReportMetric(float64(f.refused.Load())/float64(f.completed.Load()), "refused-claims/job")
+		b.ReportMetric(float64(f.moved.Load()-moved), "moved")
+		b.ReportMetric(float64(f.interrupted.Load()-interrupted), "interrupted")
+		b.ReportMetric(float64(f.lost.Load()), "lost-sessions")
+		f.end()
+	}
+}
+
+// overload queues jobs whenever there are few ahead, until it is time.
+func (f *fleet) overload(until time.Time) {
+	f.b.Helper()
+	t, err := tree.New(f.open(), "")
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	over := time.After(time.Until(until))
+	for queued := int64(0); ; {
+		if queued-f.completed.Load() < overloadAhead {
+			batch := make([]tree.Request, overloadAhead/4)
+			for i := range batch {
+				queued++
+				batch[i] = tree.Request{Name: fmt.Sprintf("%08d", queued), Type: "job"}
+			}
+			if _, err := t.Queue(f.b.Context(), batch...); err != nil {
+				f.b.Fatal(err)
+			}
+		}
+		select {
+		case <-f.changed:
+		case <-over:
+			return
+		}
 	}
 }
 
@@ -61,12 +115,13 @@ type fleet struct {
 	stop    context.CancelFunc
 	nodes   sync.WaitGroup
 
-	completed, running, refused, drifted atomic.Int64
+	completed, running, refused, drifted, moved, interrupted, lost atomic.Int64
 	// changed says that one of the counts has gone up.
 	changed chan struct{}
 }
 
-func startFleet(b *testing.B, n int) *fleet {
+// startFleet starts n nodes of a configuration, but for what the benchmark itself sets.
+func startFleet(b *testing.B, n int, config windlass.Config) *fleet {
 	b.Helper()
 	dir := b.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -79,15 +134,14 @@ func startFleet(b *testing.B, n int) *fleet {
 	ctx, stop := context.WithCancel(b.Context())
 	f := &fleet{b: b, etcd: server, stop: stop, changed: make(chan struct{}, 1)}
 	for i := range n {
-		node, err := windlass.NewNode(windlass.Config{
-			Broker: f.open(), Name: fmt.Sprint("n", i), SessionTTL: time.Minute,
-			Handlers: map[string]windlass.NewHandler{
-				"job":  windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
-				"task": windlass.HandlerFunc(f.wait),
-			},
-			Events:      windlass.Events{Ended: f.ended, Balanced: f.balanced},
-			Coordinator: func(c coordinator.Coordinator) coordinator.Coordinator { return counting{c, &f.refused} },
-		})
+		config.Broker, config.Name = f.open(), fmt.Sprint("n", i)
+		config.Handlers = map[string]windlass.NewHandler{
+			"job":  windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
+			"task": windlass.HandlerFunc(f.wait),
+		}
+		config.Events = windlass.Events{Ended: f.ended, Balanced: f.balanced, Left: f.left}
+		config.Coordinator = func(c coordinator.Coordinator) coordinator.Coordinator { return counting{c, &f.refused} }
+		node, err := windlass.NewNode(config)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -125,13 +179,22 @@ func (f *fleet) wait(ctx context.Context, _ *windlass.Claim) error {
 }
 
 func (f *fleet) ended(e windlass.End) {
-	if e.Outcome == windlass.OutcomeCompleted {
-		f.completed.Add(1)
-		f.tell()
+	if e.Outcome != windlass.OutcomeCompleted {
+		f.interrupted.Add(1)
+		return
+	}
+	f.completed.Add(1)
+	f.tell()
+}
+
+func (f *fleet) left(_ string, cause error, _ []string) {
+	if cause != nil {
+		f.lost.Add(1)
 	}
 }
 
 func (f *fleet) balanced(trigger windlass.Trigger, released int) {
+	f.moved.Add(int64(released))
 	if trigger == windlass.TriggerDrift {
 		f.drifted.Add(int64(released))
 	}
@@ -173,13 +236,13 @@ func (f *fleet) runJobs() (jobs, rate float64) {
 	return float64(max(done, 1)), float64(done) / took.Seconds()
 }
 
-func (f *fleet) place() (rate float64) {
+func (f *fleet) place(tasks int) (rate float64) {
 	f.b.Helper()
 	client, err := windlass.NewClient(f.open(), "")
 	if err != nil {
 		f.b.Fatal(err)
 	}
-	submissions := make([]windlass.Submission, nodesTasks)
+	submissions := make([]windlass.Submission, tasks)
 	for i := range submissions {
 		submissions[i] = windlass.Submission{ID: taskName(i), Spec: windlass.Spec{Type: "task"}}
 	}
@@ -187,7 +250,7 @@ func (f *fleet) place() (rate float64) {
 	if err := errors.Join(client.SubmitAll(f.b.Context(), submissions)...); err != nil {
 		f.b.Fatal(err)
 	}
-	placed, took := f.until(&f.running, nodesTasks, began)
+	placed, took := f.until(&f.running, int64(tasks), began)
 	return float64(placed) / took.Seconds()
 }
 
