@@ -50,6 +50,7 @@ func (in *incarnation) isOvertaken(w coordinator.Wanted) bool {
 		return false
 	}
 	in.landed(w.ID)
+	in.checkClaim(w.ID) // it may be one of this node that turned up late
 	return true
 }
 

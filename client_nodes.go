@@ -31,9 +31,9 @@ type NodeStatus struct {
 	// Overloaded node keeps what it has and claims nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is how late it saw what others do within the last half minute, or more, as a
-	// duration such as "4s", a power of two; empty below a second. While it is behind it
-	// claims nothing that another node should have.
+	// Behind is how late it saw what others do, at least, at some time within the last half
+	// minute: a duration such as "4s", a power of two; empty below a second. While it is
+	// behind it claims nothing that another node should have.
 	Behind string `json:"behind,omitempty"`
 	// Returning nodes are being stopped and mean to come back.
 	Returning  bool      `json:"returning,omitempty"`

@@ -292,8 +292,8 @@ type NodeInfo struct {
 	// Overloaded nodes keep what they have and claim nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is by how much its copy of the tasks was behind within the last half minute, or
-	// more, as a duration such as "4s": a power of two, empty below a second.
+	// Behind is how late its copy of the tasks was, at least, at some time within the last
+	// half minute: a duration such as "4s", a power of two; empty below a second.
 	Behind string `json:"behind,omitempty"`
 	// Returning nodes are being stopped and mean to come back.
 	Returning bool `json:"returning,omitempty"`

@@ -22,15 +22,15 @@ type standIns struct {
 // mayStandIn tells whether another claim in another node's stead may be made. None is
 // made while the copy is known to be behind.
 func (in *incarnation) mayStandIn() bool {
-	ok := in.standIns.flying < in.standIns.window && in.candidates.doubts == 0 && in.tasks.Revision() >= in.late.newest
-	in.standIns.barred = in.standIns.barred || !ok
-	return ok
+	in.standIns.barred = in.standIns.flying >= in.standIns.window || in.candidates.doubts > 0 || in.tasks.Revision() < in.late.newest
+	return !in.standIns.barred
 }
 
-// standAgain has those looked at again for which there was no room.
+// standAgain has those looked at again for which there was no room, once there is: it
+// means to look at all that others should claim.
 func (in *incarnation) standAgain() {
-	if in.standIns.barred {
-		in.standIns.barred, in.planning.sweepAt = false, time.Time{}
+	if in.standIns.barred && in.mayStandIn() {
+		in.planning.sweepAt = time.Time{}
 	}
 }
 
