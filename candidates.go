@@ -63,6 +63,11 @@ type candidate struct {
 	open, planned, foreign bool
 	target                 string
 	plannedAt              time.Time
+	// byName tells that its target was chosen by names alone, so that nodes which have
+	// seen other tasks choose the same. rank is this node's place among those that stand
+	// in for the target, zero while that is not known.
+	byName bool
+	rank   int
 	// standIn tells that it is being claimed although another node should have it.
 	standIn bool
 	// slot is the time that the brake has given it, zero for none; refusedUntil
@@ -240,7 +245,7 @@ func (cs *candidates) freed(id string) {
 func (in *incarnation) reconsider() {
 	for _, c := range in.candidates.byID {
 		refusedUntil := c.refusedUntil
-		c.refusedUntil = time.Time{}
+		c.refusedUntil, c.rank = time.Time{}, 0
 		if c.open || !refusedUntil.IsZero() {
 			in.candidates.lookSoon(c)
 		}
@@ -261,7 +266,9 @@ func (in *incarnation) claimPass(now time.Time) {
 	}
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
 	var looked []*candidate
-	for _, c := range in.candidates.popDue(now) {
+	due := in.candidates.popDue(now)
+	in.standAgain() // what was doubted may be believed by now
+	for _, c := range due {
 		if !in.look(c, now) {
 			continue
 		}
@@ -377,11 +384,15 @@ func (in *incarnation) mayTake(c *candidate, now time.Time) bool {
 	return true
 }
 
-// busyWith tells whether this node holds a task, is claiming it, or is asking
-// whether it holds it.
+// busyWith tells whether this node holds a task, is claiming it, is asking whether it
+// holds it, or knows that the copy is too old to say anything about it.
 func (in *incarnation) busyWith(id string) bool {
-	return in.runs[id] != nil || in.inFlight[id] != nil || in.adopting[id]
+	return in.runs[id] != nil || in.inFlight[id] != nil || in.adopting[id] || in.endedSince(id)
 }
+
+// endedSince tells whether this node has held a task and is done with it, all after what
+// its copy shows.
+func (in *incarnation) endedSince(id string) bool { return in.tombs[id] > in.tasks.Revision() }
 
 // prepare reads what a task is. It returns false if this node leaves it to
 // others without knowing whether they take it.

@@ -148,7 +148,7 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	case in.mayClaim():
 		earlier(in.candidates.next())
 		earlier(in.pullAt)
-		if in.planning.stale {
+		if in.planning.stale || in.planning.agreeing {
 			earlier(in.planning.planAt)
 		}
 		if in.planning.foreign > 0 {

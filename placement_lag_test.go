@@ -55,6 +55,25 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 	})
 }
 
+// Its copy shows what it has completed as free for another half a minute, in which it looks
+// several times at all that is free.
+func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var refused atomic.Int32
+		n := f.node("n", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
+			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+		})
+		f.Advance(time.Second)
+		f.submit("t", 200, windlass.Spec{Type: "job"})
+		n.Use(`delay-request 30s on batch below "/test/tasks/"`)
+		f.Advance(5 * time.Minute)
+		if ran, n := len(f.Ran()), refused.Load(); ran != 200 || n > 0 {
+			t.Errorf("%d ran, and %d claims were refused", ran, n)
+		}
+	})
+}
+
 // The first that is claimed in its stead shows that it takes none, and then all of them are.
 func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {

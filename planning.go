@@ -35,6 +35,8 @@ type planning struct {
 	// everything was planned anew since.
 	changedAt time.Time
 	agreed    bool
+	// agreeing tells that it is to be, but for what is planned by names alone.
+	agreeing bool
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
 	planAt, sweepAt time.Time
@@ -76,7 +78,7 @@ func newPlanning() *planning {
 // emptied is the same without candidates.
 func (p *planning) emptied() *planning {
 	e := newPlanning()
-	e.dirty, e.stale, e.changedAt, e.agreed = p.dirty, p.stale, p.changedAt, p.agreed
+	e.dirty, e.stale, e.changedAt, e.agreed, e.agreeing = p.dirty, p.stale, p.changedAt, p.agreed, p.agreeing
 	e.planAt, e.sweepAt, e.claimedAt, e.busyAt, e.tardy = p.planAt, p.sweepAt, p.claimedAt, p.busyAt, p.tardy
 	return e
 }
@@ -132,7 +134,7 @@ func (p *planning) remove(c *candidate) {
 func (p *planning) assign(c *candidate, target string, self string, now time.Time) {
 	delete(p.fresh, c.id)
 	if c.target != target || c.plannedAt.IsZero() {
-		c.plannedAt = now // a target that stays has been waited for already
+		c.plannedAt, c.rank = now, 0 // a target that stays has been waited for already
 	}
 	c.target, c.planned = target, true
 	c.last, c.next = p.targeted.last, &p.targeted
@@ -256,32 +258,34 @@ func (in *incarnation) plan() (p *placement.Plan, upToDate bool) {
 func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	pl := in.planning
 	if len(pl.open) == 0 {
-		pl.dirty, pl.stale = false, false
+		pl.dirty, pl.stale, pl.agreeing = false, false, false
 		clear(pl.full)
 		return nil
 	}
 	if in.toAgree() && now.Sub(pl.changedAt) >= agreeAfter {
-		pl.stale, pl.agreed = true, true
+		pl.agreeing, pl.agreed = true, true
 	}
-	if len(pl.fresh) == 0 && !pl.dirty && (!pl.stale || now.Before(pl.planAt)) {
+	if len(pl.fresh) == 0 && !pl.dirty && !pl.mayPlanAnew(now) {
 		return nil
 	}
 	plan, upToDate := in.plan()
 	pl.stale = pl.stale || !upToDate
-	if pl.stale && !now.Before(pl.planAt) {
-		for pl.targeted.next != &pl.targeted {
-			c := pl.targeted.next
-			pl.unassign(c)
-			pl.fresh[c.id] = c
+	if pl.mayPlanAnew(now) {
+		for c, next := pl.targeted.next, (*candidate)(nil); c != &pl.targeted; c = next {
+			if next = c.next; pl.stale || !c.byName {
+				pl.unassign(c)
+				pl.fresh[c.id] = c
+			}
 		}
 		plan, _ = in.plan()
-		pl.stale, pl.planAt, pl.dirty = false, now.Add(in.replanPause()), true
+		pl.stale, pl.agreeing, pl.planAt, pl.dirty = false, false, now.Add(in.replanPause()), true
 	}
 	if pl.dirty {
 		clear(pl.full)
 	}
 	pl.dirty = false
 	place := func(c *candidate, target string) {
+		c.byName = plan.ByName(c.kind.class)
 		if pl.assign(c, target, in.config.Name, now); target == in.config.Name {
 			mine = append(mine, c)
 		}
@@ -302,6 +306,11 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	}
 	clear(pl.fresh)
 	return mine
+}
+
+// mayPlanAnew tells whether what has a target is to be given one anew now.
+func (p *planning) mayPlanAnew(now time.Time) bool {
+	return (p.stale || p.agreeing) && !now.Before(p.planAt)
 }
 
 // replanPause is how long a plan lasts: the more there is to plan and the more nodes
@@ -389,6 +398,10 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		pl.sweepAt = until
 		return nil
 	}
+	if !in.mayStandIn() {
+		pl.sweepAt = now.Add(time.Minute) // or when there is room
+		return nil
+	}
 	nodes := in.placedNodes()
 	next := now.Add(time.Minute)
 	clear(pl.oldest)
@@ -408,8 +421,10 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		from := pl.lateFrom(c.awaited(), c.plannedAt)
 		at := from.Add(rankStep)
 		if !at.After(now) {
-			rank := placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
-			at = from.Add(time.Duration(min(rank, ranksMax)) * rankStep)
+			if c.rank == 0 {
+				c.rank = placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
+			}
+			at = from.Add(time.Duration(min(c.rank, ranksMax)) * rankStep)
 		}
 		if !at.After(now) {
 			turn, at = append(turn, c), now.Add(rankStep)

@@ -120,7 +120,7 @@ func (in *incarnation) checkClaim(id string) {
 		if !in.adopts.has(id) {
 			in.adopts.set(id, time.Now())
 		}
-	case !held:
+	case !held && !in.endedSince(id):
 		delete(in.tombs, id)
 	}
 }

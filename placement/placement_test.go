@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 )
@@ -483,54 +482,5 @@ func BenchmarkFailover(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(tasks), "ns/task")
 		})
-	}
-}
-
-func TestPlan_M17_BriefTasksGoWhereTheirNamesSayWhateverIsHeld(t *testing.T) {
-	var classes Classes
-	brief, lasting := classes.Of(Class{Type: "brief"}), classes.Of(Class{Type: "lasting"})
-	view := func(held int) View {
-		v := View{Held: &Tally{}, Open: map[*Class]int{brief: 300, lasting: 30}, Brief: map[string]bool{"brief": true}}
-		for i, name := range []string{"a", "b", "c"} {
-			v.Nodes = append(v.Nodes, Node{Name: name, Types: []string{AnyType}})
-			v.Held.Add(name, brief, 1+i*held)
-			v.Held.Add(name, lasting, 10)
-		}
-		return v
-	}
-	targets := func(held int) (to []string) {
-		p := New(view(held))
-		for i := range 300 {
-			to = append(to, p.Take(fmt.Sprint("task-", i), brief))
-		}
-		return to
-	}
-	if diff := cmp.Diff(targets(0), targets(1000)); diff != "" {
-		t.Errorf("what is held of them changes where they go (-0 +1000)\n%s", diff)
-	}
-	p := New(view(1000))
-	if moves := p.Moves(1000, 0); len(moves) > 0 {
-		t.Errorf("brief tasks are moved: %v", moves)
-	}
-	counts := map[string]int{}
-	for i := range 30 {
-		counts[p.Take(fmt.Sprint("lasting-", i), lasting)]++
-	}
-	if diff := cmp.Diff(map[string]int{"a": 10, "b": 10, "c": 10}, counts); diff != "" {
-		t.Errorf("the others are not even (-want +got)\n%s", diff)
-	}
-}
-
-func TestPlan_M41_BriefTasksGoToNodesByTheirWeights(t *testing.T) {
-	var classes Classes
-	brief := classes.Of(Class{Type: "brief"})
-	v := View{Held: &Tally{}, Open: map[*Class]int{brief: 4000}, Brief: map[string]bool{"brief": true}}
-	v.Nodes = []Node{{Name: "a", Types: []string{AnyType}}, {Name: "b", Types: []string{AnyType}, Weight: 3}}
-	p, counts := New(v), map[string]int{}
-	for i := range 4000 {
-		counts[p.Take(fmt.Sprint("task-", i), brief)]++
-	}
-	if a := counts["a"]; a < 850 || a > 1150 {
-		t.Errorf("a node with a quarter of the weight gets %d of 4000", a)
 	}
 }

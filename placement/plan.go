@@ -49,6 +49,8 @@ type pool struct {
 	// spread tells that some of them are in a group, whose spread counts more
 	// than quotas do.
 	spread bool
+	// byName tells that they go where their names say.
+	byName bool
 }
 
 // New makes the plan for a moment.
@@ -121,7 +123,9 @@ func (p *Plan) divide() {
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
 		brief := p.view.Brief[q.class.Type]
+		q.byName = brief && !q.spread
 		for k, i := range q.eligible {
+			q.byName = q.byName && p.nodes[i].Capacity == 0 && !p.limited(q, k)
 			p.loadsOf.add(i, q.class.Type, gets[k])
 			if !brief {
 				p.loads[i] += gets[k] * q.class.Weight
@@ -203,6 +207,13 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 	}
 	p.give(q, k, c, tasks)
 	return q.quota[k] >= 0 || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
+}
+
+// ByName tells whether Take gives tasks of a class to nodes by their names alone, so that
+// it gives each to the same node however many there are and wherever the others run.
+func (p *Plan) ByName(c *Class) bool {
+	q := p.pools[c.pool]
+	return q != nil && q.byName
 }
 
 // limited tells whether a node limits the tasks of the type of a pool.
