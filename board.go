@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -305,15 +306,9 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time
 	if t.Owned() {
 		info.Node, info.Token, info.ClaimedAt = t.Owner, int64(t.Token), b.claimed[t.ID]
 	}
-	for _, blocker := range depend.Blockers(t.ID, spec.needs) {
-		o := b.tasks.Remains(blocker)
-		if t.Owned() || !blocks(o) {
-			continue
-		}
-		info.BlockedBy = append(info.BlockedBy, blocker)
-		if !o.HasKey {
-			info.FailedNeeds = append(info.FailedNeeds, blocker)
-		}
+	if !t.Owned() {
+		waits, failed := kind.Waits(depend.Blockers(t.ID, spec.needs), b.tasks)
+		info.BlockedBy, info.FailedNeeds = append(info.BlockedBy, waits...), failed
 	}
 	switch {
 	case unreadable || s.state == statemachine.Fault:

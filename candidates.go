@@ -8,7 +8,6 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
@@ -16,9 +15,9 @@ import (
 type candidate struct {
 	id string
 	// created and modified are the revisions at which the task came to exist and
-	// was changed last; turn is that of its place among others.
-	created, modified, turn broker.Revision
-	kind                    *kind
+	// was changed last.
+	created, modified broker.Revision
+	kind              *taskKind
 	// lastOwner is the node that held it last, empty if that is not known.
 	lastOwner string
 	// seen is when this node first saw it without an owner, since is when it
@@ -111,8 +110,7 @@ func (in *incarnation) addCandidate(t *mirror.Task, now time.Time) *candidate {
 		return c
 	}
 	in.dropCandidate(t.ID)
-	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kindOf(t), lastOwner: t.Last, seen: now, since: now}
-	c.turn = turnOf(c.created, c.kind.spec)
+	c := &candidate{id: t.ID, created: t.Created, modified: t.Modified(), kind: in.kinds.OfTask(t), lastOwner: t.Last, seen: now, since: now}
 	in.candidates.byID[t.ID] = c
 	in.candidates.lookSoon(c)
 	return c
@@ -329,44 +327,24 @@ func (in *incarnation) look(c *candidate, now time.Time) bool {
 	return true
 }
 
-// claimableFrom tells whether a candidate could be claimed by any node; if not,
-// until when it cannot, zero for until something changes.
+// claimableFrom tells whether a candidate could be claimed by any node, be it to run or to
+// be killed; if not, until when it cannot, zero for until something changes.
 func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time) (until time.Time, open bool) {
-	switch runs := in.mayRun(c); {
-	case runs && c.skipped != "": // there is nothing to wait for
-	case c.kind.spec.NotBefore.After(now):
-		return c.kind.spec.NotBefore, false
-	case !runs:
-		return time.Time{}, false
-	}
-	if until := in.reservedUntil(c, t, now); until.After(now) {
-		return until, false
-	}
-	return time.Time{}, true
-}
-
-// mayRun tells whether nothing that a candidate waits for keeps it from being
-// claimed, be it to run or to be killed. If something does, it is looked at again
-// when that changes.
-func (in *incarnation) mayRun(c *candidate) bool {
-	c.skipped = ""
-	waits := false
-	for _, b := range c.blockers {
-		t := in.tasks.Remains(b)
-		if t != nil && t.Failed == mirror.FailedSkips && !t.HasKey {
-			c.skipped, c.skippedAt = b, in.tasks.FailedAt(b)
-			return true
-		}
-		waits = waits || blocks(t)
-	}
-	if waits {
+	a := c.kind.Claimable(t, c.blockers, in.tasks, now)
+	if c.skipped, c.skippedAt = a.Skipped, a.SkippedAt; a.Waits {
 		// For all of them: one that is not there now may be submitted and fail while
 		// another one is waited for.
 		for _, b := range c.blockers {
 			in.candidates.wait(c.id, b)
 		}
 	}
-	return !waits
+	if !a.Open {
+		return a.Until, false
+	}
+	if until := in.reservedUntil(c, t, now); until.After(now) {
+		return until, false
+	}
+	return time.Time{}, true
 }
 
 // mayTake tells whether this node may claim a candidate now; if not, it arranges
@@ -398,18 +376,18 @@ func (in *incarnation) endedSince(id string) bool { return in.tombs[id] > in.tas
 // others without knowing whether they take it.
 func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 	in.planning.remove(c) // its class may be another one
-	c.kind = in.kindOf(t)
-	if c.kind.err != nil {
-		in.events.Corrupt(in.node.space.Task(c.id), c.kind.err)
+	c.kind = in.kinds.OfTask(t)
+	if c.kind.Err != nil {
+		in.events.Corrupt(in.node.space.Task(c.id), c.kind.Err)
 		return false
 	}
 	self := in.info.placed()
-	self.Types, self.Pulls = []string{c.kind.spec.Type}, nil
-	eligible := self.Excludes(c.kind.class) == ""
-	c.ours = eligible && in.config.handler(c.kind.spec.Type) != nil
-	c.pulled = eligible && in.config.pulls(c.kind.spec.Type)
+	self.Types, self.Pulls = []string{c.kind.Spec.Type}, nil
+	eligible := self.Excludes(c.kind.Class) == ""
+	c.ours = eligible && in.config.handler(c.kind.Spec.Type) != nil
+	c.pulled = eligible && in.config.pulls(c.kind.Spec.Type)
 	c.task = plainTask(c.id)
-	if in.config.NewTask != nil && in.config.runs(c.kind.spec.Type) {
+	if in.config.NewTask != nil && in.config.runs(c.kind.Spec.Type) {
 		var err error
 		if c.task, err = safeNewTask(in.config.NewTask, c.id, t.Props()); err != nil {
 			in.events.Corrupt(in.node.space.Props(c.id), err)
@@ -418,12 +396,12 @@ func (in *incarnation) prepare(c *candidate, t *mirror.Task) bool {
 			return false
 		}
 	}
-	blockers := depend.Blockers(c.id, c.kind.spec.Needs)
-	if len(blockers) > NeedsMax || len(blockers) == NeedsMax && !t.HasKey { // the transaction has one condition more then
-		in.events.Corrupt(in.node.space.Task(c.id), fmt.Errorf("waits for %d tasks; the limit is %d", len(blockers), NeedsMax))
+	var err error
+	if c.blockers, err = c.kind.Blockers(t); err != nil {
+		in.events.Corrupt(in.node.space.Task(c.id), err)
 		return false
 	}
-	c.blockers, c.prepared = blockers, true
+	c.prepared = true
 	return true
 }
 
@@ -440,19 +418,19 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 // consider claims a candidate whose turn it is here, or arranges for when to
 // look again.
 func (in *incarnation) consider(c *candidate, view *View) {
-	again, ok := view.Now.Add(time.Second), c.ours && in.room(c) && in.mayClaimOf(c.kind.spec.Type)
+	again, ok := view.Now.Add(time.Second), c.ours && in.room(c) && in.mayClaimOf(c.kind.Spec.Type)
 	if ok {
 		again, ok = in.brake.slot(c, in.tasks.Get(c.id).Last, view.Now)
 	}
 	if ok {
-		ok, again = in.config.Balancer.CanClaim(view, Candidate{Task: c.task, Spec: c.kind.spec, Waiting: view.Now.Sub(c.since)})
+		ok, again = in.config.Balancer.CanClaim(view, Candidate{Task: c.task, Spec: c.kind.Spec, Waiting: view.Now.Sub(c.since)})
 		if again.IsZero() {
 			again = view.Now.Add(time.Second)
 		}
 		if !ok {
 			c.refusedUntil = again
 		}
-		if _, limited := in.config.concurrency(c.kind.spec.Type); !ok && (limited || in.info.Capacity > 0) {
+		if _, limited := in.config.concurrency(c.kind.Spec.Type); !ok && (limited || in.info.Capacity > 0) {
 			in.planning.remove(c) // or it would keep the place of one that is not refused
 			in.planning.dirty = true
 		}
@@ -473,7 +451,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 // claim queues the claim on a candidate.
 func (in *incarnation) claim(c *candidate, now time.Time) {
 	if c.target != in.config.Name && !c.pulled {
-		in.force(c.id, c.kind.spec.Type, c.target, now)
+		in.force(c.id, c.kind.Spec.Type, c.target, now)
 		in.planning.tardy[c.target] = true
 		c.standIn = true
 		in.standIns.flying++
@@ -490,9 +468,9 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 		in.confirms = confirmsMax // what a join has set in motion is not over
 	}
 	in.inFlight[c.id] = c
-	in.flying[c.kind.spec.Type]++
+	in.flying[c.kind.Spec.Type]++
 	if !c.pulled {
-		in.tally.Add(in.config.Name, c.kind.class, 1)
+		in.tally.Add(in.config.Name, c.kind.Class, 1)
 	}
 	in.dropCandidate(c.id)
 }
@@ -536,12 +514,12 @@ func (in *incarnation) landed(id string) *candidate {
 	c := in.inFlight[id]
 	if c != nil {
 		delete(in.inFlight, id)
-		in.flying[c.kind.spec.Type]--
+		in.flying[c.kind.Spec.Type]--
 		if c.standIn {
 			in.standIns.flying--
 		}
 		if !c.pulled {
-			in.tally.Add(in.config.Name, c.kind.class, -1)
+			in.tally.Add(in.config.Name, c.kind.Class, -1)
 		}
 		in.planning.dirty = true // there is room again for one that had none, unless it runs
 		if in.flightMost = max(in.flightMost, len(in.inFlight)+1); len(in.inFlight) == 0 && in.flightMost > shrinkFrom {

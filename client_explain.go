@@ -105,16 +105,15 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 }
 
 func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
-	k := s.kindOf(t)
+	may, err := s.claimable(t, now)
 	e.Cycle = s.cycle(t)
 	target := s.target(t, now)
 	for i := range s.nodes {
 		e.Nodes = append(e.Nodes, s.verdict(&s.nodes[i], t, target))
 	}
-	due := k.spec.NotBefore
 	switch {
-	case k.err != nil:
-		e.Why = "its spec cannot be read: " + k.err.Error()
+	case err != nil:
+		e.Why = "its spec cannot be read: " + err.Error()
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
@@ -127,9 +126,11 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Why = "it runs on node " + t.Owner
 	case t.Owned():
 		e.Why = "it runs on node " + t.Owner + ", which claimed it because: " + e.Decision
-	case due.After(now):
-		e.Until = &due
-		e.Why = "it is not due before " + due.Format(time.RFC3339)
+	case may.Skipped != "":
+		e.Why = "it is to be killed, at any moment: " + may.Skipped + ", which it waits for, failed or was killed and says that what waits for it is skipped then"
+	case !may.Until.IsZero():
+		e.Until = &may.Until
+		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
 		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune --unblock"
 	case len(e.Cycle) > 0:
@@ -152,7 +153,7 @@ func (s *survey) target(t *mirror.Task, now time.Time) string {
 	open := s.open(now)
 	plan := placement.New(s.view(open))
 	for _, o := range open {
-		if node := plan.Take(o.ID, s.kindOf(o).class); o.ID == t.ID {
+		if node := plan.Take(o.ID, s.kinds.OfTask(o).Class); o.ID == t.ID {
 			return node
 		}
 	}
@@ -161,7 +162,7 @@ func (s *survey) target(t *mirror.Task, now time.Time) string {
 
 // verdict says whether a node could run a task.
 func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict {
-	placed, class := n.placed(), s.kindOf(t).class
+	placed, class := n.placed(), s.kinds.OfTask(t).Class
 	v := NodeVerdict{Node: n.Name}
 	holds := s.tally.Of(n.Name)
 	weight, full := holds.Weight, placed.Full(class, holds)

@@ -124,7 +124,7 @@ func (m *removal) place(open []*mirror.Task) {
 		if !t.Owned() {
 			continue
 		}
-		c := m.kindOf(t).class
+		c := m.kinds.OfTask(t).Class
 		m.held[t.Owner] += c.Weight
 		if n, ok := stays[t.Owner]; !ok || n.Excludes(c) != "" {
 			homeless = append(homeless, t)
@@ -132,15 +132,15 @@ func (m *removal) place(open []*mirror.Task) {
 	}
 	classes := map[*placement.Class]int{}
 	for _, t := range homeless {
-		classes[m.kindOf(t).class]++
+		classes[m.kinds.OfTask(t).Class]++
 		if t.Owned() {
-			m.tally.Add(t.Owner, m.kindOf(t).class, -1)
+			m.tally.Add(t.Owner, m.kinds.OfTask(t).Class, -1)
 		}
 	}
-	slices.SortFunc(homeless, byAge)
+	slices.SortFunc(homeless, m.byTurn)
 	plan := placement.New(m.viewOf(m.after, classes))
 	for _, t := range homeless {
-		c := m.kindOf(t).class
+		c := m.kinds.OfTask(t).Class
 		to := plan.Take(t.ID, c)
 		if to == "" {
 			m.waiting++
@@ -200,9 +200,4 @@ func compareNodes(before, after []NodeInfo, held map[string]int, tally *placemen
 		nodes[n.Name] = p
 	}
 	return slices.SortedFunc(maps.Values(nodes), func(a, b PlannedNode) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-// byAge orders tasks for the planner, the oldest first.
-func byAge(a, b *mirror.Task) int {
-	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.ID, b.ID))
 }

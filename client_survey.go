@@ -10,6 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 )
@@ -19,13 +20,13 @@ type survey struct {
 	space keys.Space
 	nodes []NodeInfo
 	tasks *mirror.Tasks
-	kinds *kinds
+	kinds *kind.Kinds[Spec]
 	tally placement.Tally
 }
 
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: newKinds()}
+	s := &survey{space: c.space, kinds: kind.New(readKind)}
 	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -44,53 +45,55 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	s.tasks = mirror.NewTasks(c.space, mirror.Keep{
-		Kind:  func(spec []byte) any { return s.kinds.of(spec) },
-		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kindOf(t).class, by) },
+		Skips: skips,
+		Kind:  func(spec []byte) any { return s.kinds.Of(spec) },
+		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kinds.OfTask(t).Class, by) },
 	})
 	s.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	return s, nil
-}
-
-func (s *survey) kindOf(t *mirror.Task) *kind {
-	if k, ok := t.Kind.(*kind); ok {
-		return k
-	}
-	return s.kinds.of(nil)
-}
-
-// blockers are the tasks that one waits for and that exist.
-func (s *survey) blockers(t *mirror.Task) []string {
-	there := []string{}
-	for _, b := range depend.Blockers(t.ID, s.kindOf(t).spec.Needs) {
-		if blocks(s.tasks.Remains(b)) {
-			there = append(there, b)
-		}
-	}
-	return there
 }
 
 // cycle is the way from a task back to itself through tasks that nobody holds; nil if
 // there is none.
 func (s *survey) cycle(t *mirror.Task) []string {
 	return depend.Cycle(t.ID, func(id string) []string {
-		if at := s.tasks.Get(id); at != nil && !at.Owned() {
-			return s.blockers(at)
+		at := s.tasks.Get(id)
+		if at == nil || at.Owned() {
+			return nil
 		}
-		return nil
+		waits, _ := kind.Waits(depend.Blockers(id, s.kinds.OfTask(at).Needs), s.tasks)
+		return waits
 	})
 }
 
-// open are the tasks that nobody holds and that could be claimed, the oldest
-// first.
+// claimable says whether a task could be claimed; the error, why it never can.
+func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
+	k := s.kinds.OfTask(t)
+	if k.Err != nil {
+		return kind.Answer{}, k.Err
+	}
+	blockers, err := k.Blockers(t)
+	if err != nil {
+		return kind.Answer{}, err
+	}
+	return k.Claimable(t, blockers, s.tasks, now), nil
+}
+
+// byTurn orders tasks by whose turn it is.
+func (s *survey) byTurn(a, b *mirror.Task) int {
+	place := func(t *mirror.Task) kind.Place { return s.kinds.OfTask(t).Place(t.ID, t.Created) }
+	return place(a).Compare(place(b))
+}
+
+// open are the tasks that could be claimed, in the order in which it is their turn.
 func (s *survey) open(now time.Time) []*mirror.Task {
 	var open []*mirror.Task
 	for t := range s.tasks.All() {
-		k := s.kindOf(t)
-		if !t.Owned() && k.err == nil && !k.spec.NotBefore.After(now) && len(s.blockers(t)) == 0 {
+		if a, err := s.claimable(t, now); err == nil && a.Open {
 			open = append(open, t)
 		}
 	}
-	slices.SortFunc(open, byAge)
+	slices.SortFunc(open, s.byTurn)
 	return open
 }
 
@@ -106,7 +109,7 @@ func (s *survey) view(open []*mirror.Task) placement.View {
 		}
 	}
 	for _, t := range open {
-		v.Open[s.kindOf(t).class]++
+		v.Open[s.kinds.OfTask(t).Class]++
 	}
 	return v
 }

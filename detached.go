@@ -13,8 +13,8 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
-	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -43,7 +43,7 @@ type Detached struct {
 // detachable is a task that may be claimed.
 type detachable struct {
 	wanted coordinator.Wanted
-	spec   Spec
+	place  kind.Place
 }
 
 // detachedReadMax bounds the states that are read in one call.
@@ -111,28 +111,29 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 	if err != nil {
 		return nil, err
 	}
-	tasks := mirror.NewTasks(c.space, mirror.Keep{})
+	kinds := kind.New(readKind)
+	tasks := mirror.NewTasks(c.space, mirror.Keep{Kind: func(spec []byte) any { return kinds.Of(spec) }, Skips: skips})
 	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	now := time.Now()
 	var found []detachable
 	for t := range tasks.All() {
-		spec, err := parseSpec(t.Spec())
-		elsewhere := len(spec.Require) > 0 || spec.Node != "" && spec.Node != owner
-		if t.Owned() || err != nil || spec.Type != taskType || spec.NotBefore.After(now) || elsewhere {
+		k := kinds.OfTask(t)
+		elsewhere := len(k.Spec.Require) > 0 || k.Spec.Node != "" && k.Spec.Node != owner
+		if k.Spec.Type != taskType || elsewhere {
 			continue
 		}
-		blockers := depend.Blockers(t.ID, spec.Needs)
-		waits := func(id string) bool { return blocks(tasks.Remains(id)) }
-		if len(blockers) > NeedsMax || len(blockers) == NeedsMax && !t.HasKey || slices.ContainsFunc(blockers, waits) {
-			continue // what is to be skipped because of a failure is the nodes' business as well
+		blockers, err := k.Blockers(t)
+		if err != nil {
+			continue
 		}
-		found = append(found, detachable{spec: spec, wanted: coordinator.Wanted{
+		if a := k.Claimable(t, blockers, tasks, now); !a.Open || a.Skipped != "" {
+			continue // what is to be killed because of a failure is the nodes' business
+		}
+		found = append(found, detachable{place: k.Place(t.ID, t.Created), wanted: coordinator.Wanted{
 			ID: t.ID, PropsOnly: !t.HasKey, Created: t.Created, Modified: t.Modified(), Blockers: blockers, HandedOver: tasks.HasNote(t.ID),
 		}})
 	}
-	slices.SortFunc(found, func(a, b detachable) int {
-		return cmp.Or(cmp.Compare(b.spec.Priority, a.spec.Priority), cmp.Compare(turnOf(a.wanted.Created, a.spec), turnOf(b.wanted.Created, b.spec)), cmp.Compare(a.wanted.ID, b.wanted.ID))
-	})
+	slices.SortFunc(found, func(a, b detachable) int { return a.place.Compare(b.place) })
 	return found, nil
 }
 
@@ -162,12 +163,15 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 			if !ok {
 				continue
 			}
-			claim := &detachedClaim{Granted: g, coord: coord, session: id, owner: owner, claimedAt: time.Now(), spec: f.spec}
+			claim := &detachedClaim{Granted: g, coord: coord, session: id, owner: owner, claimedAt: time.Now()}
+			if claim.spec, err = parseSpec(g.Spec); err != nil {
+				return Detached{}, err // it was changed by hand
+			}
 			if err := claim.begin(ctx, incarnation.String()); err != nil {
 				return Detached{}, err
 			}
-			c.traceDetached(ctx, SpanClaim, began, g, owner, f.spec)(SpanEnd{})
-			return Detached{ID: g.ID, Type: f.spec.Type, Owner: owner, Token: int64(g.Token), Props: g.Props}, nil
+			c.traceDetached(ctx, SpanClaim, began, g, owner, claim.spec)(SpanEnd{})
+			return Detached{ID: g.ID, Type: claim.spec.Type, Owner: owner, Token: int64(g.Token), Props: g.Props}, nil
 		}
 	}
 	return Detached{}, ErrEmpty

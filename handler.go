@@ -60,7 +60,7 @@ type Claim struct {
 	fencing, created broker.Revision
 	propsOnly        bool
 	props            json.RawMessage
-	kind             *kind
+	kind             *taskKind
 	origin           origin
 	claimedAt        time.Time
 	in               *incarnation // for what all its claims share
@@ -82,7 +82,7 @@ func (c *Claim) Task() Task { return c.task }
 
 // Spec is what it was submitted with. Its maps and slices must not be modified.
 func (c *Claim) Spec() Spec {
-	spec := c.kind.spec
+	spec := c.kind.Spec
 	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
 	return spec
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/session"
@@ -84,7 +85,7 @@ type incarnation struct {
 	// tally counts what every node holds: the others by the mirror, this one by
 	// its own knowledge. kinds reads specs.
 	tally    placement.Tally
-	kinds    *kinds
+	kinds    *kind.Kinds[Spec]
 	planning *planning
 	leaving  leaving
 	standIns standIns
@@ -197,7 +198,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: newKinds(), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
+		kinds: kind.New(readKind), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, active: map[string]int{}, flying: map[string]int{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
@@ -206,7 +207,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 	}
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
-		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.of(spec) }, Count: in.count, Recount: in.recount,
+		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
 		Mine: s.ID(), Skips: skips,
 	})
 	return in

@@ -9,7 +9,6 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -102,6 +101,3 @@ func failureMark(state statemachine.State, policy OnFailure) []byte {
 // skips reads whether a mark of a failure says that those that wait are to be
 // killed.
 func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
-
-// blocks tells whether those that wait for a task wait for this.
-func blocks(t *mirror.Task) bool { return t != nil && (t.HasKey || t.Failed != mirror.NotFailed) }

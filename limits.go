@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
 )
 
 // Limits. Whatever is over one is refused with an error that names it.
@@ -19,7 +20,7 @@ const (
 	TypeBytesMax = 128
 	// NeedsMax bounds the tasks that one task waits for, its ancestors
 	// included: a path of JobDepthMax levels.
-	NeedsMax = JobDepthMax - 1
+	NeedsMax = kind.NeedsMax
 	// JobDepthMax bounds the levels of the tree of jobs.
 	JobDepthMax = keys.JobDepthMax
 	// WeightMax bounds the weight of a task, and that of a node.

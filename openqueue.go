@@ -1,26 +1,15 @@
 package windlass
 
-import (
-	"cmp"
-	"container/heap"
-
-	"github.com/windlass-go/windlass/broker"
-)
+import "container/heap"
 
 // openQueue has the candidates of a kind that could be claimed and have to wait
 // for someone with room, in the order in which it is their turn. There may be very
 // many, so each knows its own place. The zero value is ready.
 type openQueue struct{ heap openHeap }
 
-// turnOf is the place of a task among others of its priority.
-func turnOf(created broker.Revision, spec Spec) broker.Revision {
-	return max(created, broker.Revision(spec.Turn))
-}
-
-// order compares two candidates by whose turn it is: the most important first,
-// then the oldest.
+// order compares two candidates by whose turn it is.
 func (c *candidate) order(d *candidate) int {
-	return cmp.Or(cmp.Compare(d.kind.spec.Priority, c.kind.spec.Priority), cmp.Compare(c.turn, d.turn), cmp.Compare(c.id, d.id))
+	return c.kind.Place(c.id, c.created).Compare(d.kind.Place(d.id, d.created))
 }
 
 func (q *openQueue) push(c *candidate) {

@@ -48,7 +48,7 @@ func (in *incarnation) exited(x exit) {
 	case hasSaid && !(r.expired && said.Message == statemachine.Release):
 		in.conclude(r, said)
 	case r.expired:
-		err := fmt.Errorf("%w: after %v", ErrTimeout, time.Duration(r.claim.kind.spec.Timeout))
+		err := fmt.Errorf("%w: after %v", ErrTimeout, time.Duration(r.claim.kind.Spec.Timeout))
 		if !errors.Is(x.err, ErrRelease) {
 			err = fmt.Errorf("%w: %w", err, x.err)
 		}
@@ -177,7 +177,7 @@ func (in *incarnation) fault(r *run, err error) {
 
 // retryPolicy is that of a task, for the default error handler.
 func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
-	return r.claim.kind.spec.retryPolicy()
+	return r.claim.kind.Spec.retryPolicy()
 }
 
 // decideFault asks the error handler what to do about a task in fault. What it

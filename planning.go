@@ -90,10 +90,10 @@ func (p *planning) add(c *candidate) {
 	}
 	c.open = true
 	if c.pulled {
-		queueOf(p.pulled, c.kind.spec.Type).push(c)
+		queueOf(p.pulled, c.kind.Spec.Type).push(c)
 		return
 	}
-	p.open[c.kind.class]++
+	p.open[c.kind.Class]++
 	p.fresh[c.id] = c
 }
 
@@ -122,11 +122,11 @@ func (p *planning) remove(c *candidate) {
 	p.unassign(c)
 	delete(p.fresh, c.id)
 	c.target, c.plannedAt = "", time.Time{}
-	if q := p.nowhere[c.kind.class]; q != nil && q.first() == nil {
-		delete(p.nowhere, c.kind.class)
+	if q := p.nowhere[c.kind.Class]; q != nil && q.first() == nil {
+		delete(p.nowhere, c.kind.Class)
 	}
-	if p.open[c.kind.class]--; p.open[c.kind.class] == 0 {
-		delete(p.open, c.kind.class)
+	if p.open[c.kind.Class]--; p.open[c.kind.Class] == 0 {
+		delete(p.open, c.kind.Class)
 	}
 }
 
@@ -139,10 +139,10 @@ func (p *planning) assign(c *candidate, target string, self string, now time.Tim
 	c.target, c.planned = target, true
 	c.last, c.next = p.targeted.last, &p.targeted
 	c.last.next, c.next.last = c, c
-	byNode := p.planned[c.kind.class]
+	byNode := p.planned[c.kind.Class]
 	if byNode == nil {
 		byNode = map[string]int{}
-		p.planned[c.kind.class] = byNode
+		p.planned[c.kind.Class] = byNode
 	}
 	byNode[target]++
 	if c.foreign = target != self && c.ours; c.foreign {
@@ -197,12 +197,12 @@ func (p *planning) unassign(c *candidate) {
 	if c.foreign {
 		p.foreign--
 	}
-	byNode := p.planned[c.kind.class]
+	byNode := p.planned[c.kind.Class]
 	if byNode[c.target]--; byNode[c.target] == 0 {
 		delete(byNode, c.target)
 	}
 	if len(byNode) == 0 {
-		delete(p.planned, c.kind.class)
+		delete(p.planned, c.kind.Class)
 	}
 	c.last.next, c.next.last = c.next, c.last
 	c.last, c.next = nil, nil
@@ -285,17 +285,17 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	}
 	pl.dirty = false
 	place := func(c *candidate, target string) {
-		c.byName = plan.ByName(c.kind.class)
+		c.byName = plan.ByName(c.kind.Class)
 		if pl.assign(c, target, in.config.Name, now); target == in.config.Name {
 			mine = append(mine, c)
 		}
 	}
 	for _, c := range pl.fresh {
 		if target := in.handedTo(c); target != "" {
-			plan.Given(c.kind.class, target, 1)
+			plan.Given(c.kind.Class, target, 1)
 			place(c, target)
 		} else {
-			queueOf(pl.nowhere, c.kind.class).push(c)
+			queueOf(pl.nowhere, c.kind.Class).push(c)
 		}
 	}
 	pl.pour(plan, place)
@@ -336,9 +336,9 @@ func (p *planning) pour(plan *placement.Plan, place func(c *candidate, target st
 	for len(turns) > 0 {
 		q := turns[0]
 		c := q.first()
-		target := plan.Take(c.id, c.kind.class)
+		target := plan.Take(c.id, c.kind.Class)
 		if target == "" {
-			p.full[c.kind.class] = true
+			p.full[c.kind.Class] = true
 			heap.Pop(&turns)
 			continue
 		}
@@ -349,7 +349,7 @@ func (p *planning) pour(plan *placement.Plan, place func(c *candidate, target st
 			continue
 		}
 		heap.Pop(&turns)
-		delete(p.nowhere, c.kind.class)
+		delete(p.nowhere, c.kind.Class)
 	}
 }
 
@@ -370,7 +370,7 @@ func (in *incarnation) handedTo(c *candidate) string {
 		return t.For
 	}
 	for i := range in.peers {
-		if p := &in.peers[i]; p.info.Name == t.For && p.placed.Closed == "" && p.placed.Excludes(c.kind.class) == "" {
+		if p := &in.peers[i]; p.info.Name == t.For && p.placed.Closed == "" && p.placed.Excludes(c.kind.Class) == "" {
 			return t.For
 		}
 	}
@@ -422,7 +422,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		at := from.Add(rankStep)
 		if !at.After(now) {
 			if c.rank == 0 {
-				c.rank = placement.Rank(c.id, c.kind.class, nodes, c.target, in.config.Name)
+				c.rank = placement.Rank(c.id, c.kind.Class, nodes, c.target, in.config.Name)
 			}
 			at = from.Add(time.Duration(min(c.rank, ranksMax)) * rankStep)
 		}
@@ -446,5 +446,5 @@ func earliest(a, b time.Time) time.Time {
 // room tells whether this node's capacity leaves room for a candidate.
 func (in *incarnation) room(c *candidate) bool {
 	limit := in.info.Capacity
-	return limit == 0 || in.tally.Of(in.config.Name).Weight+c.kind.class.Weight <= limit
+	return limit == 0 || in.tally.Of(in.config.Name).Weight+c.kind.Class.Weight <= limit
 }

@@ -16,7 +16,7 @@ import (
 // result are not among them.
 func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	if len(ids) == 0 {
-		ids = depend.Blockers(c.id, c.kind.spec.Needs)
+		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
 	}
 	return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
 }

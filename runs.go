@@ -120,7 +120,7 @@ func (n *Node) timeOf(m moment) time.Time {
 }
 
 // class is what kind of task it is for the planner.
-func (r *run) class() *placement.Class { return r.claim.kind.class }
+func (r *run) class() *placement.Class { return r.claim.kind.Class }
 
 // enter brings a run to a phase, and the load of this node up to date.
 func (in *incarnation) enter(r *run, p phase) {
@@ -169,7 +169,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	delete(in.tombs, g.ID)
 	claim := &Claim{
 		task: c.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
-		kind: in.kinds.of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
+		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
@@ -180,8 +180,8 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		in.forget(g.ID)
 		return
 	}
-	if claim.kind.err != nil {
-		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.err)
+	if claim.kind.Err != nil {
+		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
 	in.reportGrant(claim, c)
 	in.noteClaim(r, c.reason)
@@ -189,7 +189,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.err != nil || claim.task == nil || !in.config.runs(r.class().Type) || c.adopted && in.waited(r) ||
+	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || c.adopted && in.waited(r) ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -219,7 +219,7 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 // waited tells whether a task has others to wait for. A claim on one is good only
 // for what it was made for: to run it, or to end it.
 func (in *incarnation) waited(r *run) bool {
-	return len(depend.Blockers(r.claim.id, r.claim.kind.spec.Needs)) > 0
+	return len(depend.Blockers(r.claim.id, r.claim.kind.Spec.Needs)) > 0
 }
 
 // skip ends a task because one that it waits for has failed.
@@ -273,7 +273,7 @@ func (in *incarnation) start(r *run) {
 	r.expired = false
 	in.parked.remove(r)
 	r.claim.deaf() // an earlier run has listened, and this one does not yet
-	if timeout := time.Duration(r.claim.kind.spec.Timeout); timeout > 0 {
+	if timeout := time.Duration(r.claim.kind.Spec.Timeout); timeout > 0 {
 		in.timeouts.set(id, time.Now().Add(timeout))
 	}
 	in.events.Claimed(id, int64(token))
@@ -418,7 +418,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
 		Failures: r.record.Failures, Command: int64(command), Unknown: r.record.Unknown,
 	}
-	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.spec.Priority, r.claim.origin.digest
+	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.Spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
 	}
@@ -438,7 +438,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	ending.Unrecorded = !r.recorded
 	ending.Forget = r.record.State == statemachine.Completed
 	if kind == coordinator.Done {
-		ending.Mark = failureMark(r.record.State, r.claim.kind.spec.OnFailure)
+		ending.Mark = failureMark(r.record.State, r.claim.kind.Spec.OnFailure)
 		t := in.tasks.Remains(r.claim.id)
 		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
@@ -514,7 +514,7 @@ func (in *incarnation) showRun(r *run) {
 
 // reportGrant tells of a claim that was granted, and traces it.
 func (in *incarnation) reportGrant(claim *Claim, c *candidate) {
-	g := Grant{Task: claim.id, Type: claim.kind.spec.Type, Token: claim.Token(), Cause: c.cause, From: c.from}
+	g := Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: c.cause, From: c.from}
 	if c.adopted {
 		g.Cause = GrantAdopted
 	} else {

@@ -166,7 +166,7 @@ type claimTrace struct {
 
 // spanOf begins to describe a span of a claim.
 func (c *Claim) spanOf(op, parent string) SpanStart {
-	return SpanStart{Op: op, Parent: parent, Task: c.id, Type: c.kind.spec.Type, Node: c.Node(), Token: c.Token()}
+	return SpanStart{Op: op, Parent: parent, Task: c.id, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
 }
 
 // traceGrant makes the spans of a claim that was granted.

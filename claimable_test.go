@@ -1,0 +1,148 @@
+package windlass_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+// What can be done with a task that is there, and why not.
+const (
+	runs       = "there is no node" // which is what keeps it
+	isKilled   = "is to be killed"
+	waits      = "waits for"
+	isNotDue   = "is not due before"
+	unreadable = "cannot be read"
+	isHeld     = "it runs on node"
+)
+
+// in1970 and in2100 are before and after the virtual time of every test.
+const in1970, in2100 = `"1970-01-01T00:00:00Z"`, `"2100-01-01T00:00:00Z"`
+
+// withNeeds is a spec that needs as many tasks, none of which is there.
+func withNeeds(n int) string {
+	needs := make([]string, n)
+	for i := range needs {
+		needs[i] = fmt.Sprintf(`"gone-%d"`, i)
+	}
+	return `{"type":"x","needs":[` + strings.Join(needs, ",") + `]}`
+}
+
+// claimable are what is stored below tasks/, by key, and what follows for task t, or for the
+// one that is named.
+var claimable = []struct {
+	name, id string
+	stored   map[string]string
+	want     string
+}{
+	{"plain", "t", map[string]string{"t": `{"type":"x"}`}, runs},
+	{"by its properties alone", "t", map[string]string{"t/props": `{}`}, runs},
+	{"with an empty spec", "t", map[string]string{"t": ``}, runs},
+	{"held", "t", map[string]string{"t": `{"type":"x"}`, "t/owner": `{"node":"other"}`}, isHeld},
+	{"held by nobody knows whom", "t", map[string]string{"t": `{"type":"x"}`, "t/owner": `?`}, isHeld},
+	{"held and not due", "t", map[string]string{"t": `{"type":"x","not_before":` + in2100 + `}`, "t/owner": `{"node":"other"}`}, isHeld},
+	{"due by now", "t", map[string]string{"t": `{"type":"x","not_before":` + in1970 + `}`}, runs},
+	{"not due", "t", map[string]string{"t": `{"type":"x","not_before":` + in2100 + `}`}, isNotDue},
+	{"needs what is gone", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`}, runs},
+	{"needs what is pending", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a": `{"type":"y"}`}, waits},
+	{"needs what is held", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a": `{"type":"y"}`, "a/owner": `{"node":"other"}`}, waits},
+	{"needs what there are properties of", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/props": `{"no":"key"}`, "a/owner": `{"node":"other"}`}, runs},
+	{"needs what is held and deleted", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/owner": `{"node":"other"}`}, runs},
+	{"needs what is pending, and not due", "t", map[string]string{"t": `{"type":"x","needs":["a"],"not_before":` + in2100 + `}`, "a": `{"type":"y"}`}, isNotDue},
+	{"needs itself", "t", map[string]string{"t": `{"type":"x","needs":["t"]}`}, waits},
+	{"needs what has failed", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed"}`}, waits},
+	{"needs what has failed in an unknown way", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `?`}, waits},
+	{"needs what has failed and skips", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"needs what has failed and runs again", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed","skip":true}`, "a": `{"type":"y"}`}, waits},
+	{"a failure skips it before it is due", "t", map[string]string{"t": `{"type":"x","needs":["a"],"not_before":` + in2100 + `}`, "a/failed": `{"state":"killed","skip":true}`}, isKilled},
+	{"a failure skips it while it waits", "t", map[string]string{"t": `{"type":"x","needs":["a","b"]}`, "a": `{"type":"y"}`, "b/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"one failure blocks it and one skips it", "t", map[string]string{"t": `{"type":"x","needs":["a","b"]}`, "a/failed": `{"state":"failed"}`, "b/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"has failed before itself", "t", map[string]string{"t": `{"type":"x"}`, "t/failed": `{"state":"failed","skip":true}`}, runs},
+	{"below what is pending", "a|t", map[string]string{"a|t": `{"type":"x"}`, "a": `{"type":"y"}`}, waits},
+	{"below what is done", "a|t", map[string]string{"a|t": `{"type":"x"}`}, runs},
+	{"below a failure that skips", "a|b|t", map[string]string{"a|b|t": `{"type":"x"}`, "a/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"a spec that is none", "t", map[string]string{"t": `{"type":`}, unreadable},
+	{"as many needs as there can be", "t", map[string]string{"t": withNeeds(windlass.NeedsMax)}, runs},
+	{"more needs than there can be", "t", map[string]string{"t": withNeeds(windlass.NeedsMax + 1)}, unreadable},
+	{"more levels than there can be", strings.Repeat("a|", windlass.NeedsMax) + "t", map[string]string{strings.Repeat("a|", windlass.NeedsMax) + "t/props": `{}`}, unreadable},
+}
+
+// Explain, a node and a script that dequeues have one answer about every task.
+func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
+	for _, row := range claimable {
+		stored := func(t *testing.T, f *fleet) {
+			t.Helper()
+			other, err := f.line.Grant(t.Context(), "", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range row.stored {
+				op := broker.Put("/test/tasks/"+key, []byte(value))
+				if strings.HasSuffix(key, "/owner") {
+					op = broker.PutSession(op.Key, []byte(value), other.ID)
+				}
+				if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Run(row.name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				stored(t, f)
+				e, err := f.Client().Explain(t.Context(), row.id)
+				if err != nil || !strings.Contains(e.Why, row.want) {
+					t.Errorf("it is explained by %q (%v), want that it %s", e.Why, err, row.want)
+				}
+				taskType := "x"
+				if row.stored[row.id] == "" {
+					taskType = ""
+				}
+				d, err := f.Client().DequeueDetached(t.Context(), taskType, "script", 0)
+				if row.want == runs && (err != nil || d.ID != row.id) || row.want != runs && !errors.Is(err, windlass.ErrEmpty) {
+					t.Errorf("a script gets %+v, %v", d, err)
+				}
+			})
+			inFleet(t, func(t *testing.T, f *fleet) {
+				stored(t, f)
+				f.node("n")
+				f.Advance(3 * time.Second)
+				status := windlass.Status("")
+				if detail, err := f.Client().Task(t.Context(), row.id); err == nil {
+					status = detail.Status
+				}
+				ran, killed := len(f.Runs(row.id)) > 0, status == windlass.StatusKilled
+				if ran != (row.want == runs) || killed != (row.want == isKilled) {
+					t.Errorf("a node runs it: %v; its status is %s", ran, status)
+				}
+			})
+		})
+	}
+}
+
+// It took the oldest for the first, and said of the one that no node had room for that a
+// node was to claim it.
+func TestExplain_PlansInTheOrderInWhichNodesDo(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n", func(c *windlass.Config) { c.Capacity = 1 })
+		f.Advance(time.Second)
+		n.Use(`refuse on commit below "/test/tasks/"`) // so that it claims nothing yet
+		f.submit("older", 1, windlass.Spec{})
+		f.submit("important", 1, windlass.Spec{Priority: 1})
+		for id, takes := range map[string]bool{"important-0000": true, "older-0000": false} {
+			e, err := f.Client().Explain(t.Context(), id)
+			if err != nil || strings.Contains(e.Why, "node n is to claim it") != takes {
+				t.Errorf("of %s it says %q (%v)", id, e.Why, err)
+			}
+		}
+		n.Use("")
+		f.Advance(time.Minute)
+		if held := f.holders(); held["important-0000"] == "" || held["older-0000"] != "" {
+			t.Errorf("what runs is %v", held)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package kind_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// copyOf is a copy of tasks whose keys, below tasks/, were written at the revisions 1, 2 and
+// so on. A mark of a failure skips.
+func copyOf(t *testing.T, written ...string) *mirror.Tasks {
+	t.Helper()
+	space, err := keys.New("k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mirror.Snapshot{Revision: broker.Revision(len(written))}
+	for i, key := range written {
+		s.KVs = append(s.KVs, broker.KV{Key: space.Tasks() + key, Created: broker.Revision(i + 1), Modified: broker.Revision(i + 1)})
+	}
+	tasks := mirror.NewTasks(space, mirror.Keep{Skips: func([]byte) bool { return true }})
+	tasks.Reset(&s)
+	return tasks
+}
+
+func TestClaimable_SaysUntilWhenAndWhatForATaskIsNotOpen(t *testing.T) {
+	later := now.Add(time.Hour)
+	for _, c := range []struct {
+		name    string
+		facts   kind.Facts
+		written []string
+		want    kind.Answer
+	}{
+		{"open", kind.Facts{}, []string{"t"}, kind.Answer{Open: true}},
+		{"open from this instant", kind.Facts{NotBefore: now}, []string{"t"}, kind.Answer{Open: true}},
+		{"held", kind.Facts{}, []string{"t", "t/owner"}, kind.Answer{}},
+		{"unreadable", kind.Facts{Err: fmt.Errorf("not JSON")}, []string{"t"}, kind.Answer{}},
+		{"not due", kind.Facts{NotBefore: later}, []string{"t"}, kind.Answer{Until: later}},
+		{"waits", kind.Facts{Needs: []string{"a"}}, []string{"t", "a"}, kind.Answer{Waits: true}},
+		{"waits and not due", kind.Facts{NotBefore: later, Needs: []string{"gone", "a"}}, []string{"t", "a"}, kind.Answer{Until: later, Waits: true}},
+		{
+			"to be killed for the first failure", kind.Facts{NotBefore: later, Needs: []string{"a", "b", "c"}}, []string{"t", "a", "c/failed", "b/failed"},
+			kind.Answer{Open: true, Skipped: "b", SkippedAt: 4},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tasks := copyOf(t, c.written...)
+			task := tasks.Get("t")
+			blockers, err := c.facts.Blockers(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, c.facts.Claimable(task, blockers, tasks, now)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWaits_AreThoseThatAreThereAndThoseThatHaveFailed(t *testing.T) {
+	tasks := copyOf(t, "pending", "failed/failed", "again/failed", "again", "alone/props")
+	waits, failed := kind.Waits([]string{"gone", "alone", "again", "failed", "pending"}, tasks)
+	if !slices.Equal(waits, []string{"again", "failed", "pending"}) || !slices.Equal(failed, []string{"failed"}) {
+		t.Errorf("waits for %q, of which %q failed", waits, failed)
+	}
+}
+
+func TestPlace_TheMostImportantComeFirstThenTheOldest(t *testing.T) {
+	important, old, again, young := kind.Facts{Priority: 1}, kind.Facts{}, kind.Facts{Turn: 9}, kind.Facts{}
+	places := []kind.Place{again.Place("again", 2), young.Place("young", 8), old.Place("b", 3), old.Place("a", 3), important.Place("important", 10)}
+	slices.SortFunc(places, kind.Place.Compare)
+	var order []string
+	for _, p := range places {
+		order = append(order, p.ID)
+	}
+	if diff := cmp.Diff([]string{"important", "a", "b", "young", "again"}, order); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestKinds_WhatIsAlikeIsReadOnceAndKeptOnce(t *testing.T) {
+	read := 0
+	kinds := kind.New(func(spec []byte) (string, placement.Class, kind.Facts) {
+		read++
+		return string(spec), placement.Class{Type: "x"}, kind.Facts{}
+	})
+	spec := func(digest string) []byte {
+		return []byte(`{"type":"x","submitted_at":"2026-01-01T00:00:00Z","digest":"` + digest + `"}`)
+	}
+	first, second, other := kinds.Of(spec("a")), kinds.Of(spec("b")), kinds.Of([]byte(`{"type":"x"}`))
+	if first != second || first == other || read != 2 {
+		t.Errorf("read %d times: %p, %p, %p", read, first, second, other)
+	}
+	if first.Class != other.Class {
+		t.Error("equal classes are two")
+	}
+	if o, ok := kind.OriginOf(spec("b")); !ok || string(o.Digest) != "b" || string(o.SubmittedAt) != "2026-01-01T00:00:00Z" || o.Trace != nil {
+		t.Errorf("it comes from %q, %v", o, ok)
+	}
+}
