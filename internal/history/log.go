@@ -179,6 +179,14 @@ func (l *Log) Task(id string) (exists bool, state statemachine.State) {
 	return t.exists, t.state
 }
 
+// Created is the revision at which a task came to exist, as it is or was last; zero for none.
+func (l *Log) Created(id string) broker.Revision {
+	if t := l.tasks[id]; t != nil {
+		return t.created
+	}
+	return 0
+}
+
 // Ended is the state in which a task ended, also when that is forgotten since; the empty
 // state is none, or that it exists.
 func (l *Log) Ended(id string) statemachine.State {

@@ -153,7 +153,6 @@ func (h handler) obey(ctx context.Context, claim *windlass.Claim) error {
 // save makes the steps that are left, and saves each.
 func (h handler) save(ctx context.Context, claim *windlass.Claim) error {
 	w := h.process.world
-	task := claim.ID() + claim.Spec().SubmittedAt.String() // one that is submitted anew begins anew
 	stored, err := claim.Progress(ctx)
 	if err != nil {
 		return windlass.ErrRelease
@@ -166,21 +165,29 @@ func (h handler) save(ctx context.Context, claim *windlass.Claim) error {
 	}
 	// With a task that was deleted a moment ago its progress is gone, too; then
 	// nothing can be saved any more.
-	begun, known := done, w.states.known(task)
-	for done < steps {
+	for begun := done; done < steps; {
 		if err := h.wait(ctx, time.Second); err != nil {
 			return err
 		}
+		task := w.asItBegan(claim)
 		done++
 		if err := claim.Checkpoint(ctx, done); err != nil {
 			return windlass.ErrRelease
 		}
-		if begun < known {
+		if known := w.states.known(task); done == begun+1 && begun < known {
 			w.fail("V5: %q goes on with step %d, and %d were stored", claim.ID(), begun, known)
 		}
 		w.states.store(task, done)
 	}
 	return nil
+}
+
+// asItBegan names a task by how it came to exist. One that is submitted anew begins anew,
+// and a submission that was deleted can arrive a second time, late.
+func (w *world) asItBegan(claim *windlass.Claim) string {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	return fmt.Sprint(claim.ID(), claim.Spec().SubmittedAt, w.log.Created(claim.ID()))
 }
 
 func (s *states) known(task string) int {
