@@ -264,9 +264,7 @@ func (in *incarnation) claimPass(now time.Time) {
 	}
 	in.loadFell = in.loadFell && in.candidates.balked // too early to look again is not in vain
 	var looked []*candidate
-	due := in.candidates.popDue(now)
-	in.standAgain() // what was doubted may be believed by now
-	for _, c := range due {
+	for _, c := range in.candidates.popDue(now) {
 		if !in.look(c, now) {
 			continue
 		}

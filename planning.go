@@ -399,7 +399,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		return nil
 	}
 	if !in.mayStandIn() {
-		pl.sweepAt = now.Add(time.Minute) // or when there is room
+		pl.sweepAt = now.Add(time.Second) // or as soon as an answer or an update makes room
 		return nil
 	}
 	nodes := in.placedNodes()
