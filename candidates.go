@@ -62,8 +62,8 @@ type candidate struct {
 	open, planned, foreign bool
 	target                 string
 	plannedAt              time.Time
-	// byName tells that its target was chosen by names alone, so that nodes which have
-	// seen other tasks choose the same. rank is this node's place among those that stand
+	// byName tells that its target was chosen by names, so that nodes which have seen other
+	// tasks choose the same. rank is this node's place among those that stand
 	// in for the target, zero while that is not known.
 	byName bool
 	rank   int

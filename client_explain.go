@@ -105,6 +105,7 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 }
 
 func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
+	k := s.kinds.OfTask(t)
 	may, err := s.claimable(t, now)
 	e.Cycle = s.cycle(t)
 	target := s.target(t, now)
@@ -112,8 +113,12 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Nodes = append(e.Nodes, s.verdict(&s.nodes[i], t, target))
 	}
 	switch {
-	case err != nil:
-		e.Why = "its spec cannot be read: " + err.Error()
+	case k.Err != nil:
+		e.Why = "its spec cannot be read: " + k.Err.Error()
+	case may.Skipped != "" && target != "":
+		e.Why = "it is to be killed, at any moment: " + skipped(may.Skipped)
+	case may.Skipped != "":
+		e.Why = "it is to be killed as soon as a node can take it; see each. " + skipped(may.Skipped)
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
@@ -126,8 +131,8 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Why = "it runs on node " + t.Owner
 	case t.Owned():
 		e.Why = "it runs on node " + t.Owner + ", which claimed it because: " + e.Decision
-	case may.Skipped != "":
-		e.Why = "it is to be killed, at any moment: " + may.Skipped + ", which it waits for, failed or was killed and says that what waits for it is skipped then"
+	case err != nil:
+		e.Why = "it can never be claimed: it " + err.Error()
 	case !may.Until.IsZero():
 		e.Until = &may.Until
 		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
@@ -146,6 +151,11 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	default:
 		e.Why = "node " + target + " is to claim it, at any moment; another will if it does not"
 	}
+}
+
+// skipped says what a failure does to those that wait for it.
+func skipped(failed string) string {
+	return failed + ", which it waits for, failed or was killed, and has those skipped that wait for it"
 }
 
 // target is the node that the plan gives an open task to; empty for none.

@@ -71,7 +71,11 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 			return PlanReport{}, err
 		}
 	}
-	open := s.open(time.Now())
+	now := time.Now()
+	open := slices.DeleteFunc(s.open(now), func(t *mirror.Task) bool {
+		a, _ := s.claimable(t, now)
+		return a.Skipped != "" // it is about to be killed
+	})
 	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
 	m := &removal{survey: s, moves: map[PlannedMove]int{}, after: after}
 	m.place(open)

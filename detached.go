@@ -165,7 +165,7 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 			}
 			claim := &detachedClaim{Granted: g, coord: coord, session: id, owner: owner, claimedAt: time.Now()}
 			if claim.spec, err = parseSpec(g.Spec); err != nil {
-				return Detached{}, err // it was changed by hand
+				return Detached{}, err // cannot be: the claim is of what was read
 			}
 			if err := claim.begin(ctx, incarnation.String()); err != nil {
 				return Detached{}, err

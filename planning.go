@@ -35,7 +35,7 @@ type planning struct {
 	// everything was planned anew since.
 	changedAt time.Time
 	agreed    bool
-	// agreeing tells that it is to be, but for what is planned by names alone.
+	// agreeing tells that it is to be, but for what is planned by names.
 	agreeing bool
 	// planAt is when everything can be planned anew again, sweepAt when to look
 	// for tasks that their target has not claimed.
@@ -272,7 +272,8 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	pl.stale = pl.stale || !upToDate
 	if pl.mayPlanAnew(now) {
 		for c, next := pl.targeted.next, (*candidate)(nil); c != &pl.targeted; c = next {
-			if next = c.next; pl.stale || !c.byName {
+			next = c.next
+			if pl.stale || !c.byName || !plan.ByName(c.kind.Class) || in.handedTo(c) != "" {
 				pl.unassign(c)
 				pl.fresh[c.id] = c
 			}
@@ -285,7 +286,6 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	}
 	pl.dirty = false
 	place := func(c *candidate, target string) {
-		c.byName = plan.ByName(c.kind.Class)
 		if pl.assign(c, target, in.config.Name, now); target == in.config.Name {
 			mine = append(mine, c)
 		}
@@ -293,12 +293,16 @@ func (in *incarnation) planPass(now time.Time) (mine []*candidate) {
 	for _, c := range pl.fresh {
 		if target := in.handedTo(c); target != "" {
 			plan.Given(c.kind.Class, target, 1)
+			c.byName = false
 			place(c, target)
 		} else {
 			queueOf(pl.nowhere, c.kind.Class).push(c)
 		}
 	}
-	pl.pour(plan, place)
+	pl.pour(plan, func(c *candidate, target string) {
+		c.byName = plan.ByName(c.kind.Class)
+		place(c, target)
+	})
 	for _, c := range pl.fresh {
 		if c.queue != nil {
 			c.target, c.plannedAt = "", time.Time{} // whoever gets it is not late with it from before

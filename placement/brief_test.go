@@ -61,22 +61,24 @@ func TestPlan_ByNameAreBriefTasksOfWhichANodeCanHaveAnyNumber(t *testing.T) {
 		name  string
 		class Class
 		node  Node
+		open  int
 		want  bool
 	}{
-		{"brief", Class{Type: "brief"}, Node{}, true},
-		{"lasting", Class{Type: "lasting"}, Node{}, false},
-		{"in a group", Class{Type: "brief", Group: "g"}, Node{}, false},
-		{"a node with a capacity", Class{Type: "brief"}, Node{Capacity: 10}, false},
-		{"a node with a limit", Class{Type: "brief"}, Node{Limits: map[string]int{"brief": 10}}, false},
-		{"a node with a limit of others", Class{Type: "brief"}, Node{Limits: map[string]int{"lasting": 10}}, true},
-		{"not among the open ones", Class{Type: "brief", Require: map[string]string{"gpu": "a100"}}, Node{}, false},
+		{"brief", Class{Type: "brief"}, Node{}, 10, true},
+		{"fewer than nodes", Class{Type: "brief"}, Node{}, 1, false},
+		{"lasting", Class{Type: "lasting"}, Node{}, 10, false},
+		{"in a group", Class{Type: "brief", Group: "g"}, Node{}, 10, false},
+		{"a node with a capacity", Class{Type: "brief"}, Node{Capacity: 10}, 10, false},
+		{"a node with a limit", Class{Type: "brief"}, Node{Limits: map[string]int{"brief": 10}}, 10, false},
+		{"a node with a limit of others", Class{Type: "brief"}, Node{Limits: map[string]int{"lasting": 10}}, 10, true},
+		{"not among the open ones", Class{Type: "brief", Require: map[string]string{"gpu": "a100"}}, Node{}, 0, false},
 	} {
 		var classes Classes
 		class := classes.Of(c.class)
 		n := c.node
 		n.Name, n.Types = "a", []string{AnyType}
-		v := View{Held: &Tally{}, Open: map[*Class]int{class: 10}, Brief: map[string]bool{"brief": true}, Nodes: []Node{n, {Name: "b", Types: []string{AnyType}}}}
-		if c.name == "not among the open ones" {
+		v := View{Held: &Tally{}, Open: map[*Class]int{class: c.open}, Brief: map[string]bool{"brief": true}, Nodes: []Node{n, {Name: "b", Types: []string{AnyType}}}}
+		if c.open == 0 {
 			clear(v.Open)
 		}
 		if got := New(v).ByName(class); got != c.want {

@@ -49,7 +49,7 @@ type pool struct {
 	// spread tells that some of them are in a group, whose spread counts more
 	// than quotas do.
 	spread bool
-	// byName tells that they go where their names say.
+	// byName tells that each node gets some, and that they go where their names say.
 	byName bool
 }
 
@@ -125,7 +125,7 @@ func (p *Plan) divide() {
 		brief := p.view.Brief[q.class.Type]
 		q.byName = brief && !q.spread
 		for k, i := range q.eligible {
-			q.byName = q.byName && p.nodes[i].Capacity == 0 && !p.limited(q, k)
+			q.byName = q.byName && gets[k] > 0 && p.nodes[i].Capacity == 0 && !p.limited(q, k)
 			p.loadsOf.add(i, q.class.Type, gets[k])
 			if !brief {
 				p.loads[i] += gets[k] * q.class.Weight
@@ -209,8 +209,9 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 	return q.quota[k] >= 0 || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
 }
 
-// ByName tells whether Take gives tasks of a class to nodes by their names alone, so that
-// it gives each to the same node however many there are and wherever the others run.
+// ByName tells whether Take gives tasks of a class to nodes by their names: there are so
+// many that each node gets some, and nothing else decides. Then other numbers and loads give
+// nearly all of them to the same nodes.
 func (p *Plan) ByName(c *Class) bool {
 	q := p.pools[c.pool]
 	return q != nil && q.byName

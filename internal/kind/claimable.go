@@ -18,7 +18,7 @@ const NeedsMax = keys.JobDepthMax - 1
 type Answer struct {
 	// Open tells that it could: to be run, or to be killed if Skipped is set.
 	Open bool
-	// Until is before when it could not in any case; zero if time is not what it waits for.
+	// Until is the time before which it cannot be claimed; zero if it waits for no time.
 	Until time.Time
 	// Waits tells that it waits for other tasks.
 	Waits bool
