@@ -63,8 +63,8 @@ type candidate struct {
 	target                 string
 	plannedAt              time.Time
 	// byName tells that its target was chosen by names, so that nodes which have seen other
-	// tasks choose the same. rank is this node's place among those that stand
-	// in for the target, zero while that is not known.
+	// tasks choose the same. rank is this node's place among those that stand in for the
+	// target, zero while that is not known.
 	byName bool
 	rank   int
 	// standIn tells that it is being claimed although another node should have it.

@@ -3,6 +3,7 @@ package windlass_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,8 +37,8 @@ func withNeeds(n int) string {
 	return `{"type":"x","needs":[` + strings.Join(needs, ",") + `]}`
 }
 
-// claimable are what is stored below tasks/, by key, and as the state, and what follows for task t, or for the
-// one that is named.
+// claimable are what is stored below tasks/, by key, or as the state, and what follows for
+// the task of an ID.
 var claimable = []struct {
 	name, id string
 	stored   map[string]string
@@ -147,6 +148,24 @@ func TestExplain_PlansInTheOrderInWhichNodesDo(t *testing.T) {
 			if err != nil || strings.Contains(e.Why, "node n is to claim it") != takes {
 				t.Errorf("of %s it says %q (%v)", id, e.Why, err)
 			}
+		}
+	})
+}
+
+// It counted what is about to be killed among what needs a place.
+func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n")
+		f.Advance(time.Second)
+		n.Use(`refuse on commit below "/test/tasks/"`) // so that it kills nothing
+		f.submit("open", 3, windlass.Spec{})
+		f.submit("skipped", 2, windlass.Spec{Needs: []string{"a"}})
+		if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed","skip":true}`))}}); err != nil {
+			t.Fatal(err)
+		}
+		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
+		if want := []windlass.PlannedMove{{To: "n", Tasks: 3}}; err != nil || !slices.Equal(report.Moves, want) || report.Waiting != 0 {
+			t.Errorf("moves %v, %d wait (%v)", report.Moves, report.Waiting, err)
 		}
 	})
 }

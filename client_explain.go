@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
@@ -115,10 +116,11 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	switch {
 	case k.Err != nil:
 		e.Why = "its spec cannot be read: " + k.Err.Error()
-	case may.Skipped != "" && target != "":
-		e.Why = "it is to be killed, at any moment: " + skipped(may.Skipped)
 	case may.Skipped != "":
-		e.Why = "it is to be killed as soon as a node can take it; see each. " + skipped(may.Skipped)
+		e.Why = "it is to be killed, because " + may.Skipped + ", which it waits for, failed or was killed and has those skipped that wait for it"
+		if target == "" {
+			e.Why += "; a node has to claim it for that, and none can: see each"
+		}
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
@@ -153,14 +155,9 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	}
 }
 
-// skipped says what a failure does to those that wait for it.
-func skipped(failed string) string {
-	return failed + ", which it waits for, failed or was killed, and has those skipped that wait for it"
-}
-
 // target is the node that the plan gives an open task to; empty for none.
 func (s *survey) target(t *mirror.Task, now time.Time) string {
-	open := s.open(now)
+	open := s.open(now, func(kind.Answer) bool { return true })
 	plan := placement.New(s.view(open))
 	for _, o := range open {
 		if node := plan.Take(o.ID, s.kinds.OfTask(o).Class); o.ID == t.ID {

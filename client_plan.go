@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/placement"
 )
@@ -71,11 +72,8 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 			return PlanReport{}, err
 		}
 	}
-	now := time.Now()
-	open := slices.DeleteFunc(s.open(now), func(t *mirror.Task) bool {
-		a, _ := s.claimable(t, now)
-		return a.Skipped != "" // it is about to be killed
-	})
+	// What is about to be killed needs no place.
+	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
 	m := &removal{survey: s, moves: map[PlannedMove]int{}, after: after}
 	m.place(open)

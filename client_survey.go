@@ -85,11 +85,12 @@ func (s *survey) byTurn(a, b *mirror.Task) int {
 	return place(a).Compare(place(b))
 }
 
-// open are the tasks that could be claimed, in the order in which it is their turn.
-func (s *survey) open(now time.Time) []*mirror.Task {
+// open are the tasks that could be claimed and that are wanted, in the order in which it is
+// their turn.
+func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
 	var open []*mirror.Task
 	for t := range s.tasks.All() {
-		if a, err := s.claimable(t, now); err == nil && a.Open {
+		if a, err := s.claimable(t, now); err == nil && a.Open && wanted(a) {
 			open = append(open, t)
 		}
 	}

@@ -74,6 +74,40 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 	})
 }
 
+// Nodes that see jobs and each other's claims in other portions plan them differently, where
+// they are so few that numbers decide, and agree as soon as nothing changes.
+func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3, func(c *windlass.Config) {
+			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+		})
+		f.submit("lasting", 20, windlass.Spec{})
+		f.submit("job", 100, windlass.Spec{Type: "job"})
+		f.Advance(time.Minute)
+		for i, n := range all {
+			n.Use(fmt.Sprintf(`delay-request %dms on batch below "/test/tasks/"`, 40*i))
+		}
+		for round := range 200 {
+			if round%3 == 0 {
+				f.submit(fmt.Sprint("more", round), 1, windlass.Spec{})
+			}
+			submitted := map[string]time.Time{}
+			for i := range 1 + round%4 {
+				for _, id := range f.submit(fmt.Sprintf("j%d-%d", round, i), 1, windlass.Spec{Type: "job"}) {
+					submitted[id] = time.Now()
+				}
+				f.Advance(time.Duration(17*(round%7)) * time.Millisecond)
+			}
+			f.Advance(5 * time.Second)
+			for id, at := range submitted {
+				if runs := f.Runs(id); len(runs) == 0 || runs[0].Started.Sub(at) > time.Second {
+					t.Errorf("%s, submitted at %v: %v", id, at, runs)
+				}
+			}
+		}
+	})
+}
+
 // The first that is claimed in its stead shows that it takes none, and then all of them are.
 func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
