@@ -26,7 +26,7 @@ func (in *incarnation) view(now time.Time) *View {
 	}
 	v := &View{Now: now, Self: load(&in.info)}
 	for i := range in.peers {
-		if len(in.peers[i].info.Types) > 0 { // or it takes what it asks for, and nothing else
+		if in.sharesTypes(&in.peers[i].info) {
 			v.Nodes = append(v.Nodes, load(&in.peers[i].info))
 		}
 	}
@@ -36,6 +36,14 @@ func (in *incarnation) view(now time.Time) *View {
 		}
 	}
 	return v
+}
+
+// sharesTypes reports whether another node handles a type that this one handles. One that
+// does not can take none of this node's tasks, and has none that this node could take.
+func (in *incarnation) sharesTypes(other *NodeInfo) bool {
+	return slices.ContainsFunc(other.Types, func(taskType string) bool {
+		return in.config.handler(taskType) != nil || taskType == AnyType && len(in.config.Handlers) > 0
+	})
 }
 
 // leaving tells whether a run is on its way out and no longer counts.

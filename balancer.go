@@ -50,8 +50,8 @@ type View struct {
 	// Self is this node. Its tasks include those about to be claimed and leave
 	// out those about to be released.
 	Self NodeLoad
-	// Nodes are the other nodes that are registered, by name. Only those that
-	// are Eligible take tasks.
+	// Nodes are the other registered nodes that handle a type which this node
+	// handles, by name. Only those that are Eligible take tasks.
 	Nodes []NodeLoad
 	// Unowned is the number of tasks that nobody holds and that could be claimed.
 	Unowned int

@@ -30,10 +30,18 @@ const ThresholdDefault = 1.2
 // Threshold times the average. Unlike Metafora's it also does so when some node
 // has less than the average divided by Threshold, or else a node that joins many
 // others would stay empty, and it never sleeps in the node's loop.
+//
+// It counts tasks and does not see who may run which. A task that it released and
+// that came back is left in peace for a while that doubles, or else a node that
+// can take no more would keep the tasks of the others moving. One Fair serves one
+// node.
 type Fair struct {
 	// Threshold is a factor on the average. Zero means ThresholdDefault; less
 	// than 1 counts as 1.
 	Threshold float64
+
+	// moved are the tasks that it released.
+	moved moves
 }
 
 var _ windlass.Balancer = (*Fair)(nil)
@@ -55,11 +63,18 @@ func (f *Fair) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time
 }
 
 // Balance implements windlass.Balancer.
-func (f *Fair) Balance(v *windlass.View) []string {
-	if v.Self.Tasks < 2 || !f.uneven(v) {
+func (f *Fair) Balance(v *windlass.View) []string { return f.release(v, v.Self.Tasks) }
+
+// release picks the youngest tasks above this node's share, limit of them at most.
+func (f *Fair) release(v *windlass.View, limit int) []string {
+	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
+		f.moved.forget()
+	}
+	uneven := v.Self.Tasks > 1 && f.uneven(v)
+	if f.moved.observe(v.Now, uneven); !uneven {
 		return nil
 	}
-	return v.Youngest(v.Self.Tasks - v.Share())
+	return f.moved.youngest(v, min(v.Self.Tasks-v.Share(), limit))
 }
 
 func (f *Fair) uneven(v *windlass.View) bool {

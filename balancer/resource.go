@@ -184,7 +184,7 @@ func (r *Resource) Balance(v *windlass.View) []string {
 	r.moved.observe(v.Now, percent >= r.releaseLimit)
 	if percent < r.claimLimit {
 		// In steps as well, because others claim in steps.
-		return first(r.next().Balance(v), max(claimStep, v.Self.Tasks/10))
+		return r.even(v, max(claimStep, v.Self.Tasks/10))
 	}
 	if !movable(v) || v.Now.Sub(r.last.at) < releasePause || r.waits(v.Now) {
 		return nil
@@ -195,7 +195,7 @@ func (r *Resource) Balance(v *windlass.View) []string {
 	if r.uphill {
 		return nil
 	}
-	ids := first(r.next().Balance(v), 1)
+	ids := r.even(v, 1)
 	if len(ids) > 0 {
 		r.last = release{id: ids[0], at: v.Now, even: true}
 	}
@@ -236,4 +236,11 @@ func movable(v *windlass.View) bool {
 	return total > 1 && takers > 0
 }
 
-func first(ids []string, n int) []string { return ids[:min(n, len(ids))] }
+// even is what Next releases for evenness, limit tasks at most.
+func (r *Resource) even(v *windlass.View, limit int) []string {
+	if fair, ok := r.next().(*Fair); ok {
+		return fair.release(v, limit) // it remembers what it releases
+	}
+	ids := r.next().Balance(v)
+	return ids[:min(limit, len(ids))]
+}

@@ -123,7 +123,8 @@ func newFleet(t *rapid.T) *fleet {
 	f := &fleet{now: time.Unix(1_000_000, 0)}
 	f.needs = rapid.SliceOfN(rapid.Uint64Range(0, 40), 1, 24).Draw(t, "needs")
 	f.owner, f.since = make([]*hull, len(f.needs)), slices.Repeat([]time.Time{f.now}, len(f.needs))
-	lenient := rapid.Bool().Draw(t, "Next is AcceptAll")
+	acceptAll := rapid.Bool().Draw(t, "Next is AcceptAll")
+	lenient := acceptAll || rapid.Bool().Draw(t, "offers what was claimed above the share")
 	claim := rapid.IntRange(30, 98).Draw(t, "claim limit")
 	release := rapid.IntRange(claim+1, 100).Draw(t, "release limit")
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
@@ -137,7 +138,7 @@ func newFleet(t *rapid.T) *fleet {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if lenient {
+		if acceptAll {
 			r.Next = AcceptAll{}
 		}
 		h.Resource = r

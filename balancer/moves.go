@@ -1,0 +1,73 @@
+package balancer
+
+import (
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+const (
+	// movePauseMin is how long a task that was released and came back is left in
+	// peace. It doubles with every time, and beyond
+	// movePauseMax there is no other.
+	movePauseMin = time.Minute
+	movePauseMax = time.Hour
+	// movesMax bounds the tasks that are remembered.
+	movesMax = 10_000
+)
+
+// moves remembers the tasks that this node released because it had too many, so
+// that one which nobody else can hold does not go round for ever. It forgets them
+// when they tell nothing any more: nodes came or went, someone asked, or the node
+// had not too many for movePauseMax.
+type moves struct {
+	byID map[string]move
+	// calm is since when the node has not had too many, zero if it has.
+	calm time.Time
+}
+
+// move is the last time that a task was released, and for how long not again.
+type move struct {
+	at    time.Time
+	pause time.Duration
+}
+
+func (m *moves) forget() { clear(m.byID) }
+
+// observe notes whether the node has too many tasks.
+func (m *moves) observe(now time.Time, tooMany bool) {
+	switch {
+	case tooMany:
+		m.calm = time.Time{}
+	case m.calm.IsZero():
+		m.calm = now
+	case now.Sub(m.calm) >= movePauseMax:
+		m.forget()
+	}
+}
+
+// youngest picks the n tasks that were started last of those that may move, and
+// notes that they do.
+func (m *moves) youngest(v *windlass.View, n int) (ids []string) {
+	for i := len(v.Running) - 1; i >= 0 && len(ids) < n; i-- {
+		if id := v.Running[i].ID; m.mayMove(id, v.Now) {
+			m.note(id, v.Now)
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// mayMove tells whether a task may be released.
+func (m *moves) mayMove(id string, now time.Time) bool {
+	last, moved := m.byID[id]
+	return !moved || last.pause <= movePauseMax && now.Sub(last.at) >= last.pause
+}
+
+// note records that a task is released.
+func (m *moves) note(id string, now time.Time) {
+	if m.byID == nil || len(m.byID) >= movesMax {
+		m.byID = map[string]move{}
+	}
+	m.byID[id] = move{at: now, pause: max(2*m.byID[id].pause, movePauseMin)}
+}
