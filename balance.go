@@ -17,17 +17,18 @@ const driftTolerance = 0.1
 
 // view is the cluster as it is now, for the balancer.
 func (in *incarnation) view(now time.Time) *View {
-	load := func(i *NodeInfo) NodeLoad {
-		h := in.tally.Of(i.Name)
-		return NodeLoad{
-			Name: i.Name, Tasks: h.Tasks, Weight: h.Weight,
-			Frozen: i.Frozen, Draining: i.Draining || i.Returning, Overloaded: i.Overloaded,
-		}
-	}
-	v := &View{Now: now, Self: load(&in.info)}
-	for i := range in.peers {
-		if in.sharesTypes(&in.peers[i].info) {
-			v.Nodes = append(v.Nodes, load(&in.peers[i].info))
+	held := in.fleet.HeldBy(in.config.Name)
+	v := &View{Now: now, Self: NodeLoad{
+		Name: in.config.Name, Tasks: held.Tasks, Weight: held.Weight,
+		Frozen: in.info.Frozen, Draining: in.info.Draining || in.info.Returning, Overloaded: in.info.Overloaded,
+	}}
+	for _, p := range in.fleet.Peers() {
+		if in.sharesTypes(p.Types) {
+			held := in.fleet.HeldBy(p.Name)
+			v.Nodes = append(v.Nodes, NodeLoad{
+				Name: p.Name, Tasks: held.Tasks, Weight: held.Weight,
+				Frozen: p.Frozen, Draining: p.Draining || p.Returning, Overloaded: p.Overloaded,
+			})
 		}
 	}
 	for c, n := range in.planning.open {
@@ -40,8 +41,8 @@ func (in *incarnation) view(now time.Time) *View {
 
 // sharesTypes reports whether another node handles a type that this one handles. One that
 // does not can take none of this node's tasks, and has none that this node could take.
-func (in *incarnation) sharesTypes(other *NodeInfo) bool {
-	return slices.ContainsFunc(other.Types, func(taskType string) bool {
+func (in *incarnation) sharesTypes(types []string) bool {
+	return slices.ContainsFunc(types, func(taskType string) bool {
 		return in.config.handler(taskType) != nil || taskType == AnyType && len(in.config.Handlers) > 0
 	})
 }
@@ -68,10 +69,10 @@ func (in *incarnation) balance(trigger Trigger) {
 	view.Trigger = trigger
 	for id, r := range in.runs {
 		running := view.Now.Sub(in.node.timeOf(r.face.started))
-		if running < age || in.config.pulls(r.class().Type) || trigger != TriggerCommand && in.lifetimes.endsSoon(r.class().Type, running, trigger) {
+		if running < age || in.config.pulls(r.class().Type) || trigger != TriggerCommand && in.fleet.EndsSoon(r.class().Type, running, trigger == TriggerSettling) {
 			continue
 		}
-		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.someoneTakes(r.class()) {
+		if !r.leaving() && r.phase != phaseSaving && (!in.forced[id] || in.mayOffer(r.class().Type, view.Now)) && in.fleet.AnyTakes(r.class()) {
 			view.Running = append(view.Running, RunningTask{
 				ID: id, Token: r.claim.Token(), Started: in.node.timeOf(r.face.started), Parked: r.phase == phaseParked,
 			})
@@ -102,7 +103,8 @@ func (in *incarnation) balance(trigger Trigger) {
 // plannedMoves are the tasks that the plan moves away from this node, the
 // youngest first, and where each is to go.
 func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[string]string) {
-	cluster, tolerance := in.clusterView(in.lifetimes.surely), 0.0
+	cluster, tolerance := in.clusterView(in.fleet.SurelyShortLived()), 0.0
+	cluster.Nodes = slices.Clone(cluster.Nodes) // closed in this plan only
 	if in.info.Frozen {
 		cluster.Nodes[0].Closed = "" // it was told to balance nevertheless
 	}
@@ -184,7 +186,7 @@ func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Nod
 
 // inGroup is how many tasks of a group a node holds or is about to claim.
 func (in *incarnation) inGroup(group, node string) int {
-	n := in.tally.InGroup(group, node)
+	n := in.fleet.InGroup(group, node)
 	for c, byNode := range in.planning.planned {
 		if c.Group == group {
 			n += byNode[node]
@@ -195,15 +197,10 @@ func (in *incarnation) inGroup(group, node string) int {
 
 // another is the node that should have a task that this one gives away.
 func (in *incarnation) another(r *run) string {
-	v := in.clusterView(in.lifetimes.brief)
+	v := in.clusterView(in.fleet.ShortLived())
 	v.Nodes[0].Closed = "it gives the task away"
 	v.Open = map[*placement.Class]int{r.class(): 1}
 	return placement.New(v).Take(r.claim.ID(), r.class())
-}
-
-// someoneTakes tells whether another node could take a task of a class.
-func (in *incarnation) someoneTakes(c *placement.Class) bool {
-	return slices.ContainsFunc(in.peers, func(p peer) bool { return p.placed.Closed == "" && p.placed.Excludes(c) == "" })
 }
 
 // confirmStep balances once more a while after nodes came or went. Moves are
@@ -228,7 +225,7 @@ func (in *incarnation) confirmStep(now time.Time) {
 // which there may be very many.
 func (in *incarnation) even() bool {
 	_, planned := in.config.Balancer.(Planner)
-	return planned && len(placement.New(in.clusterView(in.lifetimes.surely)).Moves(1, 0)) == 0
+	return planned && len(placement.New(in.clusterView(in.fleet.SurelyShortLived())).Moves(1, 0)) == 0
 }
 
 // settleStep balances a while after tasks came or went, and again while this
@@ -245,7 +242,7 @@ func (in *incarnation) settleStep(now time.Time) {
 	in.settleAt = time.Time{}
 	in.balance(TriggerDrift)
 	view := in.view(now)
-	if _, planned := in.config.Balancer.(Planner); in.unsettled || !planned && view.Self.Tasks > view.Share() && len(in.peers) > 0 {
+	if _, planned := in.config.Balancer.(Planner); in.unsettled || !planned && view.Self.Tasks > view.Share() && in.fleet.Size() > 1 {
 		in.settleAt = now.Add(settle)
 	}
 }

@@ -218,7 +218,7 @@ func (in *incarnation) ended(r endResults) {
 			}
 			in.reportEnd(run, run.outcome)
 			if r.endings[i].Kind == coordinator.Done {
-				in.lifetimes.add(run.class().Type, in.lastedUntil(run).Sub(run.claim.claimedAt))
+				in.fleet.Ended(run.class().Type, in.lastedUntil(run).Sub(run.claim.claimedAt))
 			}
 			in.forget(run.claim.ID())
 		}

@@ -339,8 +339,10 @@ func (in *incarnation) claimableFrom(c *candidate, t *mirror.Task, now time.Time
 	if !a.Open {
 		return a.Until, false
 	}
-	if until := in.reservedUntil(c, t, now); until.After(now) {
-		return until, false
+	if t.For == "" {
+		if until := in.fleet.ReservedUntil(t.Last, c.seen, now); until.After(now) {
+			return until, false
+		}
 	}
 	return time.Time{}, true
 }
@@ -416,9 +418,9 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 // consider claims a candidate whose turn it is here, or arranges for when to
 // look again.
 func (in *incarnation) consider(c *candidate, view *View) {
-	again, ok := view.Now.Add(time.Second), c.ours && in.room(c) && in.mayClaimOf(c.kind.Spec.Type)
+	again, ok := view.Now.Add(time.Second), c.ours && in.room(c) && in.fleet.MayClaim(c.kind.Spec.Type)
 	if ok {
-		again, ok = in.brake.slot(c, in.tasks.Get(c.id).Last, view.Now)
+		again, ok = in.fleet.Slot(in.tasks.Get(c.id).Last, &c.slot, view.Now)
 	}
 	if ok {
 		ok, again = in.config.Balancer.CanClaim(view, Candidate{Task: c.task, Spec: c.kind.Spec, Waiting: view.Now.Sub(c.since)})
@@ -428,7 +430,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 		if !ok {
 			c.refusedUntil = again
 		}
-		if _, limited := in.config.concurrency(c.kind.Spec.Type); !ok && (limited || in.info.Capacity > 0) {
+		if !ok && (in.fleet.Limited(c.kind.Spec.Type) || in.info.Capacity > 0) {
 			in.planning.remove(c) // or it would keep the place of one that is not refused
 			in.planning.dirty = true
 		}
@@ -450,7 +452,7 @@ func (in *incarnation) consider(c *candidate, view *View) {
 func (in *incarnation) claim(c *candidate, now time.Time) {
 	if c.target != in.config.Name && !c.pulled {
 		in.force(c.id, c.kind.Spec.Type, c.target, now)
-		in.planning.tardy[c.target] = true
+		in.fleet.StoodInFor(c.target)
 		c.standIn = true
 		in.standIns.flying++
 	} else {
@@ -466,9 +468,9 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 		in.confirms = confirmsMax // what a join has set in motion is not over
 	}
 	in.inFlight[c.id] = c
-	in.flying[c.kind.Spec.Type]++
+	in.fleet.Claiming(c.kind.Spec.Type, 1)
 	if !c.pulled {
-		in.tally.Add(in.config.Name, c.kind.Class, 1)
+		in.fleet.Hold(in.config.Name, c.kind.Class, 1)
 	}
 	in.dropCandidate(c.id)
 }
@@ -512,12 +514,12 @@ func (in *incarnation) landed(id string) *candidate {
 	c := in.inFlight[id]
 	if c != nil {
 		delete(in.inFlight, id)
-		in.flying[c.kind.Spec.Type]--
+		in.fleet.Claiming(c.kind.Spec.Type, -1)
 		if c.standIn {
 			in.standIns.flying--
 		}
 		if !c.pulled {
-			in.tally.Add(in.config.Name, c.kind.Class, -1)
+			in.fleet.Hold(in.config.Name, c.kind.Class, -1)
 		}
 		in.planning.dirty = true // there is room again for one that had none, unless it runs
 		if in.flightMost = max(in.flightMost, len(in.inFlight)+1); len(in.inFlight) == 0 && in.flightMost > shrinkFrom {

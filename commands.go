@@ -260,12 +260,12 @@ func (in *incarnation) publishInfo(ctx context.Context, now time.Time) {
 		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
 		Else: []broker.Op{broker.Read(key)},
 	}
-	listed := !in.nodesListedAt.IsZero()
+	listed := in.nodes.Revision() > 0
 	in.background(func() func() {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
 		return func() {
-			if in.infoPublished(r, err); listed && in.nodesFrom == 0 && err == nil && r.OK {
-				in.nodesFrom = r.Revision
+			if in.infoPublished(r, err); listed && err == nil && r.OK {
+				in.fleet.Published(r.Revision)
 			}
 		}
 	})

@@ -2,9 +2,6 @@ package windlass
 
 import (
 	"fmt"
-	"maps"
-
-	"github.com/windlass-go/windlass/placement"
 )
 
 // ConcurrencyMax bounds how many tasks of a type a node can be told to run at a
@@ -24,15 +21,6 @@ func (c Config) checkConcurrency() error {
 	return nil
 }
 
-// concurrency is how many tasks of a type the node runs at a time; false for no
-// bound.
-func (c Config) concurrency(taskType string) (most int, ok bool) {
-	if most, ok = c.Concurrency[taskType]; !ok {
-		most, ok = c.Concurrency[AnyType]
-	}
-	return most, ok
-}
-
 // countActive keeps count of the runs whose handlers have not returned, by type.
 // Those that sleep or are paused do not count: they are not in the way of others.
 func (in *incarnation) countActive(r *run) {
@@ -40,9 +28,9 @@ func (in *incarnation) countActive(r *run) {
 	switch {
 	case active == r.active:
 	case active:
-		in.active[r.class().Type]++
+		in.fleet.Active(r.class().Type, 1)
 	default:
-		in.active[r.class().Type]--
+		in.fleet.Active(r.class().Type, -1)
 		in.roomChanged()
 	}
 	r.active = active
@@ -54,43 +42,4 @@ func (in *incarnation) roomChanged() {
 	if len(in.planning.nowhere) > 0 {
 		in.planning.dirty = true
 	}
-}
-
-// mayStart tells whether one more task of a type may run here.
-func (in *incarnation) mayStart(taskType string) bool {
-	most, ok := in.config.concurrency(taskType)
-	return !ok || in.active[taskType] < most
-}
-
-// mayClaimOf tells whether one more task of a type may be claimed here.
-func (in *incarnation) mayClaimOf(taskType string) bool {
-	most, ok := in.config.concurrency(taskType)
-	return !ok || in.active[taskType]+in.flying[taskType] < most
-}
-
-// selfPlaced is this node for its own planner. What it holds and does not run takes
-// nothing of its concurrency, which other nodes do not know of it.
-func (in *incarnation) selfPlaced() placement.Node {
-	n := in.info.placed()
-	if len(n.Limits) == 0 {
-		return n
-	}
-	held := map[string]int{}
-	for c, tasks := range in.tally.Of(n.Name).Classes {
-		held[c.Type] += tasks
-	}
-	limits := maps.Clone(n.Limits)
-	set := func(taskType string) {
-		if most, ok := in.config.concurrency(taskType); ok {
-			limits[taskType] = held[taskType] + max(most-in.active[taskType]-in.flying[taskType], 0)
-		}
-	}
-	for taskType := range held {
-		set(taskType)
-	}
-	for taskType := range in.active { // one that is being stopped is not held for the planner
-		set(taskType)
-	}
-	n.Limits = limits
-	return n
 }

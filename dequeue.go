@@ -150,7 +150,7 @@ func (in *incarnation) handlerFor(r *run) NewHandler {
 	r.dequeued.settle(OutcomeReleased) // an earlier run of this claim that ended without a change of state
 	r.dequeued = nil
 	if !in.config.pulls(taskType) {
-		if !in.mayStart(taskType) {
+		if !in.fleet.MayStart(taskType) {
 			return nil
 		}
 		return in.config.handler(taskType)

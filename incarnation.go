@@ -12,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/placement"
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -30,8 +30,8 @@ type incarnation struct {
 
 	tasks *mirror.Tasks
 	nodes *mirror.Nodes
-	// peers are the other registered nodes, read from the mirror.
-	peers []peer
+	// fleet is who is there, and what they hold.
+	fleet *schedule.Fleet
 
 	info        NodeInfo
 	infoCreated broker.Revision
@@ -43,20 +43,8 @@ type incarnation struct {
 	infoDirty    bool
 	infoInFlight bool
 	infoRetryAt  time.Time
-	// nodesFrom is the revision of what was published first after the nodes were
-	// listed. Once the copy has reached it, it lacks none of those that had
-	// registered before: a watch that has just begun can be a tenth of a second
-	// behind, and until then this node would plan as if it were alone.
-	nodesFrom broker.Revision
-	// nodesListedAt is when they were listed first.
-	nodesListedAt time.Time
 
 	runs map[string]*run
-	// lifetimes are of what was run here.
-	lifetimes lifetimes
-	// active counts the runs whose handlers have not returned, flying the claims
-	// that are under way, by type.
-	active, flying map[string]int
 	// pullAt is when the next call of TryDequeue is to be answered, zero for never.
 	pullAt time.Time
 	// claims combines the sums of all runs, as mirror.Sums does.
@@ -82,17 +70,12 @@ type incarnation struct {
 	checkpoints     []checkpoint
 	checkpointCalls int
 
-	// tally counts what every node holds: the others by the mirror, this one by
-	// its own knowledge. kinds reads specs.
-	tally    placement.Tally
+	// kinds reads specs.
 	kinds    *kind.Kinds[Spec]
 	planning *planning
 	leaving  leaving
 	standIns standIns
 	late     lateness
-	// away are nodes that are gone and mean to be back by a time.
-	away  map[string]time.Time
-	brake brake
 	// unsettled tells that the plan wants more tasks to move than could.
 	unsettled bool
 	// confirmAt is when to look again whether what a join or a leave has caused
@@ -198,13 +181,17 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: kind.New(readKind), planning: newPlanning(), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1}, away: map[string]time.Time{}, brake: newBrake(n.config.FailoverRate),
+		kinds: kind.New(readKind), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1},
 		info: n.config.info(s, n.startedAt),
-		runs: map[string]*run{}, active: map[string]int{}, flying: map[string]int{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
+		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
 		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
 		commandsDone: map[string]bool{}, notes: n.notes,
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
+	in.fleet = schedule.NewFleet(schedule.Config{
+		Name: n.config.Name, Limits: n.config.Concurrency, TTL: s.Timing().TTL, FailoverRate: n.config.FailoverRate,
+	})
+	in.planning = newPlanning(in.fleet)
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,

@@ -52,23 +52,23 @@ func (in *incarnation) count(t *mirror.Task, by int) {
 	if t.For != "" {
 		node = t.For
 	}
-	in.tally.Add(node, in.kinds.OfTask(t).Class, by)
+	in.fleet.Hold(node, in.kinds.OfTask(t).Class, by)
 }
 
 // recount begins the tally anew, because the mirror does.
 func (in *incarnation) recount() {
-	in.tally = placement.Tally{}
+	in.fleet.Recount()
 	for _, r := range in.runs {
 		if r.counted {
-			in.tally.Add(in.config.Name, r.class(), 1)
+			in.fleet.Hold(in.config.Name, r.class(), 1)
 		}
 	}
 	for _, c := range in.inFlight {
 		if !c.pulled {
-			in.tally.Add(in.config.Name, c.kind.Class, 1)
+			in.fleet.Hold(in.config.Name, c.kind.Class, 1)
 		}
 	}
 	for _, m := range in.leaving.moving {
-		in.tally.Add(m.to, m.class, 1)
+		in.fleet.Hold(m.to, m.class, 1)
 	}
 }

@@ -61,7 +61,7 @@ func (in *incarnation) depart(id, to string, cause error) {
 	in.countRun(r)
 	if to != "" {
 		in.leaving.moving[id] = moving{to: to, class: r.class()}
-		in.tally.Add(to, r.class(), 1)
+		in.fleet.Hold(to, r.class(), 1)
 	}
 	in.leaving.queue = append(in.leaving.queue, departure{run: r, cause: cause})
 }
@@ -142,7 +142,7 @@ func (in *incarnation) moved(id string) {
 		return
 	}
 	delete(in.leaving.moving, id)
-	in.tally.Add(m.to, m.class, -1)
+	in.fleet.Hold(m.to, m.class, -1)
 	if trigger := in.leaving.nextRound; len(in.leaving.moving) == 0 && trigger != 0 {
 		in.leaving.nextRound, in.balanceDue = 0, trigger
 	}

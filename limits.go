@@ -5,6 +5,7 @@ import (
 
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/schedule"
 )
 
 // Limits. Whatever is over one is refused with an error that names it.
@@ -56,7 +57,7 @@ const (
 // Times that no setting changes.
 const (
 	// rankStep is how much longer the next-ranked node waits with claiming.
-	rankStep = 250 * time.Millisecond
+	rankStep = schedule.RankStep
 	// patience is how much longer than that they all wait for a node that has not let
 	// them down: it may have just come, or be on a busy machine, and what others take
 	// from it comes back to it later, which interrupts it once more.
@@ -83,7 +84,7 @@ const (
 	// settle is how long an imbalance that no join or leave caused must last
 	// before tasks move for it, and how long a task must have been running to
 	// be moved then: finite tasks that come and go unevenly are best left alone.
-	settle = 10 * time.Second
+	settle = schedule.Settle
 	// confirmEvery is the time between two looks at whether the moves that a join
 	// or a leave has caused have made it even, and how long a task must have been
 	// running to move for that; confirmsMax is how many looks there are at most.

@@ -176,23 +176,7 @@ func (in *incarnation) frozenOrLeaving() bool {
 // mayClaim tells whether claims can be made now: both copies are there, that of the
 // nodes without a gap, and the commands to tasks, and enough of the session is left.
 func (in *incarnation) mayClaim() bool {
-	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.knowsNodes() && in.ordersKnown && in.session.MayStart()
-}
-
-// nodesWaitMax is how long a node waits to be sure that it knows the others. It only
-// keeps tasks from moving once more.
-const nodesWaitMax = time.Second
-
-// knowsNodes tells whether the copy of the nodes lacks none that had registered
-// before this one had listed them.
-func (in *incarnation) knowsNodes() bool {
-	switch {
-	case in.nodesListedAt.IsZero():
-		return false
-	case in.nodesFrom > 0 && in.nodes.Revision() >= in.nodesFrom:
-		return true
-	}
-	return time.Since(in.nodesListedAt) >= nodesWaitMax
+	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.fleet.Complete(in.nodes.Revision(), time.Now()) && in.ordersKnown && in.session.MayStart()
 }
 
 // beginClosing stops everything, in order, because the node's context is done.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -43,13 +44,9 @@ type planning struct {
 	// oldest is since when, at the earliest, one of the foreign candidates that are
 	// waited for in some way has had its target.
 	oldest map[awaited]time.Time
-	// claimedAt is when a node was last seen to claim something, busyAt when this
-	// one was last seen to.
-	claimedAt map[string]time.Time
-	busyAt    time.Time
-	// tardy are the nodes that this one has stood in for since they were last seen to
-	// claim something: there is no patience left with them.
-	tardy map[string]bool
+	// busyAt is when this node was last seen to claim something.
+	busyAt time.Time
+	fleet  *schedule.Fleet
 }
 
 // awaited is a way in which candidates are waited for.
@@ -65,11 +62,11 @@ func (c *candidate) awaited() awaited {
 	return awaited{target: c.target, gaveBack: c.target == c.lastOwner}
 }
 
-func newPlanning() *planning {
+func newPlanning(fleet *schedule.Fleet) *planning {
 	p := &planning{
 		open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*candidate{},
 		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
-		oldest: map[awaited]time.Time{}, claimedAt: map[string]time.Time{}, tardy: map[string]bool{},
+		oldest: map[awaited]time.Time{}, fleet: fleet,
 	}
 	p.targeted.next, p.targeted.last = &p.targeted, &p.targeted
 	return p
@@ -77,9 +74,9 @@ func newPlanning() *planning {
 
 // emptied is the same without candidates.
 func (p *planning) emptied() *planning {
-	e := newPlanning()
+	e := newPlanning(p.fleet)
 	e.dirty, e.stale, e.changedAt, e.agreed, e.agreeing = p.dirty, p.stale, p.changedAt, p.agreed, p.agreeing
-	e.planAt, e.sweepAt, e.claimedAt, e.busyAt, e.tardy = p.planAt, p.sweepAt, p.claimedAt, p.busyAt, p.tardy
+	e.planAt, e.sweepAt, e.busyAt = p.planAt, p.sweepAt, p.busyAt
 	return e
 }
 
@@ -166,17 +163,11 @@ func (p *planning) waitFor(c *candidate) {
 // that has had a candidate since some time: while it goes on claiming, or this
 // node does, it has much to do.
 func (p *planning) lateFrom(a awaited, since time.Time) time.Time {
-	from := earliest(later(since, later(p.claimedAt[a.target], p.busyAt)), since.Add(busyMax))
-	if !a.gaveBack && !p.tardy[a.target] {
+	from := earliest(later(since, later(p.fleet.ClaimedAt(a.target), p.busyAt)), since.Add(busyMax))
+	if !a.gaveBack && !p.fleet.Overdue(a.target) { // or there is no patience left with it
 		from = from.Add(patience)
 	}
 	return from
-}
-
-// seenToClaim notes that a node has claimed something.
-func (p *planning) seenToClaim(node string, now time.Time) {
-	p.claimedAt[node] = now
-	delete(p.tardy, node)
 }
 
 // noneLate tells whether no target can be late with any of its candidates, and
@@ -209,39 +200,16 @@ func (p *planning) unassign(c *candidate) {
 	c.planned, c.foreign = false, false
 }
 
-// placedNodes are the registered nodes for the planner, this one included.
-func (in *incarnation) placedNodes() []placement.Node {
-	nodes := make([]placement.Node, 0, len(in.peers)+1)
-	nodes = append(nodes, in.selfPlaced())
-	for i := range in.peers {
-		nodes = append(nodes, in.peers[i].placed)
-	}
-	return nodes
-}
-
-// clusterView is the cluster for the planner. brief are the types whose tasks end about
-// as soon as they have begun.
-func (in *incarnation) clusterView(brief map[string]bool) placement.View {
-	v := placement.View{Nodes: in.placedNodes(), Held: &in.tally, Open: in.planning.open, Brief: brief}
-	for i := range in.peers {
-		p := &in.peers[i]
-		if !p.info.Draining {
-			continue
-		}
-		for c, n := range in.tally.Of(p.info.Name).Classes {
-			if v.Leaving == nil {
-				v.Leaving = map[*placement.Class]int{}
-			}
-			v.Leaving[c] += n
-		}
-	}
-	return v
+// clusterView is the cluster for the planner. shortLived are the types whose tasks end
+// about as soon as they have begun.
+func (in *incarnation) clusterView(shortLived map[string]bool) placement.View {
+	return in.fleet.View(in.info.placed(), in.planning.open, shortLived)
 }
 
 // plan makes the plan for this moment, in which what was assigned keeps its
 // target. It returns false if some of that is out of date.
 func (in *incarnation) plan() (p *placement.Plan, upToDate bool) {
-	p, upToDate = placement.New(in.clusterView(in.lifetimes.brief)), true
+	p, upToDate = placement.New(in.clusterView(in.fleet.ShortLived())), true
 	for c, byNode := range in.planning.planned {
 		for node, n := range byNode {
 			if !p.Given(c, node, n) {
@@ -324,7 +292,7 @@ func (in *incarnation) replanPause() time.Duration {
 	for _, n := range in.planning.open {
 		open += n
 	}
-	return min(max(replanEvery, time.Duration(open*(len(in.peers)+1))*replanCost), replanMax)
+	return min(max(replanEvery, time.Duration(open*in.fleet.Size())*replanCost), replanMax)
 }
 
 // pour gives those that wait to the nodes that have room, each in its turn, until
@@ -373,10 +341,8 @@ func (in *incarnation) handedTo(c *candidate) string {
 	if t.For == in.config.Name && in.info.closed() == "" {
 		return t.For
 	}
-	for i := range in.peers {
-		if p := &in.peers[i]; p.info.Name == t.For && p.placed.Closed == "" && p.placed.Excludes(c.kind.Class) == "" {
-			return t.For
-		}
+	if p, there := in.fleet.Peer(t.For); there && p.Takes(c.kind.Class) {
+		return t.For
 	}
 	return ""
 }
@@ -406,7 +372,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 		pl.sweepAt = now.Add(time.Second) // or as soon as an answer or an update makes room
 		return nil
 	}
-	nodes := in.placedNodes()
+	nodes := in.fleet.Nodes(in.info.placed())
 	next := now.Add(time.Minute)
 	clear(pl.oldest)
 	for c := pl.targeted.next; c != &pl.targeted; c = c.next {
@@ -418,7 +384,7 @@ func (in *incarnation) sweep(now time.Time) (turn []*candidate) {
 			next = earliest(next, c.refusedUntil)
 			continue
 		}
-		if t := in.tasks.Get(c.id); t != nil && in.brake.busy(t.Last, now) {
+		if t := in.tasks.Get(c.id); t != nil && in.fleet.Braked(t.Last, now) {
 			next = earliest(next, now.Add(time.Second)) // its target has the brake on as well
 			continue
 		}
@@ -450,5 +416,5 @@ func earliest(a, b time.Time) time.Time {
 // room tells whether this node's capacity leaves room for a candidate.
 func (in *incarnation) room(c *candidate) bool {
 	limit := in.info.Capacity
-	return limit == 0 || in.tally.Of(in.config.Name).Weight+c.kind.Class.Weight <= limit
+	return limit == 0 || in.fleet.HeldBy(in.config.Name).Weight+c.kind.Class.Weight <= limit
 }

@@ -89,7 +89,7 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 func (in *incarnation) pullPass(now time.Time) {
 	for _, taskType := range in.config.Pulls {
 		queue := in.planning.pulled[taskType]
-		for wanted := in.node.pulls.count(taskType) - in.flying[taskType]; wanted > 0; {
+		for wanted := in.node.pulls.count(taskType) - in.fleet.UnderWay(taskType); wanted > 0; {
 			c := queue.first()
 			if c == nil {
 				break
@@ -109,7 +109,7 @@ func (in *incarnation) pullPass(now time.Time) {
 func (in *incarnation) giveUpPulls(now time.Time) {
 	in.pullAt = time.Time{}
 	for _, taskType := range in.config.Pulls {
-		if in.flying[taskType] > 0 {
+		if in.fleet.UnderWay(taskType) > 0 {
 			continue
 		}
 		if at := in.node.pulls.giveUp(taskType, now); !at.IsZero() && (in.pullAt.IsZero() || at.Before(in.pullAt)) {

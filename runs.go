@@ -134,9 +134,9 @@ func (in *incarnation) countRun(r *run) {
 	switch {
 	case counts == r.counted:
 	case counts:
-		in.tally.Add(in.config.Name, r.class(), 1)
+		in.fleet.Hold(in.config.Name, r.class(), 1)
 	default:
-		in.tally.Add(in.config.Name, r.class(), -1)
+		in.fleet.Hold(in.config.Name, r.class(), -1)
 	}
 	r.counted = counts
 }

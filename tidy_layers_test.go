@@ -33,15 +33,16 @@ var layers = map[string][]string{
 	"broker/zookeeper/zktest":        {},
 	"internal/zksuite":               {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
 	// Machinery.
-	"session":         {"broker", "internal/clock"},
-	"internal/mirror": {"broker", "internal/keys"},
-	"internal/kind":   {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/layout": {"broker", "internal/keys"},
-	"election":        {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
-	"coordinator":     {"broker", "statemachine", "internal/keys", "internal/mirror"},
+	"session":           {"broker", "internal/clock"},
+	"internal/mirror":   {"broker", "internal/keys"},
+	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
+	"internal/schedule": {"broker", "placement"},
+	"internal/layout":   {"broker", "internal/keys"},
+	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
+	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/keys", "internal/kind", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/stored"},
+		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/stored"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":          {"."},
 	"metrics":           {".", "broker", "coordinator", "election", "session"},

@@ -4,21 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/mirror"
-	"github.com/windlass-go/windlass/placement"
+	"github.com/windlass-go/windlass/internal/schedule"
 )
-
-// peer is another registered node.
-type peer struct {
-	info NodeInfo
-	// placed is the node for the planner.
-	placed placement.Node
-	// returnWithin is for how long its tasks are kept for it when it goes.
-	returnWithin time.Duration
-}
 
 // applyTasks takes an update of the tasks' mirror.
 func (in *incarnation) applyTasks(u mirror.Update) {
@@ -87,7 +79,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 			// Only nodes are waited for: the name of a script that takes tasks with
 			// Client.DequeueDetached would be kept for ever.
 			if n := in.nodes.Get(t.Owner); n != nil && n.Registered {
-				in.planning.seenToClaim(t.Owner, now)
+				in.fleet.SeenToClaim(t.Owner, now)
 			}
 		}
 		in.dropCandidate(id)
@@ -183,6 +175,7 @@ func (in *incarnation) agrees() bool {
 
 // applyNodes takes an update of the nodes' mirror.
 func (in *incarnation) applyNodes(u mirror.Update) {
+	now := time.Now()
 	var changed []string
 	switch {
 	case u.Err != nil:
@@ -191,14 +184,14 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 	case u.Snapshot != nil:
 		in.checkRevision(in.nodes.Revision(), u.Snapshot.Revision)
 		changed = in.nodes.Reset(u.Snapshot)
-		if in.nodesListedAt.IsZero() {
-			in.nodesListedAt, in.infoDirty = time.Now(), true
+		if in.fleet.Listed(now) {
+			in.infoDirty = true
 		}
 	default:
 		changed = in.nodes.Apply(u.Batch)
 	}
 	if len(changed) > 0 {
-		in.peersChanged(changed)
+		in.peersChanged(changed, now)
 	}
 	in.checkRegistration()
 	in.runCommands()
@@ -216,39 +209,39 @@ func (in *incarnation) checkRegistration() {
 }
 
 // peersChanged reads the other nodes anew, and balances if that may be needed.
-func (in *incarnation) peersChanged(changed []string) {
-	were, known := in.peers, map[string]peer{}
-	for _, p := range were {
-		known[p.info.Name] = p
-	}
-	for _, name := range changed {
-		delete(known, name)
-	}
-	in.peers = make([]peer, 0, len(were)+1)
+func (in *incarnation) peersChanged(changed []string, now time.Time) {
+	var peers []schedule.Peer
 	for _, n := range in.nodes.Registered() {
-		p, ok := known[n.Name]
 		if n.Name == in.config.Name {
 			continue
 		}
-		if !ok {
+		p, known := in.fleet.Peer(n.Name)
+		if !known || slices.Contains(changed, n.Name) {
 			p = in.readPeer(n.Name, n.Info)
 		}
-		in.peers = append(in.peers, p)
+		peers = append(peers, p)
 	}
-	now := time.Now()
-	in.departures(were, now)
-	if len(changed) == 1 && changed[0] == in.config.Name {
-		return
+	change := in.fleet.Update(peers, func(name string) (schedule.Peer, bool) {
+		info := in.nodes.Gone(name)
+		if info == nil {
+			return schedule.Peer{}, false
+		}
+		return in.readPeer(name, info), true
+	}, now)
+	for _, name := range change.Back {
+		in.lookAtReserved(name)
 	}
-	joined, same := compareTakers(were, in.peers)
-	if same {
+	if change.Braked > 0 {
+		in.events.Braked(change.Braked, in.config.FailoverRate)
+	}
+	if change.Same {
 		return
 	}
 	clear(in.forced) // whoever came may take what nobody took
 	clear(in.offers)
 	in.reconsider()
 	in.planning.planAt = time.Time{} // whoever has gone claims none of what it was to have
-	if joined {
+	if change.Joined {
 		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
 	}
 	in.balanceDue = TriggerMembership
@@ -257,42 +250,30 @@ func (in *incarnation) peersChanged(changed []string) {
 	}
 }
 
-// compareTakers compares the nodes that take tasks. joined tells that there is
-// one more that has come, or was told to take tasks again.
-func compareTakers(before, now []peer) (joined, same bool) {
-	type taker struct{ name, incarnation string }
-	were := map[taker]bool{}
-	for i := range before {
-		if p := &before[i]; p.placed.Closed == "" || p.info.Overloaded {
-			were[taker{p.info.Name, p.info.Incarnation}] = p.placed.Closed == ""
+// lookAtReserved looks again at what was kept for a node that is back.
+func (in *incarnation) lookAtReserved(name string) {
+	for id, c := range in.candidates.byID {
+		if t := in.tasks.Get(id); !c.open && t != nil && t.Last == name {
+			in.candidates.lookSoon(c)
 		}
 	}
-	same = true
-	for i := range now {
-		p := &now[i]
-		took, known := were[taker{p.info.Name, p.info.Incarnation}]
-		takes := p.placed.Closed == ""
-		joined = joined || takes && !known
-		same = same && takes == took
-		delete(were, taker{p.info.Name, p.info.Incarnation})
-	}
-	for _, took := range were {
-		same = same && !took
-	}
-	return joined, same
 }
 
 // readPeer reads a registration. One that is not readable is a node that is
 // there and takes nothing.
-func (in *incarnation) readPeer(name string, value []byte) (p peer) {
-	if err := json.Unmarshal(value, &p.info); err != nil {
+func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
+	var info NodeInfo
+	if err := json.Unmarshal(value, &info); err != nil {
 		in.events.Corrupt(in.node.space.NodeInfo(name), err)
-		p.info = NodeInfo{Frozen: true}
+		info = NodeInfo{Frozen: true}
 	}
-	p.info.Name = name
-	p.placed = p.info.placed()
-	if d, err := time.ParseDuration(p.info.ReturnWithin); err == nil {
-		p.returnWithin = min(max(d, 0), ReturnWithinMax)
+	info.Name = name
+	p := schedule.Peer{
+		Node: info.placed(), Incarnation: info.Incarnation,
+		Frozen: info.Frozen, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+	}
+	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {
+		p.ReturnWithin = min(max(d, 0), ReturnWithinMax)
 	}
 	return p
 }

@@ -102,8 +102,8 @@ type Node struct {
 	Closed string
 }
 
-// limit is how many tasks of a type the node takes; false for no bound.
-func (n *Node) limit(taskType string) (most int, ok bool) {
+// Limit is how many tasks of a type the node takes; false for no bound.
+func (n *Node) Limit(taskType string) (most int, ok bool) {
 	if most, ok = n.Limits[taskType]; !ok {
 		most, ok = n.Limits[AnyType]
 	}

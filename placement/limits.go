@@ -26,7 +26,7 @@ func typedOf(nodes []Node, held *Tally) typed {
 // Full says why a node takes no more tasks of the type of a class, whatever else it
 // has room for; empty if it does.
 func (n *Node) Full(c *Class, held Holding) string {
-	most, ok := n.limit(c.Type)
+	most, ok := n.Limit(c.Type)
 	if !ok {
 		return ""
 	}
@@ -53,7 +53,7 @@ func (t typed) room(nodes []Node, node int, taskType string) int {
 	if t[node] == nil {
 		return math.MaxInt
 	}
-	most, ok := nodes[node].limit(taskType)
+	most, ok := nodes[node].Limit(taskType)
 	if !ok {
 		return math.MaxInt
 	}

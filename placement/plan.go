@@ -219,7 +219,7 @@ func (p *Plan) ByName(c *Class) bool {
 
 // limited tells whether a node limits the tasks of the type of a pool.
 func (p *Plan) limited(q *pool, k int) bool {
-	_, ok := p.nodes[q.eligible[k]].limit(q.class.Type)
+	_, ok := p.nodes[q.eligible[k]].Limit(q.class.Type)
 	return ok
 }
 

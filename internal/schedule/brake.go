@@ -1,0 +1,87 @@
+package schedule
+
+import "time"
+
+// brakeRest is how long nothing must have been waiting for the brake before it is
+// taken off.
+const brakeRest = 10 * time.Second
+
+// brake slows down the taking over of tasks when most nodes are gone: it may be this
+// node that sees them no more.
+type brake struct {
+	// vanished are the nodes that went without a word, and when.
+	vanished map[string]time.Time
+	on       bool
+	// since is when it went on.
+	since time.Time
+	// every is the time between two tasks, next when the next one may go.
+	every time.Duration
+	next  time.Time
+}
+
+func newBrake(perSecond int) brake {
+	return brake{vanished: map[string]time.Time{}, every: time.Second / time.Duration(perSecond)}
+}
+
+// decide puts the brake on if at least two nodes, and more than are there, vanished
+// since a time. It returns how many if the brake goes on.
+func (b *brake) decide(there int, since, now time.Time) int {
+	if b.on && !b.rested(now) {
+		return 0
+	}
+	b.on = false
+	for name, at := range b.vanished {
+		if at.Before(since) {
+			delete(b.vanished, name)
+		}
+	}
+	gone := len(b.vanished)
+	if gone < 2 || gone <= there {
+		return 0
+	}
+	b.on, b.since = true, now
+	return gone
+}
+
+// rested reports that nothing has waited for the brake for a while.
+func (b *brake) rested(now time.Time) bool {
+	last := b.since
+	if b.next.After(last) {
+		last = b.next
+	}
+	return now.Sub(last) > brakeRest
+}
+
+// holdsBack reports whether tasks of a node wait for the brake.
+func (b *brake) holdsBack(node string) bool {
+	_, vanished := b.vanished[node]
+	return b.on && vanished
+}
+
+// Slot reports whether a task that a node held last may be claimed now, and if not
+// when to ask again. slot is the time that the brake has given the task, zero for none
+// yet.
+func (f *Fleet) Slot(last string, slot *time.Time, now time.Time) (again time.Time, ok bool) {
+	b := &f.brake
+	if !b.holdsBack(last) {
+		return time.Time{}, true
+	}
+	if b.rested(now) {
+		b.on = false
+		clear(b.vanished)
+		return time.Time{}, true
+	}
+	if slot.IsZero() {
+		*slot = now
+		if b.next.After(now) {
+			*slot = b.next
+		}
+		b.next = slot.Add(b.every)
+	}
+	return *slot, !slot.After(now)
+}
+
+// Braked reports whether tasks of a node wait for the brake, here and elsewhere.
+func (f *Fleet) Braked(last string, now time.Time) bool {
+	return f.brake.holdsBack(last) && !f.brake.rested(now)
+}

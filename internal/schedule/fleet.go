@@ -1,0 +1,229 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// Peer is another registered node.
+type Peer struct {
+	// Node is the peer for the planner. Closed is set while it takes nothing.
+	placement.Node
+	// Incarnation is the session that it is registered with.
+	Incarnation string
+	// Why it takes nothing, if it does not. A node that is Returning is being stopped
+	// and means to come back.
+	Frozen, Draining, Returning, Overloaded bool
+	// ReturnWithin is for how long its tasks are kept for it when it goes; zero is not
+	// at all.
+	ReturnWithin time.Duration
+}
+
+// Takes reports whether the peer takes tasks of a class at present.
+func (p *Peer) Takes(c *placement.Class) bool { return p.Closed == "" && p.Excludes(c) == "" }
+
+// Config is what a Fleet needs to know of its node.
+type Config struct {
+	// Name is that of the node.
+	Name string
+	// Limits bound how many tasks of a type the node runs at a time, as in
+	// placement.Node.
+	Limits map[string]int
+	// TTL is that of the node's session: nodes that die together are seen to be gone
+	// within it.
+	TTL time.Duration
+	// FailoverRate is how many tasks a second the node takes over while most others
+	// have vanished at once. It is at least one.
+	FailoverRate int
+}
+
+// Fleet is the cluster as one node knows it.
+//
+// The tally has each claim once: of other nodes by what the store shows, of this one
+// by its own knowledge, and each task that is on its way to another node as that
+// node's.
+type Fleet struct {
+	config Config
+	// peers are the other registered nodes, by name.
+	peers []Peer
+	// nodes are those of the last View, this node first. limits are its limits there.
+	nodes  []placement.Node
+	limits map[string]int
+
+	tally placement.Tally
+	// active counts the handlers that have not returned, claiming the claims under
+	// way, by type.
+	active, claiming map[string]int
+
+	lifetimes lifetimes
+	// away are nodes that are gone and mean to be back by a time.
+	away  map[string]time.Time
+	brake brake
+	// claimedAt is when a node was last seen to claim a task. overdue are the nodes
+	// that were stood in for since then.
+	claimedAt map[string]time.Time
+	overdue   map[string]bool
+
+	// listedAt is when the nodes were listed first, zero for not yet. ownRevision is
+	// that of what this node has published first after it.
+	listedAt    time.Time
+	ownRevision broker.Revision
+}
+
+// NewFleet returns the fleet of a node that knows no other yet.
+func NewFleet(config Config) *Fleet {
+	return &Fleet{
+		config: config, nodes: make([]placement.Node, 1), active: map[string]int{}, claiming: map[string]int{},
+		away: map[string]time.Time{}, brake: newBrake(config.FailoverRate),
+		claimedAt: map[string]time.Time{}, overdue: map[string]bool{},
+	}
+}
+
+// Change is what a new list of peers changes.
+type Change struct {
+	// Joined reports that a node takes tasks which was not there before, or took none.
+	Joined bool
+	// Same reports that the nodes which take tasks are those that did.
+	Same bool
+	// Back are the nodes that are back of those whose tasks were kept for them.
+	Back []string
+	// Braked is how many nodes have vanished if the brake goes on because of it.
+	Braked int
+}
+
+// Update replaces the peers, by name. last returns what a node that is gone had
+// published last, where it is known: it may have said that it would go in the same
+// batch of changes.
+func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now time.Time) Change {
+	before := f.peers
+	f.peers, f.nodes = peers, make([]placement.Node, 1, len(peers)+1)
+	for i := range peers {
+		f.nodes = append(f.nodes, peers[i].Node)
+	}
+	c := compareTakers(before, peers)
+	for i := range peers {
+		name := peers[i].Name
+		if _, away := f.away[name]; away {
+			delete(f.away, name)
+			c.Back = append(c.Back, name)
+		}
+		delete(f.brake.vanished, name)
+	}
+	for i := range before {
+		p := before[i]
+		if _, there := f.Peer(p.Name); there {
+			continue
+		}
+		delete(f.claimedAt, p.Name)
+		delete(f.overdue, p.Name)
+		if said, ok := last(p.Name); ok {
+			p = said
+		}
+		if p.ReturnWithin > 0 && !p.Draining {
+			f.away[p.Name] = now.Add(p.ReturnWithin)
+		}
+		if p.Closed == "" {
+			f.brake.vanished[p.Name] = now
+		}
+	}
+	c.Braked = f.brake.decide(f.Size(), now.Add(-2*f.config.TTL), now)
+	return c
+}
+
+// compareTakers compares the nodes that take tasks. One that was only overloaded
+// has not come when it takes tasks again.
+func compareTakers(before, now []Peer) Change {
+	type taker struct{ name, incarnation string }
+	were := map[taker]bool{}
+	for i := range before {
+		if p := &before[i]; p.Closed == "" || p.Overloaded {
+			were[taker{p.Name, p.Incarnation}] = p.Closed == ""
+		}
+	}
+	c := Change{Same: true}
+	for i := range now {
+		p := &now[i]
+		took, known := were[taker{p.Name, p.Incarnation}]
+		takes := p.Closed == ""
+		c.Joined = c.Joined || takes && !known
+		c.Same = c.Same && takes == took
+		delete(were, taker{p.Name, p.Incarnation})
+	}
+	for _, took := range were {
+		c.Same = c.Same && !took
+	}
+	return c
+}
+
+// Peers are the other registered nodes, by name. They must not be changed.
+func (f *Fleet) Peers() []Peer { return f.peers }
+
+// Peer returns another registered node by its name.
+func (f *Fleet) Peer(name string) (Peer, bool) {
+	i, ok := slices.BinarySearchFunc(f.peers, name, func(p Peer, name string) int { return cmp.Compare(p.Name, name) })
+	if !ok {
+		return Peer{}, false
+	}
+	return f.peers[i], true
+}
+
+// Size is how many nodes there are, this one included.
+func (f *Fleet) Size() int { return len(f.peers) + 1 }
+
+// AnyTakes reports whether another node takes tasks of a class at present.
+func (f *Fleet) AnyTakes(c *placement.Class) bool {
+	return slices.ContainsFunc(f.peers, func(p Peer) bool { return p.Takes(c) })
+}
+
+// Listed notes that the nodes are listed.
+func (f *Fleet) Listed(now time.Time) (first bool) {
+	if first = f.listedAt.IsZero(); first {
+		f.listedAt = now
+	}
+	return first
+}
+
+// Published notes a revision at which this node has published something.
+func (f *Fleet) Published(revision broker.Revision) {
+	if f.ownRevision == 0 {
+		f.ownRevision = revision
+	}
+}
+
+// completeWithin is how long a node waits to be sure that it knows the others. It
+// only keeps tasks from moving once more.
+const completeWithin = time.Second
+
+// Complete reports whether the copy of the nodes, which has reached a revision,
+// lacks none that had registered before this one listed them. A watch that has just
+// begun can be a tenth of a second behind, and until then this node would plan as if
+// it were alone.
+func (f *Fleet) Complete(revision broker.Revision, now time.Time) bool {
+	switch {
+	case f.listedAt.IsZero():
+		return false
+	case f.ownRevision > 0 && revision >= f.ownRevision:
+		return true
+	}
+	return now.Sub(f.listedAt) >= completeWithin
+}
+
+// SeenToClaim notes that a node has claimed a task.
+func (f *Fleet) SeenToClaim(node string, now time.Time) {
+	f.claimedAt[node] = now
+	delete(f.overdue, node)
+}
+
+// ClaimedAt is when a node was last seen to claim a task, zero for never.
+func (f *Fleet) ClaimedAt(node string) time.Time { return f.claimedAt[node] }
+
+// StoodInFor notes that a task is claimed in a node's stead.
+func (f *Fleet) StoodInFor(node string) { f.overdue[node] = true }
+
+// Overdue reports whether a node was stood in for since it was last seen to claim a
+// task.
+func (f *Fleet) Overdue(node string) bool { return f.overdue[node] }

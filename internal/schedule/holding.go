@@ -1,0 +1,107 @@
+package schedule
+
+import "github.com/windlass-go/windlass/placement"
+
+// View returns the fleet for the planner: self is this node, open are the tasks that
+// nobody holds, by class, and shortLived the types whose tasks end about as soon as
+// they have begun. It is valid until the next call.
+func (f *Fleet) View(self placement.Node, open map[*placement.Class]int, shortLived map[string]bool) placement.View {
+	v := placement.View{Nodes: f.Nodes(self), Held: &f.tally, Open: open, Brief: shortLived}
+	for i := range f.peers {
+		if !f.peers[i].Draining {
+			continue
+		}
+		for c, n := range f.tally.Of(f.peers[i].Name).Classes {
+			if v.Leaving == nil {
+				v.Leaving = map[*placement.Class]int{}
+			}
+			v.Leaving[c] += n
+		}
+	}
+	return v
+}
+
+// Nodes are the registered nodes for the planner, this one first. They are valid until
+// the next call.
+func (f *Fleet) Nodes(self placement.Node) []placement.Node {
+	f.nodes[0] = f.limited(self)
+	return f.nodes
+}
+
+// limited is this node with the limits that its own planner goes by. What it holds and
+// does not run takes nothing of them, which other nodes cannot know.
+func (f *Fleet) limited(self placement.Node) placement.Node {
+	if len(f.config.Limits) == 0 {
+		return self
+	}
+	if f.limits == nil {
+		f.limits = map[string]int{}
+	}
+	clear(f.limits)
+	held := map[string]int{}
+	for c, tasks := range f.tally.Of(self.Name).Classes {
+		held[c.Type] += tasks
+	}
+	for taskType, most := range f.config.Limits {
+		f.limits[taskType] = most
+	}
+	set := func(taskType string) {
+		if most, ok := f.limit(taskType); ok {
+			f.limits[taskType] = held[taskType] + max(most-f.active[taskType]-f.claiming[taskType], 0)
+		}
+	}
+	for taskType := range held {
+		set(taskType)
+	}
+	for taskType := range f.active { // a task that is being stopped is not held for the planner
+		set(taskType)
+	}
+	self.Limits = f.limits
+	return self
+}
+
+// Hold counts by more tasks of a class that a node holds; by may be negative.
+func (f *Fleet) Hold(node string, c *placement.Class, by int) { f.tally.Add(node, c, by) }
+
+// Recount forgets what every node holds, for it all to be counted anew.
+func (f *Fleet) Recount() { f.tally = placement.Tally{} }
+
+// HeldBy is what a node holds. It must not be changed.
+func (f *Fleet) HeldBy(node string) placement.Holding { return f.tally.Of(node) }
+
+// InGroup is how many tasks of a group a node holds.
+func (f *Fleet) InGroup(group, node string) int { return f.tally.InGroup(group, node) }
+
+// Active counts by more handlers of a type that have not returned. Those that sleep or
+// are paused have.
+func (f *Fleet) Active(taskType string, by int) { f.active[taskType] += by }
+
+// Claiming counts by more claims under way of a type.
+func (f *Fleet) Claiming(taskType string, by int) { f.claiming[taskType] += by }
+
+// UnderWay is how many claims of a type are.
+func (f *Fleet) UnderWay(taskType string) int { return f.claiming[taskType] }
+
+// limit is how many tasks of a type this node runs at a time; false for no bound.
+func (f *Fleet) limit(taskType string) (most int, ok bool) {
+	return (&placement.Node{Limits: f.config.Limits}).Limit(taskType)
+}
+
+// Limited reports whether there is a bound on how many tasks of a type this node runs
+// at a time.
+func (f *Fleet) Limited(taskType string) bool {
+	_, ok := f.limit(taskType)
+	return ok
+}
+
+// MayStart reports whether this node may run one more task of a type.
+func (f *Fleet) MayStart(taskType string) bool {
+	most, ok := f.limit(taskType)
+	return !ok || f.active[taskType] < most
+}
+
+// MayClaim reports whether this node may claim one more task of a type.
+func (f *Fleet) MayClaim(taskType string) bool {
+	most, ok := f.limit(taskType)
+	return !ok || f.active[taskType]+f.claiming[taskType] < most
+}

@@ -1,0 +1,168 @@
+package schedule
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/placement"
+)
+
+func TestFleet_TheViewHasThisNodeFirstAndWhatDrainingNodesHoldAsLeaving(t *testing.T) {
+	f := newTestFleet(peer("a"), peer("b", draining))
+	c := &placement.Class{Type: "t", Weight: 1}
+	open := map[*placement.Class]int{c: 3}
+	f.Hold("a", c, 2)
+	f.Hold("b", c, 4)
+	v := f.View(placement.Node{Name: "self"}, open, nil)
+	if len(v.Nodes) != 3 || v.Nodes[0].Name != "self" || v.Nodes[1].Name != "a" || v.Nodes[2].Closed == "" {
+		t.Errorf("nodes %+v", v.Nodes)
+	}
+	if v.Leaving[c] != 4 || len(v.Leaving) != 1 || v.Open[c] != 3 || v.Held.Of("a").Tasks != 2 {
+		t.Errorf("leaving %v, open %v, held by a %+v", v.Leaving, v.Open, v.Held.Of("a"))
+	}
+	v.Nodes[0].Closed = "for this plan"
+	if f.Nodes(placement.Node{Name: "self"})[0].Closed != "" {
+		t.Error("what was changed in one view is in the next")
+	}
+	if f.Recount(); f.HeldBy("a").Tasks != 0 {
+		t.Error("what was held is counted after all is counted anew")
+	}
+}
+
+// What a node holds and does not run takes nothing of its own limits.
+func TestFleet_LimitsOfThisNodeLeaveOutWhatSleeps(t *testing.T) {
+	for _, tt := range []struct {
+		name                   string
+		held, active, claiming int
+		want                   int // that the planner may give it in all
+	}{
+		{"empty", 0, 0, 0, 3},
+		{"all run", 2, 2, 0, 3},
+		{"full", 3, 3, 0, 3},
+		{"two sleep", 3, 1, 0, 5},
+		{"one is claimed, which counts as held", 1, 0, 1, 3},
+		{"one is being stopped, which does not", 0, 1, 0, 2},
+		{"more than may be, of before a restart with a lower limit", 5, 5, 0, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := NewFleet(Config{Name: "self", TTL: ttl, FailoverRate: 1, Limits: map[string]int{"t": 3}})
+			c := &placement.Class{Type: "t", Weight: 1}
+			f.Hold("self", c, tt.held)
+			f.Active("t", tt.active)
+			f.Claiming("t", tt.claiming)
+			self := placement.Node{Name: "self", Limits: map[string]int{"t": 3}}
+			if got := f.Nodes(self)[0].Limits; got["t"] != tt.want || self.Limits["t"] != 3 {
+				t.Errorf("limits %v, want %d", got, tt.want)
+			}
+			if got, want := f.MayStart("t"), tt.active < 3; got != want {
+				t.Errorf("may start one: %v", got)
+			}
+			if got, want := f.MayClaim("t"), tt.active+tt.claiming < 3; got != want {
+				t.Errorf("may claim one: %v", got)
+			}
+			if !f.MayStart("other") || !f.MayClaim("other") || f.Limited("other") || !f.Limited("t") {
+				t.Error("a type without a limit has one, or the other way round")
+			}
+		})
+	}
+}
+
+func TestFleet_TheLimitOfAnyTypeIsOneForEach(t *testing.T) {
+	f := NewFleet(Config{Name: "self", TTL: ttl, FailoverRate: 1, Limits: map[string]int{placement.AnyType: 1, "b": 2}})
+	f.Active("a", 1)
+	f.Active("b", 1)
+	for taskType, want := range map[string]bool{"a": false, "b": true, "c": true} {
+		if f.MayClaim(taskType) != want {
+			t.Errorf("may claim one of type %s: %v", taskType, !want)
+		}
+	}
+	if got := f.Nodes(placement.Node{Name: "self"})[0].Limits; got[placement.AnyType] != 1 || got["a"] != 0 || got["b"] != 1 {
+		t.Errorf("limits %v", got)
+	}
+}
+
+func TestFleet_LearnsWhichTypesEndAtOnce(t *testing.T) {
+	short, long := 10*time.Millisecond, time.Minute
+	for _, tt := range []struct {
+		name               string
+		took               []time.Duration
+		shortLived, surely bool
+	}{
+		{"none has ended", nil, false, false},
+		{"three were short", times(short, 3), false, false},
+		{"four were short", times(short, 4), true, false},
+		{"thirty-two were short", times(short, 32), true, true},
+		{"all are long", times(long, 40), false, false},
+		{"one was long after many", append(times(short, 40), long), false, false},
+		{"many were short after a long one", append(times(long, 1), times(short, 100)...), true, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newTestFleet()
+			for _, took := range tt.took {
+				f.Ended("t", took)
+			}
+			if f.ShortLived()["t"] != tt.shortLived || f.SurelyShortLived()["t"] != tt.surely {
+				t.Errorf("short-lived %v, surely %v", f.ShortLived()["t"], f.SurelyShortLived()["t"])
+			}
+		})
+	}
+}
+
+func TestFleet_WhatEndsSoonIsLeftAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		took          []time.Duration
+		running       time.Duration
+		drift, settle bool
+	}{
+		{"nothing is known", nil, 0, false, false},
+		{"one has ended", times(time.Second, 1), time.Second, false, true},
+		{"eight have ended", times(time.Second, 8), time.Second, true, true},
+		{"it is much older than they became", times(time.Second, 8), 5 * time.Second, false, true},
+		{"they last", times(time.Minute, 8), time.Second, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newTestFleet()
+			for _, took := range tt.took {
+				f.Ended("t", took)
+			}
+			if f.EndsSoon("t", tt.running, false) != tt.drift || f.EndsSoon("t", tt.running, true) != tt.settle {
+				t.Errorf("for drift %v, to settle %v", !tt.drift, !tt.settle)
+			}
+		})
+	}
+}
+
+func TestFleet_TypesThatAreWatchedAreBounded(t *testing.T) {
+	f := newTestFleet()
+	for i := range 3 * typesMax {
+		f.Ended(fmt.Sprint(i), time.Millisecond)
+	}
+	if n := len(f.lifetimes.byType); n > typesMax {
+		t.Errorf("%d types are watched", n)
+	}
+}
+
+func times(d time.Duration, n int) (all []time.Duration) {
+	for range n {
+		all = append(all, d)
+	}
+	return all
+}
+
+func BenchmarkView(b *testing.B) {
+	for _, n := range []int{3, 60} {
+		b.Run(fmt.Sprint(n, " nodes"), func(b *testing.B) {
+			var peers []Peer
+			for i := range n - 1 {
+				peers = append(peers, peer(fmt.Sprintf("n%03d", i)))
+			}
+			f, self := newTestFleet(peers...), placement.Node{Name: "self"}
+			b.ReportAllocs()
+			for b.Loop() {
+				f.View(self, nil, nil)
+			}
+		})
+	}
+}
