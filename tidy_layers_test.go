@@ -40,6 +40,7 @@ var layers = map[string][]string{
 	"internal/layout":   {"broker", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
+	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
 		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/stored"},

@@ -1,0 +1,92 @@
+package outbox
+
+import (
+	"time"
+
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+// Notes is the lane of audit records: why a task was claimed, and its history. Nothing waits
+// for them, and they wait for everything else. There is one call at a time.
+type Notes struct {
+	Lane[string, coordinator.Note]
+	// BusyAt is when claims or endings have last come back.
+	BusyAt time.Time
+	// begunAt is when the last call began.
+	begunAt time.Time
+}
+
+const (
+	// notesPause is the time between two calls, so that tasks that change all the
+	// time do not double the requests.
+	notesPause = 200 * time.Millisecond
+	// notesQuiet is how long nothing must have come back: where tasks move from
+	// node to node, each has something to do only now and then.
+	notesQuiet = 100 * time.Millisecond
+	// notesWaitMax bounds for how long notes wait for claims and endings.
+	notesWaitMax = 10 * time.Second
+	// notesRetry is when notes that failed at the broker are tried again.
+	notesRetry = time.Second
+)
+
+// Add queues what happened to a task, after what is queued of it.
+func (ns *Notes) Add(n coordinator.Note) {
+	if i := ns.items[n.ID]; i != nil && i.waits {
+		n = merge(i.value, n)
+	}
+	ns.Put(n.ID, n, time.Time{})
+}
+
+// Again queues a note that was not written, before what has come since.
+func (ns *Notes) Again(n coordinator.Note, now time.Time) {
+	if i := ns.items[n.ID]; i != nil && i.waits {
+		n = merge(n, i.value)
+		n.Fresh = false
+	}
+	ns.Put(n.ID, n, time.Time{})
+	ns.Pause(now.Add(notesRetry))
+}
+
+// merge makes one note of two about a task.
+func merge(n, next coordinator.Note) coordinator.Note {
+	n.History = append(n.History, next.History...)
+	if next.Claimed != nil {
+		n.Claimed, n.Token = next.Claimed, next.Token
+	}
+	return n
+}
+
+// Due is when to write what is queued, zero for not before there is an answer or more to
+// write. While the node is busy, or leaves the broker to others that are, only what is
+// overdue is written. A node that closes waits for nothing.
+func (ns *Notes) Due(now time.Time, closing, busy bool) time.Time {
+	wake := ns.Wake()
+	switch {
+	case wake.IsZero():
+		return wake
+	case closing:
+		return latest(now, wake)
+	case busy:
+		return latest(ns.waiting[0].value.History[0].At.Add(notesWaitMax), wake)
+	}
+	return latest(ns.begunAt.Add(notesPause), ns.BusyAt.Add(notesQuiet), wake)
+}
+
+// Take returns the next call if it is due.
+func (ns *Notes) Take(now time.Time, closing, busy bool) (c Call[string, coordinator.Note], ok bool) {
+	if at := ns.Due(now, closing, busy); at.IsZero() || at.After(now) {
+		return c, false
+	}
+	ns.begunAt = now
+	return ns.Lane.Take(now)
+}
+
+// HandDown takes out what concerns the next session of the node: the claims are over, and
+// what happened has happened.
+func (ns *Notes) HandDown() []coordinator.Note {
+	left := ns.DropAll()
+	for i := range left {
+		left[i].Claimed = nil
+	}
+	return left
+}
