@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -12,100 +11,24 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// claimResults are the results of one call to claim or to adopt.
-type claimResults struct {
-	wanted  []coordinator.Wanted
-	results []coordinator.Result
-	adopted bool
-}
-
-// endResults are the results of one call to end.
-type endResults struct {
-	endings []coordinator.Ending
-	results []coordinator.Ended
-}
-
-// startClaims sends what is queued: everything that is ready goes in the next
-// call, and nothing waits for a batch to fill.
-func (in *incarnation) startClaims(ctx context.Context) {
-	if in.claimCalls < callsInFlightMax {
-		in.claimQueue = slices.DeleteFunc(in.claimQueue, in.isOvertaken)
+// isFree tells whether a claim that is queued could be granted, as far as the copy shows by
+// now. If not, it is taken back.
+func (in *incarnation) isFree(id string, _ coordinator.Wanted) bool {
+	if t := in.tasks.Get(id); t != nil && !t.Owned() {
+		return true
 	}
-	for in.claimCalls < callsInFlightMax && len(in.claimQueue) > 0 {
-		n := min(len(in.claimQueue), claimBatchMax)
-		batch := in.claimQueue[:n:n]
-		in.claimQueue = in.claimQueue[n:]
-		in.claimCalls++
-		in.work.Go(func() {
-			r := claimResults{wanted: batch, results: in.coord.Claim(ctx, batch)}
-			in.arrive(func() { in.claimed(r) })
-		})
-	}
-}
-
-// isOvertaken takes back a claim that was not asked for yet if the copy shows by now that
-// it would be refused.
-func (in *incarnation) isOvertaken(w coordinator.Wanted) bool {
-	if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
-		return false
-	}
-	in.landed(w.ID)
-	in.checkClaim(w.ID) // it may be one of this node that turned up late
-	return true
-}
-
-// startAdopts asks about claims that the mirror shows as ours and that no run
-// belongs to.
-func (in *incarnation) startAdopts(ctx context.Context, now time.Time) {
-	if in.lost || in.closing {
-		return
-	}
-	var batch []string
-	for _, id := range in.adopts.popDue(now) {
-		if in.isOrphan(id) {
-			in.adopting[id] = true
-			batch = append(batch, id)
-		}
-	}
-	if len(batch) == 0 {
-		return
-	}
-	in.claimCalls++
-	in.work.Go(func() {
-		r := claimResults{results: in.coord.Adopt(ctx, batch), adopted: true}
-		for _, id := range batch {
-			r.wanted = append(r.wanted, coordinator.Wanted{ID: id})
-		}
-		in.arrive(func() { in.claimed(r) })
-	})
-}
-
-// startEndings sends what is queued to be given back, stored or removed.
-func (in *incarnation) startEndings(ctx context.Context, now time.Time) {
-	if now.Before(in.endRetryAt) {
-		return
-	}
-	for in.endCalls < callsInFlightMax && len(in.endQueue) > 0 {
-		n := min(len(in.endQueue), claimBatchMax)
-		batch := in.endQueue[:n:n]
-		in.endQueue = in.endQueue[n:]
-		in.endCalls++
-		in.work.Go(func() {
-			r := endResults{endings: batch, results: in.coord.End(ctx, batch)}
-			in.arrive(func() { in.ended(r) })
-		})
-	}
+	in.landed(id)
+	in.checkClaim(id) // it may be one of this node that turned up late
+	return false
 }
 
 // claimed takes the results of a call to claim or adopt.
-func (in *incarnation) claimed(r claimResults) {
-	in.claimCalls--
+func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinator.Result, adopted bool) {
 	now := time.Now()
-	in.notes.busyAt = now
-	for i, result := range r.results {
-		id := r.wanted[i].ID
+	in.out.notes.BusyAt = now
+	for i, result := range results {
+		id := wanted[i].ID
 		c := in.landed(id)
-		delete(in.adopting, id)
 		err := result.Err
 		in.answered(c, err)
 		if err == nil && in.isOver(result.Granted) {
@@ -115,8 +38,8 @@ func (in *incarnation) claimed(r claimResults) {
 		switch {
 		case in.runs[id] != nil: // cannot be: nothing is claimed or asked about that runs
 		case err != nil:
-			in.claimRefused(r.wanted[i], err, now, c)
-		case r.adopted:
+			in.claimRefused(wanted[i], err, now, c)
+		case adopted:
 			in.events.Adopted(id, int64(result.Token))
 			in.begin(result.Granted, &candidate{
 				id: id, task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
@@ -162,8 +85,8 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 	}
 	t := in.tasks.Get(id)
 	if t == nil || t.Owned() {
-		if in.checkClaim(id); was == nil && in.adopts.has(id) {
-			in.adopts.set(id, now.Add(retryClaim))
+		if in.checkClaim(id); was == nil && in.out.adopts.Has(id) {
+			in.out.adopts.Put(id, wanted, now.Add(retryClaim))
 		}
 		return
 	}
@@ -180,12 +103,11 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 }
 
 // ended takes the results of a call to end.
-func (in *incarnation) ended(r endResults) {
-	in.endCalls--
-	in.notes.busyAt = time.Now()
-	for i, result := range r.results {
-		run, err := in.runs[r.endings[i].ID], result.Err
-		if run == nil || run.claim.token() != r.endings[i].Token {
+func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator.Ended) {
+	in.out.notes.BusyAt = time.Now()
+	for i, result := range results {
+		run, err := in.runs[endings[i].ID], result.Err
+		if run == nil || run.claim.token() != endings[i].Token {
 			continue
 		}
 		switch {
@@ -200,12 +122,12 @@ func (in *incarnation) ended(r endResults) {
 			// owner's word is the last.
 			run.stateRevision = result.StateRevision
 			run.ending.Replaces = result.StateRevision
-			in.endQueue = append(in.endQueue, *run.ending)
+			in.queueEnding(run)
 		case broker.Temporary(err):
 			in.endAgain(run, err)
 		case err != nil:
 			in.endRefused(run, err)
-		case r.endings[i].Kind == coordinator.Save:
+		case endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
 			in.orderDone(run)
 			in.noteState(run)
@@ -213,11 +135,11 @@ func (in *incarnation) ended(r endResults) {
 			in.saved(run)
 		default:
 			in.orderDone(run)
-			if in.noteEnd(run, r.endings[i].Kind); result.Requeued {
+			if in.noteEnd(run, endings[i].Kind); result.Requeued {
 				in.noteRequeued(run)
 			}
 			in.reportEnd(run, run.outcome)
-			if r.endings[i].Kind == coordinator.Done {
+			if endings[i].Kind == coordinator.Done {
 				in.fleet.Ended(run.class().Type, in.lastedUntil(run).Sub(run.claim.claimedAt))
 			}
 			in.forget(run.claim.ID())
@@ -234,13 +156,18 @@ func (in *incarnation) lastedUntil(r *run) time.Time {
 	return time.Now()
 }
 
+// queueEnding has what becomes of a run stored, as soon as the broker takes it.
+func (in *incarnation) queueEnding(r *run) {
+	in.out.endings.Put(r.claim.id, *r.ending, time.Time{})
+}
+
 // endAgain queues an ending again that the broker did not answer or could not
 // take now. It is repeated for as long as the incarnation lasts.
 func (in *incarnation) endAgain(r *run, err error) {
 	r.ending.Again = r.ending.Again || broker.MaybeApplied(err)
-	in.endQueue = append(in.endQueue, *r.ending)
-	if now := time.Now(); !in.endRetryAt.After(now) {
-		in.endRetryAt = now.Add(retryEnd)
+	in.queueEnding(r)
+	if now := time.Now(); !in.out.endings.Paused(now) {
+		in.out.endings.Pause(now.Add(retryEnd))
 		in.events.BrokerTrouble(fmt.Errorf("store what became of %q: %w", r.claim.ID(), err))
 	}
 }

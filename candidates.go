@@ -365,7 +365,7 @@ func (in *incarnation) mayTake(c *candidate, now time.Time) bool {
 // busyWith tells whether this node holds a task, is claiming it, is asking whether it
 // holds it, or knows that the copy is too old to say anything about it.
 func (in *incarnation) busyWith(id string) bool {
-	return in.runs[id] != nil || in.inFlight[id] != nil || in.adopting[id] || in.endedSince(id)
+	return in.runs[id] != nil || in.inFlight[id] != nil || in.out.adopts.UnderWay(id) || in.endedSince(id)
 }
 
 // endedSince tells whether this node has held a task and is done with it, all after what
@@ -460,10 +460,10 @@ func (in *incarnation) claim(c *candidate, now time.Time) {
 	}
 	t := in.tasks.Get(c.id)
 	c.reason, c.cause, c.from = in.reason(c, t), in.grantCause(c, t), t.Last
-	in.claimQueue = append(in.claimQueue, coordinator.Wanted{
+	in.out.claims.Put(c.id, coordinator.Wanted{
 		ID: c.id, PropsOnly: !t.HasKey, Created: c.created, Modified: c.modified, Blockers: c.blockers,
 		Skipped: c.skipped, SkippedAt: c.skippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),
-	})
+	}, time.Time{})
 	if t.For == in.config.Name && !in.confirmAt.IsZero() {
 		in.confirms = confirmsMax // what a join has set in motion is not over
 	}
@@ -531,13 +531,12 @@ func (in *incarnation) landed(id string) *candidate {
 
 // dropQueued takes back the claims that were not asked for yet.
 func (in *incarnation) dropQueued() {
-	for _, w := range in.claimQueue {
+	for _, w := range in.out.claims.DropAll() {
 		in.landed(w.ID)
 		if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
 			in.addCandidate(t, time.Now())
 		}
 	}
-	in.claimQueue = nil
 }
 
 // later is the later of two times.

@@ -20,13 +20,6 @@ type savedProgress struct {
 	revision broker.Revision
 }
 
-// checkpoint is progress on its way to the store.
-type checkpoint struct {
-	ending coordinator.Ending
-	// done has room for the outcome.
-	done chan coordinator.Ended
-}
-
 func (c *Claim) progress() *savedProgress {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,41 +107,20 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 
 // store hands a checkpoint to the loop and waits for its outcome.
 func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
-	c := checkpoint{ending: e, done: make(chan coordinator.Ended, 1)}
+	outcome := make(chan coordinator.Ended, 1)
 	select {
-	case in.inbox <- func() { in.checkpoints = append(in.checkpoints, c) }:
+	case in.inbox <- func() { in.out.checkpoints.Put(outcome, e, time.Time{}) }:
 	case <-in.over:
 		return coordinator.Ended{}, ErrLost
 	case <-ctx.Done():
 		return coordinator.Ended{}, context.Cause(ctx)
 	}
 	select {
-	case ended := <-c.done:
+	case ended := <-outcome:
 		return ended, nil
 	case <-in.over:
 		return coordinator.Ended{}, ErrLost
 	case <-ctx.Done():
 		return coordinator.Ended{}, context.Cause(ctx)
-	}
-}
-
-// startCheckpoints sends what is queued: what comes while a few calls are under
-// way goes together in the next.
-func (in *incarnation) startCheckpoints(ctx context.Context) {
-	for in.checkpointCalls < callsInFlightMax && len(in.checkpoints) > 0 {
-		n := min(len(in.checkpoints), claimBatchMax)
-		batch := in.checkpoints[:n:n]
-		in.checkpoints = in.checkpoints[n:]
-		endings := make([]coordinator.Ending, n)
-		for i := range batch {
-			endings[i] = batch[i].ending
-		}
-		in.checkpointCalls++
-		in.background(func() func() {
-			for i, ended := range in.coord.End(ctx, endings) {
-				batch[i].done <- ended
-			}
-			return func() { in.checkpointCalls-- }
-		})
 	}
 }

@@ -72,7 +72,7 @@ func (in *incarnation) runCommands() {
 			err = in.runCommand(c)
 		}
 		in.events.Commanded(c.Command, err)
-		in.commandsLeft = append(in.commandsLeft, waiting.Key)
+		in.out.commands.Put(waiting.Key, broker.Txn{Then: []broker.Op{broker.Delete(waiting.Key)}}, time.Time{})
 	}
 }
 
@@ -226,14 +226,15 @@ func (in *incarnation) drainStep(now time.Time) {
 
 // toldOthers tells that the others can know what this node is by now. A task that
 // is given away before would be meant for this node in their plans.
-func (in *incarnation) toldOthers() bool { return !in.infoDirty && !in.infoInFlight }
+func (in *incarnation) toldOthers() bool { return in.out.info.Empty() }
 
 // setMode changes what the node means to claim, for all to see.
 func (in *incarnation) setMode(frozen, draining bool) {
 	if in.info.Frozen == frozen && in.info.Draining == draining {
 		return
 	}
-	in.info.Frozen, in.info.Draining, in.infoDirty = frozen, draining, true
+	in.info.Frozen, in.info.Draining = frozen, draining
+	in.out.publishInfo()
 	if !draining {
 		in.drain.next = time.Time{} // or the loop would be woken for it again and again
 		in.stay()
@@ -248,73 +249,40 @@ func (in *incarnation) setMode(frozen, draining bool) {
 	in.reconsider()
 }
 
-// publishInfo writes the node's info where it changed.
-func (in *incarnation) publishInfo(ctx context.Context, now time.Time) {
-	if !in.infoDirty || in.infoInFlight || in.lost || now.Before(in.infoRetryAt) {
-		return
-	}
-	in.infoDirty, in.infoInFlight = false, true
+// publication is a call that publishes what the node is now.
+func (in *incarnation) publication(ctx context.Context) (call func() func()) {
 	key, value := in.node.space.NodeInfo(in.config.Name), in.info.encode()
 	txn := broker.Txn{
-		If:   []broker.Cond{broker.Modified(key, in.infoModified)},
+		If:   []broker.Cond{broker.Modified(key, in.out.published)},
 		Then: []broker.Op{broker.PutSession(key, value, in.session.ID())},
 		Else: []broker.Op{broker.Read(key)},
 	}
 	listed := in.nodes.Revision() > 0
-	in.background(func() func() {
+	return func() func() {
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
-		return func() {
-			if in.infoPublished(r, err); listed && err == nil && r.OK {
-				in.fleet.Published(r.Revision)
-			}
-		}
-	})
+		return func() { in.infoPublished(r, err, listed) }
+	}
 }
 
-// infoPublished takes the result of a call to publish the info.
-func (in *incarnation) infoPublished(r broker.Result, err error) {
-	in.infoInFlight = false
+// infoPublished takes the result of a call to publish the info; listed tells that the nodes
+// had been listed when it began.
+func (in *incarnation) infoPublished(r broker.Result, err error, listed bool) {
 	switch {
 	case err != nil:
 		in.events.BrokerTrouble(fmt.Errorf("publish node info: %w", err))
 		if (broker.Temporary(err) || errors.Is(err, broker.ErrPermission)) && !in.closing {
-			in.infoDirty, in.infoRetryAt = true, time.Now().Add(retryEnd) // rights are given back, too
+			in.out.publishInfo()
+			in.out.info.Pause(time.Now().Add(retryEnd)) // rights are given back, too
 		}
 	case r.OK:
-		in.infoModified = r.Revision
+		if in.out.published = r.Revision; listed {
+			in.fleet.Published(r.Revision)
+		}
 	case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 		// An attempt whose outcome was unknown was applied after all.
-		in.infoModified, in.infoDirty = r.Reads[0].Modified, true
+		in.out.published = r.Reads[0].Modified
+		in.out.publishInfo()
 	}
-}
-
-// deleteCommands takes commands that were carried out off the store. If that
-// fails they go with the session; they are not carried out again.
-func (in *incarnation) deleteCommands(ctx context.Context) {
-	if len(in.commandsLeft) == 0 || in.lost {
-		return
-	}
-	done := in.commandsLeft
-	in.commandsLeft = nil
-	in.background(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, in.session.Timing().TTL)
-		defer cancel()
-		txns := make([]broker.Txn, len(done))
-		for i, key := range done {
-			txns[i].Then = []broker.Op{broker.Delete(key)}
-		}
-		var failed error
-		for _, r := range in.config.Broker.Commit(ctx, txns...) {
-			if r.Err != nil {
-				failed = r.Err
-			}
-		}
-		return func() {
-			if failed != nil {
-				in.events.BrokerTrouble(fmt.Errorf("delete commands: %w", failed))
-			}
-		}
-	})
 }
 
 // holderTTL is the TTL that a node's registration names, or the longest there

@@ -35,14 +35,6 @@ type incarnation struct {
 
 	info        NodeInfo
 	infoCreated broker.Revision
-	// infoModified is the revision of what was published last. One call at a
-	// time publishes, on the condition that it is still that, or else an older
-	// one that is applied late would hide a newer one.
-	infoModified broker.Revision
-	// infoDirty tells that info differs from what was published.
-	infoDirty    bool
-	infoInFlight bool
-	infoRetryAt  time.Time
 
 	runs map[string]*run
 	// pullAt is when the next call of TryDequeue is to be answered, zero for never.
@@ -58,17 +50,10 @@ type incarnation struct {
 	// ordersKnown tells that those were listed that were there before. Until
 	// then nothing is claimed: its command would come after its handler started.
 	ordersKnown bool
-	// discards are commands to delete that changed nothing, discardsAt when to
-	// try again.
-	discards   []discard
-	discardsAt time.Time
 	// alive ends when the session is lost or the node is told to stop, for calls
 	// that nothing depends on then.
 	alive      context.Context
 	deactivate context.CancelFunc
-	// checkpoints are to be stored next.
-	checkpoints     []checkpoint
-	checkpointCalls int
 
 	// kinds reads specs.
 	kinds    *kind.Kinds[Spec]
@@ -100,24 +85,11 @@ type incarnation struct {
 	// loadFell tells that a claim ended since the last pass.
 	loadFell bool
 
-	notes      notes
-	claimQueue []coordinator.Wanted
+	out        *outgoing
 	inFlight   map[string]*candidate // queued or being claimed
 	flightMost int                   // how many there have been since there were none
-	endQueue   []coordinator.Ending
-	endRetryAt time.Time
-	// adopts are claims to ask about, when it is time; adopting are those that
-	// are being asked about. Nothing else is begun with the latter meanwhile, so
-	// that an answer is never older than what is known already.
-	adopts     timeQueue
-	adopting   map[string]bool
-	claimCalls int
-	endCalls   int
-	otherCalls int
 
 	commandsDone map[string]bool
-	// commandsLeft are commands that were carried out, to be deleted.
-	commandsLeft []string
 	drain        drain
 	settleAt     time.Time
 	// balanceDue is the trigger to balance for once everything that has come in
@@ -184,8 +156,8 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		kinds: kind.New(readKind), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1},
 		info: n.config.info(s, n.startedAt),
 		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
-		inFlight: map[string]*candidate{}, adopting: map[string]bool{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
-		commandsDone: map[string]bool{}, notes: n.notes,
+		inFlight: map[string]*candidate{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
+		commandsDone: map[string]bool{}, out: newOutgoing(n.notes),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
 	in.fleet = schedule.NewFleet(schedule.Config{
@@ -248,10 +220,10 @@ func (in *incarnation) register(ctx context.Context) error {
 			in.events.BrokerTrouble(err)
 			since = time.Now() // a broker that was away may have given every session its whole TTL again
 		case r.OK:
-			in.infoCreated, in.infoModified = r.Revision, r.Revision
+			in.infoCreated, in.out.published = r.Revision, r.Revision
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
-			in.infoCreated, in.infoModified = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
+			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
 			return nil
 		case !sameRevision(r.Reads[1], layout):
 			layout = r.Reads[1]
@@ -298,7 +270,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	in.node.leaveBehind(abandoned)
 	close(in.over)
 	in.work.Wait()
-	in.node.notes = in.notes.handDown()
+	in.node.notes = in.out.notes.HandDown()
 	in.node.mu.Lock()
 	clear(in.node.held)
 	in.node.states = [statesShown]int{}
@@ -366,16 +338,6 @@ func (in *incarnation) follow(ctx context.Context) {
 	start(mirror.Source{Prefix: in.node.space.Nodes()}, in.applyNodes)
 	in.work.Go(func() {
 		in.listener.Listen(ctx, func(h coordinator.Heard) { bring(func() { in.heard(h) }) })
-	})
-}
-
-// background runs a call to the broker beside the loop, and what follows from
-// it in the loop.
-func (in *incarnation) background(call func() func()) {
-	in.otherCalls++
-	in.work.Go(func() {
-		then := call()
-		in.arrive(func() { in.otherCalls--; then() })
 	})
 }
 

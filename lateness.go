@@ -91,6 +91,7 @@ func (in *incarnation) lateStep(now time.Time) {
 		behind = late.String()
 	}
 	if behind != in.info.Behind {
-		in.info.Behind, in.infoDirty = behind, true
+		in.info.Behind = behind
+		in.out.publishInfo()
 	}
 }

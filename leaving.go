@@ -1,7 +1,6 @@
 package windlass
 
 import (
-	"context"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -17,9 +16,6 @@ type leaving struct {
 	queue []departure
 	// nextAt is when the next may be.
 	nextAt time.Time
-	// slow are those that have been told to stop, until it is time to say where
-	// they are to go although their handlers have not returned.
-	slow timeQueue
 	// stopped are those whose handler has returned, since when, until somebody
 	// else holds them.
 	stopped map[string]time.Time
@@ -90,33 +86,25 @@ func (in *incarnation) leavingPass(now time.Time) {
 			in.hold(id)
 			in.stopRun(id, d.cause)
 			if d.run.handTo != "" && d.run.phase == phaseStopping {
-				l.slow.set(id, now.Add(announceAfter))
+				in.out.hints.Put(id, in.hint(d.run), now.Add(announceAfter))
 			}
 		}
 	}
 }
 
-// announce notes where the tasks are going whose handlers take their time. It is
-// a hint; if it is not written, nobody knows before they are released.
-func (in *incarnation) announce(ctx context.Context, now time.Time) {
-	var txns []broker.Txn
-	for _, id := range in.leaving.slow.popDue(now) {
-		if r := in.runs[id]; r != nil && r.phase == phaseStopping && r.handTo != "" && !in.lost {
-			txns = append(txns, broker.Txn{
-				If:   []broker.Cond{broker.Created(in.node.space.Owner(id), r.claim.token())},
-				Then: []broker.Op{broker.PutSession(in.node.space.Handover(id), coordinator.OwnerValue(r.handTo), in.session.ID())},
-			})
-		}
+// hint notes where a task is going. If it is not written, nobody knows before the task is
+// released.
+func (in *incarnation) hint(r *run) broker.Txn {
+	return broker.Txn{
+		If:   []broker.Cond{broker.Created(in.node.space.Owner(r.claim.id), r.claim.token())},
+		Then: []broker.Op{broker.PutSession(in.node.space.Handover(r.claim.id), coordinator.OwnerValue(r.handTo), in.session.ID())},
 	}
-	if len(txns) == 0 {
-		return
-	}
-	in.background(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, in.session.Timing().Try)
-		defer cancel()
-		in.config.Broker.Commit(ctx, txns...)
-		return func() {}
-	})
+}
+
+// stillLeaves tells whether the handler of a task that is going elsewhere has not returned.
+func (in *incarnation) stillLeaves(id string, _ broker.Txn) bool {
+	r := in.runs[id]
+	return r != nil && r.phase == phaseStopping && r.handTo != ""
 }
 
 // stay takes back what was queued to be given away.

@@ -31,7 +31,8 @@ func (in *incarnation) loadStep(now time.Time) {
 		return
 	}
 	relieved := in.info.Overloaded && !overloaded
-	in.info.Load, in.info.Overloaded, in.infoDirty = load, overloaded, true
+	in.info.Load, in.info.Overloaded = load, overloaded
+	in.out.publishInfo()
 	if relieved {
 		in.reconsider()
 	}

@@ -80,15 +80,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 		in.balance(trigger)
 	}
 	in.leavingPass(now)
-	in.startClaims(ending)
-	in.startAdopts(ending, now)
-	in.startEndings(ending, now)
-	in.startDiscards(ending, now)
-	in.startCheckpoints(ending)
-	in.notesStep(ending, now)
-	in.announce(ending, now)
-	in.deleteCommands(ending)
-	in.publishInfo(ending, now)
+	in.send(ending, now)
 	return in.nextWake(now)
 }
 
@@ -102,12 +94,7 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 			next = t
 		}
 	}
-	if len(in.endQueue) > 0 && in.endCalls < callsInFlightMax {
-		earlier(in.endRetryAt)
-	}
-	if in.notes.pending() && !in.lost {
-		earlier(in.notesDue(now))
-	}
+	in.wakeToSend(now, earlier)
 	switch {
 	case in.lost: // the session tells when its hard deadline passes
 	case in.closing:
@@ -116,13 +103,9 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
 		earlier(in.timeouts.next())
-		if len(in.discards) > 0 {
-			earlier(in.discardsAt)
-		}
 		if len(in.leaving.queue) > 0 {
 			earlier(in.leaving.nextAt)
 		}
-		earlier(in.leaving.slow.next())
 		if in.toldOthers() {
 			earlier(in.drain.next)
 		}
@@ -134,10 +117,6 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 			earlier(in.reviewAt)
 		}
 		earlier(in.auditAt)
-		earlier(in.adopts.next())
-		if in.infoDirty && !in.infoInFlight {
-			earlier(in.infoRetryAt)
-		}
 	}
 	return max(next.Sub(now), 0)
 }
@@ -188,7 +167,9 @@ func (in *incarnation) beginClosing() {
 	in.deactivate()
 	in.closeBy = time.Now().Add(in.shutdownGrace())
 	in.info.Returning = in.config.ReturnWithin > 0
-	in.info.Draining, in.infoDirty, in.infoRetryAt = !in.info.Returning, true, time.Time{}
+	in.info.Draining = !in.info.Returning
+	in.out.publishInfo()
+	in.out.info.Pause(time.Time{})
 	in.dropQueued()
 	for id := range in.runs {
 		in.stopRun(id, ErrDraining)
@@ -222,8 +203,5 @@ func (in *incarnation) finished() bool {
 	if !in.lost && !time.Now().Before(in.closeBy) {
 		return true
 	}
-	// The others are to know that this node means to go before it is gone.
-	told := in.lost || !in.infoDirty
-	return told && len(in.runs) == 0 && in.claimCalls+in.endCalls+in.otherCalls+len(in.endQueue) == 0 &&
-		(in.lost || len(in.notes.order) == 0)
+	return len(in.runs) == 0 && in.out.settled(in.lost)
 }

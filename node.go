@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/runner"
@@ -42,7 +43,7 @@ type Node struct {
 	host   *election.Host
 
 	// notes are what the incarnation before did not get to write down.
-	notes notes
+	notes []coordinator.Note
 	// past are lost sessions that are to be ended at the broker.
 	past session.Past
 

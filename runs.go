@@ -375,7 +375,7 @@ func (in *incarnation) release(r *run) {
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
 	ending.Command = r.order.of()
 	r.ending = &ending
-	in.endQueue = append(in.endQueue, *r.ending)
+	in.queueEnding(r)
 }
 
 // abandon gives back the claim on a task that was deleted. Only now may a task
@@ -443,7 +443,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		ending.Bare = in.tasks.Revision() >= r.claim.fencing && t != nil && !in.tasks.HasNote(t.ID) && t.Failed == mirror.NotFailed && r.handTo == ""
 	}
 	r.ending = &ending
-	in.endQueue = append(in.endQueue, *r.ending)
+	in.queueEnding(r)
 }
 
 // drop forgets a run whose claim is gone; nothing can be written about it.

@@ -1,7 +1,6 @@
 package windlass
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -21,7 +20,9 @@ type order struct {
 	err error
 	// checked tells that it was there when the claim was held already. One that
 	// is older than the claim may have been handled by the owner before.
-	checked, checking bool
+	checked bool
+	// refused tells that it was reported that it may not be deleted.
+	refused bool
 }
 
 // of is the revision of an order, zero for none.
@@ -177,45 +178,41 @@ func (in *incarnation) isCurrent(r *run, o *order) bool {
 	if o.checked || o.revision > r.claim.fencing {
 		return true
 	}
-	if o.checking {
-		return false
+	if !in.out.asks.Has(o) {
+		in.out.asks.Put(o, asking{id: r.claim.id}, time.Time{})
 	}
-	o.checking = true
-	in.ask(r.claim.id, o, 0)
 	return false
 }
 
-// ask finds out, after a pause, whether a command is the one in the slot. Where
-// that is refused it asks again for as long as the task is held and the command is
-// the last that was heard of: one that was taken for handled would be lost.
-func (in *incarnation) ask(id string, o *order, pause time.Duration) {
-	ctx, key := in.alive, in.node.space.TaskCommand(id)
-	in.background(func() func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		kv, err := patientGet(ctx, in.config.Broker, key)
-		return func() {
-			switch answered := err == nil || errors.Is(err, broker.ErrNotFound); {
-			case answered || in.orders[id] != o:
-				in.checkedOrder(id, o, err == nil && kv.Modified == o.revision)
-			case in.runs[id] == nil || ctx.Err() != nil:
-				o.checking = false
-			default:
-				if pause == 0 { // the first time
-					in.events.BrokerTrouble(fmt.Errorf("look for the command to task %q: %w", id, err))
-				}
-				in.ask(id, o, retryClaim)
+// asking is a question about a command to a task; again tells that it was refused before.
+type asking struct {
+	id    string
+	again bool
+}
+
+// ask finds out whether a command is the one in the slot. Where that is refused it is
+// asked again for as long as the task is held and the command is the last that was heard
+// of: one that was taken for handled would be lost.
+func (in *incarnation) ask(o *order, a asking) (then func()) {
+	kv, err := patientGet(in.alive, in.config.Broker, in.node.space.TaskCommand(a.id))
+	return func() {
+		switch answered := err == nil || errors.Is(err, broker.ErrNotFound); {
+		case answered || in.orders[a.id] != o:
+			in.checkedOrder(a.id, o, err == nil && kv.Modified == o.revision)
+		case in.runs[a.id] == nil || in.alive.Err() != nil:
+		default:
+			if !a.again {
+				in.events.BrokerTrouble(fmt.Errorf("look for the command to task %q: %w", a.id, err))
 			}
+			in.out.asks.Put(o, asking{id: a.id, again: true}, time.Now().Add(retryClaim))
 		}
-	})
+	}
 }
 
 // checkedOrder goes on with the run of a task whose command was asked for. It may be
 // another run than the one that asked: it has waited for the answer as well.
 func (in *incarnation) checkedOrder(id string, o *order, there bool) {
-	o.checking, o.checked = false, there
+	o.checked = there
 	r := in.runs[id]
 	if r == nil {
 		return
@@ -241,7 +238,7 @@ func (in *incarnation) discard(r *run, err error) {
 	in.noteOrder(r, o, err)
 	e := r.claim.ending(coordinator.Discard)
 	e.Command = o.revision
-	in.discards = append(in.discards, discard{ending: e})
+	in.out.discards.Put(discard{order: o, token: e.Token}, e, time.Time{})
 }
 
 // noteOrder notes that a command was handled, or why it was not.
@@ -273,7 +270,7 @@ func (in *incarnation) superseded(r *run) {
 	switch kind := r.ending.Kind; {
 	case kind == coordinator.Release:
 		r.ending.Command = 0
-		in.endQueue = append(in.endQueue, *r.ending)
+		in.queueEnding(r)
 	case r.before == nil && kind == coordinator.Save: // the handler wanted it, too
 		in.save(r)
 	case r.before == nil:
@@ -288,44 +285,27 @@ func (in *incarnation) superseded(r *run) {
 	}
 }
 
-// discard is a command to delete; refused tells that it was reported that this may not be.
+// discard is a command that a claim has handled, and that is to be deleted.
 type discard struct {
-	ending  coordinator.Ending
-	refused bool
-}
-
-// startDiscards deletes commands that were handled and changed nothing.
-func (in *incarnation) startDiscards(ctx context.Context, now time.Time) {
-	if len(in.discards) == 0 || in.lost || now.Before(in.discardsAt) {
-		return
-	}
-	batch := in.discards
-	in.discards = nil
-	endings := make([]coordinator.Ending, len(batch))
-	for i := range batch {
-		endings[i] = batch[i].ending
-	}
-	in.background(func() func() {
-		results := in.coord.End(ctx, endings)
-		return func() { in.discarded(batch, results) }
-	})
+	order *order
+	token broker.Revision
 }
 
 // discarded takes the results of deleting commands that were handled. What failed for
 // now is queued again, also where it is not permitted: rights are given back.
-func (in *incarnation) discarded(batch []discard, results []coordinator.Ended) {
+func (in *incarnation) discarded(handled []discard, endings []coordinator.Ending, results []coordinator.Ended) {
 	for i, result := range results {
-		d, err := batch[i], result.Err
+		o, err := handled[i].order, result.Err
 		refused := errors.Is(err, broker.ErrPermission)
 		if err == nil || errors.Is(err, coordinator.ErrFenced) || errors.Is(err, coordinator.ErrGone) {
 			continue
 		}
-		if !broker.Temporary(err) && !d.refused {
-			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", d.ending.ID, err))
+		if !broker.Temporary(err) && !o.refused {
+			in.events.BrokerTrouble(fmt.Errorf("delete the command to task %q: %w", endings[i].ID, err))
 		}
-		if d.refused = refused; (refused || broker.Temporary(err)) && !in.closing {
-			in.discards = append(in.discards, d)
-			in.discardsAt = time.Now().Add(retryEnd)
+		if o.refused = refused; (refused || broker.Temporary(err)) && !in.closing {
+			in.out.discards.Put(handled[i], endings[i], time.Time{})
+			in.out.discards.Pause(time.Now().Add(retryEnd))
 		}
 	}
 }

@@ -65,12 +65,6 @@ func (q *timeQueue) remove(name string) {
 	}
 }
 
-// has tells whether a name is in it.
-func (q *timeQueue) has(name string) bool {
-	_, ok := q.index[name]
-	return ok
-}
-
 // next is the earliest time, zero if there is none.
 func (q *timeQueue) next() time.Time {
 	if len(q.items) == 0 {

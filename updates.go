@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
 )
@@ -109,8 +110,8 @@ func (in *incarnation) checkClaim(id string) {
 	case r != nil && in.isDeleted(r):
 		in.stopRun(id, ErrDeleted)
 	case in.isOrphan(id):
-		if !in.adopts.has(id) {
-			in.adopts.set(id, time.Now())
+		if !in.out.adopts.Has(id) {
+			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())
 		}
 	case !held && !in.endedSince(id):
 		delete(in.tombs, id)
@@ -170,7 +171,7 @@ func (in *incarnation) auditStep(now time.Time) {
 func (in *incarnation) agrees() bool {
 	sums := in.tasks.Sums()
 	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.tombs) == 0 &&
-		sums.Unowned == len(in.candidates.byID) && len(in.inFlight) == 0 && len(in.adopting) == 0
+		sums.Unowned == len(in.candidates.byID) && len(in.inFlight) == 0 && in.out.adopts.Calls() == 0
 }
 
 // applyNodes takes an update of the nodes' mirror.
@@ -185,7 +186,7 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		in.checkRevision(in.nodes.Revision(), u.Snapshot.Revision)
 		changed = in.nodes.Reset(u.Snapshot)
 		if in.fleet.Listed(now) {
-			in.infoDirty = true
+			in.out.publishInfo()
 		}
 	default:
 		changed = in.nodes.Apply(u.Batch)

@@ -56,9 +56,9 @@ func merge(n, next coordinator.Note) coordinator.Note {
 	return n
 }
 
-// Due is when to write what is queued, zero for not before there is an answer or more to
-// write. While the node is busy, or leaves the broker to others that are, only what is
-// overdue is written. A node that closes waits for nothing.
+// Due is when to write what is queued, zero while there is nothing or a call is under way:
+// soon, if there is nothing else to do. A node that is always busy goes on with what is
+// overdue, and one that closes waits for nothing.
 func (ns *Notes) Due(now time.Time, closing, busy bool) time.Time {
 	wake := ns.Wake()
 	switch {
