@@ -10,6 +10,24 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
+// triggers are when a node balances.
+type triggers struct {
+	// due is the trigger to balance for once everything that has come in is planned,
+	// again the one to balance for once more when claims that were in flight have come
+	// in; zero for none.
+	due, again Trigger
+	// confirmAt is when to look again whether what a join or a leave has caused
+	// is even by now, zero for never; confirms is how often still.
+	confirmAt time.Time
+	confirms  int
+	// settleAt is when to look whether tasks that came or went have left it uneven, zero
+	// for never; unsettled tells that the plan wanted more tasks to move than could.
+	settleAt  time.Time
+	unsettled bool
+	// reviewAt is when to ask a Reviewer.
+	reviewAt time.Time
+}
+
 // driftTolerance is how far from its share a node may be, as a part of it, before
 // tasks move only because others came or went. It keeps finite tasks from being
 // moved towards the end of their lives, when counts differ for an instant.
@@ -31,7 +49,7 @@ func (in *incarnation) view(now time.Time) *View {
 			})
 		}
 	}
-	for c, n := range in.planning.open {
+	for c, n := range in.board.Open() {
 		if in.config.handler(c.Type) != nil {
 			v.Unowned += n
 		}
@@ -62,8 +80,8 @@ func (in *incarnation) balance(trigger Trigger) {
 	}
 	atOnce := trigger == TriggerMembership || trigger == TriggerCommand
 	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: settle, TriggerReview: settle}[trigger]
-	if atOnce && len(in.inFlight) > 0 {
-		in.balanceAgain = trigger // what is being claimed cannot be given back yet
+	if atOnce && in.board.InFlight() > 0 {
+		in.triggers.again = trigger // what is being claimed cannot be given back yet
 	}
 	view := in.view(time.Now())
 	view.Trigger = trigger
@@ -86,7 +104,7 @@ func (in *incarnation) balance(trigger Trigger) {
 		ids, targets = in.plannedMoves(view)
 		return ids
 	}
-	in.unsettled = false
+	in.triggers.unsettled = false
 	chosen := in.config.Balancer.Balance(view)
 	released := 0
 	for _, id := range chosen {
@@ -115,7 +133,7 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 	}
 	// Whoever came gets its share to the task. Otherwise nothing that runs well
 	// is moved for a task or two: who left has its tasks taken over evenly.
-	if view.Trigger != TriggerCommand && in.confirmAt.IsZero() {
+	if view.Trigger != TriggerCommand && in.triggers.confirmAt.IsZero() {
 		tolerance = driftTolerance
 	}
 	targets = map[string]string{}
@@ -138,7 +156,7 @@ func (in *incarnation) plannedMoves(view *View) (ids []string, targets map[strin
 			}
 		}
 	}
-	in.unsettled = wanted > len(ids) || len(in.offers) > 0
+	in.triggers.unsettled = wanted > len(ids) || len(in.offers) > 0
 	if len(ids) == in.config.MovesMax && wanted > len(ids) {
 		in.leaving.nextRound = view.Trigger
 	}
@@ -186,13 +204,7 @@ func (in *incarnation) harm(c *placement.Class, to string, nodes []placement.Nod
 
 // inGroup is how many tasks of a group a node holds or is about to claim.
 func (in *incarnation) inGroup(group, node string) int {
-	n := in.fleet.InGroup(group, node)
-	for c, byNode := range in.planning.planned {
-		if c.Group == group {
-			n += byNode[node]
-		}
-	}
-	return n
+	return in.fleet.InGroup(group, node) + in.board.Planned(group, node)
 }
 
 // another is the node that should have a task that this one gives away.
@@ -207,17 +219,17 @@ func (in *incarnation) another(r *run) string {
 // decided by each node alone, while others move and claim as well, so the sum of
 // all need not be even at first.
 func (in *incarnation) confirmStep(now time.Time) {
-	if in.confirmAt.IsZero() || now.Before(in.confirmAt) {
+	if in.triggers.confirmAt.IsZero() || now.Before(in.triggers.confirmAt) {
 		return
 	}
-	in.confirms--
-	in.confirmAt = now.Add(confirmEvery)
-	busy := len(in.inFlight)+len(in.leaving.moving)+len(in.planning.open) > 0
+	in.triggers.confirms--
+	in.triggers.confirmAt = now.Add(confirmEvery)
+	busy := in.board.InFlight()+len(in.leaving.moving)+len(in.board.Open()) > 0
 	if !busy && !in.even() {
 		in.balance(TriggerSettling)
 	}
-	if in.confirms <= 0 {
-		in.confirmAt = time.Time{}
+	if in.triggers.confirms <= 0 {
+		in.triggers.confirmAt = time.Time{}
 	}
 }
 
@@ -232,18 +244,18 @@ func (in *incarnation) even() bool {
 // node has more than its share: its tasks may have been too young to move, or
 // others not ready for them.
 func (in *incarnation) settleStep(now time.Time) {
-	if r, ok := in.config.Balancer.(Reviewer); ok && !now.Before(in.reviewAt) {
-		in.reviewAt = now.Add(max(r.ReviewEvery(), time.Second))
+	if r, ok := in.config.Balancer.(Reviewer); ok && !now.Before(in.triggers.reviewAt) {
+		in.triggers.reviewAt = now.Add(max(r.ReviewEvery(), time.Second))
 		in.balance(TriggerReview)
 	}
-	if in.settleAt.IsZero() || now.Before(in.settleAt) {
+	if in.triggers.settleAt.IsZero() || now.Before(in.triggers.settleAt) {
 		return
 	}
-	in.settleAt = time.Time{}
+	in.triggers.settleAt = time.Time{}
 	in.balance(TriggerDrift)
 	view := in.view(now)
-	if _, planned := in.config.Balancer.(Planner); in.unsettled || !planned && view.Self.Tasks > view.Share() && in.fleet.Size() > 1 {
-		in.settleAt = now.Add(settle)
+	if _, planned := in.config.Balancer.(Planner); in.triggers.unsettled || !planned && view.Self.Tasks > view.Share() && in.fleet.Size() > 1 {
+		in.triggers.settleAt = now.Add(settle)
 	}
 }
 
@@ -345,4 +357,4 @@ func (in *incarnation) answerOffer(id string, t *mirror.Task) {
 }
 
 // hold keeps this node from claiming a task again at once.
-func (in *incarnation) hold(id string) { in.holds[id] = time.Now().Add(releasedHold) }
+func (in *incarnation) hold(id string) { in.board.Hold(id, time.Now().Add(releasedHold)) }

@@ -8,19 +8,9 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/statemachine"
 )
-
-// isFree tells whether a claim that is queued could be granted, as far as the copy shows by
-// now. If not, it is taken back.
-func (in *incarnation) isFree(id string, _ coordinator.Wanted) bool {
-	if t := in.tasks.Get(id); t != nil && !t.Owned() {
-		return true
-	}
-	in.landed(id)
-	in.checkClaim(id) // it may be one of this node that turned up late
-	return false
-}
 
 // claimed takes the results of a call to claim or adopt.
 func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinator.Result, adopted bool) {
@@ -28,9 +18,8 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 	in.out.notes.BusyAt = now
 	for i, result := range results {
 		id := wanted[i].ID
-		c := in.landed(id)
 		err := result.Err
-		in.answered(c, err)
+		c := in.board.Landed(id, answerOf(err))
 		if err == nil && in.isOver(result.Granted) {
 			err = fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id)
 			in.events.Fenced(id, int64(result.Token), err)
@@ -41,15 +30,15 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 			in.claimRefused(wanted[i], err, now, c)
 		case adopted:
 			in.events.Adopted(id, int64(result.Token))
-			in.begin(result.Granted, &candidate{
-				id: id, task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
+			in.begin(result.Granted, &prospect{
+				task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
 			})
 		default:
-			in.begin(result.Granted, c)
+			in.begin(result.Granted, prospectOf(c))
 		}
 	}
-	if trigger := in.balanceAgain; trigger != 0 {
-		in.balanceAgain, in.balanceDue = 0, trigger
+	if trigger := in.triggers.again; trigger != 0 {
+		in.triggers.again, in.triggers.due = 0, trigger
 	}
 }
 
@@ -75,7 +64,7 @@ func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task 
 
 // claimRefused arranges for another look where one is worth it. was is what was to be
 // claimed, nil if an owner was asked about.
-func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, was *candidate) {
+func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, was *schedule.Candidate) {
 	id := wanted.ID
 	switch {
 	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone),
@@ -90,16 +79,7 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 		}
 		return
 	}
-	c := in.addCandidate(t, now)
-	switch {
-	case errors.Is(err, coordinator.ErrChanged) && c.modified != wanted.Modified: // what it says now is known already
-	case isTaken(err) && was != nil && !was.changed:
-		// The copy is behind: it shows what has become of the task before long, and until
-		// then the answer stays the same.
-		in.candidates.doubt(c, now.Add(busyMax))
-	default:
-		in.candidates.lookAt(c, now.Add(retryClaim))
-	}
+	in.board.Refused(t, was, answerOf(err), now)
 }
 
 // ended takes the results of a call to end.

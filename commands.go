@@ -188,7 +188,7 @@ func (in *incarnation) startDrain(raw json.RawMessage) error {
 		return err
 	}
 	if within > 0 {
-		perSecond = int(float64(len(in.runs)+len(in.inFlight))/within.Seconds()) + 1
+		perSecond = int(float64(len(in.runs)+in.board.InFlight())/within.Seconds()) + 1
 	}
 	in.drain = drain{perSecond: perSecond, next: time.Now()}
 	in.node.draining.Store(true)
@@ -219,7 +219,7 @@ func (in *incarnation) drainStep(now time.Time) {
 		}
 	}
 	in.drain.next = now.Add(drainTick)
-	if len(in.runs) == 0 && len(in.inFlight) == 0 {
+	if len(in.runs) == 0 && in.board.InFlight() == 0 {
 		in.drain.next = time.Time{}
 	}
 }
@@ -246,7 +246,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 		in.dropQueued()
 		return
 	}
-	in.reconsider()
+	in.board.Reconsider()
 }
 
 // publication is a call that publishes what the node is now.

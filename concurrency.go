@@ -31,15 +31,7 @@ func (in *incarnation) countActive(r *run) {
 		in.fleet.Active(r.class().Type, 1)
 	default:
 		in.fleet.Active(r.class().Type, -1)
-		in.roomChanged()
+		in.board.RoomChanged()
 	}
 	r.active = active
-}
-
-// roomChanged looks again at what no node had room for, if there is anything: a
-// handler has returned here, which the mirror says later, or never.
-func (in *incarnation) roomChanged() {
-	if len(in.planning.nowhere) > 0 {
-		in.planning.dirty = true
-	}
 }

@@ -30,8 +30,9 @@ type incarnation struct {
 
 	tasks *mirror.Tasks
 	nodes *mirror.Nodes
-	// fleet is who is there, and what they hold.
+	// fleet is who is there, and what they hold; board has the tasks that nobody holds.
 	fleet *schedule.Fleet
+	board *schedule.Board
 
 	info        NodeInfo
 	infoCreated broker.Revision
@@ -40,11 +41,10 @@ type incarnation struct {
 	// pullAt is when the next call of TryDequeue is to be answered, zero for never.
 	pullAt time.Time
 	// claims combines the sums of all runs, as mirror.Sums does.
-	claims     uint64
-	candidates candidates
-	parked     parkedQueue
+	claims uint64
+	parked parkedQueue
 	// timeouts are when the time of a handler is over.
-	timeouts timeQueue
+	timeouts schedule.Times
 	// orders are the commands that wait for the owners of tasks, of all tasks.
 	orders map[string]*order
 	// ordersKnown tells that those were listed that were there before. Until
@@ -57,17 +57,8 @@ type incarnation struct {
 
 	// kinds reads specs.
 	kinds    *kind.Kinds[Spec]
-	planning *planning
 	leaving  leaving
-	standIns standIns
-	late     lateness
-	// unsettled tells that the plan wants more tasks to move than could.
-	unsettled bool
-	// confirmAt is when to look again whether what a join or a leave has caused
-	// is even by now, zero for never; confirms is how often still.
-	confirmAt time.Time
-	confirms  int
-	reviewAt  time.Time
+	triggers triggers
 	// loadAt is when to ask for the load again.
 	loadAt time.Time
 	// tombs are claims that this node has ended, until the mirror has seen it.
@@ -79,25 +70,11 @@ type incarnation struct {
 	// else took them; offers are when, by type, one of them is offered again.
 	forced map[string]bool
 	offers map[string]offer
-	// holds are tasks that this node was told to release, until when it leaves
-	// them to others.
-	holds map[string]time.Time
-	// loadFell tells that a claim ended since the last pass.
-	loadFell bool
-
-	out        *outgoing
-	inFlight   map[string]*candidate // queued or being claimed
-	flightMost int                   // how many there have been since there were none
+	// out is what goes to the broker.
+	out *outgoing
 
 	commandsDone map[string]bool
 	drain        drain
-	settleAt     time.Time
-	// balanceDue is the trigger to balance for once everything that has come in
-	// is planned; zero for none.
-	balanceDue Trigger
-	// balanceAgain is the trigger to balance for once more when claims that were
-	// in flight have come in; zero for none.
-	balanceAgain Trigger
 	auditAt      time.Time
 	closing      bool
 	closeBy      time.Time
@@ -153,22 +130,22 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: kind.New(readKind), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}, standIns: standIns{window: 1},
+		kinds: kind.New(readKind), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}},
 		info: n.config.info(s, n.startedAt),
-		runs: map[string]*run{}, candidates: newCandidates(), tombs: map[string]broker.Revision{},
-		inFlight: map[string]*candidate{}, forced: map[string]bool{}, offers: map[string]offer{}, holds: map[string]time.Time{},
+		runs: map[string]*run{}, tombs: map[string]broker.Revision{},
+		forced: map[string]bool{}, offers: map[string]offer{},
 		commandsDone: map[string]bool{}, out: newOutgoing(n.notes),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
 	in.fleet = schedule.NewFleet(schedule.Config{
 		Name: n.config.Name, Limits: n.config.Concurrency, TTL: s.Timing().TTL, FailoverRate: n.config.FailoverRate,
 	})
-	in.planning = newPlanning(in.fleet)
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
 		Mine: s.ID(), Skips: skips,
 	})
+	in.board = in.newBoard()
 	return in
 }
 

@@ -63,11 +63,7 @@ func (in *incarnation) recount() {
 			in.fleet.Hold(in.config.Name, r.class(), 1)
 		}
 	}
-	for _, c := range in.inFlight {
-		if !c.pulled {
-			in.fleet.Hold(in.config.Name, c.kind.Class, 1)
-		}
-	}
+	in.board.Recount()
 	for _, m := range in.leaving.moving {
 		in.fleet.Hold(m.to, m.class, 1)
 	}

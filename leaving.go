@@ -132,6 +132,6 @@ func (in *incarnation) moved(id string) {
 	delete(in.leaving.moving, id)
 	in.fleet.Hold(m.to, m.class, -1)
 	if trigger := in.leaving.nextRound; len(in.leaving.moving) == 0 && trigger != 0 {
-		in.leaving.nextRound, in.balanceDue = 0, trigger
+		in.leaving.nextRound, in.triggers.due = 0, trigger
 	}
 }

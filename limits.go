@@ -56,28 +56,6 @@ const (
 
 // Times that no setting changes.
 const (
-	// rankStep is how much longer the next-ranked node waits with claiming.
-	rankStep = schedule.RankStep
-	// patience is how much longer than that they all wait for a node that has not let
-	// them down: it may have just come, or be on a busy machine, and what others take
-	// from it comes back to it later, which interrupts it once more.
-	patience = 2 * time.Second
-	// ranksMax bounds the ranks that wait one after the other; whoever comes
-	// later claims together with them.
-	ranksMax = 40
-	// busyMax bounds for how long a node that goes on claiming other tasks is
-	// waited for.
-	busyMax = 10 * time.Second
-	// agreeAfter is how long nothing must have changed before what others should
-	// have claimed by now is planned anew: nodes that saw tasks come in different
-	// portions have different plans, and agree when they have all seen the same.
-	agreeAfter = 50 * time.Millisecond
-	// replanEvery, or replanCost for each task that nobody holds and each node, if that
-	// is more, bounds how often all of those tasks are planned anew. replanMax is the
-	// longest that it comes to.
-	replanEvery = 20 * time.Millisecond
-	replanCost  = 2 * time.Microsecond
-	replanMax   = time.Second
 	// releasedHold keeps a node from claiming again at once what it was just
 	// told to release.
 	releasedHold = 2 * time.Second

@@ -34,6 +34,21 @@ func (in *incarnation) loadStep(now time.Time) {
 	in.info.Load, in.info.Overloaded = load, overloaded
 	in.out.publishInfo()
 	if relieved {
-		in.reconsider()
+		in.board.Reconsider()
+	}
+}
+
+// lateStep tells the others how late this node hears of what they do.
+func (in *incarnation) lateStep(now time.Time) {
+	if in.closing || in.lost {
+		return
+	}
+	behind := ""
+	if late := in.board.Lag.Told(now); late > 0 {
+		behind = late.String()
+	}
+	if behind != in.info.Behind {
+		in.info.Behind = behind
+		in.out.publishInfo()
 	}
 }

@@ -69,14 +69,13 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.lateStep(now)
 	if in.mayClaim() {
 		in.claimPass(now)
-		in.pullPass(now)
 		in.giveUpPulls(now)
 	}
 	// What to give away is decided by what is open and being claimed by now.
 	in.confirmStep(now)
 	in.settleStep(now)
-	if trigger := in.balanceDue; trigger != 0 {
-		in.balanceDue = 0
+	if trigger := in.triggers.due; trigger != 0 {
+		in.triggers.due = 0
 		in.balance(trigger)
 	}
 	in.leavingPass(now)
@@ -102,19 +101,19 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	default:
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
-		earlier(in.timeouts.next())
+		earlier(in.timeouts.Next())
 		if len(in.leaving.queue) > 0 {
 			earlier(in.leaving.nextAt)
 		}
 		if in.toldOthers() {
 			earlier(in.drain.next)
 		}
-		earlier(in.settleAt)
-		earlier(in.confirmAt)
+		earlier(in.triggers.settleAt)
+		earlier(in.triggers.confirmAt)
 		earlier(in.loadAt)
-		earlier(in.late.next())
+		earlier(in.board.Lag.Next())
 		if _, ok := in.config.Balancer.(Reviewer); ok {
-			earlier(in.reviewAt)
+			earlier(in.triggers.reviewAt)
 		}
 		earlier(in.auditAt)
 	}
@@ -125,24 +124,9 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	switch {
 	case in.mayClaim():
-		earlier(in.candidates.next())
+		earlier(in.board.Wake(now))
 		earlier(in.pullAt)
-		if in.planning.stale || in.planning.agreeing {
-			earlier(in.planning.planAt)
-		}
-		if in.planning.foreign > 0 {
-			earlier(in.planning.sweepAt)
-		}
-		if in.planning.dirty && len(in.planning.nowhere) > 0 {
-			earlier(now) // a place was given up after all was planned
-		}
-		if in.toAgree() {
-			earlier(in.planning.changedAt.Add(agreeAfter))
-		}
-		if in.candidates.balked && in.loadFell {
-			earlier(in.candidates.retryAt)
-		}
-	case !in.frozenOrLeaving() && !in.candidates.next().IsZero():
+	case !in.frozenOrLeaving() && in.board.Waiting():
 		earlier(now.Add(in.session.Timing().Renew)) // the session is late in its life
 	}
 }

@@ -22,8 +22,8 @@ func (in *incarnation) exited(x exit) {
 		in.sessionLost() // which is why it returned, and the loop has not heard of it yet
 	}
 	r.handle, r.returned = nil, in.node.momentOf(x.at)
-	in.timeouts.remove(x.id)
-	in.loadFell = true
+	in.timeouts.Remove(x.id)
+	in.board.LoadFell()
 	said, hasSaid := messageOf(x.err)
 	killed := r.order != nil && r.order.Message == statemachine.Kill
 	switch unread := r.claim.deaf(); {
@@ -257,7 +257,7 @@ func (in *incarnation) fail(r *run, err error) {
 
 // timeoutStep tells the handlers to stop whose time is over.
 func (in *incarnation) timeoutStep(now time.Time) {
-	for _, id := range in.timeouts.popDue(now) {
+	for _, id := range in.timeouts.PopDue(now) {
 		if r := in.runs[id]; r != nil && r.phase == phaseRunning {
 			r.expired = true
 			in.enter(r, phaseStopping)

@@ -146,7 +146,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 // this node or, with what is left to claim, for another one.
 func (in *incarnation) isBusy() bool {
 	o := in.out
-	return len(in.inFlight) > 0 || in.planning.foreign > 0 || o.claims.Calls()+o.adopts.Calls() > 0 || !o.endings.Empty()
+	return in.board.InFlight() > 0 || in.board.Foreign() > 0 || o.claims.Calls()+o.adopts.Calls() > 0 || !o.endings.Empty()
 }
 
 // wakeToSend names the times at which something becomes due.

@@ -85,25 +85,6 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 	return next
 }
 
-// pullPass claims tasks for the calls of Dequeue that wait.
-func (in *incarnation) pullPass(now time.Time) {
-	for _, taskType := range in.config.Pulls {
-		queue := in.planning.pulled[taskType]
-		for wanted := in.node.pulls.count(taskType) - in.fleet.UnderWay(taskType); wanted > 0; {
-			c := queue.first()
-			if c == nil {
-				break
-			}
-			if !in.mayTake(c, now) {
-				in.planning.remove(c) // it is looked at again when it may be
-				continue
-			}
-			in.claim(c, now)
-			wanted--
-		}
-	}
-}
-
 // giveUpPulls answers the calls of TryDequeue that have waited long enough, and tells
 // when to look again. Before the node knows the tasks, they wait.
 func (in *incarnation) giveUpPulls(now time.Time) {

@@ -165,15 +165,15 @@ type exit struct {
 
 // begin takes over a claim that was granted: it runs it, parks it, or gives it
 // back.
-func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
+func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.tombs, g.ID)
 	claim := &Claim{
-		task: c.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
+		task: p.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision}
 	in.runs[g.ID] = r
-	in.late.granted(g.Token, in.tasks.Revision(), claim.claimedAt)
+	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.claimedAt)
 	in.claims ^= claim.sum()
 	in.countRun(r)
 	if in.lost {
@@ -183,13 +183,13 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if claim.kind.Err != nil {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
-	in.reportGrant(claim, c)
-	in.noteClaim(r, c.reason)
+	in.reportGrant(claim, p)
+	in.noteClaim(r, p.reason)
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || c.adopted && in.waited(r) ||
+	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || p.adopted && in.waited(r) ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -209,8 +209,8 @@ func (in *incarnation) begin(g coordinator.Granted, c *candidate) {
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
-	if c.skipped != "" && !r.record.State.Terminal() {
-		in.skip(r, c.skipped)
+	if p.skipped != "" && !r.record.State.Terminal() {
+		in.skip(r, p.skipped)
 		return
 	}
 	in.resume(r)
@@ -274,7 +274,7 @@ func (in *incarnation) start(r *run) {
 	in.parked.remove(r)
 	r.claim.deaf() // an earlier run has listened, and this one does not yet
 	if timeout := time.Duration(r.claim.kind.Spec.Timeout); timeout > 0 {
-		in.timeouts.set(id, time.Now().Add(timeout))
+		in.timeouts.Set(id, time.Now().Add(timeout))
 	}
 	in.events.Claimed(id, int64(token))
 	task := r.claim.task
@@ -339,7 +339,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 	case r.phase == phaseParked:
 		in.parked.remove(r)
 		r.cause = cause
-		in.loadFell = true
+		in.board.LoadFell()
 		if in.release(r); errors.Is(cause, ErrDeleted) {
 			r.outcome = OutcomeDropped
 		}
@@ -481,8 +481,10 @@ func (in *incarnation) forget(id string) {
 	r.dequeued.settle(OutcomeDropped)
 	r.dequeued = nil
 	in.parked.remove(r)
-	in.timeouts.remove(id)
-	in.loadFell = in.loadFell || !r.leaving()
+	in.timeouts.Remove(id)
+	if !r.leaving() {
+		in.board.LoadFell()
+	}
 	in.node.mu.Lock()
 	in.node.uncount(id)
 	delete(in.node.held, id)
@@ -492,7 +494,7 @@ func (in *incarnation) forget(id string) {
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
 		in.tombs[id] = token
 	} else if t != nil && t.Exists() && !t.Owned() {
-		in.addCandidate(t, time.Now())
+		in.board.Add(t, time.Now())
 	}
 }
 
@@ -513,12 +515,12 @@ func (in *incarnation) showRun(r *run) {
 }
 
 // reportGrant tells of a claim that was granted, and traces it.
-func (in *incarnation) reportGrant(claim *Claim, c *candidate) {
-	g := Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: c.cause, From: c.from}
-	if c.adopted {
+func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
+	g := Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
+	if p.adopted {
 		g.Cause = GrantAdopted
 	} else {
-		g.Waited = claim.claimedAt.Sub(c.since)
+		g.Waited = claim.claimedAt.Sub(p.since)
 	}
 	in.traceGrant(claim, g)
 	in.events.Granted(g)

@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"session":           {"broker", "internal/clock"},
 	"internal/mirror":   {"broker", "internal/keys"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/schedule": {"broker", "placement"},
+	"internal/schedule": {"broker", "placement", "internal/kind", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},

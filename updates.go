@@ -23,7 +23,7 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	case u.Snapshot != nil:
 		in.checkRevision(in.tasks.Revision(), u.Snapshot.Revision)
 		changed = in.tasks.Reset(u.Snapshot)
-		in.candidates.believeAll()
+		in.board.Relisted()
 		// What came and went while nothing was seen is no difference between
 		// two snapshots, and may have been a claim of this node.
 		in.auditAt = time.Time{}
@@ -35,13 +35,9 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.taskChanged(id, now)
 	}
 	in.countFleet()
-	in.late.shown(in.tasks.Revision(), now)
-	in.standAgain()
-	if len(changed) > 0 {
-		in.planning.dirty, in.planning.agreed, in.planning.changedAt = true, false, now
-	}
-	if len(changed) > 0 && in.settleAt.IsZero() {
-		in.settleAt = now.Add(settle)
+	in.board.Shown(len(changed) > 0, now)
+	if len(changed) > 0 && in.triggers.settleAt.IsZero() {
+		in.triggers.settleAt = now.Add(settle)
 	}
 }
 
@@ -58,7 +54,6 @@ func (in *incarnation) checkRevision(before, now broker.Revision) {
 func (in *incarnation) taskChanged(id string, now time.Time) {
 	t := in.tasks.Get(id)
 	if t == nil {
-		delete(in.holds, id)
 		delete(in.forced, id)
 	}
 	if t == nil || t.Session != in.session.ID() {
@@ -68,29 +63,7 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 		delete(in.leaving.stopped, id)
 	}
 	in.answerOffer(id, t)
-	if t == nil || !t.HasKey {
-		in.candidates.freed(id)
-	}
-	if c := in.inFlight[id]; c != nil {
-		c.changed = true
-	}
-	switch {
-	case t == nil || t.Owned():
-		if in.candidates.byID[id] != nil && t != nil {
-			// Only nodes are waited for: the name of a script that takes tasks with
-			// Client.DequeueDetached would be kept for ever.
-			if n := in.nodes.Get(t.Owner); n != nil && n.Registered {
-				in.fleet.SeenToClaim(t.Owner, now)
-			}
-		}
-		in.dropCandidate(id)
-	case !in.busyWith(id):
-		// What could not be read, or was ignored, may have been mended; and what was claimed
-		// and released again within one batch is free once more.
-		if c := in.addCandidate(t, now); in.candidates.believe(c) || !c.prepared {
-			in.candidates.lookSoon(c)
-		}
-	}
+	in.board.Changed(id, now)
 	in.checkClaim(id)
 }
 
@@ -141,7 +114,7 @@ func (in *incarnation) auditStep(now time.Time) {
 		switch {
 		case t.Owned() && t.Session != mine, in.busyWith(t.ID):
 		case !t.Owned():
-			in.addCandidate(t, now)
+			in.board.Add(t, now)
 		default:
 			in.checkClaim(t.ID)
 		}
@@ -171,7 +144,7 @@ func (in *incarnation) auditStep(now time.Time) {
 func (in *incarnation) agrees() bool {
 	sums := in.tasks.Sums()
 	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.tombs) == 0 &&
-		sums.Unowned == len(in.candidates.byID) && len(in.inFlight) == 0 && in.out.adopts.Calls() == 0
+		sums.Unowned == in.board.Len() && in.board.InFlight() == 0 && in.out.adopts.Calls() == 0
 }
 
 // applyNodes takes an update of the nodes' mirror.
@@ -230,7 +203,7 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 		return in.readPeer(name, info), true
 	}, now)
 	for _, name := range change.Back {
-		in.lookAtReserved(name)
+		in.board.Back(name)
 	}
 	if change.Braked > 0 {
 		in.events.Braked(change.Braked, in.config.FailoverRate)
@@ -240,23 +213,13 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	}
 	clear(in.forced) // whoever came may take what nobody took
 	clear(in.offers)
-	in.reconsider()
-	in.planning.planAt = time.Time{} // whoever has gone claims none of what it was to have
+	in.board.FleetChanged()
 	if change.Joined {
-		in.confirmAt, in.confirms = now.Add(confirmEvery), confirmsMax
+		in.triggers.confirmAt, in.triggers.confirms = now.Add(confirmEvery), confirmsMax
 	}
-	in.balanceDue = TriggerMembership
-	if in.settleAt.IsZero() {
-		in.settleAt = now.Add(settle) // for what cannot be moved at once
-	}
-}
-
-// lookAtReserved looks again at what was kept for a node that is back.
-func (in *incarnation) lookAtReserved(name string) {
-	for id, c := range in.candidates.byID {
-		if t := in.tasks.Get(id); !c.open && t != nil && t.Last == name {
-			in.candidates.lookSoon(c)
-		}
+	in.triggers.due = TriggerMembership
+	if in.triggers.settleAt.IsZero() {
+		in.triggers.settleAt = now.Add(settle) // for what cannot be moved at once
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 
 // Facts are what a spec says about when a task may be claimed, and in which order.
 type Facts struct {
+	// Class is the one of this content: equal ones are one pointer.
+	Class     *placement.Class
 	Priority  int
 	NotBefore time.Time
 	// Turn is the revision that stands for the one at which the task came to exist, if it
@@ -31,8 +33,6 @@ type Kind[S any] struct {
 	// Spec is what was read, but for what it shares with no other.
 	Spec S
 	Facts
-	// Class is the one of this content: equal ones are one pointer.
-	Class *placement.Class
 }
 
 // Kinds reads specs, and each that it has seen lately but once. It is safe for concurrent
@@ -64,7 +64,8 @@ func (ks *Kinds[S]) Of(spec []byte) *Kind[S] {
 		}
 	}
 	s, class, facts := ks.read(spec)
-	k := &Kind[S]{Spec: s, Facts: facts, Class: ks.classes.Of(class)}
+	facts.Class = ks.classes.Of(class)
+	k := &Kind[S]{Spec: s, Facts: facts}
 	if ok {
 		if len(ks.known) >= knownMax {
 			clear(ks.known)

@@ -3,11 +3,23 @@
 // time it is.
 //
 // Fleet is who is there, what they hold, and whose tasks to leave alone for a
-// while. It decides nothing about a single task but that.
+// while. Board has the tasks that nobody holds, and decides which of them this node
+// claims.
 //
-//	registrations ── Update ──▶ ┌───────┐ ── View ───────▶ placement
-//	claims        ── Hold ────▶ │ Fleet │ ── ReservedUntil, Slot ──▶ may it be claimed yet
-//	runs, ends    ── Active ──▶ └───────┘ ── MayStart, MayClaim ───▶ is there room here
+//	registrations ── Update ───▶ ┌───────┐ ── View ─────▶ placement
+//	claims        ── Hold ─────▶ │ Fleet │
+//	runs, ends    ── Active ───▶ └───────┘
+//	                                 │ who may have what
+//	                             ┌───▼───┐
+//	tasks         ── Changed ──▶ │ Board │ ── Pass, Pull ──▶ what to claim
+//	answers       ── Landed ───▶ └───────┘ ── Wake ────────▶ when to look again
 //
-// Nothing here is safe for concurrent use: the node's loop owns it.
+// A candidate is a task that nobody holds. Once nothing but rank and balance speaks
+// against claiming it, it is open, and the plan gives it a target: the node that is to
+// claim it. If that is this node, the balancer is asked, and the claim goes out: it is
+// a flight until its answer lands. If the target does not claim, others stand in for
+// it, one by one and carefully, because it may be their copies that are late.
+//
+// Nothing here is safe for concurrent use: the node's loop owns it. And nothing here
+// decides about safety: a claim that should not have been made is refused by the store.
 package schedule

@@ -1,13 +1,13 @@
-package windlass
+package schedule
 
 import (
 	"container/heap"
 	"time"
 )
 
-// timeQueue holds names until their time comes, in time order. A name that is
+// Times holds names until their time comes, in time order. A name that is
 // pushed again moves to its new time. The zero value is ready.
-type timeQueue struct {
+type Times struct {
 	items []timed
 	index map[string]int // position in items
 }
@@ -18,26 +18,26 @@ type timed struct {
 }
 
 // Len implements heap.Interface.
-func (q *timeQueue) Len() int { return len(q.items) }
+func (q *Times) Len() int { return len(q.items) }
 
 // Less implements heap.Interface.
-func (q *timeQueue) Less(i, j int) bool { return q.items[i].at.Before(q.items[j].at) }
+func (q *Times) Less(i, j int) bool { return q.items[i].at.Before(q.items[j].at) }
 
 // Swap implements heap.Interface.
-func (q *timeQueue) Swap(i, j int) {
+func (q *Times) Swap(i, j int) {
 	q.items[i], q.items[j] = q.items[j], q.items[i]
 	q.index[q.items[i].name], q.index[q.items[j].name] = i, j
 }
 
-// Push implements heap.Interface; use set.
-func (q *timeQueue) Push(x any) {
+// Push implements heap.Interface; use Set.
+func (q *Times) Push(x any) {
 	item := x.(timed)
 	q.index[item.name] = len(q.items)
 	q.items = append(q.items, item)
 }
 
-// Pop implements heap.Interface; use popDue.
-func (q *timeQueue) Pop() any {
+// Pop implements heap.Interface; use PopDue.
+func (q *Times) Pop() any {
 	last := len(q.items) - 1
 	item := q.items[last]
 	q.items = q.items[:last]
@@ -45,8 +45,8 @@ func (q *timeQueue) Pop() any {
 	return item
 }
 
-// set gives a name its time.
-func (q *timeQueue) set(name string, at time.Time) {
+// Set gives a name its time.
+func (q *Times) Set(name string, at time.Time) {
 	if q.index == nil {
 		q.index = map[string]int{}
 	}
@@ -58,23 +58,29 @@ func (q *timeQueue) set(name string, at time.Time) {
 	heap.Push(q, timed{name: name, at: at})
 }
 
-// remove forgets a name.
-func (q *timeQueue) remove(name string) {
+// Remove forgets a name.
+func (q *Times) Remove(name string) {
 	if i, ok := q.index[name]; ok {
 		heap.Remove(q, i)
 	}
 }
 
-// next is the earliest time, zero if there is none.
-func (q *timeQueue) next() time.Time {
+// Has reports whether a name is in it.
+func (q *Times) Has(name string) bool {
+	_, ok := q.index[name]
+	return ok
+}
+
+// Next is the earliest time, zero if there is none.
+func (q *Times) Next() time.Time {
 	if len(q.items) == 0 {
 		return time.Time{}
 	}
 	return q.items[0].at
 }
 
-// popDue takes the names out whose time has come, in time order.
-func (q *timeQueue) popDue(now time.Time) []string {
+// PopDue takes the names out whose time has come, in time order.
+func (q *Times) PopDue(now time.Time) []string {
 	var due []string
 	for len(q.items) > 0 && !q.items[0].at.After(now) {
 		due = append(due, heap.Pop(q).(timed).name)

@@ -1,4 +1,4 @@
-package windlass
+package schedule
 
 import "container/heap"
 
@@ -8,23 +8,23 @@ import "container/heap"
 type openQueue struct{ heap openHeap }
 
 // order compares two candidates by whose turn it is.
-func (c *candidate) order(d *candidate) int {
-	return c.kind.Place(c.id, c.created).Compare(d.kind.Place(d.id, d.created))
+func (c *Candidate) order(d *Candidate) int {
+	return c.Kind.Place(c.ID, c.Created).Compare(d.Kind.Place(d.ID, d.Created))
 }
 
-func (q *openQueue) push(c *candidate) {
+func (q *openQueue) push(c *Candidate) {
 	c.queue = q
 	heap.Push(&q.heap, c)
 }
 
 // remove forgets a candidate that is in the queue.
-func (q *openQueue) remove(c *candidate) {
+func (q *openQueue) remove(c *Candidate) {
 	heap.Remove(&q.heap, c.place)
 	c.queue = nil
 }
 
 // first is whose turn it is, nil if nobody waits.
-func (q *openQueue) first() *candidate {
+func (q *openQueue) first() *Candidate {
 	if q == nil || len(q.heap) == 0 {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (q *openQueue) first() *candidate {
 }
 
 // openHeap implements heap.Interface; candidate.place is the place.
-type openHeap []*candidate
+type openHeap []*Candidate
 
 // Len implements heap.Interface.
 func (h openHeap) Len() int { return len(h) }
@@ -48,7 +48,7 @@ func (h openHeap) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (h *openHeap) Push(x any) {
-	c := x.(*candidate)
+	c := x.(*Candidate)
 	c.place = len(*h)
 	*h = append(*h, c)
 }

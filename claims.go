@@ -1,0 +1,216 @@
+package windlass
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/schedule"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// prospect is what a node keeps with a task that it could claim.
+type prospect struct {
+	task Task
+	// spec is nil for a claim that turned up.
+	spec *Spec
+	// adopted tells that the claim on it turned up, and that nobody knows any more
+	// what it was made for.
+	adopted bool
+	// skipped is the task whose failure is why it is claimed, to be killed; empty for none.
+	skipped string
+	// reason is why it is claimed, for people; cause is that in one word, and from
+	// the node that held it before.
+	reason string
+	cause  GrantCause
+	from   string
+	// since is when this node first saw it claimable.
+	since time.Time
+}
+
+func prospectOf(c *schedule.Candidate) *prospect { return c.App.(*prospect) }
+
+// newBoard makes the board of this node.
+func (in *incarnation) newBoard() *schedule.Board {
+	return schedule.NewBoard(in.fleet, in.tasks, schedule.Rules{
+		Held: in.occupied, LeftBehind: in.node.isLeftBehind, Read: in.read, Balancer: in.askBalancer,
+	})
+}
+
+// occupied tells whether this node holds a task, is asking whether it does, or knows that the
+// copy is too old to say anything about it.
+func (in *incarnation) occupied(id string) bool {
+	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.endedSince(id)
+}
+
+// endedSince tells whether this node has held a task and is done with it, all after what
+// its copy shows.
+func (in *incarnation) endedSince(id string) bool { return in.tombs[id] > in.tasks.Revision() }
+
+// busyWith tells whether this node holds a task, is claiming it, or cannot tell.
+func (in *incarnation) busyWith(id string) bool { return in.board.IsFlight(id) || in.occupied(id) }
+
+// read reads what a task is. It returns false if this node leaves it to others without
+// knowing whether they take it.
+func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
+	k := in.kinds.OfTask(t)
+	if k.Err != nil {
+		in.events.Corrupt(in.node.space.Task(t.ID), k.Err)
+		return r, false
+	}
+	self := in.info.placed()
+	self.Types, self.Pulls = []string{k.Class.Type}, nil
+	eligible := self.Excludes(k.Class) == ""
+	r = schedule.Reading{
+		Kind: &k.Facts, Ours: eligible && in.config.handler(k.Class.Type) != nil, Pulled: eligible && in.config.pulls(k.Class.Type),
+	}
+	p := &prospect{task: plainTask(t.ID), spec: &k.Spec}
+	if in.config.NewTask != nil && in.config.runs(k.Class.Type) {
+		var err error
+		if p.task, err = safeNewTask(in.config.NewTask, t.ID, t.Props()); err != nil {
+			in.events.Corrupt(in.node.space.Props(t.ID), err)
+		}
+		if p.task == nil {
+			return r, false
+		}
+	}
+	var err error
+	if r.Blockers, err = k.Blockers(t); err != nil {
+		in.events.Corrupt(in.node.space.Task(t.ID), err)
+		return r, false
+	}
+	r.App = p
+	return r, true
+}
+
+// safeNewTask keeps a panic in the application's function to its own task.
+func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			task, err = nil, fmt.Errorf("NewTask panicked: %v", v)
+		}
+	}()
+	return f(id, props), nil
+}
+
+// askBalancer asks the balancer about tasks, one after the other. It sees those that it
+// takes as this node's.
+func (in *incarnation) askBalancer(now time.Time) func(c *schedule.Candidate) (bool, time.Time) {
+	view := in.view(now)
+	return func(c *schedule.Candidate) (bool, time.Time) {
+		p := prospectOf(c)
+		ok, again := in.config.Balancer.CanClaim(view, Candidate{Task: p.task, Spec: *p.spec, Waiting: now.Sub(c.Since)})
+		if ok {
+			view.Self.Tasks++
+			view.Unowned--
+		}
+		return ok, again
+	}
+}
+
+// claimPass queues the claims on what this node should have.
+func (in *incarnation) claimPass(now time.Time) {
+	for _, c := range in.board.Pass(in.info.placed(), now) {
+		in.claim(c, now)
+	}
+	for _, taskType := range in.config.Pulls {
+		for _, c := range in.board.Pull(taskType, in.node.pulls.count(taskType), now) {
+			in.claim(c, now)
+		}
+	}
+}
+
+// claim queues the claim on a task.
+func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
+	t, p := in.tasks.Get(c.ID), prospectOf(c)
+	if c.InsteadOf != "" {
+		in.force(c.ID, c.Kind.Class.Type, c.InsteadOf, now)
+	} else {
+		delete(in.forced, c.ID)
+	}
+	p.skipped, p.since, p.from = c.Skipped, c.Since, t.Last
+	p.reason, p.cause = in.reason(c, t), in.grantCause(c, t)
+	in.out.claims.Put(c.ID, coordinator.Wanted{
+		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
+		Skipped: c.Skipped, SkippedAt: c.SkippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),
+	}, time.Time{})
+	if t.For == in.config.Name && !in.triggers.confirmAt.IsZero() {
+		in.triggers.confirms = confirmsMax // what a join has set in motion is not over
+	}
+}
+
+// reason says for people why a task is claimed.
+func (in *incarnation) reason(c *schedule.Candidate, t *mirror.Task) string {
+	switch {
+	case c.Pulled:
+		return "dequeued"
+	case c.InsteadOf != "":
+		return "node " + c.InsteadOf + " should have claimed it and did not"
+	case t.For == in.config.Name && t.Last != "":
+		return "moved here from node " + t.Last
+	case t.For == in.config.Name:
+		return "moved here" // before this node had a copy
+	case t.Last != "":
+		return "taken over from node " + t.Last
+	}
+	return "placed"
+}
+
+// grantCause is why a task is claimed.
+func (in *incarnation) grantCause(c *schedule.Candidate, t *mirror.Task) GrantCause {
+	switch {
+	case c.Pulled:
+		return GrantDequeued
+	case t.Last == in.config.Name:
+		return GrantReturned
+	case t.For == in.config.Name: // of one that moved before this node had a copy Last is empty
+		return GrantMoved
+	case t.Last == "":
+		return GrantPlaced
+	}
+	return GrantTakenOver
+}
+
+// answerOf is what the answer to a claim says.
+func answerOf(err error) schedule.Answer {
+	switch {
+	case err == nil:
+		return schedule.Granted
+	case errors.Is(err, coordinator.ErrOwned), errors.Is(err, coordinator.ErrGone):
+		return schedule.Taken
+	case errors.Is(err, coordinator.ErrChanged):
+		return schedule.Changed
+	}
+	return schedule.Failed
+}
+
+// isFree tells whether a claim that is queued could be granted, as far as the copy shows by
+// now. If not, it is taken back.
+func (in *incarnation) isFree(id string, _ coordinator.Wanted) bool {
+	if t := in.tasks.Get(id); t != nil && !t.Owned() {
+		return true
+	}
+	in.board.Landed(id, schedule.Withdrawn)
+	in.checkClaim(id) // it may be one of this node that turned up late
+	return false
+}
+
+// dropQueued takes back the claims that were not asked for yet.
+func (in *incarnation) dropQueued() {
+	now := time.Now()
+	for _, w := range in.out.claims.DropAll() {
+		in.board.Landed(w.ID, schedule.Withdrawn)
+		if t := in.tasks.Get(w.ID); t != nil && !t.Owned() {
+			in.board.Add(t, now)
+		}
+	}
+}
+
+// clusterView is the cluster for the planner. shortLived are the types whose tasks end
+// about as soon as they have begun.
+func (in *incarnation) clusterView(shortLived map[string]bool) placement.View {
+	return in.fleet.View(in.info.placed(), in.board.Open(), shortLived)
+}

@@ -1,0 +1,484 @@
+package schedule
+
+import (
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// Board has the tasks that nobody holds, and decides which of them this node claims.
+//
+// A task that the copy shows as nobody's is a candidate, but for one that is being
+// claimed: that is a flight until its Landed is called, once.
+type Board struct {
+	fleet *Fleet
+	tasks *mirror.Tasks
+	rules Rules
+	// self is this node as of the last Pass.
+	self placement.Node
+
+	candidates candidates
+	targets    *targets
+	standIns   standIns
+	// flights are those that are queued to be claimed, or being claimed. flightsMost is
+	// how many there have been since there were none.
+	flights     map[string]*Candidate
+	flightsMost int
+	// holds are tasks that this node leaves to others until a time.
+	holds map[string]time.Time
+	// loadFell is set when a claim of this node has ended since the last pass.
+	loadFell bool
+
+	// Lag is by how much the copy is behind.
+	Lag Lag
+}
+
+// Rules are what a board asks its node. They must not block.
+type Rules struct {
+	// Held reports whether the node holds a task already, or knows that the copy is too
+	// old to say anything about it.
+	Held func(id string) bool
+	// LeftBehind reports whether an earlier handler of a task has not returned.
+	LeftBehind func(id string) bool
+	// Read reads a task. It returns false if the node leaves the task to others without
+	// knowing whether they take it.
+	Read func(t *mirror.Task) (Reading, bool)
+	// Balancer returns what the balancer says about each task whose turn it is in one
+	// pass, and if it refuses one, when to ask again; zero for after a second. What it
+	// takes is claimed.
+	Balancer func(now time.Time) func(c *Candidate) (ok bool, again time.Time)
+}
+
+// NewBoard returns the board of a node. tasks is its copy, to which the board listens by
+// way of Changed.
+func NewBoard(fleet *Fleet, tasks *mirror.Tasks, rules Rules) *Board {
+	return &Board{
+		fleet: fleet, tasks: tasks, rules: rules, candidates: newCandidates(), targets: newTargets(fleet), standIns: standIns{window: 1},
+		flights: map[string]*Candidate{}, holds: map[string]time.Time{},
+	}
+}
+
+const (
+	// retryAfter is when a claim that failed at the broker is tried again.
+	retryAfter = 500 * time.Millisecond
+	// reconsiderEvery bounds how often the end of a run makes a node look again at
+	// everything that its balancer refused.
+	reconsiderEvery = 100 * time.Millisecond
+	// againDefault is when to look again at a task that cannot be claimed for now.
+	againDefault = time.Second
+)
+
+// Changed brings the board up to date with one task of the copy.
+func (b *Board) Changed(id string, now time.Time) {
+	t := b.tasks.Get(id)
+	if t == nil {
+		delete(b.holds, id)
+	}
+	if t == nil || !t.HasKey {
+		b.candidates.freed(id)
+	}
+	if c := b.flights[id]; c != nil {
+		c.changed = true
+	}
+	switch {
+	case t == nil || t.Owned():
+		if b.candidates.byID[id] != nil && t != nil {
+			// Only nodes are waited for: the name of a script that takes tasks with
+			// Client.DequeueDetached would be kept for ever.
+			if _, there := b.fleet.Peer(t.Owner); there {
+				b.fleet.SeenToClaim(t.Owner, now)
+			}
+		}
+		b.drop(id)
+	case !b.busy(id):
+		// What could not be read, or was ignored, may have been mended; and what was claimed
+		// and released again within one batch is free once more.
+		if c := b.Add(t, now); b.candidates.believe(c) || !c.read {
+			b.candidates.lookSoon(c)
+		}
+	}
+}
+
+// Relisted notes that the copy has been listed anew: it may have missed what came and
+// went. It is to be called before Changed.
+func (b *Board) Relisted() { b.candidates.believeAll() }
+
+// Shown notes that the copy has taken in what came, and whether that changed a task. It
+// is to be called after Changed.
+func (b *Board) Shown(changed bool, now time.Time) {
+	b.Lag.Shown(b.tasks.Revision(), now)
+	b.standAgain()
+	if changed {
+		b.targets.dirty, b.targets.agreed, b.targets.changedAt = true, false, now
+	}
+}
+
+// Add makes a task a candidate, to be looked at in the next pass, unless it is one
+// already.
+func (b *Board) Add(t *mirror.Task, now time.Time) *Candidate {
+	if c := b.candidates.byID[t.ID]; c != nil && c.Created == t.Created && c.Modified == t.Modified() {
+		return c
+	}
+	b.drop(t.ID)
+	c := &Candidate{ID: t.ID, Created: t.Created, Modified: t.Modified(), lastOwner: t.Last, seen: now, Since: now}
+	b.candidates.byID[t.ID] = c
+	b.candidates.lookSoon(c)
+	return c
+}
+
+// drop forgets a candidate.
+func (b *Board) drop(id string) {
+	c := b.candidates.byID[id]
+	if c == nil {
+		return
+	}
+	b.targets.remove(c)
+	b.candidates.drop(c)
+	if b.candidates.emptied() {
+		b.candidates, b.targets = newCandidates(), b.targets.emptied()
+	}
+}
+
+// Reconsider looks again at all that could be claimed: something about this node or the
+// others has changed.
+func (b *Board) Reconsider() {
+	for _, c := range b.candidates.byID {
+		refusedUntil := c.refusedUntil
+		c.refusedUntil, c.rank = time.Time{}, 0
+		if c.open || !refusedUntil.IsZero() {
+			b.candidates.lookSoon(c)
+		}
+	}
+	b.targets.dirty, b.targets.stale = true, true
+	b.candidates.balked = false
+}
+
+// FleetChanged looks again at everything because other nodes take tasks than before.
+// Whoever has gone claims none of what it was to have.
+func (b *Board) FleetChanged() {
+	b.Reconsider()
+	b.targets.planAt = time.Time{}
+}
+
+// Back looks again at what was kept for a node that is back.
+func (b *Board) Back(node string) {
+	for id, c := range b.candidates.byID {
+		if t := b.tasks.Get(id); !c.open && t != nil && t.Last == node {
+			b.candidates.lookSoon(c)
+		}
+	}
+}
+
+// RoomChanged looks again at what no node had room for, if there is anything: a
+// handler has returned here, which the copy says later, or never.
+func (b *Board) RoomChanged() {
+	if len(b.targets.nowhere) > 0 {
+		b.targets.dirty = true
+	}
+}
+
+// LoadFell notes that a claim of this node has ended: its balancer may take what it
+// has refused.
+func (b *Board) LoadFell() { b.loadFell = true }
+
+// Hold leaves a task to others until a time.
+func (b *Board) Hold(id string, until time.Time) { b.holds[id] = until }
+
+// Pass looks at every candidate that is due, plans who is to have what, and returns
+// those to claim, the most important first. self is this node.
+func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
+	b.self = self
+	if b.candidates.balked && b.loadFell && !now.Before(b.candidates.retryAt) {
+		b.Reconsider()
+	}
+	b.loadFell = b.loadFell && b.candidates.balked // too early to look again is not in vain
+	var looked []*Candidate
+	for _, c := range b.candidates.popDue(now) {
+		if !b.look(c, now) {
+			continue
+		}
+		if c.Pulled && c.Skipped != "" {
+			claims = append(claims, b.claim(c)) // to end it, which nobody needs to ask for
+			continue
+		}
+		looked = append(looked, c)
+	}
+	turn := b.planPass(now)
+	for _, c := range looked {
+		if c.planned && c.target == self.Name {
+			turn = append(turn, c)
+		}
+	}
+	turn = append(turn, b.sweep(now)...)
+	if len(turn) == 0 {
+		return claims
+	}
+	slices.SortFunc(turn, (*Candidate).order)
+	ask := b.rules.Balancer(now)
+	for _, c := range slices.Compact(turn) { // one may have been planned anew as well
+		switch {
+		case !c.open || c.refusedUntil.After(now):
+		case c.target != self.Name && !b.mayStandIn():
+		case b.mayTake(c, now) && b.consider(c, ask, now):
+			claims = append(claims, b.claim(c))
+		}
+	}
+	return claims
+}
+
+// Pull returns what to claim for some calls of Dequeue of a type that wait.
+func (b *Board) Pull(taskType string, calls int, now time.Time) (claims []*Candidate) {
+	queue := b.targets.pulled[taskType]
+	for wanted := calls - b.fleet.UnderWay(taskType); wanted > 0; {
+		c := queue.first()
+		if c == nil {
+			break
+		}
+		if !b.mayTake(c, now) {
+			b.targets.remove(c) // it is looked at again when it may be
+			continue
+		}
+		claims = append(claims, b.claim(c))
+		wanted--
+	}
+	return claims
+}
+
+// look reports whether nothing but rank and balance speaks against claiming. If
+// something does, it arranges for when to look again.
+func (b *Board) look(c *Candidate, now time.Time) bool {
+	t := b.tasks.Get(c.ID)
+	if t == nil || t.Owned() || b.busy(c.ID) {
+		b.drop(c.ID)
+		return false
+	}
+	if !c.read {
+		b.targets.remove(c) // its class may be another one
+		if c.Reading, c.read = b.rules.Read(t); !c.read {
+			return false
+		}
+	}
+	a := c.Kind.Claimable(t, c.Blockers, b.tasks, now)
+	if c.Skipped, c.SkippedAt = a.Skipped, a.SkippedAt; a.Waits {
+		b.candidates.wait(c)
+	}
+	if a.Open && t.For == "" {
+		a.Until = b.fleet.ReservedUntil(t.Last, c.seen, now)
+		a.Open = !a.Until.After(now)
+	}
+	switch {
+	case !a.Open:
+		b.targets.remove(c)
+		if !a.Until.IsZero() {
+			b.candidates.lookAt(c, a.Until)
+		}
+		return false
+	case !c.open:
+		if c.refusedUntil.IsZero() {
+			c.Since = now // claimable only from now on
+		}
+		b.targets.add(c)
+	}
+	return true
+}
+
+// mayTake reports whether this node may claim a candidate now; if not, it arranges
+// for when to look again.
+func (b *Board) mayTake(c *Candidate, now time.Time) bool {
+	if b.rules.LeftBehind(c.ID) {
+		b.candidates.lookAt(c, now.Add(retryAfter))
+		return false
+	}
+	if until := b.holds[c.ID]; until.After(now) {
+		b.candidates.lookAt(c, until)
+		return false
+	}
+	delete(b.holds, c.ID)
+	return true
+}
+
+// busy reports whether this node holds a task, is claiming it, or cannot tell.
+func (b *Board) busy(id string) bool { return b.flights[id] != nil || b.rules.Held(id) }
+
+// consider reports whether to claim a candidate whose turn it is here, or arranges for
+// when to look again.
+func (b *Board) consider(c *Candidate, ask func(*Candidate) (bool, time.Time), now time.Time) bool {
+	again, ok := now.Add(againDefault), c.Ours && b.room(c) && b.fleet.MayClaim(c.Kind.Class.Type)
+	if ok {
+		again, ok = b.fleet.Slot(b.tasks.Get(c.ID).Last, &c.slot, now)
+	}
+	if ok {
+		if ok, again = ask(c); again.IsZero() {
+			again = now.Add(againDefault)
+		}
+		if !ok {
+			b.refused(c, again, now)
+		}
+	}
+	if !ok {
+		// A balancer that names the past must not make the loop spin.
+		b.candidates.lookAt(c, later(again, now.Add(time.Millisecond)))
+	}
+	return ok
+}
+
+// refused notes that the balancer does not take a candidate until a time.
+func (b *Board) refused(c *Candidate, until, now time.Time) {
+	c.refusedUntil = until
+	if b.fleet.Limited(c.Kind.Class.Type) || b.self.Capacity > 0 {
+		b.targets.remove(c) // or it would keep the place of one that is not refused
+		b.targets.dirty = true
+	}
+	if !b.candidates.balked {
+		b.candidates.balked, b.candidates.retryAt = true, now.Add(reconsiderEvery)
+	}
+}
+
+// room reports whether this node's capacity leaves room for a candidate.
+func (b *Board) room(c *Candidate) bool {
+	limit := b.self.Capacity
+	return limit == 0 || b.fleet.HeldBy(b.self.Name).Weight+c.Kind.Class.Weight <= limit
+}
+
+// claim makes a flight of a candidate.
+func (b *Board) claim(c *Candidate) *Candidate {
+	if c.target != b.self.Name && !c.Pulled {
+		c.InsteadOf = c.target
+		b.fleet.StoodInFor(c.target)
+		b.standIns.flying++
+	}
+	b.flights[c.ID] = c
+	b.fleet.Claiming(c.Kind.Class.Type, 1)
+	if !c.Pulled {
+		b.fleet.Hold(b.self.Name, c.Kind.Class, 1)
+	}
+	b.drop(c.ID)
+	return c
+}
+
+// Answer is what became of a flight.
+type Answer uint8
+
+// The answers.
+const (
+	// Granted: this node has the task.
+	Granted Answer = iota + 1
+	// Taken: it is another's, or gone.
+	Taken
+	// Changed: it is not what the copy showed when it was claimed.
+	Changed
+	// Failed: it was refused, or could not be made, for another reason.
+	Failed
+	// Withdrawn: it was not asked for.
+	Withdrawn
+)
+
+// Landed takes a flight down, and returns nil if there is none of that name.
+func (b *Board) Landed(id string, a Answer) *Candidate {
+	c := b.flights[id]
+	if c == nil {
+		return nil
+	}
+	delete(b.flights, id)
+	b.fleet.Claiming(c.Kind.Class.Type, -1)
+	if c.InsteadOf != "" {
+		b.standIns.answered(a)
+	}
+	if !c.Pulled {
+		b.fleet.Hold(b.self.Name, c.Kind.Class, -1)
+	}
+	b.targets.dirty = true // there is room again for one that had none, unless it runs
+	if b.flightsMost = max(b.flightsMost, len(b.flights)+1); len(b.flights) == 0 && b.flightsMost > shrinkFrom {
+		b.flights, b.flightsMost = map[string]*Candidate{}, 0
+	}
+	b.standAgain()
+	return c
+}
+
+// Refused has a task that was refused, and that the copy shows as nobody's, looked at
+// again. was is its flight, nil if it was no claim.
+func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time) {
+	c := b.Add(t, now)
+	switch {
+	case was == nil:
+		b.candidates.lookAt(c, now.Add(retryAfter))
+	case a == Changed && c.Modified != was.Modified: // what it says now is known already
+	case a == Taken && !was.changed:
+		// The copy is behind: it shows what has become of the task before long, and until
+		// then the answer stays the same.
+		b.candidates.doubt(c, now.Add(busyMax))
+	default:
+		b.candidates.lookAt(c, now.Add(retryAfter))
+	}
+}
+
+// Wake is when there is something to do in a Pass, zero for nothing before something
+// changes.
+func (b *Board) Wake(now time.Time) (at time.Time) {
+	ts := b.targets
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	sooner(b.candidates.next())
+	if ts.stale || ts.agreeing {
+		sooner(later(ts.planAt, longAgo))
+	}
+	if ts.foreign > 0 {
+		sooner(later(ts.sweepAt, longAgo))
+	}
+	if ts.dirty && len(ts.nowhere) > 0 {
+		sooner(now) // a place was given up after all was planned
+	}
+	if b.toAgree() {
+		sooner(ts.changedAt.Add(agreeAfter))
+	}
+	if b.candidates.balked && b.loadFell {
+		sooner(b.candidates.retryAt)
+	}
+	return at
+}
+
+// longAgo is a time that is over: zero stands for never.
+var longAgo = time.Unix(0, 0)
+
+// Waiting reports whether there are candidates to look at at some time.
+func (b *Board) Waiting() bool { return !b.candidates.next().IsZero() }
+
+// IsFlight reports whether a task is being claimed, or queued to be.
+func (b *Board) IsFlight(id string) bool { return b.flights[id] != nil }
+
+// Len is how many tasks nobody holds, but for those that are being claimed.
+func (b *Board) Len() int { return len(b.candidates.byID) }
+
+// InFlight is how many tasks are being claimed, or queued to be.
+func (b *Board) InFlight() int { return len(b.flights) }
+
+// Recount counts the tasks that are being claimed, but for those that calls of Dequeue
+// asked for, for a tally that begins anew.
+func (b *Board) Recount() {
+	for _, c := range b.flights {
+		if !c.Pulled {
+			b.fleet.Hold(b.self.Name, c.Kind.Class, 1)
+		}
+	}
+}
+
+// Foreign is how many tasks other nodes are to claim that this one could run.
+func (b *Board) Foreign() int { return b.targets.foreign }
+
+// Open counts the tasks that could be claimed, by class. It must not be changed.
+func (b *Board) Open() map[*placement.Class]int { return b.targets.open }
+
+// Planned is how many tasks of a group a node is about to claim.
+func (b *Board) Planned(group, node string) (n int) {
+	for c, byNode := range b.targets.planned {
+		if c.Group == group {
+			n += byNode[node]
+		}
+	}
+	return n
+}

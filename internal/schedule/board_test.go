@@ -1,0 +1,326 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// desk is a board with a copy that a test writes.
+type desk struct {
+	*testing.T
+	*Board
+	space    keys.Space
+	self     placement.Node
+	facts    map[string]*kind.Facts
+	held     map[string]bool
+	pulled   map[string]bool
+	refuses  func(id string) time.Time // until when the balancer refuses a task
+	now      time.Time
+	revision broker.Revision
+}
+
+func newDesk(t *testing.T, peers ...Peer) *desk {
+	space, err := keys.New("desk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{
+		T: t, space: space, self: placement.Node{Name: "self", Types: []string{"t"}}, now: start,
+		facts: map[string]*kind.Facts{}, held: map[string]bool{}, pulled: map[string]bool{},
+	}
+	d.facts[""] = &kind.Facts{Class: &placement.Class{Type: "t", Weight: 1}}
+	fleet := newTestFleet(peers...)
+	tasks := mirror.NewTasks(space, mirror.Keep{
+		Kind: func(spec []byte) any { return d.facts[string(spec)] },
+		Count: func(t *mirror.Task, by int) {
+			if t.Owner != "self" {
+				fleet.Hold(t.Owner, t.Kind.(*kind.Facts).Class, by)
+			}
+		},
+	})
+	d.Board = NewBoard(fleet, tasks, Rules{
+		Held:       func(id string) bool { return d.held[id] },
+		LeftBehind: func(string) bool { return false },
+		Read: func(t *mirror.Task) (Reading, bool) {
+			k := t.Kind.(*kind.Facts)
+			blockers, err := k.Blockers(t)
+			return Reading{Kind: k, Blockers: blockers, Ours: !d.pulled[t.ID], Pulled: d.pulled[t.ID]}, err == nil
+		},
+		Balancer: func(now time.Time) func(*Candidate) (bool, time.Time) {
+			return func(c *Candidate) (bool, time.Time) {
+				if d.refuses == nil {
+					return true, time.Time{}
+				}
+				until := d.refuses(c.ID)
+				return !until.After(now), until
+			}
+		},
+	})
+	return d
+}
+
+// shows has the copy show something else about tasks: "a" is one that nobody holds, "a=n" one
+// that a node holds, and "-a" one that is gone.
+func (d *desk) shows(tasks ...string) {
+	d.Helper()
+	b := broker.Batch{}
+	event := func(key, value string, deleted bool) {
+		d.revision++
+		b.Events = append(b.Events, broker.Event{Deleted: deleted, KV: broker.KV{
+			Key: key, Value: []byte(value), Created: d.revision, Modified: d.revision,
+		}})
+	}
+	for _, task := range tasks {
+		id, owner, owned := strings.Cut(strings.TrimPrefix(task, "-"), "=")
+		switch t := d.tasks.Get(id); {
+		case task[0] == '-':
+			event(d.space.Owner(id), "", true)
+			event(d.space.Task(id), "", true)
+		case owned:
+			event(d.space.Owner(id), owner, false)
+		case t != nil:
+			event(d.space.Owner(id), "", true)
+		default:
+			kindOf := ""
+			if d.facts[id] != nil {
+				kindOf = id
+			}
+			event(d.space.Task(id), kindOf, false)
+		}
+	}
+	b.Revision = d.revision
+	changed := d.tasks.Apply(b)
+	for _, id := range changed {
+		d.Changed(id, d.now)
+	}
+	d.Shown(len(changed) > 0, d.now)
+}
+
+// pass is a pass at a time after the start. What is claimed in another's stead has a star.
+func (d *desk) pass(at time.Duration) (ids []string) {
+	d.Helper()
+	d.now = after(at)
+	for _, c := range d.Pass(d.self, d.now) {
+		if ids = append(ids, c.ID); c.InsteadOf != "" {
+			ids[len(ids)-1] += "*"
+		}
+	}
+	if at := d.Wake(d.now); !at.IsZero() && !at.After(d.now) {
+		d.Errorf("after a pass it is to wake at %v, and it is %v", at, d.now)
+	}
+	return ids
+}
+
+func (d *desk) wants(at time.Duration, want ...string) {
+	d.Helper()
+	if got := d.pass(at); !slices.Equal(got, want) {
+		d.Errorf("at %v it claims %q, want %q", at, got, want)
+	}
+}
+
+// meantFor finds names of tasks that the plan gives to a node, if nobody holds any.
+func (d *desk) meantFor(node string, n int) (ids []string) {
+	for i := 0; len(ids) < n; i++ {
+		id := fmt.Sprint("task-", i)
+		class := d.facts[""].Class
+		plan := placement.New(d.fleet.View(d.self, map[*placement.Class]int{class: 1}, nil))
+		if plan.Take(id, class) == node {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// pinned makes tasks for some node only.
+func (d *desk) pinned(node string, ids ...string) {
+	for _, id := range ids {
+		d.facts[id] = &kind.Facts{Class: &placement.Class{Type: "t", Weight: 1, Node: node}}
+	}
+}
+
+func TestBoard_ClaimsWhatIsMeantForThisNodeTheMostImportantFirst(t *testing.T) {
+	d := newDesk(t)
+	d.facts["urgent"] = &kind.Facts{Class: d.facts[""].Class, Priority: 1}
+	d.shows("b", "a", "urgent")
+	d.wants(0, "urgent", "b", "a")
+	if d.wants(0); d.InFlight() != 3 || d.Len() != 0 {
+		t.Errorf("%d are being claimed, %d wait", d.InFlight(), d.Len())
+	}
+}
+
+func TestBoard_LeavesAloneWhatIsHeldHereAndWhatIsHeldBack(t *testing.T) {
+	d := newDesk(t)
+	d.held["mine"] = true
+	d.Hold("held", after(time.Second))
+	d.shows("mine", "held")
+	d.wants(0)
+	d.wants(time.Second, "held")
+}
+
+func TestBoard_WaitsForOtherTasksAndForATime(t *testing.T) {
+	class := newDesk(t).facts[""].Class
+	d := newDesk(t)
+	d.facts["waits"] = &kind.Facts{Class: class, Needs: []string{"first", "second"}}
+	d.facts["later"] = &kind.Facts{Class: class, NotBefore: after(time.Minute)}
+	d.shows("first", "first=other", "waits", "later")
+	d.wants(0)
+	d.shows("-first")
+	d.wants(time.Second, "waits")
+	if at := d.Wake(d.now); !at.Equal(after(time.Minute)) {
+		t.Errorf("it is to wake at %v", at)
+	}
+	d.wants(time.Minute, "later")
+}
+
+func TestBoard_StandsInForOneThatDoesNotClaimAndForMoreOnceThatIsGranted(t *testing.T) {
+	d := newDesk(t, peer("a"))
+	theirs := d.meantFor("a", 1)
+	d.shows(theirs...)
+	d.wants(0)
+	d.wants(patience + RankStep - 1)
+	d.wants(patience+RankStep, theirs[0]+"*")
+	d.shows("another")
+	d.pass(patience + RankStep)
+	if d.Landed(theirs[0], Granted); d.standIns.window != 2 || d.standIns.flying != 0 {
+		t.Errorf("%+v", d.standIns)
+	}
+}
+
+func TestBoard_StandsInForNobodyWhileTheCopyIsKnownToLag(t *testing.T) {
+	d := newDesk(t, peer("a"))
+	theirs := d.meantFor("a", 1)
+	d.shows(theirs...)
+	d.wants(0)
+	d.Lag.Granted(d.revision+1, d.revision, d.now)
+	d.wants(time.Minute)
+	d.shows("x=other") // with which it has caught up
+	d.wants(time.Minute, theirs[0]+"*")
+}
+
+func TestBoard_WhatWasRefusedWaitsForTheCopyToShowWhy(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		answer Answer
+		shows  []string      // after that
+		again  time.Duration // when it is claimed again, zero for never
+	}{
+		{"taken, and the copy does not show it", Taken, nil, busyMax},
+		{"taken, and the copy shows by whom", Taken, []string{"t=other"}, 0},
+		{"taken and given back", Taken, []string{"t=other", "t"}, 1},
+		{"gone", Taken, []string{"-t"}, 0},
+		{"failed", Failed, nil, retryAfter},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDesk(t)
+			d.shows("t")
+			d.wants(0, "t")
+			was := d.Landed("t", tt.answer)
+			d.Refused(d.tasks.Get("t"), was, tt.answer, d.now)
+			if len(tt.shows) > 0 {
+				d.shows(tt.shows...)
+			}
+			if tt.again == 0 {
+				d.wants(time.Hour)
+				return
+			}
+			if tt.again > 1 { // or at once
+				d.wants(tt.again - 1)
+			}
+			d.wants(tt.again, "t")
+		})
+	}
+}
+
+func TestBoard_AFlightThatLandsLeavesItsRoomToOthers(t *testing.T) {
+	for _, answer := range []Answer{Taken, Failed, Withdrawn} {
+		d := newDesk(t)
+		d.self.Capacity = 1
+		d.shows("a", "b")
+		d.wants(0, "a")
+		d.Landed("a", answer)
+		d.shows("a=other")
+		if d.wants(time.Millisecond, "b"); d.fleet.HeldBy("self").Tasks != 1 {
+			t.Errorf("%d: it holds %+v", answer, d.fleet.HeldBy("self"))
+		}
+	}
+}
+
+func TestBoard_WhatTheBalancerRefusesIsAskedAboutAgainWhenItSaysOrWhenTheLoadFalls(t *testing.T) {
+	refused := func(string) time.Time { return after(time.Minute) }
+	d := newDesk(t)
+	d.refuses = refused
+	d.shows("t")
+	d.wants(0)
+	d.wants(time.Minute - 1)
+	d.wants(time.Minute, "t")
+
+	d = newDesk(t)
+	d.refuses = refused
+	d.shows("t")
+	d.wants(0)
+	d.refuses = nil
+	d.wants(time.Second)
+	d.LoadFell()
+	d.wants(time.Second, "t")
+}
+
+func TestBoard_PullsAsManyAsCallsWaitTheOldestFirst(t *testing.T) {
+	d := newDesk(t)
+	d.pulled["a"], d.pulled["b"], d.pulled["c"] = true, true, true
+	d.shows("b", "a", "c")
+	d.wants(0)
+	pull := func(calls int) (ids []string) {
+		for _, c := range d.Pull("t", calls, d.now) {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
+	if got := pull(2); !slices.Equal(got, []string{"b", "a"}) {
+		t.Errorf("for two calls it claims %q", got)
+	}
+	if got := pull(2); got != nil {
+		t.Errorf("for the same two calls it claims %q besides", got)
+	}
+	d.Landed("a", Taken)
+	if got := pull(2); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("after one of two was refused it claims %q", got)
+	}
+}
+
+func TestBoard_WhatIsKeptForANodeIsClaimedWhenThatIsBackOrTheTimeIsOver(t *testing.T) {
+	d := newDesk(t, peer("a", returns))
+	d.pinned("self", "t")
+	d.shows("t", "t=a")
+	d.shows("t")
+	d.fleet.Update(nil, published(nil), d.now)
+	d.FleetChanged()
+	d.wants(time.Second)
+	d.wants(time.Minute, "t")
+}
+
+func TestBoard_ForgetsItsMapsWhenVeryManyHaveCome(t *testing.T) {
+	d := newDesk(t)
+	var ids []string
+	for i := range 2 * shrinkFrom {
+		ids = append(ids, fmt.Sprint("t", i))
+	}
+	d.shows(ids...)
+	if got := d.pass(0); len(got) != len(ids) {
+		t.Fatalf("it claims %d of %d", len(got), len(ids))
+	}
+	for _, id := range ids {
+		d.Landed(id, Granted)
+	}
+	if d.candidates.most != 0 || d.flightsMost != 0 {
+		t.Errorf("it remembers that there were %d candidates and %d flights", d.candidates.most, d.flightsMost)
+	}
+}

@@ -1,0 +1,313 @@
+package schedule
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/windlass-go/windlass/placement"
+)
+
+const (
+	// agreeAfter is how long nothing must have changed before what others should
+	// have claimed by now is planned anew: nodes that saw tasks come in different
+	// portions have different plans, and agree when they have all seen the same.
+	agreeAfter = 50 * time.Millisecond
+	// replanEvery, or replanCost for each task that nobody holds and each node, if that
+	// is more, bounds how often all of those tasks are planned anew. replanMax is the
+	// longest that it comes to.
+	replanEvery = 20 * time.Millisecond
+	replanCost  = 2 * time.Microsecond
+	replanMax   = time.Second
+)
+
+// targets are what a node knows of who is to have which of the tasks that nobody
+// holds. Every node plans for all of them, in the same way.
+type targets struct {
+	fleet *Fleet
+	// open counts the candidates that could be claimed, by class; planned are
+	// those of them that have a target, by class and node.
+	open    map[*placement.Class]int
+	planned map[*placement.Class]map[string]int
+	// fresh are candidates that could be claimed and that no target was looked for
+	// yet.
+	fresh map[string]*Candidate
+	// ring links those that have one.
+	ring Candidate
+	// foreign counts those whose target is another node and that this node can
+	// run.
+	foreign int
+	// nowhere are those that no node can have now, by class. Those of a class in
+	// full need not be asked about before something changes.
+	nowhere map[*placement.Class]*openQueue
+	full    map[*placement.Class]bool
+	// pulled are those that this node takes for calls of Dequeue only, by type.
+	pulled map[string]*openQueue
+	// dirty is set when something has changed about the cluster that could make
+	// the plan another one; stale when it has.
+	dirty, stale bool
+	// changedAt is when the last change of a task was seen; agreed is set once
+	// everything was planned anew since.
+	changedAt time.Time
+	agreed    bool
+	// agreeing is set when it is to be, but for what is planned by names.
+	agreeing bool
+	// planAt is when everything can be planned anew again, sweepAt when to look
+	// for tasks that their target has not claimed.
+	planAt, sweepAt time.Time
+	// oldest is since when, at the earliest, one of the foreign candidates that are
+	// waited for in some way has had its target.
+	oldest map[awaited]time.Time
+	// busyAt is when this node was last seen to claim something.
+	busyAt time.Time
+}
+
+func newTargets(fleet *Fleet) *targets {
+	ts := &targets{
+		fleet: fleet, open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*Candidate{},
+		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
+		oldest: map[awaited]time.Time{},
+	}
+	ts.ring.next, ts.ring.last = &ts.ring, &ts.ring
+	return ts
+}
+
+// emptied is the same without candidates.
+func (ts *targets) emptied() *targets {
+	e := newTargets(ts.fleet)
+	e.dirty, e.stale, e.changedAt, e.agreed, e.agreeing = ts.dirty, ts.stale, ts.changedAt, ts.agreed, ts.agreeing
+	e.planAt, e.sweepAt, e.busyAt = ts.planAt, ts.sweepAt, ts.busyAt
+	return e
+}
+
+// add takes up a candidate that could be claimed.
+func (ts *targets) add(c *Candidate) {
+	if c.open {
+		return
+	}
+	c.open = true
+	if c.Pulled {
+		queueOf(ts.pulled, c.Kind.Class.Type).push(c)
+		return
+	}
+	ts.open[c.Kind.Class]++
+	ts.fresh[c.ID] = c
+}
+
+// queueOf finds or makes a queue.
+func queueOf[K comparable](queues map[K]*openQueue, of K) *openQueue {
+	q := queues[of]
+	if q == nil {
+		q = &openQueue{}
+		queues[of] = q
+	}
+	return q
+}
+
+// remove forgets a candidate that is claimed, gone or not to be claimed now.
+func (ts *targets) remove(c *Candidate) {
+	if !c.open {
+		return
+	}
+	c.open = false
+	if c.queue != nil {
+		c.queue.remove(c)
+	}
+	if c.Pulled {
+		return
+	}
+	ts.unassign(c)
+	delete(ts.fresh, c.ID)
+	c.target, c.plannedAt = "", time.Time{}
+	if q := ts.nowhere[c.Kind.Class]; q != nil && q.first() == nil {
+		delete(ts.nowhere, c.Kind.Class)
+	}
+	if ts.open[c.Kind.Class]--; ts.open[c.Kind.Class] == 0 {
+		delete(ts.open, c.Kind.Class)
+	}
+}
+
+// assign makes a node the target of a candidate.
+func (ts *targets) assign(c *Candidate, target string, self string, now time.Time) {
+	delete(ts.fresh, c.ID)
+	if c.target != target || c.plannedAt.IsZero() {
+		c.plannedAt, c.rank = now, 0 // a target that stays has been waited for already
+	}
+	c.target, c.planned = target, true
+	c.last, c.next = ts.ring.last, &ts.ring
+	c.last.next, c.next.last = c, c
+	byNode := ts.planned[c.Kind.Class]
+	if byNode == nil {
+		byNode = map[string]int{}
+		ts.planned[c.Kind.Class] = byNode
+	}
+	byNode[target]++
+	if c.foreign = target != self && c.Ours; c.foreign {
+		if ts.foreign++; ts.foreign == 1 {
+			ts.sweepAt = now.Add(time.Minute)
+			clear(ts.oldest)
+		}
+		ts.waitFor(c)
+		ts.sweepAt = earliest(ts.sweepAt, c.plannedAt.Add(RankStep))
+	}
+}
+
+// unassign takes its target from a candidate, which remembers it.
+func (ts *targets) unassign(c *Candidate) {
+	if !c.planned {
+		return
+	}
+	if c.foreign {
+		ts.foreign--
+	}
+	byNode := ts.planned[c.Kind.Class]
+	if byNode[c.target]--; byNode[c.target] == 0 {
+		delete(byNode, c.target)
+	}
+	if len(byNode) == 0 {
+		delete(ts.planned, c.Kind.Class)
+	}
+	c.last.next, c.next.last = c.next, c.last
+	c.last, c.next = nil, nil
+	c.planned, c.foreign = false, false
+}
+
+// plan makes the plan for this moment, in which what was assigned keeps its
+// target. It returns false if some of that is out of date.
+func (ts *targets) plan(self placement.Node) (p *placement.Plan, upToDate bool) {
+	p, upToDate = placement.New(ts.fleet.View(self, ts.open, ts.fleet.ShortLived())), true
+	for c, byNode := range ts.planned {
+		for node, n := range byNode {
+			if !p.Given(c, node, n) {
+				upToDate = false
+			}
+		}
+	}
+	return p, upToDate
+}
+
+// planPass gives every candidate that has none a target, and all of them anew
+// when the cluster is not what it was. It returns those whose target this node
+// has become.
+func (b *Board) planPass(now time.Time) (mine []*Candidate) {
+	ts := b.targets
+	if len(ts.open) == 0 {
+		ts.dirty, ts.stale, ts.agreeing = false, false, false
+		clear(ts.full)
+		return nil
+	}
+	if b.toAgree() && now.Sub(ts.changedAt) >= agreeAfter {
+		ts.agreeing, ts.agreed = true, true
+	}
+	if len(ts.fresh) == 0 && !ts.dirty && !ts.mayPlanAnew(now) {
+		return nil
+	}
+	plan, upToDate := ts.plan(b.self)
+	ts.stale = ts.stale || !upToDate
+	if ts.mayPlanAnew(now) {
+		for c, next := ts.ring.next, (*Candidate)(nil); c != &ts.ring; c = next {
+			next = c.next
+			if ts.stale || !c.byName || !plan.ByName(c.Kind.Class) || b.handedTo(c) != "" {
+				ts.unassign(c)
+				ts.fresh[c.ID] = c
+			}
+		}
+		plan, _ = ts.plan(b.self)
+		ts.stale, ts.agreeing, ts.planAt, ts.dirty = false, false, now.Add(ts.replanPause()), true
+	}
+	if ts.dirty {
+		clear(ts.full)
+	}
+	ts.dirty = false
+	place := func(c *Candidate, target string) {
+		if ts.assign(c, target, b.self.Name, now); target == b.self.Name {
+			mine = append(mine, c)
+		}
+	}
+	for _, c := range ts.fresh {
+		if target := b.handedTo(c); target != "" {
+			plan.Given(c.Kind.Class, target, 1)
+			c.byName = false
+			place(c, target)
+		} else {
+			queueOf(ts.nowhere, c.Kind.Class).push(c)
+		}
+	}
+	ts.pour(plan, func(c *Candidate, target string) {
+		c.byName = plan.ByName(c.Kind.Class)
+		place(c, target)
+	})
+	for _, c := range ts.fresh {
+		if c.queue != nil {
+			c.target, c.plannedAt = "", time.Time{} // whoever gets it is not late with it from before
+		}
+	}
+	clear(ts.fresh)
+	return mine
+}
+
+// mayPlanAnew reports whether what has a target is to be given one anew now.
+func (ts *targets) mayPlanAnew(now time.Time) bool {
+	return (ts.stale || ts.agreeing) && !now.Before(ts.planAt)
+}
+
+// replanPause is how long a plan lasts: the more there is to plan and the more nodes
+// do it, the less it gains to do it again.
+func (ts *targets) replanPause() time.Duration {
+	open := 0
+	for _, n := range ts.open {
+		open += n
+	}
+	return min(max(replanEvery, time.Duration(open*ts.fleet.Size())*replanCost), replanMax)
+}
+
+// pour gives those that wait to the nodes that have room, each in its turn, until
+// there is room for none.
+func (ts *targets) pour(plan *placement.Plan, place func(c *Candidate, target string)) {
+	turns := make(queueHeap, 0, len(ts.nowhere))
+	for class, q := range ts.nowhere {
+		if !ts.full[class] {
+			turns = append(turns, q)
+		}
+	}
+	heap.Init(&turns)
+	for len(turns) > 0 {
+		q := turns[0]
+		c := q.first()
+		target := plan.Take(c.ID, c.Kind.Class)
+		if target == "" {
+			ts.full[c.Kind.Class] = true
+			heap.Pop(&turns)
+			continue
+		}
+		q.remove(c)
+		place(c, target)
+		if q.first() != nil {
+			heap.Fix(&turns, 0)
+			continue
+		}
+		heap.Pop(&turns)
+		delete(ts.nowhere, c.Kind.Class)
+	}
+}
+
+// toAgree reports whether everything is to be planned anew once nothing changes any
+// more. What this node is about to be granted will change something.
+func (b *Board) toAgree() bool {
+	return b.targets.foreign > 0 && !b.targets.agreed && len(b.flights) == 0
+}
+
+// handedTo is the node that a candidate was released for, if that is there to
+// take it.
+func (b *Board) handedTo(c *Candidate) string {
+	t := b.tasks.Get(c.ID)
+	if t == nil || t.For == "" {
+		return ""
+	}
+	if t.For == b.self.Name && b.self.Closed == "" {
+		return t.For
+	}
+	if p, there := b.fleet.Peer(t.For); there && p.Takes(c.Kind.Class) {
+		return t.For
+	}
+	return ""
+}
