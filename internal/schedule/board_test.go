@@ -240,6 +240,17 @@ func TestBoard_WhatWasRefusedWaitsForTheCopyToShowWhy(t *testing.T) {
 	}
 }
 
+// The copy has shown already why, and shows nothing more of it.
+func TestBoard_WhatWasRefusedAfterTheCopyHadShownAChangeIsTriedAgainSoon(t *testing.T) {
+	d := newDesk(t)
+	d.shows("t")
+	d.wants(0, "t")
+	d.shows("t=other", "t")
+	d.Refused(d.tasks.Get("t"), d.Landed("t", Taken), Taken, d.now)
+	d.wants(retryAfter - 1)
+	d.wants(retryAfter, "t")
+}
+
 func TestBoard_AFlightThatLandsLeavesItsRoomToOthers(t *testing.T) {
 	for _, answer := range []Answer{Taken, Failed, Withdrawn} {
 		d := newDesk(t)
