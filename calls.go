@@ -34,7 +34,7 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 				task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
 			})
 		default:
-			in.begin(result.Granted, prospectOf(c))
+			in.begin(result.Granted, c.App.(*prospect))
 		}
 	}
 	if trigger := in.triggers.again; trigger != 0 {

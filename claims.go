@@ -12,11 +12,9 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// prospect is what a node keeps with a task that it could claim.
+// prospect is what a node keeps with a claim that is on its way.
 type prospect struct {
 	task Task
-	// spec is nil for a claim that turned up.
-	spec *Spec
 	// adopted tells that the claim on it turned up, and that nobody knows any more
 	// what it was made for.
 	adopted bool
@@ -30,8 +28,6 @@ type prospect struct {
 	// since is when this node first saw it claimable.
 	since time.Time
 }
-
-func prospectOf(c *schedule.Candidate) *prospect { return c.App.(*prospect) }
 
 // newBoard makes the board of this node.
 func (in *incarnation) newBoard() *schedule.Board {
@@ -67,13 +63,13 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 	r = schedule.Reading{
 		Kind: &k.Facts, Ours: eligible && in.config.handler(k.Class.Type) != nil, Pulled: eligible && in.config.pulls(k.Class.Type),
 	}
-	p := &prospect{task: plainTask(t.ID), spec: &k.Spec}
+	var task Task = plainTask(t.ID)
 	if in.config.NewTask != nil && in.config.runs(k.Class.Type) {
 		var err error
-		if p.task, err = safeNewTask(in.config.NewTask, t.ID, t.Props()); err != nil {
+		if task, err = safeNewTask(in.config.NewTask, t.ID, t.Props()); err != nil {
 			in.events.Corrupt(in.node.space.Props(t.ID), err)
 		}
-		if p.task == nil {
+		if task == nil {
 			return r, false
 		}
 	}
@@ -82,7 +78,7 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 		in.events.Corrupt(in.node.space.Task(t.ID), err)
 		return r, false
 	}
-	r.App = p
+	r.App = task
 	return r, true
 }
 
@@ -101,8 +97,9 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 func (in *incarnation) askBalancer(now time.Time) func(c *schedule.Candidate) (bool, time.Time) {
 	view := in.view(now)
 	return func(c *schedule.Candidate) (bool, time.Time) {
-		p := prospectOf(c)
-		ok, again := in.config.Balancer.CanClaim(view, Candidate{Task: p.task, Spec: *p.spec, Waiting: now.Sub(c.Since)})
+		ok, again := in.config.Balancer.CanClaim(view, Candidate{
+			Task: c.App.(Task), Spec: in.kinds.OfTask(in.tasks.Get(c.ID)).Spec, Waiting: now.Sub(c.Since),
+		})
 		if ok {
 			view.Self.Tasks++
 			view.Unowned--
@@ -125,14 +122,15 @@ func (in *incarnation) claimPass(now time.Time) {
 
 // claim queues the claim on a task.
 func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
-	t, p := in.tasks.Get(c.ID), prospectOf(c)
+	t := in.tasks.Get(c.ID)
 	if c.InsteadOf != "" {
 		in.force(c.ID, c.Kind.Class.Type, c.InsteadOf, now)
 	} else {
 		delete(in.forced, c.ID)
 	}
-	p.skipped, p.since, p.from = c.Skipped, c.Since, t.Last
-	p.reason, p.cause = in.reason(c, t), in.grantCause(c, t)
+	c.App = &prospect{
+		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: in.reason(c, t), cause: in.grantCause(c, t), from: t.Last,
+	}
 	in.out.claims.Put(c.ID, coordinator.Wanted{
 		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
 		Skipped: c.Skipped, SkippedAt: c.SkippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),

@@ -62,8 +62,8 @@ type lane interface {
 }
 
 // lanes are all but the notes, which have rules of their own.
-func (o *outgoing) lanes() []lane {
-	return []lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.info}
+func (o *outgoing) lanes() [9]lane {
+	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.info}
 }
 
 // publishInfo queues the publication of what the node is.
