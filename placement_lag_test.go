@@ -74,8 +74,8 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 	})
 }
 
-// Nodes that see jobs and each other's claims in other portions plan them differently, where
-// they are so few that numbers decide, and agree as soon as nothing changes.
+// Nodes that see jobs and each other's claims in other portions give them to the same nodes,
+// however few they are.
 func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3, func(c *windlass.Config) {

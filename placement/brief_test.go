@@ -65,7 +65,7 @@ func TestPlan_ByNameAreBriefTasksOfWhichANodeCanHaveAnyNumber(t *testing.T) {
 		want  bool
 	}{
 		{"brief", Class{Type: "brief"}, Node{}, 10, true},
-		{"fewer than nodes", Class{Type: "brief"}, Node{}, 1, false},
+		{"fewer than nodes", Class{Type: "brief"}, Node{}, 1, true},
 		{"lasting", Class{Type: "lasting"}, Node{}, 10, false},
 		{"in a group", Class{Type: "brief", Group: "g"}, Node{}, 10, false},
 		{"a node with a capacity", Class{Type: "brief"}, Node{Capacity: 10}, 10, false},

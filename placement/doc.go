@@ -12,19 +12,26 @@
 //
 // # How open tasks are divided
 //
-// Tasks that nobody holds are given out one by one, each to the node that would
-// be the least loaded for its weight with one more: the method of highest
-// averages (D'Hondt, 1882; Jefferson, 1792), which has two properties that a
-// cluster without a master lives by. Carrying out a part of the plan leaves the
-// rest of it as it is, so a node whose copy lags behind the claims of others
-// comes to the same plan as they. And a further task changes nothing about the
-// earlier ones. Tasks that few nodes can run are divided first.
+// Tasks that nobody holds are given out one by one, the oldest first, each to the
+// node that would be the least loaded for its weight with one more: the method of
+// highest averages (D'Hondt, 1882; Jefferson, 1792), known from scheduling as list
+// scheduling (Graham, 1966). It has two properties that a cluster without a master
+// lives by. A further task changes nothing about the earlier ones. And when each node
+// has claimed the first few that are its own, what is left goes where it would have
+// gone. So it does not matter in which portions a node hears of tasks and claims, or
+// how late: all give a task to the same node.
 //
-// Which of the tasks a node gets is decided by rendezvous hashing (Thaler and
-// Ravishankar, "Using name-based mappings to increase hit rates", 1998) among
-// the nodes whose number is not used up: a node that comes or goes changes the
-// place of few tasks. Preferred labels come before the hash, and so does the
-// spread of a group over zones and nodes.
+// Of nodes that are equally loaded the task's name decides, by rendezvous hashing
+// (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
+// The spread of a group over zones and nodes comes before the load. Tasks that few
+// nodes can run keep their places on those.
+//
+// Preferred labels, and nodes with a capacity, need numbers: how many of the tasks
+// that are open each node gets. A node gets what it prefers up to its number, and what
+// is heavy has its place before what is light. These numbers depend on how many tasks
+// one has seen.
+//
+// Tasks that end as soon as they have begun are no load, and go by name alone.
 //
 // # How an imbalance is corrected
 //

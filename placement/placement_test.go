@@ -166,36 +166,74 @@ func leastMoves(counts []int) int {
 	return max(excess, want)
 }
 
-// TestPlan_M17_IsTheSameWhileItIsCarriedOut is what nodes without a master rely
-// on: one that has not heard of some claims yet gives the rest to the same
-// nodes.
-func TestPlan_M17_IsTheSameWhileItIsCarriedOut(t *testing.T) {
+// TestPlan_M17_DoesNotDependOnWhenOneLooks is what nodes without a master rely on: one
+// that hears of tasks and claims in other portions than others gives the tasks to the
+// same nodes. Each node claims what is its own in the order in which it came.
+func TestPlan_M17_DoesNotDependOnWhenOneLooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m, c, _, _ := drawUniform(t)
+		m, light, _, _ := drawUniform(t)
+		heavy := m.classes.Of(Class{Type: "h", Weight: rapid.IntRange(1, 5).Draw(t, "weight of a task")})
 		for i := range m.nodes {
 			m.nodes[i].Weight = rapid.IntRange(1, 4).Draw(t, "weight")
 		}
-		plan, want := New(m.view()), map[string]string{}
-		for _, id := range m.open[c] {
-			want[id] = plan.Take(id, c)
+		ids, classOf, want := m.open[light], map[string]*Class{}, map[string]string{}
+		m.open = map[*Class][]string{}
+		for _, id := range ids {
+			classOf[id] = rapid.SampledFrom([]*Class{light, heavy}).Draw(t, "class")
+			m.open[classOf[id]] = append(m.open[classOf[id]], id)
 		}
-		done := rapid.SliceOfNDistinct(rapid.IntRange(0, 60), 0, 40, rapid.ID[int]).Draw(t, "done")
-		ids := m.open[c]
-		m.open[c] = nil
-		for i, id := range ids {
-			if slices.Contains(done, i) {
-				m.hold(want[id], c, 1)
-			} else {
-				m.open[c] = append(m.open[c], id)
+		for plan, i := New(m.view()), 0; i < len(ids); i++ {
+			want[ids[i]] = plan.Take(ids[i], classOf[ids[i]])
+		}
+		m.open = map[*Class][]string{}
+		for seen := 0; seen < len(ids); {
+			known := seen
+			for seen = min(seen+rapid.IntRange(1, 60).Draw(t, "come"), len(ids)); known < seen; known++ {
+				m.open[classOf[ids[known]]] = append(m.open[classOf[ids[known]]], ids[known])
 			}
-		}
-		rest := New(m.view())
-		for _, id := range m.open[c] {
-			if got := rest.Take(id, c); got != want[id] {
-				t.Fatalf("%s goes to %s, and to %s once others are placed", id, want[id], got)
+			for _, n := range m.nodes {
+				m.claim(ids[:seen], classOf, want, n.Name, rapid.IntRange(0, 20).Draw(t, "claims"))
+			}
+			plan := New(m.view())
+			for _, id := range ids[:seen] {
+				if !slices.Contains(m.open[classOf[id]], id) {
+					continue
+				}
+				if got := plan.Take(id, classOf[id]); got != want[id] {
+					t.Fatalf("%s goes to %s, and to %s for a node that has seen %d tasks and some claims", id, want[id], got, seen)
+				}
 			}
 		}
 	})
+}
+
+// claim has a node claim the first few of the open tasks that are meant for it.
+func (m *model) claim(ids []string, classOf map[string]*Class, targets map[string]string, node string, most int) {
+	for _, id := range ids {
+		if c := classOf[id]; most > 0 && targets[id] == node && slices.Contains(m.open[c], id) {
+			m.open[c] = slices.DeleteFunc(m.open[c], func(other string) bool { return other == id })
+			m.hold(node, c, 1)
+			most--
+		}
+	}
+}
+
+// What few nodes can run has its place kept, or else they would have it on top of their
+// share of what all can run.
+func TestPlan_WhatAllCanRunLeavesRoomForWhatFewCan(t *testing.T) {
+	m, any := uniform([]int{0, 0}, 10)
+	few := m.classes.Of(Class{Type: "t", Node: "n001"})
+	for i := range 10 {
+		m.open[few] = append(m.open[few], fmt.Sprint("few-", i))
+	}
+	plan, counts := New(m.view()), map[string]int{}
+	for i := range 10 {
+		counts[plan.Take(fmt.Sprint("task-", i), any)]++
+		counts[plan.Take(fmt.Sprint("few-", i), few)]++
+	}
+	if counts["n000"] != 10 || counts["n001"] != 10 {
+		t.Errorf("%v", counts)
+	}
 }
 
 func TestPlan_AFurtherTaskChangesNothingAboutEarlierQuotas(t *testing.T) {

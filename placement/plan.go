@@ -29,6 +29,8 @@ type Plan struct {
 	// loads are the weights that the nodes hold, and will hold when every open
 	// and leaving task has its place.
 	held, loads []int
+	// levels are the weights that the nodes hold or were given, but for brief tasks.
+	levels []int
 	// heldOf and loadsOf are the same by type, for limits.
 	heldOf, loadsOf typed
 	pools           map[string]*pool
@@ -46,10 +48,17 @@ type pool struct {
 	// more of the open tasks each gets.
 	eligible, quota []int
 	open            int
+	// capped tells that one of them has a capacity. Then quotas decide who gets how many,
+	// because what is heavy has its place first.
+	capped bool
+	// reserved is, by node, the weight that pools of as few eligible nodes are still to
+	// give; before are those of fewer.
+	reserved []int
+	before   [][]int
 	// spread tells that some of them are in a group, whose spread counts more
 	// than quotas do.
 	spread bool
-	// byName tells that each node gets some, and that they go where their names say.
+	// byName tells that they go where their names say, and nothing else.
 	byName bool
 }
 
@@ -71,6 +80,7 @@ func New(v View) *Plan {
 	for i := range p.nodes {
 		p.loads[i] -= v.brief(p.nodes[i].Name)
 	}
+	p.levels = slices.Clone(p.loads)
 	p.heldOf = typedOf(p.nodes, v.Held)
 	p.loadsOf = p.heldOf.clone()
 	for _, open := range []map[*Class]int{v.Open, v.Leaving} {
@@ -93,6 +103,7 @@ func (p *Plan) pool(c *Class) *pool {
 	for i := range p.nodes {
 		if p.nodes[i].Excludes(c) == "" {
 			q.eligible = append(q.eligible, i)
+			q.capped = q.capped || p.nodes[i].Capacity > 0
 		}
 	}
 	q.quota = make([]int, len(q.eligible))
@@ -111,7 +122,12 @@ func (p *Plan) divide() {
 		return cmp.Or(cmp.Compare(len(a.eligible), len(b.eligible)), cmp.Compare(b.class.Weight, a.class.Weight),
 			cmp.Compare(a.class.pool, b.class.pool))
 	})
-	for _, q := range order {
+	var tiers [][]int // what is reserved, by how many nodes are eligible
+	for i, q := range order {
+		if i == 0 || len(order[i-1].eligible) < len(q.eligible) {
+			tiers = append(tiers, make([]int, len(p.nodes)))
+		}
+		q.before, q.reserved = tiers[:len(tiers)-1], tiers[len(tiers)-1]
 		vessels := make([]vessel, len(q.eligible))
 		for k, i := range q.eligible {
 			n := &p.nodes[i]
@@ -123,12 +139,13 @@ func (p *Plan) divide() {
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
 		brief := p.view.Brief[q.class.Type]
-		q.byName = brief && !q.spread
+		q.byName = brief && !q.spread && !q.capped
 		for k, i := range q.eligible {
-			q.byName = q.byName && gets[k] > 0 && p.nodes[i].Capacity == 0 && !p.limited(q, k)
+			q.byName = q.byName && !p.limited(q, k)
 			p.loadsOf.add(i, q.class.Type, gets[k])
 			if !brief {
 				p.loads[i] += gets[k] * q.class.Weight
+				q.reserved[i] += gets[k] * q.class.Weight
 			} else if gets[k] > 0 {
 				q.quota[k] += gets[k] + briefSlack
 			}
@@ -161,17 +178,14 @@ func (p *Plan) Take(task string, c *Class) string {
 	if q == nil {
 		return ""
 	}
-	hash, best := hashTask(task), -1
-	for k := range q.eligible {
-		if (q.quota[k] <= 0 && c.Group == "") || p.full(q, k) {
-			continue
-		}
-		if best < 0 || p.better(q, k, best, c, hash) {
-			best = k
-		}
-	}
+	hash := hashTask(task)
+	best := p.best(q, c, hash, func(k int) bool {
+		return q.quota[k] > 0 || c.Group != "" || !q.capped && len(c.Prefer) == 0
+	})
 	if best < 0 {
-		best = p.beyondQuota(q, c, hash)
+		// Where a type is limited and there are too many of it, the quotas of its pools say
+		// nothing, and whose turn it is gets the room.
+		best = p.best(q, c, hash, func(k int) bool { return !q.capped || p.limited(q, k) })
 	}
 	if best < 0 {
 		return ""
@@ -180,13 +194,11 @@ func (p *Plan) Take(task string, c *Class) string {
 	return p.nodes[q.eligible[best]].Name
 }
 
-// beyondQuota is the node that is to have a task beyond all quotas, -1 for none: where
-// the tasks of a type are limited and too many, the quotas of its pools say nothing,
-// and whose turn it is gets the room.
-func (p *Plan) beyondQuota(q *pool, c *Class, task uint64) int {
+// best is the node that is to have a task of those that may, -1 for none.
+func (p *Plan) best(q *pool, c *Class, task uint64, may func(k int) bool) int {
 	best := -1
 	for k := range q.eligible {
-		if p.limited(q, k) && !p.full(q, k) && (best < 0 || p.better(q, k, best, c, task)) {
+		if may(k) && !p.full(q, k) && (best < 0 || p.better(q, k, best, c, task)) {
 			best = k
 		}
 	}
@@ -206,12 +218,11 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 		return tasks == 0
 	}
 	p.give(q, k, c, tasks)
-	return q.quota[k] >= 0 || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
+	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
 }
 
-// ByName tells whether Take gives tasks of a class to nodes by their names: there are so
-// many that each node gets some, and nothing else decides. Then other numbers and loads give
-// nearly all of them to the same nodes.
+// ByName tells whether Take gives tasks of a class to nodes by their names, and nothing
+// else decides: other numbers and loads give them to the same nodes.
 func (p *Plan) ByName(c *Class) bool {
 	q := p.pools[c.pool]
 	return q != nil && q.byName
@@ -225,6 +236,10 @@ func (p *Plan) limited(q *pool, k int) bool {
 
 func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 	i := q.eligible[k]
+	if !p.view.Brief[c.Type] {
+		p.levels[i] += tasks * c.Weight
+		q.reserved[i] -= min(tasks, max(q.quota[k], 0)) * c.Weight
+	}
 	q.quota[k] -= tasks
 	p.held[i] += tasks * c.Weight
 	p.heldOf.add(i, c.Type, tasks)
@@ -240,8 +255,7 @@ func (p *Plan) full(q *pool, k int) bool {
 	return limit > 0 && p.held[i]+q.class.Weight > limit || p.heldOf.room(p.nodes, i, q.class.Type) == 0
 }
 
-// better tells whether one node is to have a task rather than another, among
-// those whose quota is not used up, or for the spread of its group.
+// better tells whether one node is to have a task rather than another.
 func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
 	i, j := q.eligible[a], q.eligible[b]
 	m, n := &p.nodes[i], &p.nodes[j]
@@ -259,10 +273,26 @@ func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
 			return order < 0
 		}
 	}
-	if p.view.Brief[c.Type] && m.weight() != n.weight() {
+	switch brief := p.view.Brief[c.Type]; {
+	case !brief:
+		order := cmp.Compare((p.filled(q, i)+c.Weight)*n.weight(), (p.filled(q, j)+c.Weight)*m.weight())
+		if order != 0 {
+			return order < 0
+		}
+	case m.weight() != n.weight():
 		return weighted(p.hashes[i], task, m.weight()) > weighted(p.hashes[j], task, n.weight())
 	}
 	return compareScore(p.hashes[i], p.hashes[j], m.Name, n.Name, task) < 0
+}
+
+// filled is the weight that a node holds, was given, and is to be given of what fewer nodes
+// can run than the tasks of a pool.
+func (p *Plan) filled(q *pool, node int) int {
+	level := p.levels[node]
+	for _, reserved := range q.before {
+		level += reserved[node]
+	}
+	return level
 }
 
 // spread is where the tasks of a group are, those given out included.
