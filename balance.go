@@ -17,9 +17,12 @@ type triggers struct {
 	// in; zero for none.
 	due, again Trigger
 	// confirmAt is when to look again whether what a join or a leave has caused
-	// is even by now, zero for never; confirms is how often still.
+	// is even by now, zero for never; confirms is how often still. uneven is set if it
+	// was not at the last look: tasks that end everywhere at once are seen to end
+	// elsewhere first.
 	confirmAt time.Time
 	confirms  int
+	uneven    bool
 	// settleAt is when to look whether tasks that came or went have left it uneven, zero
 	// for never; unsettled tells that the plan wanted more tasks to move than could.
 	settleAt  time.Time
@@ -225,9 +228,11 @@ func (in *incarnation) confirmStep(now time.Time) {
 	in.triggers.confirms--
 	in.triggers.confirmAt = now.Add(confirmEvery)
 	busy := in.board.InFlight()+len(in.leaving.moving)+len(in.board.Open()) > 0
-	if !busy && !in.even() {
+	uneven := !busy && !in.even()
+	if uneven && in.triggers.uneven {
 		in.balance(TriggerSettling)
 	}
+	in.triggers.uneven = uneven
 	if in.triggers.confirms <= 0 {
 		in.triggers.confirmAt = time.Time{}
 	}
