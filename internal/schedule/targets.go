@@ -291,9 +291,10 @@ func (ts *targets) pour(plan *placement.Plan, place func(c *Candidate, target st
 }
 
 // toAgree reports whether everything is to be planned anew once nothing changes any
-// more. What this node is about to be granted will change something.
+// more. What this node is about to be granted will change something, and so will what the
+// copy is known to lack.
 func (b *Board) toAgree() bool {
-	return b.targets.foreign > 0 && !b.targets.agreed && len(b.flights) == 0
+	return b.targets.foreign > 0 && !b.targets.agreed && len(b.flights) == 0 && !b.Lag.Behind(b.tasks.Revision())
 }
 
 // handedTo is the node that a candidate was released for, if that is there to
