@@ -48,6 +48,8 @@ type pool struct {
 	// more of the open tasks each gets.
 	eligible, quota []int
 	open            int
+	// brief tells that they end about as soon as they have begun.
+	brief bool
 	// capped tells that one of them has a capacity. Then quotas decide who gets how many,
 	// because what is heavy has its place first.
 	capped bool
@@ -99,7 +101,7 @@ func (p *Plan) pool(c *Class) *pool {
 	if q := p.pools[c.pool]; q != nil {
 		return q
 	}
-	q := &pool{class: c}
+	q := &pool{class: c, brief: p.view.Brief[c.Type]}
 	for i := range p.nodes {
 		if p.nodes[i].Excludes(c) == "" {
 			q.eligible = append(q.eligible, i)
@@ -138,12 +140,11 @@ func (p *Plan) divide() {
 		gets, left := pour(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
-		brief := p.view.Brief[q.class.Type]
-		q.byName = brief && !q.spread && !q.capped
+		q.byName = q.brief && !q.spread && !q.capped
 		for k, i := range q.eligible {
 			q.byName = q.byName && !p.limited(q, k)
 			p.loadsOf.add(i, q.class.Type, gets[k])
-			if !brief {
+			if !q.brief {
 				p.loads[i] += gets[k] * q.class.Weight
 				q.reserved[i] += gets[k] * q.class.Weight
 			} else if gets[k] > 0 {
@@ -194,15 +195,64 @@ func (p *Plan) Take(task string, c *Class) string {
 	return p.nodes[q.eligible[best]].Name
 }
 
-// best is the node that is to have a task of those that may, -1 for none.
+// best is the place among the eligible nodes of the one that is to have a task, of those
+// that may; -1 for none.
 func (p *Plan) best(q *pool, c *Class, task uint64, may func(k int) bool) int {
 	best := -1
-	for k := range q.eligible {
-		if may(k) && !p.full(q, k) && (best < 0 || p.better(q, k, best, c, task)) {
-			best = k
+	var first bid
+	for k, i := range q.eligible {
+		if !may(k) || p.full(q, k) {
+			continue
+		}
+		if b := p.bid(q, c, i, task); best < 0 || b.beats(&first, task) {
+			best, first = k, b
 		}
 	}
 	return best
+}
+
+// bid is what speaks for a node to have a task.
+type bid struct {
+	node *Node
+	hash uint64
+	// prefers is how many labels of the node the task prefers. inZone and onNode are how
+	// many of its group are there.
+	prefers, inZone, onNode int
+	// level is the weight that the node would have with it, zero for a brief task.
+	level int
+	brief bool
+}
+
+func (p *Plan) bid(q *pool, c *Class, i int, task uint64) bid {
+	b := bid{node: &p.nodes[i], hash: p.hashes[i], brief: q.brief}
+	if len(c.Prefer) > 0 {
+		b.prefers = b.node.Preferred(c)
+	}
+	if c.Group != "" {
+		s := p.spreadOf(c.Group)
+		b.inZone, b.onNode = s.zones[b.node.Zone], s.nodes[b.node.Name]
+	}
+	if !b.brief {
+		b.level = p.filled(q, i) + c.Weight
+	}
+	return b
+}
+
+// beats tells whether a node is to have a task rather than another.
+func (b *bid) beats(other *bid, task uint64) bool {
+	switch m, n := b.node.weight(), other.node.weight(); {
+	case b.prefers != other.prefers:
+		return b.prefers > other.prefers
+	case b.inZone != other.inZone:
+		return b.inZone < other.inZone
+	case b.onNode != other.onNode:
+		return b.onNode < other.onNode
+	case b.level*n != other.level*m:
+		return b.level*n < other.level*m
+	case b.brief && m != n:
+		return weighted(b.hash, task, m) > weighted(other.hash, task, n)
+	}
+	return compareScore(b.hash, other.hash, b.node.Name, other.node.Name, task) < 0
 }
 
 // Given notes that an open task was given to a node before. It returns false if
@@ -218,7 +268,7 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 		return tasks == 0
 	}
 	p.give(q, k, c, tasks)
-	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || p.view.Brief[c.Type]
+	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || q.brief
 }
 
 // ByName tells whether Take gives tasks of a class to nodes by their names, and nothing
@@ -236,7 +286,7 @@ func (p *Plan) limited(q *pool, k int) bool {
 
 func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 	i := q.eligible[k]
-	if !p.view.Brief[c.Type] {
+	if !q.brief {
 		p.levels[i] += tasks * c.Weight
 		q.reserved[i] -= min(tasks, max(q.quota[k], 0)) * c.Weight
 	}
@@ -253,36 +303,6 @@ func (p *Plan) full(q *pool, k int) bool {
 	i := q.eligible[k]
 	limit := p.nodes[i].Capacity
 	return limit > 0 && p.held[i]+q.class.Weight > limit || p.heldOf.room(p.nodes, i, q.class.Type) == 0
-}
-
-// better tells whether one node is to have a task rather than another.
-func (p *Plan) better(q *pool, a, b int, c *Class, task uint64) bool {
-	i, j := q.eligible[a], q.eligible[b]
-	m, n := &p.nodes[i], &p.nodes[j]
-	if len(c.Prefer) > 0 {
-		if order := cmp.Compare(n.Preferred(c), m.Preferred(c)); order != 0 {
-			return order < 0
-		}
-	}
-	if c.Group != "" {
-		s := p.spreadOf(c.Group)
-		// Not the quotas: they are others for a node that sees the tasks come in
-		// other portions, and then two would claim for different zones.
-		order := cmp.Or(cmp.Compare(s.zones[m.Zone], s.zones[n.Zone]), cmp.Compare(s.nodes[m.Name], s.nodes[n.Name]))
-		if order != 0 {
-			return order < 0
-		}
-	}
-	switch brief := p.view.Brief[c.Type]; {
-	case !brief:
-		order := cmp.Compare((p.filled(q, i)+c.Weight)*n.weight(), (p.filled(q, j)+c.Weight)*m.weight())
-		if order != 0 {
-			return order < 0
-		}
-	case m.weight() != n.weight():
-		return weighted(p.hashes[i], task, m.weight()) > weighted(p.hashes[j], task, n.weight())
-	}
-	return compareScore(p.hashes[i], p.hashes[j], m.Name, n.Name, task) < 0
 }
 
 // filled is the weight that a node holds, was given, and is to be given of what fewer nodes

@@ -48,7 +48,10 @@ func comparePreference(a, b *Node, c *Class, task uint64) int {
 }
 
 func compareScore(a, b uint64, nameA, nameB string, task uint64) int {
-	return cmp.Or(cmp.Compare(score(b, task), score(a, task)), cmp.Compare(nameA, nameB))
+	if order := cmp.Compare(score(b, task), score(a, task)); order != 0 {
+		return order
+	}
+	return cmp.Compare(nameA, nameB)
 }
 
 // FNV-1a, 64 bits.

@@ -84,8 +84,12 @@ func (b *Board) Changed(id string, now time.Time) {
 	}
 	switch {
 	case t == nil || t.Owned():
-		if c := b.candidates.byID[id]; c != nil && t != nil {
-			b.seenClaimed(c, t.Owner, now)
+		if b.candidates.byID[id] != nil && t != nil {
+			// Only nodes are waited for: the name of a script that takes tasks with
+			// Client.DequeueDetached would be kept for ever.
+			if _, there := b.fleet.Peer(t.Owner); there {
+				b.fleet.SeenToClaim(t.Owner, now)
+			}
 		}
 		b.drop(id)
 	case !b.busy(id):
@@ -94,20 +98,6 @@ func (b *Board) Changed(id string, now time.Time) {
 		if c := b.Add(t, now); b.candidates.believe(c) || !c.read {
 			b.candidates.lookSoon(c)
 		}
-	}
-}
-
-// seenClaimed notes that a candidate is another's by now.
-func (b *Board) seenClaimed(c *Candidate, owner string, now time.Time) {
-	// Only nodes are waited for: the name of a script that takes tasks with
-	// Client.DequeueDetached would be kept for ever.
-	if _, there := b.fleet.Peer(owner); there {
-		b.fleet.SeenToClaim(owner, now)
-	}
-	if c.planned && c.target != owner || c.doubted {
-		// It was meant for another node here than there: nodes disagree, and do about what
-		// follows until they plan anew from what all can see.
-		b.targets.stale = true
 	}
 }
 

@@ -21,6 +21,7 @@ type desk struct {
 	space    keys.Space
 	self     placement.Node
 	facts    map[string]*kind.Facts
+	classes  placement.Classes
 	held     map[string]bool
 	pulled   map[string]bool
 	refuses  func(id string) time.Time // until when the balancer refuses a task
@@ -37,7 +38,7 @@ func newDesk(t *testing.T, peers ...Peer) *desk {
 		T: t, space: space, self: placement.Node{Name: "self", Types: []string{"t"}}, now: start,
 		facts: map[string]*kind.Facts{}, held: map[string]bool{}, pulled: map[string]bool{},
 	}
-	d.facts[""] = &kind.Facts{Class: &placement.Class{Type: "t", Weight: 1}}
+	d.facts[""] = &kind.Facts{Class: d.classes.Of(placement.Class{Type: "t"})}
 	fleet := newTestFleet(peers...)
 	tasks := mirror.NewTasks(space, mirror.Keep{
 		Kind: func(spec []byte) any { return d.facts[string(spec)] },
@@ -143,7 +144,7 @@ func (d *desk) meantFor(node string, n int) (ids []string) {
 // pinned makes tasks for some node only.
 func (d *desk) pinned(node string, ids ...string) {
 	for _, id := range ids {
-		d.facts[id] = &kind.Facts{Class: &placement.Class{Type: "t", Weight: 1, Node: node}}
+		d.facts[id] = &kind.Facts{Class: d.classes.Of(placement.Class{Type: "t", Node: node})}
 	}
 }
 

@@ -74,8 +74,9 @@ func newLoop(t *testing.T, nodes int, lag time.Duration) *loop {
 		t: t, space: space, now: start, kinds: map[string]*kind.Facts{}, owners: map[string]string{}, types: map[string]string{},
 		born: map[string]broker.Revision{}, begun: map[string]int{},
 	}
+	var classes placement.Classes
 	for _, name := range []string{"short", "lasting"} {
-		l.kinds[name] = &kind.Facts{Class: &placement.Class{Type: name, Weight: 1}}
+		l.kinds[name] = &kind.Facts{Class: classes.Of(placement.Class{Type: name})}
 	}
 	for i := range nodes {
 		l.join(fmt.Sprintf("n%03d", i), lag*time.Duration(1+i%3)/3)
