@@ -452,6 +452,7 @@ func TestTrace_OfWhoStartedTheNodeIsNotThatOfItsRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-finish
+		<-below.Done() // a context ends before those below it do
 		if cause := context.Cause(below); !errors.Is(cause, windlass.ErrDeleted) {
 			t.Errorf("a context below that of the handler ended because of %v", cause)
 		}
