@@ -228,12 +228,12 @@ func (in *incarnation) confirmStep(now time.Time) {
 	in.triggers.confirms--
 	in.triggers.confirmAt = now.Add(confirmEvery)
 	busy := in.board.InFlight()+len(in.leaving.moving)+len(in.board.Open()) > 0
-	uneven := !busy && !in.even()
-	if uneven && in.triggers.uneven {
+	uneven, was := !busy && !in.even(), in.triggers.uneven
+	if uneven && was {
 		in.balance(TriggerSettling)
 	}
 	in.triggers.uneven = uneven
-	if in.triggers.confirms <= 0 {
+	if in.triggers.confirms <= 0 && (was || !uneven) { // or there is one look more
 		in.triggers.confirmAt = time.Time{}
 	}
 }

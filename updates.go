@@ -215,7 +215,7 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	clear(in.offers)
 	in.board.FleetChanged()
 	if change.Joined {
-		in.triggers.confirmAt, in.triggers.confirms = now.Add(confirmEvery), confirmsMax
+		in.triggers.confirmAt, in.triggers.confirms, in.triggers.uneven = now.Add(confirmEvery), confirmsMax, false
 	}
 	in.triggers.due = TriggerMembership
 	if in.triggers.settleAt.IsZero() {

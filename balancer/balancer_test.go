@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -39,6 +40,35 @@ func TestFair_M41_ReleasesAboveItsThresholdDownToTheAverage(t *testing.T) {
 			t.Errorf("%s: releases %d, want %d", c.name, got, c.want)
 		}
 	}
+}
+
+func TestFair_M43_WhatCameBackIsLeftInPeaceAndWhatNeverWentIsNot(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	at := func(token int64) *windlass.View {
+		now = now.Add(10 * time.Second)
+		v := view(4, 0, 0)
+		v.Now, v.Trigger = now, windlass.TriggerDrift
+		for i := range v.Running {
+			v.Running[i].Token = token
+		}
+		return v
+	}
+	f := &Fair{}
+	want := func(what string, v *windlass.View, n int) {
+		t.Helper()
+		if got := f.Balance(v); len(got) != n {
+			t.Errorf("%s: releases %q, want %d", what, got, n)
+		}
+	}
+	want("at first", at(1), 2)
+	want("the node did not carry it out", at(1), 2)
+	want("all have come back: two that never went are left", at(2), 2)
+	want("all have come back once more", at(3), 0)
+	now = now.Add(movePauseMin)
+	want("after a pause", at(4), 2)
+	v := at(5)
+	v.Trigger = windlass.TriggerMembership
+	want("a node has come", v, 2)
 }
 
 func TestFair_M42_NodesThatTakeNothingAreLeftOut(t *testing.T) {

@@ -26,9 +26,12 @@ type moves struct {
 	calm time.Time
 }
 
-// move is the last time that a task was released, and for how long not again.
+// move is the last time that a task was to be released, with the token of its claim, and
+// for how long not again. If the task has that token still, it was not released: others
+// of its type stand for it, or it was told to stay.
 type move struct {
 	at    time.Time
+	token int64
 	pause time.Duration
 }
 
@@ -50,24 +53,29 @@ func (m *moves) observe(now time.Time, tooMany bool) {
 // notes that they do.
 func (m *moves) youngest(v *windlass.View, n int) (ids []string) {
 	for i := len(v.Running) - 1; i >= 0 && len(ids) < n; i-- {
-		if id := v.Running[i].ID; m.mayMove(id, v.Now) {
-			m.note(id, v.Now)
-			ids = append(ids, id)
+		if t := v.Running[i]; m.mayMove(t, v.Now) {
+			m.note(t, v.Now)
+			ids = append(ids, t.ID)
 		}
 	}
 	return ids
 }
 
 // mayMove tells whether a task may be released.
-func (m *moves) mayMove(id string, now time.Time) bool {
-	last, moved := m.byID[id]
-	return !moved || last.pause <= movePauseMax && now.Sub(last.at) >= last.pause
+func (m *moves) mayMove(t windlass.RunningTask, now time.Time) bool {
+	last, moved := m.byID[t.ID]
+	return !moved || last.token == t.Token || last.pause <= movePauseMax && now.Sub(last.at) >= last.pause
 }
 
-// note records that a task is released.
-func (m *moves) note(id string, now time.Time) {
+// note records that a task is to be released.
+func (m *moves) note(t windlass.RunningTask, now time.Time) {
+	last, moved := m.byID[t.ID]
 	if m.byID == nil || len(m.byID) >= movesMax {
 		m.byID = map[string]move{}
 	}
-	m.byID[id] = move{at: now, pause: max(2*m.byID[id].pause, movePauseMin)}
+	pause := max(2*last.pause, movePauseMin)
+	if moved && last.token == t.Token {
+		pause = last.pause
+	}
+	m.byID[t.ID] = move{at: now, token: t.Token, pause: pause}
 }

@@ -176,6 +176,9 @@ func (r *Resource) Balance(v *windlass.View) []string {
 	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
 		r.uphill = false
 		r.moved.forget()
+		if fair, ok := r.next().(*Fair); ok {
+			fair.moved.forget() // which may not be asked this time
+		}
 	}
 	percent, known := r.gauge.read(v, r.Trouble)
 	if !known {
@@ -213,10 +216,10 @@ func (r *Resource) waits(now time.Time) bool {
 func (r *Resource) relieve(v *windlass.View) []string {
 	for i := len(v.Running) - 1; i >= 0; i-- {
 		t := v.Running[i]
-		if t.Parked || !r.moved.mayMove(t.ID, v.Now) {
+		if t.Parked || !r.moved.mayMove(t, v.Now) {
 			continue
 		}
-		r.moved.note(t.ID, v.Now)
+		r.moved.note(t, v.Now)
 		r.last = release{id: t.ID, at: v.Now}
 		return []string{t.ID}
 	}

@@ -105,7 +105,7 @@ func (f *fleet) balance(h *hull) {
 	v := f.view(h)
 	for t, o := range f.owner {
 		if o == h && f.now.Sub(f.since[t]) >= 10*time.Second && (h.lenient || !h.forced[t]) {
-			v.Running = append(v.Running, windlass.RunningTask{ID: fmt.Sprint(t), Started: f.since[t]})
+			v.Running = append(v.Running, windlass.RunningTask{ID: fmt.Sprint(t), Token: f.since[t].Unix(), Started: f.since[t]})
 		}
 	}
 	slices.SortFunc(v.Running, func(a, b windlass.RunningTask) int {

@@ -54,6 +54,9 @@ func (d *drill) at(percent uint64) {
 func (d *drill) view(tasks int) *windlass.View {
 	v := view(tasks, 0, tasks)
 	v.Now, v.Trigger = d.now, windlass.TriggerDrift
+	for i := range v.Running {
+		v.Running[i].Token = d.now.Unix() // what was released has come back since
+	}
 	return v
 }
 

@@ -66,6 +66,7 @@ func TestPlan_ByNameAreBriefTasksOfWhichANodeCanHaveAnyNumber(t *testing.T) {
 	}{
 		{"brief", Class{Type: "brief"}, Node{}, 10, true},
 		{"fewer than nodes", Class{Type: "brief"}, Node{}, 1, true},
+		{"that prefers a label", Class{Type: "brief", Prefer: map[string]string{"disk": "ssd"}}, Node{}, 10, false},
 		{"lasting", Class{Type: "lasting"}, Node{}, 10, false},
 		{"in a group", Class{Type: "brief", Group: "g"}, Node{}, 10, false},
 		{"a node with a capacity", Class{Type: "brief"}, Node{Capacity: 10}, 10, false},

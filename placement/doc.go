@@ -18,20 +18,20 @@
 // scheduling (Graham, 1966). It has two properties that a cluster without a master
 // lives by. A further task changes nothing about the earlier ones. And when each node
 // has claimed the first few that are its own, what is left goes where it would have
-// gone. So it does not matter in which portions a node hears of tasks and claims, or
-// how late: all give a task to the same node.
+// gone. So where all nodes can run the tasks it does not matter in which portions one
+// hears of tasks and claims, or how late: all give a task to the same node.
 //
 // Of nodes that are equally loaded the task's name decides, by rendezvous hashing
 // (Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998).
-// The spread of a group over zones and nodes comes before the load. Tasks that few
-// nodes can run keep their places on those.
+// The spread of a group over zones and nodes comes before the load.
 //
-// Preferred labels, and nodes with a capacity, need numbers: how many of the tasks
-// that are open each node gets. A node gets what it prefers up to its number, and what
-// is heavy has its place before what is light. These numbers depend on how many tasks
-// one has seen.
+// Some things need numbers: how many of the tasks that are open each node gets. Tasks
+// that few nodes can run have their places kept on those. A node gets what prefers it
+// up to its number. Where nodes have a capacity, what is heavy has its place before what
+// is light. These numbers depend on how many tasks one has seen.
 //
-// Tasks that end as soon as they have begun are no load, and go by name alone.
+// Tasks that end as soon as they have begun are no load, and go by name alone, unless
+// they have a group or a preference, or nodes a capacity or a limit for them.
 //
 // # How an imbalance is corrected
 //

@@ -275,7 +275,7 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 // else decides: other numbers and loads give them to the same nodes.
 func (p *Plan) ByName(c *Class) bool {
 	q := p.pools[c.pool]
-	return q != nil && q.byName
+	return q != nil && q.byName && len(c.Prefer) == 0
 }
 
 // limited tells whether a node limits the tasks of the type of a pool.

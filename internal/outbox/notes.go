@@ -7,7 +7,7 @@ import (
 )
 
 // Notes is the lane of audit records: why a task was claimed, and its history. Nothing waits
-// for them, and they wait for everything else. There is one call at a time.
+// for them, and they wait for claims and endings, for a while. There is one call at a time.
 type Notes struct {
 	Lane[string, coordinator.Note]
 	// BusyAt is when claims or endings have last come back.
