@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -149,10 +150,11 @@ func (i inheritance) history() []entry {
 		Entries []entry `json:"entries"`
 	}
 	i.s.eventually(soon, func() string { // it is written down a moment later
-		if i.s.list(&history, "task", "history", i.id("paused")) && len(history.Entries) >= 3 {
+		out, errs, code := i.s.call("task", "history", i.id("paused"), "-o", "json") // there may be none yet
+		if code == 0 && json.Unmarshal([]byte(out), &history) == nil && len(history.Entries) >= 3 {
 			return ""
 		}
-		return "a claim, a command and a state are written down"
+		return "a claim, a command and a state that are written down, there is " + out + errs
 	})
 	return history.Entries
 }
