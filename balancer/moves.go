@@ -8,8 +8,7 @@ import (
 
 const (
 	// movePauseMin is how long a task that was released and came back is left in
-	// peace. It doubles with every time, and beyond
-	// movePauseMax there is no other.
+	// peace. It doubles with every time, and beyond movePauseMax there is no other.
 	movePauseMin = time.Minute
 	movePauseMax = time.Hour
 	// movesMax bounds the tasks that are remembered.
