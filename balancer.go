@@ -2,6 +2,8 @@ package windlass
 
 import (
 	"time"
+
+	"github.com/windlass-go/windlass/internal/schedule"
 )
 
 // Balancer decides which tasks a node claims and which it gives back. It is
@@ -97,18 +99,18 @@ type Trigger uint8
 // The triggers.
 const (
 	// TriggerMembership: a node joined, left, froze or drained.
-	TriggerMembership Trigger = iota + 1
+	TriggerMembership = Trigger(schedule.TriggerMembership)
 	// TriggerCommand: someone asked for it.
-	TriggerCommand
+	TriggerCommand = Trigger(schedule.TriggerCommand)
 	// TriggerDrift: tasks came or went, a while ago. Running then has only tasks
 	// that have been running for a while.
-	TriggerDrift
+	TriggerDrift = Trigger(schedule.TriggerDrift)
 	// TriggerSettling: nodes joined or left a few seconds ago, and everybody has
 	// balanced since. Running then has only tasks that have been running for a
 	// moment.
-	TriggerSettling
+	TriggerSettling = Trigger(schedule.TriggerSettling)
 	// TriggerReview: nothing; it is time, see Reviewer.
-	TriggerReview
+	TriggerReview = Trigger(schedule.TriggerReview)
 )
 
 // Planned are the tasks that the planner would move elsewhere; nil where Balance

@@ -37,9 +37,7 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 			in.begin(result.Granted, c.App.(*prospect))
 		}
 	}
-	if trigger := in.triggers.again; trigger != 0 {
-		in.triggers.again, in.triggers.due = 0, trigger
-	}
+	in.giving.Landed()
 }
 
 // isOver tells of a claim whose grant is only now known that it has ended since:

@@ -9,7 +9,6 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
-	"github.com/windlass-go/windlass/placement"
 )
 
 // prospect is what a node keeps with a claim that is on its way.
@@ -123,11 +122,7 @@ func (in *incarnation) claimPass(now time.Time) {
 // claim queues the claim on a task.
 func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	t := in.tasks.Get(c.ID)
-	if c.InsteadOf != "" {
-		in.force(c.ID, c.Kind.Class.Type, c.InsteadOf, now)
-	} else {
-		delete(in.forced, c.ID)
-	}
+	in.giving.Claimed(c, t.For == in.config.Name, now)
 	c.App = &prospect{
 		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: in.reason(c, t), cause: in.grantCause(c, t), from: t.Last,
 	}
@@ -135,9 +130,6 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
 		Skipped: c.Skipped, SkippedAt: c.SkippedAt, WithoutProps: !t.HasProps, HandedOver: in.tasks.HasNote(t.ID),
 	}, time.Time{})
-	if t.For == in.config.Name && !in.triggers.confirmAt.IsZero() {
-		in.triggers.confirms = confirmsMax // what a join has set in motion is not over
-	}
 }
 
 // reason says for people why a task is claimed.
@@ -205,10 +197,4 @@ func (in *incarnation) dropQueued() {
 			in.board.Add(t, now)
 		}
 	}
-}
-
-// clusterView is the cluster for the planner. shortLived are the types whose tasks end
-// about as soon as they have begun.
-func (in *incarnation) clusterView(shortLived map[string]bool) placement.View {
-	return in.fleet.View(in.info.placed(), in.board.Open(), shortLived)
 }

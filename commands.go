@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -84,7 +85,7 @@ func (in *incarnation) runCommand(c Command) error {
 		in.node.draining.Store(false)
 		in.setMode(false, false)
 	case CommandBalance:
-		in.balance(TriggerCommand)
+		in.giving.Balance(schedule.TriggerCommand, time.Now())
 	case CommandStopTask:
 		return in.stopTask(c.Parameters)
 	case CommandDrain:
@@ -167,19 +168,14 @@ func (in *incarnation) stopTask(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if in.runs[id] == nil {
+	h, here := in.heldBy(id)
+	if !here {
 		return fmt.Errorf("task %q does not run here", id)
 	}
-	if r := in.runs[id]; !r.leaving() {
-		in.depart(id, in.another(r), ErrReleased)
+	if !h.Leaves {
+		in.giving.Give(&h, time.Now())
 	}
 	return nil
-}
-
-// drain is the pace at which a draining node gives tasks back.
-type drain struct {
-	perSecond int
-	next      time.Time
 }
 
 func (in *incarnation) startDrain(raw json.RawMessage) error {
@@ -190,7 +186,7 @@ func (in *incarnation) startDrain(raw json.RawMessage) error {
 	if within > 0 {
 		perSecond = int(float64(len(in.runs)+in.board.InFlight())/within.Seconds()) + 1
 	}
-	in.drain = drain{perSecond: perSecond, next: time.Now()}
+	in.giving.Drain(perSecond, time.Now())
 	in.node.draining.Store(true)
 	in.setMode(in.info.Frozen, true)
 	return nil
@@ -202,25 +198,11 @@ func (in *incarnation) drainStep(now time.Time) {
 		return
 	}
 	if in.node.draining.Load() && !in.info.Draining {
-		in.drain = drain{perSecond: drainRateDefault, next: now}
+		in.giving.Drain(drainRateDefault, now)
 		in.setMode(in.info.Frozen, true)
 	}
-	if !in.info.Draining || in.drain.next.IsZero() || now.Before(in.drain.next) || !in.toldOthers() {
-		return
-	}
-	left := max(1, in.drain.perSecond*int(drainTick/time.Millisecond)/1000)
-	for id, r := range in.runs {
-		if left == 0 {
-			break
-		}
-		if !r.leaving() && r.phase != phaseSaving {
-			in.depart(id, "", ErrDraining)
-			left--
-		}
-	}
-	in.drain.next = now.Add(drainTick)
-	if len(in.runs) == 0 && in.board.InFlight() == 0 {
-		in.drain.next = time.Time{}
+	if in.info.Draining {
+		in.giving.Drained(in.toldOthers(), now)
 	}
 }
 
@@ -236,7 +218,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 	in.info.Frozen, in.info.Draining = frozen, draining
 	in.out.publishInfo()
 	if !draining {
-		in.drain.next = time.Time{} // or the loop would be woken for it again and again
+		in.giving.EndDrain() // or the loop would be woken for it again and again
 		in.stay()
 	}
 	in.node.mu.Lock()

@@ -30,9 +30,11 @@ type incarnation struct {
 
 	tasks *mirror.Tasks
 	nodes *mirror.Nodes
-	// fleet is who is there, and what they hold; board has the tasks that nobody holds.
-	fleet *schedule.Fleet
-	board *schedule.Board
+	// fleet is who is there, and what they hold; board has the tasks that nobody holds, and
+	// giving decides what this node gives away.
+	fleet  *schedule.Fleet
+	board  *schedule.Board
+	giving *schedule.Giving
 
 	info        NodeInfo
 	infoCreated broker.Revision
@@ -56,9 +58,7 @@ type incarnation struct {
 	deactivate context.CancelFunc
 
 	// kinds reads specs.
-	kinds    *kind.Kinds[Spec]
-	leaving  leaving
-	triggers triggers
+	kinds *kind.Kinds[Spec]
 	// loadAt is when to ask for the load again.
 	loadAt time.Time
 	// tombs are claims that this node has ended, until the mirror has seen it.
@@ -66,15 +66,10 @@ type incarnation struct {
 	// oldTombs are those that there were at the last audit.
 	oldTombs map[string]broker.Revision
 
-	// forced are tasks that were claimed above this node's share because nobody
-	// else took them; offers are when, by type, one of them is offered again.
-	forced map[string]bool
-	offers map[string]offer
 	// out is what goes to the broker.
 	out *outgoing
 
 	commandsDone map[string]bool
-	drain        drain
 	auditAt      time.Time
 	closing      bool
 	closeBy      time.Time
@@ -130,10 +125,9 @@ func (n *Node) incarnate(ctx context.Context) error {
 func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in := &incarnation{
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
-		kinds: kind.New(readKind), leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}},
-		info: n.config.info(s, n.startedAt),
-		runs: map[string]*run{}, tombs: map[string]broker.Revision{},
-		forced: map[string]bool{}, offers: map[string]offer{},
+		kinds: kind.New(readKind),
+		info:  n.config.info(s, n.startedAt),
+		runs:  map[string]*run{}, tombs: map[string]broker.Revision{},
 		commandsDone: map[string]bool{}, out: newOutgoing(n.notes),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
@@ -146,6 +140,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		Mine: s.ID(), Skips: skips,
 	})
 	in.board = in.newBoard()
+	in.giving = in.newGiving()
 	return in
 }
 

@@ -64,7 +64,5 @@ func (in *incarnation) recount() {
 		}
 	}
 	in.board.Recount()
-	for _, m := range in.leaving.moving {
-		in.fleet.Hold(m.to, m.class, 1)
-	}
+	in.giving.Recount()
 }

@@ -56,18 +56,6 @@ const (
 
 // Times that no setting changes.
 const (
-	// releasedHold keeps a node from claiming again at once what it was just
-	// told to release.
-	releasedHold = 2 * time.Second
-	// settle is how long an imbalance that no join or leave caused must last
-	// before tasks move for it, and how long a task must have been running to
-	// be moved then: finite tasks that come and go unevenly are best left alone.
-	settle = schedule.Settle
-	// confirmEvery is the time between two looks at whether the moves that a join
-	// or a leave has caused have made it even, and how long a task must have been
-	// running to move for that; confirmsMax is how many looks there are at most.
-	confirmEvery = time.Second
-	confirmsMax  = 10
 	// reconcileEvery is the period after which a copy looks whether its watch has missed
 	// anything.
 	reconcileEvery = 2 * time.Minute
@@ -88,7 +76,7 @@ const (
 	// loadEvery is how often a node asks for its load.
 	loadEvery = 5 * time.Second
 	// drainTick is the step in which a paced drain releases tasks.
-	drainTick = 100 * time.Millisecond
+	drainTick = schedule.DrainTick
 	// drainRateDefault is how many tasks a second a drain releases.
 	drainRateDefault = 200
 	// drainWithinMax bounds the time that a drain may be given.

@@ -61,7 +61,7 @@ func (in *incarnation) takeArrived() {
 func (in *incarnation) step(ending context.Context) time.Duration {
 	now := time.Now()
 	in.drainStep(now)
-	in.leavingPass(now)
+	in.giveAway(now)
 	in.wakeParked(now)
 	in.timeoutStep(now)
 	in.auditStep(now)
@@ -72,13 +72,8 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 		in.giveUpPulls(now)
 	}
 	// What to give away is decided by what is open and being claimed by now.
-	in.confirmStep(now)
-	in.settleStep(now)
-	if trigger := in.triggers.due; trigger != 0 {
-		in.triggers.due = 0
-		in.balance(trigger)
-	}
-	in.leavingPass(now)
+	in.giving.Pass(now)
+	in.giveAway(now)
 	in.send(ending, now)
 	return in.nextWake(now)
 }
@@ -102,19 +97,9 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		in.wakeForTasks(now, earlier)
 		earlier(in.parked.next())
 		earlier(in.timeouts.Next())
-		if len(in.leaving.queue) > 0 {
-			earlier(in.leaving.nextAt)
-		}
-		if in.toldOthers() {
-			earlier(in.drain.next)
-		}
-		earlier(in.triggers.settleAt)
-		earlier(in.triggers.confirmAt)
+		earlier(in.giving.Wake(in.toldOthers()))
 		earlier(in.loadAt)
 		earlier(in.board.Lag.Next())
-		if _, ok := in.config.Balancer.(Reviewer); ok {
-			earlier(in.triggers.reviewAt)
-		}
 		earlier(in.auditAt)
 	}
 	return max(next.Sub(now), 0)

@@ -54,7 +54,7 @@ func (in *incarnation) exited(x exit) {
 		}
 		in.fault(r, err)
 	case r.cause != nil:
-		in.hold(x.id) // others first
+		in.board.Hold(x.id, time.Now()) // others first
 		in.release(r)
 	default:
 		in.fault(r, x.err)
@@ -96,7 +96,7 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 		in.fault(r, errors.New(c.Error))
 	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
 		if r.dequeued == nil { // who dequeues says how often
-			in.hold(r.claim.id) // others first, and no task goes round and round at full speed
+			in.board.Hold(r.claim.id, time.Now()) // others first, and no task goes round and round at full speed
 		}
 		in.release(r)
 	default:
@@ -118,7 +118,7 @@ func (in *incarnation) apply(r *run, c statemachine.Command) error {
 	}
 	switch c.Message {
 	case statemachine.Release:
-		in.hold(r.claim.id)
+		in.board.Hold(r.claim.id, time.Now())
 		in.release(r)
 		return nil
 	case statemachine.Complete:

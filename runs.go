@@ -368,7 +368,7 @@ func (in *incarnation) markStopped(r *run) {
 func (in *incarnation) release(r *run) {
 	in.enter(r, phaseEnding)
 	if r.departing {
-		in.leaving.stopped[r.claim.ID()] = time.Now()
+		in.giving.Returned(r.claim.ID(), time.Now())
 	}
 	r.outcome = OutcomeReleased
 	ending := r.claim.ending(coordinator.Release)

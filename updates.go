@@ -36,8 +36,8 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	}
 	in.countFleet()
 	in.board.Shown(len(changed) > 0, now)
-	if len(changed) > 0 && in.triggers.settleAt.IsZero() {
-		in.triggers.settleAt = now.Add(settle)
+	if len(changed) > 0 {
+		in.giving.TasksChanged(now)
 	}
 }
 
@@ -53,16 +53,7 @@ func (in *incarnation) checkRevision(before, now broker.Revision) {
 // taskChanged brings everything that depends on one task up to date.
 func (in *incarnation) taskChanged(id string, now time.Time) {
 	t := in.tasks.Get(id)
-	if t == nil {
-		delete(in.forced, id)
-	}
-	if t == nil || t.Session != in.session.ID() {
-		in.moved(id)
-	}
-	if t == nil || t.Owned() && t.Session != in.session.ID() {
-		delete(in.leaving.stopped, id)
-	}
-	in.answerOffer(id, t)
+	in.giving.Shown(id, t, now)
 	in.board.Changed(id, now)
 	in.checkClaim(id)
 }
@@ -211,16 +202,8 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	if change.Same {
 		return
 	}
-	clear(in.forced) // whoever came may take what nobody took
-	clear(in.offers)
 	in.board.FleetChanged()
-	if change.Joined {
-		in.triggers.confirmAt, in.triggers.confirms, in.triggers.uneven = now.Add(confirmEvery), confirmsMax, false
-	}
-	in.triggers.due = TriggerMembership
-	if in.triggers.settleAt.IsZero() {
-		in.triggers.settleAt = now.Add(settle) // for what cannot be moved at once
-	}
+	in.giving.FleetChanged(change.Joined, now)
 }
 
 // readPeer reads a registration. One that is not readable is a node that is

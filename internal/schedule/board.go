@@ -66,6 +66,8 @@ const (
 	// reconsiderEvery bounds how often the end of a run makes a node look again at
 	// everything that its balancer refused.
 	reconsiderEvery = 100 * time.Millisecond
+	// heldFor is how long a task that this node has given back is left to others.
+	heldFor = 2 * time.Second
 	// againDefault is when to look again at a task that cannot be claimed for now.
 	againDefault = time.Second
 )
@@ -183,8 +185,9 @@ func (b *Board) RoomChanged() {
 // has refused.
 func (b *Board) LoadFell() { b.loadFell = true }
 
-// Hold leaves a task to others until a time.
-func (b *Board) Hold(id string, until time.Time) { b.holds[id] = until }
+// Hold leaves a task to others for a while, so that this node does not claim again at once
+// what it has just given back.
+func (b *Board) Hold(id string, now time.Time) { b.holds[id] = now.Add(heldFor) }
 
 // Pass looks at every candidate that is due, plans who is to have what, and returns
 // those to claim, the most important first. self is this node.

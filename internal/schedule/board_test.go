@@ -161,10 +161,10 @@ func TestBoard_ClaimsWhatIsMeantForThisNodeTheMostImportantFirst(t *testing.T) {
 func TestBoard_LeavesAloneWhatIsHeldHereAndWhatIsHeldBack(t *testing.T) {
 	d := newDesk(t)
 	d.held["mine"] = true
-	d.Hold("held", after(time.Second))
+	d.Hold("held", after(0))
 	d.shows("mine", "held")
-	d.wants(0)
-	d.wants(time.Second, "held")
+	d.wants(heldFor - 1)
+	d.wants(heldFor, "held")
 }
 
 func TestBoard_WaitsForOtherTasksAndForATime(t *testing.T) {

@@ -1,0 +1,312 @@
+package schedule
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// Giving decides which of its claims this node gives away, to whom, and how fast.
+type Giving struct {
+	fleet *Fleet
+	board *Board
+	rules GivingRules
+
+	triggers triggers
+	offers   offers
+	leaving  leaving
+	drain    drain
+}
+
+// Held is a claim that this node holds.
+type Held struct {
+	ID    string
+	Token broker.Revision
+	Class *placement.Class
+	// Started is when its handler was, zero if it has none. One that is Parked waits
+	// without.
+	Started time.Time
+	Parked  bool
+	// Leaves reports that the claim is on its way out, Saving that a state is being
+	// stored, and Pulled that it was made for a call of Dequeue.
+	Leaves, Saving, Pulled bool
+}
+
+// GivingRules are what a Giving needs to know of its node. What it asks must not block.
+type GivingRules struct {
+	// Session is that of the node.
+	Session broker.SessionID
+	// MovesMax bounds how many claims are given away in one round of balancing.
+	MovesMax int
+	// Planned reports that the balancer releases what the plan moves elsewhere.
+	Planned bool
+	// ReviewEvery is how often the balancer is asked when nothing has changed; zero for
+	// never.
+	ReviewEvery time.Duration
+
+	// Self returns the node as it is now.
+	Self func() Self
+	// Held yields the claims that it holds, and Get returns one of them.
+	Held func() iter.Seq[Held]
+	Get  func(id string) (Held, bool)
+	// Balance asks the balancer which of the running tasks, the longest running first, to
+	// give away. planned returns those that the plan moves elsewhere.
+	Balance func(t Trigger, running []Held, planned func() []string, now time.Time) []string
+	// HasMore reports whether the node holds more than its share. It is asked where the
+	// balancer does not go by the plan.
+	HasMore func(now time.Time) bool
+	// Leaves tells that a claim is to be given away, to a node, or to anyone if that is
+	// empty: it counts no more.
+	Leaves func(id, to string)
+	// Balanced tells how many claims are given away for a trigger.
+	Balanced func(t Trigger, claims int)
+}
+
+// Self is a node that decides what to give away.
+type Self struct {
+	// Node is the node for the planner.
+	placement.Node
+	// Frozen nodes balance only when they are told to.
+	Frozen bool
+	// Idle is set while the node balances nothing: it drains or ends, or does not know the
+	// cluster yet.
+	Idle bool
+}
+
+// NewGiving returns what a node that holds nothing gives away.
+func NewGiving(fleet *Fleet, board *Board, rules GivingRules) *Giving {
+	g := &Giving{fleet: fleet, board: board, rules: rules, leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}}
+	g.offers.clear()
+	return g
+}
+
+// FleetChanged notes that other nodes take tasks than before, and whether one has joined.
+func (g *Giving) FleetChanged(joined bool, now time.Time) {
+	g.offers.clear()
+	g.triggers.fleetChanged(joined, now)
+}
+
+// TasksChanged notes that tasks came, went, or found an owner.
+func (g *Giving) TasksChanged(now time.Time) { g.triggers.settleSoon(now) }
+
+// Shown notes what the copy shows of one task; nil if it is gone.
+func (g *Giving) Shown(id string, t *mirror.Task, now time.Time) {
+	if t == nil || t.Session != g.rules.Session {
+		g.moved(id)
+	}
+	if t == nil || t.Owned() && t.Session != g.rules.Session {
+		delete(g.leaving.stopped, id)
+	}
+	g.offers.shown(id, t, g.rules.Session, now)
+}
+
+// Claimed notes that this node claims a task, which another may have given to it.
+func (g *Giving) Claimed(c *Candidate, moved bool, now time.Time) {
+	if c.InsteadOf != "" {
+		g.offers.force(c.ID, c.Kind.Class.Type, c.InsteadOf, now)
+	} else {
+		delete(g.offers.forced, c.ID)
+	}
+	if moved {
+		g.triggers.arriving()
+	}
+}
+
+// Landed notes that flights have landed, and what they brought is held.
+func (g *Giving) Landed() {
+	if again := g.triggers.again; again != 0 {
+		g.triggers.again, g.triggers.due = 0, again
+	}
+}
+
+// Pass balances for whatever is due. What is open and being claimed must be decided before.
+func (g *Giving) Pass(now time.Time) {
+	g.confirm(now)
+	if every := g.rules.ReviewEvery; every > 0 && !now.Before(g.triggers.reviewAt) {
+		g.triggers.reviewAt = now.Add(every)
+		g.Balance(TriggerReview, now)
+	}
+	g.settle(now)
+	if due := g.triggers.due; due != 0 {
+		g.triggers.due = 0
+		g.Balance(due, now)
+	}
+}
+
+// Wake is when there is something to do in a Pass, a Drained or for Departures, zero for
+// nothing before something changes. told is as for Drained.
+func (g *Giving) Wake(told bool) (at time.Time) {
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	if len(g.leaving.queue) > 0 {
+		sooner(g.leaving.nextAt)
+	}
+	if told {
+		sooner(g.drain.next)
+	}
+	sooner(g.triggers.settleAt)
+	sooner(g.triggers.confirmAt)
+	if g.rules.ReviewEvery > 0 {
+		sooner(g.triggers.reviewAt)
+	}
+	return at
+}
+
+// Give gives one claim away, to whom the plan would give the task.
+func (g *Giving) Give(h *Held, now time.Time) {
+	v := g.view(g.fleet.ShortLived())
+	v.Nodes[0].Closed = "it gives the task away"
+	v.Open = map[*placement.Class]int{h.Class: 1}
+	g.depart(h, placement.New(v).Take(h.ID, h.Class), false, now)
+}
+
+// Balance asks the balancer what to give away, and queues it.
+func (g *Giving) Balance(trigger Trigger, now time.Time) {
+	self := g.rules.Self()
+	if self.Idle || self.Frozen && trigger != TriggerCommand {
+		return
+	}
+	if (trigger == TriggerMembership || trigger == TriggerCommand) && g.board.InFlight() > 0 {
+		g.triggers.again = trigger // what is being claimed cannot be given away yet
+	}
+	running := g.movable(trigger, now)
+	var targets map[string]string
+	g.triggers.unsettled = false
+	chosen := g.rules.Balance(trigger, running, func() (ids []string) {
+		ids, targets = g.plannedMoves(trigger, running, now)
+		return ids
+	}, now)
+	given := 0
+	for _, id := range chosen {
+		if h, ok := g.rules.Get(id); ok && !h.Leaves && g.offers.take(&h, targets[id]) {
+			g.depart(&h, targets[id], false, now)
+			given++
+		}
+	}
+	if given > 0 {
+		g.rules.Balanced(trigger, given)
+	}
+}
+
+// movable are the claims that could be given away for a trigger, the longest running first.
+func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
+	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: Settle, TriggerReview: Settle}[trigger]
+	for h := range g.rules.Held() {
+		ran := now.Sub(h.Started)
+		switch {
+		case h.Leaves, h.Saving, h.Pulled, ran < age:
+		case trigger != TriggerCommand && g.fleet.EndsSoon(h.Class.Type, ran, trigger == TriggerSettling):
+		case g.offers.holdsBack(&h, now), !g.fleet.AnyTakes(h.Class):
+		default:
+			running = append(running, h)
+		}
+	}
+	slices.SortFunc(running, func(a, b Held) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+	})
+	return running
+}
+
+// view is the cluster for the planner. shortLived are the types whose tasks end about as soon
+// as they have begun.
+func (g *Giving) view(shortLived map[string]bool) placement.View {
+	v := g.fleet.View(g.rules.Self().Node, g.board.Open(), shortLived)
+	v.Nodes = slices.Clone(v.Nodes) // what is closed in it is closed in this plan only
+	return v
+}
+
+// plannedMoves are the tasks that the plan moves away from this node, the
+// youngest first, and where each is to go.
+func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (ids []string, targets map[string]string) {
+	v, tolerance := g.view(g.fleet.SurelyShortLived()), 0.0
+	if g.rules.Self().Frozen {
+		v.Nodes[0].Closed = "" // it was told to balance nevertheless
+	}
+	for i := range v.Nodes {
+		if g.offers.refuses(v.Nodes[i].Name, now) {
+			v.Nodes[i].Closed = "it did not claim what it should have"
+		}
+	}
+	// Whoever came gets its share to the task. Otherwise nothing that runs well
+	// is moved for a task or two: who left has its tasks taken over evenly.
+	if trigger != TriggerCommand && g.triggers.confirmAt.IsZero() {
+		tolerance = driftTolerance
+	}
+	targets = map[string]string{}
+	wanted, most := 0, g.rules.MovesMax
+	for _, m := range placement.New(v).Moves(most*len(v.Nodes), tolerance) {
+		if m.From != v.Nodes[0].Name {
+			continue
+		}
+		wanted += m.Tasks
+		left := min(m.Tasks, most-len(ids))
+		for harm := range harms {
+			for i := len(running) - 1; i >= 0 && left > 0; i-- {
+				h := &running[i]
+				if _, taken := targets[h.ID]; taken || !m.Covers(h.Class) || g.harm(h.Class, m.To, v.Nodes) != harm {
+					continue
+				}
+				ids, targets[h.ID] = append(ids, h.ID), m.To
+				left--
+			}
+		}
+	}
+	g.triggers.unsettled = wanted > len(ids) || len(g.offers.byType) > 0
+	if len(ids) == most && wanted > len(ids) {
+		g.leaving.nextRound = trigger
+	}
+	return ids, targets
+}
+
+// harms are the degrees of harm that a move may do: none, and a preference that
+// is given up. What spreads its group is not moved for balance at all.
+const harms = 2
+
+// harm is what moving a task of a class to another node does to what it asks for. nodes are
+// all, this one first.
+func (g *Giving) harm(c *placement.Class, to string, nodes []placement.Node) int {
+	if c.Group == "" && len(c.Prefer) == 0 {
+		return 0 // nearly always; it is asked of each task that could move
+	}
+	self := nodes[0]
+	target := self
+	here, there := 0, 0 // of its group, in the zones
+	for _, n := range nodes {
+		if n.Name == to {
+			target = n
+		}
+	}
+	if c.Group != "" {
+		for _, n := range nodes {
+			if n.Zone == self.Zone {
+				here += g.inGroup(c.Group, n.Name)
+			}
+			if n.Zone == target.Zone {
+				there += g.inGroup(c.Group, n.Name)
+			}
+		}
+		if self.Zone != target.Zone && there+1 > here {
+			return harms
+		}
+		if g.inGroup(c.Group, to)+1 > g.inGroup(c.Group, self.Name) && (self.Zone == target.Zone || there+1 == here) {
+			return harms
+		}
+	}
+	if target.Preferred(c) < self.Preferred(c) {
+		return harms - 1
+	}
+	return 0
+}
+
+// inGroup is how many tasks of a group a node holds or is about to claim.
+func (g *Giving) inGroup(group, node string) int {
+	return g.fleet.InGroup(group, node) + g.board.Planned(group, node)
+}

@@ -1,0 +1,121 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/placement"
+)
+
+// leaving are the claims that this node gives away of its own accord. Their handlers are
+// told to stop a few at a time, as fast as others take the tasks up: all at once, each
+// would stand still until its turn among the claims of thousands came.
+type leaving struct {
+	// queue are those that will be told to stop, in order.
+	queue []Departure
+	// nextAt is when the next may be.
+	nextAt time.Time
+	// stopped are those whose handler has returned, since when, until somebody
+	// else holds them.
+	stopped map[string]time.Time
+	// moving are those that are meant for another node, until the copy shows that this
+	// one does not hold them any more.
+	moving map[string]moving
+	// nextRound is the trigger to balance for when these are gone; zero for none.
+	nextRound Trigger
+}
+
+type moving struct {
+	to    string
+	class *placement.Class
+}
+
+// Departure is a claim that this node gives away.
+type Departure struct {
+	// ID and Token are those of the claim.
+	ID    string
+	Token broker.Revision
+	// To is the node that is to have the task, empty for anyone.
+	To string
+	// Draining reports that it goes because the node drains.
+	Draining bool
+}
+
+// The pace of leaving: at most so many stand still, and in each step at most so
+// many more are told to stop. One that nobody takes up is not waited for.
+const (
+	leavingWindow = 40
+	leavingStep   = 5 * time.Millisecond
+	leavingMax    = time.Second
+)
+
+// next are those to be told to stop now.
+func (l *leaving) next(now time.Time) (told []Departure) {
+	if len(l.queue) == 0 || now.Before(l.nextAt) {
+		return nil
+	}
+	l.nextAt = now.Add(leavingStep)
+	if len(l.stopped) >= leavingWindow {
+		for id, since := range l.stopped {
+			if now.Sub(since) >= leavingMax {
+				delete(l.stopped, id)
+			}
+		}
+	}
+	n := min(max(leavingWindow-len(l.stopped), 0), len(l.queue))
+	told, l.queue = l.queue[:n:n], l.queue[n:]
+	return told
+}
+
+// depart queues a claim to be given away: to a node, or to anyone if that is empty.
+func (g *Giving) depart(h *Held, to string, draining bool, now time.Time) {
+	g.board.Hold(h.ID, now)
+	g.rules.Leaves(h.ID, to)
+	if to != "" {
+		g.leaving.moving[h.ID] = moving{to: to, class: h.Class}
+		g.fleet.Hold(to, h.Class, 1)
+	}
+	g.leaving.queue = append(g.leaving.queue, Departure{ID: h.ID, Token: h.Token, To: to, Draining: draining})
+}
+
+// Departures are the claims whose handlers are to be told to stop now.
+func (g *Giving) Departures(now time.Time) []Departure { return g.leaving.next(now) }
+
+// Returned notes that the handler of a claim which is given away has returned.
+func (g *Giving) Returned(id string, now time.Time) { g.leaving.stopped[id] = now }
+
+// Stay takes back what was queued to be given away, and returns it.
+func (g *Giving) Stay() (stays []Departure) {
+	stays = g.leaving.queue
+	for i := range stays {
+		g.moved(stays[i].ID)
+	}
+	g.leaving.queue, g.leaving.nextRound = nil, 0
+	return stays
+}
+
+// DropQueued forgets what was queued to be given away: the node tells all its handlers to
+// stop.
+func (g *Giving) DropQueued() { g.leaving.queue = nil }
+
+// moved takes a task off those on their way, and goes on with the next round of
+// moves after the last.
+func (g *Giving) moved(id string) {
+	l := &g.leaving
+	m, ok := l.moving[id]
+	if !ok {
+		return
+	}
+	delete(l.moving, id)
+	g.fleet.Hold(m.to, m.class, -1)
+	if trigger := l.nextRound; len(l.moving) == 0 && trigger != 0 {
+		l.nextRound, g.triggers.due = 0, trigger
+	}
+}
+
+// Recount counts the tasks on their way to other nodes, for a tally that begins anew.
+func (g *Giving) Recount() {
+	for _, m := range g.leaving.moving {
+		g.fleet.Hold(m.to, m.class, 1)
+	}
+}
