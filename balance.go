@@ -155,9 +155,3 @@ func (in *incarnation) hint(r *run) broker.Txn {
 		Then: []broker.Op{broker.PutSession(in.node.space.Handover(r.claim.id), coordinator.OwnerValue(r.handTo), in.session.ID())},
 	}
 }
-
-// stillLeaves tells whether the handler of a task that is going elsewhere has not returned.
-func (in *incarnation) stillLeaves(id string, _ broker.Txn) bool {
-	r := in.runs[id]
-	return r != nil && r.phase == phaseStopping && r.handTo != ""
-}

@@ -31,7 +31,7 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 		case adopted:
 			in.events.Adopted(id, int64(result.Token))
 			in.begin(result.Granted, &prospect{
-				task: in.taskOfAdopted(id, result), adopted: true, reason: "a claim whose outcome had been unknown turned up",
+				task: in.makeTask(id, result.Props), adopted: true, reason: "a claim whose outcome had been unknown turned up",
 			})
 		default:
 			in.begin(result.Granted, c.App.(*prospect))
@@ -45,19 +45,7 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 func (in *incarnation) isOver(g coordinator.Granted) bool {
 	t := in.tasks.Remains(g.ID)
 	held := t != nil && t.Session == in.session.ID() && t.Token == g.Token
-	return in.tombs[g.ID] == g.Token || (in.tasks.Revision() >= g.Token && !held)
-}
-
-// taskOfAdopted makes the task of a claim that was not a candidate any more.
-func (in *incarnation) taskOfAdopted(id string, result coordinator.Result) Task {
-	if in.config.NewTask == nil {
-		return plainTask(id)
-	}
-	task, err := safeNewTask(in.config.NewTask, id, result.Props)
-	if err != nil {
-		in.events.Corrupt(in.node.space.Props(id), err)
-	}
-	return task
+	return in.tombs[g.ID].token == g.Token || (in.tasks.Revision() >= g.Token && !held)
 }
 
 // claimRefused arranges for another look where one is worth it. was is what was to be
@@ -82,7 +70,8 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 
 // ended takes the results of a call to end.
 func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator.Ended) {
-	in.out.notes.BusyAt = time.Now()
+	now := time.Now()
+	in.out.notes.BusyAt = now
 	for i, result := range results {
 		run, err := in.runs[endings[i].ID], result.Err
 		if run == nil || run.claim.token() != endings[i].Token {
@@ -108,30 +97,30 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 		case endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
 			in.orderDone(run)
-			in.noteState(run)
-			run.since = in.node.momentOf(time.Now())
+			in.out.notes.stored(run, now)
+			run.since = in.node.momentOf(now)
 			in.saved(run)
 		default:
 			in.orderDone(run)
-			if in.noteEnd(run, endings[i].Kind); result.Requeued {
-				in.noteRequeued(run)
+			if in.out.notes.ended(run, endings[i].Kind, now); result.Requeued {
+				in.out.notes.requeued(run, now)
 			}
 			in.reportEnd(run, run.outcome)
 			if endings[i].Kind == coordinator.Done {
-				in.fleet.Ended(run.class().Type, in.lastedUntil(run).Sub(run.claim.claimedAt))
+				in.fleet.Ended(run.class().Type, in.node.lasted(run, now))
 			}
 			in.forget(run.claim.ID())
 		}
 	}
 }
 
-// lastedUntil is when a task that is over was: when its handler returned. How long it
+// lasted is how long a task took that is over now: until its handler returned. How long it
 // took to store that says how busy the fleet is, and not how long such tasks take.
-func (in *incarnation) lastedUntil(r *run) time.Time {
+func (n *Node) lasted(r *run, now time.Time) time.Duration {
 	if r.returned != 0 {
-		return in.node.timeOf(r.returned)
+		now = n.timeOf(r.returned)
 	}
-	return time.Now()
+	return now.Sub(r.claim.claimedAt)
 }
 
 // queueEnding has what becomes of a run stored, as soon as the broker takes it.

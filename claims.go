@@ -38,12 +38,8 @@ func (in *incarnation) newBoard() *schedule.Board {
 // occupied tells whether this node holds a task, is asking whether it does, or knows that the
 // copy is too old to say anything about it.
 func (in *incarnation) occupied(id string) bool {
-	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.endedSince(id)
+	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.tombs.after(id, in.tasks.Revision())
 }
-
-// endedSince tells whether this node has held a task and is done with it, all after what
-// its copy shows.
-func (in *incarnation) endedSince(id string) bool { return in.tombs[id] > in.tasks.Revision() }
 
 // busyWith tells whether this node holds a task, is claiming it, or cannot tell.
 func (in *incarnation) busyWith(id string) bool { return in.board.IsFlight(id) || in.occupied(id) }
@@ -63,12 +59,8 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 		Kind: &k.Facts, Ours: eligible && in.config.handler(k.Class.Type) != nil, Pulled: eligible && in.config.pulls(k.Class.Type),
 	}
 	var task Task = plainTask(t.ID)
-	if in.config.NewTask != nil && in.config.runs(k.Class.Type) {
-		var err error
-		if task, err = safeNewTask(in.config.NewTask, t.ID, t.Props()); err != nil {
-			in.events.Corrupt(in.node.space.Props(t.ID), err)
-		}
-		if task == nil {
+	if in.config.runs(k.Class.Type) {
+		if task = in.makeTask(t.ID, t.Props()); task == nil {
 			return r, false
 		}
 	}
@@ -79,6 +71,18 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 	}
 	r.App = task
 	return r, true
+}
+
+// makeTask makes a task of its properties, nil if the application ignores it.
+func (in *incarnation) makeTask(id string, props json.RawMessage) Task {
+	if in.config.NewTask == nil {
+		return plainTask(id)
+	}
+	task, err := safeNewTask(in.config.NewTask, id, props)
+	if err != nil {
+		in.events.Corrupt(in.node.space.Props(id), err)
+	}
+	return task
 }
 
 // safeNewTask keeps a panic in the application's function to its own task.
@@ -124,7 +128,7 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	t := in.tasks.Get(c.ID)
 	in.giving.Claimed(c, t.For == in.config.Name, now)
 	c.App = &prospect{
-		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: in.reason(c, t), cause: in.grantCause(c, t), from: t.Last,
+		task: c.App.(Task), skipped: c.Skipped, since: c.Since, reason: claimReason(c, t, in.config.Name), cause: grantCause(c, t, in.config.Name), from: t.Last,
 	}
 	in.out.claims.Put(c.ID, coordinator.Wanted{
 		ID: c.ID, PropsOnly: !t.HasKey, Created: c.Created, Modified: c.Modified, Blockers: c.Blockers,
@@ -132,16 +136,16 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	}, time.Time{})
 }
 
-// reason says for people why a task is claimed.
-func (in *incarnation) reason(c *schedule.Candidate, t *mirror.Task) string {
+// claimReason says for people why a node claims a task.
+func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 	switch {
 	case c.Pulled:
 		return "dequeued"
 	case c.InsteadOf != "":
 		return "node " + c.InsteadOf + " should have claimed it and did not"
-	case t.For == in.config.Name && t.Last != "":
+	case t.For == node && t.Last != "":
 		return "moved here from node " + t.Last
-	case t.For == in.config.Name:
+	case t.For == node:
 		return "moved here" // before this node had a copy
 	case t.Last != "":
 		return "taken over from node " + t.Last
@@ -149,14 +153,14 @@ func (in *incarnation) reason(c *schedule.Candidate, t *mirror.Task) string {
 	return "placed"
 }
 
-// grantCause is why a task is claimed.
-func (in *incarnation) grantCause(c *schedule.Candidate, t *mirror.Task) GrantCause {
+// grantCause is why a node claims a task.
+func grantCause(c *schedule.Candidate, t *mirror.Task, node string) GrantCause {
 	switch {
 	case c.Pulled:
 		return GrantDequeued
-	case t.Last == in.config.Name:
+	case t.Last == node:
 		return GrantReturned
-	case t.For == in.config.Name: // of one that moved before this node had a copy Last is empty
+	case t.For == node: // of one that moved before this node had a copy Last is empty
 		return GrantMoved
 	case t.Last == "":
 		return GrantPlaced

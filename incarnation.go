@@ -61,10 +61,8 @@ type incarnation struct {
 	kinds *kind.Kinds[Spec]
 	// loadAt is when to ask for the load again.
 	loadAt time.Time
-	// tombs are claims that this node has ended, until the mirror has seen it.
-	tombs map[string]broker.Revision
-	// oldTombs are those that there were at the last audit.
-	oldTombs map[string]broker.Revision
+	// tombs are claims that this node has ended.
+	tombs tombs
 
 	// out is what goes to the broker.
 	out *outgoing
@@ -127,8 +125,8 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
 		kinds: kind.New(readKind),
 		info:  n.config.info(s, n.startedAt),
-		runs:  map[string]*run{}, tombs: map[string]broker.Revision{},
-		commandsDone: map[string]bool{}, out: newOutgoing(n.notes),
+		runs:  map[string]*run{}, tombs: tombs{},
+		commandsDone: map[string]bool{}, out: newOutgoing(n.config.Name, s.Incarnation(), n.notes),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
 	in.fleet = schedule.NewFleet(schedule.Config{

@@ -158,7 +158,7 @@ func (in *incarnation) sessionLost() {
 			in.forget(id)
 			continue
 		}
-		in.markStopped(r)
+		in.node.markStopped(r)
 	}
 }
 

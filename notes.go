@@ -7,29 +7,37 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/outbox"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// note queues what happened to a task.
-func (in *incarnation) note(id string, entry statemachine.HistoryEntry) {
-	entry.Node = in.config.Name
-	in.out.notes.Add(coordinator.Note{ID: id, History: []statemachine.HistoryEntry{entry}})
+// journal is what a node writes into the histories of tasks.
+type journal struct {
+	outbox.Notes
+	// node is its name, incarnation that of its session.
+	node, incarnation string
 }
 
-// noteClaim notes that a claim was granted, and why it was made.
-func (in *incarnation) noteClaim(r *run, reason string) {
+// add queues what happened to a task that is held.
+func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
+	entry.At, entry.Token, entry.Node = at.UTC(), r.claim.Token(), j.node
+	j.Add(coordinator.Note{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
+}
+
+// claimed notes that a claim was granted, and why it was made.
+func (j *journal) claimed(r *run, reason string) {
 	at := r.claim.claimedAt.UTC()
-	in.out.notes.Add(coordinator.Note{
+	j.Add(coordinator.Note{
 		ID: r.claim.id, Token: r.claim.fencing, Fresh: r.stateRevision == 0,
-		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: in.session.Incarnation(), Reason: reason},
+		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: j.incarnation, Reason: reason},
 		History: []statemachine.HistoryEntry{{
-			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: in.config.Name, Detail: reason,
+			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: j.node, Detail: reason,
 		}},
 	})
 }
 
-// noteState notes the state that was stored.
-func (in *incarnation) noteState(r *run) {
+// stored notes the state that was stored.
+func (j *journal) stored(r *run, now time.Time) {
 	detail := ""
 	switch {
 	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
@@ -37,18 +45,16 @@ func (in *incarnation) noteState(r *run) {
 	case r.record.State == statemachine.Failed:
 		detail = lastError(r.record.Errors)
 	}
-	in.note(r.claim.id, statemachine.HistoryEntry{
-		At: time.Now().UTC(), Event: statemachine.Event(r.record.State), Token: r.claim.Token(), Detail: detail,
-	})
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
 }
 
-// noteEnd notes how a claim ended.
-func (in *incarnation) noteEnd(r *run, kind coordinator.Kind) {
+// ended notes how a claim ended.
+func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	if kind == coordinator.Done {
-		in.noteState(r)
+		j.stored(r, now)
 		return
 	}
-	e := statemachine.HistoryEntry{At: time.Now().UTC(), Event: statemachine.EventReleased, Token: r.claim.Token()}
+	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
 	switch {
 	case r.handTo != "":
 		e.Detail, e.Interruption = "to move to node "+r.handTo, true
@@ -57,14 +63,21 @@ func (in *incarnation) noteEnd(r *run, kind coordinator.Kind) {
 	default:
 		e.Detail = "by its handler, or before it had one"
 	}
-	in.note(r.claim.id, e)
+	j.add(r, now, e)
 }
 
-// noteRequeued notes that a task whose run has ended was submitted again before.
-func (in *incarnation) noteRequeued(r *run) {
-	in.note(r.claim.id, statemachine.HistoryEntry{
-		At: time.Now().UTC(), Event: statemachine.EventRequeued, Token: r.claim.Token(), Detail: "as it was queued while it ran",
-	})
+// requeued notes that a task whose run has ended was submitted again before.
+func (j *journal) requeued(r *run, now time.Time) {
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
+}
+
+// commanded notes that a command was handled, or why it was not.
+func (j *journal) commanded(r *run, o *order, err error, now time.Time) {
+	detail := string(o.Message)
+	if err != nil {
+		detail += ": discarded: " + err.Error()
+	}
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventCommand, Detail: detail})
 }
 
 // markRecorded marks the runs whose claims are about to be recorded, and takes off the notes

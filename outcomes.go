@@ -60,7 +60,7 @@ func (in *incarnation) exited(x exit) {
 		in.fault(r, x.err)
 	}
 	if in.runs[x.id] == r {
-		in.publishRun(r) // for the fence, the handler is no longer out
+		in.node.publishRun(r) // for the fence, the handler is no longer out
 	}
 }
 
@@ -164,7 +164,7 @@ func (in *incarnation) unchanged(r *run) {
 // fault records an error of the handler and what follows from it.
 func (in *incarnation) fault(r *run, err error) {
 	now := time.Now()
-	r.record.Failures = in.retryPolicy(r).CountFailure(r.record.Errors, r.record.Failures, now)
+	r.record.Failures = r.retryPolicy().CountFailure(r.record.Errors, r.record.Failures, now)
 	r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), err.Error())
 	r.keepResult()
 	if isPermanent(err) {
@@ -176,7 +176,7 @@ func (in *incarnation) fault(r *run, err error) {
 }
 
 // retryPolicy is that of a task, for the default error handler.
-func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
+func (r *run) retryPolicy() statemachine.RetryPolicy {
 	return r.claim.kind.Spec.retryPolicy()
 }
 
@@ -184,10 +184,19 @@ func (in *incarnation) retryPolicy(r *run) statemachine.RetryPolicy {
 // says when it gives the task up becomes the last of the task's errors. err is nil
 // where another node was to ask.
 func (in *incarnation) decideFault(r *run, err error) {
-	decision := in.handleErrors(r, err)
+	now := time.Now()
+	decision, problem := in.config.decideFault(Fault{
+		ID: r.claim.id, Spec: r.claim.Spec(), Task: r.claim.task, Err: err,
+		Errors: r.record.Errors, Failures: r.record.Failures, Now: now,
+	}, func() statemachine.Command {
+		return r.retryPolicy().HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
+	})
+	if problem != nil {
+		in.events.Errored(r.claim.id, problem, time.Time{})
+	}
 	last := lastError(r.record.Errors)
 	if text := decision.Error; text != "" && text != last {
-		r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(), text)
+		r.record.Errors = statemachine.AddError(r.record.Errors, now.UTC(), text)
 		last = text
 	}
 	cause := errors.New(cmp.Or(last, "unknown error"))
@@ -199,7 +208,7 @@ func (in *incarnation) decideFault(r *run, err error) {
 	case next == statemachine.Killed:
 		in.kill(r)
 		return
-	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(time.Now()):
+	case next == statemachine.Sleeping && r.record.Until != nil && r.record.Until.After(now):
 		decision.Until = r.record.Until // an error while it slept changes nothing about that
 	}
 	if r.record.State, r.record.Until = next, decision.Until; next == statemachine.Sleeping {
@@ -216,36 +225,27 @@ func lastError(errs []statemachine.ErrorEntry) string {
 	return errs[len(errs)-1].Error
 }
 
-// handleErrors asks the error handler of the task's type; what it must not
-// decide, or a panic in it, leaves the decision to the default.
-func (in *incarnation) handleErrors(r *run, latest error) (c statemachine.Command) {
-	now := time.Now()
-	byDefault := func() statemachine.Command {
-		return in.retryPolicy(r).HandleErrors(r.record.Errors, r.record.Failures, now, rand.Float64())
-	}
-	handler := in.config.errorHandler(r.class().Type)
+// decideFault asks the error handler of the task's type. What it must not decide, or a panic
+// in it, is a problem, and leaves the decision to the default.
+func (c Config) decideFault(f Fault, byDefault func() statemachine.Command) (decision statemachine.Command, problem error) {
+	handler := c.errorHandler(f.Spec.Type)
 	if handler == nil {
-		return byDefault()
+		return byDefault(), nil
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			in.events.Errored(r.claim.id, fmt.Errorf("the error handler panicked: %v", v), time.Time{})
-			c = byDefault()
+			decision, problem = byDefault(), fmt.Errorf("the error handler panicked: %v", v)
 		}
 	}()
-	c = handler(Fault{
-		ID: r.claim.id, Spec: r.claim.Spec(), Task: r.claim.task, Err: latest,
-		Errors: r.record.Errors, Failures: r.record.Failures, Now: now,
-	})
-	err := c.Validate()
-	if _, refused := statemachine.Next(statemachine.Fault, c.Message); err == nil {
+	decision = handler(f)
+	err := decision.Validate()
+	if _, refused := statemachine.Next(statemachine.Fault, decision.Message); err == nil {
 		err = refused
 	}
 	if err != nil {
-		in.events.Errored(r.claim.id, fmt.Errorf("the error handler decided what cannot be: %w", err), time.Time{})
-		return byDefault()
+		return byDefault(), fmt.Errorf("the error handler decided what cannot be: %w", err)
 	}
-	return c
+	return decision, nil
 }
 
 func (in *incarnation) fail(r *run, err error) {
@@ -261,7 +261,7 @@ func (in *incarnation) timeoutStep(now time.Time) {
 		if r := in.runs[id]; r != nil && r.phase == phaseRunning {
 			r.expired = true
 			in.enter(r, phaseStopping)
-			in.markStopped(r)
+			in.node.markStopped(r)
 			r.handle.Stop(ErrTimeout)
 		}
 	}

@@ -24,7 +24,7 @@ type outgoing struct {
 	discards outbox.Lane[discard, coordinator.Ending]
 	// checkpoints have as their keys the channels on which their outcomes are waited for.
 	checkpoints outbox.Lane[chan<- coordinator.Ended, coordinator.Ending]
-	notes       outbox.Notes
+	notes       journal
 	// hints say where tasks are going whose handlers take their time.
 	hints outbox.Lane[string, broker.Txn]
 	// commands delete those to this node that were carried out.
@@ -36,9 +36,9 @@ type outgoing struct {
 	published broker.Revision
 }
 
-// newOutgoing returns empty lanes, but for the notes that are left of an earlier session.
-func newOutgoing(left []coordinator.Note) *outgoing {
-	o := &outgoing{}
+// newOutgoing returns empty lanes of a node, but for the notes that are left of an earlier session.
+func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
+	o := &outgoing{notes: journal{node: node, incarnation: incarnation}}
 	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
 	o.adopts.BatchMax, o.adopts.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.asks.BatchMax, o.asks.CallsMax = 1, outbox.Unbounded
@@ -124,7 +124,10 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 			return func() { in.noted(c.Values, errs) }
 		})
 	}
-	out.hints.Sift(now, in.stillLeaves)
+	out.hints.Sift(now, func(id string, _ broker.Txn) bool {
+		r := in.runs[id]
+		return r != nil && r.phase == phaseStopping && r.handTo != "" // its handler has not returned
+	})
 	dispatch(in, &out.hints, now, func(_ []string, txns []broker.Txn) func() {
 		_ = commitWithin(ctx, b, in.session.Timing().Try, txns) // they are hints
 		return func() {}

@@ -184,12 +184,12 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
 	in.reportGrant(claim, p)
-	in.noteClaim(r, p.reason)
+	in.out.notes.claimed(r, p.reason)
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
 	}
-	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || p.adopted && in.waited(r) ||
+	if claim.kind.Err != nil || claim.task == nil || !in.config.runs(r.class().Type) || p.adopted && r.waited() ||
 		in.frozenOrLeaving() || !in.session.MayStart() || in.node.isLeftBehind(g.ID) {
 		in.release(r)
 		return
@@ -218,7 +218,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 
 // waited tells whether a task has others to wait for. A claim on one is good only
 // for what it was made for: to run it, or to end it.
-func (in *incarnation) waited(r *run) bool {
+func (r *run) waited() bool {
 	return len(depend.Blockers(r.claim.id, r.claim.kind.Spec.Needs)) > 0
 }
 
@@ -286,7 +286,7 @@ func (in *incarnation) start(r *run) {
 		return err
 	}
 	if in.config.Tracer != nil {
-		run = in.traced(r.claim, run)
+		run = r.claim.traced(run)
 	}
 	in.node.mu.Lock() // nobody may find the handler running and not know of it
 	defer in.node.mu.Unlock()
@@ -297,14 +297,14 @@ func (in *incarnation) start(r *run) {
 			in.node.cameBack(id)
 		}
 	})
-	in.showRun(r)
+	in.node.showRun(r)
 }
 
 // park holds the claim without a handler.
 func (in *incarnation) park(r *run) {
 	in.enter(r, phaseParked)
 	r.handle = nil
-	in.publishRun(r)
+	in.node.publishRun(r)
 }
 
 // wakeParked continues the parked tasks whose time has come.
@@ -346,7 +346,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 	case r.phase == phaseRunning:
 		in.enter(r, phaseStopping)
 		r.cause = cause
-		in.markStopped(r)
+		in.node.markStopped(r)
 		r.handle.Stop(cause)
 	case r.phase == phaseSaving, r.phase == phaseStopping && r.cause == nil,
 		r.phase == phaseEnding && r.before != nil && r.cause == nil:
@@ -354,14 +354,15 @@ func (in *incarnation) stopRun(id string, cause error) {
 	}
 }
 
-func (in *incarnation) markStopped(r *run) {
+// markStopped shows that the handler of a run was told to stop.
+func (n *Node) markStopped(r *run) {
 	if r.face.stopped != 0 {
 		return
 	}
-	in.node.mu.Lock()
-	defer in.node.mu.Unlock()
-	r.face.stopped = in.node.momentOf(time.Now())
-	in.showRun(r)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.face.stopped = n.momentOf(time.Now())
+	n.showRun(r)
 }
 
 // release gives the claim back.
@@ -431,7 +432,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		return
 	}
 	if in.enter(r, phaseEnding); kind == coordinator.Done {
-		in.traceEnd(r.claim)
+		r.claim.traceEnd()
 	}
 	ending := r.claim.ending(kind)
 	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
@@ -461,7 +462,7 @@ func (in *incarnation) lose(r *run, cause error) {
 	case phaseRunning, phaseStopping:
 		in.enter(r, phaseStopping)
 		r.cause = cause
-		in.markStopped(r)
+		in.node.markStopped(r)
 		r.handle.Stop(cause)
 	case phaseSaving:
 		r.cause = cause
@@ -492,26 +493,26 @@ func (in *incarnation) forget(id string) {
 	token := r.claim.token()
 	seen := in.tasks.Revision() >= token
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
-		in.tombs[id] = token
+		in.tombs[id] = tomb{token: token}
 	} else if t != nil && t.Exists() && !t.Owned() {
 		in.board.Add(t, time.Now())
 	}
 }
 
 // publishRun shows a run to Node.Tasks and to the fence.
-func (in *incarnation) publishRun(r *run) {
-	in.node.mu.Lock()
-	defer in.node.mu.Unlock()
-	in.showRun(r)
+func (n *Node) publishRun(r *run) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.showRun(r)
 }
 
 // showRun is publishRun for who has the lock.
-func (in *incarnation) showRun(r *run) {
+func (n *Node) showRun(r *run) {
 	f := &r.face
-	in.node.uncount(r.claim.id)
+	n.uncount(r.claim.id)
 	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == phaseParked, r.handle
-	in.node.held[r.claim.id] = r
-	in.node.states[f.state]++
+	n.held[r.claim.id] = r
+	n.states[f.state]++
 }
 
 // reportGrant tells of a claim that was granted, and traces it.
@@ -522,7 +523,7 @@ func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
 	} else {
 		g.Waited = claim.claimedAt.Sub(p.since)
 	}
-	in.traceGrant(claim, g)
+	claim.traceGrant(g)
 	in.events.Granted(g)
 }
 

@@ -157,7 +157,7 @@ func (in *incarnation) obeyRunning(r *run, o *order) {
 		return // it ends by itself
 	}
 	in.enter(r, phaseStopping)
-	in.markStopped(r)
+	in.node.markStopped(r)
 	r.handle.Stop(stopCause(o.Command))
 }
 
@@ -235,28 +235,22 @@ func (in *incarnation) discard(r *run, err error) {
 	}
 	o := r.order
 	r.obeyed, r.order = o.revision, nil
-	in.noteOrder(r, o, err)
+	in.handled(r, o, err)
 	e := r.claim.ending(coordinator.Discard)
 	e.Command = o.revision
 	in.out.discards.Put(discard{order: o, token: e.Token}, e, time.Time{})
 }
 
-// noteOrder notes that a command was handled, or why it was not.
-func (in *incarnation) noteOrder(r *run, o *order, err error) {
-	detail := string(o.Message)
-	if err != nil {
-		detail += ": discarded: " + err.Error()
-	}
-	in.note(r.claim.id, statemachine.HistoryEntry{
-		At: time.Now().UTC(), Event: statemachine.EventCommand, Token: r.claim.Token(), Detail: detail,
-	})
+// handled tells that a command was carried out, or why it was not.
+func (in *incarnation) handled(r *run, o *order, err error) {
+	in.out.notes.commanded(r, o, err, time.Now())
 	in.events.TaskCommanded(r.claim.id, string(o.Message), err)
 }
 
 // orderDone notes that the order of a run was carried out and deleted.
 func (in *incarnation) orderDone(r *run) {
 	if r.order != nil {
-		in.noteOrder(r, r.order, nil)
+		in.handled(r, r.order, nil)
 		r.record.Command = r.order.revision
 		r.obeyed, r.order = r.order.revision, nil
 	}

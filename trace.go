@@ -170,8 +170,9 @@ func (c *Claim) spanOf(op, parent string) SpanStart {
 }
 
 // traceGrant makes the spans of a claim that was granted.
-func (in *incarnation) traceGrant(c *Claim, g Grant) {
-	if in.config.Tracer == nil {
+func (c *Claim) traceGrant(g Grant) {
+	tracer := c.in.config.Tracer
+	if tracer == nil {
 		return
 	}
 	parent := c.origin.trace
@@ -185,7 +186,7 @@ func (in *incarnation) traceGrant(c *Claim, g Grant) {
 	for _, op := range ops {
 		start := c.spanOf(op, parent)
 		start.At, start.Cause, start.From = c.claimedAt.Add(-g.Waited), g.Cause, g.From
-		_, span := in.config.Tracer.Start(context.Background(), start)
+		_, span := tracer.Start(context.Background(), start)
 		parent = span.Trace()
 		span.End(SpanEnd{})
 	}
@@ -193,10 +194,10 @@ func (in *incarnation) traceGrant(c *Claim, g Grant) {
 }
 
 // traced has a handler run in a span of its own.
-func (in *incarnation) traced(c *Claim, run func(context.Context) error) func(context.Context) error {
+func (c *Claim) traced(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		// A span of who started the node is not what the task belongs to.
-		within, span := in.config.Tracer.Start(context.Background(), c.spanOf(SpanRun, c.trace.claim))
+		within, span := c.in.config.Tracer.Start(context.Background(), c.spanOf(SpanRun, c.trace.claim))
 		c.trace.mu.Lock()
 		c.trace.run = span.Trace()
 		c.trace.mu.Unlock()
@@ -238,7 +239,7 @@ func runFailure(ctx context.Context, err error) error {
 }
 
 // traceEnd begins the span of a task's end, unless one is under way.
-func (in *incarnation) traceEnd(c *Claim) {
+func (c *Claim) traceEnd() {
 	t := c.trace
 	if t == nil || t.ending != nil {
 		return
@@ -249,7 +250,7 @@ func (in *incarnation) traceEnd(c *Claim) {
 	if parent == "" { // nothing ran: it was killed, say
 		parent = t.claim
 	}
-	_, t.ending = in.config.Tracer.Start(context.Background(), c.spanOf(SpanComplete, parent))
+	_, t.ending = c.in.config.Tracer.Start(context.Background(), c.spanOf(SpanComplete, parent))
 }
 
 // recorded ends the span of a task's end.

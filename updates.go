@@ -3,7 +3,6 @@ package windlass
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -58,6 +57,18 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	in.checkClaim(id)
 }
 
+// tombs are claims that this node has ended, by task, until its copy has seen it.
+type tombs map[string]tomb
+
+type tomb struct {
+	token broker.Revision
+	// audited is set by the first audit that finds it.
+	audited bool
+}
+
+// after reports whether this node has held a task and is done with it, all after a revision.
+func (ts tombs) after(id string, revision broker.Revision) bool { return ts[id].token > revision }
+
 // checkClaim compares a task's owner key with what this node holds. The mirror
 // says something about a claim only once it has reached the claim's token.
 func (in *incarnation) checkClaim(id string) {
@@ -77,7 +88,7 @@ func (in *incarnation) checkClaim(id string) {
 		if !in.out.adopts.Has(id) {
 			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())
 		}
-	case !held && !in.endedSince(id):
+	case !held && !in.tombs.after(id, in.tasks.Revision()):
 		delete(in.tombs, id)
 	}
 }
@@ -86,7 +97,7 @@ func (in *incarnation) checkClaim(id string) {
 // belongs to.
 func (in *incarnation) isOrphan(id string) bool {
 	t := in.tasks.Remains(id)
-	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.tombs[id] != t.Token
+	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.tombs[id].token != t.Token
 }
 
 // auditStep looks at every claim from time to time, for what no single update
@@ -113,17 +124,17 @@ func (in *incarnation) auditStep(now time.Time) {
 	for t := range in.tasks.Remnants() {
 		in.checkClaim(t.ID)
 	}
-	for id, token := range in.tombs {
-		if in.tasks.Revision() < token {
-			continue
+	for id, t := range in.tombs {
+		seen := in.tasks.Revision() >= t.token
+		if seen && t.audited {
+			delete(in.tombs, id) // it was to be gone by the last audit: whoever said so was wrong
+		} else {
+			in.tombs[id] = tomb{token: t.token, audited: true}
 		}
-		if in.oldTombs[id] == token {
-			// It was to be gone by the last audit: whoever said so was wrong.
-			delete(in.tombs, id)
+		if seen {
+			in.checkClaim(id)
 		}
-		in.checkClaim(id)
 	}
-	in.oldTombs = maps.Clone(in.tombs)
 	for id := range in.runs {
 		in.checkClaim(id)
 	}
