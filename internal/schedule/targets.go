@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/placement"
@@ -223,25 +224,22 @@ func (b *Board) planPass(now time.Time) (mine []*Candidate) {
 			mine = append(mine, c)
 		}
 	}
+	turn := make([]*Candidate, 0, len(ts.fresh))
 	for _, c := range ts.fresh {
 		if target := b.handedTo(c); target != "" {
 			plan.Given(c.Kind.Class, target, 1)
 			c.byName = false
 			place(c, target)
 		} else {
-			queueOf(ts.nowhere, c.Kind.Class).push(c)
-		}
-	}
-	ts.pour(plan, func(c *Candidate, target string) {
-		c.byName = plan.ByName(c.Kind.Class)
-		place(c, target)
-	})
-	for _, c := range ts.fresh {
-		if c.queue != nil {
-			c.target, c.plannedAt = "", time.Time{} // whoever gets it is not late with it from before
+			turn = append(turn, c)
 		}
 	}
 	clear(ts.fresh)
+	slices.SortFunc(turn, (*Candidate).order)
+	ts.pour(plan, turn, func(c *Candidate, target string) {
+		c.byName = plan.ByName(c.Kind.Class)
+		place(c, target)
+	})
 	return mine
 }
 
@@ -260,9 +258,9 @@ func (ts *targets) replanPause() time.Duration {
 	return min(max(replanEvery, time.Duration(open*ts.fleet.Size())*replanCost), replanMax)
 }
 
-// pour gives those that wait to the nodes that have room, each in its turn, until
-// there is room for none.
-func (ts *targets) pour(plan *placement.Plan, place func(c *Candidate, target string)) {
+// pour gives those that wait and some fresh ones, in their order, to the nodes that have
+// room, each in its turn, until there is room for none.
+func (ts *targets) pour(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
 	turns := make(queueHeap, 0, len(ts.nowhere))
 	for class, q := range ts.nowhere {
 		if !ts.full[class] {
@@ -270,23 +268,37 @@ func (ts *targets) pour(plan *placement.Plan, place func(c *Candidate, target st
 		}
 	}
 	heap.Init(&turns)
-	for len(turns) > 0 {
-		q := turns[0]
-		c := q.first()
-		target := plan.Take(c.ID, c.Kind.Class)
-		if target == "" {
-			ts.full[c.Kind.Class] = true
+	for len(fresh)+len(turns) > 0 {
+		waits := len(turns) > 0 && (len(fresh) == 0 || turns[0].first().order(fresh[0]) < 0)
+		var c *Candidate
+		if waits {
+			c = turns[0].first()
+		} else {
+			c, fresh = fresh[0], fresh[1:]
+		}
+		class, target := c.Kind.Class, ""
+		if !ts.full[class] {
+			target = plan.Take(c.ID, class)
+		}
+		switch {
+		case target == "" && waits:
+			ts.full[class] = true
 			heap.Pop(&turns)
 			continue
-		}
-		q.remove(c)
-		place(c, target)
-		if q.first() != nil {
-			heap.Fix(&turns, 0)
+		case target == "":
+			ts.full[class] = true
+			c.target, c.plannedAt = "", time.Time{} // whoever gets it is not late with it from before
+			queueOf(ts.nowhere, class).push(c)
 			continue
+		case waits:
+			if turns[0].remove(c); turns[0].first() != nil {
+				heap.Fix(&turns, 0)
+			} else {
+				heap.Pop(&turns)
+				delete(ts.nowhere, class)
+			}
 		}
-		heap.Pop(&turns)
-		delete(ts.nowhere, c.Kind.Class)
+		place(c, target)
 	}
 }
 
