@@ -164,7 +164,7 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	}
 	value, err := json.Marshal(command)
 	if err != nil {
-		return badInput("parameters", shorten(string(command.Parameters)), "must be valid JSON")
+		return badInput("parameters", string(command.Parameters), "must be valid JSON")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/placement"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -124,7 +125,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	case e.Status == StatusFault:
 		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
 	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
-		e.Why = fmt.Sprintf("it backs off until %s after %d error(s) in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten(e.LastError))
+		e.Why = fmt.Sprintf("it backs off until %s after %d error(s) in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten.To(e.LastError, 80))
 	case e.Status == StatusSleeping && e.Until != nil:
 		e.Why = "it sleeps until " + e.Until.Format(time.RFC3339)
 	case e.Status == StatusPaused:

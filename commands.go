@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/schedule"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -45,7 +46,7 @@ func parseCommand(value []byte) (Command, error) {
 	}
 	var c Command
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
-		return Command{Command: shorten(text)}, fmt.Errorf("malformed: %w", err)
+		return Command{Command: shorten.To(text, 80)}, fmt.Errorf("malformed: %w", err)
 	}
 	return c, nil
 }
@@ -107,7 +108,7 @@ func decodeParameters(raw json.RawMessage, into any) error {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return badInput("parameters", shorten(string(raw)), err.Error())
+		return badInput("parameters", string(raw), err.Error())
 	}
 	return nil
 }
@@ -115,7 +116,7 @@ func decodeParameters(raw json.RawMessage, into any) error {
 // checkCommand refuses a command that every node would discard.
 func checkCommand(c Command) error {
 	if !slices.Contains(nodeCommands, c.Command) {
-		return badInput("command", shorten(c.Command), "must be one of "+strings.Join(nodeCommands, ", "))
+		return badInput("command", c.Command, "must be one of "+strings.Join(nodeCommands, ", "))
 	}
 	switch c.Command {
 	case CommandStopTask:
@@ -136,7 +137,7 @@ func stopTaskParameters(raw json.RawMessage) (string, error) {
 		return "", err
 	}
 	if p.Task == "" {
-		return "", badInput("parameters", shorten(string(raw)), `must be {"task": ID}`)
+		return "", badInput("parameters", string(raw), `must be {"task": ID}`)
 	}
 	return p.Task, nil
 }
@@ -158,7 +159,7 @@ func drainParameters(raw json.RawMessage) (perSecond int, within time.Duration, 
 	}
 	within, err = time.ParseDuration(p.Within)
 	if err != nil || within < drainTick || within > drainWithinMax {
-		return 0, 0, badInput("within", shorten(p.Within), fmt.Sprintf("must be a duration from %v to %v", drainTick, drainWithinMax))
+		return 0, 0, badInput("within", p.Within, fmt.Sprintf("must be a duration from %v to %v", drainTick, drainWithinMax))
 	}
 	return p.PerSecond, within, nil
 }

@@ -37,7 +37,7 @@ func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, r
 		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
 	}
 	if len(result) > 0 && !stored.Valid(result) {
-		return badInput("result", shorten(string(result)), "must be valid JSON, in UTF-8")
+		return badInput("result", string(result), "must be valid JSON, in UTF-8")
 	}
 	return c.endDetached(ctx, "complete", id, token, func(d *detachedClaim) error {
 		d.record.State, d.record.Until, d.record.Result = statemachine.Completed, nil, result

@@ -3,11 +3,11 @@ package windlass
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -93,8 +93,10 @@ type BadInputError struct {
 	Field, Value, Limit string
 }
 
-// Error implements error.
-func (e *BadInputError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Limit) }
+// Error implements error. It has the beginning of a value that is long.
+func (e *BadInputError) Error() string {
+	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
+}
 
 func badInput(field string, value any, limit string) error {
 	return &BadInputError{Field: field, Value: fmt.Sprint(value), Limit: limit}
@@ -107,14 +109,6 @@ func badName(err error) error {
 		return &BadInputError{Field: e.Field, Value: e.Value, Limit: e.Limit}
 	}
 	return err
-}
-
-func shorten(s string) string {
-	const shown = 80
-	if len(s) <= shown {
-		return s
-	}
-	return strings.ToValidUTF8(s[:shown], "") + "…"
 }
 
 // permanentError marks an error that no retry would cure.

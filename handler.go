@@ -110,7 +110,7 @@ func (c *Claim) SetResult(v any) error {
 		return fmt.Errorf("result of task %q: %w", c.ID(), err)
 	}
 	if !stored.Valid(value) {
-		return badInput("result", shorten(string(value)), "must be valid JSON, in UTF-8")
+		return badInput("result", string(value), "must be valid JSON, in UTF-8")
 	}
 	if len(value) > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", len(value)),

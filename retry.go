@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -18,11 +19,11 @@ func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Durat
 func (d *Duration) UnmarshalJSON(text []byte) error {
 	var s string
 	if err := json.Unmarshal(text, &s); err != nil {
-		return fmt.Errorf("duration %s: must be text such as \"1h30m\"", shorten(string(text)))
+		return fmt.Errorf("duration %s: must be text such as \"1h30m\"", shorten.To(string(text), 80))
 	}
 	parsed, err := time.ParseDuration(s)
 	if err != nil {
-		return fmt.Errorf("duration %q: must be text such as \"1h30m\"", shorten(s))
+		return fmt.Errorf("duration %q: must be text such as \"1h30m\"", shorten.To(s, 80))
 	}
 	*d = Duration(parsed)
 	return nil

@@ -160,7 +160,7 @@ func (s Submission) Validate() error {
 		return badInput("props", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes", PropsBytesMax))
 	}
 	if len(s.Props) > 0 && !stored.Valid(s.Props) {
-		return badInput("props", shorten(string(s.Props)), "must be valid JSON, in UTF-8")
+		return badInput("props", string(s.Props), "must be valid JSON, in UTF-8")
 	}
 	if n := nesting(s.Props); n > PropsDepthMax {
 		return badInput("props", fmt.Sprintf("nested %d deep", n), fmt.Sprintf("must be nested at most %d deep", PropsDepthMax))
@@ -197,7 +197,7 @@ func (s Spec) validatePlacement() error {
 		}
 	}
 	if len(s.Group) > TypeBytesMax {
-		return badInput("group", shorten(s.Group), fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
+		return badInput("group", s.Group, fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
 	}
 	if err := checkLabels("require", s.Require); err != nil {
 		return err
@@ -218,7 +218,7 @@ func checkLabels(field string, labels map[string]string) error {
 	}
 	for k, v := range labels {
 		if k == "" || len(k) > TypeBytesMax || len(v) > TypeBytesMax {
-			return badInput(field, shorten(k+"="+v), fmt.Sprintf("a label and its value must be at most %d bytes, and the label not empty", TypeBytesMax))
+			return badInput(field, k+"="+v, fmt.Sprintf("a label and its value must be at most %d bytes, and the label not empty", TypeBytesMax))
 		}
 	}
 	return nil
@@ -227,7 +227,7 @@ func checkLabels(field string, labels map[string]string) error {
 func (s Submission) validateNeeds() error {
 	for _, need := range s.Spec.Needs {
 		if err := keys.CheckTaskID(need); err != nil {
-			return badInput("needs", shorten(need), err.Error())
+			return badInput("needs", need, err.Error())
 		}
 		if need == s.ID {
 			return badInput("needs", need, "a task cannot need itself")
@@ -242,10 +242,10 @@ func (s Submission) validateNeeds() error {
 
 func checkType(name string) error {
 	if len(name) > TypeBytesMax {
-		return badInput("type", shorten(name), fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
+		return badInput("type", name, fmt.Sprintf("must be at most %d bytes", TypeBytesMax))
 	}
 	if keys.CheckTaskID(name) != nil || name == AnyType {
-		return badInput("type", shorten(name), `must be printable, without a slash, and not "*"`)
+		return badInput("type", name, `must be printable, without a slash, and not "*"`)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ var measuring = []string{"bench/internal/report", "bench/internal/stats"}
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {"internal/stored"}, "placement": {},
-	"internal/keys": {}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {}, "internal/stored": {},
+	"internal/shorten": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {}, "internal/stored": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":              {"broker"},
 	"broker/memory":                  {"broker"},
@@ -43,12 +43,12 @@ var layers = map[string][]string{
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/stored"},
+		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/stored", "internal/shorten"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":          {"."},
 	"metrics":           {".", "broker", "coordinator", "election", "session"},
 	"tracing":           {"."},
-	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror"},
+	"tree":              {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten"},
 	"internal/exectask": {".", "session", "internal/cgroup", "internal/clock"},
 	"windlasstest":      {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
@@ -61,7 +61,7 @@ var layers = map[string][]string{
 	"internal/view":    {".", "election", "statemachine", "tree"},
 	"internal/conns":   {},
 	"dashboard":        {},
-	"api":              {".", "broker", "dashboard", "election", "statemachine", "tree", "internal/conns", "internal/view"},
+	"api":              {".", "broker", "dashboard", "election", "statemachine", "tree", "internal/conns", "internal/shorten", "internal/view"},
 	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
 	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",

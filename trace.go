@@ -94,7 +94,7 @@ func ValidTrace(trace string) bool {
 
 func checkTrace(trace string) error {
 	if trace != "" && !ValidTrace(trace) {
-		return badInput("trace", shorten(trace), fmt.Sprintf("must be a W3C traceparent of version 00, %d bytes", TraceBytesMax))
+		return badInput("trace", trace, fmt.Sprintf("must be a W3C traceparent of version 00, %d bytes", TraceBytesMax))
 	}
 	return nil
 }

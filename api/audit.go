@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // trail is what is known of one request besides: what the audit log will say about it, to
@@ -38,7 +40,7 @@ func note(ctx context.Context, attrs ...slog.Attr) {
 		defer t.mu.Unlock()
 		for _, a := range attrs {
 			if a.Value.Kind() == slog.KindString {
-				a.Value = slog.StringValue(cut(a.Value.String(), auditBytesMax))
+				a.Value = slog.StringValue(shorten.To(a.Value.String(), auditBytesMax))
 			}
 			t.attrs = append(t.attrs, a)
 		}
@@ -67,7 +69,7 @@ func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *trail, st
 	t.mu.Unlock()
 	attrs = append([]slog.Attr{
 		slog.String("who", caller.Name), slog.String("role", caller.Role.String()), slog.String("from", r.RemoteAddr),
-		slog.String("what", e.ID), slog.String("path", cut(r.URL.EscapedPath(), auditBytesMax)), slog.String("outcome", outcome), slog.Int("status", status),
+		slog.String("what", e.ID), slog.String("path", shorten.To(r.URL.EscapedPath(), auditBytesMax)), slog.String("outcome", outcome), slog.Int("status", status),
 		slog.Duration("took", time.Since(began)),
 	}, attrs...)
 	s.config.Audit.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelInfo, "change", attrs...)

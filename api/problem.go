@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -51,7 +52,7 @@ func (p *Problem) Error() string { return p.Detail }
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	type plain Problem
 	c := plain(*p)
-	c.Detail, c.Field = cut(c.Detail, detailBytesMax), cut(c.Field, detailBytesMax)
+	c.Detail, c.Field = shorten.To(c.Detail, detailBytesMax), shorten.To(c.Field, detailBytesMax)
 	return json.Marshal(c)
 }
 
@@ -163,7 +164,7 @@ func problemOf(err error) *Problem {
 	var input *windlass.BadInputError
 	if errors.As(err, &input) {
 		p = problem(http.StatusUnprocessableEntity, "invalid", "%v", err)
-		p.Field, p.Value, p.Limit = input.Field, input.Value, input.Limit
+		p.Field, p.Value, p.Limit = input.Field, shorten.To(input.Value, 80), input.Limit
 		return p
 	}
 	var config *election.ConfigError
@@ -251,13 +252,5 @@ func shown(value any) string {
 		}
 		text = string(encoded)
 	}
-	return cut(text, most)
-}
-
-// cut shortens a text to a number of bytes.
-func cut(text string, most int) string {
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return shorten.To(text, most)
 }

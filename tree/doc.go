@@ -2,7 +2,7 @@
 // ID is its place in the tree, and it waits until all jobs above it are done; nodes
 // run it by a handler for its type, or take it by Node.Dequeue. A Tree queues, also
 // under every job that matches a Pattern; what it reads is a Forest, which says how
-// far any part has come, and draws it for a terminal or for Graphviz.
+// far any part has come, and draws it for a terminal.
 //
 //	● requestFile  alpha  running on node-1
 //	├─ ◌ downloadFile  alpha  blocked

@@ -330,9 +330,6 @@ func TestDraw_Z09_WhatCannotBeWrittenIsAnError(t *testing.T) {
 		if err := f.Draw(&full{room}, DrawOptions{ChildrenMax: -1}); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("drawing on %d bytes: %v", room, err)
 		}
-		if err := f.DOT(&full{room}, "x"); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("DOT on %d bytes: %v", room, err)
-		}
 	}
 }
 

@@ -9,8 +9,8 @@ type look struct {
 	mark   string
 	// letter is the mark without Unicode.
 	letter string
-	// ansi is the colour of a terminal, the parameters of SGR; fill is Graphviz's.
-	ansi, fill string
+	// ansi is the colour of a terminal, the parameters of SGR.
+	ansi string
 	// interest orders the jobs of which only some can be shown, 0 first.
 	interest int
 }
@@ -18,17 +18,17 @@ type look struct {
 // looks are all of them, in the order in which they are summed up: what is over,
 // what is under way, what is to come.
 var looks = [...]look{
-	{windlass.StatusCompleted, "completed", "✓", "c", "32", "palegreen", 10},
-	{windlass.StatusFailed, "failed", "✗", "f", "31", "salmon", 0},
-	{windlass.StatusKilled, "killed", "⊘", "k", "35", "plum", 3},
-	{windlass.StatusRunning, "running", "●", "r", "36", "lightskyblue", 2},
-	{windlass.StatusSleeping, "sleeping", "☾", "s", "34", "lavender", 5},
-	{windlass.StatusPaused, "paused", "‖", "=", "33", "khaki", 4},
-	{windlass.StatusFault, "fault", "!", "!", "1;31", "orange", 1},
-	{windlass.StatusPending, "pending", "○", "p", "37", "white", 6},
-	{windlass.StatusBlocked, "blocked", "◌", "b", "90", "lightgrey", 7},
-	{"", "not queued", "·", ".", "90", "white", 9},
-	{"?", "of another status", "?", "?", "0", "white", 8},
+	{windlass.StatusCompleted, "completed", "✓", "c", "32", 10},
+	{windlass.StatusFailed, "failed", "✗", "f", "31", 0},
+	{windlass.StatusKilled, "killed", "⊘", "k", "35", 3},
+	{windlass.StatusRunning, "running", "●", "r", "36", 2},
+	{windlass.StatusSleeping, "sleeping", "☾", "s", "34", 5},
+	{windlass.StatusPaused, "paused", "‖", "=", "33", 4},
+	{windlass.StatusFault, "fault", "!", "!", "1;31", 1},
+	{windlass.StatusPending, "pending", "○", "p", "37", 6},
+	{windlass.StatusBlocked, "blocked", "◌", "b", "90", 7},
+	{"", "not queued", "·", ".", "90", 9},
+	{"?", "of another status", "?", "?", "0", 8},
 }
 
 // lookUnknown is that of a status that a later version has.

@@ -19,7 +19,7 @@ type Path string
 // or as the ID of the job's task.
 func ParsePath(text string) (Path, error) {
 	if strings.Contains(text, pathSeparator) && strings.Contains(text, keys.JobSeparator) {
-		return "", &windlass.BadInputError{Field: "job path", Value: shorten(text),
+		return "", &windlass.BadInputError{Field: "job path", Value: text,
 			Limit: "must have slashes or vertical bars between its levels, not both"}
 	}
 	id := strings.ReplaceAll(strings.TrimPrefix(text, pathSeparator), pathSeparator, keys.JobSeparator)
@@ -27,7 +27,7 @@ func ParsePath(text string) (Path, error) {
 		var bad *keys.NameError
 		if errors.As(err, &bad) {
 			// The value as it was given: in the error of the ID it has bars.
-			return "", &windlass.BadInputError{Field: "job path", Value: shorten(text), Limit: bad.Limit}
+			return "", &windlass.BadInputError{Field: "job path", Value: text, Limit: bad.Limit}
 		}
 		return "", err
 	}

@@ -43,7 +43,7 @@ func TestParsePath_Z02_WhatNoJobCanHaveIsRefusedWithFieldValueAndLimit(t *testin
 		{"a b_t", "a b_t", "not a name and a type"},
 		{"_t", "_t", "must not begin with an underscore"},
 		{"a_t\x1b[31m", "a_t\x1b[31m", "must not contain"},
-		{long, long[:80] + "…", "has 514 bytes; the limit is 512"},
+		{long, long, "has 514 bytes; the limit is 512"},
 		{strings.Repeat("/a_t", keys.JobDepthMax+1), "", "has 65 levels; the limit is 64"},
 	} {
 		p, err := ParsePath(c.text)
@@ -54,6 +54,9 @@ func TestParsePath_Z02_WhatNoJobCanHaveIsRefusedWithFieldValueAndLimit(t *testin
 		}
 		if c.value != "" && bad.Value != c.value {
 			t.Errorf("ParsePath(%q) is refused with the value %q, want %q", c.text, bad.Value, c.value)
+		}
+		if said := err.Error(); len(said) > 300 {
+			t.Errorf("ParsePath(%q) says it in %d bytes", c.text, len(said))
 		}
 	}
 }

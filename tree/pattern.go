@@ -7,6 +7,7 @@ import (
 	"regexp/syntax"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // PatternBytesMax bounds each of the expressions of a pattern.
@@ -43,7 +44,7 @@ func (m *matcher) matches(name, jobType string) bool {
 // compileWhole anchors an expression at both ends.
 func compileWhole(field, expression string) (*regexp.Regexp, error) {
 	refuse := func(limit string) error {
-		return &windlass.BadInputError{Field: field, Value: shorten(expression), Limit: limit}
+		return &windlass.BadInputError{Field: field, Value: expression, Limit: limit}
 	}
 	if expression == "" {
 		return nil, nil
@@ -75,5 +76,5 @@ func expressionProblem(err error, expression string) string {
 	case e.Expr == expression || e.Expr == "":
 		return e.Code.String()
 	}
-	return fmt.Sprintf("%s at %q", e.Code, shorten(e.Expr))
+	return fmt.Sprintf("%s at %q", e.Code, shorten.To(e.Expr, 80))
 }

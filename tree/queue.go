@@ -155,7 +155,7 @@ func (p *plan) read(r Request) error {
 		if strings.Contains(need, pathSeparator) {
 			path, err := ParsePath(need)
 			if err != nil {
-				return &windlass.BadInputError{Field: "needs", Value: shorten(need), Limit: err.Error()}
+				return &windlass.BadInputError{Field: "needs", Value: need, Limit: err.Error()}
 			}
 			need = path.ID()
 		}
@@ -200,7 +200,7 @@ func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Subm
 		if p.NameOf != nil {
 			name = p.NameOf(parent.Name(), p.Name)
 			if err := keys.CheckJobName(name); err != nil {
-				return nil, &windlass.BadInputError{Field: "job name", Value: shorten(name),
+				return nil, &windlass.BadInputError{Field: "job name", Value: name,
 					Limit: fmt.Sprintf("which the name function made of %q and %q: %v", parent.Name(), p.Name, err)}
 			}
 		}

@@ -8,15 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// shorten cuts what was given to the length that an error shows.
-func shorten(s string) string {
-	const shown = 80
-	if len(s) <= shown {
-		return s
-	}
-	return strings.ToValidUTF8(s[:shown], "") + "…"
-}
-
 // printable writes what does not print as the escapes of a Go string, so that no
 // name or error moves the cursor or turns the text around; with ascii, whatever
 // is not ASCII too.

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/loadgen"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -151,7 +152,7 @@ func (noPlot) Close() error { return nil }
 func benchTable(r *loadgen.Report) table {
 	t := table{heading: []string{"PHASE", "FIGURE", "VALUE", "RAW LIMIT", "RATIO"}}
 	for _, f := range r.Figures {
-		t.rows = append(t.rows, []string{f.Phase, f.Name, f.Text(), orDash(f.RawText()), orDash(f.RatioText())})
+		t.rows = append(t.rows, []string{f.Phase, f.Name, f.Text(), view.OrDash(f.RawText()), view.OrDash(f.RatioText())})
 	}
 	return t
 }

@@ -46,7 +46,7 @@ func electionRow(v view.Election) []string {
 	if v.Candidates[0].Resigning {
 		leader += " (resigning)"
 	}
-	return []string{v.Name, leader, strconv.FormatInt(v.Token, 10), orDash(strings.Join(waiting, ", "))}
+	return []string{v.Name, leader, strconv.FormatInt(v.Token, 10), view.OrDash(strings.Join(waiting, ", "))}
 }
 
 func (a *app) electionListCommand() *cobra.Command {
@@ -157,7 +157,7 @@ it has not stepped down within --timeout, which it may still do.`,
 				return a.print(v, func() table {
 					text := fmt.Sprintf("%s was asked to resign from %s", printable(v.Asked), printable(v.Election))
 					if wait {
-						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", printable(v.Asked), printable(v.Election), orDash(printable(v.Leader)))
+						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", printable(v.Asked), printable(v.Election), view.OrDash(printable(v.Leader)))
 					}
 					return table{footer: text}
 				})
@@ -221,7 +221,7 @@ func (a *app) observeElection(ctx context.Context, name string) error {
 				continue
 			}
 			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
-			row := []string{c.Time.Format(time.RFC3339), name, orDash(c.Leader), orDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))}
+			row := []string{c.Time.Format(time.RFC3339), name, view.OrDash(c.Leader), view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))}
 			if err := lines.write(c, row); err != nil {
 				return err
 			}

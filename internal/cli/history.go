@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -57,7 +58,7 @@ func historyTable(h statemachine.History) table {
 		if e.Token != 0 {
 			token = strconv.FormatInt(e.Token, 10)
 		}
-		t.rows = append(t.rows, []string{e.At.Format(time.RFC3339), event, orDash(e.Node), orDash(token), orDash(e.Detail)})
+		t.rows = append(t.rows, []string{e.At.Format(time.RFC3339), event, view.OrDash(e.Node), view.OrDash(token), view.OrDash(e.Detail)})
 	}
 	return t
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func (a *app) nodeListCommand() *cobra.Command {
@@ -53,8 +54,8 @@ func nodeTable(nodes []windlass.NodeStatus) table {
 
 func nodeRow(n windlass.NodeStatus, now time.Time) []string {
 	return []string{
-		n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), orDash(n.Zone), orDash(n.Host),
-		age(&n.StartedAt, now), orDash(n.SessionTTL), orDash(n.Version),
+		n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), view.OrDash(n.Zone), view.OrDash(n.Host),
+		age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
 	}
 }
 

@@ -79,13 +79,6 @@ func ago(at *time.Time, now time.Time) string {
 	return "-"
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 func yesNo(b bool) string {
 	if b {
 		return "yes"

@@ -83,7 +83,7 @@ func planTable(r windlass.PlanReport) table {
 			change = fmt.Sprintf("%+d", d)
 		}
 		t.rows = append(t.rows, []string{
-			n.Name, strconv.Itoa(n.Before), strconv.Itoa(n.After), orDash(change), strconv.Itoa(gives[n.Name]), strconv.Itoa(takes[n.Name]),
+			n.Name, strconv.Itoa(n.Before), strconv.Itoa(n.After), view.OrDash(change), strconv.Itoa(gives[n.Name]), strconv.Itoa(takes[n.Name]),
 		})
 	}
 	return t

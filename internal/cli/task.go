@@ -84,8 +84,8 @@ func taskTable(tasks []windlass.TaskInfo) table {
 
 func taskRow(t windlass.TaskInfo, now time.Time) []string {
 	return []string{
-		t.ID, orDash(t.Type), string(t.Status), orDash(t.Node), age(t.SubmittedAt, now), age(t.ClaimedAt, now),
-		strconv.Itoa(len(t.Errors)), orDash(strings.Join(t.BlockedBy, ",")),
+		t.ID, view.OrDash(t.Type), string(t.Status), view.OrDash(t.Node), age(t.SubmittedAt, now), age(t.ClaimedAt, now),
+		strconv.Itoa(len(t.Errors)), view.OrDash(strings.Join(t.BlockedBy, ",")),
 	}
 }
 
@@ -160,7 +160,7 @@ func (a *app) taskGetCommand() *cobra.Command {
 func detailTable(t view.Task) table {
 	now := time.Now()
 	rows := [][]string{
-		{"ID", t.ID}, {"Type", orDash(t.Type)}, {"Status", string(t.Status)}, {"Node", orDash(t.Node)},
+		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", string(t.Status)}, {"Node", view.OrDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
 		{"Submitted", ago(t.SubmittedAt, now)}, {"Claimed", ago(t.ClaimedAt, now)},
 	}

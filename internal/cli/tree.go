@@ -214,8 +214,8 @@ func (a *app) printJobs(jobs []tree.JobInfo) error {
 		now := time.Now()
 		for _, j := range jobs {
 			t.rows = append(t.rows, []string{
-				string(j.Path), string(j.Status), orDash(j.Node), age(j.QueuedAt, now), age(j.ClaimedAt, now),
-				strconv.Itoa(len(j.Errors)), orDash(strings.Join(j.BlockedBy, ",")),
+				string(j.Path), string(j.Status), view.OrDash(j.Node), age(j.QueuedAt, now), age(j.ClaimedAt, now),
+				strconv.Itoa(len(j.Errors)), view.OrDash(strings.Join(j.BlockedBy, ",")),
 			})
 		}
 		return t
@@ -256,8 +256,8 @@ func (a *app) treeGetCommand() *cobra.Command {
 func jobTable(j view.Job) table {
 	now := time.Now()
 	rows := [][]string{
-		{"Path", string(j.Path)}, {"ID", j.ID}, {"Name", j.Name}, {"Type", j.Type}, {"Parent", orDash(string(j.Parent))},
-		{"Status", string(j.Status)}, {"Node", orDash(j.Node)}, {"Token", strconv.FormatInt(j.Token, 10)},
+		{"Path", string(j.Path)}, {"ID", j.ID}, {"Name", j.Name}, {"Type", j.Type}, {"Parent", view.OrDash(string(j.Parent))},
+		{"Status", string(j.Status)}, {"Node", view.OrDash(j.Node)}, {"Token", strconv.FormatInt(j.Token, 10)},
 		{"Priority", strconv.Itoa(j.Priority)}, {"Queued", ago(j.QueuedAt, now)}, {"Claimed", ago(j.ClaimedAt, now)},
 		{"Finished", ago(j.FinishedAt, now)},
 	}

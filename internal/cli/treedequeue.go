@@ -155,7 +155,7 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 		if path == "" {
 			path = l.ID
 		}
-		t.rows = [][]string{{path, strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), orDash(string(l.Data))}}
+		t.rows = [][]string{{path, strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), view.OrDash(string(l.Data))}}
 		return t
 	})
 	if printed == nil {

@@ -32,7 +32,7 @@ type showFlags struct {
 }
 
 // showFormats are the output formats of a tree.
-var showFormats = []string{"tree", "json", "yaml", "dot"}
+var showFormats = []string{"tree", "json", "yaml"}
 
 // redrawEvery bounds how often a tree is drawn.
 const redrawEvery = 500 * time.Millisecond
@@ -50,7 +50,6 @@ With --watch it is drawn again on every change, in place on a terminal; with -o 
 there is one line for each job that has changed, the first time for all of them.`,
 		Example: `  windlass tree show
   windlass tree show requestFile_alpha --depth 2 --watch
-  windlass tree show -o dot | dot -Tsvg > tree.svg
   windlass tree show --progress -o json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -79,7 +78,7 @@ there is one line for each job that has changed, the first time for all of them.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&a.output, "output", "o", "tree", "output format: tree, json, yaml or dot")
+	flags.StringVarP(&a.output, "output", "o", "tree", "output format: tree, json or yaml")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&f.progress, "progress", false, "only how far it has come")
 	flags.IntVar(&f.depth, "depth", 0, "how many levels are drawn; 0 for all")
@@ -95,12 +94,10 @@ func (a *app) checkShow(cmd *cobra.Command, args []string, f *showFlags) error {
 		a.output = "tree"
 	}
 	switch flags := cmd.Flags(); {
-	case a.output != "tree" && a.output != "json" && a.output != "yaml" && a.output != "dot":
-		return usagef("-o %q: must be tree, json, yaml or dot", a.output)
-	case f.watch && (a.output == "yaml" || a.output == "dot"):
+	case a.output != "tree" && a.output != "json" && a.output != "yaml":
+		return usagef("-o %q: must be tree, json or yaml", a.output)
+	case f.watch && a.output == "yaml":
 		return usagef("--watch goes with -o tree or json")
-	case f.progress && a.output == "dot":
-		return usagef("--progress goes with -o tree, json or yaml")
 	case f.depth < 0:
 		return usagef("--depth %d: must be at least 1, or 0 for all", f.depth)
 	case f.children < 1:
@@ -128,12 +125,6 @@ func part(forest *tree.Forest, path tree.Path) (*tree.Forest, error) {
 func (a *app) show(forest *tree.Forest, f showFlags) error {
 	progress := forest.Progress(time.Now())
 	switch {
-	case a.output == "dot":
-		title := "tree of " + a.namespace
-		if f.path != "" {
-			title = string(f.path)
-		}
-		return forest.DOT(a.out, title)
 	case a.output == "tree":
 		return a.draw(a.out, forest, f)
 	case f.progress:

@@ -14,7 +14,7 @@ func (a *app) versionCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			v := view.BuildVersion()
 			return a.print(v, func() table {
-				return table{rows: [][]string{{"windlass", v.Version}, {"revision", orDash(v.Revision)}, {"etcd", v.Etcd},
+				return table{rows: [][]string{{"windlass", v.Version}, {"revision", view.OrDash(v.Revision)}, {"etcd", v.Etcd},
 					{"go", v.Go}, {"platform", v.Platform}}}
 			})
 		},

@@ -3,6 +3,8 @@ package keys
 import (
 	"fmt"
 	"strings"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // JobSeparator joins the segments of a job's path into the ID of its task.
@@ -24,7 +26,7 @@ func checkJobPart(field, value, besides string) error {
 		return err
 	}
 	if i := strings.IndexAny(value, ` /\|`+besides); i >= 0 {
-		return &NameError{Field: field, Value: shorten(value), Limit: fmt.Sprintf("must not contain %q", value[i])}
+		return &NameError{Field: field, Value: value, Limit: fmt.Sprintf("must not contain %q", value[i])}
 	}
 	return nil
 }
@@ -49,11 +51,11 @@ func CheckJobID(id string) error {
 	}
 	segments := strings.Split(id, JobSeparator)
 	if n := len(segments); n > JobDepthMax {
-		return &NameError{Field: "job path", Value: shorten(id), Limit: fmt.Sprintf("has %d levels; the limit is %d", n, JobDepthMax)}
+		return &NameError{Field: "job path", Value: id, Limit: fmt.Sprintf("has %d levels; the limit is %d", n, JobDepthMax)}
 	}
 	for _, segment := range segments {
 		if _, _, ok := ParseJobSegment(segment); !ok {
-			return &NameError{Field: "job path", Value: shorten(id), Limit: fmt.Sprintf("%q is not a name and a type joined by an underscore", shorten(segment))}
+			return &NameError{Field: "job path", Value: id, Limit: fmt.Sprintf("%q is not a name and a type joined by an underscore", shorten.To(segment, 80))}
 		}
 	}
 	return nil

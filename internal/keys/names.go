@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // Limits of names, in bytes.
@@ -24,7 +26,7 @@ type NameError struct {
 	// Field is what was named: "task ID", "node name", "election name",
 	// "candidate name" or "namespace".
 	Field string
-	// Value is the offending value, cut to a readable length.
+	// Value is the offending value.
 	Value string
 	// Limit says what is allowed.
 	Limit string
@@ -32,7 +34,7 @@ type NameError struct {
 
 // Error implements error.
 func (e *NameError) Error() string {
-	return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Limit)
+	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
 }
 
 // CheckTaskID refuses an ID that not every store could keep in a path.
@@ -62,14 +64,14 @@ func CheckCandidateName(name string) error {
 
 func checkNotBlank(field, name string) error {
 	if name != "" && strings.TrimSpace(name) == "" {
-		return &NameError{Field: field, Value: shorten(name), Limit: "must not be blank"}
+		return &NameError{Field: field, Value: name, Limit: "must not be blank"}
 	}
 	return checkSegment(field, name, ElectionNameBytesMax)
 }
 
 func checkSegment(field, value string, bytesMax int) error {
 	refuse := func(limit string) error {
-		return &NameError{Field: field, Value: shorten(value), Limit: limit}
+		return &NameError{Field: field, Value: value, Limit: limit}
 	}
 	switch {
 	case value == "":
@@ -96,12 +98,4 @@ func checkSegment(field, value string, bytesMax int) error {
 // specials, which rules out everything beyond the basic plane.
 func allowedRune(r rune) bool {
 	return r != '/' && r < 0xfff0 && unicode.IsPrint(r)
-}
-
-func shorten(s string) string {
-	const shown = 64
-	if len(s) <= shown {
-		return s
-	}
-	return strings.ToValidUTF8(s[:shown], "") + "…"
 }

@@ -13,7 +13,7 @@ type Space struct {
 func New(namespace string) (Space, error) {
 	trimmed := strings.Trim(strings.TrimSpace(namespace), "/")
 	refuse := func(limit string) (Space, error) {
-		return Space{}, &NameError{Field: "namespace", Value: shorten(namespace), Limit: limit}
+		return Space{}, &NameError{Field: "namespace", Value: namespace, Limit: limit}
 	}
 	if trimmed == "" {
 		return refuse("must not be empty")

@@ -126,7 +126,7 @@ func field(name, value string) string { return fmt.Sprintf("%-12s %s", name, vie
 
 // describe says what a task is.
 func describe(t windlass.TaskDetail, now time.Time) []string {
-	lines := []string{field("id", t.ID), field("type", orDash(t.Type)), field("status", string(t.Status)), field("node", orDash(t.Node))}
+	lines := []string{field("id", t.ID), field("type", view.OrDash(t.Type)), field("status", string(t.Status)), field("node", view.OrDash(t.Node))}
 	add := func(name, value string) {
 		if value != "" {
 			lines = append(lines, field(name, value))
@@ -184,14 +184,7 @@ func recount(h statemachine.History) []string {
 		if e.Interruption {
 			event += " (interruption)"
 		}
-		lines = append(lines, view.Printable(strings.TrimRight(fmt.Sprintf("  %s  %-12s %s  %s", e.At.UTC().Format(time.RFC3339), event, orDash(e.Node), e.Detail), " ")))
+		lines = append(lines, view.Printable(strings.TrimRight(fmt.Sprintf("  %s  %-12s %s  %s", e.At.UTC().Format(time.RFC3339), event, view.OrDash(e.Node), e.Detail), " ")))
 	}
 	return lines
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }

@@ -33,7 +33,7 @@ func (m *model) taskTable() ([]columnSpec, cellsOf) {
 	return columns, func(i int) ([]string, lipgloss.Style) {
 		r := m.cluster.shown[i]
 		return []string{
-			view.Printable(r.ID), string(r.Status), orDash(view.Printable(r.Node)), orDash(view.Printable(r.Type)),
+			view.Printable(r.ID), string(r.Status), view.OrDash(view.Printable(r.Node)), view.OrDash(view.Printable(r.Type)),
 			view.Age(r.SubmittedAt, m.header.now), strconv.Itoa(len(r.Errors)),
 		}, statusStyles[r.Status]
 	}
@@ -78,7 +78,7 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 		state, style := nodeState(n)
 		return []string{
 			view.Printable(n.Name), state, strconv.Itoa(n.Tasks), gauge(used, whole, gaugeCells) + " " + text, load, strconv.Itoa(max(1, n.Weight)),
-			orDash(view.Printable(n.Zone)), orDash(view.Printable(n.Version)), view.Age(&n.StartedAt, m.header.now),
+			view.OrDash(view.Printable(n.Zone)), view.OrDash(view.Printable(n.Version)), view.Age(&n.StartedAt, m.header.now),
 		}, style
 	}
 }
