@@ -2,121 +2,207 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/tree"
 )
 
-// needsMost is of how many jobs one merge is made. Where there are more, they are
-// merged in parts first: a job waits for at most windlass.NeedsMax others.
+// The types of the jobs.
+const (
+	typeList = "list"
+	typeHash = "hash"
+	typeSum  = "sum"
+)
+
+// needsMost is of how many jobs a sum is made. Where there are more, they are added up
+// in parts first: a job waits for at most windlass.NeedsMax others.
 const needsMost = 50
 
-// data is what a job is queued with. Root is the folder of the source tree, which
-// all nodes have; Dir a folder in it, with slashes, for the jobs of one.
-type data struct {
-	Root string `json:"root"`
-	Dir  string `json:"dir,omitempty"`
+// The jobs that there is one of.
+var (
+	listPath   = tree.Path("").Child("src", typeList)
+	reportPath = listPath.Child("all", typeSum)
+)
+
+// nameOf is what the job of a folder is called: src:net:http for net/http. What a
+// name must not contain, and the colon, is escaped as in a URL, so no two folders
+// have the same name.
+func nameOf(dir string) string {
+	if dir == "." {
+		return "src"
+	}
+	return "src:" + strings.ReplaceAll(url.QueryEscape(dir), "%2F", ":")
 }
 
-func (d data) json() json.RawMessage {
-	value, err := json.Marshal(d)
-	if err != nil {
-		return nil // cannot be: plain fields
+// data is what a job is queued with: the folder of the source tree, which all nodes
+// have, and one in it, with slashes.
+type data struct{ Root, Dir string }
+
+// summary is what a hash or a sum leaves as its result.
+type summary struct {
+	Folders, Files int
+	Bytes          int64
+	// Digest combines those of all files, so that it is the same in any order.
+	Digest []byte
+}
+
+func (s *summary) add(o summary) {
+	s.Folders, s.Files, s.Bytes = s.Folders+o.Folders, s.Files+o.Files, s.Bytes+o.Bytes
+	if s.Digest == nil {
+		s.Digest = make([]byte, sha256.Size)
 	}
-	return value
+	for i := range o.Digest {
+		s.Digest[i] ^= o.Digest[i]
+	}
+}
+
+// summaryOf reads what another job has left.
+func summaryOf(results map[string]json.RawMessage, id string) (s summary, err error) {
+	return s, json.Unmarshal(results[id], &s)
 }
 
 // start queues the one job that queues all others.
 func start(ctx context.Context, jobs *tree.Tree, root string) error {
-	_, err := jobs.Queue(ctx, tree.Request{Name: top, Type: typeList, Data: data{Root: root}.json()})
+	_, err := jobs.Queue(ctx, request("src", typeList, "", data{Root: root}))
 	return err
 }
 
-// queueAll queues the jobs of all folders below the job that lists them, and
-// returns how many. That job may be run again after its node has died: what it
-// queued before is then what it queues again, and all of it still pending, because
-// none starts before the list is completed.
-func queueAll(ctx context.Context, jobs *tree.Tree, root string, found folders) (int, error) {
-	var requests []tree.Request
-	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		if found[dir].isPackage {
-			requests = append(requests, tree.Request{
-				Name: nameOf(dir), Type: typePackage, Parent: listPath, Data: data{Root: root, Dir: dir}.json(),
-			})
-		}
-	}
-	packages, err := jobs.Queue(ctx, requests...)
-	if err != nil {
-		return 0, err
-	}
-	hashes, err := jobs.Queue(ctx, tree.Request{
-		Name: top, Type: typeHash, Data: data{Root: root}.json(),
-		Under: &tree.Pattern{Type: typePackage}, NameOf: func(parent, _ string) string { return parent },
-	})
-	if err != nil {
-		return 0, err
-	}
-	requests = requests[:0]
-	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		requests = append(requests, found.merges(root, dir)...)
-	}
-	requests = append(requests, tree.Request{
-		Name: top, Type: typeReport, Parent: listPath, Data: data{Root: root}.json(),
-		Spec: windlass.Spec{Needs: []string{mergePath(top).ID()}},
-	})
-	rest, err := jobs.Queue(ctx, requests...)
-	return len(packages) + len(hashes) + len(rest), err
+func request(name, jobType string, parent tree.Path, d data, needs ...string) tree.Request {
+	value, _ := json.Marshal(d) // plain fields cannot fail
+	return tree.Request{Name: name, Type: jobType, Parent: parent, Data: value, Spec: windlass.Spec{Needs: needs}}
 }
 
-// merges are the merge jobs of a folder: that of all of it, which needs the hashes
-// of its own files and the merges right below, and those of parts of that.
-func (all folders) merges(root, dir string) (requests []tree.Request) {
+// worker runs the jobs of a node. Every handler only reads the sources and leaves a
+// result, so it does no harm that a job runs twice when its node dies.
+type worker struct{ jobs *tree.Tree }
+
+func (w worker) handlers() map[string]windlass.NewHandler {
+	return map[string]windlass.NewHandler{
+		typeList: windlass.HandlerFunc(w.list), typeHash: windlass.HandlerFunc(hash), typeSum: windlass.HandlerFunc(sum),
+	}
+}
+
+// list finds all folders and queues the jobs for them. It may be run again after its
+// node has died: what it queued before is then what it queues again, and all of it still
+// pending, because none starts before the list is completed.
+func (w worker) list(ctx context.Context, c *windlass.Claim) error {
+	var d data
+	if err := json.Unmarshal(c.Props(), &d); err != nil {
+		return windlass.Permanent(err)
+	}
+	dirs, err := folders(os.DirFS(d.Root))
+	switch {
+	case err != nil:
+		return err
+	case len(dirs) == 0:
+		return windlass.Permanent(errors.New("there are no Go files in " + d.Root))
+	}
+	_, err = w.jobs.Queue(ctx, requests(d.Root, dirs)...)
+	if errors.As(err, new(*windlass.BadInputError)) { // such as a path that is too long for a name
+		return windlass.Permanent(err)
+	}
+	return err
+}
+
+// requests are the jobs for some folders: a hash of each, and the sums.
+func requests(root string, dirs []string) (all []tree.Request) {
 	var needs []string
-	if all[dir].isPackage {
-		needs = append(needs, hashPath(dir).ID())
-	}
-	for _, below := range all[dir].below {
-		needs = append(needs, mergePath(nameOf(below)).ID())
-	}
-	of := func(name string, needs []string) tree.Path {
-		requests = append(requests, tree.Request{
-			Name: name, Type: typeMerge, Parent: listPath, Data: data{Root: root, Dir: dir}.json(),
-			Spec: windlass.Spec{Needs: needs},
-		})
-		return mergePath(name)
+	for _, dir := range dirs {
+		all = append(all, request(nameOf(dir), typeHash, listPath, data{root, dir}))
+		needs = append(needs, listPath.Child(nameOf(dir), typeHash).ID())
 	}
 	for parts := 0; len(needs) > needsMost; {
-		var merged []string
+		var sums []string
 		for some := range slices.Chunk(needs, needsMost) {
 			parts++
-			merged = append(merged, of(partOf(nameOf(dir), parts), some).ID())
+			name := fmt.Sprint(parts)
+			all = append(all, request(name, typeSum, listPath, data{}, some...))
+			sums = append(sums, listPath.Child(name, typeSum).ID())
 		}
-		needs = merged
+		needs = sums
 	}
-	of(nameOf(dir), needs)
-	return requests
+	return append(all, request(reportPath.Name(), typeSum, listPath, data{}, needs...))
 }
 
-// result reads what another job has left.
-func result[T any](results map[string]json.RawMessage, id string) (value T, err error) {
-	if results[id] == nil {
-		return value, windlass.Permanent(fmt.Errorf("job %s has left no result", id))
+// hash reads the Go files of a folder.
+func hash(ctx context.Context, c *windlass.Claim) error {
+	var d data
+	if err := json.Unmarshal(c.Props(), &d); err != nil {
+		return windlass.Permanent(err)
 	}
-	if err := json.Unmarshal(results[id], &value); err != nil {
-		return value, windlass.Permanent(fmt.Errorf("result of job %s: %w", id, err))
+	s, err := hashFolder(ctx, os.DirFS(d.Root), d.Dir)
+	if err != nil {
+		return err
 	}
-	return value, nil
+	return c.SetResult(s)
 }
 
-// dataOf is what the job of a claim was queued with.
-func dataOf(c *windlass.Claim) (d data, err error) {
-	if err := json.Unmarshal(c.Props(), &d); err != nil || d.Root == "" {
-		return d, windlass.Permanent(errors.Join(fmt.Errorf("data %.100q: need a root", c.Props()), err))
+func hashFolder(ctx context.Context, source fs.FS, dir string) (s summary, err error) {
+	files, err := fs.ReadDir(source, dir)
+	for _, file := range files {
+		if !isSource(file) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return s, context.Cause(ctx)
+		}
+		name := path.Join(dir, file.Name())
+		text, err := fs.ReadFile(source, name)
+		if err != nil {
+			return s, err
+		}
+		digest := sha256.Sum256(append([]byte(name+"\n"), text...))
+		s.add(summary{Files: 1, Bytes: int64(len(text)), Digest: digest[:]})
 	}
-	return d, nil
+	s.Folders = 1
+	return s, err
+}
+
+// sum adds up what the jobs that it needs have left.
+func sum(ctx context.Context, c *windlass.Claim) error {
+	results, err := c.Results(ctx, c.Spec().Needs...)
+	if err != nil {
+		return err
+	}
+	var total summary
+	for _, need := range c.Spec().Needs {
+		s, err := summaryOf(results, need)
+		if err != nil {
+			return windlass.Permanent(fmt.Errorf("result of job %s: %w", need, err))
+		}
+		total.add(s)
+	}
+	return c.SetResult(total)
+}
+
+// folders finds those that hold Go files, in order. As the go command does it leaves out
+// testdata and what begins with a dot or an underscore, but not vendor.
+func folders(source fs.FS) (dirs []string, err error) {
+	err = fs.WalkDir(source, ".", func(at string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && at != "." && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_")):
+			return fs.SkipDir
+		case isSource(entry) && !slices.Contains(dirs, path.Dir(at)):
+			dirs = append(dirs, path.Dir(at))
+		}
+		return nil
+	})
+	return dirs, err
+}
+
+func isSource(entry fs.DirEntry) bool {
+	return entry.Type().IsRegular() && strings.HasSuffix(entry.Name(), ".go")
 }

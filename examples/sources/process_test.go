@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ type process struct {
 // startNode runs this test binary as the program.
 func startNode(t *testing.T, name, folder string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], "node", "--broker", folder, "--name", name), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(os.Args[0], "--join", folder, "--name", name), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), nodeEnv+"=1")
 	log, err := os.Create(filepath.Join(t.TempDir(), name))
 	if err != nil {
@@ -120,23 +121,20 @@ var moments = map[string]func(*tree.Forest) bool{
 		list, ok := f.Get(listPath)
 		return ok && list.Working() && f.Len() > 100
 	},
-	"in the middle of it": func(f *tree.Forest) bool { return f.Progress(time.Now()).Done >= 500 },
+	"in the middle of it": func(f *tree.Forest) bool { return f.Progress(time.Now()).Done >= 200 },
 }
 
 // TestSources_OfThreeProcessesOneIsKilledAndTheReportIsComplete runs the program as
 // people do, over the sources of Go.
 func TestSources_OfThreeProcessesOneIsKilledAndTheReportIsComplete(t *testing.T) {
-	root, err := rootFolder(t.Context(), "")
+	root, err := sourcesOfGo(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := direct(t.Context(), os.DirFS(root))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := direct(t, root)
 	for name, moment := range moments {
 		t.Run(name, func(t *testing.T) {
-			if got := runKilled(t, root, moment); got != want {
+			if got := runKilled(t, root, moment); fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("the report says %+v, one function says %+v", got, want)
 			}
 		})
@@ -186,7 +184,11 @@ func runKilled(t *testing.T, root string, moment func(*tree.Forest) bool) summar
 	}
 	t.Logf("it was killed after %v, and the others needed %v more", struck.Sub(begin).Round(time.Millisecond), time.Since(struck).Round(time.Millisecond))
 	checkAll(ctx, t, jobs)
-	reported, err := report(ctx, server.Broker())
+	client, err := windlass.NewClient(server.Broker(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported, err := report(ctx, client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +202,7 @@ func checkAll(ctx context.Context, t *testing.T, jobs *tree.Tree) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if forest.Len() < 1000 {
+	if forest.Len() < 500 {
 		t.Errorf("there are %d jobs", forest.Len())
 	}
 	by := map[string]int{}

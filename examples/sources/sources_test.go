@@ -1,92 +1,53 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"go.uber.org/goleak"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/tree"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestNames_AreLegalAndNoTwoFoldersHaveTheSame(t *testing.T) {
+func TestNameOf_NoTwoFoldersHaveTheSame(t *testing.T) {
 	names := map[string]string{}
-	for _, dir := range []string{
-		".", "net", "net/http", "net:http", "net%2Fhttp", "net%3Ahttp", "src", "src/src", "a b", "a+b", "a|b", `a\b`, "_a", "a_b", "a@1", "a/@1",
-		"..a", "...", "käse", "\xff", "\U0001f600", "a\nb", "a.b", "~",
-	} {
+	for _, dir := range []string{".", "net", "net/http", "net:http", "net%2Fhttp", "src", "src/src", "a b", "a+b", "a|b", "_a", "käse", "a\nb"} {
 		name := nameOf(dir)
-		for _, name := range []string{name, partOf(name, 1), partOf(name, 2)} {
-			if other, taken := names[name]; taken {
-				t.Errorf("the jobs of %q and %q are both called %q", dir, other, name)
-			}
-			names[name] = dir
-			if path, err := tree.ParsePath(string(mergePath(name))); err != nil || path.Name() != name || path.Type() != typeMerge {
-				t.Errorf("the path of %q is %q, %v", name, path, err)
-			}
+		if other, taken := names[name]; taken {
+			t.Errorf("the jobs of %q and %q are both called %q", dir, other, name)
 		}
-		if path, err := tree.ParsePath(string(hashPath(dir))); err != nil || path.Name() != name || path.Parent() != packagePath(dir) {
-			t.Errorf("the path of the hash of %q is %q, %v", dir, path, err)
-		}
-	}
-	if got := nameOf("net/http"); got != "src:net:http" {
-		t.Errorf("net/http is called %q", got)
-	}
-}
-
-// small is a source tree with a folder of more subfolders than one merge takes.
-func small() fstest.MapFS {
-	files := fstest.MapFS{
-		"top.go": {Data: []byte("package top")}, "deep/er/x.go": {Data: []byte("package x")}, "deep/er/y.go": {Data: []byte("package x // y")},
-		"none/readme.txt": {}, "deep/testdata/t.go": {}, "_left/l.go": {}, ".git/g.go": {}, "a b/s.go": {Data: []byte("package s")},
-	}
-	for i := range 2*needsMost + 1 {
-		files[fmt.Sprintf("wide/w%d/w.go", i)] = &fstest.MapFile{Data: fmt.Appendf(nil, "package w%d", i)}
-	}
-	return files
-}
-
-func TestWalk_FindsFoldersWithGoFilesAndThoseAboveThem(t *testing.T) {
-	found, err := walk(small())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := found["."].below, []string{"a b", "deep", "wide"}; !slices.Equal(got, want) {
-		t.Errorf("below the top are %q, want %q", got, want)
-	}
-	for dir, isPackage := range map[string]bool{".": true, "deep": false, "deep/er": true, "wide": false, "wide/w7": true} {
-		if f := found[dir]; f == nil || f.isPackage != isPackage {
-			t.Errorf("%s is %+v", dir, f)
-		}
-	}
-	for _, dir := range []string{"none", "deep/testdata", "_left", ".git"} {
-		if found[dir] != nil {
-			t.Errorf("%s is among them", dir)
+		names[name] = dir
+		if path, err := tree.ParsePath(string(listPath.Child(name, typeHash))); err != nil || path.Name() != name {
+			t.Errorf("the path of %q is %q, %v", name, path, err)
 		}
 	}
 }
 
-func TestMerges_NeedAtMostSoManyAndAllThatIsBelow(t *testing.T) {
-	found, err := walk(small())
-	if err != nil {
-		t.Fatal(err)
+func TestFolders_AreThoseWithGoFiles(t *testing.T) {
+	found, err := folders(fstest.MapFS{
+		"top.go": {}, "deep/er/x.go": {}, "deep/er/y.go": {}, "none/readme.txt": {}, "deep/testdata/t.go": {}, "_left/l.go": {}, ".git/g.go": {},
+	})
+	if want := []string{"deep/er", "."}; err != nil || !slices.Equal(found, want) {
+		t.Errorf("found %q, %v; want %q", found, err, want)
 	}
-	requests := found.merges("/", "wide")
-	if n := len(requests); n != 4 {
-		t.Errorf("of %d folders %d merges are made, want 3 of parts and the whole", 2*needsMost+1, n)
+}
+
+func TestRequests_NeedAtMostSoManyAndAddUpAll(t *testing.T) {
+	var dirs []string
+	for i := range needsMost*needsMost + 1 {
+		dirs = append(dirs, fmt.Sprintf("w%d", i))
 	}
 	needed := map[string]bool{}
-	for _, r := range requests {
+	all := requests("/", dirs)
+	for _, r := range all {
 		if n := len(r.Spec.Needs); n > needsMost || n+1 > windlass.NeedsMax {
 			t.Errorf("%s needs %d jobs", r.Name, n)
 		}
@@ -94,55 +55,54 @@ func TestMerges_NeedAtMostSoManyAndAllThatIsBelow(t *testing.T) {
 			needed[need] = true
 		}
 	}
-	for _, dir := range found["wide"].below {
-		if !needed[mergePath(nameOf(dir)).ID()] {
-			t.Errorf("%s is in no merge", dir)
+	for _, r := range all {
+		if id := listPath.Child(r.Name, r.Type).ID(); needed[id] == (id == reportPath.ID()) {
+			t.Errorf("%s is needed: %v", id, needed[id])
 		}
 	}
 }
 
-func TestQueueAll_TwiceIsAsOnce(t *testing.T) {
-	store := memory.New()
-	defer store.Close()
-	jobs, err := tree.New(store.Broker(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := walk(small())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := start(t.Context(), jobs, "/"); err != nil {
-		t.Fatal(err)
-	}
-	var counts [2]int
-	var drawn [2]bytes.Buffer
-	for i := range counts {
-		if counts[i], err = queueAll(t.Context(), jobs, "/", found); err != nil {
-			t.Fatal(err)
-		}
-		forest, err := jobs.Load(t.Context())
+// TestSources_TheReportIsWhatOneFunctionSays runs the jobs over the examples, in virtual
+// time.
+func TestSources_TheReportIsWhatOneFunctionSays(t *testing.T) {
+	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+		jobs, err := tree.New(c.Connect(), windlasstest.Namespace)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if forest.Len() != counts[i]+1 {
-			t.Errorf("there are %d jobs, of which %d were queued below the first", forest.Len(), counts[i])
+		for _, name := range []string{"a", "b"} {
+			c.Start(name, windlass.Config{Handlers: worker{jobs: jobs}.handlers()})
 		}
-		for _, job := range forest.Jobs() {
-			fmt.Fprintln(&drawn[i], job.Path, job.Status, job.Needs, job.BlockedBy, string(job.Data))
+		if err := start(t.Context(), jobs, ".."); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if counts[0] != counts[1] || drawn[0].String() != drawn[1].String() {
-		t.Errorf("once:\n%s\ntwice:\n%s", &drawn[0], &drawn[1])
-	}
+		var out strings.Builder
+		if err := await(t.Context(), jobs, &out); err != nil {
+			t.Fatalf("%v\n%s", err, &out)
+		}
+		got, err := report(t.Context(), c.Client())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := direct(t, ".."); fmt.Sprint(got) != fmt.Sprint(want) || got.Folders != 2 {
+			t.Errorf("the report says %+v, one function says %+v", got, want)
+		}
+	})
 }
 
-// write writes a source tree to a folder.
-func write(t *testing.T, files fs.FS) (root string) {
+// direct is what the jobs are to arrive at, computed by one function.
+func direct(t *testing.T, root string) (s summary) {
 	t.Helper()
-	root = filepath.Join(t.TempDir(), "root")
-	if err := os.CopyFS(root, files); err != nil {
+	dirs, err := folders(os.DirFS(root))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return root
+	for _, dir := range dirs {
+		of, err := hashFolder(t.Context(), os.DirFS(root), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.add(of)
+	}
+	return s
 }
