@@ -158,16 +158,23 @@ func (b *Board) Reconsider() {
 }
 
 // FleetChanged looks again at everything because other nodes take tasks than before.
-// Whoever has gone claims none of what it was to have.
+// Whoever has gone claims none of what it was to have, and whoever has come may be the one
+// that a task was released for.
 func (b *Board) FleetChanged() {
 	b.Reconsider()
+	b.lookAgain(func(t *mirror.Task) bool { return t.For != "" })
 	b.targets.planAt = time.Time{}
 }
 
 // Back looks again at what was kept for a node that is back.
 func (b *Board) Back(node string) {
+	b.lookAgain(func(t *mirror.Task) bool { return t.Last == node })
+}
+
+// lookAgain looks again at some of those that could not be claimed so far.
+func (b *Board) lookAgain(at func(t *mirror.Task) bool) {
 	for id, c := range b.candidates.byID {
-		if t := b.tasks.Get(id); !c.open && t != nil && t.Last == node {
+		if t := b.tasks.Get(id); !c.open && t != nil && at(t) {
 			b.candidates.lookSoon(c)
 		}
 	}
@@ -267,8 +274,8 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 	if c.Skipped, c.SkippedAt = a.Skipped, a.SkippedAt; a.Waits {
 		b.candidates.wait(c)
 	}
-	if a.Open && t.For == "" {
-		a.Until = b.fleet.ReservedUntil(t.Last, c.seen, now)
+	if a.Open {
+		a.Until = b.reservedUntil(t, c.seen, now)
 		a.Open = !a.Until.After(now)
 	}
 	switch {
@@ -285,6 +292,19 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 		b.targets.add(c)
 	}
 	return true
+}
+
+// reservedUntil is until when a task is left to the node that it was released for, or that
+// held it last; a time that is over for not at all. seen is when it was first seen without
+// an owner.
+func (b *Board) reservedUntil(t *mirror.Task, seen, now time.Time) time.Time {
+	if t.For == "" {
+		return b.fleet.ReservedUntil(t.Last, seen, now)
+	}
+	if _, there := b.fleet.Peer(t.For); there || t.For == b.self.Name {
+		return time.Time{} // the plan says whose it is
+	}
+	return seen.Add(RankStep) // it may have just come: whoever released the task knows of it
 }
 
 // mayTake reports whether this node may claim a candidate now; if not, it arranges

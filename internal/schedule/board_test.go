@@ -70,7 +70,7 @@ func newDesk(t *testing.T, peers ...Peer) *desk {
 }
 
 // shows has the copy show something else about tasks: "a" is one that nobody holds, "a=n" one
-// that a node holds, and "-a" one that is gone.
+// that a node holds, "a>n" one that was released for a node, and "-a" one that is gone.
 func (d *desk) shows(tasks ...string) {
 	d.Helper()
 	b := broker.Batch{}
@@ -82,7 +82,11 @@ func (d *desk) shows(tasks ...string) {
 	}
 	for _, task := range tasks {
 		id, owner, owned := strings.Cut(strings.TrimPrefix(task, "-"), "=")
+		id, releasedFor, released := strings.Cut(id, ">")
 		switch t := d.tasks.Get(id); {
+		case released:
+			event(d.space.Handover(id), releasedFor, false)
+			event(d.space.Owner(id), "", true)
 		case task[0] == '-':
 			event(d.space.Owner(id), "", true)
 			event(d.space.Task(id), "", true)
@@ -165,6 +169,40 @@ func TestBoard_LeavesAloneWhatIsHeldHereAndWhatIsHeldBack(t *testing.T) {
 	d.shows("mine", "held")
 	d.wants(heldFor - 1)
 	d.wants(heldFor, "held")
+}
+
+func TestBoard_LeavesATaskToTheNodeThatItWasReleasedFor(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		when func(d *desk)
+		at   time.Duration // when this node claims it, zero for not before it stands in
+	}{
+		{"that is there", func(d *desk) { d.joins(peer("taker"), peer("theirs")) }, 0},
+		{"that has just come, as this node hears later", func(d *desk) {
+			d.wants(agreeAfter - 1)
+			d.joins(peer("taker"), peer("theirs"))
+		}, 0},
+		{"that is gone", func(d *desk) { d.wants(RankStep - 1) }, RankStep},
+		{"that takes nothing", func(d *desk) { d.joins(peer("taker", closed), peer("theirs")) }, time.Nanosecond},
+	} {
+		d := newDesk(t, peer("theirs"))
+		d.fleet.Hold("theirs", d.facts[""].Class, 5) // so that the plan gives it to this node
+		d.shows("a", "a=theirs", "a>taker")
+		if tt.when(d); tt.at == 0 {
+			d.wants(agreeAfter - 1)
+			d.wants(RankStep)
+			d.wants(patience - 1)
+		} else if got := d.pass(tt.at); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("of a node %s it claims %q after %v", tt.name, got, tt.at)
+		}
+	}
+}
+
+// joins makes others the peers.
+func (d *desk) joins(peers ...Peer) {
+	if !d.fleet.Update(peers, published(nil), d.now).Same {
+		d.FleetChanged()
+	}
 }
 
 func TestBoard_WaitsForOtherTasksAndForATime(t *testing.T) {
