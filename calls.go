@@ -107,7 +107,7 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 			}
 			in.reportEnd(run, run.outcome)
 			if endings[i].Kind == coordinator.Done {
-				in.fleet.Ended(run.class().Type, in.node.lasted(run, now))
+				in.fleet.Ended(run.class().Type, in.node.lasted(run, now), now)
 			}
 			in.forget(run.claim.ID())
 		}

@@ -35,6 +35,8 @@ type NodeStatus struct {
 	// minute: a duration such as "4s", a power of two; empty below a second. While it is
 	// behind it claims nothing that another node should have.
 	Behind string `json:"behind,omitempty"`
+	// ShortLived are types whose tasks end about as soon as they have begun, as it has found.
+	ShortLived []string `json:"short_lived,omitempty"`
 	// Returning nodes are being stopped and mean to come back.
 	Returning  bool      `json:"returning,omitempty"`
 	StartedAt  time.Time `json:"started_at"`
@@ -147,7 +149,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

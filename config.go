@@ -295,6 +295,10 @@ type NodeInfo struct {
 	// Behind is how late its copy of the tasks was, at least, at some time within the last
 	// half minute: a duration such as "4s", a power of two; empty below a second.
 	Behind string `json:"behind,omitempty"`
+	// ShortLived are types whose tasks end about as soon as they have begun, by what the
+	// node has seen of late, sorted. Every node places those that any node names by their
+	// names alone.
+	ShortLived []string `json:"short_lived,omitempty"`
 	// Returning nodes are being stopped and mean to come back.
 	Returning bool `json:"returning,omitempty"`
 }

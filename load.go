@@ -38,7 +38,8 @@ func (in *incarnation) loadStep(now time.Time) {
 	}
 }
 
-// lateStep tells the others how late this node hears of what they do.
+// lateStep tells the others how late this node hears of what they do, and which types it has
+// found short-lived.
 func (in *incarnation) lateStep(now time.Time) {
 	if in.closing || in.lost {
 		return
@@ -50,5 +51,10 @@ func (in *incarnation) lateStep(now time.Time) {
 	if behind != in.info.Behind {
 		in.info.Behind = behind
 		in.out.publishInfo()
+	}
+	if types, changed := in.fleet.Named(now); changed {
+		in.info.ShortLived = types
+		in.out.publishInfo()
+		in.board.LifetimesChanged(now)
 	}
 }

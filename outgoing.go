@@ -161,6 +161,7 @@ func (in *incarnation) wakeToSend(now time.Time, earlier func(time.Time)) {
 	if earlier(in.out.notes.Due(now, in.closing, in.isBusy())); in.closing {
 		return
 	}
+	earlier(in.fleet.NextNamed())
 	for _, l := range in.out.lanes() {
 		earlier(l.Wake())
 	}

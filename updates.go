@@ -210,6 +210,9 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	if change.Braked > 0 {
 		in.events.Braked(change.Braked, in.config.FailoverRate)
 	}
+	if change.ShortLived {
+		in.board.LifetimesChanged(now)
+	}
 	if change.Same {
 		return
 	}
@@ -229,9 +232,24 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	p := schedule.Peer{
 		Node: info.placed(), Incarnation: info.Incarnation,
 		Frozen: info.Frozen, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+		ShortLived: validTypes(info.ShortLived),
 	}
 	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {
 		p.ReturnWithin = min(max(d, 0), ReturnWithinMax)
 	}
 	return p
+}
+
+// validTypes are the first of some types that another node names, as many as one may. What
+// is no name of a type is left out.
+func validTypes(named []string) (types []string) {
+	for _, name := range named {
+		if len(types) == schedule.ShortLivedMax {
+			break
+		}
+		if name == "" || checkType(name) == nil { // tasks without a type have the empty one
+			types = append(types, name)
+		}
+	}
+	return types
 }

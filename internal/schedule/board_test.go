@@ -374,3 +374,32 @@ func TestBoard_ForgetsItsMapsWhenVeryManyHaveCome(t *testing.T) {
 		t.Errorf("it remembers that there were %d candidates and %d flights", d.candidates.most, d.flightsMost)
 	}
 }
+
+// What has a target keeps it, for the others see the change at other times.
+func TestBoard_TypesThatAreFoundShortLivedAreWhatThePlanGoesByFromThenOn(t *testing.T) {
+	d := newDesk(t, peer("a"))
+	d.shows("task-0", "task-1", "task-2", "task-3")
+	d.pass(0)
+	before := map[string]string{}
+	for id, c := range d.candidates.byID {
+		before[id] = c.target
+	}
+	d.fleet.Update([]Peer{peer("a", func(p *Peer) { p.ShortLived = []string{"t"} })}, published(nil), d.now)
+	d.LifetimesChanged(d.now)
+	d.shows("task-4", "task-5", "task-6", "task-7")
+	d.pass(time.Millisecond)
+	for id, c := range d.candidates.byID {
+		if was, old := before[id]; old && c.target != was || c.byName == old {
+			t.Errorf("%s is meant for %s by its name %v, and was for %q", id, c.target, c.byName, was)
+		}
+	}
+	for id := range d.flights {
+		d.Landed(id, Granted)
+	}
+	d.pass(agreeAfter + time.Millisecond)
+	for id, c := range d.candidates.byID {
+		if !c.byName {
+			t.Errorf("when nothing has changed for a while, %s is meant for %s by loads", id, c.target)
+		}
+	}
+}

@@ -21,6 +21,8 @@ type Peer struct {
 	// ReturnWithin is for how long its tasks are kept for it when it goes; zero is not
 	// at all.
 	ReturnWithin time.Duration
+	// ShortLived are the types that it names as short-lived.
+	ShortLived []string
 }
 
 // Takes reports whether the peer takes tasks of a class at present.
@@ -91,6 +93,8 @@ type Change struct {
 	Same bool
 	// Back are the nodes that are back of those whose tasks were kept for them.
 	Back []string
+	// ShortLived reports that other types are taken for short-lived than before.
+	ShortLived bool
 	// Braked is how many nodes have vanished if the brake goes on because of it.
 	Braked int
 }
@@ -105,6 +109,7 @@ func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now ti
 		f.nodes = append(f.nodes, peers[i].Node)
 	}
 	c := compareTakers(before, peers)
+	c.ShortLived = f.unite()
 	for i := range peers {
 		name := peers[i].Name
 		if _, away := f.away[name]; away {

@@ -3,7 +3,6 @@ package schedule
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/windlass-go/windlass/placement"
 )
@@ -80,75 +79,6 @@ func TestFleet_TheLimitOfAnyTypeIsOneForEach(t *testing.T) {
 	if got := f.Nodes(placement.Node{Name: "self"})[0].Limits; got[placement.AnyType] != 1 || got["a"] != 0 || got["b"] != 1 {
 		t.Errorf("limits %v", got)
 	}
-}
-
-func TestFleet_LearnsWhichTypesEndAtOnce(t *testing.T) {
-	short, long := 10*time.Millisecond, time.Minute
-	for _, tt := range []struct {
-		name               string
-		took               []time.Duration
-		shortLived, surely bool
-	}{
-		{"none has ended", nil, false, false},
-		{"three were short", times(short, 3), false, false},
-		{"four were short", times(short, 4), true, false},
-		{"thirty-two were short", times(short, 32), true, true},
-		{"all are long", times(long, 40), false, false},
-		{"one was long after many", append(times(short, 40), long), false, false},
-		{"many were short after a long one", append(times(long, 1), times(short, 100)...), true, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newTestFleet()
-			for _, took := range tt.took {
-				f.Ended("t", took)
-			}
-			if f.ShortLived()["t"] != tt.shortLived || f.SurelyShortLived()["t"] != tt.surely {
-				t.Errorf("short-lived %v, surely %v", f.ShortLived()["t"], f.SurelyShortLived()["t"])
-			}
-		})
-	}
-}
-
-func TestFleet_WhatEndsSoonIsLeftAlone(t *testing.T) {
-	for _, tt := range []struct {
-		name          string
-		took          []time.Duration
-		running       time.Duration
-		drift, settle bool
-	}{
-		{"nothing is known", nil, 0, false, false},
-		{"one has ended", times(time.Second, 1), time.Second, false, true},
-		{"eight have ended", times(time.Second, 8), time.Second, true, true},
-		{"it is much older than they became", times(time.Second, 8), 5 * time.Second, false, true},
-		{"they last", times(time.Minute, 8), time.Second, false, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := newTestFleet()
-			for _, took := range tt.took {
-				f.Ended("t", took)
-			}
-			if f.EndsSoon("t", tt.running, false) != tt.drift || f.EndsSoon("t", tt.running, true) != tt.settle {
-				t.Errorf("for drift %v, to settle %v", !tt.drift, !tt.settle)
-			}
-		})
-	}
-}
-
-func TestFleet_TypesThatAreWatchedAreBounded(t *testing.T) {
-	f := newTestFleet()
-	for i := range 3 * typesMax {
-		f.Ended(fmt.Sprint(i), time.Millisecond)
-	}
-	if n := len(f.lifetimes.byType); n > typesMax {
-		t.Errorf("%d types are watched", n)
-	}
-}
-
-func times(d time.Duration, n int) (all []time.Duration) {
-	for range n {
-		all = append(all, d)
-	}
-	return all
 }
 
 func BenchmarkView(b *testing.B) {

@@ -3,6 +3,7 @@ package schedule
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,8 @@ type member struct {
 	holds map[string]time.Time
 	ended map[string]broker.Revision
 	calls []call
+	// named are the types that the copy shows each node to name.
+	named map[string][]string
 }
 
 // call is a claim on its way to the store, and the answer on its way back.
@@ -82,21 +85,26 @@ func newLoop(t *testing.T, nodes int, lag time.Duration) *loop {
 		l.join(fmt.Sprintf("n%03d", i), lag*time.Duration(1+i%3)/3)
 	}
 	for _, m := range l.nodes {
-		var peers []Peer
-		for _, other := range l.nodes {
-			if other != m {
-				peers = append(peers, Peer{Node: other.self, Incarnation: "1"})
-			}
-		}
-		m.fleet.Update(peers, published(nil), l.now)
+		m.update()
 	}
 	return l
+}
+
+// update takes in what the other nodes have registered, with the types that they name.
+func (m *member) update() Change {
+	var peers []Peer
+	for _, other := range m.loop.nodes {
+		if other != m {
+			peers = append(peers, Peer{Node: other.self, Incarnation: "1", ShortLived: m.named[other.self.Name]})
+		}
+	}
+	return m.fleet.Update(peers, published(nil), m.loop.now)
 }
 
 func (l *loop) join(name string, lag time.Duration) {
 	m := &member{
 		loop: l, self: placement.Node{Name: name, Types: []string{"short", "lasting"}}, lag: lag,
-		holds: map[string]time.Time{}, ended: map[string]broker.Revision{},
+		holds: map[string]time.Time{}, ended: map[string]broker.Revision{}, named: map[string][]string{},
 	}
 	m.fleet = NewFleet(Config{Name: name, TTL: ttl, FailoverRate: 100})
 	m.tasks = mirror.NewTasks(l.space, mirror.Keep{
@@ -145,6 +153,7 @@ func (l *loop) step() {
 		m.hear()
 		m.answers()
 		m.end()
+		m.name()
 		m.claim()
 	}
 }
@@ -159,15 +168,29 @@ func (m *member) hear() {
 	if m.seen == from {
 		return
 	}
-	batch := broker.Batch{Revision: broker.Revision(m.seen)}
+	batch, registered := broker.Batch{Revision: broker.Revision(m.seen)}, false
 	for _, c := range l.log[from:m.seen] {
 		batch.Events = append(batch.Events, c.event)
+		if p := l.space.Parse(c.event.KV.Key); p.Kind == keys.NodeInfo {
+			m.named[p.Name], registered = strings.Fields(string(c.event.KV.Value)), true
+		}
+	}
+	if registered && m.update().ShortLived {
+		m.board.LifetimesChanged(l.now)
 	}
 	changed := m.tasks.Apply(batch)
 	for _, id := range changed {
 		m.board.Changed(id, l.now)
 	}
 	m.board.Shown(len(changed) > 0, l.now)
+}
+
+// name publishes which types it has found short-lived.
+func (m *member) name() {
+	if types, changed := m.fleet.Named(m.loop.now); changed {
+		m.board.LifetimesChanged(m.loop.now)
+		m.loop.write(m.loop.space.NodeInfo(m.self.Name), strings.Join(types, " "), 0, false)
+	}
 }
 
 // claim sends what the board wants to have. The store answers at once; the answer is on
@@ -227,7 +250,7 @@ func (m *member) end() {
 		delete(m.holds, id)
 		delete(l.owners, id)
 		m.fleet.Hold(m.self.Name, l.kinds["short"].Class, -1)
-		m.fleet.Ended("short", shortly)
+		m.fleet.Ended("short", shortly, l.now)
 		l.write(l.space.Owner(id), "", l.born[id], true)
 		m.ended[id] = l.write(l.space.Task(id), "", l.born[id], true)
 		m.board.LoadFell()
@@ -249,8 +272,7 @@ func (l *loop) loads() (loads []int) {
 	return loads
 }
 
-// run submits as many tasks of each sort, in bursts, and waits until those that end have
-// ended and the others are held.
+// run submits as many tasks of each sort, in bursts.
 func (l *loop) run(tasks int) {
 	l.t.Helper()
 	const each = 50 // tasks of each sort that come in a tick
@@ -261,6 +283,12 @@ func (l *loop) run(tasks int) {
 			l.step()
 		}
 	}
+	l.finish(tasks)
+}
+
+// finish waits until those that end have ended and the others are held.
+func (l *loop) finish(tasks int) {
+	l.t.Helper()
 	steps := 0
 	for ; len(l.begun) < 2*tasks || len(l.owners) > tasks; steps++ {
 		if l.step(); steps > int(time.Minute/tick) {
@@ -291,7 +319,7 @@ func TestBoard_M17_AFleetThatLagsClaimsNextToNothingInVainAndIsEven(t *testing.T
 	fleets(t, func(t *testing.T, l *loop, tasks int, lag time.Duration) {
 		for _, m := range l.nodes {
 			for range surelyAfter {
-				m.fleet.Ended("short", shortly) // it has run such tasks before
+				m.fleet.Ended("short", shortly, l.now) // it has run such tasks before
 			}
 		}
 		l.run(tasks)
@@ -311,7 +339,7 @@ func TestBoard_M17_AFleetThatLagsClaimsNextToNothingInVainAndIsEven(t *testing.T
 // A fleet whose copies lag must not collapse in a loop of its own making: claims in others'
 // stead that are refused, each of which sets off others. When it did, with 60 nodes, 45 claims
 // were refused for each that was granted. Here nodes disagree about what is a load, because
-// each learns by itself which tasks end at once.
+// each learns which tasks end at once before it hears that others have.
 func TestBoard_AFleetThatLagsAndDisagreesDoesNotCollapse(t *testing.T) {
 	fleets(t, func(t *testing.T, l *loop, tasks int, _ time.Duration) {
 		l.run(tasks)
