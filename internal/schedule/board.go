@@ -86,12 +86,13 @@ func (b *Board) Changed(id string, now time.Time) {
 	}
 	switch {
 	case t == nil || t.Owned():
-		if b.candidates.byID[id] != nil && t != nil {
+		if c := b.candidates.byID[id]; c != nil && t != nil {
 			// Only nodes are waited for: the name of a script that takes tasks with
 			// Client.DequeueDetached would be kept for ever.
 			if _, there := b.fleet.Peer(t.Owner); there {
 				b.fleet.SeenToClaim(t.Owner, now)
 			}
+			b.claimedBy(c, t.Owner)
 		}
 		b.drop(id)
 	case !b.busy(id):

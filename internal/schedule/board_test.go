@@ -375,6 +375,38 @@ func TestBoard_ForgetsItsMapsWhenVeryManyHaveCome(t *testing.T) {
 	}
 }
 
+// The two nodes had two tasks the other way round. Once that is seen of one of them, the other
+// is planned anew, by loads that are right again.
+func TestBoard_WhatAnotherNodeHasClaimedThanWasMeantIsMadeUpFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		overdue bool
+		want    int // tasks that are meant for the node which has claimed one
+	}{
+		"that claims what it should":        {want: 1},
+		"that was stood in for: it is late": {overdue: true, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, peer("a"), peer("b"))
+			byTarget := map[string][]string{}
+			for i := range 6 {
+				d.shows(fmt.Sprint("task-", i))
+			}
+			d.pass(0)
+			for id, candidate := range d.candidates.byID {
+				byTarget[candidate.target] = append(byTarget[candidate.target], id)
+			}
+			if c.overdue {
+				d.fleet.StoodInFor("b")
+			}
+			d.shows(byTarget["b"][0] + "=a")
+			d.pass(time.Millisecond)
+			if got := d.targets.planned[d.facts[""].Class]["a"]; got != c.want {
+				t.Errorf("%d are meant for the node", got)
+			}
+		})
+	}
+}
+
 // What has a target keeps it, for the others see the change at other times.
 func TestBoard_TypesThatAreFoundShortLivedAreWhatThePlanGoesByFromThenOn(t *testing.T) {
 	d := newDesk(t, peer("a"))

@@ -128,7 +128,7 @@ func TestGiving_WhatATriggerGivesAway(t *testing.T) {
 		{"end soon", func(d *donor) {
 			d.holds(10, now-2*Settle)
 			for range endsSoonAfter {
-				d.fleet().Ended("t", Settle*3/4)
+				d.fleet().Ended("t", Settle*3/4, start)
 			}
 		}, []int{0, 5, 0, 0, 0}},
 	} {

@@ -243,6 +243,34 @@ func (b *Board) planPass(now time.Time) (mine []*Candidate) {
 	return mine
 }
 
+// exchangeLook bounds how many targets are looked at for one that is to be planned anew.
+const exchangeLook = 1000
+
+// claimedBy takes its target from the first task that is meant for the owner of a candidate,
+// if the candidate was meant for another node that claims what it should.
+//
+// Nodes that disagree give two tasks to two nodes the other way round. Each is seen to be
+// claimed at its own time, and what is planned between goes by loads that are wrong by one, so
+// that without this a disagreement comes back a lag later, for as long as tasks go on coming.
+func (b *Board) claimedBy(c *Candidate, owner string) {
+	ts := b.targets
+	if !c.planned || c.byName || c.target == owner || c.target == b.self.Name || b.fleet.Overdue(c.target) || ts.planned[c.Kind.Class][owner] == 0 {
+		return
+	}
+	other := ts.ring.next // they are linked in the order in which they were planned
+	for range exchangeLook {
+		if other == &ts.ring {
+			return
+		}
+		if other.target == owner && other.Kind.Class == c.Kind.Class {
+			ts.unassign(other)
+			ts.fresh[other.ID] = other
+			return
+		}
+		other = other.next
+	}
+}
+
 // mayPlanAnew reports whether what has a target is to be given one anew now.
 func (ts *targets) mayPlanAnew(now time.Time) bool {
 	return (ts.stale || ts.agreeing) && !now.Before(ts.planAt)
