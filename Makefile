@@ -69,27 +69,12 @@ dashboard: ## build dashboard/dist from dashboard/web
 dashboard-check: ## check the types of dashboard/web, and run its unit tests
 	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
 
+# Two commits are compared with benchstat: make bench >old.txt on the one, >new.txt on the other,
+# then go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt.
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
-	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 .
+	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 -timeout 0 .
 	$(GO) test -tags e2e -run '^$$' -bench . -benchtime 1x -count 3 ./broker/zookeeper ./api
-
-# Linked as a program of its own, because it starts itself again.
-.PHONY: bin/peers
-bin/peers:
-	cd bench && $(GO) build -trimpath -o ../bin/peers ./cmd/peers
-
-.PHONY: bench-peers
-bench-peers: bin/peers ## beside River, asynq and others, in one run of about an hour; PEERS=--quick takes a few minutes
-	cd bench && ../bin/peers run $(PEERS)
-
-.PHONY: bench-record
-bench-record: bin/peers ## put the report of the last bench-peers into docs/
-	cd bench && ../bin/peers record
-
-.PHONY: profile
-profile: bin/peers ## profiles of all processes of a workload of ours; WORKLOAD=jobs, elections, fleet or growth
-	cd bench && ../bin/peers profile $(or $(WORKLOAD),jobs)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for half a minute

@@ -10,9 +10,6 @@ import (
 	"testing"
 )
 
-// measuring is what every workload of the comparison needs.
-var measuring = []string{"bench/internal/report", "bench/internal/stats"}
-
 // layers says what each package of the module may import of the module. It is a
 // statement of policy: imports point down only. A package that is not listed
 // may not exist.
@@ -70,18 +67,8 @@ var layers = map[string][]string{
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
 	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
-	// The comparison with others, a module of its own: its workloads do not know of
-	// each other, but that growth runs windlass bench as the fleet does.
-	"bench":                {},
-	"bench/internal/stats": {}, "bench/internal/proc": {}, "bench/internal/profile": {},
-	"bench/internal/report":    {"bench/internal/stats"},
-	"bench/internal/servers":   {"bench/internal/proc"},
-	"bench/internal/jobs":      append([]string{".", "broker/etcd", "coordinator", "session", "statemachine", "tree", "bench/internal/servers", "bench/internal/proc"}, measuring...),
-	"bench/internal/elections": append([]string{"broker/etcd", "broker/faulty", "election", "bench/internal/servers"}, measuring...),
-	"bench/internal/fleet":     append([]string{"internal/loadgen", "bench/internal/servers", "bench/internal/proc"}, measuring...),
-	"bench/internal/growth":    append([]string{".", "broker/etcd", "internal/loadgen", "tree", "bench/internal/servers", "bench/internal/fleet"}, measuring...),
-	"bench/cmd/peers": append([]string{"internal/cli", "bench/internal/servers", "bench/internal/proc", "bench/internal/profile", "bench/internal/jobs",
-		"bench/internal/elections", "bench/internal/fleet", "bench/internal/growth"}, measuring...),
+	// The benchmarks, a module of its own, which has no code but tests.
+	"bench": {},
 	// Tests of the built program; they contain none of our code.
 	"internal/testprogram": {},
 	"internal/acceptance":  {}, "internal/browsertest": {}, "internal/tmuxtest": {}, "deploy": {},

@@ -104,14 +104,14 @@ func requests(n int, jobType string, parent tree.Path) []tree.Request {
 func BenchmarkJobs(b *testing.B) {
 	for range b.N {
 		server := start(b)
-		before := rawClaims(b, server, "/before", jobs)
+		before := rawClaims(b, server.Broker(), "/before", jobs)
 		w := startWorkers(b, server, jobs)
 		began := time.Now()
 		queue(b, server, requests(jobs, "job", "")...)
 		<-w.all
 		rate := jobs / time.Since(began).Seconds()
 		w.end()
-		raw := (before + rawClaims(b, server, "/after", jobs)) / 2
+		raw := (before + rawClaims(b, server.Broker(), "/after", jobs)) / 2
 		b.ReportMetric(rate, "jobs/s")
 		b.ReportMetric(raw, "raw-claims/s")
 		b.ReportMetric(rate/raw, "of-raw")
@@ -181,7 +181,7 @@ func observe(b *testing.B, configure ...func(windlass.Config) windlass.Config) f
 func BenchmarkFanOut(b *testing.B) {
 	for range b.N {
 		server := start(b)
-		raw := rawClaims(b, server, "/raw", tree.ChildrenMax)
+		raw := rawClaims(b, server.Broker(), "/raw", tree.ChildrenMax)
 		queue(b, server, tree.Request{Name: "parent", Type: "job"})
 		queue(b, server, requests(tree.ChildrenMax, "job", "parent_job")...)
 		w := startWorkers(b, server, tree.ChildrenMax+1)

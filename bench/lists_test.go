@@ -19,8 +19,6 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api"
-	"github.com/windlass-go/windlass/bench/internal/proc"
-	"github.com/windlass-go/windlass/bench/internal/servers"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/internal/cli"
@@ -90,23 +88,15 @@ func BenchmarkLists(b *testing.B) {
 
 // lists is a server with what it lists.
 type lists struct {
-	etcd   *servers.Etcd
-	server *proc.Child
+	etcd   *etcdCluster
+	server *child
 	url    string
 	tokens []string
 }
 
 func startLists(b *testing.B) *lists {
-	dir := b.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	l := &lists{}
-	var err error
-	if l.etcd, err = servers.StartEtcd(b.Context(), dir, 1); err != nil {
-		b.Fatal(err)
-	}
-	fillStates(b, l.etcd.Endpoints)
+	l := &lists{etcd: startEtcd(b, 1)}
+	fillStates(b, l.etcd.endpoints)
 	var lines strings.Builder
 	for i := range listCallers {
 		token := api.NewToken()
@@ -117,24 +107,21 @@ func startLists(b *testing.B) *lists {
 		l.tokens = append(l.tokens, token)
 		fmt.Fprintln(&lines, line)
 	}
-	file := filepath.Join(dir, "tokens")
+	file := filepath.Join(b.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	serving := make(chan string, 1)
-	args := []string{"serve", "--broker", strings.Replace(l.etcd.Endpoints[0], "http://", "etcd://", 1), "--listen", "127.0.0.1:0", "--token-file", file}
-	l.server, err = proc.Start(proc.Self(serveRole, strings.Join(args, "\n")), func(line []byte) {
+	args := []string{"serve", "--broker", strings.Replace(l.etcd.endpoints[0], "http://", "etcd://", 1), "--listen", "127.0.0.1:0", "--token-file", file}
+	l.server = startChild(b, self(serveRole, strings.Join(args, "\n")), func(line []byte) {
 		if url, ok := strings.CutPrefix(string(line), "serving "); ok {
 			serving <- url
 		}
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
 	select {
 	case l.url = <-serving:
-	case <-l.server.Done():
-		b.Fatal(l.server.Err())
+	case <-l.server.over:
+		b.Fatal(l.server.err)
 	}
 	return l
 }
@@ -189,7 +176,7 @@ func (l *lists) settled(b *testing.B) (bytes int64) {
 		<-time.After(time.Second)
 	}
 	<-time.After(collected)
-	return memoryIn(b, l.server.Pid(), "VmRSS")
+	return memoryIn(b, l.server.pid(), "VmRSS")
 }
 
 // collected is when a process that does nothing has given back what it does not use: it
@@ -243,7 +230,7 @@ var nextPage = regexp.MustCompile(`^<.*/v1/tasks\?(.*)>; rel="next"$`)
 // measure has all callers ask at once, and returns how long answers took and the most memory
 // that the server had.
 func (l *lists) measure(b *testing.B, run func(ask func(query string) string)) (median, p99 time.Duration, peak int64) {
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", l.server.Pid()), []byte("5"), 0o600); err != nil { // forgets the peak before
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", l.server.pid()), []byte("5"), 0o600); err != nil { // forgets the peak before
 		b.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -268,7 +255,7 @@ func (l *lists) measure(b *testing.B, run func(ask func(query string) string)) (
 	}
 	asking.Wait()
 	slices.Sort(took)
-	return took[len(took)/2], took[len(took)*99/100], memoryIn(b, l.server.Pid(), "VmHWM")
+	return took[len(took)/2], took[len(took)*99/100], memoryIn(b, l.server.pid(), "VmHWM")
 }
 
 // memoryIn is a figure of a process's memory, in bytes.
@@ -291,10 +278,10 @@ func memoryIn(b *testing.B, pid int, field string) int64 {
 }
 
 func (l *lists) end(b *testing.B) {
-	if err := l.server.Close(); err != nil {
+	if err := l.server.close(); err != nil {
 		b.Error(err)
 	}
-	if err := l.etcd.Close(); err != nil {
+	if err := l.etcd.close(); err != nil {
 		b.Error(err)
 	}
 }

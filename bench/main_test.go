@@ -3,32 +3,39 @@ package bench
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"os"
-	"os/signal"
-	"syscall"
+	"slices"
 	"testing"
-
-	"github.com/windlass-go/windlass/bench/internal/servers"
 )
 
-// This test's binary is also the etcd of these benchmarks, and "windlass serve", each in a
-// process of its own.
+// roles are what this test's binary does in processes of its own, by the first argument.
+var roles = map[string]func(ctx context.Context, in io.Reader, out io.Writer, order string) error{
+	etcdRole:   runEtcdMember,
+	serveRole:  runServe,
+	workerRole: runWorker,
+}
+
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == serveRole {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		if err := runServe(ctx, os.Stdin, os.Stdout, os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if len(os.Args) == 2 {
+		if role := roles[os.Args[1]]; role != nil {
+			if err := role(context.Background(), os.Stdin, os.Stdout, os.Getenv(orderEnv)); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
-	}
-	if len(os.Args) == 3 && os.Args[1] == servers.EtcdRole {
-		if err := servers.RunEtcdMember(os.Stdin, os.Stdout, os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
 	}
 	os.Exit(m.Run())
+}
+
+// percentile is the least value that at least p percent of a sample do not exceed, zero
+// for an empty sample.
+func percentile(sample []float64, p float64) float64 {
+	if len(sample) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(sample))
+	return s[max(int(math.Ceil(p/100*float64(len(s)))), 1)-1]
 }

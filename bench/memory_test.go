@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -176,6 +177,15 @@ func commitAll(b *testing.B, store broker.Broker, txns []broker.Txn) {
 			b.Fatal(r.Err)
 		}
 	}
+}
+
+// resident is the memory that is live after a collection, of broker and nodes
+// together.
+func resident() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
 }
 
 // sleepingState is about what is stored of a task that sleeps after an error.

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/bench/internal/proc"
-	"github.com/windlass-go/windlass/bench/internal/servers"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/coordinator"
@@ -37,7 +35,7 @@ func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{3, 10, 30, 60} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for range b.N {
-				f := startFleet(b, n, windlass.Config{SessionTTL: time.Minute})
+				f := startFleet(b, 1, n, windlass.Config{SessionTTL: time.Minute})
 				etcd, ours := f.cpu()
 				jobs, rate := f.runJobs()
 				etcdAfter, oursAfter := f.cpu()
@@ -65,7 +63,7 @@ const (
 // and reports what they lose by it.
 func BenchmarkOverload(b *testing.B) {
 	for range b.N {
-		f := startFleet(b, 60, windlass.Config{Retention: windlass.Retention{Count: 10_000}})
+		f := startFleet(b, 1, 60, windlass.Config{Retention: windlass.Retention{Count: 10_000}})
 		f.place(overloadTasks)
 		<-time.After(20 * time.Second) // until the joins are over, and what they move
 		moved, interrupted := f.moved.Load(), f.interrupted.Load()
@@ -110,7 +108,7 @@ func (f *fleet) overload(until time.Time) {
 // fleet is the nodes of a benchmark, each with a connection of its own.
 type fleet struct {
 	b       *testing.B
-	etcd    *servers.Etcd
+	etcd    *etcdCluster
 	clients []*etcd.Broker
 	stop    context.CancelFunc
 	nodes   sync.WaitGroup
@@ -120,17 +118,11 @@ type fleet struct {
 	changed chan struct{}
 }
 
-// startFleet starts n nodes of a configuration, but for what the benchmark itself sets.
-func startFleet(b *testing.B, n int, config windlass.Config) *fleet {
+// startFleet starts n nodes of a configuration, but for what the benchmark itself sets, on an
+// etcd of so many members.
+func startFleet(b *testing.B, members, n int, config windlass.Config) *fleet {
 	b.Helper()
-	dir := b.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		b.Fatal(err)
-	}
-	server, err := servers.StartEtcd(b.Context(), dir, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	server := startEtcd(b, members)
 	ctx, stop := context.WithCancel(b.Context())
 	f := &fleet{b: b, etcd: server, stop: stop, changed: make(chan struct{}, 1)}
 	for i := range n {
@@ -162,7 +154,7 @@ func startFleet(b *testing.B, n int, config windlass.Config) *fleet {
 
 func (f *fleet) open() broker.Broker {
 	f.b.Helper()
-	store, err := etcd.Open(f.b.Context(), etcd.Config{Endpoints: f.etcd.Endpoints})
+	store, err := etcd.Open(f.b.Context(), etcd.Config{Endpoints: f.etcd.endpoints})
 	if err != nil {
 		f.b.Fatal(err)
 	}
@@ -238,6 +230,14 @@ func (f *fleet) runJobs() (jobs, rate float64) {
 
 func (f *fleet) place(tasks int) (rate float64) {
 	f.b.Helper()
+	began := time.Now()
+	f.submit(tasks)
+	placed, took := f.until(&f.running, int64(tasks), began)
+	return float64(placed) / took.Seconds()
+}
+
+func (f *fleet) submit(tasks int) {
+	f.b.Helper()
 	client, err := windlass.NewClient(f.open(), "")
 	if err != nil {
 		f.b.Fatal(err)
@@ -246,19 +246,15 @@ func (f *fleet) place(tasks int) (rate float64) {
 	for i := range submissions {
 		submissions[i] = windlass.Submission{ID: taskName(i), Spec: windlass.Spec{Type: "task"}}
 	}
-	began := time.Now()
 	if err := errors.Join(client.SubmitAll(f.b.Context(), submissions)...); err != nil {
 		f.b.Fatal(err)
 	}
-	placed, took := f.until(&f.running, int64(tasks), began)
-	return float64(placed) / took.Seconds()
 }
 
 // cpu is the processor time so far of the store, and of this process without it.
 func (f *fleet) cpu() (store, ours time.Duration) {
-	store, _ = proc.CPU(f.etcd.Pids()...) // zero where the system does not tell
-	all, _ := proc.CPU(os.Getpid())
-	return store, all - store
+	store = processorTime(f.etcd.pids()...)
+	return store, processorTime(os.Getpid()) - store
 }
 
 func (f *fleet) end() {
@@ -269,7 +265,7 @@ func (f *fleet) end() {
 	for _, c := range f.clients {
 		errs = append(errs, c.Close())
 	}
-	if err := errors.Join(append(errs, f.etcd.Close())...); err != nil {
+	if err := errors.Join(append(errs, f.etcd.close())...); err != nil {
 		f.b.Error(err)
 	}
 }

@@ -4,33 +4,26 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/session"
 )
 
 const tasks = 10_000
 
-// start runs an etcd that writes to disk, as in production.
+// start runs an etcd that writes to disk, as in production, in this process.
 func start(b *testing.B) *embedded.Server {
-	b.Helper()
-	return startWith(b, embedded.Config{})
-}
-
-func startWith(b *testing.B, config embedded.Config) *embedded.Server {
 	b.Helper()
 	dir := b.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	config.Dir = dir
-	server, err := embedded.Start(b.Context(), config)
+	server, err := embedded.Start(b.Context(), embedded.Config{Dir: dir})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -44,9 +37,8 @@ func startWith(b *testing.B, config embedded.Config) *embedded.Server {
 
 // rawClaims claims n tasks in bulk with bare transactions, and returns the rate.
 // Every call needs another prefix.
-func rawClaims(b *testing.B, server *embedded.Server, prefix string, n int) float64 {
+func rawClaims(b *testing.B, store broker.Broker, prefix string, n int) float64 {
 	b.Helper()
-	store := server.Broker()
 	session, err := store.Grant(b.Context(), "", time.Minute)
 	if err != nil {
 		b.Fatal(err)
@@ -74,62 +66,106 @@ func rawClaims(b *testing.B, server *embedded.Server, prefix string, n int) floa
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// BenchmarkPlace submits tasks to three nodes and reports the rate at which
-// they come to run, and its ratio to bare claims in bulk.
+// placeTTL is that of the nodes of BenchmarkPlace, the least, for a killed one is waited for.
+const placeTTL = 5 * time.Second
+
+// BenchmarkPlace submits long-lived tasks to three nodes and reports the rate at which they
+// come to run. Then it kills one of the nodes with SIGKILL, and reports how long it takes from
+// the expiry of its session, as a watch sees it, until all of its tasks run on the two others.
+// Beside both are bare claims in bulk on the same etcd. The node that is killed, and each
+// member of etcd, is a process of its own.
 func BenchmarkPlace(b *testing.B) {
-	for range b.N {
-		server := start(b)
-		raw := rawClaims(b, server, "/raw", tasks)
-		var running atomic.Int64
-		all := make(chan struct{})
-		ctx, stop := context.WithCancel(b.Context())
-		var nodes sync.WaitGroup
-		for i := range 3 {
-			node, err := windlass.NewNode(windlass.Config{
-				Broker: server.Broker(), Name: fmt.Sprint("n", i), SessionTTL: time.Minute,
-				Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(
-					func(ctx context.Context, _ *windlass.Claim) error {
-						if running.Add(1) == tasks {
-							close(all)
-						}
-						<-ctx.Done()
-						return ctx.Err()
-					})},
-			})
-			if err != nil {
-				b.Fatal(err)
+	for _, members := range []int{1, 3} {
+		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
+			for range b.N {
+				placeAndKill(b, members)
 			}
-			nodes.Go(func() {
-				if err := node.Run(ctx); err != nil {
-					b.Error(err)
-				}
-			})
-		}
-		client, err := windlass.NewClient(server.Broker(), "")
-		if err != nil {
-			b.Fatal(err)
-		}
-		waitForNodes(b, client, 3)
-		before := resident()
-		submissions := make([]windlass.Submission, tasks)
-		for i := range submissions {
-			submissions[i] = windlass.Submission{ID: fmt.Sprintf("task-%06d", i)}
-		}
-		began := time.Now()
-		for _, err := range client.SubmitAll(b.Context(), submissions) {
-			if err != nil {
-				b.Fatal(err)
-			}
-		}
-		<-all
-		rate := tasks / time.Since(began).Seconds()
-		b.ReportMetric(rate, "placed/s")
-		b.ReportMetric(raw, "raw-claims/s")
-		b.ReportMetric(rate/raw, "of-raw")
-		b.ReportMetric(float64(resident()-before)/tasks, "B/task")
-		stop()
-		nodes.Wait()
+		})
 	}
+}
+
+func placeAndKill(b *testing.B, members int) {
+	f := startFleet(b, members, 2, windlass.Config{SessionTTL: placeTTL})
+	raw := rawClaims(b, f.open(), "/raw", tasks)
+	c := startCrew(b, victimStore{etcd: f.etcd}, 1, f.changed)
+	if err := c.ready(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	<-time.After(time.Second) // until the joins are over
+	began := time.Now()
+	f.submit(tasks)
+	lost := 0
+	if err := c.wait(b.Context(), func() bool {
+		lost = int(c.said[0].Done)
+		return int(f.running.Load())+lost == tasks
+	}); err != nil {
+		b.Fatal(err)
+	}
+	rate := tasks / time.Since(began).Seconds()
+	b.ReportMetric(raw, "raw-claims/s")
+	b.ReportMetric(rate, "placed/s")
+	b.ReportMetric(rate/raw, "placed-of-raw")
+	<-time.After(3 * time.Second) // until what is written down afterwards is
+	victim := c.workers[0]
+	victim.kill()
+	running, took := f.until(&f.running, tasks, f.vanished("w0"))
+	if running < tasks {
+		b.Fatalf("%d of %d tasks run", running, tasks)
+	}
+	rate = float64(lost) / took.Seconds()
+	b.ReportMetric(rate, "restarted/s")
+	b.ReportMetric(rate/raw, "restarted-of-raw")
+	b.ReportMetric(milliseconds(took), "all-restarted-ms")
+	_ = victim.close() // it was killed
+	f.end()
+}
+
+// systemWaiting is that of a worker whose tasks only wait.
+const systemWaiting = "waiting"
+
+// victimStore tells such a worker where it is to work.
+type victimStore struct {
+	store
+	etcd *etcdCluster
+}
+
+func (s victimStore) order() workerOrder {
+	return workerOrder{System: systemWaiting, Address: s.etcd.endpoints[0]}
+}
+
+func consumeWaiting(ctx context.Context, o workerOrder, c *counter) error {
+	return runNode(ctx, o, windlass.Config{
+		SessionTTL: placeTTL,
+		Handlers: map[string]windlass.NewHandler{"task": windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+			c.done.Add(1) // as long as it runs
+			<-ctx.Done()
+			c.done.Add(-1)
+			return windlass.ErrRelease
+		})},
+		Events: windlass.Events{Joined: func(string, session.Timing) { c.ready() }},
+	})
+}
+
+// vanished waits until a node has gone from the store, and returns when that was.
+func (f *fleet) vanished(name string) time.Time {
+	f.b.Helper()
+	store, prefix := f.open(), windlass.NamespaceDefault+"/nodes/"+name+"/"
+	_, revision, err := broker.Collect(f.b.Context(), store, prefix)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	for batch, err := range store.Watch(f.b.Context(), prefix, revision+1) {
+		if err != nil {
+			f.b.Fatal(err)
+		}
+		for _, e := range batch.Events {
+			if e.Deleted && strings.HasSuffix(e.KV.Key, "/info") {
+				return time.Now()
+			}
+		}
+	}
+	f.b.Fatal("the watch ended")
+	return time.Time{}
 }
 
 func waitForNodes(b *testing.B, client *windlass.Client, n int) {
@@ -145,13 +181,4 @@ func waitForNodes(b *testing.B, client *windlass.Client, n int) {
 			return
 		}
 	}
-}
-
-// resident is the memory that is live after a collection, of broker and nodes
-// together.
-func resident() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse)
 }

@@ -14,8 +14,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/windlass-go/windlass/bench/internal/proc"
-	"github.com/windlass-go/windlass/bench/internal/servers"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/session"
@@ -107,20 +105,13 @@ func passwordOf(user string) string {
 
 func benchmarkSessions(b *testing.B, n int, user string, open func(context.Context, []string, string) (keptSession, error)) {
 	for range b.N {
-		dir := b.TempDir()
-		if err := os.Chmod(dir, 0o700); err != nil {
-			b.Fatal(err)
-		}
-		server, err := servers.StartEtcd(b.Context(), dir, 1)
-		if err != nil {
-			b.Fatal(err)
-		}
+		server := startEtcd(b, 1)
 		if user != "" {
-			if err := requirePassword(b.Context(), server.Endpoints); err != nil {
+			if err := requirePassword(b.Context(), server.endpoints); err != nil {
 				b.Fatal(err)
 			}
 		}
-		look, err := etcd.Open(b.Context(), etcd.Config{Endpoints: server.Endpoints, Username: user, Password: passwordOf(user)})
+		look, err := etcd.Open(b.Context(), etcd.Config{Endpoints: server.endpoints, Username: user, Password: passwordOf(user)})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -133,7 +124,7 @@ func benchmarkSessions(b *testing.B, n int, user string, open func(context.Conte
 		turn := time.Tick(3 * session.Derive(session.TTLDefault).Renew / time.Duration(n))
 		for i := range kept {
 			<-turn
-			if kept[i], err = open(b.Context(), server.Endpoints, user); err != nil {
+			if kept[i], err = open(b.Context(), server.endpoints, user); err != nil {
 				b.Fatal(err)
 			}
 			keeping.Go(func() { keep(ctx, kept[i], &late, &lost) })
@@ -167,7 +158,7 @@ func benchmarkSessions(b *testing.B, n int, user string, open func(context.Conte
 		if err := look.Close(); err != nil {
 			b.Error(err)
 		}
-		if err := server.Close(); err != nil {
+		if err := server.close(); err != nil {
 			b.Error(err)
 		}
 	}
@@ -203,14 +194,11 @@ type spent struct {
 	space      int64 // bytes of the store
 }
 
-func spentBy(b *testing.B, server *servers.Etcd, look *etcd.Broker) (s spent) {
-	s.etcd, _ = proc.CPU(server.Pids()...)
-	all, _ := proc.CPU(os.Getpid())
-	s.ours = all - s.etcd
+func spentBy(b *testing.B, server *etcdCluster, look *etcd.Broker) (s spent) {
+	s.etcd = processorTime(server.pids()...)
+	s.ours = processorTime(os.Getpid()) - s.etcd
+	s.requests, s.logins = server.answered(b)
 	var err error
-	if s.requests, s.logins, err = server.Requests(b.Context()); err != nil {
-		b.Fatal(err)
-	}
 	if s.space, _, err = look.Space(b.Context()); err != nil {
 		b.Fatal(err)
 	}

@@ -3,10 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -50,9 +50,9 @@ func BenchmarkSleeping(b *testing.B) {
 		n.await(sleepers)
 		n.written(sleepers)
 		extra := runtime.NumGoroutine() - goroutines
-		before, began := processorTime(b), time.Now()
+		before, began := processorTime(os.Getpid()), time.Now()
 		<-time.After(max(time.Until(wake)-2*time.Second, 10*time.Second))
-		idle := 100 * (processorTime(b) - before).Seconds() / time.Since(began).Seconds()
+		idle := 100 * (processorTime(os.Getpid()) - before).Seconds() / time.Since(began).Seconds()
 		<-time.After(time.Until(wake) + 5*time.Second)
 		n.stop()
 		late := make([]float64, 0, dueTogether)
@@ -240,14 +240,4 @@ func (n *one) stop() {
 	if err := <-n.ended; err != nil {
 		n.b.Error(err)
 	}
-}
-
-// processorTime is what this process has used so far.
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/tree"
+)
+
+const systemWindlass = "windlass"
+
+// noopType is the type of all jobs of BenchmarkPeers.
+const noopType = "noop"
+
+// windlassStore is an etcd of one member, and a tree of jobs in it.
+type windlassStore struct {
+	tuned  bool
+	server *etcdCluster
+	broker *etcd.Broker
+	tree   *tree.Tree
+}
+
+func openWindlass(tb testing.TB, tuned bool) store { return newWindlassStore(tb, tuned) }
+
+func newWindlassStore(tb testing.TB, tuned bool) *windlassStore {
+	tb.Helper()
+	s := &windlassStore{server: startEtcd(tb, 1, environment(tuned)...), tuned: tuned}
+	var err error
+	if s.broker, err = etcd.Open(tb.Context(), etcd.Config{Endpoints: s.server.endpoints}); err != nil {
+		tb.Fatal(err)
+	}
+	if s.tree, err = tree.New(s.broker, ""); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func (s *windlassStore) order() workerOrder {
+	return workerOrder{System: systemWindlass, Address: s.server.endpoints[0], Tuned: s.tuned}
+}
+
+func (s *windlassStore) enqueue(ctx context.Context, first, n int) error {
+	return s.queue(ctx, first, n, func([]tree.Queued) {})
+}
+
+// queue calls each with what is queued.
+func (s *windlassStore) queue(ctx context.Context, first, n int, each func([]tree.Queued)) error {
+	for at := first; at < first+n; at += tree.ChildrenMax {
+		requests := make([]tree.Request, min(tree.ChildrenMax, first+n-at))
+		for i := range requests {
+			requests[i] = tree.Request{Name: fmt.Sprintf("%08d", at+i), Type: noopType}
+		}
+		queued, err := s.tree.Queue(ctx, requests...)
+		if err != nil {
+			return err
+		}
+		each(queued)
+	}
+	return nil
+}
+
+func (s *windlassStore) settled(context.Context) (time.Time, error) { return time.Time{}, nil }
+
+func (s *windlassStore) pids() []int { return s.server.pids() }
+
+func (s *windlassStore) close() error { return errors.Join(s.broker.Close(), s.server.close()) }
+
+func consumeWindlass(ctx context.Context, o workerOrder, c *counter) error {
+	return runNode(ctx, o, windlass.Config{
+		Handlers: map[string]windlass.NewHandler{noopType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+			c.runs()
+			return nil
+		})},
+		Events: windlass.Events{
+			Joined: func(string, session.Timing) { c.ready() },
+			Ended: func(e windlass.End) {
+				if e.Outcome == windlass.OutcomeCompleted {
+					c.completes()
+				}
+			},
+		},
+	})
+}
+
+// runNode runs a node of a configuration in a worker process.
+func runNode(ctx context.Context, o workerOrder, config windlass.Config) (err error) {
+	store, err := etcd.Open(ctx, etcd.Config{Endpoints: []string{o.Address}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	config.Broker, config.Name = store, o.Name
+	node, err := windlass.NewNode(config)
+	if err != nil {
+		return err
+	}
+	return node.Run(ctx)
+}
+
+const (
+	// bareBatch is how many jobs etcd-bare claims and completes in a call, bareCalls how
+	// many calls there are at once: as of three nodes.
+	bareBatch = 1000
+	bareCalls = 6
+)
+
+// bareStore is an etcd, and all that is done with it.
+type bareStore struct {
+	*windlassStore
+	coord coordinator.Coordinator
+	owner coordinator.Identity
+}
+
+func openBare(tb testing.TB, tuned bool) store {
+	tb.Helper()
+	s := &bareStore{windlassStore: newWindlassStore(tb, tuned)}
+	session, err := s.broker.Grant(tb.Context(), "", time.Hour) // nobody renews it
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.owner = coordinator.Identity{Namespace: windlass.NamespaceDefault, Node: "w0", Session: session.ID, Incarnation: "bare"}
+	if s.coord, err = coordinator.New(s.broker, s.owner); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// enqueue queues jobs, and claims and completes meanwhile what is queued already.
+func (s *bareStore) enqueue(ctx context.Context, first, n int) error {
+	all, ctx := errgroup.WithContext(ctx)
+	queued := make(chan []tree.Queued, (n+bareBatch-1)/bareBatch)
+	all.Go(func() error {
+		defer close(queued)
+		return s.queue(ctx, first, n, func(some []tree.Queued) {
+			for batch := range slices.Chunk(some, bareBatch) {
+				queued <- batch
+			}
+		})
+	})
+	for range bareCalls {
+		all.Go(func() error {
+			for batch := range queued {
+				if err := s.run(ctx, batch); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return all.Wait()
+}
+
+// settled is right after the last job was completed.
+func (s *bareStore) settled(context.Context) (time.Time, error) { return time.Now(), nil }
+
+// run claims jobs and completes them.
+func (s *bareStore) run(ctx context.Context, batch []tree.Queued) error {
+	wanted := make([]coordinator.Wanted, len(batch))
+	for i, q := range batch {
+		wanted[i] = coordinator.Wanted{ID: q.ID, WithoutProps: true}
+	}
+	claimedAt := time.Now().UTC()
+	endings := make([]coordinator.Ending, len(batch))
+	for i, r := range s.coord.Claim(ctx, wanted) {
+		if r.Err != nil {
+			return fmt.Errorf("claim: %w", r.Err)
+		}
+		state, err := s.state(r.Granted, claimedAt)
+		if err != nil {
+			return err
+		}
+		endings[i] = r.Granted.Ending(coordinator.Done)
+		endings[i].State, endings[i].Unrecorded, endings[i].Forget = state, true, true
+	}
+	for _, r := range s.coord.End(ctx, endings) {
+		if r.Err != nil {
+			return fmt.Errorf("complete: %w", r.Err)
+		}
+	}
+	return nil
+}
+
+// state is what a node writes of a job that is completed.
+func (s *bareStore) state(g coordinator.Granted, claimedAt time.Time) ([]byte, error) {
+	now := time.Now().UTC()
+	return json.Marshal(statemachine.Record{
+		State: statemachine.Completed, Type: noopType, Node: s.owner.Node, Token: int64(g.Token),
+		SubmittedAt: &claimedAt, ClaimedAt: &claimedAt, ChangedAt: &now, Digest: fmt.Sprintf("%024x", int64(g.Created)),
+	})
+}
