@@ -69,8 +69,8 @@ dashboard: ## build dashboard/dist from dashboard/web
 dashboard-check: ## check the types of dashboard/web, and run its unit tests
 	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
 
-# Two commits are compared with benchstat: make bench >old.txt on the one, >new.txt on the other,
-# then go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt.
+# Two commits are compared with go run golang.org/x/perf/cmd/benchstat@latest before.txt after.txt,
+# which wants six runs of each; docs/benchmarks.md has the loop.
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
 	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 -timeout 0 .

@@ -26,7 +26,7 @@ func BenchmarkMixed(b *testing.B) {
 	for _, n := range []int{3, 10, 30} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for range b.N {
-				f := startFleet(b, n, windlass.Config{SessionTTL: time.Minute})
+				f := startFleet(b, 1, n, windlass.Config{SessionTTL: time.Minute})
 				_, before := f.cpu()
 				f.mix()
 				jobs, _ := f.until(&f.completed, mixedJobs*mixedTimes, time.Now())
