@@ -98,9 +98,20 @@ func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Ta
 	return open
 }
 
+// shortLived are the types that some node names as short-lived, as every node takes them to be.
+func shortLived(nodes []NodeInfo) map[string]bool {
+	named := map[string]bool{}
+	for i := range nodes {
+		for _, name := range validTypes(nodes[i].ShortLived) {
+			named[name] = true
+		}
+	}
+	return named
+}
+
 // view is the cluster for the planner, with the nodes as they are.
 func (s *survey) view(open []*mirror.Task) placement.View {
-	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}}
+	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, Brief: shortLived(s.nodes)}
 	for i := range s.nodes {
 		v.Nodes = append(v.Nodes, s.nodes[i].placed())
 		if s.nodes[i].Draining {

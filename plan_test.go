@@ -28,3 +28,29 @@ func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testin
 		}
 	})
 }
+
+func TestPlan_M17_PlacesShortLivedTasksByTheirNamesAsNodesDo(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.submit("job", 201, windlass.Spec{Type: "job"})
+		split := func(shortLived ...string) (of map[string]int) {
+			report, err := f.Client().Plan(t.Context(), func([]windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+				a := windlass.NodeInfo{Name: "a", Types: []string{"job"}, ShortLived: shortLived}
+				return []windlass.NodeInfo{a, {Name: "b", Types: []string{"job"}}}, nil
+			})
+			if err != nil || report.Waiting > 0 {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			of = map[string]int{}
+			for _, n := range report.Nodes {
+				of[n.Name] = n.After
+			}
+			return of
+		}
+		if of := split(); max(of["a"], of["b"]) != 101 {
+			t.Errorf("lasting ones: %v", of)
+		}
+		if of := split("job", "no\x00type"); of["a"]+of["b"] != 201 || max(of["a"], of["b"]) == 101 {
+			t.Errorf("by their names: %v", of)
+		}
+	})
+}
