@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -36,7 +35,7 @@ type process struct {
 // startNode runs this test binary as the program.
 func startNode(t *testing.T, name, folder, out string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(os.Args[0], "node", "--broker", folder, "--name", name, "--out", out), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(os.Args[0], "--broker", folder, "--name", name, "--out", out), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), nodeEnv+"=1")
 	log, err := os.Create(filepath.Join(t.TempDir(), name))
 	if err != nil {
@@ -134,9 +133,9 @@ func TestPoller_OfTwoProcessesOneIsKilledAndNothingIsLostOrDoubled(t *testing.T)
 		return err == nil && len(nodes) == 2
 	})
 	w.publish(50, customers...)
-	submit := []string{"submit", "--broker", folder, "--every", "50ms", "--source", strings.TrimPrefix(source.URL, "http://")}
-	for range 2 { // to submit again changes nothing
-		if err := run(t.Context(), append(submit, customers...)); err != nil {
+	for _, customer := range customers {
+		what := fmt.Appendf(nil, `{"url":"%s/feeds/%s","every":"50ms"}`, source.URL, customer)
+		if err := client.Submit(t.Context(), windlass.Submission{ID: customer, Spec: windlass.Spec{Type: taskType}, Props: what}); err != nil {
 			t.Fatal(err)
 		}
 	}
