@@ -57,7 +57,7 @@ const (
 
 // allChecks are in the order in which they are printed.
 var allChecks = []string{
-	checkBroker, checkQuorum, checkVersion, checkSpace, checkLeases, doctor.CheckClock, doctor.CheckRoundTrip, doctor.CheckPermissions,
+	checkBroker, checkQuorum, checkVersion, checkSpace, checkLeases, doctor.CheckRoundTrip, doctor.CheckPermissions,
 	doctor.CheckLayout, doctor.CheckNodes, doctor.CheckClaims, doctor.CheckDuplicates, doctor.CheckTasks, doctor.CheckValues,
 	doctor.CheckLeftovers,
 }
@@ -67,11 +67,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check the broker, this machine's clock and the namespace, and say what to do",
+		Short: "Check the broker and the namespace, and say what to do",
 		Long: `Check the broker (reachable, quorum, version, space, leases, round trip,
-permissions), the
-rate of this machine's clock, and everything below the namespace: layout, nodes,
-orphaned claims, duplicates, tasks that are stuck, values that cannot be read.
+permissions) and everything below the namespace: layout, nodes, orphaned claims,
+duplicates, tasks that are stuck, values that cannot be read.
 
 It looks a second time, up to a little more than a session's TTL later, only where
 something that it found may pass by itself. It changes nothing, except with --fix,
@@ -120,7 +119,7 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 	if failed != nil {
 		c.Checks = append(c.Checks, notChecked(c.Checks)...)
 	}
-	c.complete(doctor.Clock(ctx))
+	c.complete()
 	if err := a.print(c, c.table); err != nil {
 		return err
 	}
@@ -139,7 +138,7 @@ func (a *app) announceLook(d time.Duration, why string) {
 	fmt.Fprintf(a.err, "windlass: looking again in %v: %s\n", d.Round(time.Second), why)
 }
 
-// examine runs every check but that of the clock, until the broker fails.
+// examine runs every check, until the broker fails.
 func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error {
 	began := time.Now()
 	if _, err := d.Broker.Get(ctx, d.Space.Layout()); err != nil && !errors.Is(err, broker.ErrNotFound) && !errors.Is(err, broker.ErrPermission) {
@@ -271,16 +270,15 @@ func (a *app) unreached(ctx context.Context, failed error, tried time.Duration) 
 // notChecked are the checks that are missing.
 func notChecked(done []doctor.Check) (missing []doctor.Check) {
 	for _, name := range allChecks {
-		if name != doctor.CheckClock && !slices.ContainsFunc(done, func(c doctor.Check) bool { return c.Name == name }) {
+		if !slices.ContainsFunc(done, func(c doctor.Check) bool { return c.Name == name }) {
 			missing = append(missing, doctor.Check{Name: name, Status: doctor.Unknown, Found: "not checked"})
 		}
 	}
 	return missing
 }
 
-// complete adds the last check, puts all in order and counts.
-func (c *checkup) complete(last doctor.Check) {
-	c.Checks = append(c.Checks, last)
+// complete puts all in order and counts.
+func (c *checkup) complete() {
 	slices.SortStableFunc(c.Checks, func(a, b doctor.Check) int {
 		return slices.Index(allChecks, a.Name) - slices.Index(allChecks, b.Name)
 	})

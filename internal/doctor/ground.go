@@ -4,60 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
 )
 
 // The checks of what everything stands on.
 const (
-	// CheckClock: the rate of this machine's clock.
-	CheckClock = "clock"
 	// CheckRoundTrip: how long the broker takes to answer.
 	CheckRoundTrip = "round trip"
 	// CheckPermissions: what the user may do.
 	CheckPermissions = "permissions"
 )
-
-// clockOver is how long the clocks are compared.
-const clockOver = time.Second
-
-// Clock checks the rate of this machine's clock.
-func Clock(ctx context.Context) Check { return judgeClock(clock.MeasureRate(ctx, clockOver)) }
-
-// driftPPM is the deviation that deadlines allow for: session.Timing.Drift of any
-// TTL, in parts per million.
-var driftPPM = float64(session.Derive(session.TTLMax).Drift) / float64(session.TTLMax) * 1e6
-
-func judgeClock(r clock.Rate, err error) Check {
-	c := Check{Name: CheckClock, Status: OK}
-	if err != nil {
-		c.Status, c.Found = Unknown, "cannot be checked: "+err.Error()
-		return c
-	}
-	// Adding zero takes the sign off a negative one.
-	c.Found = fmt.Sprintf("runs %.1f ppm off the machine's oscillator, of %.0f allowed", math.Round(r.PPM*10)/10+0, driftPPM)
-	switch {
-	case !r.KernelKnown:
-		c.Found += "; the kernel does not tell what it corrects"
-	case !r.Synchronized:
-		c.Found += fmt.Sprintf("; the kernel corrects by %.1f, and no time service keeps the time of day", r.Kernel)
-	default:
-		c.Found += fmt.Sprintf("; the kernel corrects by %.1f", r.Kernel)
-	}
-	switch worst := max(math.Abs(r.PPM), math.Abs(r.Kernel)); {
-	case worst >= driftPPM:
-		c.Status = Problem
-		c.Do = "do not run nodes here: two handlers of one task could overlap; see what corrects the clock so much"
-	case worst >= driftPPM/2:
-		c.Status, c.Do = Warning, "see what corrects the clock so much"
-	}
-	return c
-}
 
 // probes is how many reads, and how many writes, are timed.
 const probes = 20
