@@ -125,7 +125,7 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
 		kinds: kind.New(readKind),
 		info:  n.config.info(s, n.startedAt),
-		runs:  map[string]*run{}, tombs: tombs{},
+		runs:  map[string]*run{}, parked: newParkedQueue(), tombs: tombs{},
 		commandsDone: map[string]bool{}, out: newOutgoing(n.config.Name, s.Incarnation(), n.notes),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}

@@ -15,7 +15,7 @@ import (
 // may not exist.
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
-	"broker": {}, "statemachine": {"internal/stored"}, "placement": {},
+	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
 	"internal/shorten": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "internal/cgroup": {}, "internal/runner": {}, "internal/stored": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":              {"broker"},
@@ -33,14 +33,14 @@ var layers = map[string][]string{
 	"session":           {"broker", "internal/clock"},
 	"internal/mirror":   {"broker", "internal/keys"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
-	"internal/schedule": {"broker", "placement", "internal/kind", "internal/mirror"},
+	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/stored", "internal/shorten"},
+		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/stored", "internal/shorten", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":          {"."},
 	"metrics":           {".", "broker", "coordinator", "election", "session"},

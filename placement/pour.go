@@ -1,6 +1,6 @@
 package placement
 
-import "container/heap"
+import "github.com/windlass-go/windlass/internal/heap"
 
 // vessel is a node that tasks are poured into.
 type vessel struct {
@@ -34,24 +34,26 @@ func pour(vessels []vessel, n, each int) (gets []int, left int) {
 			left -= gets[i]
 		}
 	}
-	q := &vesselQueue{each: each}
+	q := heap.New(func(a, b *poured) bool { // the least loaded with one more task
+		left, right := (a.load+each)*b.weight, (b.load+each)*a.weight
+		return left < right || (left == right && a.at < b.at)
+	}, nil)
 	for i, v := range vessels {
 		if v.room(each, n) > gets[i] {
 			v.load += gets[i] * each
 			v.most -= gets[i]
-			q.items = append(q.items, poured{vessel: v, i: i})
+			q.Push(&poured{vessel: v, i: i})
 		}
 	}
-	heap.Init(q)
-	for ; left > 0 && len(q.items) > 0; left-- {
-		next := &q.items[0]
+	for ; left > 0 && q.Len() > 0; left-- {
+		next := q.First()
 		gets[next.i]++
 		next.most--
 		if next.load += each; next.room(each, 1) == 0 {
-			heap.Pop(q)
+			q.Pop()
 			continue
 		}
-		heap.Fix(q, 0)
+		q.Fix(0)
 	}
 	return gets, left
 }
@@ -89,33 +91,4 @@ func lowerLevel(vessels []vessel, n, each int) float64 {
 type poured struct {
 	vessel
 	i int // its place in the vessels
-}
-
-// vesselQueue has the vessel first that is the least loaded with one more task.
-type vesselQueue struct {
-	items []poured
-	each  int
-}
-
-// Len implements heap.Interface.
-func (q *vesselQueue) Len() int { return len(q.items) }
-
-// Less implements heap.Interface.
-func (q *vesselQueue) Less(i, j int) bool {
-	a, b := q.items[i], q.items[j]
-	left, right := (a.load+q.each)*b.weight, (b.load+q.each)*a.weight
-	return left < right || (left == right && a.at < b.at)
-}
-
-// Swap implements heap.Interface.
-func (q *vesselQueue) Swap(i, j int) { q.items[i], q.items[j] = q.items[j], q.items[i] }
-
-// Push implements heap.Interface; nothing is pushed.
-func (q *vesselQueue) Push(x any) { q.items = append(q.items, x.(poured)) }
-
-// Pop implements heap.Interface.
-func (q *vesselQueue) Pop() any {
-	last := q.items[len(q.items)-1]
-	q.items = q.items[:len(q.items)-1]
-	return last
 }

@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
@@ -98,7 +97,7 @@ func (ts *targets) add(c *Candidate) {
 func queueOf[K comparable](queues map[K]*openQueue, of K) *openQueue {
 	q := queues[of]
 	if q == nil {
-		q = &openQueue{}
+		q = newOpenQueue()
 		queues[of] = q
 	}
 	return q
@@ -289,18 +288,17 @@ func (ts *targets) replanPause() time.Duration {
 // pour gives those that wait and some fresh ones, in their order, to the nodes that have
 // room, each in its turn, until there is room for none.
 func (ts *targets) pour(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
-	turns := make(queueHeap, 0, len(ts.nowhere))
+	turns := newTurns()
 	for class, q := range ts.nowhere {
 		if !ts.full[class] {
-			turns = append(turns, q)
+			turns.Push(q)
 		}
 	}
-	heap.Init(&turns)
-	for len(fresh)+len(turns) > 0 {
-		waits := len(turns) > 0 && (len(fresh) == 0 || turns[0].first().order(fresh[0]) < 0)
+	for len(fresh)+turns.Len() > 0 {
+		waits := turns.Len() > 0 && (len(fresh) == 0 || turns.First().first().order(fresh[0]) < 0)
 		var c *Candidate
 		if waits {
-			c = turns[0].first()
+			c = turns.First().first()
 		} else {
 			c, fresh = fresh[0], fresh[1:]
 		}
@@ -311,7 +309,7 @@ func (ts *targets) pour(plan *placement.Plan, fresh []*Candidate, place func(c *
 		switch {
 		case target == "" && waits:
 			ts.full[class] = true
-			heap.Pop(&turns)
+			turns.Pop()
 			continue
 		case target == "":
 			ts.full[class] = true
@@ -319,10 +317,12 @@ func (ts *targets) pour(plan *placement.Plan, fresh []*Candidate, place func(c *
 			queueOf(ts.nowhere, class).push(c)
 			continue
 		case waits:
-			if turns[0].remove(c); turns[0].first() != nil {
-				heap.Fix(&turns, 0)
+			if q := turns.First(); q.heap.Len() > 1 {
+				q.remove(c)
+				turns.Fix(0)
 			} else {
-				heap.Pop(&turns)
+				turns.Pop()
+				q.remove(c)
 				delete(ts.nowhere, class)
 			}
 		}
