@@ -2,15 +2,14 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -159,14 +158,14 @@ func (s *Server) concerned(ctx context.Context, w whom) (ids []string, err error
 
 func (s *Server) commandTask(ctx context.Context, in *orderInput) (*ok[view.Order], error) {
 	note(ctx, slog.String("task", in.ID), slog.String("message", in.Body.Message))
-	orders, errs, err := s.order(ctx, in.Body, []string{in.ID})
+	sent, errs, err := s.order(ctx, in.Body, []string{in.ID})
 	if err == nil {
 		err = errs[0]
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &ok[view.Order]{orders[0]}, nil
+	return &ok[view.Order]{sent[0]}, nil
 }
 
 func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.Order], error) {
@@ -175,7 +174,7 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 		return nil, err
 	}
 	note(ctx, slog.String("message", in.Body.Message), slog.Int("tasks", len(ids)))
-	orders, errs, err := s.order(ctx, command{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
+	sent, errs, err := s.order(ctx, command{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +183,7 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 	if len(failed) > 0 && len(failed) == len(ids) && isOutage(failed[0]) {
 		return nil, failed[0]
 	}
-	return &ok[[]view.Order]{orders}, nil
+	return &ok[[]view.Order]{sent}, nil
 }
 
 // order sends a command, and waits for it if it says so. There is an error for each
@@ -198,91 +197,13 @@ func (s *Server) order(ctx context.Context, c command, ids []string) ([]view.Ord
 	if err != nil {
 		return nil, nil, err
 	}
-	commands := make([]windlass.TaskCommand, len(ids))
-	for i, id := range ids {
-		commands[i] = windlass.TaskCommand{ID: id, Command: message}
-	}
-	sent, errs := s.client.SendTasks(ctx, commands)
+	sent := orders.Send(ctx, s.client, message, ids)
 	if patience > 0 {
-		s.await(ctx, sent, errs, patience)
+		orders.Await(ctx, s.client, sent, patience, func(int) {})
 	}
-	orders := make([]view.Order, len(ids))
-	for i, id := range ids {
-		orders[i] = view.Order{ID: id, Message: message.Message, Result: view.ResultSent}
-		var carried *carriedOut
-		switch {
-		case errors.As(errs[i], &carried):
-			orders[i].Result, orders[i].Status, errs[i] = view.ResultDone, carried.status, nil
-		case errs[i] != nil:
-			orders[i].Result, orders[i].Error = view.ResultFailed, errs[i].Error()
-		}
+	shown, errs := make([]view.Order, len(ids)), make([]error, len(ids))
+	for i, o := range sent {
+		shown[i], errs[i] = o.Order, o.Err
 	}
-	return orders, errs, nil
-}
-
-// carriedOut stands in the place of an error for what a task was afterwards.
-type carriedOut struct{ status windlass.Status }
-
-// Error implements error.
-func (c *carriedOut) Error() string { return string(c.status) }
-
-// awaitersMax bounds the commands of one request that are waited for at the same
-// time.
-const awaitersMax = 16
-
-// patienceMin is how long the first pass waits for one command. Each pass waits
-// twice as long, so that commands that nobody carries out do not keep the others from
-// being looked at.
-const patienceMin = 250 * time.Millisecond
-
-// await waits for those that were sent, and puts what became of them into errs. What
-// is still open in the end stays as sent.
-func (s *Server) await(ctx context.Context, sent []windlass.SentCommand, errs []error, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for patience := patienceMin; ctx.Err() == nil; patience = min(2*patience, limit) {
-		var open []int
-		for i := range sent {
-			if errs[i] == nil {
-				open = append(open, i)
-			}
-		}
-		if len(open) == 0 {
-			return
-		}
-		s.awaitPass(ctx, sent, errs, open, patience)
-	}
-}
-
-// awaitPass gives each open command some time.
-func (s *Server) awaitPass(ctx context.Context, sent []windlass.SentCommand, errs []error, open []int, patience time.Duration) {
-	next := make(chan int)
-	var awaiters sync.WaitGroup
-	for range min(awaitersMax, len(open)) {
-		awaiters.Go(func() {
-			for i := range next {
-				within, cancel := context.WithTimeout(ctx, patience)
-				task, err := s.client.AwaitCommand(within, sent[i])
-				switch {
-				case err == nil:
-					errs[i] = &carriedOut{task.Status}
-				case within.Err() == nil, decided(err):
-					errs[i] = err
-				}
-				cancel()
-			}
-		})
-	}
-	for _, i := range open {
-		next <- i
-	}
-	close(next)
-	awaiters.Wait()
-}
-
-// decided tells whether waiting failed for what became of the task, rather than for
-// want of time.
-func decided(err error) bool {
-	return errors.Is(err, windlass.ErrNotFound) || errors.Is(err, windlass.ErrFinished) ||
-		errors.Is(err, windlass.ErrSuperseded) || errors.Is(err, windlass.ErrDiscarded)
+	return shown, errs, nil
 }

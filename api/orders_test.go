@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -17,7 +18,7 @@ func TestCommands_ThatNobodyCarriesOutDoNotHideThoseThatAre(t *testing.T) {
 		// Nobody takes the tasks of the type none, and more of them than are waited for at
 		// once come before the one that is run.
 		var ids string
-		for i := range 2 * awaitersMax {
+		for i := range 2 * orders.AwaitersMax {
 			b.submit(windlass.Submission{ID: fmt.Sprintf("a%02d", i), Spec: windlass.Spec{Type: "none"}})
 			ids += fmt.Sprintf("%q,", fmt.Sprintf("a%02d", i))
 		}

@@ -215,9 +215,9 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 	if err != nil {
 		return err
 	}
-	orders := a.send(ctx, c, command, ids)
+	sent := a.send(ctx, c, command, ids)
 	if f.wait {
-		a.await(ctx, c, orders, f.timeout)
+		a.await(ctx, c, sent, f.timeout)
 	}
-	return a.report(ctx, orders)
+	return a.report(ctx, sent)
 }

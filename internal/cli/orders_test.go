@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -40,7 +41,7 @@ var pause = statemachine.Command{Message: statemachine.Pause}
 
 // conclude does by hand what a node does with a command: it deletes it, and writes
 // a state that names it if it was carried out.
-func conclude(t *testing.T, store broker.Broker, o *sentOrder, state statemachine.State, command int64) {
+func conclude(t *testing.T, store broker.Broker, o *orders.Order, state statemachine.State, command int64) {
 	t.Helper()
 	value := fmt.Sprintf(`{"state":%q,"command":%d}`, state, command)
 	_, err := broker.CommitOne(t.Context(), store, broker.Txn{Then: []broker.Op{
@@ -53,26 +54,26 @@ func conclude(t *testing.T, store broker.Broker, o *sentOrder, state statemachin
 
 func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 	var ids []string
-	for i := range 5 * awaitersMax {
+	for i := range 5 * orders.AwaitersMax {
 		ids = append(ids, fmt.Sprintf("t-%03d", i))
 	}
 	withTasks(t, ids, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
-		orders := a.send(t.Context(), c, pause, ids)
-		const stuck = 3 * awaitersMax
-		for _, o := range orders[stuck:] {
-			conclude(t, store, o, statemachine.Paused, o.sent.Revision)
+		sent := a.send(t.Context(), c, pause, ids)
+		const stuck = 3 * orders.AwaitersMax
+		for _, o := range sent[stuck:] {
+			conclude(t, store, o, statemachine.Paused, o.Sent.Revision)
 		}
 		began := time.Now()
-		a.await(t.Context(), c, orders, 2*time.Second)
+		a.await(t.Context(), c, sent, 2*time.Second)
 		if took := time.Since(began); took != 2*time.Second {
 			t.Errorf("it waited for %v", took)
 		}
-		for i, o := range orders {
-			if i < stuck && (o.Result != view.ResultFailed || exitCode(o.err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
-				t.Errorf("%s: %s", o.ID, o.result())
+		for i, o := range sent {
+			if i < stuck && (o.Result != view.ResultFailed || exitCode(o.Err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
+				t.Errorf("%s: %s", o.ID, orderResult(o))
 			}
-			if i >= stuck && o.result() != "done: paused" {
-				t.Errorf("%s: %s", o.ID, o.result())
+			if i >= stuck && orderResult(o) != "done: paused" {
+				t.Errorf("%s: %s", o.ID, orderResult(o))
 			}
 		}
 	})
@@ -80,29 +81,29 @@ func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 
 func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
 	withTasks(t, []string{"superseded", "discarded", "gone", "fine"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
-		orders := a.send(t.Context(), c, pause, []string{"fine", "superseded", "discarded", "gone", "missing"})
-		conclude(t, store, orders[0], statemachine.Paused, orders[0].sent.Revision)
+		sent := a.send(t.Context(), c, pause, []string{"fine", "superseded", "discarded", "gone", "missing"})
+		conclude(t, store, sent[0], statemachine.Paused, sent[0].Sent.Revision)
 		a.send(t.Context(), c, pause, []string{"superseded"})
-		conclude(t, store, orders[2], statemachine.Completed, 0)
+		conclude(t, store, sent[2], statemachine.Completed, 0)
 		if err := c.Delete(t.Context(), "gone"); err != nil {
 			t.Fatal(err)
 		}
-		a.await(t.Context(), c, orders, time.Minute)
+		a.await(t.Context(), c, sent, time.Minute)
 		want := map[string]error{
 			"fine": nil, "superseded": windlass.ErrSuperseded, "discarded": windlass.ErrDiscarded,
 			"gone": windlass.ErrNotFound, "missing": windlass.ErrNotFound,
 		}
-		for _, o := range orders {
-			if !errors.Is(o.err, want[o.ID]) {
-				t.Errorf("%s: %s, want %v", o.ID, o.result(), want[o.ID])
+		for _, o := range sent {
+			if !errors.Is(o.Err, want[o.ID]) {
+				t.Errorf("%s: %s, want %v", o.ID, orderResult(o), want[o.ID])
 			}
 		}
 		for first, code := range []int{exitConflict, exitConflict, exitConflict, exitNotFound, exitNotFound} {
-			if got := exitCode(a.report(t.Context(), orders[first:])); got != code {
-				t.Errorf("from %s on: exit code %d, want %d", orders[first].ID, got, code)
+			if got := exitCode(a.report(t.Context(), sent[first:])); got != code {
+				t.Errorf("from %s on: exit code %d, want %d", sent[first].ID, got, code)
 			}
 		}
-		if err := a.report(t.Context(), orders[:1]); err != nil {
+		if err := a.report(t.Context(), sent[:1]); err != nil {
 			t.Errorf("all is well: %v", err)
 		}
 	})
@@ -111,21 +112,21 @@ func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
 func TestReport_TellsWhatABrokerThatIsAwayAndAnInterruptLeave(t *testing.T) {
 	withTasks(t, []string{"t"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
 		ctx, cancel := context.WithCancel(t.Context())
-		orders := a.send(ctx, c, pause, []string{"t"})
+		sent := a.send(ctx, c, pause, []string{"t"})
 		time.AfterFunc(time.Second, cancel)
-		a.await(ctx, c, orders, time.Hour)
-		if got := orders[0].result(); got != "sent" {
+		a.await(ctx, c, sent, time.Hour)
+		if got := orderResult(sent[0]); got != "sent" {
 			t.Errorf("after an interrupt: %s", got)
 		}
-		if got := exitCode(a.report(ctx, orders)); got != exitInterrupted {
+		if got := exitCode(a.report(ctx, sent)); got != exitInterrupted {
 			t.Errorf("exit code %d after an interrupt", got)
 		}
 		if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		orders = a.send(t.Context(), c, pause, []string{"t"})
-		if err := a.report(t.Context(), orders); err == nil || orders[0].Result != view.ResultFailed {
-			t.Errorf("%s, %v, on a broker that is gone", orders[0].result(), err)
+		sent = a.send(t.Context(), c, pause, []string{"t"})
+		if err := a.report(t.Context(), sent); err == nil || sent[0].Result != view.ResultFailed {
+			t.Errorf("%s, %v, on a broker that is gone", orderResult(sent[0]), err)
 		}
 	})
 	if got := exitCode(fmt.Errorf("command: %w", broker.ErrUnavailable)); got != exitUnavailable {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/orders"
 )
 
 func (a *app) taskWaitCommand() *cobra.Command {
@@ -68,7 +69,7 @@ func (a *app) waitFor(ctx context.Context, c *windlass.Client, id string, status
 		return a.print(task, func() table { return table{rows: [][]string{{string(task.Status)}}} })
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case bounded.Err() == nil, decided(err):
+	case bounded.Err() == nil, orders.Decided(err):
 		return err
 	}
 	is := "it could not be read"

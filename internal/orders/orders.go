@@ -1,0 +1,104 @@
+// Package orders sends commands to tasks, and waits until they were carried out.
+package orders
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Order is a command to a task, and what became of it.
+type Order struct {
+	view.Order
+
+	// Sent is the command as it was sent.
+	Sent windlass.SentCommand
+	// Err is why it failed, nil if it has not.
+	Err error
+}
+
+// Fail notes why it failed.
+func (o *Order) Fail(err error) { o.Result, o.Error, o.Err = view.ResultFailed, err.Error(), err }
+
+// Send sends a command to tasks, in few round trips.
+func Send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
+	batch := make([]windlass.TaskCommand, len(ids))
+	for i, id := range ids {
+		batch[i] = windlass.TaskCommand{ID: id, Command: command}
+	}
+	sent, errs := c.SendTasks(ctx, batch)
+	all := make([]*Order, len(ids))
+	for i, s := range sent {
+		all[i] = &Order{Order: view.Order{ID: s.ID, Message: command.Message, Result: view.ResultSent}, Sent: s}
+		if errs[i] != nil {
+			all[i].Fail(errs[i])
+		}
+	}
+	return all
+}
+
+// AwaitersMax bounds the commands that are waited for at the same time.
+const AwaitersMax = 16
+
+// patienceMin is how long the first pass waits for one command. Each pass waits
+// twice as long, so that commands that nobody carries out do not keep the others
+// from being looked at.
+const patienceMin = 250 * time.Millisecond
+
+// Await waits, for so long at most, until the commands that were sent have been carried out,
+// and returns those that are still open. pass is told how many are after each look at all of
+// them.
+func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Duration, pass func(open int)) (open []*Order) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	isDone := func(o *Order) bool { return o.Result != view.ResultSent }
+	open = slices.DeleteFunc(slices.Clone(all), isDone)
+	for patience := patienceMin; len(open) > 0 && ctx.Err() == nil; patience = min(2*patience, limit) {
+		next := make(chan *Order)
+		var awaiters sync.WaitGroup
+		for range min(AwaitersMax, len(open)) {
+			awaiters.Go(func() {
+				for o := range next {
+					o.await(ctx, c, patience)
+				}
+			})
+		}
+		for _, o := range open {
+			next <- o
+		}
+		close(next)
+		awaiters.Wait()
+		open = slices.DeleteFunc(open, isDone)
+		pass(len(open))
+	}
+	return open
+}
+
+// await leaves the result as it is if there is none in time.
+func (o *Order) await(ctx context.Context, c *windlass.Client, patience time.Duration) {
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	task, err := c.AwaitCommand(ctx, o.Sent)
+	switch {
+	case err == nil:
+		o.Result, o.Status = view.ResultDone, task.Status
+	case ctx.Err() == nil, Decided(err):
+		o.Fail(err)
+	}
+}
+
+// Decided reports whether waiting failed for what became of the task, rather than
+// for want of time.
+func Decided(err error) bool {
+	return errors.Is(err, windlass.ErrNotFound) || errors.Is(err, windlass.ErrFinished) ||
+		errors.Is(err, windlass.ErrSuperseded) || errors.Is(err, windlass.ErrDiscarded)
+}
