@@ -3,7 +3,6 @@ package windlass
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -186,16 +185,20 @@ func (in *incarnation) checkRegistration() {
 
 // peersChanged reads the other nodes anew, and balances if that may be needed.
 func (in *incarnation) peersChanged(changed []string, now time.Time) {
+	isChanged := map[string]bool{}
+	for _, name := range changed {
+		isChanged[name] = true
+	}
 	var peers []schedule.Peer
 	for _, n := range in.nodes.Registered() {
 		if n.Name == in.config.Name {
 			continue
 		}
-		p, known := in.fleet.Peer(n.Name)
-		if !known || slices.Contains(changed, n.Name) {
-			p = in.readPeer(n.Name, n.Info)
+		if p := in.fleet.Peer(n.Name); p != nil && !isChanged[n.Name] {
+			peers = append(peers, *p)
+		} else {
+			peers = append(peers, in.readPeer(n.Name, n.Info))
 		}
-		peers = append(peers, p)
 	}
 	change := in.fleet.Update(peers, func(name string) (schedule.Peer, bool) {
 		info := in.nodes.Gone(name)

@@ -89,7 +89,7 @@ func (b *Board) Changed(id string, now time.Time) {
 		if c := b.candidates.byID[id]; c != nil && t != nil {
 			// Only nodes are waited for: the name of a script that takes tasks with
 			// Client.DequeueDetached would be kept for ever.
-			if _, there := b.fleet.Peer(t.Owner); there {
+			if b.fleet.Peer(t.Owner) != nil {
 				b.fleet.SeenToClaim(t.Owner, now)
 			}
 			b.claimedBy(c, t.Owner)
@@ -212,7 +212,7 @@ func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 		b.Reconsider()
 	}
 	b.loadFell = b.loadFell && b.candidates.balked // too early to look again is not in vain
-	var looked []*Candidate
+	var mine []*Candidate                          // those that have been meant for this node
 	for _, c := range b.candidates.popDue(now) {
 		if !b.look(c, now) {
 			continue
@@ -221,10 +221,12 @@ func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 			claims = append(claims, b.claim(c)) // to end it, which nobody needs to ask for
 			continue
 		}
-		looked = append(looked, c)
+		if c.planned && c.target == self.Name {
+			mine = append(mine, c)
+		}
 	}
 	turn := b.planPass(now)
-	for _, c := range looked {
+	for _, c := range mine {
 		if c.planned && c.target == self.Name {
 			turn = append(turn, c)
 		}
@@ -309,7 +311,7 @@ func (b *Board) reservedUntil(t *mirror.Task, seen, now time.Time) time.Time {
 	if t.For == "" {
 		return b.fleet.ReservedUntil(t.Last, seen, now)
 	}
-	if _, there := b.fleet.Peer(t.For); there || t.For == b.self.Name {
+	if t.For == b.self.Name || b.fleet.Peer(t.For) != nil {
 		return time.Time{} // the plan says whose it is
 	}
 	return seen.Add(RankStep) // it may have just come: whoever released the task knows of it

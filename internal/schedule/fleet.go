@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -120,7 +121,7 @@ func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now ti
 	}
 	for i := range before {
 		p := before[i]
-		if _, there := f.Peer(p.Name); there {
+		if f.Peer(p.Name) != nil {
 			continue
 		}
 		delete(f.claimedAt, p.Name)
@@ -167,13 +168,13 @@ func compareTakers(before, now []Peer) Change {
 // Peers are the other registered nodes, by name. They must not be changed.
 func (f *Fleet) Peers() []Peer { return f.peers }
 
-// Peer returns another registered node by its name.
-func (f *Fleet) Peer(name string) (Peer, bool) {
-	i, ok := slices.BinarySearchFunc(f.peers, name, func(p Peer, name string) int { return cmp.Compare(p.Name, name) })
+// Peer is another registered node by its name, nil if there is none. It must not be changed.
+func (f *Fleet) Peer(name string) *Peer {
+	i, ok := sort.Find(len(f.peers), func(i int) int { return cmp.Compare(name, f.peers[i].Name) })
 	if !ok {
-		return Peer{}, false
+		return nil
 	}
-	return f.peers[i], true
+	return &f.peers[i]
 }
 
 // Size is how many nodes there are, this one included.

@@ -19,8 +19,8 @@ func (f *Fleet) ReservedUntil(last string, seen, now time.Time) time.Time {
 		}
 		return until
 	}
-	switch p, there := f.Peer(last); {
-	case !there || p.ReturnWithin == 0 || p.Draining:
+	switch p := f.Peer(last); {
+	case p == nil || p.ReturnWithin == 0 || p.Draining:
 		return time.Time{}
 	case p.Returning:
 		return seen.Add(p.ReturnWithin)

@@ -347,7 +347,7 @@ func (b *Board) handedTo(c *Candidate) string {
 	if t.For == b.self.Name && b.self.Closed == "" {
 		return t.For
 	}
-	if p, there := b.fleet.Peer(t.For); there && p.Takes(c.Kind.Class) {
+	if p := b.fleet.Peer(t.For); p != nil && p.Takes(c.Kind.Class) {
 		return t.For
 	}
 	return ""
