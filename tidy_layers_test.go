@@ -60,7 +60,7 @@ var layers = map[string][]string{
 	"internal/conns":   {},
 	"dashboard":        {},
 	"api":              {".", "broker", "dashboard", "election", "statemachine", "tree", "internal/conns", "internal/orders", "internal/shorten", "internal/view"},
-	"internal/loadgen": {".", "broker", "coordinator", "session", "internal/keys"},
+	"internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys"},
 	"internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/view"},
 	"internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
 		"internal/conns", "internal/doctor", "internal/exectask", "internal/keys", "internal/loadgen", "internal/orders", "internal/top", "internal/view", "metrics", "tracing"},

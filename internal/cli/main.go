@@ -72,8 +72,7 @@ unavailable. Every flag of this page can be set in the environment as well:
 	flags.BoolVar(&a.quiet, "quiet", false, "do not show on a terminal how far something has come")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
 	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(),
-		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(),
-		a.benchCommand(), a.benchNodeCommand(), a.benchBrokerCommand())
+		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(), a.benchCommand())
 	root.InitDefaultCompletionCmd()
 	return root
 }

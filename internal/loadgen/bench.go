@@ -4,34 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
 )
 
-// bench is one run.
-type bench struct {
-	Config
-	space  keys.Space
-	client *windlass.Client
-	ledger *ledger
-	fleet  *fleet
-	limits limits
-	report *Report
-	// tasks are those that exist.
-	tasks set
+// Limits of Config.
+const (
+	// TasksMax bounds the tasks.
+	TasksMax = 1_000_000
+	// NodesMax bounds the nodes.
+	NodesMax = 64
+	// TimeoutMax bounds the bound of a wait.
+	TimeoutMax = time.Hour
+)
+
+// Config says what to measure. All fields but Progress and Done must be set.
+type Config struct {
+	// Tasks is how many tasks there are, and how many jobs; 1 to TasksMax.
+	Tasks int
+	// Nodes is how many nodes there are; 1 to NodesMax. A single one is not lost.
+	Nodes int
+	// SessionTTL is that of the nodes.
+	SessionTTL time.Duration
+	// Timeout bounds each wait; up to TimeoutMax.
+	Timeout time.Duration
+	// Namespace is for this run alone, and is deleted in the end.
+	Namespace string
+	// Connect opens another connection to the broker.
+	Connect func(ctx context.Context) (broker.Broker, error)
+	// Progress, if set, is told what is being done, and how many there are to do; zero if
+	// that is not counted. Done, if set, is told how many of them are done.
+	Progress func(text string, total int)
+	Done     func(n int)
+	// clock is nil but in tests in virtual time.
+	clock func() (boot, day time.Duration)
 }
 
-// set is a range of tasks by their numbers, which are never used twice.
-type set struct{ first, count int }
-
-// phases are the methods that measure.
-var phases = map[string]func(*bench, context.Context) error{
-	PhaseSubmit: (*bench).submitPhase, PhasePlace: (*bench).placePhase, PhaseFailover: (*bench).failoverPhase,
-	PhaseDrain: (*bench).drainPhase, PhaseJoin: (*bench).joinPhase, PhaseIdle: (*bench).idlePhase,
+// Check refuses what makes no sense, with a *windlass.BadInputError, before anything is
+// started. Namespace and Connect may be missing then.
+func (c Config) Check() error {
+	refuse := func(field string, value any, format string, args ...any) error {
+		return &windlass.BadInputError{Field: field, Value: fmt.Sprint(value), Limit: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case c.Tasks < 1 || c.Tasks > TasksMax:
+		return refuse("tasks", c.Tasks, "must be from 1 to %d", TasksMax)
+	case c.Nodes < 1 || c.Nodes > NodesMax:
+		return refuse("nodes", c.Nodes, "must be from 1 to %d", NodesMax)
+	case c.SessionTTL == 0 || session.CheckTTL(c.SessionTTL) != nil:
+		return refuse("session-ttl", c.SessionTTL, "must be from %v to %v", session.TTLMin, session.TTLMax)
+	case c.Timeout <= 0 || c.Timeout > TimeoutMax:
+		return refuse("timeout", c.Timeout, "must be more than 0 and at most %v", TimeoutMax)
+	}
+	return nil
 }
 
 // TimeoutError says that something did not come about in time.
@@ -46,47 +75,61 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("not within %v: %s", e.Bound, e.What)
 }
 
-// Run measures, and returns what it measured so far even with an error. When it
-// returns, the processes have ended and the namespace is gone.
-func Run(ctx context.Context, c Config) (report *Report, err error) {
-	report = &Report{Tasks: c.Tasks, Nodes: c.Nodes, Figures: []Figure{}}
+// bench is one run.
+type bench struct {
+	Config
+	store  broker.Broker
+	report *Report
+}
+
+// Run measures, and returns what it measured so far even with an error. When it returns,
+// the nodes have ended and the namespace is gone.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	b := &bench{Config: c, report: &Report{Tasks: c.Tasks, Nodes: c.Nodes}}
 	if err := c.Check(); err != nil {
-		return report, err
+		return b.report, err
 	}
-	b := &bench{Config: c, ledger: &ledger{}, report: report}
-	if b.space, err = keys.New(c.Namespace); err != nil {
-		return report, err
+	space, err := keys.New(c.Namespace)
+	if err != nil {
+		return b.report, err
 	}
-	if b.client, err = windlass.NewClient(c.Broker, c.Namespace); err != nil {
-		return report, err
+	b.Namespace = space.Root()
+	if b.store, err = c.Connect(ctx); err != nil {
+		return b.report, err
 	}
-	b.fleet = newFleet(c.Node, b.ledger)
-	b.fleet.told = c.Running
+	defer func() { err = errors.Join(err, b.store.Close()) }()
 	err = b.run(ctx)
 	if ctx.Err() != nil {
 		err = context.Cause(ctx) // all else is a consequence of it
 	}
-	// In this order: a node that lives could write into what was deleted.
-	b.fleet.close()
-	return report, errors.Join(err, remove(ctx, c.Broker, c.Namespace))
+	b.progress("deleting what was written", 0)
+	return b.report, errors.Join(err, remove(ctx, b.store, b.Namespace))
 }
 
 func (b *bench) run(ctx context.Context) error {
-	b.progress("measuring the broker alone")
+	b.progress("measuring the broker alone", 0)
 	err := b.within(ctx, "the broker to take raw transactions", func(ctx context.Context) (err error) {
-		b.limits, err = measureLimits(ctx, b.Broker, b.space.All()+"raw/", b.Config.Tasks)
+		b.report.Raw, err = measureRaw(ctx, b.store, b.Namespace+"/raw/", b.Tasks)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("raw: %w", err)
+		return err
 	}
-	b.reportLimits()
-	for _, phase := range b.Phases {
-		if err := phases[phase](b, ctx); err != nil {
-			return fmt.Errorf("%s: %w", phase, err)
-		}
+	// Each part has nodes and a namespace of its own: what nodes write down about jobs
+	// some seconds later would be in the figures of the tasks.
+	if err := b.onFleet(ctx, b.Namespace+"/jobs", b.completeJobs); err != nil {
+		return fmt.Errorf("jobs: %w", err)
+	}
+	if err := b.onFleet(ctx, b.Namespace+"/tasks", b.runTasks); err != nil {
+		return fmt.Errorf("tasks: %w", err)
 	}
 	return nil
+}
+
+func (b *bench) progress(text string, total int) {
+	if b.Progress != nil {
+		b.Progress(text, total)
+	}
 }
 
 // within bounds what f waits for.
@@ -98,129 +141,4 @@ func (b *bench) within(ctx context.Context, what string, f func(context.Context)
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// settle waits until the fleet is at rest and its live members' counts are as they
-// should be.
-func (b *bench) settle(ctx context.Context, what string, as func(counts []int) bool) error {
-	return b.within(ctx, what, func(ctx context.Context) error {
-		return b.fleet.settle(ctx, func(counts []int) bool { return as(pick(counts, b.fleet.numbers())) })
-	})
-}
-
-// allRun is how counts are when every task runs.
-func (b *bench) allRun(counts []int) bool { return sum(counts) == b.tasks.count }
-
-func (b *bench) allRunEvenly(counts []int) bool { return b.allRun(counts) && unevenness(counts) <= 1 }
-
-// nodes makes the fleet have at least n members.
-func (b *bench) nodes(ctx context.Context, n int) error {
-	missing := n - len(b.fleet.live())
-	if missing <= 0 {
-		return nil
-	}
-	return b.within(ctx, fmt.Sprintf("%d nodes to join", missing), func(ctx context.Context) error {
-		_, err := b.fleet.start(ctx, missing)
-		return err
-	})
-}
-
-// calm is how the phases begin that change a running fleet: with all nodes, on
-// which all tasks run evenly.
-func (b *bench) calm(ctx context.Context) error {
-	if err := b.nodes(ctx, b.Config.Nodes); err != nil {
-		return err
-	}
-	if b.tasks.count == 0 {
-		if _, err := b.submit(ctx); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(b.even(ctx), b.written(ctx)); err != nil {
-		return err
-	}
-	return b.within(ctx, "the nodes to report", b.fleet.mark)
-}
-
-// even waits until all tasks run evenly. Nodes that have settled leave a small
-// difference as it is unless they are told to balance.
-func (b *bench) even(ctx context.Context) error {
-	return b.within(ctx, "all tasks to run evenly before the phase", func(ctx context.Context) error {
-		for {
-			if err := b.settle(ctx, "all tasks to run before the phase", b.allRun); err != nil {
-				return err
-			}
-			if b.allRunEvenly(pick(b.ledger.running, b.fleet.numbers())) {
-				return nil
-			}
-			b.progress("the nodes differ by %d tasks; telling them to balance", unevenness(pick(b.ledger.running, b.fleet.numbers())))
-			if err := b.sendAll(ctx, windlass.CommandBalance); err != nil {
-				return err
-			}
-		}
-	})
-}
-
-// empty is how the phases begin that submit: with all nodes and no task.
-func (b *bench) empty(ctx context.Context) error {
-	if err := b.nodes(ctx, b.Config.Nodes); err != nil {
-		return err
-	}
-	if err := b.deleteTasks(ctx); err != nil {
-		return err
-	}
-	return b.within(ctx, "the nodes to report", b.fleet.mark)
-}
-
-// deleteTasks deletes the tasks that exist and waits until nothing is left of
-// them.
-func (b *bench) deleteTasks(ctx context.Context) error {
-	if b.tasks.count == 0 {
-		return nil
-	}
-	b.progress("deleting %d tasks", b.tasks.count)
-	old := b.tasks
-	b.tasks = set{first: old.first + old.count}
-	err := b.within(ctx, "the tasks to be deleted", func(ctx context.Context) error {
-		return inChunks(ctx, old, func(some set) error {
-			txns := make([]broker.Txn, some.count)
-			for i := range txns {
-				txns[i].Then = []broker.Op{broker.Delete(b.space.Task(taskID(some.first + i)))}
-			}
-			_, err := commitAll(ctx, b.Broker, txns)
-			return err
-		})
-	})
-	if err != nil {
-		return err
-	}
-	if err := b.settle(ctx, "the deleted tasks to end", b.allRun); err != nil {
-		return err
-	}
-	return b.within(ctx, "the deleted tasks to be given back", func(ctx context.Context) error {
-		return poll(ctx, func() (bool, error) {
-			left, _, err := broker.Collect(ctx, b.Broker, b.space.Tasks())
-			return !slices.ContainsFunc(left, b.isClaim), err
-		})
-	})
-}
-
-func (b *bench) isClaim(kv broker.KV) bool { return b.space.Parse(kv.Key).Kind == keys.Owner }
-
-// pollEvery is how often something is looked at that no count tells.
-const pollEvery = 20 * time.Millisecond
-
-func poll(ctx context.Context, is func() (bool, error)) error {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		if ok, err := is(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }

@@ -1,30 +1,26 @@
-// Package loadgen measures how fast a fleet of nodes places, moves and keeps
-// tasks, beside what the broker could do at best: the same run times bare
-// transactions of the same shape, because absolute figures belong to a machine
-// and ratios do not.
+// Package loadgen measures how many tasks a second come to run on a fleet of nodes, how
+// many jobs a second they complete, and how soon tasks run again after a node has died.
+// Beside that it measures what the broker does at best, in the same run, because rates
+// belong to a machine and their ratios do not.
 //
-//	                 commands, submissions            +--------+
-//	this process  ------------------------------->    | broker |
-//	   |  ^                                           +--------+
-//	   |  | counts every 10 ms; events when asked for      ^
-//	   v  |                                                | claims
-//	node processes, one windlass.Node each, whose handlers only wait
+//	+------------------- this process -------------------+
+//	| raw puts and claims, submissions -- connection 0 --|---+
+//	| node 1, whose handlers do nothing - connection 1 --|---|--> broker
+//	| node 2, ...                         connection 2 --|---+
+//	+----------------------------------------------------+
 //
-// A node process writes down when each handler starts and stops, by the wall
-// clock, which the processes of a host share. While something is measured it says
-// no more than how many run; what it wrote down is fetched when all is quiet, so
-// that the measurement disturbs itself as little as it can. What is reported is
-// computed from these events, never from when this process noticed.
+// A node dies by losing its connection: it can give nothing back, so the others have to
+// wait until its session has expired, as after a power cut.
 //
 // # What is guaranteed
 //
-// All that it writes to the broker is in a namespace of its own, which is deleted
-// in the end, also after an interrupt. The processes that it starts end with it,
-// even if it is killed. Every wait is bounded, and says what it waited for. Two
-// handlers of one task that run at the same moment end the run with an error.
+// All that it writes to the broker is in a namespace of its own, which is deleted in the
+// end, also after an error or an interrupt. Every wait is bounded and says what it waited
+// for.
 //
 // # What is not
 //
-// Nodes, broker and this process share a machine, and so its processors. The
-// figures are what they reach together.
+// All nodes share one process, and the processors of one machine; the figures are not those
+// of a fleet on several machines. Whether a task ever runs twice is not looked at: the tests
+// of the cluster do that.
 package loadgen

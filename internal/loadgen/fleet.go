@@ -4,280 +4,178 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
 )
 
-// nodeName is the name of a node by its number.
-func nodeName(number int) string { return fmt.Sprintf("bench-%d", number+1) }
+// The types of what nodes run: tasks wait until they are told to stop, jobs do nothing.
+const (
+	taskType = "task"
+	jobType  = "job"
+)
 
-// member is a node process as its fleet sees it.
-type member struct {
-	number  int
-	process *process
-	// joined is when it did, zero before.
-	joined time.Time
-	// running is how many tasks it last said that it runs.
-	running int
-	// bare is what it used when it had joined.
-	bare Usage
-	// report is its last answer, mark the one before what is being measured.
-	report, mark answer
-	// asked tells that an answer is due.
-	asked bool
-	// leaving tells that its end is expected, gone that it has ended.
-	leaving, gone bool
-}
-
-// update is something that a member said, or its end.
-type update struct {
-	from *member
-	said said
-	over bool
-	err  error // of the end
-}
-
-// fleet is the node processes. Its methods are for one goroutine.
+// fleet is the nodes of one part of a run.
 type fleet struct {
-	command func(name string) *exec.Cmd
-	starter *starter
-	updates chan update
-	ledger  *ledger
-	// members are all that were ever started, by number.
-	members []*member
-	// closing is closed when nobody reads updates any more.
-	closing chan struct{}
-	// told, if set, is told how many tasks run, while that is waited for.
-	told func(tasks int)
+	bench     *bench
+	namespace string
+	members   []*member
+	// joined are the nodes that have joined, running the tasks that run, and completed the
+	// jobs whose completion is stored.
+	joined, running, completed atomic.Int64
+	// changed has an element when one of the counts has changed.
+	changed chan struct{}
+	nodes   sync.WaitGroup
+
+	mu sync.Mutex
+	// lost is the node that has died, and freedAt when the others first saw one of its
+	// tasks without a holder; zero before.
+	lost    string
+	freedAt time.Time
 }
 
-func newFleet(command func(name string) *exec.Cmd, l *ledger) *fleet {
-	return &fleet{
-		command: command, starter: newStarter(), ledger: l,
-		updates: make(chan update, 64), closing: make(chan struct{}),
-	}
+// member is one node.
+type member struct {
+	node    *windlass.Node
+	store   broker.Broker
+	stop    context.CancelFunc
+	running atomic.Int64
 }
 
-// live are the members that have not gone.
-func (f *fleet) live() (members []*member) {
-	for _, m := range f.members {
-		if !m.gone {
-			members = append(members, m)
+// settleFor is left to nodes that have joined, to learn of each other.
+const settleFor = time.Second
+
+// onFleet runs nodes in a namespace while something is measured on them. A node that fails
+// ends that.
+func (b *bench) onFleet(ctx context.Context, namespace string, measure func(context.Context, *fleet) error) (err error) {
+	f := &fleet{bench: b, namespace: namespace, changed: make(chan struct{}, 1)}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer func() {
+		fail(nil)
+		f.nodes.Wait()
+		for _, m := range f.members {
+			err = errors.Join(err, m.store.Close())
 		}
-	}
-	return members
-}
-
-// numbers are those of the live members.
-func (f *fleet) numbers() (numbers []int) {
-	for _, m := range f.live() {
-		numbers = append(numbers, m.number)
-	}
-	return numbers
-}
-
-// start starts n more members and waits until they have joined.
-func (f *fleet) start(ctx context.Context, n int) ([]*member, error) {
-	var started []*member
-	for range n {
-		m := &member{number: len(f.members)}
-		var err error
-		m.process, err = startProcess(f.starter.start, f.command(nodeName(m.number)), true,
-			func(s said) { f.send(update{from: m, said: s}) },
-			func(err error) { f.send(update{from: m, over: true, err: err}) })
+	}()
+	b.progress(fmt.Sprintf("starting %d node(s)", b.Nodes), b.Nodes)
+	for i := range b.Nodes {
+		m, err := f.newMember(ctx, fmt.Sprintf("bench-%d", i+1))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		f.members = append(f.members, m)
-		started = append(started, m)
+		var running context.Context
+		running, m.stop = context.WithCancel(ctx)
+		f.nodes.Go(func() {
+			if err := m.node.Run(running); err != nil {
+				fail(fmt.Errorf("node %s: %w", m.node.Name(), err))
+			}
+		})
 	}
-	f.ledger.grow(0, len(f.members))
-	return started, f.until(ctx, func() bool {
-		return !slices.ContainsFunc(started, func(m *member) bool { return m.joined.IsZero() })
+	if err := f.await(ctx, fmt.Sprintf("%d node(s) to join", b.Nodes), &f.joined, b.Nodes); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(settleFor):
+	}
+	return measure(ctx, f)
+}
+
+// newMember makes a node with a connection of its own, as nodes of a real fleet have.
+func (f *fleet) newMember(ctx context.Context, name string) (*member, error) {
+	m := &member{}
+	err := f.bench.within(ctx, "the broker to accept a connection", func(ctx context.Context) (err error) {
+		m.store, err = f.bench.Connect(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.members = append(f.members, m)
+	m.node, err = windlass.NewNode(windlass.Config{
+		Broker: m.store, Namespace: f.namespace, Name: name, SessionTTL: f.bench.SessionTTL, Clock: f.bench.clock,
+		Handlers: map[string]windlass.NewHandler{
+			taskType: windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+				m.running.Add(1)
+				f.count(&f.running, 1)
+				<-ctx.Done()
+				m.running.Add(-1)
+				f.count(&f.running, -1)
+				return windlass.ErrRelease
+			}),
+			jobType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
+		},
+		Events: windlass.Events{
+			Joined: func(string, session.Timing) { f.count(&f.joined, 1) },
+			Ended: func(e windlass.End) {
+				if e.Outcome == windlass.OutcomeCompleted {
+					f.count(&f.completed, 1)
+				}
+			},
+			Granted: f.granted,
+		},
+	})
+	return m, err
+}
+
+func (f *fleet) count(what *atomic.Int64, n int64) {
+	what.Add(n)
+	select {
+	case f.changed <- struct{}{}:
+	default: // whoever waits has not looked since the last time
+	}
+}
+
+// await waits until a count is as it should be.
+func (f *fleet) await(ctx context.Context, what string, count *atomic.Int64, want int) error {
+	return f.bench.within(ctx, what, func(ctx context.Context) error {
+		for {
+			n := int(count.Load())
+			if f.bench.Done != nil {
+				f.bench.Done(n)
+			}
+			if n == want {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-f.changed:
+			}
+		}
 	})
 }
 
-func (f *fleet) send(u update) {
-	select {
-	case f.updates <- u:
-	case <-f.closing:
+// granted remembers when the tasks of the lost node became free.
+func (f *fleet) granted(g windlass.Grant) {
+	at := time.Now().Add(-g.Waited)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if g.Cause == windlass.GrantTakenOver && f.lost != "" && g.From == f.lost && (f.freedAt.IsZero() || at.Before(f.freedAt)) {
+		f.freedAt = at
 	}
 }
 
-// until takes updates until something is so.
-func (f *fleet) until(ctx context.Context, is func() bool) error {
-	for !is() {
-		select {
-		case u := <-f.updates:
-			if _, err := f.take(u); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
-}
-
-// take enters an update, and tells whether a count has changed.
-func (f *fleet) take(u update) (changed bool, err error) {
-	m := u.from
-	switch s := u.said; {
-	case u.over && !m.leaving:
-		return false, errors.Join(fmt.Errorf("the process of node %s has ended", nodeName(m.number)), u.err)
-	case u.over:
-		changed, m.gone, m.running = m.running != 0, true, 0
-	case s.Failed != "" && !m.leaving:
-		return false, fmt.Errorf("node %s: %s", nodeName(m.number), s.Failed)
-	case s.Joined != 0 && s.Answer != nil:
-		m.joined, m.bare = time.Unix(0, s.Joined), s.Answer.Usage
-	case s.Running != nil:
-		changed, m.running = m.running != *s.Running, *s.Running
-	case s.Events != nil:
-		return false, f.ledger.add(m.number, s.Events)
-	case s.Answer != nil:
-		m.report, m.asked = *s.Answer, false
-		changed, m.running = m.running != s.Answer.Running, s.Answer.Running
-	}
-	return changed, nil
-}
-
-// quietFor is how long no count must have changed for a fleet to be at rest.
-const quietFor = 500 * time.Millisecond
-
-// settle waits until the counts, by number of the node, are as they should be and
-// have been for a while, and all events up to then are in the ledger.
-func (f *fleet) settle(ctx context.Context, as func(counts []int) bool) error {
-	for {
-		if err := f.quiet(ctx, as); err != nil {
-			return err
-		}
-		if err := f.collect(ctx, askReport); err != nil {
-			return err
-		}
-		// What was told may have been old. What is in the ledger is of one moment.
-		if as(f.ledger.running) {
-			return nil
-		}
-	}
-}
-
-// quiet waits until the counts that members told are as they should be and no more
-// changes come in.
-func (f *fleet) quiet(ctx context.Context, as func(counts []int) bool) error {
-	rest := time.NewTimer(quietFor)
-	defer rest.Stop()
-	for {
-		counts := make([]int, len(f.members))
-		for i, m := range f.members {
-			counts[i] = m.running
-		}
-		if f.told != nil {
-			f.told(sum(counts))
-		}
-		var rested <-chan time.Time
-		if as(counts) {
-			rested = rest.C
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-rested:
-			return nil
-		case u := <-f.updates:
-			changed, err := f.take(u)
-			if err != nil {
-				return err
-			}
-			if changed {
-				rest.Reset(quietFor)
-			}
-		}
-	}
-}
-
-// collect asks all live members for what they wrote down.
-func (f *fleet) collect(ctx context.Context, request string) error {
-	live := f.live()
-	for _, m := range live {
-		m.asked = true
-		if err := m.process.ask(request); err != nil {
-			return fmt.Errorf("ask node %s: %w", nodeName(m.number), err)
-		}
-	}
-	err := f.until(ctx, func() bool { return !slices.ContainsFunc(live, func(m *member) bool { return m.asked }) })
-	if err != nil || len(live) == 0 {
-		return err
-	}
-	asOf := live[0].report.AsOf
-	for _, m := range live {
-		asOf = min(asOf, m.report.AsOf)
-	}
-	return f.ledger.take(asOf)
-}
-
-// mark begins a measurement: nothing that was before is in the log.
-func (f *fleet) mark(ctx context.Context) error {
-	if err := f.collect(ctx, askReport); err != nil {
-		return err
-	}
-	f.ledger.log = nil
+// lose has a node die whose tasks are the most, and returns when and how many they are. Its
+// connection goes first, so that it can give nothing back: its session has to expire.
+func (f *fleet) lose() (at time.Time, tasks int, err error) {
+	victim := f.members[0]
 	for _, m := range f.members {
-		m.mark = m.report
-	}
-	return nil
-}
-
-// requests are what the live members have asked of the broker since the mark, by
-// method, and how many of them were no renewals.
-func (f *fleet) requests() (counts map[string]int64, others int64) {
-	counts = map[string]int64{}
-	for _, m := range f.live() {
-		for method, n := range m.report.Requests {
-			n -= m.mark.Requests[method]
-			if counts[method] += n; method != methodKeepAlive {
-				others += n
-			}
+		if m.running.Load() > victim.running.Load() {
+			victim = m
 		}
 	}
-	return counts, others
-}
-
-// lostPercent is how many of the claims since the mark were lost to a race.
-func (f *fleet) lostPercent() float64 {
-	var attempts, lost int64
-	for _, m := range f.live() {
-		attempts += m.report.Attempts - m.mark.Attempts
-		lost += m.report.Lost - m.mark.Lost
-	}
-	return 100 * float64(lost) / float64(max(attempts, 1))
-}
-
-// kill ends a member at once, and returns when.
-func (f *fleet) kill(ctx context.Context, m *member) (time.Time, error) {
-	m.leaving = true
-	m.process.kill()
-	at := time.Now()
-	return at, errors.Join(f.until(ctx, func() bool { return m.gone }), f.ledger.lose(m.number, at))
-}
-
-// stop ends a member in order.
-func (f *fleet) stop(ctx context.Context, m *member) error {
-	m.leaving = true
-	m.process.finish()
-	return f.until(ctx, func() bool { return m.gone })
-}
-
-// close kills what is left and waits for its end.
-func (f *fleet) close() {
-	close(f.closing)
-	var ends sync.WaitGroup
-	for _, m := range f.members {
-		m.process.kill()
-		ends.Go(m.process.reader.Wait)
-	}
-	ends.Wait()
-	f.starter.close()
+	at, tasks = time.Now(), int(victim.running.Load())
+	err = victim.store.Close()
+	f.mu.Lock()
+	f.lost = victim.node.Name()
+	f.mu.Unlock()
+	victim.stop()
+	<-victim.node.Done()
+	return at, tasks, err
 }

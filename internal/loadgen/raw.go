@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,62 +14,42 @@ import (
 
 // How much is measured of the broker alone.
 const (
-	rawPuts     = 300
-	rawClaimMax = 20_000
-	rawRounds   = 3
+	rawPuts    = 300
+	rawBulkMax = 20_000
+	rawRounds  = 3
 	// rawTTL is that of the session that raw claims live with.
 	rawTTL = 60 * time.Second
 )
 
-// limits are what the broker does at best, for one client, measured at the start
-// of a run.
-type limits struct {
-	// put is the time of one write, with nothing else going on.
-	put spread
-	// putsPerSecond are writes one after the other, batchedPerSecond in bulk.
-	putsPerSecond, batchedPerSecond float64
-	// claimsPerSecond are transactions of the bare shape of a claim, in bulk:
-	// the median of all rounds, the slowest and the fastest.
-	claimsPerSecond, claimsLeast, claimsMost float64
-	// claims is how many there were in a round.
-	claims int
-}
+// rawValue is about as long as what is stored of a task.
+var rawValue = []byte(strings.Repeat("x", 100))
 
-// measureLimits measures below a prefix and leaves nothing there.
-func measureLimits(ctx context.Context, b broker.Broker, prefix string, tasks int) (l limits, err error) {
-	l.claims = min(tasks, rawClaimMax)
-	if err := l.measurePuts(ctx, b, prefix); err != nil {
-		return l, err
+// measureRaw measures below a prefix and leaves nothing there. What is in bulk is the
+// median of several rounds, for the speed of a broker varies.
+func measureRaw(ctx context.Context, b broker.Broker, prefix string, tasks int) (*Raw, error) {
+	began := time.Now()
+	for i := range rawPuts {
+		if _, err := commitAll(ctx, b, []broker.Txn{{Then: []broker.Op{broker.Put(fmt.Sprintf("%sputs/%d", prefix, i), rawValue)}}}); err != nil {
+			return nil, err
+		}
 	}
+	raw := &Raw{Puts: perSecond(rawPuts, time.Since(began))}
 	var puts, claims []float64
 	for range rawRounds {
-		put, claim, err := rawRound(ctx, b, prefix, l.claims)
+		put, claim, err := rawRound(ctx, b, prefix, min(tasks, rawBulkMax))
 		if err != nil {
-			return l, err
+			return nil, err
 		}
 		puts, claims = append(puts, put), append(claims, claim)
 	}
-	l.batchedPerSecond, _, _ = middle(puts)
-	l.claimsPerSecond, l.claimsLeast, l.claimsMost = middle(claims)
-	return l, nil
+	raw.BulkPuts, raw.BulkClaims = median(puts), median(claims)
+	return raw, nil
 }
 
-func (l *limits) measurePuts(ctx context.Context, b broker.Broker, prefix string) error {
-	var times []time.Duration
-	began := time.Now()
-	for i := range rawPuts {
-		at := time.Now()
-		if _, err := commitAll(ctx, b, []broker.Txn{{Then: []broker.Op{broker.Put(fmt.Sprintf("%sputs/%d", prefix, i), rawValue)}}}); err != nil {
-			return err
-		}
-		times = append(times, time.Since(at))
-	}
-	l.put, l.putsPerSecond = newSpread(times), perSecond(rawPuts, time.Since(began))
-	return removeTree(ctx, b, prefix)
+func median(rates []float64) float64 {
+	slices.Sort(rates)
+	return rates[len(rates)/2]
 }
-
-// rawValue is about as long as what is stored of a task.
-var rawValue = []byte(strings.Repeat("x", 100))
 
 // rawRound writes the keys of n tasks and then claims them, each in bulk.
 func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts, claims float64, err error) {
@@ -86,13 +67,30 @@ func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts,
 			Then: []broker.Op{broker.PutSession(task+"/owner", coordinator.OwnerValue("raw"), session.ID)},
 		}
 	}
-	took, err := commitAll(ctx, b, submit)
+	put, err := commitAll(ctx, b, submit)
 	if err != nil {
 		return 0, 0, err
 	}
-	puts = perSecond(n, took)
-	if took, err = commitAll(ctx, b, claim); err != nil {
+	claimed, err := commitAll(ctx, b, claim)
+	if err != nil {
 		return 0, 0, err
 	}
-	return puts, perSecond(n, took), removeTree(ctx, b, prefix)
+	return perSecond(n, put), perSecond(n, claimed), removeTree(ctx, b, prefix)
+}
+
+// commitAll commits transactions none of which may be refused, and returns how long that
+// took.
+func commitAll(ctx context.Context, b broker.Broker, txns []broker.Txn) (time.Duration, error) {
+	began := time.Now()
+	results := b.Commit(ctx, txns...)
+	took := time.Since(began)
+	for _, r := range results {
+		if r.Err != nil {
+			return took, r.Err
+		}
+		if !r.OK {
+			return took, errors.New("a transaction was refused: someone else writes into the namespace")
+		}
+	}
+	return took, nil
 }
