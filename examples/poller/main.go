@@ -10,7 +10,7 @@
 //
 //	go run ./examples/poller --data /tmp/poller --name a --source 127.0.0.1:8099
 //	go run ./examples/poller --broker /tmp/poller --name b
-//	go run ./cmd/windlass --broker /tmp/poller submit acme --type poll \
+//	go run ./cmd/windlass --broker /tmp/poller task submit acme --type poll \
 //	    --props '{"url": "http://127.0.0.1:8099/feeds/acme", "every": "1s"}'
 //
 // Then direct it, kill node b, and see that nothing is missing:
