@@ -171,5 +171,5 @@ func (a *app) elect(ctx context.Context, f electFlags) error {
 	if errors.Is(err, election.ErrStopped) && left != nil {
 		err = nil // left says why
 	}
-	return errors.Join(err, left, b.Close())
+	return errors.Join(err, left, commands.flush(ctx), b.Close())
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -15,33 +17,41 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// drainMax is how long what a command has written is still read and passed on once all of its
-// processes have ended. It is in the pipe then; if the pipe does not end there, somebody else
-// has it open, and if it cannot be passed on, nobody reads it.
-const drainMax = 5 * time.Second
+// Limits of what commands write through this process.
+const (
+	// relayBytesMax is how much may wait to be written before a command waits.
+	relayBytesMax = 64 << 10
+	// flushMax is how long that is still tried to be written after an interrupt.
+	flushMax = time.Second
+	// drainMax and drainBytesMax bound what is read once all processes of a command
+	// have ended. What they wrote is in the pipe then; if it does not end there,
+	// somebody else has it open. A pipe holds no more than that unless root says so.
+	drainMax      = 5 * time.Second
+	drainBytesMax = 1 << 20
+)
 
-// streams are the standard input, output and error of a command: those of this process, and
-// pipes for what is no file here, or has to be kept.
+// streams are the standard input, output and error of a command. What is no file
+// of ours, or has to be kept, goes through a pipe.
 type streams struct {
 	files [3]*os.File
-	// theirs are those among the files that are to be closed here, ours the ends from which
-	// is read.
+	// theirs are those among the files that are pipes' ends, ours the other ends.
 	theirs, ours []*os.File
-	// copies counts those that copy; each says when it is done, with what it has kept.
-	copies int
-	copied chan *keptOutput
-	output keptOutput
+	// over is closed when all processes of the command have ended.
+	over    chan struct{}
+	copying sync.WaitGroup
+	output  keptOutput
 }
 
 // openStreams opens the standard output and error of a command; the input is for
 // feed or take.
 func (c *supervised) openStreams(keep bool) (*streams, error) {
-	s := &streams{copied: make(chan *keptOutput, 3)}
-	for i, to := range []io.Writer{c.out, c.err} {
-		var kept *keptOutput
-		if keep && i == 0 {
-			kept = &keptOutput{max: windlass.ResultBytesMax}
-		} else if f, ok := to.(*os.File); ok {
+	s := &streams{over: make(chan struct{}), output: keptOutput{max: windlass.ResultBytesMax}}
+	for i, to := range []*relay{c.out, c.err} {
+		kept := &s.output
+		if i != 0 || !keep {
+			kept = nil
+		}
+		if f, ok := to.to.(*os.File); ok && kept == nil {
 			s.files[1+i] = f
 			continue
 		}
@@ -51,15 +61,13 @@ func (c *supervised) openStreams(keep bool) (*streams, error) {
 			return nil, err
 		}
 		s.files[1+i], s.theirs, s.ours = write, append(s.theirs, write), append(s.ours, read)
-		s.copy(func() {
+		s.copying.Go(func() {
 			defer read.Close()
-			if kept == nil {
-				_, _ = io.Copy(to, read) // a command whose output nobody takes hears of it
-				return
+			err := s.copy(to, kept, read)
+			if kept != nil {
+				kept.whole = err == nil
 			}
-			_, err := io.Copy(io.MultiWriter(kept, to), read)
-			kept.whole = err == nil
-		}, kept)
+		})
 	}
 	return s, nil
 }
@@ -70,11 +78,11 @@ func (s *streams) feed(data []byte) error {
 	if err != nil {
 		return err
 	}
-	s.files[0], s.theirs = read, append(s.theirs, read)
-	s.copy(func() {
+	s.files[0], s.theirs, s.ours = read, append(s.theirs, read), append(s.ours, write)
+	s.copying.Go(func() {
 		defer write.Close()
 		_, _ = write.Write(data) // a command need not read it
-	}, nil)
+	})
 	return nil
 }
 
@@ -93,34 +101,135 @@ func (s *streams) take(in io.Reader) error {
 	return nil
 }
 
-// copy has something copied, and kept that way.
-func (s *streams) copy(do func(), kept *keptOutput) {
-	s.copies++
-	go func() {
-		do()
-		s.copied <- kept
-	}()
+// copy keeps what comes, if it is to be kept, and passes it on. It never waits for
+// who reads that once the command is over.
+func (s *streams) copy(to *relay, kept *keptOutput, from io.Reader) error {
+	buffer := make([]byte, 32<<10)
+	for left := drainBytesMax; left > 0; {
+		n, err := from.Read(buffer)
+		if kept != nil {
+			kept.add(buffer[:n])
+		}
+		to.put(buffer[:n])
+		select {
+		case <-to.room():
+		case <-s.over:
+			left -= n
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return fmt.Errorf("more than %d bytes came after the end", drainBytesMax)
 }
 
 // close is called when nobody else has the pipes open any more, and returns when all
-// that was in them has been passed on, or that takes too long.
+// that was in them has been read.
 func (s *streams) close() {
+	close(s.over)
 	for _, f := range s.theirs {
 		_ = f.Close() // of a pipe, which has nothing left to say
 	}
 	for _, f := range s.ours {
 		_ = f.SetDeadline(time.Now().Add(drainMax)) // fails if it is closed already
 	}
-	enough := time.After(drainMax + time.Second)
-	for range s.copies {
-		select {
-		case kept := <-s.copied:
-			if kept != nil {
-				s.output = *kept
-			}
-		case <-enough:
+	s.copying.Wait()
+}
+
+// relay passes on what commands write to somebody who may read it slowly or never.
+//
+// Invariant: while there is something in queue or being written, idle is open and one
+// goroutine writes. It ends when all is written; if it is stuck, nothing can
+// interrupt it, and it ends with the process.
+type relay struct {
+	to io.Writer
+	// failed is told of the first error; what comes after it is dropped.
+	failed func(error)
+	// free is always closed.
+	free chan struct{}
+
+	mu     sync.Mutex
+	queue  []byte
+	idle   chan struct{}
+	broken bool
+}
+
+func (a *app) newRelay(name string, to io.Writer) *relay {
+	free := make(chan struct{})
+	close(free)
+	r := &relay{to: to, free: free, idle: free}
+	r.failed = func(err error) {
+		fmt.Fprintf(a.err, "windlass: %s takes no more of what commands write: %v\n", name, err)
+	}
+	return r
+}
+
+// put has a copy of some bytes written. It does not wait for that; see room.
+func (r *relay) put(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(p) == 0 || r.broken {
+		return
+	}
+	r.queue = append(r.queue, p...)
+	select {
+	case <-r.idle:
+		r.idle = make(chan struct{})
+		go r.write()
+	default: // it is being written
+	}
+}
+
+// write writes until there is nothing left.
+func (r *relay) write() {
+	for {
+		r.mu.Lock()
+		p := r.queue
+		r.queue = nil
+		if len(p) == 0 {
+			close(r.idle)
+			r.mu.Unlock()
 			return
 		}
+		r.mu.Unlock()
+		if _, err := r.to.Write(p); err != nil {
+			r.failed(err)
+			r.mu.Lock()
+			r.broken, r.queue = true, nil
+			r.mu.Unlock()
+		}
+	}
+}
+
+// room is closed once more may be put.
+func (r *relay) room() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.queue) >= relayBytesMax {
+		return r.idle
+	}
+	return r.free
+}
+
+// flush returns when all is written, or, with the error of ctx, a moment after that
+// has ended.
+func (r *relay) flush(ctx context.Context) error {
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-time.After(flushMax):
+		return ctx.Err()
 	}
 }
 
@@ -132,11 +241,9 @@ type keptOutput struct {
 	truncated, whole bool
 }
 
-// Write implements io.Writer. It never fails.
-func (k *keptOutput) Write(p []byte) (int, error) {
+func (k *keptOutput) add(p []byte) {
 	n := min(len(p), k.max-len(k.kept))
 	k.kept, k.truncated = append(k.kept, p[:n]...), k.truncated || n < len(p)
-	return len(p), nil
 }
 
 // json is what was written, if that is JSON as a whole: the beginning of something

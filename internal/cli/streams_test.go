@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -28,7 +27,7 @@ func TestKeptOutput_OnlyAllOfItIsAResult(t *testing.T) {
 	} {
 		k := keptOutput{max: 8, whole: c.whole}
 		for b := range strings.SplitSeq(c.text, "") {
-			_, _ = k.Write([]byte(b))
+			k.add([]byte(b))
 		}
 		content, err := k.json()
 		if got := fmt.Sprint(string(content), " ", err); got != c.want {
@@ -37,34 +36,34 @@ func TestKeptOutput_OnlyAllOfItIsAResult(t *testing.T) {
 	}
 }
 
-func TestStreams_WhatIsKeptIsPassedOnToo(t *testing.T) {
-	var out, errs bytes.Buffer
-	s, err := (&supervised{out: &out, err: &errs}).openStreams(true)
-	if err != nil {
-		t.Fatal(err)
+func TestRelay_WhoDoesNotReadIsNotWaitedForAtTheEnd(t *testing.T) {
+	reader, writer := io.Pipe()
+	a := &app{err: io.Discard}
+	s := &streams{over: make(chan struct{}), output: keptOutput{max: 1 << 20}}
+	to := a.newRelay("out", writer)
+	close(s.over)
+	const size = 5 * relayBytesMax
+	if err := s.copy(to, &s.output, io.LimitReader(zeros{}, size)); err != nil || len(s.output.kept) != size {
+		t.Errorf("%d bytes of %d were kept: %v", len(s.output.kept), size, err)
 	}
-	fmt.Fprint(s.files[1], `{"a":1}`)
-	fmt.Fprint(s.files[2], "trouble")
-	s.close()
-	content, err := s.output.json()
-	if got := fmt.Sprint(string(content), err, out.String(), errs.String()); got != `{"a":1}<nil>{"a":1}trouble` {
-		t.Error(got)
+	if err := s.copy(to, nil, zeros{}); err == nil {
+		t.Error("what has no end was read to its end")
+	}
+	_ = reader.Close() // and with it the goroutine that writes
+	if err := to.flush(t.Context()); err != nil || !to.broken {
+		t.Errorf("broken %v, %v", to.broken, err)
+	}
+	to.put([]byte("dropped"))
+	if len(to.queue) > 0 {
+		t.Error("something is queued for a writer that has failed")
 	}
 }
 
-func TestStreams_WhatNobodyTakesIsNoResult(t *testing.T) {
-	reader, writer := io.Pipe()
-	s, err := (&supervised{out: writer, err: io.Discard}).openStreams(true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = reader.Close()
-	fmt.Fprint(s.files[1], `1`)
-	s.close()
-	if _, err := s.output.json(); err == nil {
-		t.Error("what could not be passed on is a result")
-	}
-}
+// zeros has no end.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestExitCode_OfAJobThatWasTakenAway(t *testing.T) {
 	for want, errs := range map[int][]error{

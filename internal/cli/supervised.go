@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -49,7 +48,7 @@ type supervised struct {
 	argv   []string
 	timing session.Timing
 	// out and err are where the command writes to.
-	out, err io.Writer
+	out, err *relay
 
 	mu         sync.Mutex
 	supervisor *exectask.Supervisor // of what runs, nil for none
@@ -67,7 +66,7 @@ func (a *app) newSupervised(node string, command []string, timing session.Timing
 	}
 	return &supervised{
 		node: node, path: path, argv: command, timing: timing,
-		out: a.out, err: a.err,
+		out: a.newRelay("standard output", a.out), err: a.newRelay("standard error", a.err),
 	}, nil
 }
 
@@ -79,6 +78,11 @@ func (c *supervised) renewed(stop, hard time.Duration) {
 	if c.supervisor != nil {
 		c.supervisor.SetDeadline(stop, hard)
 	}
+}
+
+// flush returns when all that the command has written is passed on.
+func (c *supervised) flush(ctx context.Context) error {
+	return errors.Join(c.out.flush(ctx), c.err.flush(ctx))
 }
 
 // run runs the command on streams, which it closes.

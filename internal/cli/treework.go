@@ -97,6 +97,8 @@ func (w *jobWorker) work(ctx context.Context) error {
 			return err
 		}
 		err = w.workOn(ctx, job)
+		// Or what one job after the other writes would pile up here.
+		err = keepFirst(err, w.commands.flush(ctx))
 		switch {
 		case ofOneJob(err):
 			if w.flags.all || w.flags.count > 1 {
