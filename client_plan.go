@@ -95,7 +95,7 @@ func checkPlanned(n NodeInfo) error {
 
 // viewOf is the cluster with other nodes.
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
-	v := placement.View{Held: &s.tally, Open: open, Brief: shortLived(nodes)}
+	v := placement.View{Held: &s.tally, Open: open}
 	for i := range nodes {
 		v.Nodes = append(v.Nodes, nodes[i].placed())
 	}

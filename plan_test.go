@@ -2,11 +2,15 @@ package windlass_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/placement"
 )
 
 func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testing.T) {
@@ -29,28 +33,37 @@ func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testin
 	})
 }
 
-func TestPlan_M17_PlacesShortLivedTasksByTheirNamesAsNodesDo(t *testing.T) {
+func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		f.submit("job", 201, windlass.Spec{Type: "job"})
-		split := func(shortLived ...string) (of map[string]int) {
-			report, err := f.Client().Plan(t.Context(), func([]windlass.NodeInfo) ([]windlass.NodeInfo, error) {
-				a := windlass.NodeInfo{Name: "a", Types: []string{"job"}, ShortLived: shortLived}
-				return []windlass.NodeInfo{a, {Name: "b", Types: []string{"job"}}}, nil
-			})
-			if err != nil || report.Waiting > 0 {
-				t.Fatalf("%+v, %v", report, err)
+		var classes placement.Classes
+		class := classes.Of(placement.Class{Type: "job"})
+		view := placement.View{Held: &placement.Tally{}, Open: map[*placement.Class]int{class: 20}, Brief: map[string]bool{"job": true}}
+		for _, node := range []string{"a", "b"} { // registered, and no process
+			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
+			value := fmt.Appendf(nil, `{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node)
+			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", value)}}); err != nil {
+				t.Fatal(err)
 			}
-			of = map[string]int{}
-			for _, n := range report.Nodes {
-				of[n.Name] = n.After
+		}
+		for _, id := range f.submit("job", 20, windlass.Spec{Type: "job"}) {
+			e, err := f.Client().Explain(t.Context(), id)
+			if want := "node " + placement.New(view).Take(id, class); err != nil || !strings.HasPrefix(e.Why, want) {
+				t.Errorf("of %s it says %q, %v; want %s", id, e.Why, err, want)
 			}
-			return of
 		}
-		if of := split(); max(of["a"], of["b"]) != 101 {
-			t.Errorf("lasting ones: %v", of)
-		}
-		if of := split("job", "no\x00type"); of["a"]+of["b"] != 201 || max(of["a"], of["b"]) == 101 {
-			t.Errorf("by their names: %v", of)
+	})
+}
+
+func TestPlan_M17_MovesTasksOfATypeThatANodeNamesAsShortLived(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(1)
+		f.submit("lasts", 20, windlass.Spec{})
+		f.allRun(time.Minute, 20)
+		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+			return append(nodes, windlass.NodeInfo{Name: "joins", Types: nodes[0].Types, ShortLived: []string{""}}), nil
+		})
+		if err != nil || report.Moved != 10 {
+			t.Errorf("%+v, %v", report, err)
 		}
 	})
 }
