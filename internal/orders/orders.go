@@ -18,9 +18,9 @@ type Order struct {
 	view.Order
 
 	// Sent is the command as it was sent.
-	Sent windlass.SentCommand
+	Sent windlass.SentCommand `json:"-"`
 	// Err is why it failed, nil if it has not.
-	Err error
+	Err error `json:"-"`
 }
 
 // Fail notes why it failed.
