@@ -23,7 +23,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 	}
 	_, rules.Planned = in.config.Balancer.(Planner)
 	if r, ok := in.config.Balancer.(Reviewer); ok {
-		rules.ReviewEvery = max(r.ReviewEvery(), time.Second)
+		rules.ReviewEvery = r.ReviewEvery
 	}
 	return schedule.NewGiving(in.fleet, in.board, rules)
 }

@@ -163,7 +163,7 @@ func (f *fleet) granted(g windlass.Grant) {
 
 // lose has a node die whose tasks are the most, and returns when and how many they are. Its
 // connection goes first, so that it can give nothing back: its session has to expire.
-func (f *fleet) lose() (at time.Time, tasks int, err error) {
+func (f *fleet) lose(ctx context.Context) (at time.Time, tasks int, err error) {
 	victim := f.members[0]
 	for _, m := range f.members {
 		if m.running.Load() > victim.running.Load() {
@@ -171,11 +171,19 @@ func (f *fleet) lose() (at time.Time, tasks int, err error) {
 		}
 	}
 	at, tasks = time.Now(), int(victim.running.Load())
-	err = victim.store.Close()
+	if err := victim.store.Close(); err != nil {
+		return at, tasks, err
+	}
 	f.mu.Lock()
 	f.lost = victim.node.Name()
 	f.mu.Unlock()
 	victim.stop()
-	<-victim.node.Done()
-	return at, tasks, err
+	return at, tasks, f.bench.within(ctx, "the node that dies to stop", func(ctx context.Context) error {
+		select {
+		case <-victim.node.Done():
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
 }

@@ -86,7 +86,7 @@ func (b *bench) inChunks(ctx context.Context, what string, most int, f func(ctx 
 
 // loseNode has a node die, and waits until the others run its tasks.
 func (b *bench) loseNode(ctx context.Context, f *fleet) error {
-	died, tasks, err := f.lose()
+	died, tasks, err := f.lose(ctx)
 	if err != nil {
 		return err
 	}

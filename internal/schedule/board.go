@@ -167,9 +167,9 @@ func (b *Board) FleetChanged() {
 	b.targets.planAt = time.Time{}
 }
 
-// LifetimesChanged has what comes from now on planned with other types as short-lived. What
-// has a target keeps it until nothing changes any more: the others have the same targets, and
-// see the change of types at other times.
+// LifetimesChanged has what comes from now on planned with other types as short-lived. Unless
+// a capacity is in the way, what has a target keeps it until nothing changes any more: the
+// others have the same targets, and see the change of types at other times.
 func (b *Board) LifetimesChanged(now time.Time) {
 	b.targets.dirty, b.targets.agreed, b.targets.changedAt = true, false, now
 }

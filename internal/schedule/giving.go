@@ -45,9 +45,9 @@ type GivingRules struct {
 	MovesMax int
 	// Planned reports that the balancer releases what the plan moves elsewhere.
 	Planned bool
-	// ReviewEvery is how often the balancer is asked when nothing has changed; zero for
+	// ReviewEvery is how often the balancer is asked when nothing has changed; nil for
 	// never.
-	ReviewEvery time.Duration
+	ReviewEvery func() time.Duration
 
 	// Self returns the node as it is now.
 	Self func() Self
@@ -127,8 +127,8 @@ func (g *Giving) Landed() {
 // Pass balances for whatever is due. What is open and being claimed must be decided before.
 func (g *Giving) Pass(now time.Time) {
 	g.confirm(now)
-	if every := g.rules.ReviewEvery; every > 0 && !now.Before(g.triggers.reviewAt) {
-		g.triggers.reviewAt = now.Add(every)
+	if every := g.rules.ReviewEvery; every != nil && !now.Before(g.triggers.reviewAt) {
+		g.triggers.reviewAt = now.Add(max(every(), time.Second))
 		g.Balance(TriggerReview, now)
 	}
 	g.settle(now)
@@ -154,7 +154,7 @@ func (g *Giving) Wake(told bool) (at time.Time) {
 	}
 	sooner(g.triggers.settleAt)
 	sooner(g.triggers.confirmAt)
-	if g.rules.ReviewEvery > 0 {
+	if g.rules.ReviewEvery != nil {
 		sooner(g.triggers.reviewAt)
 	}
 	return at

@@ -373,7 +373,7 @@ func TestGiving_DrainsAtItsPaceOnceOthersKnow(t *testing.T) {
 func TestGiving_AsksABalancerThatDoesNotPlan(t *testing.T) {
 	more := true
 	d := newDonor(t, GivingRules{
-		ReviewEvery: time.Minute, HasMore: func(time.Time) bool { return more },
+		ReviewEvery: func() time.Duration { return time.Minute }, HasMore: func(time.Time) bool { return more },
 	}, peer("other"))
 	d.chooses = func(running []Held) []string { return []string{"none", "h001"} }
 	d.holds(2, 0)

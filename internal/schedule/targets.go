@@ -261,7 +261,7 @@ func (b *Board) claimedBy(c *Candidate, owner string) {
 		if other == &ts.ring {
 			return
 		}
-		if other.target == owner && other.Kind.Class == c.Kind.Class {
+		if other.target == owner && other.Kind.Class == c.Kind.Class && !other.byName && b.handedTo(other) == "" {
 			ts.unassign(other)
 			ts.fresh[other.ID] = other
 			return
