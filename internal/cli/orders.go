@@ -18,7 +18,8 @@ const sendBatch = 500
 
 // send sends a command to tasks. Those that an interrupt keeps from being sent
 // fail with it.
-func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) (all []*orders.Order) {
+func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*orders.Order {
+	all := make([]*orders.Order, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
 	for some := range slices.Chunk(ids, sendBatch) {
 		all = append(all, orders.Send(ctx, c, command, some)...)

@@ -171,6 +171,10 @@ func TestConsent_OnlyAYesIsOne(t *testing.T) {
 func TestReport_ItsJSONIsStable(t *testing.T) {
 	withTasks(t, []string{"t"}, func(t *testing.T, a *app, c *windlass.Client, _ broker.Broker) {
 		a.output = "json"
+		if err := a.report(t.Context(), a.send(t.Context(), c, pause, nil)); err != nil || a.out.(*bytes.Buffer).String() != "[]\n" {
+			t.Errorf("of none: %v, %s", err, a.out)
+		}
+		a.out.(*bytes.Buffer).Reset()
 		_ = a.report(t.Context(), a.send(t.Context(), c, pause, []string{"t", "missing"}))
 		got := strings.Join(strings.Fields(a.out.(*bytes.Buffer).String()), " ")
 		want := `[ { "id": "t", "message": "pause", "result": "sent" }, { "id": "missing", "message": "pause", "result": "failed", "error": "command to task \"missing\": not found" } ]`
