@@ -68,6 +68,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
+	if _, err := os.ReadDir(*root); err != nil {
+		return err // no job would ever get further
+	}
 	return runAll(ctx, *root, *nodes, out)
 }
 
