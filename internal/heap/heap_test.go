@@ -21,7 +21,7 @@ func TestHeap_HasTheLeastFirstWhateverIsDone(t *testing.T) {
 			},
 			"pop": func(t *rapid.T) {
 				if len(all) == 0 {
-					t.Skip()
+					t.Skip("there is none")
 				}
 				least := h.Pop()
 				all = slices.DeleteFunc(all, func(i *item) bool { return i == least })
@@ -33,7 +33,7 @@ func TestHeap_HasTheLeastFirstWhateverIsDone(t *testing.T) {
 			},
 			"fix": func(t *rapid.T) {
 				if len(all) == 0 {
-					t.Skip()
+					t.Skip("there is none")
 				}
 				i := all[pick(t)]
 				i.value = value(t)
@@ -41,7 +41,7 @@ func TestHeap_HasTheLeastFirstWhateverIsDone(t *testing.T) {
 			},
 			"set": func(t *rapid.T) {
 				if len(all) == 0 {
-					t.Skip()
+					t.Skip("there is none")
 				}
 				at := pick(t)
 				place := all[at].place
@@ -50,7 +50,7 @@ func TestHeap_HasTheLeastFirstWhateverIsDone(t *testing.T) {
 			},
 			"remove": func(t *rapid.T) {
 				if len(all) == 0 {
-					t.Skip()
+					t.Skip("there is none")
 				}
 				at := pick(t)
 				h.Remove(all[at].place)

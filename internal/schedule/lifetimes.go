@@ -30,8 +30,8 @@ const (
 	// typesMax bounds the types that are watched for it.
 	typesMax = 1000
 
-	// nameEvery bounds how often a node changes which types it names: each time costs every
-	// node a message.
+	// nameEvery bounds how often a node decides which types it names: all that it watches are
+	// looked at, and a change costs every node a message.
 	nameEvery = time.Second
 	// namedAgainAfter is how long the tasks of a type must not have taken long for it to be
 	// named again, so that one with tasks of both sorts is not named and dropped by turns.
@@ -55,8 +55,8 @@ type lifetimes struct {
 
 	// named are those that this node names, sorted.
 	named []string
-	// changed is set when something speaks for naming others. namedAt is when named
-	// changed, lapseAt when one of them may have to be dropped.
+	// changed is set when something speaks for naming others. namedAt is when that was
+	// decided last, lapseAt when one of them may have to be dropped.
 	changed          bool
 	namedAt, lapseAt time.Time
 	// shortLived are the types that any node names.
@@ -119,7 +119,7 @@ func (f *Fleet) Named(now time.Time) (types []string, changed bool) {
 	if at := f.NextNamed(); at.IsZero() || now.Before(at) {
 		return l.named, false
 	}
-	l.changed, l.lapseAt = false, time.Time{}
+	l.changed, l.lapseAt, l.namedAt = false, time.Time{}, now
 	var others []string
 	for name, t := range l.byType {
 		if !t.isToBeNamed(now) {
@@ -142,7 +142,7 @@ func (f *Fleet) Named(now time.Time) (types []string, changed bool) {
 	if slices.Equal(types, l.named) {
 		return types, false
 	}
-	l.named, l.namedAt = types, now
+	l.named = types
 	f.unite()
 	return types, true
 }

@@ -192,3 +192,28 @@ func TestFleet_TypesThatANodeNamesAreBounded(t *testing.T) {
 		t.Errorf("after many other types, named are %v", again)
 	}
 }
+
+func TestFleet_DecidesOnceASecondWhichTypesItNamesHoweverManyThereAre(t *testing.T) {
+	f := newTestFleet()
+	end := func(at time.Duration) {
+		for i := range ShortLivedMax + 1 {
+			f.Ended(fmt.Sprint("t", i), time.Millisecond, after(at))
+		}
+	}
+	for range shortLivedAfter {
+		end(0)
+	}
+	if types, changed := f.Named(after(0)); len(types) != ShortLivedMax || !changed {
+		t.Fatalf("it names %d, changed %v", len(types), changed)
+	}
+	for at := nameEvery; at < 5*nameEvery; at += nameEvery {
+		end(at) // of the one that there is no room for, too
+		if _, changed := f.Named(after(at)); changed {
+			t.Errorf("after %v it names others", at)
+		}
+		end(at)
+		if next := f.NextNamed(); !next.Equal(after(at + nameEvery)) {
+			t.Errorf("after %v it decides again at %v", at, next)
+		}
+	}
+}
