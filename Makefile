@@ -58,7 +58,7 @@ RACE_NODE = ^Test(Faults|Claim|Fence|Handler|Node|States|Elections|Concurrency|D
 .PHONY: race
 race: ## the race detector over what starts goroutines
 	$(GO) test -race -short -timeout 8m $(RACE)
-	$(GO) test -race -short -timeout 8m -run '$(RACE_NODE)' .
+	$(GO) test -race -short -timeout 8m -run '$(RACE_NODE)' ./internal/integration
 
 NPM ?= npm
 .PHONY: dashboard
@@ -84,7 +84,7 @@ fuzz: ## each fuzz target for half a minute
 
 .PHONY: generate
 generate: ## rewrite the files in docs/ that come from the code
-	$(GO) test -run TestTidy . -update
+	$(GO) test ./internal/tidy -update
 	$(GO) test -run TestTransitions ./statemachine -update
 
 SEEDS ?= 4000
@@ -105,4 +105,4 @@ soak-zookeeper: ## the same on a ZooKeeper ensemble
 
 .PHONY: suites-zookeeper
 suites-zookeeper: ## the engine's, the trees' and the elections' tests on a real ZooKeeper, in real time
-	WINDLASS_TEST_ZOOKEEPER=1 $(GO) test -parallel 24 -timeout 0 . ./tree ./election
+	WINDLASS_TEST_ZOOKEEPER=1 $(GO) test -parallel 24 -timeout 0 ./internal/integration ./tree ./election

@@ -229,3 +229,31 @@ func TestTeller_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
 		t.Errorf("it told %q", got)
 	}
 }
+
+func TestReady_ProbesDoNotQueueBehindABrokerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.broker.hangs.Store(true)
+		began := time.Now()
+		leaves, leave := context.WithCancel(t.Context())
+		var probes, left sync.WaitGroup
+		for range 4 {
+			probes.Go(func() { b.do(request("GET", "/readyz", "")) })
+		}
+		synctest.Wait()
+		left.Go(func() { b.do(request("GET", "/readyz", "").WithContext(leaves)) })
+		synctest.Wait()
+		leave()
+		left.Wait() // who leaves does not wait for the broker
+		if took := time.Since(began); took != 0 {
+			t.Errorf("who left at once waited %v", took)
+		}
+		probes.Wait()
+		if n := b.broker.calls.Load(); n != 1 {
+			t.Errorf("it was asked %d times", n)
+		}
+		if took := time.Since(began); took != probeWithin {
+			t.Errorf("they waited %v", took)
+		}
+	})
+}

@@ -145,3 +145,47 @@ func FuzzParseTokens(f *testing.F) {
 		}
 	})
 }
+
+func TestTokens_AFileWhoseModeWasMendedIsReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens")
+	write := func(token string, mode os.FileMode) {
+		t.Helper()
+		line, err := TokenLine(RoleView, "a", token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old", 0o600)
+	tokens, err := LoadTokens(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := func() { tokens.checked = time.Time{} }
+	write("new", 0o664)
+	later()
+	if _, known := tokens.Find("new"); known {
+		t.Fatal("a file that others can write is read")
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	later()
+	if _, known := tokens.Find("old"); known {
+		t.Error("a token that is in the file no more is valid for ever")
+	}
+}
+
+func TestTokens_ErrorsShowNoTokenWhereverItStands(t *testing.T) {
+	secret := NewToken()
+	for _, line := range []string{secret + " deploy view", "view " + secret + "é x", `{"token":"` + secret + `"} a b`} {
+		if _, err := parseTokens([]byte(line)); err == nil || strings.Contains(err.Error(), secret) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 
 // The first reply after a deletion by the server bounds when it happened; those that
 // follow do not loosen it.
-func TestRegression_ADeletionIsNoLaterThanTheNextReply(t *testing.T) {
+func TestFeed_ADeletionIsNoLaterThanTheNextReply(t *testing.T) {
 	b := &Broker{start: clock.Boot()}
 	b.slots.init()
 	f := newFeed(b)

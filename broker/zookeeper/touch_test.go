@@ -9,7 +9,7 @@ import (
 
 // A server may have heard late of a request that was sent early, and have had no time
 // to tell its leader.
-func TestRegression_ATouchCountsWhenItWasAnswered(t *testing.T) {
+func TestTouch_CountsWhenItWasAnswered(t *testing.T) {
 	b := &Broker{config: Config{TickTime: 200 * time.Millisecond}, start: clock.Boot()}
 	s := &session{broker: b, timeout: 10 * time.Second}
 	s.touched(2*time.Second, 5910*time.Millisecond)

@@ -1,0 +1,119 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/tree"
+)
+
+func TestProblem_OfManyMistakesIsCheap(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.LocalRole = RoleView })
+	var body strings.Builder
+	body.WriteString(`{"ids":["a"]`)
+	for i := range 100_000 {
+		fmt.Fprintf(&body, `,"unknown%d":0`, i)
+	}
+	body.WriteString("}")
+	// Where each of them is shown with all others this takes hours.
+	b.want(422, "invalid", request("POST", "/v1/commands/preview", body.String()))
+}
+
+func TestAudit_NamesAreBounded(t *testing.T) {
+	b := newBench(t, nil)
+	long := strings.Repeat("x", 1<<20)
+	b.do(request("POST", "/v1/tasks", `{"id":"`+long+`","type":"`+long+`"}`))
+	b.do(request("POST", "/v1/prune", `{"dry_run":true,"selection":{"id_prefix":"`+long+`"}}`))
+	b.log.mu.Lock()
+	defer b.log.mu.Unlock()
+	if n := b.log.lines.Len(); n > 16<<10 {
+		t.Errorf("two records have %d bytes", n)
+	}
+}
+
+func TestAudit_ChangesOfCallersWithoutANameAreWrittenDown(t *testing.T) {
+	b := newBench(t, func(c *Config) {
+		c.Limits.Rate, c.Limits.RateBurst = 1e-6, 3
+		c.Authenticate = func(r *http.Request) (Caller, bool) { return Caller{Role: RoleAdmin}, r.Header.Get("X-User") != "" }
+	})
+	for range 3 {
+		b.do(request("POST", "/v1/tasks", `{"id":"a"}`))
+	}
+	b.log.records(b)
+	b.want(201, "", request("POST", "/v1/tasks", `{"id":"a"}`, header("X-User", "x")))
+	if n := len(b.log.records(b)); n != 1 {
+		t.Errorf("%d records of a change", n)
+	}
+}
+
+func TestCommand_AKeyOfOtherCaseEscapesNoCheck(t *testing.T) {
+	b := newBench(t, nil)
+	b.submit(windlass.Submission{ID: "a"})
+	for path, rest := range map[string]string{"/v1/tasks/a/commands": "", "/v1/commands": `,"ids":["a"]`} {
+		b.want(422, "invalid", request("POST", path, `{"message":"kill","MESSAGE":"complete"`+rest+`}`))
+	}
+}
+
+func TestFilter_OfVeryManyIsRefused(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.LocalRole = RoleView })
+	many := strings.TrimSuffix(strings.Repeat(`"completed",`, filterMax+1), ",")
+	b.want(422, "invalid", request("POST", "/v1/commands/preview", `{"selection":{"types":[`+many+`]}}`))
+	b.want(422, "invalid", request("POST", "/v1/commands/preview", `{"selection":{"statuses":[`+many+`]}}`))
+	for path, name := range map[string]string{"/v1/tasks": "type", "/v1/count": "node", "/v1/tree/jobs": "type"} {
+		query := strings.TrimSuffix(strings.Repeat(name+"=a&", filterMax+1), "&")
+		b.want(422, "invalid", request("GET", path+"?"+query, ""))
+	}
+}
+
+func TestPattern_ThatIsSlowEndsWithTheRequest(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.RequestTimeout = 20 * time.Millisecond })
+	jobs, err := tree.New(b.store.Broker(), "/test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := make([]tree.Request, 500)
+	for i := range requests {
+		requests[i] = tree.Request{Name: fmt.Sprintf("%s%d", strings.Repeat("a", 100), i), Type: "t"}
+	}
+	if _, err := jobs.Queue(t.Context(), requests...); err != nil {
+		t.Fatal(err)
+	}
+	slow := url.QueryEscape(strings.Repeat("(a?){900}", 3))
+	b.want(504, "timeout", request("GET", "/v1/tree/jobs?name_matches="+slow, ""))
+}
+
+// byHeader believes what a request says of who sends it.
+func byHeader(r *http.Request) (Caller, bool) {
+	role, err := ParseRole(r.Header.Get("X-Role"))
+	return Caller{Name: r.Header.Get("X-Name"), Role: role}, err == nil
+}
+
+func as(name string, role Role) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("X-Name", name)
+		r.Header.Set("X-Role", role.String())
+	}
+}
+
+func TestRequests_OfThoseWhoLookLeaveRoomForOthers(t *testing.T) {
+	b := newBench(t, func(c *Config) { c.Limits.RequestsMax, c.Authenticate = 4, byHeader })
+	ctx, cancel := context.WithCancel(t.Context())
+	b.broker.hangs.Store(true)
+	var waiting sync.WaitGroup
+	for i := range 3 {
+		waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as(fmt.Sprint(i), RoleView)).WithContext(ctx)) })
+	}
+	b.eventually("three ask the broker", func() bool { return b.broker.calls.Load() == 3 })
+	b.want(503, "busy", request("GET", "/v1/nodes", "", as("3", RoleView)))
+	waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as("4", RoleOperate)).WithContext(ctx)) })
+	b.eventually("who may do more asks it, too", func() bool { return b.broker.calls.Load() == 4 })
+	cancel()
+	waiting.Wait()
+}

@@ -1,0 +1,263 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				for row := range 3 {
+					if err := claim.Checkpoint(ctx, map[string]int{"row": row}); err != nil {
+						return err
+					}
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		if p, err := c.client.Progress(t.Context(), "t"); p != nil || err != nil {
+			t.Errorf("before there is any: %s, %v", p, err)
+		}
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "all three were saved", func() bool {
+			p, err := c.client.Progress(t.Context(), "t")
+			return err == nil && string(p) == `{"row":2}`
+		})
+	})
+}
+
+func TestProgress_WhatIsNotJSONIsAnError(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		put := broker.Txn{Then: []broker.Op{broker.Put("/test/progress/t", []byte("{"))}}
+		if _, err := broker.CommitOne(t.Context(), c.store, put); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := c.client.Progress(t.Context(), "t"); err == nil {
+			t.Errorf("it was read as %s", p)
+		}
+		var wrong *windlass.BadInputError
+		if _, err := c.client.Progress(t.Context(), "a/b"); !errors.As(err, &wrong) {
+			t.Errorf("of an ID that cannot be: %v", err)
+		}
+	})
+}
+
+func TestCheckpoint_M54_ProgressThatCannotBeReadFailsNoTask(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Broker = faulty.Wrap(cfg.Broker, faulty.MustParse(`refuse on get below "/test/progress/"`))
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				_, err := claim.Progress(ctx)
+				return err
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.sleep(time.Hour)
+		if s := c.status("task-000"); s != windlass.StatusRunning {
+			t.Errorf("it is %s", s)
+		}
+	})
+}
+
+// TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext: the other one
+// tries until its own is done, for the broker is away.
+func TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		took := make(chan time.Duration, 1)
+		c.join("n", func(cfg *windlass.Config) {
+			f := faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+			cfg.Broker = f
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				f.Use(faulty.MustParse(`refuse on commit`))
+				var other sync.WaitGroup
+				other.Go(func() { _ = claim.Checkpoint(ctx, 1) })
+				<-time.After(10 * time.Millisecond)
+				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := claim.Checkpoint(short, 2); err == nil {
+					t.Error("it was saved")
+				}
+				took <- time.Since(began)
+				f.Use(nil)
+				other.Wait()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		if d := <-took; d > 200*time.Millisecond {
+			t.Errorf("it took %v with 100 ms", d)
+		}
+	})
+}
+
+// counting is a handler that counts the seconds, and saves each.
+func (c *cluster) counting(counted *[]int) windlass.NewHandler {
+	return windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+		defer c.began(claim)()
+		stored, err := claim.Progress(ctx)
+		if err != nil {
+			return windlass.ErrRelease
+		}
+		n := 0
+		if stored != nil {
+			if err := json.Unmarshal(stored, &n); err != nil {
+				return err
+			}
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+			}
+			n++
+			c.mu.Lock()
+			*counted = append(*counted, n)
+			c.mu.Unlock()
+			if err := claim.Checkpoint(ctx, n); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var counted []int
+		join := func(name string) (*member, *faulty.Broker) {
+			var f *faulty.Broker
+			m := c.join(name, func(cfg *windlass.Config) {
+				f = faulty.Wrap(cfg.Broker, faulty.MustParse("lose-reply 100ms on commit chance 0.1"))
+				cfg.Broker = f
+				cfg.Handlers[windlass.AnyType] = c.counting(&counted)
+			})
+			return m, f
+		}
+		a, _ := join("a")
+		c.submit(1, windlass.Spec{})
+		c.sleep(10 * time.Second)
+		_, cut := join("b")
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(10 * time.Second)
+		join("d")
+		cut.Freeze() // which is how the others see it die
+		c.sleep(time.Minute)
+		if _, err := c.commandTo("task-000", command("sleep")); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(2 * time.Hour)
+		cut.Thaw()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		last := 0
+		for i, n := range counted {
+			// What was being saved when a run ended may have to be counted again.
+			if n != last && n != last+1 {
+				t.Fatalf("after %d runs of a second it counts on from %d with %d", i, last, n)
+			}
+			last = n
+		}
+		if last < 3500 {
+			t.Errorf("counted %d", last)
+		}
+	})
+}
+
+func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		claims := make(chan *windlass.Claim, 3)
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				claims <- claim
+				return c.untilStopped(ctx, claim)
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		old := <-claims
+		if err := old.Checkpoint(t.Context(), "old"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.commandTo("task-000", command("release")); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(10*time.Second, "it runs again", c.allRunning(1))
+		if err := old.Checkpoint(t.Context(), "too late"); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("the old claim: %v", err)
+		}
+		now := <-claims
+		if p, err := now.Progress(t.Context()); err != nil || string(p) != `"old"` {
+			t.Errorf("%s, %v", p, err)
+		}
+		var input *windlass.BadInputError
+		if err := now.Checkpoint(t.Context(), strings.Repeat("x", windlass.ProgressBytesMax)); !errors.As(err, &input) || input.Field != "progress" {
+			t.Errorf("too much: %v", err)
+		}
+		if err := now.Checkpoint(t.Context(), func() {}); err == nil {
+			t.Error("a function was saved as JSON")
+		}
+		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
+			t.Fatal(err)
+		}
+		if err := now.Checkpoint(t.Context(), 1); !errors.Is(err, windlass.ErrDeleted) && !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("of a deleted task: %v", err)
+		}
+		if p, err := c.client.Progress(t.Context(), "task-000"); err != nil || p != nil {
+			t.Errorf("a deleted task left the progress %s, %v", p, err)
+		}
+		n.leave()
+	})
+}
+
+// TestCheckpoint_ManyShareRequests saves the progress of many tasks at once.
+func TestCheckpoint_ManyShareRequests(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		const tasks = 500
+		var together sync.WaitGroup
+		together.Add(tasks)
+		counted := &countedBroker{}
+		c.join("n", func(cfg *windlass.Config) {
+			// What one call is under way for, in virtual time, the others wait for.
+			counted.Broker, counted.takes = cfg.Broker, 100*time.Millisecond
+			cfg.Broker = counted
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				together.Done()
+				together.Wait()
+				if err := claim.Checkpoint(ctx, claim.ID()); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		c.submit(tasks, windlass.Spec{})
+		c.eventually(time.Minute, "all have saved", func() bool {
+			p, err := c.client.Progress(t.Context(), fmt.Sprintf("task-%03d", tasks-1))
+			return err == nil && p != nil
+		})
+		c.sleep(time.Second)
+		if n := counted.commits.Load(); n > 40 {
+			t.Errorf("%d calls for %d tasks", n, tasks)
+		}
+	})
+}

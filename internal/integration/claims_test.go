@@ -1,0 +1,460 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		put := func(key, value string) {
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("/test/tasks/by-key", "")
+		put("/test/tasks/by-both", "")
+		put("/test/tasks/by-both/props", `{"a":1}`)
+		put("/test/tasks/by-props/props", `{"b":2}`)
+		props := make(chan string, 3)
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				props <- claim.ID() + "=" + string(claim.Props())
+				return nil
+			})
+		})
+		c.eventually(time.Second, "all three ran", func() bool { return len(props) == 3 })
+		got := []string{<-props, <-props, <-props}
+		slices.Sort(got)
+		want := []string{`by-both={"a":1}`, "by-key=", `by-props={"b":2}`}
+		if !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		for _, id := range []string{"by-key", "by-both", "by-props"} {
+			if s := c.status(id); s != windlass.StatusCompleted {
+				t.Errorf("%s is %s", id, s)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestClaim_M03_AnOwnerInTheOldestFormIsRespected(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		for _, kv := range [][2]string{{"/test/tasks/a", ""}, {"/test/tasks/a/owner", "old-node"}} {
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(kv[0], []byte(kv[1]))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := c.join("n")
+		c.sleep(10 * time.Second)
+		if c.startsOf("a") != 0 {
+			t.Error("a task that is owned was run")
+		}
+		d, err := c.client.Task(t.Context(), "a")
+		if err != nil || d.Node != "old-node" || d.Status != windlass.StatusRunning {
+			t.Errorf("task %+v, %v", d, err)
+		}
+		n.leave()
+	})
+}
+
+func TestNode_M06_ACorruptValueCostsOnlyItsOwnTask(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		for key, value := range map[string]string{
+			"/test/tasks/bad-spec": "{", "/test/nodes/ghost/info": "{{{", "/test/tasks/_metafora": "x",
+			"/test/unknown/thing": "keep", "/test/tasks/bad-owner": "", "/test/tasks/bad-owner/owner": `{"node":`,
+			"/test/tasks/bad-state": "", "/test/state/bad-state": "][",
+		} {
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		corrupt := map[string]int{}
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.Corrupt = func(key string, _ error) { corrupt[key]++ }
+		})
+		c.submit(3, windlass.Spec{})
+		c.eventually(time.Second, "the good ones run", c.allRunning(3))
+		c.sleep(time.Minute)
+		for _, key := range []string{"/test/tasks/bad-spec", "/test/nodes/ghost/info", "/test/state/bad-state"} {
+			if corrupt[key] == 0 {
+				t.Errorf("%s was not reported", key)
+			}
+		}
+		for id, want := range map[string]windlass.Status{
+			"bad-spec": windlass.StatusFault, "bad-state": windlass.StatusFault, "bad-owner": windlass.StatusRunning,
+		} {
+			if got := c.status(id); got != want {
+				t.Errorf("%s is %s, want %s", id, got, want)
+			}
+		}
+		n.leave()
+		for _, key := range []string{"/test/tasks/bad-spec", "/test/unknown/thing", "/test/tasks/_metafora", "/test/state/bad-state"} {
+			if _, err := c.store.Get(t.Context(), key); err != nil {
+				t.Errorf("%s was touched: %v", key, err)
+			}
+		}
+	})
+}
+
+func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		order := make(chan string, 10)
+		gate := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				<-gate
+				order <- claim.ID()
+				return nil
+			})
+		})
+		for _, s := range []windlass.Submission{
+			{ID: "left"}, {ID: "right"}, {ID: "left|child"}, {ID: "left|child|grandchild"},
+			{ID: "orphan|child"}, // its parent was never submitted, which blocks nothing
+		} {
+			if err := c.client.Submit(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "report", Spec: windlass.Spec{Needs: []string{"left", "right"}}}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := c.client.Task(t.Context(), "report")
+		if err != nil || d.Status != windlass.StatusBlocked || !slices.Equal(d.BlockedBy, []string{"left", "right"}) {
+			t.Errorf("report: %s, blocked by %q, %v", d.Status, d.BlockedBy, err)
+		}
+		c.sleep(5 * time.Second)
+		close(gate)
+		c.eventually(5*time.Second, "all are done", func() bool { return len(order) == 6 })
+		close(order)
+		place := map[string]int{}
+		for id := range order {
+			place[id] = len(place)
+		}
+		for _, pair := range [][2]string{{"left", "report"}, {"right", "report"}, {"left", "left|child"}, {"left|child", "left|child|grandchild"}} {
+			if place[pair[0]] > place[pair[1]] {
+				t.Errorf("%s ran before %s: %v", pair[1], pair[0], place)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				return claim.SetResult(map[string]any{"answer": 42})
+			})
+		})
+		err := c.client.Submit(t.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t", Priority: 3}, Props: json.RawMessage(`[1]`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Siblings with a common beginning must survive it.
+		for _, id := range []string{"ab", "a-1"} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.eventually(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
+		d, err := c.client.Task(t.Context(), "a")
+		if err != nil || string(d.Result) != `{"answer":42}` || d.Node != "n" || d.Token == 0 || d.Type != "t" || d.Priority != 3 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		kvs, _, err := broker.Collect(t.Context(), c.store, "/test/tasks/")
+		if err != nil || len(kvs) != 2 {
+			t.Errorf("left in the store: %v, %v", kvs, err)
+		}
+		if n := len(claimsLeft(t, c)); n != 0 {
+			t.Errorf("%d records of claims left", n)
+		}
+		n.leave()
+	})
+}
+
+func claimsLeft(t *testing.T, c *cluster) []broker.KV {
+	kvs, _, err := broker.Collect(t.Context(), c.store, "/test/claims/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kvs
+}
+
+func TestNode_M15_AHandlerWhoseOwnerKeyIsDeletedByHandIsTold(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		ids := c.submit(2, windlass.Spec{})
+		c.eventually(time.Second, "both run", c.allRunning(2))
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/" + ids[0] + "/owner")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "the handler was told", func() bool { return len(c.causesOf(ids[0])) == 1 })
+		if cause := c.causesOf(ids[0])[0]; !errors.Is(cause, windlass.ErrLost) {
+			t.Errorf("cause %v", cause)
+		}
+		c.eventually(10*time.Second, "it runs again, with a new claim", func() bool { return c.startsOf(ids[0]) == 2 })
+		if c.startsOf(ids[1]) != 1 {
+			t.Error("another task was disturbed")
+		}
+		n.leave()
+	})
+}
+
+// What a review of the claims has found, each as the shortest story that shows
+// it.
+
+// errUnanswered is a call whose outcome is unknown.
+func errUnanswered() error {
+	return &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Cause: errors.New("no answer came"), Maybe: true}
+}
+
+// replace deletes a task and submits it anew with needs.
+func (w *world) replace(id string, needs ...string) {
+	w.t.Helper()
+	if err := w.client.Delete(w.t.Context(), id); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.Submit(w.t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// A claim on the way was granted for the task that had been submitted since,
+// which waits for another.
+func TestClaim_M11_ATaskThatWasReplacedOnTheWayIsNotClaimedForTheOneThatWas(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.joins("n", "")
+		w.submitted(w.client, "blocker", 1)
+		w.sleep(5 * time.Second)
+		n.use(t, `delay-request 3s on commit below "/test/tasks/"`)
+		w.submitted(w.client, "a", 1)
+		w.sleep(time.Second)
+		w.replace("a-0", "blocker-0")
+		w.sleep(time.Minute)
+		if n := w.startsOf("a-0"); n != 0 {
+			t.Errorf("it is blocked, and started %d times", n)
+		}
+	})
+}
+
+// unansweredClaims loses the answers to claims on a task, after a while.
+func unansweredClaims(id string, after time.Duration) func(*windlass.Config) {
+	return meddle(func(m *meddler) {
+		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+			results := m.Coordinator.Claim(ctx, wanted)
+			for i := range wanted {
+				if wanted[i].ID == id {
+					<-time.After(after)
+					results[i] = coordinator.Result{Err: errUnanswered()}
+				}
+			}
+			return results
+		}
+	})
+}
+
+// A claim that turned up late was adopted for the task that had been submitted
+// since.
+func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
+		w.submitted(w.client, "blocker", 1)
+		w.sleep(5 * time.Second)
+		w.submitted(w.client, "a", 1)
+		w.sleep(time.Second)
+		w.replace("a-0", "blocker-0")
+		w.sleep(time.Minute)
+		if n := w.startsOf("a-0"); n != 0 {
+			t.Errorf("it is blocked, and started %d times", n)
+		}
+	})
+}
+
+// A claim whose outcome was unknown, on a task that was deleted meanwhile, was
+// held for ever with nobody behind it.
+func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
+		w.sleep(time.Second)
+		w.submitted(w.client, "a", 1)
+		w.sleep(time.Second)
+		if err := w.client.Delete(t.Context(), "a-0"); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		if kv, held := w.holderOf("a-0"); held {
+			t.Errorf("%s is held by %s, and nobody is behind it", kv.Key, kv.Value)
+		}
+	})
+}
+
+func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var failed atomic.Bool
+		lost := unansweredClaims("a-0", 0)
+		w.joins("n", "", func(cfg *windlass.Config) {
+			lost(cfg)
+			inner := cfg.Coordinator
+			cfg.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
+				m := inner(plain).(*meddler)
+				m.adopt = func(ctx context.Context, ids []string) []coordinator.Result {
+					if failed.CompareAndSwap(false, true) {
+						w.delete("/test/tasks/a-0")
+						<-time.After(time.Second)
+						return []coordinator.Result{{Err: errUnanswered()}}
+					}
+					return plain.Adopt(ctx, ids)
+				}
+				return m
+			}
+		})
+		w.sleep(time.Second)
+		w.submitted(w.client, "a", 1)
+		w.sleep(time.Minute)
+		if kv, held := w.holderOf("a-0"); held || !failed.Load() {
+			t.Errorf("%s is held by %s; asked in vain: %t", kv.Key, kv.Value, failed.Load())
+		}
+	})
+}
+
+// While a claim was on its way another node released the task for somebody. A note that is
+// older than the claim says nothing, and was left behind when the task ended.
+func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.finite = func(string) time.Duration { return 20 * time.Second }
+		n := w.joins("n", "")
+		w.sleep(5 * time.Second)
+		other, err := w.store.Grant(t.Context(), "", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.use(t, `delay-request 3s on commit below "/test/tasks/"`)
+		ids := w.submitted(w.client, "a", 1)
+		w.sleep(time.Second)
+		note := "/test/tasks/" + ids[0] + "/handover"
+		if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{broker.PutSession(note, []byte(`{"node":"n"}`), other.ID)}}); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(5 * time.Second)
+		n.use(t, "")
+		if owner, held := w.holderOf(ids[0]); !held {
+			t.Fatal("nobody holds it")
+		} else if kv, err := w.store.Get(t.Context(), note); err != nil || kv.Modified > owner.Created {
+			t.Fatalf("the note is not older than the claim: %+v, %v", kv, err)
+		}
+		w.sleep(time.Minute)
+		if _, held := w.holderOf(ids[0]); held {
+			t.Error("the task has not ended")
+		}
+		if kv, err := w.store.Get(t.Context(), note); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("the note is left: %+v, %v", kv, err)
+		}
+	})
+}
+
+// TestTask_M06_WhatANewerVersionWroteIsKept is what happens in a rolling upgrade: a
+// newer node has written fields and keys that this version does not know, and this
+// version takes the tasks through everything that it writes.
+func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
+	const until = `"2000-01-01T00:00:20Z"` // virtual time begins at midnight
+	ids := []string{"sleeps", "fails", "detached"}
+	inEach(t, func(t *testing.T, c *cluster) {
+		write := func(key, value string) {
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/"+key, []byte(value))}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func(key string) string {
+			if kv, err := c.store.Get(t.Context(), "/test/"+key); err == nil {
+				return string(kv.Value)
+			}
+			return ""
+		}
+		for _, id := range ids {
+			state := `"state":"runnable"`
+			if id == "sleeps" {
+				state = `"state":"sleeping","until":` + until
+			}
+			write("state/"+id, `{`+state+`,"newer":{"of":"`+id+`"},"errors":[{"timestamp":`+until+`,"error":"e","newer":1}]}`)
+			write("history/"+id, `{"claims":1,"interruptions":0,"newer":{"of":"`+id+`"},
+				"entries":[{"at":`+until+`,"event":"claimed","node":"new","token":1,"newer":1}]}`)
+			write("tasks/"+id+"/newer", "kept")
+			write("tasks/"+id, `{"type":"`+id+`"}`)
+		}
+		write("tasks/waits", `{"needs":["fails"]}`) // for which a mark of the failure stays
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers = map[string]windlass.NewHandler{
+				"sleeps": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
+				"fails":  windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return windlass.Permanent(errors.New("no")) }),
+			}
+		})
+		d := c.detach("detached", "detached")
+		if err := c.client.CompleteDetached(t.Context(), d.ID, d.Token, nil); err != nil {
+			t.Fatal(err)
+		}
+		for i, ended := range []string{"completed", "failed", "completed"} {
+			id := ids[i]
+			c.eventually(time.Minute, id+" has "+ended, func() bool {
+				return strings.Contains(read("state/"+id), `"state":"`+ended+`"`) && strings.Contains(read("history/"+id), `"event":"`+ended+`"`)
+			})
+			for _, key := range []string{"state/", "history/"} {
+				value := read(key + id)
+				for _, kept := range []string{`"newer":{"of":"` + id + `"}`, `"newer":1`} {
+					if !strings.Contains(value, kept) {
+						t.Errorf("%s%s has lost %s: %s", key, id, kept, value)
+					}
+				}
+			}
+			if read("tasks/"+id+"/newer") != "kept" {
+				t.Errorf("the key below %s is gone", id)
+			}
+			if read("tasks/"+id) != "" || read("tasks/"+id+"/owner") != "" {
+				t.Errorf("%s is not gone", id)
+			}
+		}
+	})
+}
+
+// More blockers than a claim can check, written past the client's own limit.
+func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		needs := make([]string, windlass.NeedsMax+50)
+		for i := range needs {
+			needs[i] = fmt.Sprint("n", i)
+		}
+		spec, err := json.Marshal(windlass.Spec{Needs: needs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", spec)}}); err != nil {
+			t.Fatal(err)
+		}
+		var corrupt, trouble int
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.Corrupt = func(string, error) { corrupt++ }
+			cfg.Events.BrokerTrouble = func(error) { trouble++ }
+		})
+		c.sleep(time.Minute)
+		if corrupt == 0 || trouble != 0 || c.startsOf("a") != 0 {
+			t.Errorf("%d reports, %d refusals of the broker, %d starts", corrupt, trouble, c.startsOf("a"))
+		}
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "it runs", c.allRunning(1))
+		n.leave()
+	})
+}

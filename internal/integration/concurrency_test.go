@@ -1,0 +1,336 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		var first atomic.Bool
+		c.submit(3, windlass.Spec{Type: "t"})
+		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), meddle(func(m *meddler) {
+			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+				if !first.CompareAndSwap(false, true) {
+					return m.Coordinator.Claim(ctx, wanted)
+				}
+				// Somebody who is not of this cluster's nodes is faster.
+				if err := c.client.Delete(ctx, wanted[0].ID); err != nil {
+					t.Error(err)
+				}
+				results := m.Coordinator.Claim(ctx, wanted)
+				<-time.After(100 * time.Millisecond)
+				return results
+			}
+		}))
+		c.sleep(time.Hour)
+		n, err := c.client.Count(ctx, windlass.Filter{})
+		if err != nil || n[windlass.StatusCompleted] != 2 {
+			t.Errorf("after an hour: %v, %v", n, err)
+		}
+	})
+}
+
+func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		for i := range 40 {
+			s := windlass.Submission{ID: fmt.Sprintf("t%02d", i), Spec: windlass.Spec{Type: "t", Priority: i % 2}}
+			if err := c.client.Submit(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var order []string
+		running, most := 0, 0
+		limited := func(config *windlass.Config) {
+			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				order = append(order, claim.ID())
+				running++
+				most = max(most, running)
+				c.mu.Unlock()
+				time.Sleep(time.Second)
+				c.mu.Lock()
+				running--
+				c.mu.Unlock()
+				return nil
+			}})(config)
+			config.Concurrency = map[string]int{"t": 2}
+		}
+		c.join("n1", limited)
+		c.join("n2", limited)
+		c.sleep(500 * time.Millisecond)
+		for id := range 40 {
+			e, err := c.client.Explain(t.Context(), fmt.Sprintf("t%02d", id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range e.Nodes {
+				if e.Status == windlass.StatusPending && (v.Takes || !strings.Contains(v.Why, "runs at most 2 at a time")) {
+					t.Errorf("%s waits, and of node %s it is said that it %s", e.ID, v.Node, v.Why)
+				}
+			}
+		}
+		took := c.eventually(time.Minute, "all complete", func() bool {
+			n, err := c.client.Count(t.Context(), windlass.Filter{})
+			return err == nil && n[windlass.StatusCompleted] == 40
+		})
+		if most != 4 {
+			t.Errorf("%d ran at once, on two nodes that run 2 each", most)
+		}
+		if took > 15*time.Second {
+			t.Errorf("40 tasks of a second, 4 at a time, took %v", took)
+		}
+		important := slices.IndexFunc(order, func(id string) bool { return (id[2]-'0')%2 == 0 })
+		// Four slots come free at the same moment: a less important one may be the first
+		// to begin of those that fill them, beside the last of the important ones.
+		if important < 16 {
+			t.Errorf("a less important one ran as number %d: %q", important, order)
+		}
+	})
+}
+
+func TestConcurrency_Z13_WhatSleepsAfterAnErrorIsNotInTheWayOfOthers(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		for _, id := range []string{"a-bad", "b", "c"} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.join("n1", func(config *windlass.Config) {
+			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+				if claim.ID() == "a-bad" {
+					return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Hour)))
+				}
+				return nil
+			}})(config)
+			config.Concurrency = map[string]int{windlass.AnyType: 1}
+		})
+		c.eventually(5*time.Second, "the others complete", func() bool {
+			return c.status("b") == windlass.StatusCompleted && c.status("c") == windlass.StatusCompleted
+		})
+		if got := c.status("a-bad"); got != windlass.StatusSleeping {
+			t.Errorf("the one that sleeps is %s", got)
+		}
+	})
+}
+
+func TestConcurrency_Z13_ARefusedClaimLeavesItsRoomToOthers(t *testing.T) {
+	for _, refused := range []string{`refuse on commit below "/test/tasks/"`, `refuse on commit below "/test/tasks/" call 1`, `refuse on commit below "/test/tasks/" call 2`} {
+		t.Run(refused, func(t *testing.T) {
+			windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+				n := c.Start("n1", windlass.Config{
+					Handlers:    map[string]windlass.NewHandler{"t": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
+					Concurrency: map[string]int{"t": 1},
+				})
+				c.Advance(5 * time.Second)
+				n.Use(refused)
+				for _, id := range []string{"x", "y"} {
+					c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
+				}
+				c.Advance(3 * time.Second)
+				n.Use("")
+				for _, id := range []string{"x", "y"} {
+					c.WaitFor(10*time.Minute, id, windlass.StatusCompleted)
+				}
+			})
+		})
+	}
+}
+
+func limit(most int) func(*windlass.Config) {
+	return func(cfg *windlass.Config) { cfg.Concurrency = map[string]int{windlass.AnyType: most} }
+}
+
+func refused() error {
+	return &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Maybe: false}
+}
+
+func TestConcurrency_AClaimThatIsRefusedOnceDoesNotWedgeItsType(t *testing.T) {
+	for name, bound := range map[string]func(*windlass.Config){
+		"concurrency": limit(1), "capacity": func(cfg *windlass.Config) { cfg.Capacity = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				var failed atomic.Bool
+				c.submit(3, windlass.Spec{Type: "t"})
+				c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), bound,
+					meddle(func(m *meddler) {
+						m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+							if failed.CompareAndSwap(false, true) {
+								results := make([]coordinator.Result, len(wanted))
+								for i := range results {
+									results[i].Err = refused()
+								}
+								return results
+							}
+							return m.Coordinator.Claim(ctx, wanted)
+						}
+					}))
+				c.sleep(time.Hour)
+				n, err := c.client.Count(t.Context(), windlass.Filter{})
+				if err != nil || n[windlass.StatusCompleted] != 3 {
+					t.Errorf("after an hour: %v, %v", n, err)
+				}
+			})
+		})
+	}
+}
+
+func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		proceed := make(chan struct{})
+		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
+			if claim.ID() == "a" {
+				<-proceed
+			}
+			return nil
+		}}))
+		sub := func(id string, spec windlass.Spec) {
+			t.Helper()
+			spec.Type = "t"
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+				t.Fatal(err)
+			}
+			c.sleep(time.Second)
+		}
+		sub("a", windlass.Spec{})
+		sub("b", windlass.Spec{}) // nowhere: the class is full
+		if err := c.client.Delete(t.Context(), "b"); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Second)
+		sub("c", windlass.Spec{NotBefore: time.Now().Add(time.Minute)})
+		close(proceed)
+		c.sleep(time.Hour)
+		if got := c.status("c"); got != windlass.StatusCompleted {
+			t.Errorf("an hour after its time it is %s", got)
+		}
+	})
+}
+
+func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		first := c.join("first", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(context.Context, *windlass.Claim) error {
+			return windlass.Message(statemachine.Command{Message: statemachine.Pause})
+		}}))
+		if err := c.client.Submit(ctx, windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Minute, "it is paused", c.hasStatus("a", windlass.StatusPaused))
+		if err := first.leave(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Submit(ctx, windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), meddle(func(m *meddler) {
+			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+				results := m.Coordinator.Claim(ctx, wanted)
+				<-time.After(100 * time.Millisecond) // a slow answer
+				return results
+			}
+		}))
+		c.sleep(time.Hour)
+		if got := c.status("b"); got != windlass.StatusCompleted {
+			t.Errorf("after an hour b is %s, a is %s", got, c.status("a"))
+		}
+	})
+}
+
+func countClaims(n *atomic.Int64) func(*windlass.Config) {
+	return meddle(func(m *meddler) {
+		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+			n.Add(int64(len(wanted)))
+			return m.Coordinator.Claim(ctx, wanted)
+		}
+	})
+}
+
+func TestConcurrency_AHandlerThatIsSlowToStopDoesNotMakeTheNextOneGoRound(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var claims atomic.Int64
+		w.joins("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), limit(1), countClaims(&claims))
+		w.sleep(time.Second)
+		w.submit(2, windlass.Spec{Timeout: windlass.Duration(2 * time.Second), Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(2 * time.Hour)}})
+		w.sleep(2500 * time.Millisecond)
+		if err := w.client.Submit(t.Context(), windlass.Submission{ID: "x"}); err != nil { // something changes meanwhile
+			t.Fatal(err)
+		}
+		w.sleep(2 * time.Second)
+		if n := claims.Load(); n > 3 {
+			t.Errorf("%d claims for two tasks, one after the other", n)
+		}
+	})
+}
+
+func TestConcurrency_ANodeThatIsFullDoesNotStandInForOthers(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var claims atomic.Int64
+		c.join("a", limit(1), countClaims(&claims))
+		c.join("b", func(cfg *windlass.Config) { cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil } })
+		c.sleep(time.Second)
+		c.submit(20, windlass.Spec{})
+		c.sleep(time.Minute)
+		if n := claims.Load(); n > 30 {
+			t.Errorf("%d claims in a minute by a node that runs one task at a time", n)
+		}
+	})
+}
+
+func TestConcurrency_TheImportantOneIsFirstAlthoughOthersAreHeavier(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		c.submit(20, windlass.Spec{Type: "t", Weight: 2})
+		if err := c.client.Submit(ctx, windlass.Submission{ID: "important", Spec: windlass.Spec{Type: "t", Priority: 100}}); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			order = append(order, claim.ID())
+			c.mu.Unlock()
+			<-time.After(time.Second)
+			return nil
+		}}))
+		c.eventually(time.Minute, "all are done", c.hasStatus("important", windlass.StatusCompleted))
+		if len(order) > 2 {
+			t.Errorf("the important one ran as number %d", len(order))
+		}
+	})
+}
+
+// refuses refuses one task, for an hour.
+type refuses struct{ id string }
+
+func (b refuses) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
+	return c.Task.ID() != b.id, v.Now.Add(time.Hour)
+}
+
+func (refuses) Balance(*windlass.View) []string { return nil }
+
+func TestConcurrency_WhatABalancerRefusesIsNotInTheWayOfOthers(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(3, windlass.Spec{Type: "t"})
+		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}),
+			func(cfg *windlass.Config) { cfg.Balancer = refuses{"task-000"} })
+		c.sleep(30 * time.Minute)
+		n, err := c.client.Count(t.Context(), windlass.Filter{})
+		if err != nil || n[windlass.StatusCompleted] != 2 {
+			t.Errorf("after half an hour: %v, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package integration_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+func TestPlacement_LabelsZonesAndPinsAreKept(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", labelled("disk", "ssd"), inZone("z1"))
+		f.node("b", labelled("disk", "hdd"), inZone("z2"))
+		f.node("c", inZone("z2"))
+		f.Advance(time.Second)
+		ssd := f.submit("ssd", 4, windlass.Spec{Require: map[string]string{"disk": "ssd"}})
+		zone := f.submit("zone", 8, windlass.Spec{Require: map[string]string{"zone": "z2"}})
+		tape := f.submit("tape", 2, windlass.Spec{Require: map[string]string{"disk": "tape"}})
+		pinned := f.submit("pinned", 4, windlass.Spec{Node: "d"})
+		f.settle(12)
+		f.loaded(map[string]int{"a": 4}, ssd...)
+		if load := f.load(zone...); load["b"]+load["c"] != 8 {
+			t.Errorf("what is to run in z2 runs on %v", load)
+		}
+		f.loaded(map[string]int{}, append(tape, pinned...)...)
+		f.still(time.Hour)
+		d := f.node("d", labelled("disk", "tape"))
+		f.settle(18)
+		f.loaded(map[string]int{"d": 6}, append(tape, pinned...)...)
+		f.still(time.Hour)
+		d.Stop()
+		f.settle(12)
+		f.loaded(map[string]int{}, append(tape, pinned...)...)
+		f.still(time.Hour)
+		d.Restart()
+		f.settle(18)
+		f.loaded(map[string]int{"d": 6}, append(tape, pinned...)...)
+	})
+}
+
+// refusing is a balancer that never claims.
+type refusing struct{ windlass.Planner }
+
+// CanClaim implements windlass.Balancer.
+func (refusing) CanClaim(*windlass.View, windlass.Candidate) (bool, time.Time) {
+	return false, time.Time{}
+}
+
+func TestPlacement_WhoMayNotRunATaskDoesNotStandInForWhoDoesNotClaimIt(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", func(c *windlass.Config) { c.Balancer = refusing{} })
+		f.node("b")
+		f.node("c")
+		f.Advance(time.Second)
+		pinned := f.submit("pinned", 4, windlass.Spec{Node: "a"})
+		f.Advance(10 * time.Minute)
+		f.loaded(map[string]int{}, pinned...)
+	})
+}
+
+func TestPlacement_APreferredLabelIsPreferredAndNotRequired(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", labelled("disk", "ssd"))
+		f.node("b")
+		f.Advance(time.Second)
+		f.oneByOne("plain", 6, windlass.Spec{})
+		prefer := windlass.Spec{Prefer: map[string]string{"disk": "ssd"}}
+		f.loaded(map[string]int{"a": 1}, f.submitted("one", prefer)...)
+		f.loaded(map[string]int{"b": 1}, f.submitted("two", windlass.Spec{})...)
+		f.still(time.Hour)
+	})
+}
+
+// submitted submits one task and waits until it runs.
+func (f *fleet) submitted(name string, spec windlass.Spec) []string {
+	f.t.Helper()
+	return f.oneByOne(name, 1, spec)
+}
+
+// oneByOne submits tasks, each when all nodes have seen the one before run, so that all of
+// them plan from the same copy. Of tasks that come together nodes may see different parts
+// first.
+func (f *fleet) oneByOne(name string, n int, spec windlass.Spec) (ids []string) {
+	f.t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("%s-%04d", name, i)
+		f.Submit(windlass.Submission{ID: id, Spec: spec})
+		f.WaitUntil(time.Minute, id+" runs", func() bool { return f.holders()[id] != "" })
+		f.Advance(time.Second)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Where any of a node's tasks could go, one that is where it would rather be
+// should not.
+func TestPlacement_AMoveLeavesTasksWhereTheyPreferToBe(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", labelled("disk", "ssd"))
+		f.Advance(time.Second)
+		f.submit("plain", 10, windlass.Spec{})
+		fond := f.submit("fond", 10, windlass.Spec{Prefer: map[string]string{"disk": "ssd"}})
+		f.settle(20)
+		f.node("b")
+		f.Advance(time.Second)
+		f.settle(20)
+		f.even("a", "b")
+		f.loaded(map[string]int{"a": 10}, fond...)
+	})
+}
+
+// spreadOver fails unless each group has as many tasks in each zone as in the
+// others, but for one.
+func (f *fleet) spreadOver(zoneOf map[string]string, groups map[string][]string) {
+	f.t.Helper()
+	held := f.holders()
+	for name, ids := range groups {
+		zones := map[string]int{}
+		for _, zone := range zoneOf {
+			zones[zone] = 0
+		}
+		for _, id := range ids {
+			zones[zoneOf[held[id]]]++
+		}
+		low, high := len(ids), 0
+		for _, n := range zones {
+			low, high = min(low, n), max(high, n)
+		}
+		if high-low > 1 {
+			f.t.Errorf("group %s has %v", name, zones)
+		}
+	}
+}
+
+func TestPlacement_GroupsAreSpreadOverZonesAlsoAfterAFailover(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		zoneOf, groups := map[string]string{}, map[string][]string{}
+		for i := range 6 {
+			name, zone := fmt.Sprint("n", i), fmt.Sprint("z", i%3)
+			f.node(name, inZone(zone))
+			zoneOf[name] = zone
+		}
+		f.Advance(time.Second)
+		f.oneByOne("plain", 20, windlass.Spec{})
+		for g := range 8 {
+			name := fmt.Sprint("g", g)
+			groups[name] = f.oneByOne(name, 3+g%4, windlass.Spec{Group: name})
+		}
+		f.oneByOne("more", 20, windlass.Spec{})
+		f.settle(76)
+		f.spreadOver(zoneOf, groups)
+		f.Holder("g0-0000").Kill()
+		f.Advance(time.Minute)
+		f.settle(76)
+		f.spreadOver(zoneOf, groups)
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_AGroupIsSpreadOverTheNodesOfAZone(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(4)
+		f.oneByOne("plain", 3, windlass.Spec{})
+		group := f.oneByOne("g", 4, windlass.Spec{Group: "g"})
+		f.settle(7)
+		f.loaded(map[string]int{"n00": 1, "n01": 1, "n02": 1, "n03": 1}, group...)
+		f.still(time.Hour)
+	})
+}
+
+// The zone of the newcomer has one task of the group already.
+func TestPlacement_M17_ANodeThatJoinsDoesNotUndoTheSpreadOfAGroup(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", inZone("z1"))
+		f.node("b", inZone("z2"))
+		f.Advance(time.Second)
+		f.oneByOne("plain", 10, windlass.Spec{})
+		group := map[string][]string{"g": f.oneByOne("g", 2, windlass.Spec{Group: "g"})}
+		f.settle(12)
+		zones := map[string]string{"a": "z1", "b": "z2", "c": "z1"}
+		f.spreadOver(zones, group)
+		f.node("c", inZone("z1"))
+		f.Advance(time.Second)
+		f.settle(12)
+		f.spreadOver(zones, group)
+		f.still(time.Hour)
+	})
+}
+
+// Whether evenness or the spread comes first, both are known when the tasks are
+// placed.
+func TestPlacement_M43_AGroupInZonesOfUnequalSizeIsPlacedOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", inZone("z1"))
+		for i := range 5 {
+			f.node(fmt.Sprint("b", i), inZone("z2"))
+		}
+		f.Advance(time.Second)
+		f.submit("g", 12, windlass.Spec{Group: "g"})
+		f.settle(12)
+		f.still(time.Hour)
+	})
+}

@@ -1,0 +1,322 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		for range 20 {
+			c.job("a_t", func(s *windlass.Submission) { s.Rerun = true })
+			d := c.detach("t", "a_t")
+			var ends sync.WaitGroup
+			errs := make([]error, 3)
+			ends.Go(func() { errs[0] = c.client.CompleteDetached(ctx, "a_t", d.Token, nil) })
+			ends.Go(func() { errs[1] = c.client.FailDetached(ctx, "a_t", d.Token, windlass.Permanent(errors.New("x"))) })
+			ends.Go(func() { errs[2] = c.client.CompleteDetached(ctx, "a_t", d.Token, nil) })
+			ends.Wait()
+			won := 0
+			for _, err := range errs {
+				if err == nil {
+					won++
+				} else if !errors.Is(err, windlass.ErrFenced) {
+					t.Error(err)
+				}
+			}
+			if s := c.status("a_t"); won != 1 || (errs[1] == nil) != (s == windlass.StatusFailed) {
+				t.Errorf("%v, and it is %s", errs, s)
+			}
+		}
+	})
+}
+
+// detach dequeues a task that must be there.
+func (c *cluster) detach(taskType, want string) windlass.Detached {
+	c.t.Helper()
+	d, err := c.client.DequeueDetached(c.t.Context(), taskType, "script", time.Minute)
+	if err != nil || d.ID != want {
+		c.t.Fatalf("dequeued %q, %v, want %s", d.ID, err, want)
+	}
+	return d
+}
+
+func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		empty := func(when string) {
+			t.Helper()
+			if d, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
+				t.Errorf("%s: %+v, %v", when, d, err)
+			}
+		}
+		empty("from nothing")
+		c.job("z_t", func(s *windlass.Submission) { s.Props = json.RawMessage(`"z"`) })
+		c.job("y_t", func(s *windlass.Submission) { s.Spec.Priority = 1 })
+		c.job("z_t|x_t")
+		c.job("w_u")
+		c.job("later_t", func(s *windlass.Submission) { s.Spec.NotBefore = time.Now().Add(time.Hour) })
+		c.job("elsewhere_t", func(s *windlass.Submission) { s.Spec.Node = "n9" })
+		y, began := c.detach("t", "y_t"), time.Now()
+		if y.Token == 0 || y.Owner != "script" || y.Type != "t" || y.Until.Before(began.Add(50*time.Second)) {
+			t.Errorf("it is %+v", y)
+		}
+		z := c.detach("t", "z_t")
+		if string(z.Props) != `"z"` {
+			t.Errorf("its data is %s", z.Props)
+		}
+		empty("while its parent is worked on")
+		if d, err := c.client.Task(ctx, "z_t"); err != nil || d.Status != windlass.StatusRunning || d.Node != "script" || d.ClaimedAt == nil {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if err := c.client.ReleaseDetached(ctx, "y_t", y.Token); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		if err := c.client.CompleteDetached(ctx, "y_t", y.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("complete what was released: %v", err)
+		}
+		again := c.detach("t", "y_t")
+		if again.Token <= y.Token {
+			t.Errorf("token %d after %d", again.Token, y.Token)
+		}
+		if err := c.client.FailDetached(ctx, "y_t", y.Token, errors.New("late")); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("fail with the token of an earlier claim: %v", err)
+		}
+		if err := c.client.FailDetached(ctx, "y_t", again.Token, windlass.Permanent(errors.New("broken"))); err != nil || c.status("y_t") != windlass.StatusFailed {
+			t.Errorf("fail: %v, and it is %s", err, c.status("y_t"))
+		}
+		if err := c.client.CompleteDetached(ctx, "z_t", z.Token, json.RawMessage(`{"n":1}`)); err != nil || c.status("z_t") != windlass.StatusCompleted {
+			t.Errorf("complete: %v, and it is %s", err, c.status("z_t"))
+		}
+		if d, _ := c.client.Task(ctx, "z_t"); string(d.Result) != `{"n":1}` || d.Node != "script" || d.Token != z.Token {
+			t.Errorf("it left %+v", d)
+		}
+		if h, err := c.client.History(ctx, "z_t"); err != nil || len(h.Entries) != 2 || h.Entries[0].Node != "script" {
+			t.Errorf("its history is %+v, %v", h, err)
+		}
+		c.detach("t", "z_t|x_t")
+		if err := c.client.ReleaseDetached(ctx, "nobody_t", 1); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("release what is not there: %v", err)
+		}
+	})
+}
+
+func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.job("a_t")
+		first := c.detach("t", "a_t")
+		c.sleep(55 * time.Second)
+		if got := c.status("a_t"); got != windlass.StatusRunning {
+			t.Fatalf("before its lease is over it is %s", got)
+		}
+		c.sleep(20 * time.Second)
+		second := c.detach("t", "a_t")
+		if err := c.client.CompleteDetached(t.Context(), "a_t", first.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("the first one completed what it had lost: %v", err)
+		}
+		if err := c.client.Delete(t.Context(), "a_t"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.CompleteDetached(t.Context(), "a_t", second.Token, nil); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("complete what was deleted: %v", err)
+		}
+		c.job("a_t") // and the claim on the deleted one is not in its way
+		c.detach("t", "a_t")
+	})
+}
+
+func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		retry := &windlass.Retry{Errors: 2, Min: windlass.Duration(10 * time.Second)}
+		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry, s.Spec.OnFailure = retry, windlass.FailureSkips })
+		c.job("a_t|b_u")
+		d := c.detach("t", "a_t")
+		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusSleeping || info.Node != "" {
+			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
+		}
+		if _, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
+			t.Errorf("while it sleeps: %v", err)
+		}
+		c.sleep(11 * time.Second)
+		d = c.detach("t", "a_t")
+		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusRunning || info.Until != nil {
+			t.Errorf("once it is taken again it is %+v, %v", info.TaskInfo, err)
+		}
+		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("second")); err != nil {
+			t.Fatal(err)
+		}
+		info, err := c.client.Task(ctx, "a_t")
+		if err != nil || info.Status != windlass.StatusFailed || len(info.Errors) != 2 || info.Errors[1].Error != "second" {
+			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
+		}
+		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"u": done}))
+		c.eventually(5*time.Second, "what waits for it is skipped", c.hasStatus("a_t|b_u", windlass.StatusKilled))
+	})
+}
+
+func TestDetached_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry = &windlass.Retry{Min: windlass.Duration(10 * time.Second)} })
+		d := c.detach("t", "a_t")
+		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}))
+		if err := c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "a node holds it", func() bool {
+			info, err := c.client.Task(t.Context(), "a_t")
+			return err == nil && info.Status == windlass.StatusSleeping && info.Node == "n1"
+		})
+		c.eventually(20*time.Second, "and runs it", c.hasStatus("a_t", windlass.StatusCompleted))
+	})
+}
+
+func TestDetached_Z10_AJobThatIsToRunAgainDoesSo(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.job("a_t")
+		d := c.detach("t", "a_t")
+		c.job("a_t", func(s *windlass.Submission) { s.Update, s.Requeue, s.Props = true, true, json.RawMessage(`2`) })
+		if err := c.client.CompleteDetached(t.Context(), "a_t", d.Token, nil); err != nil {
+			t.Fatal(err)
+		}
+		if d = c.detach("t", "a_t"); string(d.Props) != `2` {
+			t.Errorf("it runs again with %s", d.Props)
+		}
+	})
+}
+
+func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.job("a_t")
+		c.join("n1")
+		c.eventually(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.sleep(2 * time.Second)
+		info, err := c.client.Task(t.Context(), "a_t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.CompleteDetached(t.Context(), "a_t", info.Token, nil); !errors.Is(err, windlass.ErrWorking) {
+			t.Errorf("complete: %v", err)
+		}
+		if _, err := c.client.DequeueDetached(t.Context(), "t", "n1", 0); !errors.Is(err, windlass.ErrNameTaken) {
+			t.Errorf("in the name of a node: %v", err)
+		}
+		c.sleep(time.Minute)
+		if got := c.status("a_t"); got != windlass.StatusRunning {
+			t.Errorf("it is %s", got)
+		}
+	})
+}
+
+func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		const jobs = 60
+		ctx := t.Context()
+		for i := range jobs {
+			c.job(fmt.Sprintf("%d_t", i))
+		}
+		taken, pushed := map[string]int{}, map[string]int{}
+		c.join("pusher", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+			<-time.After(10 * time.Millisecond)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			pushed[claim.ID()]++
+			return nil
+		}}), func(config *windlass.Config) { config.Concurrency = map[string]int{"t": 1} })
+		var scripts sync.WaitGroup
+		for i := range 3 {
+			scripts.Go(func() {
+				for {
+					d, err := c.client.DequeueDetached(ctx, "t", fmt.Sprintf("script-%d", i), 0)
+					if errors.Is(err, windlass.ErrEmpty) {
+						return
+					}
+					if err == nil {
+						err = c.client.CompleteDetached(ctx, d.ID, d.Token, nil)
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					c.mu.Lock()
+					taken[d.ID]++
+					c.mu.Unlock()
+				}
+			})
+		}
+		scripts.Wait()
+		c.eventually(time.Minute, "all complete", func() bool {
+			n, err := c.client.Count(ctx, windlass.Filter{})
+			return err == nil && n[windlass.StatusCompleted] == jobs
+		})
+		if len(taken) == 0 || len(taken)+len(pushed) != jobs {
+			t.Errorf("%d were taken and %d pushed", len(taken), len(pushed))
+		}
+	})
+}
+
+// TestDetached_Z08_AReplyThatIsLostIsFoundOut loses the reply of one call after the
+// other. Whatever the outcome, nothing stays held by nobody, and what was said to
+// be done is done.
+func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
+	for call := 1; call <= 12; call++ {
+		inEach(t, func(t *testing.T, c *cluster) {
+			ctx := t.Context()
+			plan := faulty.MustParse(fmt.Sprintf("lose-reply 1s on commit call %d", call))
+			client, err := windlass.NewClient(faulty.Wrap(c.connect(), plan), "test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.job("a_t")
+			d, err := client.DequeueDetached(ctx, "t", "script", 0)
+			if err != nil {
+				if !errors.Is(err, broker.ErrUnavailable) || c.status("a_t") != windlass.StatusPending {
+					t.Fatalf("dequeue: %v, and it is %s", err, c.status("a_t"))
+				}
+				return
+			}
+			if err := client.CompleteDetached(ctx, d.ID, d.Token, nil); err != nil {
+				if !errors.Is(err, broker.ErrUnavailable) || c.status("a_t") == windlass.StatusCompleted {
+					t.Fatalf("complete: %v, and it is %s", err, c.status("a_t"))
+				}
+				return
+			}
+			if got := c.status("a_t"); got != windlass.StatusCompleted {
+				t.Errorf("it is %s", got)
+			}
+		})
+	}
+}
+
+func TestDetached_WhatIsNotAllowedIsRefused(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		var bad *windlass.BadInputError
+		for name, call := range map[string]func() error{
+			"type":   func() error { _, err := c.client.DequeueDetached(ctx, "a/b", "script", 0); return err },
+			"owner":  func() error { _, err := c.client.DequeueDetached(ctx, "t", "", 0); return err },
+			"short":  func() error { _, err := c.client.DequeueDetached(ctx, "t", "script", time.Second); return err },
+			"long":   func() error { _, err := c.client.DequeueDetached(ctx, "t", "script", time.Hour); return err },
+			"ID":     func() error { return c.client.ReleaseDetached(ctx, "a/b", 1) },
+			"result": func() error { return c.client.CompleteDetached(ctx, "a", 1, json.RawMessage(`{`)) },
+			"size":   func() error { return c.client.CompleteDetached(ctx, "a", 1, make([]byte, windlass.ResultBytesMax+1)) },
+		} {
+			if err := call(); !errors.As(err, &bad) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,366 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/session"
+)
+
+// lineUp are the candidates of an election, in order.
+func (c *cluster) lineUp(name string) (candidates []string) {
+	c.t.Helper()
+	infos, err := election.List(c.t.Context(), c.store, "test")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, info := range infos {
+		for _, candidate := range info.Candidates {
+			if info.Name == name {
+				candidates = append(candidates, candidate.Name)
+			}
+		}
+	}
+	return candidates
+}
+
+// electing starts an election of a node, and lead when it leads.
+func (c *cluster) electing(m *member, name string, lead func(context.Context, election.Term) error) (*election.Election, <-chan error) {
+	c.t.Helper()
+	e, err := m.Election(name, election.Events{})
+	if err == nil {
+		err = e.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	led := make(chan error, 1)
+	go func() { led <- e.Lead(context.Background(), lead) }()
+	return e, led
+}
+
+func untilOver(ctx context.Context, _ election.Term) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		first, led := c.electing(a, "reports", untilOver)
+		c.eventually(5*time.Second, "a leads", first.IsLeader)
+		b := c.join("b")
+		second, _ := c.electing(b, "reports", untilOver)
+		other, _ := c.electing(b, "bills", untilOver)
+		c.eventually(5*time.Second, "b leads another", other.IsLeader)
+		c.eventually(5*time.Second, "b is second", func() bool { return slices.Equal(c.lineUp("reports"), []string{"a", "b"}) })
+		nodes, elections := c.nodes(), must(election.List(t.Context(), c.store, "test"))
+		for _, info := range elections {
+			for _, candidate := range info.Candidates {
+				i := slices.IndexFunc(nodes, func(n windlass.NodeStatus) bool { return n.Name == candidate.Name })
+				kv, err := c.store.Get(t.Context(), "/test/nodes/"+nodes[i].Name+"/info")
+				if err != nil || kv.Session != candidate.Session {
+					t.Errorf("%s stands on session %x, its node is on %x (%v)", candidate.Name, candidate.Session, kv.Session, err)
+				}
+			}
+		}
+		term, _ := first.Term()
+		before := time.Now()
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-led; !errors.Is(err, election.ErrStopped) {
+			t.Errorf("what led ended with %v", err)
+		}
+		c.eventually(time.Second, "b leads", second.IsLeader)
+		if next, _ := second.Term(); next.Token <= term.Token || time.Since(before) > session.TTLDefault/2 {
+			t.Errorf("%v follows %v after %v", next, term, time.Since(before))
+		}
+		if err := first.Start(); !errors.Is(err, election.ErrStopped) {
+			t.Errorf("after the node has ended: %v", err)
+		}
+	})
+}
+
+func TestElections_ANodeThatLosesItsSessionStandsAgain(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var faults *faulty.Broker
+		a := c.join("a", func(cfg *windlass.Config) {
+			faults = faulty.Wrap(cfg.Broker, nil)
+			cfg.Broker = faults
+		})
+		var terms atomic.Int64
+		var causes []error
+		first, _ := c.electing(a, "reports", func(ctx context.Context, _ election.Term) error {
+			terms.Add(1)
+			<-ctx.Done()
+			causes = append(causes, context.Cause(ctx))
+			return nil
+		})
+		c.eventually(5*time.Second, "a leads", first.IsLeader)
+		second, _ := c.electing(c.join("b"), "reports", untilOver)
+		c.eventually(5*time.Second, "b is second", func() bool { return len(c.lineUp("reports")) == 2 })
+		faults.Cut()
+		c.eventually(2*session.TTLDefault, "b leads", second.IsLeader)
+		if first.IsLeader() || len(causes) != 1 || !errors.Is(causes[0], session.ErrLost) {
+			t.Errorf("the old leader: %v, %v", first.IsLeader(), causes)
+		}
+		faults.Heal()
+		c.eventually(30*time.Second, "a stands again", func() bool { return slices.Equal(c.lineUp("reports"), []string{"b", "a"}) })
+		if err := second.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "a leads again", first.IsLeader)
+		if n := terms.Load(); n != 2 {
+			t.Errorf("%d terms", n)
+		}
+	})
+}
+
+func TestElections_ALeaderThatDoesNotReturnIsAbandonedWithItsNode(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		release := make(chan struct{})
+		e, led := c.electing(a, "reports", func(context.Context, election.Term) error { <-release; return nil })
+		c.eventually(5*time.Second, "a leads", e.IsLeader)
+		b, _ := c.electing(c.join("b"), "reports", untilOver)
+		stopped := time.Now()
+		err := a.leave()
+		if !errors.Is(err, windlass.ErrAbandoned) || err.Error() != windlass.ErrAbandoned.Error()+`: ["election:reports"]` {
+			t.Errorf("the node ended with %v", err)
+		}
+		for b.IsLeader() == false {
+			c.sleep(100 * time.Millisecond)
+		}
+		if hard := session.Derive(session.TTLDefault).Grace; time.Since(stopped) < hard {
+			t.Errorf("the next one led %v after the first was told to stop; its function still ran", time.Since(stopped))
+		}
+		close(release)
+		<-led
+	})
+}
+
+func TestElections_TheNodesOwnAndBadOnesAreRefused(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		for _, name := range []string{windlass.RetentionElection, "", " ", "a/b", "_x"} {
+			var config *election.ConfigError
+			if _, err := a.Election(name, election.Events{}); !errors.As(err, &config) || config.Field != "name" {
+				t.Errorf("election %q: %v", name, err)
+			}
+		}
+		if _, err := a.Election("e", election.Events{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.Election("e", election.Events{}); !errors.Is(err, election.ErrTwice) {
+			t.Errorf("the same again: %v", err)
+		}
+	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled is about the incarnation
+// after the one in which something led that has still not returned.
+func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var faults *faulty.Broker
+		var mu sync.Mutex
+		var fenced [][]string
+		a := c.join("a", func(cfg *windlass.Config) {
+			faults = faulty.Wrap(cfg.Broker, nil)
+			cfg.Broker = faults
+			cfg.Fence = func(overdue func() []string) {
+				mu.Lock()
+				defer mu.Unlock()
+				fenced = append(fenced, overdue())
+			}
+		})
+		release := make(chan struct{})
+		var inside, terms atomic.Int64
+		e, led := c.electing(a, "reports", func(ctx context.Context, _ election.Term) error {
+			terms.Add(1)
+			if inside.Add(1) > 1 {
+				t.Error("two at once")
+			}
+			defer inside.Add(-1)
+			<-release
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		other, _ := c.electing(a, "bills", untilOver)
+		c.eventually(5*time.Second, "a leads", func() bool { return e.IsLeader() && other.IsLeader() })
+		faults.Cut()
+		c.sleep(2 * session.TTLDefault)
+		if e.IsLeader() || !slices.EqualFunc(fenced, [][]string{{"election:reports"}}, slices.Equal) {
+			t.Errorf("fenced: %q", fenced)
+		}
+		faults.Heal()
+		c.eventually(30*time.Second, "the other again", other.IsLeader)
+		c.submit(1, windlass.Spec{})
+		c.eventually(30*time.Second, "a task runs", func() bool { return c.runningOn("a") == 1 })
+		c.sleep(30 * time.Second)
+		if got := c.lineUp("reports"); len(got) != 0 {
+			t.Errorf("in line: %q", got)
+		}
+		close(release)
+		c.eventually(5*time.Second, "leads again", e.IsLeader)
+		if terms.Load() != 2 {
+			t.Errorf("%d terms", terms.Load())
+		}
+		if err := a.leave(); err != nil {
+			t.Error(err)
+		}
+		if err := <-led; !errors.Is(err, election.ErrStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestElections_ANodeThatNeverJoinsStandsNowhere is about elections that were started
+// before a Run that fails.
+func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("a")
+		c.sleep(time.Second)
+		node, err := windlass.NewNode(windlass.Config{Broker: c.connect(), Namespace: "test", Name: "a",
+			Handlers:  map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)},
+			Retention: windlass.Retention{Count: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := node.Election("reports", election.Events{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(); err != nil {
+			t.Fatal(err)
+		}
+		led := make(chan error)
+		go func() { led <- e.Lead(context.Background(), untilOver) }()
+		c.sleep(time.Minute)
+		if got := c.lineUp("reports"); len(got) != 0 {
+			t.Errorf("in line: %q", got)
+		}
+		if err := node.Run(t.Context()); !errors.Is(err, windlass.ErrNameTaken) {
+			t.Error(err)
+		}
+		if err := <-led; !errors.Is(err, election.ErrStopped) {
+			t.Error(err)
+		}
+		if err := e.Start(); !errors.Is(err, election.ErrStopped) {
+			t.Error(err)
+		}
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestNewNode_ANameThatCannotStandIsBadInput is about a name that a node's keys could
+// have and a candidate's could not.
+func TestNewNode_ANameThatCannotStandIsBadInput(t *testing.T) {
+	store := memory.New()
+	defer store.Close()
+	_, err := windlass.NewNode(windlass.Config{
+		Broker: store.Broker(), Namespace: "test", Name: " ",
+		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(nil)},
+	})
+	var input *windlass.BadInputError
+	if !errors.As(err, &input) {
+		t.Errorf("%T: %v", err, err)
+	}
+}
+
+// lagging is a context whose functions run a moment after it has ended, as those of
+// any context may.
+type lagging struct {
+	context.Context
+	done chan struct{}
+}
+
+// Done implements context.Context.
+func (c *lagging) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context.
+func (c *lagging) Err() error {
+	select {
+	case <-c.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// AfterFunc is what package context uses where a context has it.
+func (c *lagging) AfterFunc(f func()) (stop func() bool) {
+	var once sync.Once
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-c.done:
+			time.Sleep(time.Millisecond)
+			once.Do(f)
+		case <-stopped:
+		}
+	}()
+	return func() (first bool) {
+		once.Do(func() {
+			first = true
+			close(stopped)
+		})
+		return first
+	}
+}
+
+// TestElections_ANodeThatIsToldToStopLeavesTheLine is about a loop that is told, and has
+// ended, before the function that leaves the elections.
+func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		store := c.connect()
+		defer store.Close()
+		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a", Clock: clock.Process,
+			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := node.Election("reports", election.Events{})
+		if err == nil {
+			err = e.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := &lagging{Context: context.Background(), done: make(chan struct{})}
+		ran, led := make(chan error, 1), make(chan error, 1)
+		go func() { ran <- node.Run(ctx) }()
+		go func() { led <- e.Lead(context.Background(), untilOver) }()
+		c.eventually(5*time.Second, "it leads", e.IsLeader)
+		close(ctx.done)
+		if err := <-ran; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if err := <-led; !errors.Is(err, election.ErrStopped) {
+			t.Errorf("Lead: %v", err)
+		}
+		c.sleep(time.Second)
+		if got := c.lineUp("reports"); len(got) != 0 {
+			t.Errorf("in line: %q", got)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/placement"
+)
+
+func TestExplain_Z12_NamesTheCycle(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		// No client lets it happen; one that dies between its write and its second look can.
+		for id, need := range map[string]string{"a": "b", "b": "a", "c": "a"} {
+			txn := broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/"+id, fmt.Appendf(nil, `{"type":"t","needs":[%q]}`, need))}}
+			if _, err := broker.CommitOne(t.Context(), c.store, txn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := c.client.Explain(t.Context(), "a")
+		if err != nil || !slices.Equal(e.Cycle, []string{"a", "b", "a"}) || !strings.Contains(e.Why, "a → b → a") {
+			t.Errorf("of one on the cycle: %+v, %v", e, err)
+		}
+		if e, err = c.client.Explain(t.Context(), "c"); err != nil || e.Cycle != nil || e.Why != "it waits for a" {
+			t.Errorf("of one that waits for the cycle: %+v, %v", e, err)
+		}
+	})
+}
+
+// What can be done with a task that is there, and why not.
+const (
+	runs       = "there is no node" // which is what keeps it
+	isKilled   = "is to be killed"
+	waits      = "waits for"
+	isNotDue   = "is not due before"
+	unreadable = "cannot be read"
+	isTooMuch  = "it can never be claimed: it waits for"
+	sleeps     = "it sleeps until"
+	isPaused   = "it is paused"
+	isHeld     = "it runs on node"
+)
+
+// in1970 and in2100 are before and after the virtual time of every test.
+const in1970, in2100 = `"1970-01-01T00:00:00Z"`, `"2100-01-01T00:00:00Z"`
+
+// withNeeds is a spec that needs as many tasks, none of which is there.
+func withNeeds(n int) string {
+	needs := make([]string, n)
+	for i := range needs {
+		needs[i] = fmt.Sprintf(`"gone-%d"`, i)
+	}
+	return `{"type":"x","needs":[` + strings.Join(needs, ",") + `]}`
+}
+
+// claimable are what is stored below tasks/, by key, or as the state, and what follows for
+// the task of an ID.
+var claimable = []struct {
+	name, id string
+	stored   map[string]string
+	want     string
+}{
+	{"plain", "t", map[string]string{"t": `{"type":"x"}`}, runs},
+	{"by its properties alone", "t", map[string]string{"t/props": `{}`}, runs},
+	{"with an empty spec", "t", map[string]string{"t": ``}, runs},
+	{"held", "t", map[string]string{"t": `{"type":"x"}`, "t/owner": `{"node":"other"}`}, isHeld},
+	{"held by nobody knows whom", "t", map[string]string{"t": `{"type":"x"}`, "t/owner": `?`}, isHeld},
+	{"held and not due", "t", map[string]string{"t": `{"type":"x","not_before":` + in2100 + `}`, "t/owner": `{"node":"other"}`}, isHeld},
+	{"due by now", "t", map[string]string{"t": `{"type":"x","not_before":` + in1970 + `}`}, runs},
+	{"not due", "t", map[string]string{"t": `{"type":"x","not_before":` + in2100 + `}`}, isNotDue},
+	{"needs what is gone", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`}, runs},
+	{"needs what is pending", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a": `{"type":"y"}`}, waits},
+	{"needs what is held", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a": `{"type":"y"}`, "a/owner": `{"node":"other"}`}, waits},
+	{"needs what there are properties of", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/props": `{"no":"key"}`, "a/owner": `{"node":"other"}`}, runs},
+	{"needs what is held and deleted", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/owner": `{"node":"other"}`}, runs},
+	{"needs what is pending, and not due", "t", map[string]string{"t": `{"type":"x","needs":["a"],"not_before":` + in2100 + `}`, "a": `{"type":"y"}`}, isNotDue},
+	{"needs itself", "t", map[string]string{"t": `{"type":"x","needs":["t"]}`}, waits},
+	{"needs what has failed", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed"}`}, waits},
+	{"needs what has failed in an unknown way", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `?`}, waits},
+	{"needs what has failed and skips", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"needs what has failed and runs again", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed","skip":true}`, "a": `{"type":"y"}`}, waits},
+	{"a failure skips it before it is due", "t", map[string]string{"t": `{"type":"x","needs":["a"],"not_before":` + in2100 + `}`, "a/failed": `{"state":"killed","skip":true}`}, isKilled},
+	{"a failure skips it while it waits", "t", map[string]string{"t": `{"type":"x","needs":["a","b"]}`, "a": `{"type":"y"}`, "b/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"one failure blocks it and one skips it", "t", map[string]string{"t": `{"type":"x","needs":["a","b"]}`, "a/failed": `{"state":"failed"}`, "b/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"has failed before itself", "t", map[string]string{"t": `{"type":"x"}`, "t/failed": `{"state":"failed","skip":true}`}, runs},
+	{"sleeps", "t", map[string]string{"t": `{"type":"x"}`, "state": `{"state":"sleeping","until":` + in2100 + `}`}, sleeps},
+	{"is paused", "t", map[string]string{"t": `{"type":"x"}`, "state": `{"state":"paused"}`}, isPaused},
+	{"a failure skips it while it sleeps", "t", map[string]string{"t": `{"type":"x","needs":["a"]}`, "a/failed": `{"state":"failed","skip":true}`, "state": `{"state":"sleeping","until":` + in2100 + `}`}, isKilled},
+	{"below what is pending", "a|t", map[string]string{"a|t": `{"type":"x"}`, "a": `{"type":"y"}`}, waits},
+	{"below what is done", "a|t", map[string]string{"a|t": `{"type":"x"}`}, runs},
+	{"below a failure that skips", "a|b|t", map[string]string{"a|b|t": `{"type":"x"}`, "a/failed": `{"state":"failed","skip":true}`}, isKilled},
+	{"a spec that is none", "t", map[string]string{"t": `{"type":`}, unreadable},
+	{"as many needs as there can be", "t", map[string]string{"t": withNeeds(windlass.NeedsMax)}, runs},
+	{"more needs than there can be", "t", map[string]string{"t": withNeeds(windlass.NeedsMax + 1)}, isTooMuch},
+	{"more levels than there can be", strings.Repeat("a|", windlass.NeedsMax) + "t", map[string]string{strings.Repeat("a|", windlass.NeedsMax) + "t/props": `{}`}, isTooMuch},
+}
+
+// Explain, a node and a script that dequeues have one answer about every task.
+func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
+	for _, row := range claimable {
+		stored := func(t *testing.T, f *fleet) {
+			t.Helper()
+			other, err := f.line.Grant(t.Context(), "", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range row.stored {
+				op := broker.Put("/test/tasks/"+key, []byte(value))
+				if key == "state" {
+					op.Key = "/test/state/" + row.id
+				}
+				if strings.HasSuffix(key, "/owner") {
+					op = broker.PutSession(op.Key, []byte(value), other.ID)
+				}
+				if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Run(row.name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				stored(t, f)
+				e, err := f.Client().Explain(t.Context(), row.id)
+				if err != nil || !strings.Contains(e.Why, row.want) {
+					t.Errorf("it is explained by %q (%v), want that it %s", e.Why, err, row.want)
+				}
+				taskType := "x"
+				if row.stored[row.id] == "" {
+					taskType = ""
+				}
+				d, err := f.Client().DequeueDetached(t.Context(), taskType, "script", 0)
+				if row.want == runs && (err != nil || d.ID != row.id) || row.want != runs && !errors.Is(err, windlass.ErrEmpty) {
+					t.Errorf("a script gets %+v, %v", d, err)
+				}
+			})
+			inFleet(t, func(t *testing.T, f *fleet) {
+				stored(t, f)
+				f.node("n")
+				f.Advance(3 * time.Second)
+				status := windlass.Status("")
+				if detail, err := f.Client().Task(t.Context(), row.id); err == nil {
+					status = detail.Status
+				}
+				ran, killed := len(f.Runs(row.id)) > 0, status == windlass.StatusKilled
+				if ran != (row.want == runs) || killed != (row.want == isKilled) {
+					t.Errorf("a node runs it: %v; its status is %s", ran, status)
+				}
+			})
+		})
+	}
+}
+
+// It took the oldest for the first, and said of the one that no node had room for that a
+// node was to claim it.
+func TestExplain_PlansInTheOrderInWhichNodesDo(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n", func(c *windlass.Config) { c.Capacity = 1 })
+		f.Advance(time.Second)
+		n.Use(`refuse on commit below "/test/tasks/"`) // so that it claims neither
+		f.submit("older", 1, windlass.Spec{})
+		f.submit("important", 1, windlass.Spec{Priority: 1})
+		for id, takes := range map[string]bool{"important-0000": true, "older-0000": false} {
+			e, err := f.Client().Explain(t.Context(), id)
+			if err != nil || strings.Contains(e.Why, "node n is to claim it") != takes {
+				t.Errorf("of %s it says %q (%v)", id, e.Why, err)
+			}
+		}
+	})
+}
+
+// It counted what is about to be killed among what needs a place.
+func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n")
+		f.Advance(time.Second)
+		n.Use(`refuse on commit below "/test/tasks/"`) // so that it kills nothing
+		f.submit("open", 3, windlass.Spec{})
+		f.submit("skipped", 2, windlass.Spec{Needs: []string{"a"}})
+		if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed","skip":true}`))}}); err != nil {
+			t.Fatal(err)
+		}
+		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
+		if want := []windlass.PlannedMove{{To: "n", Tasks: 3}}; err != nil || !slices.Equal(report.Moves, want) || report.Waiting != 0 {
+			t.Errorf("moves %v, %d wait (%v)", report.Moves, report.Waiting, err)
+		}
+	})
+}
+
+func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("good")
+		c.submit(4, windlass.Spec{})
+		c.eventually(5*time.Second, "they run", c.allRunning(4))
+		c.put("/test/nodes/absurd/info", `{"capacity":99999999999999999,"weight":-5}`)
+		join := func(n windlass.NodeInfo) windlass.NodeEdit {
+			return func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return append(nodes, n), nil }
+		}
+		report, err := c.client.Plan(t.Context(), join(windlass.NodeInfo{Name: "third"}))
+		if err != nil || len(report.Nodes) != 3 || report.Waiting != 0 {
+			t.Errorf("%+v, %v", report, err)
+		}
+		var input *windlass.BadInputError
+		if _, err := c.client.Plan(t.Context(), join(windlass.NodeInfo{Name: "third", Capacity: math.MaxInt})); !errors.As(err, &input) || input.Field != "capacity" {
+			t.Errorf("a capacity that no node may have: %v", err)
+		}
+	})
+}
+
+func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var classes placement.Classes
+		class := classes.Of(placement.Class{Type: "job"})
+		view := placement.View{Held: &placement.Tally{}, Open: map[*placement.Class]int{class: 20}, Brief: map[string]bool{"job": true}}
+		for _, node := range []string{"a", "b"} { // registered, and no process
+			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
+			value := fmt.Appendf(nil, `{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node)
+			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", value)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range f.submit("job", 20, windlass.Spec{Type: "job"}) {
+			e, err := f.Client().Explain(t.Context(), id)
+			if want := "node " + placement.New(view).Take(id, class); err != nil || !strings.HasPrefix(e.Why, want) {
+				t.Errorf("of %s it says %q, %v; want %s", id, e.Why, err, want)
+			}
+		}
+	})
+}
+
+func TestPlan_M17_MovesTasksOfATypeThatANodeNamesAsShortLived(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(1)
+		f.submit("lasts", 20, windlass.Spec{})
+		f.allRun(time.Minute, 20)
+		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
+			return append(nodes, windlass.NodeInfo{Name: "joins", Types: nodes[0].Types, ShortLived: []string{""}}), nil
+		})
+		if err != nil || report.Moved != 10 {
+			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}

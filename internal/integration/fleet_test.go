@@ -1,0 +1,289 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// fleet is a cluster on the broker in memory whose tests are about who runs
+// what. Its handlers run until they are stopped.
+type fleet struct {
+	*windlasstest.Cluster
+	t *testing.T
+	// stopTakes is how long a handler goes on after it was told to stop.
+	stopTakes time.Duration
+	// raced counts the claims that someone else won, asked all claims.
+	raced, asked atomic.Int32
+	// braked counts the nodes' telling of Braked.
+	braked atomic.Int32
+	line   broker.Broker
+}
+
+func inFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
+	t.Helper()
+	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+		test(t, &fleet{Cluster: c, t: t, line: c.Connect()})
+	})
+}
+
+// counting is a coordinator that counts what became of claims.
+type counting struct {
+	coordinator.Coordinator
+	fleet *fleet
+}
+
+func (c counting) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	results := c.Coordinator.Claim(ctx, wanted)
+	c.fleet.asked.Add(int32(len(wanted)))
+	for _, r := range results {
+		if errors.Is(r.Err, coordinator.ErrOwned) {
+			c.fleet.raced.Add(1)
+		}
+	}
+	return results
+}
+
+// until is the handler of tasks that run until they are stopped.
+func (f *fleet) until(ctx context.Context, _ *windlass.Claim) error {
+	<-ctx.Done()
+	if f.stopTakes > 0 && !errors.Is(context.Cause(ctx), windlasstest.ErrKilled) {
+		time.Sleep(f.stopTakes)
+	}
+	return ctx.Err()
+}
+
+// node starts a node that handles every type.
+func (f *fleet) node(name string, configure ...func(*windlass.Config)) *windlasstest.Node {
+	f.t.Helper()
+	config := windlass.Config{
+		Handlers:    map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(f.until)},
+		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator { return counting{plain, f} },
+	}
+	config.Events.Braked = func(int, int) { f.braked.Add(1) }
+	for _, c := range configure {
+		c(&config)
+	}
+	return f.Start(name, config)
+}
+
+// nodes starts n nodes named n00 and so on, and lets them know of each other.
+func (f *fleet) nodes(n int, configure ...func(*windlass.Config)) (all []*windlasstest.Node) {
+	f.t.Helper()
+	for i := range n {
+		all = append(all, f.node(fmt.Sprintf("n%02d", i), configure...))
+	}
+	f.Advance(time.Second)
+	return all
+}
+
+// submit submits n tasks with the name as a prefix, oldest first.
+func (f *fleet) submit(name string, n int, spec windlass.Spec) (ids []string) {
+	f.t.Helper()
+	var batch []windlass.Submission
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s-%04d", name, i))
+		batch = append(batch, windlass.Submission{ID: ids[i], Spec: spec})
+	}
+	f.Submit(batch...)
+	return ids
+}
+
+// holders says which node runs each task that runs.
+func (f *fleet) holders() map[string]string {
+	held := map[string]string{}
+	for _, id := range f.Ran() {
+		for _, r := range f.Runs(id) {
+			if r.Ended.IsZero() {
+				held[id] = r.Node
+			}
+		}
+	}
+	return held
+}
+
+// load is how many of some tasks each node runs; of all if none are named.
+func (f *fleet) load(ids ...string) map[string]int {
+	load := map[string]int{}
+	for id, node := range f.holders() {
+		if len(ids) == 0 || slices.Contains(ids, id) {
+			load[node]++
+		}
+	}
+	return load
+}
+
+// starts is how often each task was started.
+func (f *fleet) starts() map[string]int {
+	starts := map[string]int{}
+	for _, id := range f.Ran() {
+		starts[id] = len(f.Runs(id))
+	}
+	return starts
+}
+
+// moves is how many starts there were since.
+func (f *fleet) moves(since map[string]int) (n int) {
+	for id, count := range f.starts() {
+		n += count - since[id]
+	}
+	return n
+}
+
+// fewMoves fails if far more tasks were started since than had to be. That one plan has the
+// fewest moves is what package placement proves; here several nodes plan, each by itself.
+func (f *fleet) fewMoves(since map[string]int, needed int) {
+	f.t.Helper()
+	n := f.moves(since)
+	f.t.Logf("%d moves, and %d are needed", n, needed)
+	if n > 2*needed {
+		f.t.Errorf("%d moves, and %d are needed", n, needed)
+	}
+}
+
+// even fails unless the nodes run as many tasks as each other, within what drift
+// tolerates. That a plan is even but for one task is what package placement proves.
+func (f *fleet) even(names ...string) {
+	f.t.Helper()
+	want := map[string]int{}
+	for _, name := range names {
+		want[name] = 1
+	}
+	f.shared(want)
+}
+
+// allRun waits until as many tasks run.
+func (f *fleet) allRun(within time.Duration, n int) {
+	f.t.Helper()
+	f.WaitUntil(within, fmt.Sprintf("%d tasks run", n), func() bool { return len(f.holders()) == n })
+}
+
+// still fails if anything moves for a while.
+func (f *fleet) still(d time.Duration) {
+	f.t.Helper()
+	before := f.starts()
+	f.Advance(d)
+	if n := f.moves(before); n > 0 {
+		f.t.Errorf("%d tasks were started in %v in which nothing happened", n, d)
+	}
+}
+
+// unmoved fails if a task was on another node before.
+func (f *fleet) unmoved(before map[string]string) {
+	f.t.Helper()
+	after := f.holders()
+	var moved []string
+	for _, id := range slices.Sorted(maps.Keys(before)) {
+		if after[id] != before[id] {
+			moved = append(moved, fmt.Sprintf("%s from %s to %q", id, before[id], after[id]))
+		}
+	}
+	if len(moved) > 0 {
+		f.t.Errorf("%d of %d tasks moved: %q", len(moved), len(before), moved[:min(len(moved), 5)])
+	}
+}
+
+func names(nodes []*windlasstest.Node) (all []string) {
+	for _, n := range nodes {
+		all = append(all, n.Name())
+	}
+	return all
+}
+
+// Settings.
+
+func weighing(w int) func(*windlass.Config) { return func(c *windlass.Config) { c.Weight = w } }
+
+func holding(capacity int) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Capacity = capacity }
+}
+
+func inZone(zone string) func(*windlass.Config) { return func(c *windlass.Config) { c.Zone = zone } }
+
+func balancedBy(b func() windlass.Balancer) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Balancer = b() }
+}
+
+func labelled(k, v string) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Labels = map[string]string{k: v} }
+}
+
+func returning(d time.Duration) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.ReturnWithin = d }
+}
+
+func failingOver(perSecond int) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.FailoverRate = perSecond }
+}
+
+func (f *fleet) handling(types ...string) func(*windlass.Config) {
+	return func(c *windlass.Config) {
+		c.Handlers = map[string]windlass.NewHandler{}
+		for _, t := range types {
+			c.Handlers[t] = windlass.HandlerFunc(f.until)
+		}
+	}
+}
+
+// loaded fails unless the nodes run that many tasks, of some or of all.
+func (f *fleet) loaded(want map[string]int, ids ...string) {
+	f.t.Helper()
+	if got := f.load(ids...); !maps.Equal(got, want) {
+		f.t.Errorf("the nodes run %v, not %v", got, want)
+	}
+}
+
+// tell sends a node a command.
+func (f *fleet) tell(node, command, parameters string) {
+	f.t.Helper()
+	c := windlass.Command{Command: command, Parameters: json.RawMessage(parameters)}
+	if err := f.Client().Send(f.t.Context(), node, c); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// shared fails unless the nodes share what runs by these weights, within what drift
+// tolerates: a tenth of a node's share, and one task.
+func (f *fleet) shared(weights map[string]int) {
+	f.t.Helper()
+	load, sum, all := f.load(), 0, 0
+	for name, weight := range weights {
+		sum, all = sum+load[name], all+weight
+	}
+	for name, weight := range weights {
+		share := float64(sum) * float64(weight) / float64(all)
+		if n := float64(load[name]); n < share*0.9-1 || n > share*1.1+1 {
+			f.t.Errorf("the nodes run %v; the share of %s is %.1f", load, name, share)
+		}
+	}
+}
+
+// settle waits until as many tasks run and none has been started for a while. Nodes whose
+// copies of the cluster differ for a moment may plan differently, so how long it takes and
+// how many claims are lost on the way is up to the scheduler.
+func (f *fleet) settle(n int) {
+	f.t.Helper()
+	const quiet, rounds = 2 * time.Minute, 30
+	before := f.starts()
+	for range rounds {
+		f.allRun(time.Minute, n)
+		at := f.starts()
+		f.Advance(quiet)
+		if f.moves(at) == 0 && len(f.holders()) == n {
+			f.t.Logf("at rest after %d starts; %d of %d claims were lost", f.moves(before), f.raced.Load(), f.asked.Load())
+			return
+		}
+	}
+	f.t.Fatalf("not at rest within %v", rounds*quiet)
+}

@@ -1,0 +1,367 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		attempts := map[string]int{}
+		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			c.mu.Lock()
+			attempts[claim.ID()]++
+			first := attempts[claim.ID()] == 1
+			c.mu.Unlock()
+			switch claim.ID() {
+			case "done":
+				return nil
+			case "fails-for-good":
+				return windlass.Permanent(errors.New("no such customer"))
+			case "fails-once":
+				if first {
+					return errors.New("try again")
+				}
+				return nil
+			case "fails-always":
+				return errors.New("still broken")
+			case "panics":
+				if first {
+					panic("boom")
+				}
+				return nil
+			case "released-once":
+				if first {
+					return windlass.ErrRelease
+				}
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
+			spec := windlass.Spec{Retry: &windlass.Retry{Errors: 8}}
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.eventually(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
+		d, err := c.client.Task(t.Context(), "panics")
+		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, "boom") || !strings.Contains(d.Errors[0].Error, "handlers_test.go") {
+			t.Errorf("a panic was recorded as %+v, %v", d.Errors, err)
+		}
+		c.sleep(time.Hour)
+		for id, want := range map[string]struct {
+			status   windlass.Status
+			attempts int
+			errors   int
+		}{
+			"done":           {windlass.StatusCompleted, 1, 0},
+			"fails-for-good": {windlass.StatusFailed, 1, 1},
+			"fails-once":     {windlass.StatusCompleted, 2, 1},
+			"fails-always":   {windlass.StatusFailed, 8, 8},
+			"panics":         {windlass.StatusCompleted, 2, 1},
+			"released-once":  {windlass.StatusCompleted, 2, 0},
+		} {
+			d, err := c.client.Task(t.Context(), id)
+			if err != nil || d.Status != want.status || attempts[id] != want.attempts || len(d.Errors) != want.errors {
+				t.Errorf("%s: %s after %d attempts with %d errors, want %+v (%v)", id, d.Status, attempts[id], len(d.Errors), want, err)
+			}
+		}
+		n.leave()
+	})
+}
+
+// The loop of most services ends with nil when its context does, which must not end its
+// task for good.
+func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			defer c.began(claim)()
+			<-ctx.Done()
+			if strings.HasPrefix(claim.ID(), "done") {
+				return windlass.ErrDone
+			}
+			return nil
+		})
+		join := func(name string) *member {
+			return c.join(name, func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+		}
+		a := join("a")
+		ids := c.submit(20, windlass.Spec{})
+		for id, timeout := range map[string]time.Duration{"done": 0, "paused": 0, "done-in-no-time": time.Minute, "timeout": time.Minute} {
+			spec := windlass.Spec{Timeout: windlass.Duration(timeout)}
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.sleep(10 * time.Second)
+		if _, err := c.client.SendTask(t.Context(), "paused", statemachine.Command{Message: statemachine.Pause}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Minute)
+		b := join("b")
+		c.sleep(time.Minute)
+		a.leave()
+		a = join("a")
+		c.sleep(time.Minute)
+		b.leave()
+		c.sleep(time.Minute)
+		for _, id := range ids {
+			if got := c.status(id); got != windlass.StatusRunning {
+				t.Errorf("%s is %s after two nodes have gone one after the other", id, got)
+			}
+		}
+		for id, want := range map[string]windlass.Status{
+			"done": windlass.StatusCompleted, "done-in-no-time": windlass.StatusCompleted, "paused": windlass.StatusPaused,
+		} {
+			if got := c.status(id); got != want {
+				t.Errorf("%s is %s, want %s", id, got, want)
+			}
+		}
+		d, err := c.client.Task(t.Context(), "timeout")
+		if err != nil || len(d.Errors) == 0 || d.Errors[0].Error != "the time for the run is over: after 1m0s" {
+			t.Errorf("the run that returned nil when its time was over: %+v, %v", d, err)
+		}
+		a.leave()
+	})
+}
+
+func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran []time.Time
+		fails := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				ran = append(ran, time.Now())
+				return errors.New("no")
+			})
+		}
+		a := c.join("a", fails)
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(2*time.Minute, "six errors", c.locked(func() bool { return len(ran) == 6 }))
+		c.sleep(time.Second)
+		d, _ := c.client.Task(t.Context(), "t")
+		if got := a.Tasks(); len(got) != 1 || !got[0].Parked {
+			t.Errorf("the node holds %+v", got)
+		}
+		a.leave()
+		b := c.join("b", fails)
+		c.eventually(time.Minute, "it ran again", c.locked(func() bool { return len(ran) == 7 }))
+		c.sleep(time.Second)
+		b.leave()
+		if woke := ran[6]; woke.Before(*d.Until) || woke.Sub(*d.Until) > 5*time.Second {
+			t.Errorf("it woke at %v; it was to sleep until %v", woke, d.Until)
+		}
+		if d, _ := c.client.Task(t.Context(), "t"); len(d.Errors) != 7 {
+			t.Errorf("%d errors", len(d.Errors))
+		}
+	})
+}
+
+func TestHandler_SeesItsClaim(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		checked := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers["check"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer close(checked)
+				owner, err := c.store.Get(ctx, "/test/tasks/t/owner")
+				if err != nil || int64(owner.Created) != claim.Token() || string(owner.Value) != `{"node":"n"}` {
+					t.Errorf("token %d; the owner key is %+v, %v", claim.Token(), owner, err)
+				}
+				if left := time.Until(claim.Deadline()); left < 5*time.Second || left > 10*time.Second {
+					t.Errorf("the deadline is %v away", left)
+				}
+				if claim.ID() != "t" || claim.Task().ID() != "t" || claim.Spec().Type != "check" || string(claim.Props()) != `{"x":1}` || claim.Node() != "n" {
+					t.Errorf("the claim is %+v", claim)
+				}
+				if err := claim.SetResult(strings.Repeat("x", windlass.ResultBytesMax)); err == nil {
+					t.Error("a result over the limit was accepted")
+				}
+				return nil
+			})
+		})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "check"}, Props: json.RawMessage(`{"x":1}`)}); err != nil {
+			t.Fatal(err)
+		}
+		<-checked
+		n.leave()
+	})
+}
+
+func TestTokens_RiseFromClaimToClaim(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var tokens []int64
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				tokens = append(tokens, claim.Token())
+				return windlass.ErrRelease
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.eventually(time.Minute, "it was claimed often", c.locked(func() bool { return len(tokens) >= 5 }))
+		n.leave()
+		if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
+			t.Errorf("tokens %v", tokens)
+		}
+	})
+}
+
+func TestNode_M32_ListsWhatItRunsSortedWithTimes(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		slow := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+				<-ctx.Done()
+				<-slow
+				return ctx.Err()
+			})
+		})
+		ids := c.submit(5, windlass.Spec{})
+		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 5 })
+		c.sleep(time.Second)
+		c.send("n", "stop_task", `{"task":"task-002"}`)
+		c.sleep(time.Second)
+		for i, task := range n.Tasks() {
+			if task.ID != ids[i] || task.Started.IsZero() || task.Token == 0 || task.Stopped.IsZero() == (task.ID == "task-002") {
+				t.Errorf("task %d is %+v", i, task)
+			}
+		}
+		close(slow)
+		n.leave()
+	})
+}
+
+type order struct{ id, customer string }
+
+func (o order) ID() string { return o.id }
+
+func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var got []windlass.Task
+		corrupt := 0
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.NewTask = func(id string, props json.RawMessage) windlass.Task {
+				var p struct {
+					Customer string
+					Panic    bool
+				}
+				if len(props) == 0 {
+					return order{id: id, customer: "nobody"}
+				}
+				if json.Unmarshal(props, &p) != nil || p.Customer == "" && !p.Panic {
+					return nil
+				}
+				if p.Panic {
+					panic("bad props")
+				}
+				return order{id: id, customer: p.Customer}
+			}
+			cfg.Events.Corrupt = func(string, error) { corrupt++ }
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				got = append(got, claim.Task())
+				return nil
+			})
+		})
+		for id, props := range map[string]string{"a": `{"customer":"acme"}`, "b": "", "ignored": `{}`, "panics": `{"panic":true}`} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Props: json.RawMessage(props)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.sleep(30 * time.Second)
+		slices.SortFunc(got, func(a, b windlass.Task) int { return strings.Compare(a.ID(), b.ID()) })
+		if len(got) != 2 || got[0] != (order{"a", "acme"}) || got[1] != (order{"b", "nobody"}) || corrupt == 0 {
+			t.Errorf("ran %v; %d reports", got, corrupt)
+		}
+		for _, id := range []string{"ignored", "panics"} {
+			if s := c.status(id); s != windlass.StatusPending {
+				t.Errorf("%s is %s", id, s)
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		only := func(types ...string) func(*windlass.Config) {
+			return func(cfg *windlass.Config) {
+				cfg.Handlers = map[string]windlass.NewHandler{}
+				for _, name := range types {
+					cfg.Handlers[name] = windlass.HandlerFunc(c.untilStopped)
+				}
+			}
+		}
+		a, b := c.join("a", only("red", "blue")), c.join("b", only("blue"))
+		c.submit(20, windlass.Spec{Type: "red"})
+		c.eventually(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
+		c.sleep(time.Minute)
+		a.leave()
+		b.leave()
+		for id, n := range c.starts {
+			if n != 1 {
+				t.Errorf("%s was started %d times: it moves to and fro", id, n)
+			}
+		}
+	})
+}
+
+func TestNode_M36_NodesOfDifferentNamespacesDoNotMeet(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		here, there := c.join("n"), c.join("n", func(cfg *windlass.Config) { cfg.Namespace = "test2" })
+		c.submit(3, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(3))
+		c.sleep(time.Minute)
+		if len(here.Tasks()) != 3 || len(there.Tasks()) != 0 {
+			t.Errorf("here %v, there %v", here.Tasks(), there.Tasks())
+		}
+		here.leave()
+		there.leave()
+	})
+}
+
+func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		release := make(chan struct{})
+		var fenced []string
+		var at time.Duration
+		var conn broker.Broker
+		var cutAt time.Time
+		n := c.join("n", func(cfg *windlass.Config) {
+			conn = cfg.Broker
+			cfg.Fence = func(overdue func() []string) { fenced, at = overdue(), time.Since(cutAt) }
+			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
+		})
+		c.submit(2, windlass.Spec{})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "deaf", Spec: windlass.Spec{Type: "deaf"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
+		cutAt = time.Now()
+		conn.Close()
+		c.sleep(time.Minute)
+		if !slices.Equal(fenced, []string{"deaf"}) || at > 15*time.Second {
+			t.Errorf("fenced %q after %v", fenced, at)
+		}
+		close(release)
+		n.leave()
+	})
+}

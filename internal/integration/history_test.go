@@ -1,0 +1,96 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// told is the history of a task in short: event@node, a star marking what counts
+// as an interruption.
+func (c *cluster) told(id string) (string, statemachine.History) {
+	c.t.Helper()
+	h, err := c.client.History(c.t.Context(), id)
+	if errors.Is(err, windlass.ErrNotFound) {
+		return "", h
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var parts []string
+	for _, e := range h.Entries {
+		mark := ""
+		if e.Interruption {
+			mark = "*"
+		}
+		parts = append(parts, string(e.Event)+"@"+e.Node+mark)
+	}
+	return strings.Join(parts, " "), h
+}
+
+func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		finish := make(chan struct{})
+		run := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
+				select {
+				case <-finish:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+		}
+		a := c.join("a", run)
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "the claim is in the history", func() bool { told, _ := c.told("t"); return told == "claimed@a" })
+		b := c.join("b", run)
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "b has it", func() bool {
+			told, _ := c.told("t")
+			return told == "claimed@a released@a* claimed@b"
+		})
+		// The claim is taken away by hand: nobody says how it ended.
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/t/owner")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "it was claimed anew", func() bool {
+			told, _ := c.told("t")
+			return told == "claimed@a released@a* claimed@b lost@b* claimed@b"
+		})
+		close(finish)
+		c.eventually(5*time.Second, "it is done", func() bool {
+			told, _ := c.told("t")
+			return strings.HasSuffix(told, "claimed@b completed@b")
+		})
+		if _, h := c.told("t"); h.Claims != 3 || h.Interruptions != 2 {
+			t.Errorf("%d claims, %d interruptions", h.Claims, h.Interruptions)
+		}
+		if d, err := c.client.Task(t.Context(), "t"); err != nil || d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		b.leave()
+	})
+}
+
+func TestHistory_M05_BadIDsAndUnknownTasksAreErrors(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var input *windlass.BadInputError
+		if _, err := c.client.History(t.Context(), "a/b"); !errors.As(err, &input) {
+			t.Errorf("%v", err)
+		}
+		if _, err := c.client.History(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+)
+
+// A task that nobody else took once was never moved again, however long others
+// were ready for it.
+func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.joins("a", "")
+		b := w.joins("b", "")
+		w.sleep(time.Second)
+		b.use(t, `lose-request 1s on commit below "/test/tasks/"`) // it lives, and claims nothing
+		w.submit(20, windlass.Spec{})
+		w.eventually(time.Minute, "a has taken all", func() bool { return w.runningOn("a") == 20 })
+		w.sleep(5 * time.Second)
+		b.use(t, "")
+		w.eventually(10*time.Minute, "b is offered some again, and takes its share", func() bool { return w.runningOn("b") >= 8 })
+	})
+}
+
+// refusals is a coordinator that counts the claims that were refused because somebody
+// else had the task, or it was gone.
+type refusals struct {
+	coordinator.Coordinator
+	n *atomic.Int32
+}
+
+func (r refusals) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	results := r.Coordinator.Claim(ctx, wanted)
+	for _, result := range results {
+		if errors.Is(result.Err, coordinator.ErrOwned) || errors.Is(result.Err, coordinator.ErrGone) {
+			r.n.Add(1)
+		}
+	}
+	return results
+}
+
+// The node sees six seconds late what the others do, and so takes all for late that they
+// have claimed long since.
+func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var refused atomic.Int32
+		lagging := f.node("lagging", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
+		})
+		f.submit("own", 1000, windlass.Spec{Node: "lagging"}) // so that all others go elsewhere
+		f.nodes(3)
+		lagging.Use(`delay-request 6s on batch below "/test/tasks/"`)
+		for i := range 10 {
+			f.submit(fmt.Sprint("t", i), 200, windlass.Spec{})
+			f.Advance(10 * time.Second)
+		}
+		lagging.Use("")
+		f.Settle(3 * time.Minute)
+		if n := refused.Load(); n > 20 {
+			t.Errorf("%d claims were refused", n)
+		}
+	})
+}
+
+// Its copy shows what it has completed as free for another half a minute, in which it looks
+// several times at all that is free.
+func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var refused atomic.Int32
+		n := f.node("n", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
+			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+		})
+		f.Advance(time.Second)
+		f.submit("t", 200, windlass.Spec{Type: "job"})
+		n.Use(`delay-request 30s on batch below "/test/tasks/"`)
+		f.Advance(5 * time.Minute)
+		if ran, n := len(f.Ran()), refused.Load(); ran != 200 || n > 0 {
+			t.Errorf("%d ran, and %d claims were refused", ran, n)
+		}
+	})
+}
+
+// Nodes that see jobs and each other's claims in other portions give them to the same nodes,
+// however few they are.
+func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3, func(c *windlass.Config) {
+			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+		})
+		f.submit("lasting", 20, windlass.Spec{})
+		f.submit("job", 100, windlass.Spec{Type: "job"})
+		f.Advance(time.Minute)
+		for i, n := range all {
+			n.Use(fmt.Sprintf(`delay-request %dms on batch below "/test/tasks/"`, 40*i))
+		}
+		for round := range 200 {
+			if round%3 == 0 {
+				f.submit(fmt.Sprint("more", round), 1, windlass.Spec{})
+			}
+			submitted := map[string]time.Time{}
+			for i := range 1 + round%4 {
+				for _, id := range f.submit(fmt.Sprintf("j%d-%d", round, i), 1, windlass.Spec{Type: "job"}) {
+					submitted[id] = time.Now()
+				}
+				f.Advance(time.Duration(17*(round%7)) * time.Millisecond)
+			}
+			f.Advance(5 * time.Second)
+			for id, at := range submitted {
+				if runs := f.Runs(id); len(runs) == 0 || runs[0].Started.Sub(at) > time.Second {
+					t.Errorf("%s, submitted at %v: %v", id, at, runs)
+				}
+			}
+		}
+	})
+}
+
+// The first that is claimed in its stead shows that it takes none, and then all of them are.
+func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("refusing", func(c *windlass.Config) { c.Balancer = refusing{} })
+		for _, n := range f.nodes(3) {
+			n.Use(`delay-request 50ms on commit`)
+		}
+		f.submit("t", 2000, windlass.Spec{})
+		f.allRun(5*time.Second, 2000)
+	})
+}
+
+// It was claimed and released while the node's watch was broken, which a new copy does not
+// show.
+func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		n := f.node("n")
+		f.Advance(time.Second)
+		other, err := f.line.Grant(t.Context(), "", time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := func(op broker.Op) {
+			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.Use(`delay-request 3s on batch below "/test/tasks/"`)
+		f.submit("t", 1, windlass.Spec{})
+		f.Advance(time.Second)
+		owner(broker.PutSession("/test/tasks/t-0000/owner", []byte(`{"node":"other"}`), other.ID))
+		f.Advance(3 * time.Second) // in which its claim is refused
+		if f.raced.Load() != 1 {
+			t.Errorf("%d of its claims were refused", f.raced.Load())
+		}
+		n.Partition()
+		owner(broker.Delete("/test/tasks/t-0000/owner"))
+		f.Advance(time.Second)
+		n.Use("")
+		n.Heal()
+		f.allRun(3*time.Second, 1)
+	})
+}
+
+func TestPlacement_ANodeTellsByHowMuchItsCopyLags(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		lagging := f.node("lagging")
+		slow := f.nodes(1)[0]
+		behind := func() map[string]string {
+			nodes, err := f.Client().Nodes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := map[string]string{}
+			for _, n := range nodes {
+				if n.Behind != "" {
+					told[n.Name] = n.Behind
+				}
+			}
+			return told
+		}
+		slow.Use(`delay-reply 3s on commit below "/test/tasks/"`) // which its copy is not
+		f.submit("t", 20, windlass.Spec{})
+		f.Advance(10 * time.Second)
+		slow.Use("")
+		if told := behind(); len(told) > 0 {
+			t.Errorf("behind are %v", told)
+		}
+		lagging.Use(`delay-request 6s on batch below "/test/tasks/"`)
+		f.submit("own", 1, windlass.Spec{Node: "lagging"})
+		f.Advance(11 * time.Second) // it sees the task after six, and its claim after twelve
+		if told := behind(); !maps.Equal(told, map[string]string{"lagging": "4s"}) {
+			t.Errorf("behind are %v", told)
+		}
+		f.submit("pinned", 1, windlass.Spec{Node: "lagging"})
+		e, err := f.Client().Explain(t.Context(), "pinned-0000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range e.Nodes {
+			if late := strings.Contains(n.Why, "4s late or more"); late != (n.Node == "lagging") {
+				t.Errorf("of %s it says: %s", n.Node, n.Why)
+			}
+		}
+		lagging.Use("")
+		f.Advance(time.Minute)
+		if told := behind(); len(told) > 0 {
+			t.Errorf("behind are still %v", told)
+		}
+	})
+}

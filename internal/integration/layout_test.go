@@ -1,0 +1,226 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+)
+
+const layoutKey = "/test/layout"
+
+// setLayout writes the layout key by hand.
+func (c *cluster) setLayout(value string) {
+	c.t.Helper()
+	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(layoutKey, []byte(value))}}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) layout() broker.KV {
+	c.t.Helper()
+	kv, err := c.store.Get(c.t.Context(), layoutKey)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return kv
+}
+
+func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		if v, err := c.client.Layout(t.Context()); v != 0 || err != nil {
+			t.Errorf("at first: %d, %v", v, err)
+		}
+		c.join("a")
+		c.join("b")
+		c.join("d")
+		c.eventually(time.Second, "all joined", func() bool { return len(c.nodes()) == 3 })
+		kv := c.layout()
+		if string(kv.Value) != `{"version":1}` || kv.Session != 0 || kv.Created != kv.Modified {
+			t.Errorf("%s, %+v", kv.Value, kv)
+		}
+		if v, err := c.client.Layout(t.Context()); v != windlass.LayoutVersion || err != nil {
+			t.Errorf("%d, %v", v, err)
+		}
+		for _, m := range c.members {
+			if err := m.leave(); err != nil {
+				t.Error(err)
+			}
+		}
+		if now := c.layout(); now.Modified != kv.Modified {
+			t.Errorf("it changed: %+v", now)
+		}
+	})
+}
+
+// TestLayout_IsWrittenOnceAlthoughRepliesAreLost loses the replies of the first
+// attempts to register: in an empty namespace the first did it all, in one with a
+// layout it only found that out.
+func TestLayout_IsWrittenOnceAlthoughRepliesAreLost(t *testing.T) {
+	for _, plan := range []string{
+		`lose-reply 1s on commit below "/test/nodes/" call 1`, `lose-reply 1s on commit below "/test/nodes/" call 2`,
+		`lose-request 1s on commit below "/test/nodes/" call 1`, `lose-reply 1s on commit below "/test/nodes/" chance 0.5`,
+	} {
+		inCluster(t, func(t *testing.T, c *cluster) {
+			for _, name := range []string{"a", "b", "d"} {
+				c.join(name, func(config *windlass.Config) {
+					config.Broker = faulty.Wrap(config.Broker, faulty.MustParse(plan))
+				})
+				want := len(c.members)
+				c.eventually(time.Minute, "joined "+name+" under "+plan, func() bool { return len(c.nodes()) == want })
+			}
+			if kv := c.layout(); kv.Created != kv.Modified {
+				t.Errorf("%s: %+v", plan, kv)
+			}
+		})
+	}
+}
+
+func TestLayout_OneFromTheFutureIsNotJoined(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.setLayout(`{"version":2,"note":"unknown fields do not matter"}`)
+		a := c.join("a")
+		<-a.ended
+		var layout *windlass.LayoutError
+		if !errors.Is(a.err, windlass.ErrLayout) || !errors.As(a.err, &layout) || layout.Found != 2 || layout.Known != 1 || layout.Namespace != "/test" {
+			t.Fatalf("%v", a.err)
+		}
+		for _, word := range []string{"/test", "version 2", "version 1"} {
+			if !strings.Contains(layout.Error(), word) {
+				t.Errorf("%q does not name %q", layout, word)
+			}
+		}
+		if len(c.nodes()) > 0 {
+			t.Errorf("%v", c.nodes())
+		}
+	})
+}
+
+func TestLayout_OneFromTheFutureMakesANodeThatHadJoinedWait(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		var waiting []error
+		a := c.join("a", func(config *windlass.Config) {
+			config.Events.Waiting = func(cause error) {
+				mu.Lock()
+				defer mu.Unlock()
+				waiting = append(waiting, cause)
+			}
+		})
+		c.eventually(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
+		c.setLayout(`{"version":7}`)
+		// Losing the registration ends the incarnation.
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/a/info")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Minute, "it waits", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(waiting) > 2 && errors.Is(waiting[len(waiting)-1], windlass.ErrLayout)
+		})
+		if len(c.nodes()) > 0 {
+			t.Errorf("%v", c.nodes())
+		}
+		c.setLayout(`{"version":1}`)
+		c.eventually(time.Minute, "joined again", func() bool { return len(c.nodes()) == 1 })
+		if err := a.leave(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestLayout_AnUnreadableOneIsReportedAndStopsNobody(t *testing.T) {
+	for _, value := range []string{"", "garbage", `{"version":"1"}`, `{"version":0}`, `{}`, `[1]`} {
+		inCluster(t, func(t *testing.T, c *cluster) {
+			c.setLayout(value)
+			before := c.layout()
+			var mu sync.Mutex
+			var corrupt []string
+			c.join("a", func(config *windlass.Config) {
+				config.Events.Corrupt = func(key string, _ error) {
+					mu.Lock()
+					defer mu.Unlock()
+					corrupt = append(corrupt, key)
+				}
+			})
+			c.eventually(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
+			mu.Lock()
+			defer mu.Unlock()
+			if len(corrupt) != 1 || corrupt[0] != layoutKey {
+				t.Errorf("%q: reported %q", value, corrupt)
+			}
+			if after := c.layout(); after.Modified != before.Modified {
+				t.Errorf("%q: it was replaced by %q", value, after.Value)
+			}
+			if _, err := c.client.Layout(t.Context()); err == nil {
+				t.Errorf("%q was read", value)
+			}
+			c.submit(1, windlass.Spec{})
+		})
+	}
+}
+
+func TestLayout_NothingIsWrittenIntoOneFromTheFuture(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.setLayout(`{"version":3}`)
+		revision := c.layout().Modified
+		if v, err := c.client.Layout(t.Context()); v != 3 || !errors.Is(err, windlass.ErrLayout) {
+			t.Errorf("%d, %v", v, err)
+		}
+		for what, err := range map[string]error{
+			"submit": c.client.Submit(t.Context(), windlass.Submission{ID: "x"}),
+			"delete": c.client.Delete(t.Context(), "x"),
+			"send":   c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}),
+		} {
+			if !errors.Is(err, windlass.ErrLayout) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, now, err := broker.Collect(t.Context(), c.store, "/test/"); err != nil || now != revision {
+			t.Errorf("something was written: revision %d, and it was %d (%v)", now, revision, err)
+		}
+	})
+}
+
+// counted counts the reads of one key.
+type counted struct {
+	broker.Broker
+	gets int
+}
+
+func (b *counted) Get(ctx context.Context, key string) (broker.KV, error) {
+	if key == layoutKey {
+		b.gets++
+	}
+	return b.Broker.Get(ctx, key)
+}
+
+func TestLayout_AClientThatWritesAllTheTimeReadsItRarely(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		store := &counted{Broker: c.store}
+		client, err := windlass.NewClient(store, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit := func(id string) error { return client.Submit(t.Context(), windlass.Submission{ID: id}) }
+		for _, id := range []string{"a", "b", "d"} {
+			if err := submit(id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if store.gets != 1 {
+			t.Errorf("%d reads for three batches", store.gets)
+		}
+		c.setLayout(`{"version":2}`)
+		c.sleep(time.Minute)
+		if err := submit("e"); !errors.Is(err, windlass.ErrLayout) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,512 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// Tasks that only one node can run were given back every hour, each in its turn,
+// so that those which take longer were never done.
+func TestNode_M43_WhatOnlyOneNodeCanRunIsLeftInPeaceInTheEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.finite = func(string) time.Duration { return 5 * time.Hour }
+		w.joins("a", "")
+		w.joins("b", "", func(cfg *windlass.Config) {
+			cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil }
+		})
+		w.sleep(time.Second)
+		ids := w.submit(10, windlass.Spec{})
+		w.sleep(12 * time.Hour)
+		done, starts := 0, 0
+		for _, id := range ids {
+			starts += w.startsOf(id)
+			if w.status(id) == windlass.StatusCompleted {
+				done++
+			}
+		}
+		t.Logf("%d starts of %d tasks", starts, len(ids))
+		if done < len(ids) {
+			t.Errorf("%d of %d tasks of five hours are done after twelve, with %d starts", done, len(ids), starts)
+		}
+	})
+}
+
+func TestPlacement_M17_ANodeThatJoinsGetsItsShare(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(4)
+		f.submit("t", 100, windlass.Spec{})
+		f.settle(100)
+		before := f.starts()
+		all = append(all, f.node("x"))
+		f.Advance(time.Second)
+		f.settle(100)
+		f.even(names(all)...)
+		f.fewMoves(before, 20)
+		f.still(time.Hour)
+	})
+}
+
+// handovers follows the keys that say for whom a task was released.
+type handovers struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (f *fleet) followHandovers() *handovers {
+	h := &handovers{}
+	go func() {
+		for batch, err := range f.line.Watch(f.t.Context(), "/test/tasks/", 1) {
+			if err != nil {
+				return
+			}
+			for _, e := range batch.Events {
+				rest, ok := strings.CutPrefix(e.KV.Key, "/test/tasks/")
+				if id, is := strings.CutSuffix(rest, "/handover"); ok && is {
+					h.mu.Lock()
+					h.seen = append(h.seen, fmt.Sprint(id, " ", e.Deleted, " ", string(e.KV.Value)))
+					h.mu.Unlock()
+				}
+			}
+		}
+	}()
+	return h
+}
+
+func TestPlacement_ATaskIsHandedOverToItsNewNodeWithTheRelease(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(1)
+		f.submit("t", 2, windlass.Spec{})
+		f.Advance(time.Second)
+		h := f.followHandovers()
+		f.Advance(time.Millisecond)
+		f.node("x")
+		f.Advance(time.Second)
+		h.mu.Lock()
+		seen := h.seen
+		h.mu.Unlock()
+		if len(seen) != 2 || !strings.HasSuffix(seen[0], ` false {"node":"x"}`) || !strings.Contains(seen[1], " true ") {
+			t.Errorf("of handovers was seen: %q", seen)
+		}
+		f.noHandovers()
+	})
+}
+
+// noHandovers fails if such a key is left.
+func (f *fleet) noHandovers() {
+	f.t.Helper()
+	for page, err := range f.line.List(f.t.Context(), "/test/tasks/") {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		for _, kv := range page.KVs {
+			if strings.HasSuffix(kv.Key, "/handover") {
+				f.t.Errorf("%s is left: %s", kv.Key, kv.Value)
+			}
+		}
+	}
+}
+
+func TestPlacement_M21_ATaskThatIsDeletedWhileItMovesLeavesNothingBehind(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.stopTakes = 5 * time.Second
+		f.nodes(2)
+		id := f.submitted("t", windlass.Spec{})[0]
+		f.tell(f.Holder(id).Name(), windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+		f.Advance(time.Second)
+		if err := f.Client().Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		f.Advance(time.Minute)
+		f.noHandovers()
+	})
+}
+
+func TestPlacement_TasksGoToOthersSoonWhenTheirNewNodeDoesNotTakeThem(t *testing.T) {
+	for name, trouble := range map[string]func(n *windlasstest.Node){
+		"killed":      func(n *windlasstest.Node) { n.Kill() },
+		"frozen":      func(n *windlasstest.Node) { n.Freeze() },
+		"partitioned": func(n *windlasstest.Node) { n.Partition() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				f.stopTakes = 2 * time.Second
+				f.nodes(4)
+				f.submit("t", 100, windlass.Spec{})
+				f.Advance(time.Second)
+				x := f.node("x")
+				f.Advance(time.Second)
+				trouble(x)
+				f.allRun(time.Minute, 100)
+				f.Advance(30 * time.Second)
+				if name != "killed" {
+					x.Thaw()
+					x.Heal()
+				}
+				f.settle(100)
+				f.noHandovers()
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M17_MovesComeInRoundsOfAFewAndEndEvenly(t *testing.T) {
+	const few = 3
+	inFleet(t, func(t *testing.T, f *fleet) {
+		var mu sync.Mutex
+		stopping, most := map[string]int{}, 0
+		count := func(node string, by int) {
+			mu.Lock()
+			defer mu.Unlock()
+			stopping[node] += by
+			most = max(most, stopping[node])
+		}
+		inRounds := func(c *windlass.Config) {
+			c.MovesMax = few
+			c.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				<-ctx.Done()
+				if !errors.Is(context.Cause(ctx), windlasstest.ErrKilled) {
+					count(claim.Node(), 1)
+					defer count(claim.Node(), -1)
+					time.Sleep(time.Second)
+				}
+				return ctx.Err()
+			})
+		}
+		all := f.nodes(2, inRounds)
+		f.submit("t", 100, windlass.Spec{})
+		f.settle(100)
+		before := f.starts()
+		all = append(all, f.node("x", inRounds))
+		f.Advance(time.Second)
+		f.settle(100)
+		f.even(names(all)...)
+		f.fewMoves(before, 33)
+		f.still(time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		if most != few {
+			t.Errorf("a node stopped up to %d tasks at once; it had more than %d to give away", most, few)
+		}
+	})
+}
+
+func TestPlacement_M17_NodesThatJoinWhileHandlersStopGetTheirShare(t *testing.T) {
+	for _, apart := range []time.Duration{0, time.Millisecond, time.Second} {
+		t.Run(apart.String(), func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				f.stopTakes = 3 * time.Second
+				all := f.nodes(2)
+				f.submit("t", 100, windlass.Spec{})
+				f.settle(100)
+				before := f.starts()
+				for i := range 3 {
+					all = append(all, f.node(fmt.Sprint("x", i)))
+					f.Advance(apart)
+				}
+				f.Advance(time.Second)
+				f.settle(100)
+				f.even(names(all)...)
+				f.fewMoves(before, 33+25+20) // by those who join one after the other
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M17_NodesJoinAndLeaveAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(8)
+		f.submit("t", 200, windlass.Spec{})
+		f.settle(200)
+		before := f.starts()
+		for i, n := range all[:3] {
+			n.Stop()
+			all = append(all, f.node(fmt.Sprint("x", i)))
+		}
+		f.Advance(time.Second)
+		f.settle(200)
+		f.even(names(all[3:])...)
+		f.fewMoves(before, 3*(25+25)) // who stops gives 25 away, who joins is given 25
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_M34_AStopTaskThatIsRepeatedCountsOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.stopTakes = 5 * time.Second
+		f.nodes(2)
+		f.submit("t", 10, windlass.Spec{})
+		f.settle(10)
+		before := f.load()
+		for id, node := range f.holders() {
+			if node == "n00" {
+				for range 6 {
+					f.tell(node, windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+				}
+				break
+			}
+		}
+		f.Advance(time.Second)
+		f.settle(10)
+		f.loaded(map[string]int{"n00": before["n00"] - 1, "n01": before["n01"] + 1})
+		f.submit("s", 10, windlass.Spec{})
+		f.settle(20)
+		f.even("n00", "n01")
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(3)
+		f.submit("t", 30, windlass.Spec{})
+		f.settle(30)
+		before := f.starts()
+		f.tell("n00", windlass.CommandDrain, `{"per_second":10}`)
+		f.Advance(5 * time.Second)
+		f.settle(30)
+		f.even("n01", "n02")
+		f.fewMoves(before, 10)
+		f.still(time.Hour)
+		before = f.starts()
+		f.tell("n00", windlass.CommandUnfreeze, "")
+		f.Advance(time.Second)
+		f.settle(30)
+		f.even("n00", "n01", "n02")
+		f.fewMoves(before, 10)
+		f.still(time.Hour)
+	})
+}
+
+// slow is a coordinator whose claims take a while.
+type slow struct {
+	coordinator.Coordinator
+	takes time.Duration
+}
+
+// Claim implements coordinator.Coordinator.
+func (s slow) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	time.Sleep(s.takes)
+	return s.Coordinator.Claim(ctx, wanted)
+}
+
+func claimingIn(takes time.Duration) func(*windlass.Config) {
+	return func(c *windlass.Config) {
+		c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return slow{plain, takes} }
+	}
+}
+
+// A node on a busy machine, or one that has just come, is a while behind with its first
+// claims: the others claimed all that was its, and gave it back within a minute.
+func TestPlacement_M17_ANodeThatIsSlowToClaimKeepsWhatIsIts(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2)
+		f.node("slow", claimingIn(1500*time.Millisecond))
+		f.Advance(time.Second)
+		f.submit("t", 300, windlass.Spec{})
+		before := f.starts()
+		f.settle(300)
+		f.even("n00", "n01", "slow")
+		if n := f.moves(before); n > 300+300/20 {
+			t.Errorf("%d starts of 300 tasks", n)
+		}
+		f.still(time.Hour)
+	})
+}
+
+// What one such node has kept waiting, it does not keep waiting again and again.
+func TestPlacement_ANodeThatTakesNothingKeepsTasksWaitingOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2)
+		f.node("stuck", claimingIn(time.Hour))
+		f.Advance(time.Second)
+		f.submit("t", 30, windlass.Spec{})
+		f.allRun(10*time.Second, 30)
+		for i := range 20 {
+			f.submit(fmt.Sprint("later", i), 3, windlass.Spec{})
+			f.allRun(time.Second, 30+3*(i+1))
+		}
+	})
+}
+
+func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// A watch that has just begun can be a while behind.
+		w.joins("a", `delay-request 150ms on watch below "/test/nodes/"`)
+		w.sleep(20 * time.Millisecond)
+		w.joins("b", "")
+		w.joins("c", "")
+		w.sleep(50 * time.Millisecond)
+		ids := w.submitted(w.client, "t", 300)
+		w.sleep(20 * time.Second)
+		w.fewStartedAgain(ids)
+		w.settles(time.Minute, ids)
+	})
+}
+
+func TestPlacement_M43_TasksThatEndWithinSecondsAreNotMovedWhileTheyDo(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.eachRunsOnce(300, func(claim *windlass.Claim) time.Duration {
+			// Those of one node take longer than those of the others.
+			last := time.Duration(claim.ID()[len(claim.ID())-1]-'0') * 100 * time.Millisecond
+			if claim.Node() == "a" {
+				last *= 4
+			}
+			return time.Second + last
+		})
+	})
+}
+
+func TestPlacement_M43_ThatSomeTasksEndedAtOnceGetsNoneOfTheRestMoved(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.eachRunsOnce(300, func(claim *windlass.Claim) time.Duration {
+			// One node is slow, but for the first few.
+			if claim.Node() == "a" && claim.ID()[len(claim.ID())-1] > '2' {
+				return 6 * time.Second
+			}
+			return time.Second
+		})
+	})
+}
+
+// What was spared at a join because its like end within seconds, and does not end, was
+// never looked at again when nothing else changed.
+func TestPlacement_M17_M43_WhatWasSparedAtAJoinIsMovedWhenItHasNotEnded(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		withBrief := func(cfg *windlass.Config) {
+			cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				if strings.HasPrefix(claim.ID(), "brief") {
+					time.Sleep(8 * time.Second)
+					return nil
+				}
+				return f.until(ctx, claim)
+			})
+		}
+		f.node("a", withBrief)
+		f.submit("brief", 20, windlass.Spec{Type: "t"})
+		f.submit("long", 20, windlass.Spec{Type: "t"})
+		f.Advance(15 * time.Second)
+		f.node("b", withBrief)
+		f.Advance(time.Minute)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
+}
+
+// That a few of a type had ended at once made the node keep all others of it.
+func TestPlacement_M17_TasksOfATypeOfWhichAFewEndedAtOnceStillMove(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		withBrief := func(cfg *windlass.Config) {
+			cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				if strings.HasPrefix(claim.ID(), "brief") {
+					return nil
+				}
+				return f.until(ctx, claim)
+			})
+		}
+		f.node("a", withBrief)
+		f.submit("brief", 20, windlass.Spec{Type: "t"})
+		f.submit("long", 20, windlass.Spec{Type: "t"})
+		f.Advance(time.Minute)
+		f.node("b", withBrief)
+		f.Advance(time.Minute)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
+}
+
+// fewStartedAgain fails if many tasks were started more than once. What nodes saw in
+// different portions may move once more; how much that is depends on the scheduler, and is
+// a small part.
+func (c *cluster) fewStartedAgain(ids []string) {
+	c.t.Helper()
+	again := 0
+	for _, id := range ids {
+		switch n := c.startsOf(id); {
+		case n == 0:
+			c.t.Errorf("%s was never started", id)
+		case n > 1:
+			again++
+		}
+	}
+	c.t.Logf("%d of %d tasks were started again", again, len(ids))
+	if again > len(ids)/20 {
+		c.t.Errorf("%d of %d tasks were started again", again, len(ids))
+	}
+}
+
+// eachRunsOnce has three nodes join, and right after that run tasks that end within
+// seconds, which do not move meanwhile.
+func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time.Duration) {
+	c.t.Helper()
+	handler := func(ctx context.Context, claim *windlass.Claim) error {
+		defer c.began(claim)()
+		select {
+		case <-ctx.Done():
+		case <-time.After(takes(claim)):
+		}
+		return ctx.Err()
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": handler}))
+	}
+	c.sleep(time.Second)
+	ids := c.submit(tasks, windlass.Spec{Type: "t"})
+	c.sleep(30 * time.Second)
+	c.fewStartedAgain(ids)
+}
+
+// overtaken is a coordinator whose first claim comes late: someone else has held the task
+// meanwhile, and has released it for a node that was slower still.
+type overtaken struct {
+	coordinator.Coordinator
+	f    *fleet
+	by   string
+	once *sync.Once
+}
+
+// Claim implements coordinator.Coordinator.
+func (o overtaken) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	o.once.Do(func() {
+		put := broker.Put("/test/tasks/"+wanted[0].ID+"/handover", coordinator.OwnerValue(o.by))
+		if _, err := broker.CommitOne(ctx, o.f.line, broker.Txn{Then: []broker.Op{put}}); err != nil {
+			o.f.t.Error(err)
+		}
+	})
+	return o.Coordinator.Claim(ctx, wanted)
+}
+
+// The note of who the task was released for counted as if it were on its way there, for
+// as long as it was held: its holder had one task less in the eyes of the others, the
+// other node one more, and the two of them gave each other tasks for ever.
+func TestPlacement_M43_AClaimThatOvertakesAHandoverLetsTheFleetComeToRest(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("a", func(c *windlass.Config) {
+			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
+				return overtaken{plain, f, "b", &sync.Once{}}
+			}
+		})
+		f.node("b")
+		f.Advance(time.Second)
+		f.submit("t", 20, windlass.Spec{})
+		f.settle(20)
+		f.even("a", "b")
+		f.node("c", f.handling("other"))
+		f.Advance(time.Second)
+		f.settle(20)
+		f.even("a", "b")
+		f.still(time.Hour)
+	})
+}

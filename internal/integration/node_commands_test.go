@@ -1,0 +1,330 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// What the simulation has found, each as the shortest story that shows it.
+
+// A drain that was ended left its next step due for ever, and the loop was woken
+// for it without pause.
+func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.joins("n", "", w.slowToStop(3*time.Second))
+		w.submit(3, windlass.Spec{})
+		w.eventually(time.Minute, "all run", w.allRunning(3))
+		w.command("n", windlass.CommandDrain)
+		w.sleep(time.Second)
+		w.command("n", windlass.CommandUnfreeze)
+		w.sleep(2 * time.Minute) // which would not pass
+		w.eventually(time.Minute, "all run again", w.allRunning(3))
+		if n.Frozen() || w.startsOf("task-000") != 2 {
+			t.Errorf("frozen: %t, started %d times", n.Frozen(), w.startsOf("task-000"))
+		}
+	})
+}
+
+func (c *cluster) send(node, command, parameters string) {
+	c.t.Helper()
+	err := c.client.Send(c.t.Context(), node, windlass.Command{Command: command, Parameters: json.RawMessage(parameters)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran []string
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.Commanded = func(command string, err error) { ran = append(ran, fmt.Sprint(command, " ", err)) }
+		})
+		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		for _, command := range []string{"freeze", "balance", "unfreeze"} {
+			c.send("n", command, "")
+		}
+		// What is not a command, and the oldest form of one, written by hand.
+		info, err := c.store.Get(t.Context(), "/test/nodes/n/info")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, value := range []string{"freeze", `{"command":`, `{"command":"dance"}`, `{"command":"stop_task","parameters":{"task":5}}`} {
+			key := fmt.Sprintf("/test/nodes/n/commands/%d", i)
+			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.PutSession(key, []byte(value), info.Session)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.eventually(time.Second, "all were carried out", func() bool { return len(ran) == 7 })
+		if got := ran[:4]; !slices.Equal(got, []string{"freeze <nil>", "balance <nil>", "unfreeze <nil>", "freeze <nil>"}) {
+			t.Errorf("in order: %q", got)
+		}
+		c.eventually(time.Second, "they are gone from the store", func() bool {
+			kvs, _, err := broker.Collect(t.Context(), c.store, "/test/nodes/n/commands/")
+			return err == nil && len(kvs) == 0
+		})
+		n.leave()
+		err = c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
+		if !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("a command to a node that is gone: %v", err)
+		}
+	})
+}
+
+func TestCommand_BadOnesAreRefusedBeforeTheyAreSent(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		for _, bad := range []windlass.Command{
+			{Command: "dance"}, {Command: ""}, {Command: "stop_task"}, {Command: "freeze", Parameters: json.RawMessage(`{"x":1}`)},
+			{Command: "drain", Parameters: json.RawMessage(`{"per_second":0}`)}, {Command: "drain", Parameters: json.RawMessage(`{`)},
+		} {
+			var input *windlass.BadInputError
+			if err := c.client.Send(t.Context(), "n", bad); !errors.As(err, &input) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
+}
+
+func TestCommand_M33_FreezeKeepsWhatRunsAndClaimsNothing(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.submit(2, windlass.Spec{})
+		c.eventually(time.Second, "both run", c.allRunning(2))
+		c.send("n", "freeze", "")
+		c.send("n", "freeze", "")
+		c.eventually(time.Second, "clients see it", func() bool { return c.nodes()[0].Frozen && n.Frozen() })
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "late"}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Minute)
+		if c.startsOf("late") != 0 || !c.allRunning(2)() {
+			t.Error("a frozen node claimed a task, or gave one up")
+		}
+		c.send("n", "unfreeze", "")
+		c.eventually(time.Second, "it claims again", c.allRunning(3))
+		if c.nodes()[0].Frozen {
+			t.Error("clients still see it frozen")
+		}
+		n.leave()
+	})
+}
+
+func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(10, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(10))
+		c.send("a", "freeze", "")
+		c.eventually(time.Second, "a is frozen", a.Frozen)
+		b := c.join("b")
+		c.eventually(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
+		c.sleep(time.Minute)
+		if n := c.runningOn("a"); n != 10 {
+			t.Fatalf("a frozen node rebalanced: it has %d", n)
+		}
+		c.send("a", "stop_task", `{"task":"task-003"}`)
+		c.eventually(5*time.Second, "b took it", func() bool { return c.runningOn("b") == 1 })
+		if cause := c.causesOf("task-003")[0]; !errors.Is(cause, windlass.ErrReleased) {
+			t.Errorf("cause %v", cause)
+		}
+		c.send("a", "balance", "")
+		c.eventually(time.Minute, "about even", func() bool { return c.runningOn("b") >= 4 && c.runningOn("a")+c.runningOn("b") == 10 })
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a, b := c.join("a"), c.join("b")
+		c.eventually(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
+		c.sleep(time.Second) // and know of each other
+		c.submit(100, windlass.Spec{})
+		c.eventually(time.Minute, "all run", c.allRunning(100))
+		held, start := c.runningOn("a"), time.Now()
+		c.send("a", "drain", `{"per_second":20}`)
+		c.eventually(time.Duration(held/20+5)*time.Second, "a is empty", func() bool { return c.runningOn("a") == 0 })
+		if took, least := time.Since(start), time.Duration(held/20-1)*time.Second; took < least {
+			t.Errorf("%d tasks at 20 a second took %v", held, took)
+		}
+		c.eventually(time.Minute, "b has all", func() bool { return c.runningOn("b") == 100 })
+		c.sleep(time.Minute)
+		nodes := c.nodes()
+		if c.runningOn("a") != 0 || !nodes[0].Draining || nodes[0].Tasks != 0 || nodes[1].Tasks != 100 {
+			t.Errorf("after draining: %+v", nodes)
+		}
+		c.send("a", "unfreeze", "")
+		c.eventually(10*time.Second, "a takes part again", func() bool { return c.runningOn("a") >= 44 }) // what drift tolerates
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := b.Drain(ctx); err != nil || len(b.Tasks()) != 0 {
+			t.Errorf("Drain: %v, left %v", err, b.Tasks())
+		}
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.send("n", "freeze", "")
+		c.eventually(time.Second, "it is frozen", n.Frozen)
+		before := c.nodes()[0].Incarnation
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(20*time.Second, "it is back", func() bool {
+			nodes := c.nodes()
+			return len(nodes) == 1 && nodes[0].Incarnation != before
+		})
+		c.submit(1, windlass.Spec{})
+		c.sleep(time.Minute)
+		if !c.nodes()[0].Frozen || c.startsOf("task-000") != 0 {
+			t.Error("it forgot that it was frozen")
+		}
+		c.send("n", "unfreeze", "")
+		c.eventually(time.Second, "it claims", c.allRunning(1))
+	})
+}
+
+// A sender whose reply was lost writes the same command again, when the node has
+// carried it out and deleted it already.
+func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var ran int
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Events.Commanded = func(string, error) { ran++ } })
+		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 1"))
+		defer shaky.Close()
+		client, err := windlass.NewClient(shaky, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandBalance}); err != nil {
+			t.Error(err)
+		}
+		c.sleep(10 * time.Second)
+		n.leave()
+		if ran != 1 {
+			t.Errorf("it was carried out %d times", ran)
+		}
+	})
+}
+
+// forbidding is a broker that refuses to read commands to tasks, or to delete them and
+// nothing else, or to write registrations, while it is told to.
+type forbidding struct {
+	broker.Broker
+	reads, deletes, registers atomic.Bool
+}
+
+// Get implements broker.Broker.
+func (f *forbidding) Get(ctx context.Context, key string) (broker.KV, error) {
+	if f.reads.Load() && strings.HasPrefix(key, "/test/commands/") {
+		return broker.KV{}, broker.NewError("get", key, broker.ErrPermission, nil)
+	}
+	return f.Broker.Get(ctx, key)
+}
+
+// Commit implements broker.Broker.
+func (f *forbidding) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	if len(txns) == 1 && len(txns[0].Then) == 1 && (f.deletes.Load() && strings.HasPrefix(txns[0].Then[0].Key, "/test/commands/") ||
+		f.registers.Load() && strings.HasPrefix(txns[0].Then[0].Key, "/test/nodes/")) {
+		return []broker.Result{{Err: broker.NewError("commit", txns[0].Then[0].Key, broker.ErrPermission, nil)}}
+	}
+	return f.Broker.Commit(ctx, txns...)
+}
+
+// joinForbidding starts a node on a broker that can be told to refuse, and counts
+// how often the node reports trouble with it.
+func (c *cluster) joinForbidding(refuse *forbidding) (trouble *atomic.Int32) {
+	trouble = new(atomic.Int32)
+	c.join("n", func(cfg *windlass.Config) {
+		refuse.Broker, cfg.Broker = cfg.Broker, refuse
+		cfg.Events.BrokerTrouble = func(error) { trouble.Add(1) }
+	})
+	return trouble
+}
+
+func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		sent := c.tell("task-000", statemachine.Pause)
+		refuse := &forbidding{}
+		refuse.reads.Store(true)
+		trouble := c.joinForbidding(refuse)
+		c.sleep(time.Minute)
+		if c.startsOf("task-000") != 0 || trouble.Load() != 1 {
+			t.Errorf("%d starts although it is to pause, and %d reports", c.startsOf("task-000"), trouble.Load())
+		}
+		refuse.reads.Store(false)
+		c.eventually(5*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || c.startsOf("task-000") != 0 {
+			t.Errorf("%s after %d starts, %v", d.Status, c.startsOf("task-000"), err)
+		}
+	})
+}
+
+func TestCommand_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		c.tell("task-000", statemachine.Pause)
+		refuse := &forbidding{}
+		refuse.reads.Store(true)
+		c.joinForbidding(refuse)
+		c.sleep(10 * time.Second)
+		c.deleteKey("/test/commands/task-000")
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+	})
+}
+
+func TestCommand_ACommandThatMayNotBeDeletedIsReportedAndDeletedOnceItMay(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		refuse := &forbidding{}
+		refuse.deletes.Store(true)
+		trouble := c.joinForbidding(refuse)
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.tell("task-000", statemachine.Run)
+		c.sleep(time.Minute)
+		if trouble.Load() != 1 {
+			t.Errorf("it was reported %d times", trouble.Load())
+		}
+		refuse.deletes.Store(false)
+		c.eventually(5*time.Second, "it is deleted once that is permitted", func() bool {
+			_, err := c.store.Get(t.Context(), "/test/commands/task-000")
+			return errors.Is(err, broker.ErrNotFound)
+		})
+	})
+}
+
+func TestNode_M04_SaysWhatItIsOnceItMay(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		refuse := &forbidding{}
+		c.joinForbidding(refuse)
+		c.eventually(5*time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		refuse.registers.Store(true)
+		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(10 * time.Second)
+		if c.nodes()[0].Frozen {
+			t.Fatal("what may not be written is written")
+		}
+		refuse.registers.Store(false)
+		c.eventually(5*time.Second, "it says that it is frozen", func() bool { return c.nodes()[0].Frozen })
+	})
+}

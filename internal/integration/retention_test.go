@@ -1,0 +1,190 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+// countedBroker counts calls of Commit.
+type countedBroker struct {
+	broker.Broker
+	commits atomic.Int64
+	takes   time.Duration
+}
+
+// Commit implements broker.Broker.
+func (b *countedBroker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	b.commits.Add(1)
+	time.Sleep(b.takes)
+	return b.Broker.Commit(ctx, txns...)
+}
+
+func finishing(cfg *windlass.Config) {
+	cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+}
+
+// finish has n tasks done, a second apart, and returns their IDs in that order.
+func (c *cluster) finish(n int, prefix string) (ids []string) {
+	c.t.Helper()
+	for i := range n {
+		id := fmt.Sprintf("%s%d", prefix, i)
+		if err := c.client.Submit(c.t.Context(), windlass.Submission{ID: id}); err != nil {
+			c.t.Fatal(err)
+		}
+		c.eventually(5*time.Second, id+" is done", func() bool { return c.status(id) == windlass.StatusCompleted })
+		c.sleep(time.Second)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func (c *cluster) keysBelow(prefix string) (n int) {
+	c.t.Helper()
+	kvs, _, err := broker.Collect(c.t.Context(), c.store, prefix)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(kvs)
+}
+
+func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", finishing, func(cfg *windlass.Config) { cfg.Handlers["stays"] = windlass.HandlerFunc(c.untilStopped) })
+		c.finish(10, "t")
+		for _, id := range []string{"runs", "sleeps", "deleted"} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "stays"}}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.sleep(time.Second)
+		}
+		if _, err := c.commandTo("sleeps", command("sleep")); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Delete(t.Context(), "deleted"); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(10 * time.Minute)
+		dry, err := c.client.Prune(t.Context(), windlass.Retention{Count: 4}, windlass.Filter{}, true)
+		if err != nil || len(dry.IDs) != 7 || c.keysBelow("/test/state/") != 11 {
+			t.Errorf("%+v, %v", dry, err) // of ten and a deleted one, four stay
+		}
+		some, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{IDPrefix: "t1"}, false)
+		if err != nil || len(some.IDs) != 1 || some.IDs[0] != "t1" {
+			t.Errorf("%+v, %v", some, err)
+		}
+		if _, err := c.client.Task(t.Context(), "t1"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("a task that was forgotten: %v", err)
+		}
+		none, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Hour}, windlass.Filter{}, false)
+		if err != nil || len(none.IDs) != 0 || none.Kept != 10 {
+			t.Errorf("%+v, %v", none, err)
+		}
+		// A note that was written for somebody who does not need it any more.
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/t3/handover", nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		all, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, false)
+		if err != nil || len(all.IDs) != 10 || all.Kept != 0 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if states, histories := c.keysBelow("/test/state/"), c.keysBelow("/test/history/"); states != 1 || histories != 2 {
+			t.Errorf("%d states and %d histories are left", states, histories)
+		}
+		if n := c.keysBelow("/test/tasks/t3/"); n > 0 {
+			t.Errorf("%d notes are left", n)
+		}
+		for id, want := range map[string]windlass.Status{"runs": windlass.StatusRunning, "sleeps": windlass.StatusSleeping} {
+			if s := c.status(id); s != want {
+				t.Errorf("%s is %s", id, s)
+			}
+		}
+		for field, r := range map[string]windlass.Retention{"retention": {}, "retention age": {Age: -1}, "retention count": {Count: -1}} {
+			var input *windlass.BadInputError
+			if _, err := c.client.Prune(t.Context(), r, windlass.Filter{}, false); !errors.As(err, &input) || input.Field != field {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+	})
+}
+
+func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		keep := func(cfg *windlass.Config) { cfg.Retention = windlass.Retention{Count: 3} }
+		a := c.join("a", finishing, keep)
+		c.join("b", finishing, keep)
+		c.finish(8, "t")
+		c.sleep(2 * windlass.RetentionEvery)
+		if n := c.keysBelow("/test/state/"); n != 3 {
+			t.Errorf("%d states are left", n)
+		}
+		if line := c.lineUp(windlass.RetentionElection); len(line) != 2 {
+			t.Errorf("%q would see to it", line)
+		}
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		c.finish(8, "u")
+		c.sleep(2 * windlass.RetentionEvery)
+		if n := c.keysBelow("/test/state/"); n != 3 {
+			t.Errorf("%d states are left when one node has gone", n)
+		}
+		if line := c.lineUp(windlass.RetentionElection); !slices.Equal(line, []string{"b"}) {
+			t.Errorf("%q would see to it", line)
+		}
+	})
+}
+
+// A retention that forgot the failure of "test" ran "deploy", which needed it.
+func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) {
+	for _, retention := range []windlass.Retention{{Age: time.Minute}, {Count: 10}} {
+		inEach(t, func(t *testing.T, c *cluster) {
+			keeping := func(cfg *windlass.Config) { cfg.Retention = retention }
+			c.join("n", keeping, handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
+			c.job("test_fail")
+			c.job("test_fail|deploy_ok")
+			for _, s := range []windlass.Submission{ // in this order: it waits for nothing that is not there
+				{ID: "alone", Spec: windlass.Spec{Type: "fail"}},
+				{ID: "needed", Spec: windlass.Spec{Type: "fail"}},
+				{ID: "needs", Spec: windlass.Spec{Type: "ok", Needs: []string{"other", "needed"}}},
+			} {
+				if err := c.client.Submit(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.sleep(time.Second)
+			c.submit(100, windlass.Spec{Type: "ok"}) // which end later
+			c.sleep(5 * time.Minute)
+			for id, want := range map[string]windlass.Status{
+				"test_fail": windlass.StatusFailed, "test_fail|deploy_ok": windlass.StatusBlocked,
+				"needed": windlass.StatusFailed, "needs": windlass.StatusBlocked,
+			} {
+				if got := c.status(id); got != want {
+					t.Errorf("%+v: %s is %s, want %s", retention, id, got, want)
+				}
+			}
+			if _, err := c.client.Task(t.Context(), "alone"); !errors.Is(err, windlass.ErrNotFound) {
+				t.Errorf("%+v: a failure that nobody waits for is kept: %v", retention, err)
+			}
+			p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, true)
+			if err != nil || len(p.IDs) > 0 && retention.Age > 0 || p.Blocking != 2 {
+				t.Errorf("%+v: by hand as well: %+v, %v", retention, p, err)
+			}
+			if err := c.client.Delete(t.Context(), "needs"); err != nil {
+				t.Fatal(err)
+			}
+			c.sleep(2 * time.Minute)
+			if _, err := c.client.Task(t.Context(), "needed"); !errors.Is(err, windlass.ErrNotFound) {
+				t.Errorf("%+v: a failure that nobody waits for any more is kept: %v", retention, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,172 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// rolling restarts every node in turn.
+func (f *fleet) rolling(nodes, tasks int, returnWithin time.Duration) (ids []string) {
+	f.t.Helper()
+	all := f.nodes(nodes, returning(returnWithin))
+	ids = f.submit("t", tasks, windlass.Spec{})
+	f.Advance(2 * time.Second)
+	for i, n := range all {
+		if err := n.Stop(); err != nil {
+			f.t.Fatal(err)
+		}
+		f.Advance(3 * time.Second)
+		all[i] = n.Restart()
+		f.Advance(2 * time.Second)
+	}
+	f.allRun(time.Minute, tasks)
+	f.even(names(all)...)
+	return ids
+}
+
+// moreThan counts the tasks that moved more often than their nodes were
+// restarted and that many times besides.
+func (f *fleet) moreThan(spare int, ids []string) {
+	f.t.Helper()
+	count, worst, which := 0, 0, ""
+	for _, id := range ids {
+		moved, must := -1, 0
+		for _, r := range f.Runs(id) {
+			moved++
+			if errors.Is(r.Cause, windlass.ErrDraining) {
+				must++
+			}
+		}
+		if extra := moved - must; extra > spare {
+			if count++; extra > worst {
+				worst, which = extra, id
+			}
+		}
+	}
+	if count > 0 {
+		f.t.Errorf("%d of %d tasks moved more often than they had to, %s %d times", count, len(ids), which, worst)
+	}
+}
+
+// fleetFlag is for the long runs: 200 nodes take some three minutes of two cores.
+var fleetFlag = flag.Int("fleet", 20, "nodes of the clusters that are restarted in turn")
+
+func rollingSize() (nodes, tasks int) {
+	return *fleetFlag, 10 * *fleetFlag
+}
+
+func TestPlacement_M17_ARollingRestartMovesNoTaskMoreThanOnceBesides(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		nodes, tasks := rollingSize()
+		f.moreThan(1, f.rolling(nodes, tasks, 0))
+	})
+}
+
+func TestPlacement_ARollingRestartOfNodesThatReturnMovesNoTask(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		nodes, tasks := rollingSize()
+		f.moreThan(0, f.rolling(nodes, tasks, time.Minute))
+	})
+}
+
+// goes are the ways in which a node ends that may come back.
+var goes = map[string]func(n *windlasstest.Node){
+	"killed":  func(n *windlasstest.Node) { n.Kill() },
+	"stopped": func(n *windlasstest.Node) { n.Stop() },
+}
+
+func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testing.T) {
+	for how, end := range goes {
+		for _, tasks := range []int{3, 10, 100} {
+			t.Run(how, func(t *testing.T) {
+				inFleet(t, func(t *testing.T, f *fleet) {
+					all := f.nodes(3, returning(time.Minute))
+					f.submit("t", tasks, windlass.Spec{})
+					f.settle(tasks)
+					before, starts := f.holders(), f.starts()
+					for _, n := range all {
+						end(n)
+						f.Advance(20 * time.Second)
+						n.Restart()
+						f.settle(tasks)
+						f.unmoved(before)
+					}
+					if n := f.moves(starts); n != tasks {
+						t.Errorf("%d starts, each of %d tasks had to start once", n, tasks)
+					}
+					f.still(time.Hour)
+				})
+			})
+		}
+	}
+}
+
+func TestPlacement_ANodeThatDoesNotReturnIsTakenOverWhenItsTimeIsUp(t *testing.T) {
+	for how, end := range goes {
+		t.Run(how, func(t *testing.T) {
+			inFleet(t, func(t *testing.T, f *fleet) {
+				all := f.nodes(3, returning(time.Minute))
+				f.submit("t", 30, windlass.Spec{})
+				f.settle(30)
+				before := f.starts()
+				end(all[0])
+				f.Advance(59 * time.Second)
+				if n := f.moves(before); n != 0 {
+					t.Errorf("%d tasks moved before the time was up", n)
+				}
+				f.settle(30)
+				f.even("n01", "n02")
+				f.still(time.Hour)
+			})
+		})
+	}
+}
+
+func TestPlacement_M16_ANodeThatDoesNotMeanToReturnIsTakenOverAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3)
+		f.submit("t", 30, windlass.Spec{})
+		f.Advance(time.Second)
+		all[0].Stop()
+		f.settle(30)
+		f.even("n01", "n02")
+	})
+}
+
+func TestPlacement_M34_ADrainedNodeIsNotWaitedFor(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		all := f.nodes(3, returning(time.Minute))
+		f.submit("t", 30, windlass.Spec{})
+		f.Advance(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := all[0].Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		f.settle(30)
+		f.even("n01", "n02")
+		all[0].Stop()
+		f.settle(30)
+		f.even("n01", "n02")
+		f.still(time.Hour)
+	})
+}
+
+func TestPlacement_WhatANodeReleasesThatMeansToReturnWhenItGoesIsTakenAtOnce(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2, returning(time.Minute))
+		id := f.submitted("t", windlass.Spec{})[0]
+		holder := f.Holder(id)
+		f.tell(holder.Name(), windlass.CommandStopTask, `{"task":"`+id+`"}`)
+		f.WaitUntil(30*time.Second, "the other node takes it", func() bool {
+			now := f.holders()[id]
+			return now != "" && now != holder.Name()
+		})
+	})
+}

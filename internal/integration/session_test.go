@@ -1,0 +1,479 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+func TestNode_M04_ASecondNodeOfALiveNameIsRefused(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		first := c.join("same")
+		c.eventually(time.Second, "the first is there", func() bool { return len(c.nodes()) == 1 })
+		second := c.join("same")
+		<-second.ended
+		if !errors.Is(second.err, windlass.ErrNameTaken) || !strings.Contains(second.err.Error(), `"same"`) {
+			t.Errorf("the second ended with %v", second.err)
+		}
+		c.submit(1, windlass.Spec{})
+		c.eventually(time.Second, "the first still works", c.allRunning(1))
+		first.leave()
+	})
+}
+
+func TestNode_M14_ANodeThatCannotReachTheBrokerStopsBeforeOthersStart(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var cut broker.Broker
+		a := c.join("a", func(cfg *windlass.Config) { cut = cfg.Broker })
+		c.submit(20, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(20))
+		b := c.join("b")
+		c.eventually(time.Minute, "b has a part", func() bool { return c.runningOn("b") > 0 && c.runningOn("a")+c.runningOn("b") == 20 })
+		cut.Close() // a is alive and hears nothing any more
+		took := c.eventually(30*time.Second, "b has all", func() bool { return c.runningOn("b") == 20 })
+		t.Logf("taken over after %v", took)
+		if took > 17*time.Second {
+			t.Errorf("taken over after %v; the session's TTL is 15s", took)
+		}
+		for _, id := range []string{"task-000"} {
+			for _, cause := range c.causesOf(id) {
+				if !errors.Is(cause, windlass.ErrLost) && !errors.Is(cause, windlass.ErrReleased) {
+					t.Errorf("%s was stopped because of %v", id, cause)
+				}
+			}
+		}
+		// The overlap check of inCluster is the point of this test.
+		a.leave()
+		b.leave()
+	})
+}
+
+func TestNode_ALostRegistrationMakesANewIncarnation(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.submit(3, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(3))
+		before := c.nodes()[0].Incarnation
+		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(20*time.Second, "it is back as another", func() bool {
+			nodes := c.nodes()
+			return len(nodes) == 1 && nodes[0].Incarnation != before
+		})
+		c.eventually(20*time.Second, "all run again", c.allRunning(3))
+		n.leave()
+	})
+}
+
+func (c *cluster) nodes() []windlass.NodeStatus {
+	c.t.Helper()
+	nodes, err := c.client.Nodes(context.Background())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return nodes
+}
+
+func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		release := make(chan struct{})
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.ShutdownGrace = 3 * time.Second
+			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+				<-release // ignores its context
+				return nil
+			})
+		})
+		c.submit(5, windlass.Spec{})
+		c.eventually(time.Second, "all run", c.allRunning(5))
+		start := time.Now()
+		if err := n.leave(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("closing took %v although all handlers returned at once", took)
+		}
+		if len(c.nodes()) != 0 || len(claimsLeft(t, c)) != 0 {
+			t.Errorf("left: nodes %v, claims %v", c.nodes(), claimsLeft(t, c))
+		}
+		deaf := c.join("deaf", func(cfg *windlass.Config) {
+			cfg.ShutdownGrace = 3 * time.Second
+			cfg.Handlers = map[string]windlass.NewHandler{"deaf": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+				<-release
+				return nil
+			})}
+		})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "deaf"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(time.Second, "the deaf one runs", func() bool { return c.status("d") == windlass.StatusRunning })
+		start = time.Now()
+		err := deaf.leave()
+		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
+			t.Errorf("closing took %v; the grace is 3s", took)
+		}
+		if !errors.Is(err, windlass.ErrAbandoned) || !strings.Contains(fmt.Sprint(err), `"d"`) {
+			t.Errorf("closing ended with %v", err)
+		}
+		if s := c.status("d"); s != windlass.StatusRunning {
+			t.Errorf("the claim of a handler that still runs was given up: %s", s)
+		}
+		close(release)
+		c.sleep(20 * time.Second) // the abandoned session expires
+	})
+}
+
+func TestNode_M14_AFrozenNodeStopsBeforeOthersStartAndRejoins(t *testing.T) {
+	for _, plan := range []string{"", `late 40s on commit chance 0.5`, `delay-reply 5s on commit chance 0.5`} {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.finite = finiteSome
+			a := w.joins("a", "")
+			ids := w.submitted(w.client, "before", 20)
+			w.sleep(3 * time.Second)
+			w.joins("b", "")
+			w.sleep(time.Second)
+			a.use(t, plan)
+			w.sleep(2 * time.Second)
+			a.faults.Freeze()
+			ids = append(ids, w.submitted(w.client, "during", 20)...)
+			w.sleep(45 * time.Second)
+			if n := w.runningOn("a"); n != 0 {
+				t.Errorf("%d handlers run on a node that has been frozen for three TTLs", n)
+			}
+			w.settles(0, ids)
+			a.faults.Thaw()
+			w.sleep(45 * time.Second)
+			a.faults.Use(nil)
+			w.settles(time.Minute, ids)
+			if w.runningOn("a") == 0 {
+				t.Error("it did not rejoin")
+			}
+		})
+	}
+}
+
+func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
+	for away, keeps := range map[time.Duration]bool{6 * time.Second: true, 40 * time.Second: false} {
+		inWorld(t, func(t *testing.T, w *world) {
+			nodes := []*troubled{w.joins("a", ""), w.joins("b", "")}
+			w.sleep(time.Second)
+			ids := w.submit(10, windlass.Spec{})
+			w.settles(time.Minute, ids)
+			w.sleep(20 * time.Second)
+			before := w.startsOf(ids[0])
+			for range 3 {
+				for _, n := range nodes {
+					n.faults.Cut()
+				}
+				w.sleep(away)
+				for _, n := range nodes {
+					n.faults.Heal()
+				}
+				w.sleep(time.Second) // renewals are tried every fifth of one by now
+				w.settles(time.Minute, ids)
+			}
+			if again := w.startsOf(ids[0]) - before; again == 0 != keeps {
+				t.Errorf("away for %v three times: it started %d times more; causes %v", away, again, w.causesOf(ids[0]))
+			}
+		})
+	}
+}
+
+// The broker was away until the nodes had given their sessions up, and remembers them
+// when it is back, for longer than it takes the nodes to end them.
+func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ttl := func(cfg *windlass.Config) {
+			cfg.SessionTTL = session.TTLMax
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(w.untilStopped)
+		}
+		nodes := []*troubled{w.joins("a", "", ttl), w.joins("b", "", ttl)}
+		ids := w.submit(10, windlass.Spec{})
+		w.eventually(time.Minute, "all run", w.allRunning(len(ids)))
+		w.sleep(20 * time.Second) // until nothing moves any more
+		timing := session.Derive(session.TTLMax)
+		for _, n := range nodes {
+			n.faults.Cut()
+		}
+		cut := time.Now()
+		w.sleep(timing.Stop + time.Second)
+		if n := len(nodes[0].Tasks()) + len(nodes[1].Tasks()); n > 0 {
+			t.Fatalf("%d tasks are held", n)
+		}
+		for _, n := range nodes {
+			n.faults.Heal()
+		}
+		w.eventually(time.Minute, "all run again", w.allRunning(len(ids)))
+		if away := time.Since(cut); away > timing.Hard-timing.Renew {
+			t.Errorf("they run %v after the last renewal could be sent, when the sessions may have expired by themselves", away)
+		}
+	})
+}
+
+func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		first := w.joins("a", "")
+		ids := w.submit(10, windlass.Spec{})
+		w.settles(time.Minute, ids)
+		first.faults.Freeze()
+		second := w.joins("a", "")
+		w.sleep(5 * time.Second)
+		if n := len(second.Tasks()); n != 0 {
+			t.Errorf("the second holds %d tasks while the first is registered", n)
+		}
+		w.sleep(30 * time.Second)
+		first.faults.Thaw()
+		w.sleep(time.Minute)
+		w.settles(time.Minute, ids)
+		if a, b := len(first.Tasks()), len(second.Tasks()); a != 0 || b != 10 {
+			t.Errorf("the first holds %d tasks, the second %d", a, b)
+		}
+		if err := second.leave(); err != nil {
+			t.Error(err)
+		}
+		w.settles(time.Minute, ids)
+		if n := len(first.Tasks()); n != 10 {
+			t.Errorf("the first holds %d tasks after the second has left", n)
+		}
+	})
+}
+
+func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		release := make(chan struct{})
+		var fenced atomic.Int32
+		a := w.joins("a", "", func(cfg *windlass.Config) {
+			cfg.Fence = func(overdue func() []string) { fenced.Add(int32(len(overdue()))) }
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				defer w.began(claim)()
+				<-release
+				return nil // too late for that
+			})
+		})
+		ids := w.submit(3, windlass.Spec{})
+		w.settles(time.Minute, ids)
+		a.faults.Cut()
+		w.sleep(20 * time.Second)
+		a.faults.Heal()
+		w.sleep(2 * time.Minute) // it is the only node, and leaves them alone
+		if n := fenced.Load(); n != 3 || len(a.Tasks()) != 0 || w.startsOf(ids[0]) != 1 {
+			t.Errorf("%d fenced, %d held, started %d times", n, len(a.Tasks()), w.startsOf(ids[0]))
+		}
+		close(release)
+		w.sleep(time.Minute)
+		w.settles(time.Minute, ids)
+		if n := w.startsOf(ids[0]); n != 2 {
+			t.Errorf("started %d times", n)
+		}
+	})
+}
+
+// A loop that looks for something to do and finds nothing spins; in virtual
+// time it never ends, so that these tests then time out.
+func TestNode_M16_ADrainingNodeThatIsClosedWaitsForItsHandlersWithoutSpinning(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.joins("n", "", w.slowToStop(3*time.Second))
+		w.submit(3, windlass.Spec{})
+		w.eventually(time.Minute, "all run", w.allRunning(3))
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.Drain(short); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("draining: %v", err)
+		}
+		if err := n.leave(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestNode_M14_AnAuditThatFallsBetweenTheTwoDeadlinesDoesNotSpin(t *testing.T) {
+	for at := range 8 {
+		inWorld(t, func(t *testing.T, w *world) {
+			n := w.joins("n", "", w.slowToStop(3900*time.Millisecond))
+			ids := w.submit(3, windlass.Spec{})
+			w.eventually(time.Minute, "all run", w.allRunning(3))
+			w.sleep(time.Duration(at) * time.Second)
+			n.faults.Cut()
+			w.sleep(20 * time.Second)
+			n.faults.Heal()
+			w.settles(time.Minute, ids)
+		})
+	}
+}
+
+func TestNode_M16_ANodeThatLosesItsSessionWhileItIsClosedEndsAtTheHardDeadline(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.joins("n", "", w.slowToStop(time.Minute), func(cfg *windlass.Config) {
+			cfg.ShutdownGrace = 9 * time.Second
+		})
+		w.submit(1, windlass.Spec{})
+		w.eventually(time.Minute, "it runs", w.allRunning(1))
+		n.faults.Cut()
+		w.sleep(4 * time.Second)
+		start := time.Now()
+		if err := n.leave(); !errors.Is(err, windlass.ErrAbandoned) {
+			t.Errorf("closing: %v", err)
+		}
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("closing took %v", took)
+		}
+		w.eventually(time.Minute, "the handler returns", w.allRunning(0))
+		n.faults.Heal()
+	})
+}
+
+func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.finite = func(string) time.Duration { return 20 * time.Second }
+		fenced := make(chan []string, 10)
+		n := w.joins("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue func() []string) { fenced <- overdue() } })
+		ids := w.submit(1, windlass.Spec{})
+		w.eventually(time.Minute, "it runs", w.allRunning(1))
+		w.sleep(18 * time.Second)
+		n.faults.Cut() // it returns in two seconds, and that cannot be stored
+		w.sleep(time.Minute)
+		n.faults.Heal()
+		select {
+		case ids := <-fenced:
+			t.Errorf("the fence was called for %q", ids)
+		default:
+		}
+		w.settles(time.Minute, ids)
+	})
+}
+
+func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		n := w.joins("n", "")
+		w.submit(3, windlass.Spec{})
+		w.eventually(time.Minute, "all run", w.allRunning(3))
+		n.use(t, "stall on commit,list,batch,revoke")
+		w.command("n", windlass.CommandFreeze)
+		w.sleep(time.Minute)
+		start := time.Now()
+		if err := n.leave(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took > 8*time.Second {
+			t.Errorf("closing took %v", took)
+		}
+	})
+}
+
+func TestNode_M14_ABrokerThatWasRestoredFromAnEarlierTimeEndsTheIncarnation(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		restored := &restored{}
+		n := w.joins("n", "", func(cfg *windlass.Config) {
+			restored.Broker = cfg.Broker
+			cfg.Broker = restored
+		})
+		ids := w.submit(5, windlass.Spec{})
+		w.settles(time.Minute, ids)
+		restored.once.Store(true)
+		n.use(t, "break on batch call 1")
+		w.submitted(w.client, "more", 1)
+		w.sleep(time.Second)
+		if n := len(w.causesOf(ids[0])); n != 1 {
+			t.Errorf("the handler was stopped %d times", n)
+		}
+		w.settles(time.Minute, ids)
+	})
+}
+
+// sluggish is a balancer that holds up its node's loop half of the time.
+type sluggish struct{ windlass.Planner }
+
+func (sluggish) ReviewEvery() time.Duration { return time.Second }
+
+func (sluggish) Balance(v *windlass.View) []string {
+	if v.Trigger == windlass.TriggerReview {
+		time.Sleep(500 * time.Millisecond)
+	}
+	return nil
+}
+
+// A handler that returned because its session was lost had failed, if the node's
+// loop heard of its return before it heard of the session: which it does when it
+// is busy at that moment.
+func TestNode_M55_ALostSessionIsNoErrorOfTheTaskWhateverIsHeardOfFirst(t *testing.T) {
+	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+		var nodes []*windlasstest.Node
+		for i := range 20 {
+			nodes = append(nodes, c.Start(fmt.Sprintf("n%02d", i), windlass.Config{
+				Balancer: sluggish{},
+				Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(
+					func(ctx context.Context, _ *windlass.Claim) error {
+						<-ctx.Done()
+						return ctx.Err()
+					})},
+			}))
+		}
+		var ids []string
+		for i := range 60 {
+			id := fmt.Sprint("t-", i)
+			ids = append(ids, id)
+			c.Submit(windlass.Submission{ID: id})
+		}
+		c.Advance(10 * time.Second)
+		for i, n := range nodes {
+			c.Advance(time.Duration(i%7) * 100 * time.Millisecond) // at different points of their steps
+			n.Use("lose-request 1s on keepalive")                  // everything else arrives, what the node writes about its tasks as well
+		}
+		c.Advance(30 * time.Second)
+		for _, n := range nodes {
+			n.Use("")
+		}
+		c.Advance(2 * time.Minute)
+		for _, id := range ids {
+			task, err := c.Client().Task(t.Context(), id)
+			if err != nil || task.Status != windlass.StatusRunning || len(task.Errors) > 0 {
+				t.Errorf("%s is %s after the errors %v (%v)", id, task.Status, task.Errors, err)
+			}
+		}
+	})
+}
+
+// A session whose clock began anew, because the broker was away, outlived what a
+// node of the same name was willing to wait for.
+func TestNode_M04_WaitsLongerForADeadHolderOfItsNameWhenTheBrokerWasAway(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		dead := w.joins("n", "")
+		w.sleep(time.Second)
+		kv, err := w.store.Get(t.Context(), "/test/nodes/n/info")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead.faults.Cut()
+		w.sleep(time.Second)
+		next := w.joins("n", "")
+		for range 4 {
+			w.sleep(8 * time.Second)
+			// As after a change of leader: the session gets all of its TTL again.
+			next.faults.Cut()
+			if _, err := w.store.KeepAlive(t.Context(), kv.Session); err != nil {
+				t.Fatal(err)
+			}
+			w.sleep(time.Second)
+			next.faults.Heal()
+		}
+		w.sleep(30 * time.Second)
+		select {
+		case <-next.ended:
+			t.Fatalf("it gave up: %v", next.err)
+		default:
+		}
+		w.settles(time.Minute, w.submit(1, windlass.Spec{}))
+		_ = dead.leave() // it waits for the name by now
+		_ = next.leave()
+	})
+}

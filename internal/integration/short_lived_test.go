@@ -1,0 +1,101 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+// endingAtOnce has the tasks of a type end as soon as they have begun.
+func endingAtOnce(taskType string) func(*windlass.Config) {
+	return func(c *windlass.Config) {
+		c.Handlers[taskType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+	}
+}
+
+// shortLived are the types that the registration of a node names.
+func (f *fleet) shortLived(node string) []string {
+	f.t.Helper()
+	kv, err := f.line.Get(f.t.Context(), "/test/nodes/"+node+"/info")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var info windlass.NodeInfo
+	if err := json.Unmarshal(kv.Value, &info); err != nil {
+		f.t.Fatal(err)
+	}
+	return info.ShortLived
+}
+
+// register writes the registration of a node that takes nothing.
+func (f *fleet) register(node, fields string) {
+	f.t.Helper()
+	value := fmt.Sprintf(`{"name":%q,"frozen":true,%s}`, node, fields)
+	if _, err := broker.CommitOne(f.t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", []byte(value))}}); err != nil {
+		f.t.Fatal(err)
+	}
+	f.Advance(time.Second)
+}
+
+func TestPlacement_ARegistrationNamesTheTypesThatWereFoundShortLivedForAsLongAsTheyAre(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(2, endingAtOnce("job"))
+		f.submit("lasting", 10, windlass.Spec{})
+		f.submit("job", 40, windlass.Spec{Type: "job"})
+		f.Advance(5 * time.Second)
+		for _, n := range []string{"n00", "n01"} {
+			if got := f.shortLived(n); !slices.Equal(got, []string{"job"}) {
+				t.Errorf("%s names %q", n, got)
+			}
+		}
+		f.Advance(11 * time.Minute)
+		for _, n := range []string{"n00", "n01"} {
+			if got := f.shortLived(n); len(got) > 0 {
+				t.Errorf("long after the last has ended %s names %q", n, got)
+			}
+		}
+	})
+}
+
+// A node that has just begun has seen no task end. By their names these are not placed evenly.
+func TestPlacement_ANodeLearnsFromARegistrationWhichTypesAreShortLived(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.nodes(3)
+		f.register("other", `"short_lived":["lasting"]`)
+		f.submit("t", 30, windlass.Spec{Type: "lasting"})
+		f.Advance(time.Second)
+		if load := f.load(); load["n00"] == 10 && load["n01"] == 10 {
+			t.Errorf("the nodes run %v", load)
+		}
+		if f.raced.Load() > 0 {
+			t.Errorf("%d claims were refused", f.raced.Load())
+		}
+	})
+}
+
+func TestPlacement_WhateverARegistrationSaysOfShortLivedTypesIsHarmless(t *testing.T) {
+	many := strings.Repeat(`"x",`, 200)
+	for name, fields := range map[string]string{
+		"no list":          `"short_lived":5`,
+		"no names":         `"short_lived":["a/b","*","\u0000","` + strings.Repeat("t", windlass.TypeBytesMax+1) + `"]`,
+		"null":             `"short_lived":[null,null]`,
+		"more than it may": `"short_lived":[` + many + `"lasting"]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inFleet(t, func(_ *testing.T, f *fleet) {
+				f.nodes(3)
+				f.register("other", fields)
+				f.submit("t", 30, windlass.Spec{Type: "lasting"})
+				f.Advance(time.Second)
+				f.loaded(map[string]int{"n00": 10, "n01": 10, "n02": 10})
+			})
+		})
+	}
+}

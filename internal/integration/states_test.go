@@ -1,0 +1,541 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// commandTo sends a command and waits until it was carried out.
+func (c *cluster) commandTo(id string, command statemachine.Command) (windlass.TaskDetail, error) {
+	c.t.Helper()
+	sent, err := c.client.SendTask(c.t.Context(), id, command)
+	if err != nil {
+		return windlass.TaskDetail{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errors.New("nobody carries it out"))
+	defer cancel()
+	defer c.settle() // who sent it may read that it was carried out before the node hears so
+	return c.client.AwaitCommand(ctx, sent)
+}
+
+func (c *cluster) put(key, value string) {
+	c.t.Helper()
+	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// stored is the value of a key, empty if there is none, and its revision.
+func (c *cluster) stored(key string) (string, broker.Revision) {
+	c.t.Helper()
+	kv, err := c.store.Get(c.t.Context(), key)
+	if errors.Is(err, broker.ErrNotFound) {
+		return "", 0
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(kv.Value), kv.Modified
+}
+
+// command is a message with what it needs.
+func command(m statemachine.Message) statemachine.Command {
+	switch m {
+	case statemachine.Sleep:
+		return statemachine.SleepUntil(time.Now().Add(time.Hour))
+	case statemachine.Error:
+		return statemachine.Fail("by command")
+	}
+	return statemachine.Command{Message: m}
+}
+
+// obeying is a stateful handler that returns what it is told.
+func (c *cluster) obeying(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
+	defer c.began(claim)()
+	for {
+		select {
+		case m := <-messages:
+			if m.Message != statemachine.Run && m.Message != statemachine.Checkpoint {
+				return m
+			}
+		case <-ctx.Done():
+			return statemachine.Command{Message: statemachine.Release}
+		}
+	}
+}
+
+// TestStates_M50_M51_EveryCommandInEveryState brings a task into a state, by
+// commands, and sends it each message; for handlers of both kinds.
+func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
+	into := map[statemachine.State]statemachine.Message{statemachine.Sleeping: statemachine.Sleep, statemachine.Paused: statemachine.Pause}
+	becomes := map[statemachine.State]windlass.Status{
+		statemachine.Runnable: windlass.StatusRunning, statemachine.Fault: windlass.StatusSleeping, // which is what the error handler decides
+	}
+	inEach(t, func(t *testing.T, c *cluster) {
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.obeying) })
+		for _, kind := range []string{"plain", "stateful"} {
+			for _, state := range []statemachine.State{statemachine.Runnable, statemachine.Sleeping, statemachine.Paused} {
+				for _, m := range statemachine.Messages {
+					id := fmt.Sprintf("%s-%s-%s", kind, state, m)
+					if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}}); err != nil {
+						t.Fatal(err)
+					}
+					c.eventually(5*time.Second, id+" runs", func() bool { return c.status(id) == windlass.StatusRunning })
+					c.sleep(time.Millisecond)
+					if state != statemachine.Runnable {
+						if _, err := c.commandTo(id, command(into[state])); err != nil {
+							t.Fatalf("%s: %v", id, err)
+						}
+					}
+					before, err := c.client.Task(t.Context(), id)
+					if err != nil {
+						t.Fatal(err)
+					}
+					d, err := c.commandTo(id, command(m))
+					next, refused := statemachine.Next(state, m)
+					if refused != nil {
+						if !errors.Is(err, windlass.ErrDiscarded) || c.status(id) != before.Status {
+							t.Errorf("%s: %s, %v", id, c.status(id), err)
+						}
+						continue
+					}
+					want := windlass.Status(next)
+					if s, ok := becomes[next]; ok {
+						want = s
+					}
+					c.eventually(5*time.Second, fmt.Sprintf("%s is %s; it is %s, %v", id, want, d.Status, err), func() bool { return c.status(id) == want })
+					if keeps := state == statemachine.Sleeping && (m == statemachine.Checkpoint || m == statemachine.Release || m == statemachine.Error); keeps && !d.Until.Equal(*before.Until) {
+						t.Errorf("%s: it slept until %v and does until %v", id, before.Until, d.Until)
+					}
+					if next == statemachine.Fault && (len(d.Errors) != 1 || d.Errors[0].Error != "by command") {
+						t.Errorf("%s: %+v", id, d.Errors)
+					}
+					if value, _ := c.stored("/test/commands/" + id); value != "" {
+						t.Errorf("%s: the command is still there: %s", id, value)
+					}
+					if next.Terminal() {
+						var finished *windlass.FinishedError
+						if _, err := c.client.SendTask(t.Context(), id, command(m)); !errors.As(err, &finished) || finished.State != next {
+							t.Errorf("%s: another command: %v", id, err)
+						}
+					}
+				}
+			}
+		}
+		n.leave()
+	})
+}
+
+func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		discarded := map[string]int{}
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Events.TaskCommanded = func(task, _ string, err error) {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				if err != nil {
+					discarded[task]++
+				}
+			}
+		})
+		c.submit(3, windlass.Spec{})
+		c.eventually(5*time.Second, "they run", c.allRunning(3))
+		if _, err := c.commandTo("task-001", command(statemachine.Pause)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.commandTo("task-002", command(statemachine.Sleep)); err != nil {
+			t.Fatal(err)
+		}
+		for i, status := range []windlass.Status{windlass.StatusRunning, windlass.StatusPaused, windlass.StatusSleeping} {
+			id := fmt.Sprintf("task-%03d", i)
+			for n, bad := range []string{`{"message":"sleep"}`, `{"message":"error"}`, `{`, `{"message":"dance"}`, "", "waltz"} {
+				c.put("/test/commands/"+id, bad)
+				c.eventually(5*time.Second, "it is gone", func() bool { value, revision := c.stored("/test/commands/" + id); return value == "" && revision == 0 })
+				c.mu.Lock()
+				if discarded[id] != n+1 {
+					t.Errorf("%s %q: %d were discarded, want %d", id, bad, discarded[id], n+1)
+				}
+				c.mu.Unlock()
+			}
+			if s := c.status(id); s != status {
+				t.Errorf("%s is %s", id, s)
+			}
+			if d, err := c.commandTo(id, command(statemachine.Kill)); err != nil || d.Status != windlass.StatusKilled {
+				t.Errorf("%s: %s, %v", id, d.Status, err)
+			}
+		}
+		for _, bad := range []statemachine.Command{{Message: "dance"}, {Message: statemachine.Sleep}, {Message: statemachine.Error}, {}} {
+			var input *windlass.BadInputError
+			if _, err := c.client.SendTask(t.Context(), "task-000", bad); !errors.As(err, &input) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		if _, err := c.client.SendTask(t.Context(), "nobody", command(statemachine.Run)); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("a task that is not there: %v", err)
+		}
+	})
+}
+
+// TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged looks at the
+// store whenever something takes effect.
+func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var seen []string
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				value, _ := c.stored("/test/state/" + claim.ID())
+				record, err := statemachine.Parse([]byte(value))
+				c.mu.Lock()
+				seen = append(seen, fmt.Sprint(record.State, err))
+				c.mu.Unlock()
+				return c.untilStopped(ctx, claim)
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Run, statemachine.Sleep, statemachine.Run} {
+			if _, err := c.commandTo("task-000", command(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute))); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(2*time.Minute, "it runs", c.allRunning(1))
+		if got := strings.Join(seen, " "); got != "runnable<nil> runnable<nil> runnable<nil> runnable<nil>" {
+			t.Errorf("handlers started in the states %s", got)
+		}
+		_, before := c.stored("/test/state/task-000")
+		for _, m := range []statemachine.Message{statemachine.Run, statemachine.Checkpoint} {
+			if _, err := c.commandTo("task-000", command(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, after := c.stored("/test/state/task-000"); after != before {
+			t.Errorf("a state that did not change was stored")
+		}
+		if _, err := c.commandTo("task-000", command(statemachine.Pause)); err != nil {
+			t.Fatal(err)
+		}
+		_, before = c.stored("/test/state/task-000")
+		if _, err := c.commandTo("task-000", command(statemachine.Pause)); err != nil {
+			t.Fatal(err)
+		}
+		if _, after := c.stored("/test/state/task-000"); after != before {
+			t.Errorf("paused was stored when it was paused")
+		}
+	})
+}
+
+// TestStates_M54_ABrokerThatFailsEndsNoTask fails everything that concerns states,
+// while tasks sleep, wake up, fail and are paused.
+func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var faults []*faulty.Broker
+		for _, name := range []string{"a", "b"} {
+			c.join(name, func(cfg *windlass.Config) {
+				f := faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+				cfg.Broker = f
+				faults = append(faults, f)
+				cfg.Handlers["fails"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+					defer c.began(claim)()
+					return errors.New("no")
+				})
+			})
+		}
+		for i := range 6 {
+			kind := []string{"fails", "stays"}[i%2]
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: fmt.Sprintf("t%d", i), Spec: windlass.Spec{Type: kind, Retry: &windlass.Retry{Errors: -1}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, plan := range []string{
+			`lose-request 1s on commit below "/test/state/"`, `lose-reply 1s on commit below "/test/state/"`, `refuse on commit`,
+			"lose-reply 1s on commit chance 0.7", `late 3s on commit below "/test/state/" chance 0.5`,
+		} {
+			for _, f := range faults {
+				f.Use(faulty.MustParse(plan))
+			}
+			for i, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
+				if _, err := c.client.SendTask(t.Context(), fmt.Sprintf("t%d", 2*i+1), command(m)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.sleep(20 * time.Second)
+			for i := range 6 {
+				if s := c.status(fmt.Sprintf("t%d", i)); statemachine.State(s).Terminal() {
+					t.Errorf("under %s t%d has ended as %s", plan, i, s)
+				}
+			}
+			for _, f := range faults {
+				f.Use(nil)
+			}
+			c.sleep(time.Minute)
+			for i, want := range []windlass.Status{windlass.StatusPaused, windlass.StatusSleeping, windlass.StatusRunning} {
+				id := fmt.Sprintf("t%d", 2*i+1)
+				c.eventually(time.Minute, fmt.Sprintf("%s is %s after %s; it is %s", id, want, plan, c.status(id)), func() bool { return c.status(id) == want })
+			}
+			for i := 1; i < 6; i += 2 {
+				if _, err := c.commandTo(fmt.Sprintf("t%d", i), command(statemachine.Run)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
+
+func TestStates_M54_AnUnreadableStateIsLeftAloneUntilItIsMended(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.put("/test/tasks/t", "")
+		c.put("/test/state/t", `{"state":"melted"}`)
+		n := c.join("n")
+		c.eventually(5*time.Second, "it is parked", func() bool { return len(n.Tasks()) == 1 && n.Tasks()[0].Parked })
+		if s := c.status("t"); s != windlass.StatusFault {
+			t.Errorf("it is %s", s)
+		}
+		if _, err := c.client.SendTask(t.Context(), "t", command(statemachine.Kill)); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(time.Minute)
+		if value, _ := c.stored("/test/state/t"); value != `{"state":"melted"}` || c.startsOf("t") != 0 {
+			t.Errorf("the state is %s, and it was started %d times", value, c.startsOf("t"))
+		}
+		c.put("/test/state/t", `{"state":"runnable"}`)
+		if err := n.leave(); err != nil {
+			t.Fatal(err)
+		}
+		c.join("m")
+		c.eventually(10*time.Second, "it is killed, as it was told", func() bool { return c.status("t") == windlass.StatusKilled })
+	})
+}
+
+// TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime lets many tasks sleep
+// until a few moments, and pauses many others.
+func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		const count = 2000
+		wake := time.Now().Add(time.Hour)
+		woken := map[string]time.Time{}
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+			cfg.Handlers["sleeps"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				woken[claim.ID()] = time.Now()
+				return nil
+			})
+		})
+		c.eventually(time.Second, "it joined", func() bool { return len(c.nodes()) == 1 })
+		c.settle()
+		goroutines := runtime.NumGoroutine()
+		for i := range count {
+			id := fmt.Sprintf("t%04d", i)
+			if i%2 == 0 {
+				c.put("/test/state/"+id, `{"state":"paused"}`)
+			} else {
+				c.put("/test/state/"+id, fmt.Sprintf(`{"state":"sleeping","until":%q}`, wake.Add(time.Duration(i)*time.Millisecond).Format(time.RFC3339Nano)))
+			}
+			c.put("/test/tasks/"+id, `{"type":"sleeps"}`)
+		}
+		c.eventually(time.Minute, "all are parked", func() bool { return len(n.Tasks()) == count })
+		c.sleep(time.Minute)
+		if now := runtime.NumGoroutine(); now > goroutines+count/10 {
+			t.Errorf("%d goroutines for %d parked tasks, and %d before", now, count, goroutines)
+		}
+		leases := map[broker.SessionID]bool{}
+		kvs, _, err := broker.Collect(t.Context(), c.store, "/test/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kv := range kvs {
+			if kv.Session != 0 {
+				leases[kv.Session] = true
+			}
+		}
+		if len(leases) != 1 {
+			t.Errorf("%d leases", len(leases))
+		}
+		c.sleep(2 * time.Hour)
+		if len(woken) != count/2 {
+			t.Errorf("%d of %d woke up", len(woken), count/2)
+		}
+		for id, at := range woken {
+			var i int
+			if _, err := fmt.Sscanf(id, "t%d", &i); err != nil {
+				t.Fatal(err)
+			}
+			if late := at.Sub(wake.Add(time.Duration(i) * time.Millisecond)); late < 0 || late > 50*time.Millisecond {
+				t.Errorf("%s woke up %v late", id, late)
+			}
+		}
+	})
+}
+
+func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(10, windlass.Spec{})
+		c.eventually(5*time.Second, "they run", c.allRunning(10))
+		for i := range 10 {
+			m := []statemachine.Message{statemachine.Pause, statemachine.Sleep}[i%2]
+			if _, err := c.commandTo(fmt.Sprintf("task-%03d", i), command(m)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := c.join("b")
+		if err := a.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "b has them", func() bool { return len(b.Tasks()) == 10 })
+		for i, task := range b.Tasks() {
+			want := []statemachine.State{statemachine.Paused, statemachine.Sleeping}[i%2]
+			if !task.Parked || task.State != want || task.Since.IsZero() {
+				t.Errorf("%+v, want it %s", task, want)
+			}
+		}
+		c.sleep(2 * time.Hour)
+		if n := c.runningOn("b"); n != 5 {
+			t.Errorf("%d of those that slept run on b", n)
+		}
+	})
+}
+
+// TestStates_M58_AreSeenOnTheNodeAndInTheStore compares the state, and when it was
+// entered, as told by the node, by a client, and by the store.
+func TestStates_M58_AreSeenOnTheNodeAndInTheStore(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
+			c.sleep(time.Minute)
+			before := time.Now()
+			d, err := c.commandTo("task-000", command(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			state, _ := statemachine.Next(statemachine.Paused, m)
+			held := n.Tasks()[0]
+			value, _ := c.stored("/test/state/task-000")
+			record, err := statemachine.Parse([]byte(value))
+			if err != nil || held.State != state || d.State.State != state || record.State != state {
+				t.Errorf("after %s the node says %s, the client %s, the store %s, %v", m, held.State, d.State.State, record.State, err)
+			}
+			for _, at := range []time.Time{held.Since, *d.State.ChangedAt, *record.ChangedAt} {
+				if at.Before(before) || at.After(time.Now()) {
+					t.Errorf("after %s: entered at %v, and it was sent at %v", m, at, before)
+				}
+			}
+		}
+	})
+}
+
+// TestStates_M56_TheLayoutIsByteForByteThatOfTheContract reads what is stored with
+// a plain etcd client, in real time.
+func TestStates_M56_TheLayoutIsByteForByteThatOfTheContract(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Socket: true, UnsafeNoFsync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	plain, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix://" + server.Socket()}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	get := func(key string) string {
+		t.Helper()
+		answer, err := plain.Get(t.Context(), key)
+		if err != nil || len(answer.Kvs) != 1 {
+			t.Fatalf("%s: %v, %v", key, answer, err)
+		}
+		return string(answer.Kvs[0].Value)
+	}
+	store := server.Broker()
+	defer store.Close()
+	client, err := windlass.NewClient(store, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(command statemachine.Command) windlass.SentCommand {
+		t.Helper()
+		sent, err := client.SendTask(t.Context(), "a", command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sent
+	}
+	if err := client.Submit(t.Context(), windlass.Submission{ID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2130, 1, 2, 3, 4, 5, 0, time.UTC)
+	for want, command := range map[string]statemachine.Command{
+		`{"message":"pause"}`: command(statemachine.Pause), `{"message":"error","error":"no route"}`: statemachine.Fail("no route"),
+		`{"message":"sleep","until":"2130-01-02T03:04:05Z"}`: statemachine.SleepUntil(at),
+	} {
+		send(command)
+		if got := get("/test/commands/a"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	send(statemachine.SleepUntil(at))
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: server.Broker(), Namespace: "test", Name: "n",
+		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- node.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, err := client.Wait(t.Context(), "a", windlass.StatusSleeping); err != nil {
+		t.Fatal(err)
+	}
+	if got := get("/test/tasks/a/owner"); got != `{"node":"n"}` {
+		t.Errorf("owner %s", got)
+	}
+	if got := get("/test/state/a"); !strings.HasPrefix(got, `{"state":"sleeping","until":"2130-01-02T03:04:05Z",`) {
+		t.Errorf("state %s", got)
+	}
+	if _, err := client.AwaitCommand(t.Context(), send(statemachine.Fail("no route"))); err != nil {
+		t.Fatal(err)
+	}
+	var state struct {
+		Errors []map[string]string
+	}
+	got := get("/test/state/a")
+	if err := json.Unmarshal([]byte(got), &state); err != nil || len(state.Errors) != 1 || len(state.Errors[0]) != 2 ||
+		state.Errors[0]["error"] != "no route" || !strings.Contains(got, `"errors":[{"timestamp":"`) {
+		t.Fatalf("state %s, %v", got, err)
+	}
+	if _, err := time.Parse(time.RFC3339Nano, state.Errors[0]["timestamp"]); err != nil {
+		t.Error(err)
+	}
+}

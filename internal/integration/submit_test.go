@@ -1,0 +1,399 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+)
+
+func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		n := c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers["ends"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				return nil
+			})
+		})
+		submit := func(s windlass.Submission) error { return c.client.Submit(t.Context(), s) }
+		task := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "ends"}, Props: json.RawMessage(`{"x": 1}`)}
+		if err := submit(task); err != nil {
+			t.Fatal(err)
+		}
+		live := windlass.Submission{ID: "live"}
+		if err := submit(live); err != nil {
+			t.Fatal(err)
+		}
+		var exists *windlass.ExistsError
+		if err := submit(live); !errors.As(err, &exists) || !exists.Same || !errors.Is(err, windlass.ErrExists) {
+			t.Errorf("again while it is live: %v", err)
+		}
+		if err := submit(windlass.Submission{ID: "live", Spec: windlass.Spec{Priority: 5}}); !errors.As(err, &exists) || exists.Same {
+			t.Errorf("another one while it is live: %v", err)
+		}
+		c.eventually(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
+		task.Props = json.RawMessage(`{"x":1}`) // spacing makes no difference
+		var finished *windlass.FinishedError
+		err := submit(task)
+		if !errors.As(err, &finished) || finished.State != "completed" || !finished.Same || !errors.Is(err, windlass.ErrFinished) ||
+			!strings.Contains(err.Error(), "completed") || !windlass.AlreadySubmitted(err) {
+			t.Errorf("again after it is done: %v", err)
+		}
+		task.Rerun = true
+		if err := submit(task); err != nil {
+			t.Errorf("run afresh: %v", err)
+		}
+		c.eventually(time.Second, "it ran again", func() bool { return c.startsOf("a") == 2 })
+		c.eventually(time.Second, "a is done again", func() bool { return c.status("a") == windlass.StatusCompleted })
+		n.leave()
+	})
+}
+
+func TestSubmit_AFileOfTasksTwiceChangesNothing(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		var all []windlass.Submission
+		for i := range 700 {
+			all = append(all, windlass.Submission{ID: fmt.Sprintf("t|%d", i), Props: json.RawMessage(fmt.Sprint(i))})
+		}
+		for _, err := range c.client.SubmitAll(t.Context(), all) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range c.client.SubmitAll(t.Context(), all) {
+			if !windlass.AlreadySubmitted(err) {
+				t.Fatal(err)
+			}
+		}
+		if tasks, err := c.client.Tasks(t.Context(), windlass.Filter{}); err != nil || len(tasks) != 700 {
+			t.Errorf("%d tasks, %v", len(tasks), err)
+		}
+	})
+}
+
+func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		many := make([]string, windlass.NeedsMax+1)
+		for i := range many {
+			many[i] = fmt.Sprint("n", i)
+		}
+		for field, bad := range map[string][]windlass.Submission{
+			"task ID":  {{ID: ""}, {ID: "a/b"}, {ID: "_x"}, {ID: ".."}, {ID: strings.Repeat("x", 513)}, {ID: "a\n"}},
+			"priority": {{ID: "a", Spec: windlass.Spec{Priority: 1001}}, {ID: "a", Spec: windlass.Spec{Priority: -1001}}},
+			"type":     {{ID: "a", Spec: windlass.Spec{Type: "*"}}, {ID: "a", Spec: windlass.Spec{Type: strings.Repeat("t", 129)}}},
+			"props": {{ID: "a", Props: json.RawMessage("{")}, {ID: "a", Props: json.RawMessage(`"` + strings.Repeat("x", windlass.PropsBytesMax) + `"`)},
+				{ID: "a", Props: json.RawMessage(strings.Repeat(`{"[\"[":[`, 501) + strings.Repeat(`]}`, 501))}},
+			"needs": {{ID: "a", Spec: windlass.Spec{Needs: many}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a"}}},
+				{ID: "a", Spec: windlass.Spec{Needs: []string{"b/c"}}}, {ID: "a", Spec: windlass.Spec{Needs: []string{"a|b"}}}},
+		} {
+			for _, s := range bad {
+				if field == "needs" && len(s.Spec.Needs) == 1 && s.Spec.Needs[0] == "a|b" {
+					// Only a cycle once the child exists: it waits for its parent.
+					if err := c.client.Submit(t.Context(), windlass.Submission{ID: "a|b"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var input *windlass.BadInputError
+				if err := c.client.Submit(t.Context(), s); !errors.As(err, &input) || input.Field != field || input.Limit == "" {
+					t.Errorf("%s: %v", field, err)
+				}
+			}
+		}
+		if tasks, err := c.client.Tasks(t.Context(), windlass.Filter{}); err != nil || len(tasks) != 1 {
+			t.Errorf("something was submitted: %v, %v", tasks, err)
+		}
+	})
+}
+
+func TestSubmit_Z12_TasksThatWouldWaitForThemselvesAreRefused(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		needs := func(id string, needs ...string) windlass.Submission {
+			return windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}}
+		}
+		for _, err := range c.client.SubmitAll(t.Context(), []windlass.Submission{needs("a", "b"), needs("b", "c"), needs("x", "y")}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := c.client.Submit(t.Context(), needs("c", "a"))
+		if err == nil || !strings.Contains(err.Error(), "c → a → b → c") {
+			t.Errorf("c needs a needs b needs c: %v", err)
+		}
+		errs := c.client.SubmitAll(t.Context(), []windlass.Submission{needs("p", "q"), needs("q", "p"), needs("r")})
+		if errs[0] == nil || errs[1] == nil || errs[2] != nil {
+			t.Errorf("within one call: %v", errs)
+		}
+	})
+}
+
+// meanwhile is a broker before whose first write something else happens, and that
+// loses the reply to the first write that says nothing of task b.
+type meanwhile struct {
+	broker.Broker
+	first func()
+	loses bool
+}
+
+func (m *meanwhile) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	writes, ofB := false, false
+	for _, op := range txns[0].Then {
+		writes = writes || op.Kind != broker.OpRead
+		ofB = ofB || bytes.Contains(op.Value, []byte(`"b"`))
+	}
+	if first := m.first; writes && first != nil {
+		m.first = nil
+		first()
+	}
+	results := m.Broker.Commit(ctx, txns...)
+	if m.loses && writes && !ofB {
+		m.loses = false
+		results[0] = broker.Result{Err: &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Cause: errors.New("the reply was lost"), Maybe: true}}
+	}
+	return results
+}
+
+// needing is a task that waits for others.
+func needing(id string, needs ...string) windlass.Submission {
+	return windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t", Needs: needs}}
+}
+
+// everythingOf is all that a namespace has of some tasks, but for revisions.
+func (c *cluster) everythingOf(ids ...string) map[string]string {
+	c.t.Helper()
+	kvs, _, err := broker.Collect(c.t.Context(), c.store, "/test/")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	stored := map[string]string{}
+	for _, kv := range kvs {
+		if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(strings.Split(kv.Key, "/"), id) }) {
+			stored[kv.Key] = string(kv.Value)
+		}
+	}
+	return stored
+}
+
+func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.T) {
+	for name, before := range map[string]func(c *cluster) (last windlass.Submission, after func()){
+		"a new task": func(*cluster) (windlass.Submission, func()) { return needing("a", "b"), func() {} },
+		"a new task whose last failure is remembered": func(c *cluster) (windlass.Submission, func()) {
+			mark := broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed"}`))}}
+			if _, err := broker.CommitOne(c.t.Context(), c.store, mark); err != nil {
+				c.t.Fatal(err)
+			}
+			return needing("a", "b"), func() {}
+		},
+		"a new job": func(*cluster) (windlass.Submission, func()) {
+			s := needing("a_t", "b")
+			s.Spec.Job = true
+			return s, func() {}
+		},
+		"a pending task that is updated": func(c *cluster) (windlass.Submission, func()) {
+			old := needing("a")
+			old.Props = json.RawMessage(`{"old":true}`)
+			if err := c.client.Submit(c.t.Context(), old); err != nil {
+				c.t.Fatal(err)
+			}
+			next := needing("a", "b")
+			next.Update = true
+			return next, func() {}
+		},
+		"a failed job that is run again": func(c *cluster) (windlass.Submission, func()) {
+			n := c.join("n", func(cfg *windlass.Config) {
+				cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+					return windlass.Permanent(errors.New("no"))
+				})
+			})
+			old := needing("a_t")
+			old.Spec.Job = true
+			if err := c.client.Submit(c.t.Context(), old); err != nil {
+				c.t.Fatal(err)
+			}
+			c.eventually(time.Minute, "it failed", func() bool { return c.status("a_t") == windlass.StatusFailed })
+			if err := n.leave(); err != nil {
+				c.t.Fatal(err)
+			}
+			next := needing("a_t", "b")
+			next.Spec.Job, next.Rerun = true, true
+			return next, func() {}
+		},
+		"a held task that is to run again": func(c *cluster) (windlass.Submission, func()) {
+			n := c.join("n", pulling("t"))
+			var held *windlass.Dequeued
+			for i, s := range []windlass.Submission{needing("a"), needing("a", "c")} {
+				s.Requeue = i > 0
+				if err := c.client.Submit(c.t.Context(), s); err != nil {
+					c.t.Fatal(err)
+				}
+				if i == 0 {
+					var err error
+					if held, err = n.Dequeue(c.t.Context(), "t"); err != nil {
+						c.t.Fatal(err)
+					}
+				}
+			}
+			c.sleep(time.Second) // the node writes the history of the claim
+			next := needing("a", "b")
+			next.Requeue = true
+			return next, func() { _ = held.Release(c.t.Context()) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				c.t = t
+				last, after := before(c)
+				defer after()
+				was := c.everythingOf(last.ID)
+				between := &meanwhile{Broker: c.store, loses: true}
+				client, err := windlass.NewClient(between, "test")
+				if err != nil {
+					t.Fatal(err)
+				}
+				between.first = func() {
+					// Through a third one, and from a client that saw nothing of it.
+					for i, err := range c.client.SubmitAll(t.Context(), []windlass.Submission{needing("b", "x"), needing("x", last.ID)}) {
+						if err != nil {
+							t.Errorf("%d: %v", i, err)
+						}
+					}
+				}
+				var input *windlass.BadInputError
+				path := strings.Join([]string{last.ID, "b", "x", last.ID}, " → ")
+				effects, errs := client.Enqueue(t.Context(), []windlass.Submission{last})
+				if err := errs[0]; !errors.As(err, &input) || input.Field != "needs" || !strings.Contains(err.Error(), path) || effects[0] != "" {
+					t.Errorf("the second half: %q, %v, want an error that names %s", effects[0], err, path)
+				}
+				if between.loses {
+					t.Error("nothing was taken back")
+				}
+				if now := c.everythingOf(last.ID); fmt.Sprint(now) != fmt.Sprint(was) {
+					t.Errorf("after it was taken back:\n%v\nbefore:\n%v", now, was)
+				}
+				if d, err := c.client.Task(t.Context(), "x"); err != nil || !slices.Equal(d.Spec.Needs, []string{last.ID}) {
+					t.Errorf("the first half: %+v, %v", d, err)
+				}
+			})
+		})
+	}
+}
+
+func TestSubmit_Z12_OfTwoHalvesOfACycleFromTwoClientsAtOnceOneIsAccepted(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		for i := range 100 {
+			a, b := fmt.Sprint("a", i), fmt.Sprint("b", i)
+			var errs [2]error
+			var both sync.WaitGroup
+			both.Go(func() { errs[0] = c.client.Submit(t.Context(), needing(a, b)) })
+			both.Go(func() { errs[1] = c.client.Submit(t.Context(), needing(b, a)) })
+			both.Wait()
+			if (errs[0] == nil) == (errs[1] == nil) {
+				t.Fatalf("pair %d: %v and %v", i, errs[0], errs[1])
+			}
+		}
+		if tasks, err := c.client.Tasks(t.Context(), windlass.Filter{}); err != nil || len(tasks) != 100 {
+			t.Errorf("%d tasks, %v", len(tasks), err)
+		}
+	})
+}
+
+func TestSubmit_OneSubmissionWhoseAnswerIsLostRunsATaskOnce(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		t.Run("", func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.finite = func(string) time.Duration { return 100 * time.Millisecond }
+				w.joins("n", "")
+				w.sleep(time.Second)
+				call := "call 1"
+				want := 1
+				if before {
+					w.submitted(w.client, "a", 1)
+					w.sleep(time.Second)
+					call, want = "call 3", 2
+				}
+				client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" ` + call)
+				effects, errs := client.Enqueue(t.Context(), []windlass.Submission{{ID: "a-0", Rerun: true, Update: true, Requeue: true}})
+				w.sleep(time.Minute)
+				if n := w.startsOf("a-0"); n != want {
+					t.Errorf("ended before: %t: %d starts, want %d; %v, %v", before, n, want, effects, errs)
+				}
+			})
+		})
+	}
+}
+
+func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		ctx := t.Context()
+		update := func(props string) windlass.Submission {
+			return windlass.Submission{ID: "a-0", Props: json.RawMessage(props), Update: true}
+		}
+		w.submitted(w.client, "a", 1)
+		client := w.clientBehind(`late 20s on commit below "/test/tasks/" call 3`)
+		if err := client.Submit(ctx, update(`1`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.client.Submit(ctx, update(`2`)); err != nil {
+			t.Fatal(err)
+		}
+		w.sleep(time.Minute)
+		d, err := w.client.Task(ctx, "a-0")
+		if err != nil || string(d.Props) != `2` {
+			t.Errorf("the last update said 2, and it is %s, %v", d.Props, err)
+		}
+	})
+}
+
+func TestSubmit_ARefusalAfterAnAttemptOfUnknownOutcomeSaysThatItMayYetBeApplied(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.submitted(w.client, "a", 1)
+		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 1`)
+		err := client.Submit(t.Context(), windlass.Submission{ID: "a-0", Spec: windlass.Spec{Priority: 1}})
+		if !errors.Is(err, windlass.ErrExists) || !broker.MaybeApplied(err) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestSubmit_HTMLWithinTheLimitsIsStoredAsData(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		html := json.RawMessage(`"` + strings.Repeat("<", 100<<10) + `"`)
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}, Props: html}); err != nil {
+			t.Errorf("as a plain task: %.200v", err)
+		}
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t", Job: true}, Props: html}); err != nil {
+			t.Errorf("as a job: %.200v", err)
+		}
+	})
+}
+
+func TestSubmit_HTMLWithinTheLimitsIsStoredForAfterwards(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+		c.detach("t", "plain")
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}, Requeue: true,
+			Props: json.RawMessage(`"` + strings.Repeat("<", 100<<10) + `"`)}); err != nil {
+			t.Errorf("%.200v", err)
+		}
+	})
+}
+
+func TestSubmit_HTMLWithinTheLimitsIsStoredAsAResult(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.job("a_t")
+		d := c.detach("t", "a_t")
+		if err := c.client.CompleteDetached(t.Context(), "a_t", d.Token, json.RawMessage(`"`+strings.Repeat("<", 100<<10)+`"`)); err != nil {
+			t.Errorf("complete: %.200v", err)
+		}
+	})
+}

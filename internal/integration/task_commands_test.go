@@ -1,0 +1,572 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// TestSendTask_AStoppedHandlerKeepsItsResult: a handler that is killed, paused or
+// put to sleep by command may have set a result before it returned.
+func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				<-ctx.Done()
+				if err := claim.SetResult("as far as it got"); err != nil {
+					t.Error(err)
+				}
+				return ctx.Err()
+			})
+		})
+		for id, command := range map[string]statemachine.Command{
+			"killed": {Message: statemachine.Kill}, "paused": {Message: statemachine.Pause},
+			"sleeping": statemachine.SleepUntil(time.Now().Add(time.Hour)),
+		} {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(time.Second, id+" runs", func() bool { return c.startsOf(id) == 1 })
+			sent, err := c.client.SendTask(t.Context(), id, command)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := c.client.AwaitCommand(t.Context(), sent)
+			if err != nil || string(d.Status) != id || string(d.Result) != `"as far as it got"` {
+				t.Errorf("%s: it is %s with the result %s, %v", id, d.Status, d.Result, err)
+			}
+		}
+	})
+}
+
+// TestSendTask_ATaskThatHasEndedIsNotSaidToBeAnother: only a submission can have
+// other settings than the task had.
+func TestSendTask_ATaskThatHasEndedIsNotSaidToBeAnother(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
+		})
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.client.Wait(t.Context(), "t", windlass.StatusCompleted); err != nil {
+			t.Fatal(err)
+		}
+		_, sendErr := c.client.SendTask(t.Context(), "t", statemachine.Command{Message: statemachine.Kill})
+		_, waitErr := c.client.Wait(t.Context(), "t", windlass.StatusPaused)
+		for _, err := range []error{sendErr, waitErr} {
+			var finished *windlass.FinishedError
+			if !errors.As(err, &finished) || finished.State != statemachine.Completed || !strings.HasSuffix(err.Error(), `task "t" is completed already`) {
+				t.Errorf("%v", err)
+			}
+		}
+		err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Priority: 7}})
+		if !errors.Is(err, windlass.ErrFinished) || windlass.AlreadySubmitted(err) || !strings.Contains(err.Error(), "other settings") {
+			t.Errorf("submitted with another priority: %v", err)
+		}
+	})
+}
+
+// awayOnce is a broker whose next transaction fails once away is set.
+type awayOnce struct {
+	broker.Broker
+	away bool
+}
+
+// Commit implements broker.Broker.
+func (a *awayOnce) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	if !a.away {
+		return a.Broker.Commit(ctx, txns...)
+	}
+	a.away = false
+	results := make([]broker.Result, len(txns))
+	for i := range results {
+		results[i].Err = broker.ErrUnavailable
+	}
+	return results
+}
+
+// TestAwaitCommand_WaitsWhileTheBrokerIsAway: the broker may be away just when the
+// outcome is read.
+func TestAwaitCommand_WaitsWhileTheBrokerIsAway(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		store := &awayOnce{Broker: c.store}
+		client, err := windlass.NewClient(store, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.join("n")
+		if err := client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		sent, err := client.SendTask(t.Context(), "t", statemachine.Command{Message: statemachine.Kill})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "it is killed", func() bool { return c.status("t") == windlass.StatusKilled })
+		store.away = true
+		if d, err := client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled || store.away {
+			t.Errorf("%s, %v", d.Status, err)
+		}
+	})
+}
+
+func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		var sent []windlass.SentCommand
+		for _, m := range []statemachine.Message{statemachine.Kill, statemachine.Sleep, statemachine.Pause} {
+			s, err := c.client.SendTask(t.Context(), "task-000", command(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent = append(sent, s)
+		}
+		var carriedOut atomic.Int32
+		for _, name := range []string{"a", "b", "c"} {
+			c.join(name, func(cfg *windlass.Config) {
+				cfg.Events.TaskCommanded = func(string, string, error) { carriedOut.Add(1) }
+			})
+		}
+		c.eventually(10*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		if c.startsOf("task-000") != 0 {
+			t.Errorf("it ran %d times before it was paused", c.startsOf("task-000"))
+		}
+		for i, s := range sent {
+			d, err := c.client.AwaitCommand(t.Context(), s)
+			switch {
+			case i == 2 && (err != nil || d.Status != windlass.StatusPaused):
+				t.Errorf("the last one: %s, %v", d.Status, err)
+			case i < 2 && d.State != nil && d.State.Command == s.Revision:
+				t.Errorf("%s was carried out", s.Command.Message)
+			}
+		}
+		if n := carriedOut.Load(); n != 1 {
+			t.Errorf("commands were carried out %d times by three nodes", n)
+		}
+	})
+}
+
+// TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt: the
+// handler takes its time to stop for the first one.
+func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				err := c.untilStopped(ctx, claim)
+				<-time.After(time.Second)
+				return err
+			})
+		})
+		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill, statemachine.Release} {
+			id := fmt.Sprint("t", i)
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.sleep(time.Millisecond)
+			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.sleep(500 * time.Millisecond)
+			d, err := c.commandTo(id, command(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[statemachine.Message]windlass.Status{
+				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping,
+				statemachine.Kill: windlass.StatusKilled, statemachine.Release: windlass.StatusRunning,
+			}[m]
+			c.eventually(10*time.Second, fmt.Sprintf("after pause and %s it is %s; it was %s", m, want, d.Status), func() bool { return c.status(id) == want })
+			if d, err := c.client.Task(t.Context(), id); err != nil || d.State != nil && d.State.Command == first.Revision {
+				t.Errorf("%s: the first command was carried out, too: %+v, %v", id, d.State, err)
+			}
+		}
+	})
+}
+
+// TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain: the
+// node that claims next has heard of the command and not yet that it is gone.
+func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		var shaky *faulty.Broker
+		c.join("b", func(cfg *windlass.Config) {
+			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+			cfg.Broker = shaky
+		})
+		c.sleep(2 * time.Second)
+		// From now on b hears of commands late.
+		shaky.Use(faulty.MustParse(`delay-request 20s on batch below "/test/commands/"`))
+		if _, err := c.client.SendTask(t.Context(), "task-000", command(statemachine.Sleep)); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
+		if _, err := c.commandTo("task-000", command(statemachine.Run)); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		c.eventually(10*time.Second, "b runs it", func() bool { return c.runningOn("b") == 1 })
+		c.sleep(time.Minute)
+		if s := c.status("task-000"); s != windlass.StatusRunning || c.runningOn("b") != 1 || c.startsOf("task-000") != 3 {
+			t.Errorf("it is %s after %d runs, of which two were on a: an old command was carried out", s, c.startsOf("task-000"))
+		}
+	})
+}
+
+// TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins: what the first command
+// asked for has not been stored when the second one replaces it.
+func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var slow *faulty.Broker
+		c.join("n", func(cfg *windlass.Config) {
+			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+			cfg.Broker = slow
+		})
+		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill} {
+			id := fmt.Sprint("t", i)
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.sleep(time.Second) // until its history is written
+			slow.Use(faulty.MustParse(`delay-request 2s on commit`))
+			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The node hears of the second one only when the first is decided.
+			c.sleep(100 * time.Millisecond)
+			slow.Use(faulty.MustParse("break on batch below \"/test/commands/\"\nrefuse on list below \"/test/commands/\""))
+			second, err := c.client.SendTask(t.Context(), id, command(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.sleep(3 * time.Second)
+			slow.Use(nil)
+			if _, err := c.client.AwaitCommand(t.Context(), second); err != nil {
+				t.Error(err)
+			}
+			want := map[statemachine.Message]windlass.Status{
+				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping, statemachine.Kill: windlass.StatusKilled,
+			}[m]
+			c.eventually(10*time.Second, fmt.Sprintf("after %s it is %s", m, want), func() bool { return c.status(id) == want })
+			if _, err := c.client.AwaitCommand(t.Context(), first); err == nil && m != statemachine.Run {
+				if d, err := c.client.Task(t.Context(), id); err != nil || d.State.Command == first.Revision {
+					t.Errorf("the first command was carried out: %+v, %v", d.State, err)
+				}
+			}
+		}
+	})
+}
+
+// TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost: it never received it,
+// it failed, or it was stopped for something else.
+func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		listens := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				defer c.began(claim)()
+				messages := claim.Messages()
+				switch claim.ID() {
+				case "never-receives":
+					<-time.After(3 * time.Second)
+					return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Second)))
+				case "fails":
+					<-messages
+					return errors.New("no")
+				case "is-drained":
+					<-messages
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}
+		a := c.join("a", listens)
+		ids := []string{"never-receives", "fails", "is-drained"}
+		for _, id := range ids {
+			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+		}
+		c.sleep(time.Millisecond)
+		for _, id := range ids {
+			if _, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.sleep(time.Millisecond) // or what b's coming moves is not told any more
+		c.join("b", listens)
+		c.sleep(time.Second)
+		if err := a.leave(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			c.eventually(10*time.Second, id+" is paused", func() bool { return c.status(id) == windlass.StatusPaused })
+		}
+	})
+}
+
+// tell sends a command to a task.
+func (c *cluster) tell(id string, m statemachine.Message) windlass.SentCommand {
+	c.t.Helper()
+	sent, err := c.client.SendTask(c.t.Context(), id, command(m))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return sent
+}
+
+// tellAll sends a command to tasks.
+func (c *cluster) tellAll(ids []string, m statemachine.Message) {
+	c.t.Helper()
+	commands := make([]windlass.TaskCommand, len(ids))
+	for i, id := range ids {
+		commands[i] = windlass.TaskCommand{ID: id, Command: command(m)}
+	}
+	if _, errs := c.client.SendTasks(c.t.Context(), commands); errors.Join(errs...) != nil {
+		c.t.Fatal(errors.Join(errs...))
+	}
+}
+
+// deleteKey deletes a key by hand.
+func (c *cluster) deleteKey(key string) {
+	c.t.Helper()
+	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete(key)}}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var starts atomic.Int32
+		c.join("n", func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				starts.Add(1)
+				return windlass.Message(command(statemachine.Run))
+			})
+		})
+		c.submit(1, windlass.Spec{})
+		c.sleep(5 * time.Second)
+		c.tell("task-000", statemachine.Run)
+		c.sleep(time.Second)
+		before := starts.Load()
+		c.sleep(10 * time.Minute)
+		if starts.Load() == before {
+			t.Error("it was not started for ten minutes")
+		}
+	})
+}
+
+func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
+	for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Run} {
+		t.Run(string(m), func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				c.join("n", func(cfg *windlass.Config) {
+					cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+						defer c.began(claim)()
+						claim.Messages()
+						<-ctx.Done()
+						<-time.After(time.Second)
+						return ctx.Err()
+					})
+				})
+				c.submit(1, windlass.Spec{})
+				c.eventually(2*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+				c.sleep(time.Second)
+				c.tell("task-000", statemachine.Kill)
+				c.sleep(500 * time.Millisecond)
+				sent := c.tell("task-000", m)
+				c.sleep(700 * time.Millisecond)
+				d, err := c.client.AwaitCommand(t.Context(), sent)
+				if err != nil || len(d.Errors) > 0 || m == statemachine.Pause && d.Status != windlass.StatusPaused {
+					t.Errorf("%s with the errors %v, %v", d.Status, d.Errors, err)
+				}
+			})
+		})
+	}
+}
+
+func TestTaskCommand_ACommandThatWasReplacedIsNotSaidToBeCarriedOut(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		a := c.tell("task-000", statemachine.Pause)
+		c.tell("task-000", statemachine.Run)
+		c.join("n")
+		c.eventually(5*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+		c.sleep(time.Second)
+		if d, err := c.client.AwaitCommand(t.Context(), a); err == nil {
+			t.Errorf("it was replaced, and the task is %s", d.Status)
+		}
+	})
+}
+
+func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var slow *faulty.Broker
+		m := c.join("n", func(cfg *windlass.Config) {
+			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+			cfg.Broker = slow
+		})
+		ids := c.submit(120, windlass.Spec{})
+		c.eventually(5*time.Second, "runs", c.allRunning(120))
+		c.sleep(time.Second)
+		slow.Use(faulty.MustParse(`delay-request 1500ms on commit`))
+		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
+		c.sleep(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
+		c.tellAll(ids, statemachine.Kill)
+		for range 10 {
+			c.sleep(100 * time.Millisecond)
+			c.tellAll(ids, statemachine.Run)
+		}
+		slow.Use(nil)
+		c.sleep(5 * time.Minute)
+		if n := len(m.Tasks()); n > 0 {
+			t.Errorf("the drain has not ended: %d tasks are left", n)
+		}
+	})
+}
+
+func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var slow *faulty.Broker
+		c.submit(1, windlass.Spec{})
+		c.tell("task-000", statemachine.Kill)
+		c.join("n", func(cfg *windlass.Config) {
+			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(`delay-request 10s on get below "/test/commands/"`))
+			cfg.Broker = slow
+		})
+		c.sleep(3 * time.Second)
+		c.deleteKey("/test/tasks/task-000/owner")
+		c.sleep(2 * time.Second)
+		c.deleteKey("/test/commands/task-000")
+		c.sleep(20 * time.Minute)
+		if c.startsOf("task-000") == 0 {
+			t.Error("it was not started for twenty minutes")
+		}
+	})
+}
+
+func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var starts atomic.Int32
+		h := func(cfg *windlass.Config) {
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+				switch starts.Add(1) {
+				case 1:
+					return windlass.Message(command(statemachine.Run))
+				case 2:
+					return windlass.Message(command(statemachine.Pause))
+				}
+				defer c.began(claim)()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}
+		var shaky *faulty.Broker
+		c.submit(1, windlass.Spec{})
+		c.tell("task-000", statemachine.Checkpoint)
+		c.join("b", h, func(cfg *windlass.Config) {
+			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse("delay-request 30ms on list below \"/test/commands/\"\ndelay-request 30ms on get below \"/test/commands/\""))
+			cfg.Broker = shaky
+		})
+		c.sleep(50 * time.Millisecond)
+		c.deleteKey("/test/commands/task-000")
+		c.sleep(20 * time.Second)
+		if told, _ := c.told("task-000"); starts.Load() != 2 || c.status("task-000") != windlass.StatusPaused {
+			t.Errorf("%d starts: %s", starts.Load(), told)
+		}
+	})
+}
+
+func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n")
+		ids := c.submit(120, windlass.Spec{})
+		c.eventually(5*time.Second, "runs", c.allRunning(120))
+		paused := func() int {
+			counts, err := c.client.Count(t.Context(), windlass.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return counts[windlass.StatusPaused]
+		}
+		c.tellAll(ids, statemachine.Pause)
+		c.eventually(5*time.Second, "all are paused", func() bool { return paused() == len(ids) })
+		c.sleep(5 * time.Second)
+		c.send("n", windlass.CommandDrain, `{"per_second":10000}`)
+		c.sleep(200 * time.Millisecond)
+		c.tellAll(ids, statemachine.Run)
+		c.sleep(100 * time.Millisecond)
+		c.send("n", windlass.CommandUnfreeze, ``)
+		c.sleep(40 * time.Second)
+		if n := paused(); n > 0 {
+			t.Errorf("%d of %d are paused still", n, len(ids))
+		}
+	})
+}
+
+func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var shaky *faulty.Broker
+		c.join("n", func(cfg *windlass.Config) {
+			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
+			cfg.Broker = shaky
+		})
+		c.submit(1, windlass.Spec{})
+		c.eventually(5*time.Second, "runs", c.allRunning(1))
+		c.sleep(2 * time.Second)
+		shaky.Use(faulty.MustParse(`delay-request 1s on batch below "/test/tasks/"`))
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "wake-up-the-batch"}); err != nil {
+			t.Fatal(err)
+		}
+		c.sleep(50 * time.Millisecond)
+		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "task-000"}); err != nil {
+			t.Fatal(err)
+		}
+		sent := c.tell("task-000", statemachine.Kill)
+		c.sleep(time.Minute)
+		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled {
+			t.Errorf("the kill was lost: %s, %v", d.Status, err)
+		}
+	})
+}
+
+func TestTaskCommand_ANodeLeavesAlthoughACommandCannotBeRead(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		c.tell("task-000", statemachine.Pause)
+		var shaky *faulty.Broker
+		m := c.join("n", func(cfg *windlass.Config) {
+			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(`refuse on get below "/test/commands/"`))
+			cfg.Broker = shaky
+		})
+		c.sleep(5 * time.Second)
+		m.stop()
+		select {
+		case <-m.ended:
+		case <-time.After(10 * time.Minute):
+			t.Error("it has not left after 10 minutes")
+			shaky.Use(nil)
+		}
+	})
+}

@@ -1,6 +1,0 @@
-//go:build race
-
-package windlass_test
-
-// raceDetector tells that the tests run with it, and are scheduled otherwise.
-const raceDetector = true
