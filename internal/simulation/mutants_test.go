@@ -29,8 +29,8 @@ import (
 //	>>>>>>>
 //
 // A part "-- test --" names a test that finds the defect, for one that many hundred seeds
-// may miss or that is elsewhere than what they run: of the root package, or of another
-// one as internal/exectask.TestX, also an end-to-end test.
+// may miss or that is elsewhere than what they run, as internal/exectask.TestX; it may be
+// an end-to-end test.
 type mutant struct {
 	name, what, test string
 	// files are the changed ones, by their path in the module.
@@ -102,7 +102,29 @@ func TestMutants_Fit(t *testing.T) {
 		if m.what == "" || len(m.files) == 0 {
 			t.Errorf("%s does not say what it is", m.name)
 		}
+		if m.test != "" && !m.testExists(t) {
+			t.Errorf("%s: there is no test %s", m.name, m.test)
+		}
 	}
+}
+
+func (m mutant) testExists(t *testing.T) bool {
+	t.Helper()
+	pkg, test, _ := strings.Cut(m.test, ".")
+	paths, err := filepath.Glob(filepath.Join(moduleRoot, pkg, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "func "+test+"(") {
+			return true
+		}
+	}
+	return false
 }
 
 var (
@@ -157,10 +179,7 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 	overlay := m.overlay(t)
 	began := time.Now()
 	if m.test != "" {
-		pkg, test, elsewhere := strings.Cut(m.test, ".")
-		if !elsewhere {
-			pkg, test = "", m.test
-		}
+		pkg, test, _ := strings.Cut(m.test, ".")
 		cmd := exec.Command("go", "test", "-tags", "e2e", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+test+"$", "./"+pkg)
 		cmd.Dir = moduleRoot
 		out, err := cmd.CombinedOutput()
