@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
-STATICCHECK = $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck -tags e2e
+# The tools are a module of their own, outside of the workspace.
+STATICCHECK = "$$(GOWORK=off $(GO) -C $(CURDIR)/tools tool -n staticcheck)" -tags e2e
 ifeq (,$(findstring -trimpath,$(GOFLAGS)))
 export GOFLAGS := $(GOFLAGS) -trimpath
 endif
@@ -25,12 +26,16 @@ fmt: ## fail if a file is not formatted
 
 .PHONY: lint lint-darwin bench-lint
 lint: ## vet and staticcheck
-	$(GO) vet -tags e2e ./...
-	$(STATICCHECK) ./...
+	$(GO) vet -tags e2e work
+	$(STATICCHECK) work
 lint-darwin: ## vet for macOS
-	GOOS=darwin $(GO) vet -tags e2e ./...
+	GOOS=darwin $(GO) vet -tags e2e work
 bench-lint: ## vet and staticcheck of the benchmarks' module
 	cd bench && $(GO) vet ./... && $(STATICCHECK) ./...
+
+.PHONY: release-check
+release-check: ## each module by itself, without the workspace, as a release has it
+	tools/modules check
 
 .PHONY: helm-check
 helm-check: ## lint the Helm chart and compare what it renders; builds Helm
@@ -38,36 +43,36 @@ helm-check: ## lint the Helm chart and compare what it renders; builds Helm
 
 .PHONY: expressions
 expressions: ## read the alerts and the dashboard as Prometheus does
-	cd tools && $(GO) test ./...
+	cd tools && GOWORK=off $(GO) test ./...
 
 .PHONY: test
 test: ## the deterministic tests
-	$(GO) test ./...
+	$(GO) test work
 
 .PHONY: e2e smoke
-e2e: ## the end-to-end tests; RUN=TestNodes for a part, and PKG=./internal/acceptance for one package
+e2e: ## the end-to-end tests; RUN=TestNodes for a part, and PKG=./cmd/windlass/internal/acceptance for one package
 	.ci/e2e $(if $(RUN),run '$(RUN)' $(PKG),all)
 smoke: ## the few end-to-end tests that .ci/run runs
 	.ci/e2e smoke
 
 # What starts goroutines, and what is used by many.
-RACE = ./api ./broker ./broker/etcd ./broker/faulty ./broker/memory ./coordinator ./election ./internal/exectask \
-	./internal/mirror ./internal/runner ./metrics ./session ./tracing ./tree ./windlasstest
+RACE = ./api ./broker ./broker/etcd ./broker/faulty ./broker/memory ./coordinator ./election ./cmd/windlass/internal/exectask \
+	./internal/mirror ./internal/runner ./observe/metrics ./session ./observe/tracing ./tree ./windlasstest
 # Of the node itself, tests that have it do all that it does.
 RACE_NODE = ^Test(Faults|Claim|Fence|Handler|Node|States|Elections|Concurrency|Detached)_
 .PHONY: race
 race: ## the race detector over what starts goroutines
 	$(GO) test -race -short -timeout 8m $(RACE)
-	$(GO) test -race -short -timeout 8m -run '$(RACE_NODE)' ./internal/integration
+	$(GO) test -race -short -timeout 8m -run '$(RACE_NODE)' ./cmd/windlass/internal/integration
 
 NPM ?= npm
 .PHONY: dashboard
-dashboard: ## build dashboard/dist from dashboard/web
-	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent build
+dashboard: ## build api/dashboard/dist from api/dashboard/web
+	cd api/dashboard/web && $(NPM) ci --silent && $(NPM) run --silent build
 
 .PHONY: dashboard-check
-dashboard-check: ## check the types of dashboard/web, and run its unit tests
-	cd dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
+dashboard-check: ## check the types of api/dashboard/web, and run its unit tests
+	cd api/dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
 
 # Two commits are compared with go run golang.org/x/perf/cmd/benchstat@latest before.txt after.txt,
 # which wants six runs of each; docs/benchmarks.md has the loop.
@@ -84,25 +89,25 @@ fuzz: ## each fuzz target for half a minute
 
 .PHONY: generate
 generate: ## rewrite the files in docs/ that come from the code
-	$(GO) test ./internal/tidy -update
+	$(GO) test ./cmd/windlass/internal/tidy -update
 	$(GO) test -run TestTransitions ./statemachine -update
 
 SEEDS ?= 4000
 .PHONY: simulate
 simulate: ## the long simulation: SEEDS seeds of about half a virtual hour each, in virtual time
-	$(GO) test ./internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -even -timeout 0 -v
+	$(GO) test ./cmd/windlass/internal/simulation -run '^TestSimulation' -seeds $(SEEDS) -from 10000 -even -timeout 0 -v
 
 .PHONY: mutants
 mutants: ## bring known defects back, one at a time, and see that the simulation finds each
-	$(GO) test ./internal/simulation -run '^TestMutants' -mutants . -timeout 0 -v
+	$(GO) test ./cmd/windlass/internal/simulation -run '^TestMutants' -mutants . -timeout 0 -v
 
 SOAK ?= 1h
 .PHONY: soak soak-zookeeper
 soak: ## real processes and networks under random faults for SOAK; needs root
-	$(GO) test -tags e2e ./internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v
+	$(GO) test -tags e2e ./cmd/windlass/internal/acceptance -run '^TestSoak' -soak $(SOAK) -timeout 0 -v
 soak-zookeeper: ## the same on a ZooKeeper ensemble
-	$(GO) test -tags e2e ./internal/acceptance -run '^TestZooKeeperSoak' -soak $(SOAK) -timeout 0 -v
+	$(GO) test -tags e2e ./cmd/windlass/internal/acceptance -run '^TestZooKeeperSoak' -soak $(SOAK) -timeout 0 -v
 
 .PHONY: suites-zookeeper
 suites-zookeeper: ## the engine's, the trees' and the elections' tests on a real ZooKeeper, in real time
-	WINDLASS_TEST_ZOOKEEPER=1 $(GO) test -parallel 24 -timeout 0 ./internal/integration ./tree ./election
+	WINDLASS_TEST_ZOOKEEPER=1 $(GO) test -parallel 24 -timeout 0 ./cmd/windlass/internal/integration ./tree ./election

@@ -18,7 +18,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/dashboard"
+	"github.com/windlass-go/windlass/api/dashboard"
 	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"

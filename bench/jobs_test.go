@@ -13,8 +13,8 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
-	"github.com/windlass-go/windlass/metrics"
-	"github.com/windlass-go/windlass/tracing"
+	"github.com/windlass-go/windlass/observe/metrics"
+	"github.com/windlass-go/windlass/observe/tracing"
 	"github.com/windlass-go/windlass/tree"
 )
 

@@ -1,13 +1,13 @@
 package bench
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,7 +21,6 @@ import (
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
-	"github.com/windlass-go/windlass/internal/cli"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -33,21 +32,21 @@ const (
 	listResultLen = 100
 )
 
-// serveRole makes this program the command line of Windlass, whose standard error goes to
-// standard output, until its standard input ends.
-const serveRole = "lists-serve"
+// serving is the program with its standard error on standard output, until standard input
+// ends: its arguments are its command.
+const serving = `exec 3<&0
+{ cat <&3; kill $$; } >/dev/null 2>&1 &
+exec "$@" </dev/null 2>&1`
 
-func runServe(ctx context.Context, in io.Reader, out io.Writer, order string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var input sync.WaitGroup // nobody waits for it: it may end first, and then the process does
-	input.Go(func() {
-		_, _ = io.Copy(io.Discard, in) // it ends one way or another
-		cancel()
-	})
-	if code := cli.Main(ctx, strings.Split(order, "\n"), in, out, out); code != 0 {
-		return fmt.Errorf("it ended with %d", code)
+// serve is the command of a server of the program that is built from the sources beside.
+func serve(b *testing.B, args ...string) *exec.Cmd {
+	program := filepath.Join(b.TempDir(), "windlass")
+	build := exec.Command("go", "build", "-o", program, "./cmd/windlass")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
 	}
-	return nil
+	return exec.Command("/bin/sh", append([]string{"-c", serving, "serve", program, "serve"}, args...)...)
 }
 
 // BenchmarkLists reports what "windlass serve", in a process of its own, takes to answer ten
@@ -112,8 +111,8 @@ func startLists(b *testing.B) *lists {
 		b.Fatal(err)
 	}
 	serving := make(chan string, 1)
-	args := []string{"serve", "--broker", strings.Replace(l.etcd.endpoints[0], "http://", "etcd://", 1), "--listen", "127.0.0.1:0", "--token-file", file}
-	l.server = startChild(b, self(serveRole, strings.Join(args, "\n")), func(line []byte) {
+	args := []string{"--broker", strings.Replace(l.etcd.endpoints[0], "http://", "etcd://", 1), "--listen", "127.0.0.1:0", "--token-file", file}
+	l.server = startChild(b, serve(b, args...), func(line []byte) {
 		if url, ok := strings.CutPrefix(string(line), "serving "); ok {
 			serving <- url
 		}

@@ -13,7 +13,6 @@ import (
 // roles are what this test's binary does in processes of its own, by the first argument.
 var roles = map[string]func(ctx context.Context, in io.Reader, out io.Writer, order string) error{
 	etcdRole:   runEtcdMember,
-	serveRole:  runServe,
 	workerRole: runWorker,
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
@@ -40,8 +38,8 @@ type cluster struct {
 	inside, overlaps int
 }
 
-// inEach runs a test on an etcd that nobody listens to, and on a store in memory.
-func inEach(t *testing.T, test func(c *cluster)) {
+// inCluster runs a test on a store in memory, or on a real ZooKeeper.
+func inCluster(t *testing.T, test func(c *cluster)) {
 	run := func(t *testing.T, connect func() broker.Broker, shutDown func() error) {
 		c := &cluster{T: t, connect: connect, broker: connect()}
 		defer func() {
@@ -62,24 +60,9 @@ func inEach(t *testing.T, test func(c *cluster)) {
 		run(t, zksuite.Connect(t), func() error { return nil })
 		return
 	}
-	t.Run("etcd", func(t *testing.T) {
-		dir := t.TempDir()
-		if err := os.Chmod(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Test(t, func(t *testing.T) {
-			server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run(t, func() broker.Broker { return server.Broker() }, server.Close)
-		})
-	})
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			run(t, func() broker.Broker { return store.Broker() }, store.Close)
-		})
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		run(t, func() broker.Broker { return store.Broker() }, store.Close)
 	})
 }
 

@@ -51,7 +51,7 @@ func TestElection_L01_BlankNamesAreErrorsAndTheExpiryDefaultsToTenSeconds(t *tes
 }
 
 func TestElection_L02_StartAndStopAreIdempotent(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.election("e")
 		c.check(e.Stop(c.Context()))
@@ -71,7 +71,7 @@ func TestElection_L02_StartAndStopAreIdempotent(t *testing.T) {
 }
 
 func TestElection_L02_StopBeforeTheFirstRequestMakesNone(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, without := c.idle("foo"), c.idle("without")
 		e := foo.election("e")
 		c.check(e.Start())
@@ -88,7 +88,7 @@ func TestElection_L02_StopBeforeTheFirstRequestMakesNone(t *testing.T) {
 }
 
 func TestMember_ANamespaceFromTheFutureIsLeftAlone(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		layout := func(value string) {
 			_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.Put("/test/layout", []byte(value))}})
 			c.check(err)
@@ -112,7 +112,7 @@ func TestMember_ANamespaceFromTheFutureIsLeftAlone(t *testing.T) {
 }
 
 func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		z, a := c.member("z"), c.member("a")
 		first, second := z.join("e"), a.join("e")
 		c.wantLine("e", "z", "a")
@@ -132,7 +132,7 @@ func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) 
 }
 
 func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		foo.join("e")
 		bar.join("e")
@@ -154,7 +154,7 @@ func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
 }
 
 func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.noted()
@@ -187,7 +187,7 @@ func (c *cluster) deleteEntry(election, candidate string) {
 }
 
 func TestElection_L05_EveryTermHasOneElectedAndOneUnelected(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.happened("foo elected", "foo leader foo", "bar leader foo")
@@ -207,7 +207,7 @@ func TestElection_L05_EveryTermHasOneElectedAndOneUnelected(t *testing.T) {
 }
 
 func TestElection_L06_TheAnswersNeedNoNetwork(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.election("e")
 		if e.IsRunning() || e.IsLeader() || e.CurrentLeader() != "" {
@@ -232,7 +232,7 @@ func TestElection_L06_TheAnswersNeedNoNetwork(t *testing.T) {
 }
 
 func TestElection_L07_StopHandsOverAtOnce(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.lead(first)
@@ -249,7 +249,7 @@ func TestElection_L07_StopHandsOverAtOnce(t *testing.T) {
 }
 
 func TestElection_L08_ABrokerThatIsAwayEndsNoCandidacy(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.join("e")
 		c.lead(e)
@@ -276,7 +276,7 @@ func TestElection_L08_ABrokerThatIsAwayEndsNoCandidacy(t *testing.T) {
 }
 
 func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		old := c.term(first)
@@ -310,7 +310,7 @@ func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
 }
 
 func TestElection_L10_FooBarAndQuux(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
 		ef, eb, eq := foo.join("e"), bar.join("e"), quux.join("e")
 		c.happened("foo elected", "foo leader foo", "bar leader foo", "quux leader foo")
@@ -331,7 +331,7 @@ func TestElection_L10_FooBarAndQuux(t *testing.T) {
 }
 
 func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		var nodes []*node
 		var elections []*Election
 		candidates := 1000
@@ -368,7 +368,7 @@ func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
 }
 
 func TestObserve_FollowsWhoLeads(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		ctx, cancel := context.WithCancel(c.Context())
 		seen := make(chan []string)
 		go func() {
@@ -408,7 +408,7 @@ func TestObserve_FollowsWhoLeads(t *testing.T) {
 }
 
 func TestRequestResign_SaysSoWhenNobodyWasAsked(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		e := foo.join("e")
 		bar.join("e")
@@ -447,7 +447,7 @@ func TestResigning_ANameThatLooksLikeARequestIsNone(t *testing.T) {
 }
 
 func TestChanges_YieldsHowItStands(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.election("e")
 		ctx, cancel := context.WithCancel(c.Context())

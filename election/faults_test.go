@@ -20,7 +20,7 @@ func TestElection_L07_StopLeavesNothingOfAJoinInFlight(t *testing.T) {
 		"late and then no read": "late 5s on commit below \"/test/elections/\" call 1\nrefuse on commit below \"/test/elections/\" call 2",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inEach(t, func(c *cluster) {
+			inCluster(t, func(c *cluster) {
 				foo, bar := c.member("foo"), c.member("bar")
 				first, second := foo.election("e"), bar.election("e")
 				c.sleep(time.Second) // until there are sessions
@@ -46,7 +46,7 @@ func TestElection_L07_StopLeavesNothingOfAJoinInFlight(t *testing.T) {
 }
 
 func TestElection_AJoinThatIsLateDoesNotLeadTwice(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.election("e")
 		c.settle()
@@ -68,7 +68,7 @@ func TestElection_AJoinThatIsLateDoesNotLeadTwice(t *testing.T) {
 }
 
 func TestElection_L07_StopReturnsWhenTheBrokerDoesNotAnswer(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.lead(first)
@@ -91,7 +91,7 @@ func TestElection_L07_StopReturnsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 }
 
 func TestElection_ASessionThatIsRevokedIsReplaced(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.check(c.broker.Revoke(c.Context(), foo.session()))
@@ -118,7 +118,7 @@ func TestElection_L06_TheOldLeaderHasStoppedBeforeANewOneLeads(t *testing.T) {
 		"frozen": func(n *node) { n.faults.Freeze() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inEach(t, func(c *cluster) {
+			inCluster(t, func(c *cluster) {
 				foo, bar := c.member("foo"), c.member("bar")
 				first, second := foo.join("e"), bar.join("e")
 				var stopped, began time.Time
@@ -172,7 +172,7 @@ func (c *cluster) leadTimed(e *Election, onEnd func(), onCause func(error), onBe
 }
 
 func TestElection_TheEntryIsKeptUntilTheFunctionHasReturned(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.lead(second)
@@ -186,7 +186,7 @@ func TestElection_TheEntryIsKeptUntilTheFunctionHasReturned(t *testing.T) {
 }
 
 func TestMember_AFunctionThatDoesNotReturnIsFenced(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		stuck, led := make(chan struct{}), make(chan error)
@@ -219,7 +219,7 @@ func TestMember_AFunctionThatDoesNotReturnIsFenced(t *testing.T) {
 }
 
 func TestMember_EndsBesideAFunctionLeftFromALostSession(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		first := foo.join("e")
 		stuck, led := make(chan struct{}), make(chan error)
@@ -251,7 +251,7 @@ func TestMember_EndsBesideAFunctionLeftFromALostSession(t *testing.T) {
 }
 
 func TestElection_NoTermBeginsLateInASession(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		bar.faults.Use(faulty.MustParse("refuse on keepalive"))
@@ -271,7 +271,7 @@ func TestElection_NoTermBeginsLateInASession(t *testing.T) {
 }
 
 func TestElection_ANameThatIsTakenIsWaitedFor(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		one, other := c.member("foo"), c.member("foo")
 		first := one.join("e")
 		c.noted()
@@ -285,7 +285,7 @@ func TestElection_ANameThatIsTakenIsWaitedFor(t *testing.T) {
 }
 
 func TestMember_StandsInSeveralElectionsWithOneSession(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		fa, ba := foo.join("a"), bar.join("a")
 		bb, fb := bar.join("b"), foo.join("b")
@@ -307,7 +307,7 @@ func TestMember_StandsInSeveralElectionsWithOneSession(t *testing.T) {
 }
 
 func TestElection_WatchesThatBreakAndHistoryThatIsGone(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		plan := faulty.MustParse("break on batch chance 0.5\ncompact on watch chance 0.3\nrefuse on get,list,commit chance 0.2")
 		foo.faults.Use(plan)
@@ -336,7 +336,7 @@ func TestElection_WatchesThatBreakAndHistoryThatIsGone(t *testing.T) {
 }
 
 func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		e := c.member("foo").join("e")
 		enough := errors.New("enough")
 		before := c.term(e)
@@ -372,7 +372,7 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 }
 
 func TestElection_L07_AStandThatIsStoppedBeforeItBeginsClearsUp(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		e := c.member("foo").join("e")
 		c.wantLine("e", "foo")
 		hurried, cancel := context.WithCancel(c.Context())
@@ -385,7 +385,7 @@ func TestElection_L07_AStandThatIsStoppedBeforeItBeginsClearsUp(t *testing.T) {
 }
 
 func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		e := c.member("foo").election("e")
 		c.lead(e)
 		done := make(chan struct{})
@@ -412,7 +412,7 @@ func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
 }
 
 func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		var nodes []*node
 		var tokens []broker.Revision
 		for i, name := range []string{"foo", "bar", "quux"} {
@@ -458,7 +458,7 @@ func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
 }
 
 func TestMember_ASessionThatWasLostHoldsNothingUpOnceTheBrokerIsBack(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first := foo.join("e")
 		second := bar.join("e")

@@ -80,7 +80,7 @@ func (b *laggard) Latest(ctx context.Context, prefix string, upTo broker.Revisio
 // TestElection_AMemberOfTheStoreThatLagsMakesNoTwoLead has any of those in line leave
 // at once, and those who are woken read the line as it was then and not as it is.
 func TestElection_AMemberOfTheStoreThatLagsMakesNoTwoLead(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		h := &history{prefix: "/test/elections/e/"}
 		connect := c.connect
 		c.connect = func() broker.Broker { return &laggard{connect(), h} }

@@ -23,7 +23,7 @@ func (c *cluster) forge(election string, names ...string) {
 // TestElection_KeysThatAreNoCandidatesHideNobody is about a candidate that reads the
 // end of a line which somebody's keys have been put into.
 func TestElection_KeysThatAreNoCandidatesHideNobody(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
 		first, second := foo.join("e"), bar.join("e")
 		for i := range nearby {
@@ -43,7 +43,7 @@ func TestElection_KeysThatAreNoCandidatesHideNobody(t *testing.T) {
 // TestElection_AnEntryThatWasOverwrittenIsReplaced is about an entry that somebody
 // has put by hand over a candidate's own, and that would never expire.
 func TestElection_AnEntryThatWasOverwrittenIsReplaced(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.forge("e", "foo")
@@ -80,7 +80,7 @@ func (b hasty) Watch(ctx context.Context, prefix string, from broker.Revision) i
 }
 
 func TestElection_LookingNowAndThenIsNoTrouble(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		connect := c.connect
 		c.connect = func() broker.Broker { return hasty{connect()} }
 		c.member("foo").join("e")

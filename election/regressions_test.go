@@ -15,7 +15,7 @@ import (
 // TestElection_ARequestBetweenJoiningAndListingIsNotLost is about a leader that is
 // asked to resign before it knows that it is one.
 func TestElection_ARequestBetweenJoiningAndListingIsNotLost(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.election("e"), bar.election("e")
 		c.sleep(time.Second) // until there are sessions
@@ -38,7 +38,7 @@ func TestElection_ARequestBetweenJoiningAndListingIsNotLost(t *testing.T) {
 // TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn is about an entry
 // that Stop could not delete.
 func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		old := c.term(first)
@@ -63,7 +63,7 @@ func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
 // TestElection_ADeletionThatIsLateDoesNotMakeTwoLead is about the deletion of a
 // stand's entry that arrives when the next stand leads.
 func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		c.leadTimed(second, nil, nil, nil)
@@ -82,7 +82,7 @@ func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
 // TestElection_L07_AnotherStandForgetsNoJoinInFlight is about a join that is late
 // by more than the stand that it was for.
 func TestElection_L07_AnotherStandForgetsNoJoinInFlight(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.election("e"), bar.election("e")
 		c.sleep(time.Second)
@@ -107,7 +107,7 @@ func TestElection_L07_AnotherStandForgetsNoJoinInFlight(t *testing.T) {
 }
 
 func TestElection_ResignGivesUpThePlaceOfAJoinInFlight(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.election("e"), bar.election("e")
 		c.sleep(time.Second)
@@ -130,7 +130,7 @@ func TestLead_AFunctionThatPanicsOrExitsGivesUp(t *testing.T) {
 		"exit":  runtime.Goexit,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inEach(t, func(c *cluster) {
+			inCluster(t, func(c *cluster) {
 				first, second := c.member("foo").join("e"), c.member("bar").join("e")
 				go func() {
 					defer func() { _ = recover() }() // as a server does for each request
@@ -149,7 +149,7 @@ func TestLead_AFunctionThatPanicsOrExitsGivesUp(t *testing.T) {
 }
 
 func TestLead_EndsWithTheStandThatItBeganIn(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.join("e")
 		led, returned, terms := make(chan struct{}), make(chan error, 1), 0
@@ -182,7 +182,7 @@ func TestLead_EndsWithTheStandThatItBeganIn(t *testing.T) {
 }
 
 func TestLead_AWriteThatWasRefusedDoesNotEndIt(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		e := c.member("foo").join("e")
 		returned, terms := make(chan error, 1), 0
 		go func() {
@@ -218,7 +218,7 @@ func TestLead_AWriteThatWasRefusedDoesNotEndIt(t *testing.T) {
 }
 
 func TestElection_L07_StopSaysSoWhenAFunctionStillRuns(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.join("e")
 		stuck, led := make(chan struct{}), make(chan error)
@@ -240,7 +240,7 @@ func TestElection_L07_StopSaysSoWhenAFunctionStillRuns(t *testing.T) {
 }
 
 func TestElection_L07_StopWaitsForTheBrokerAfterACallback(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e, err := foo.Election("e", Events{Unelected: func(Term, error) { time.Sleep(3 * time.Second) }})
 		c.check(err)
@@ -253,7 +253,7 @@ func TestElection_L07_StopWaitsForTheBrokerAfterACallback(t *testing.T) {
 }
 
 func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		for _, name := range []string{"a", "b", "c"} {
 			c.member(name).join("e")
 		}
@@ -283,7 +283,7 @@ func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
 }
 
 func TestElection_AWatchThatIsRefusedIsTriedLessAndLessOften(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		foo.join("e")
 		bar.join("e")
@@ -305,7 +305,7 @@ func TestElection_AWatchThatIsRefusedIsTriedLessAndLessOften(t *testing.T) {
 }
 
 func TestElection_L05_ALeaderThatStaysIsNoEvent(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		foo.join("e")
 		second := bar.join("e")
@@ -317,7 +317,7 @@ func TestElection_L05_ALeaderThatStaysIsNoEvent(t *testing.T) {
 }
 
 func TestElection_L06_ARefusedWriteEndsTheTermWithoutTheWatch(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.join("e")
 		term := c.term(e)
@@ -339,7 +339,7 @@ func TestElection_L06_ARefusedWriteEndsTheTermWithoutTheWatch(t *testing.T) {
 }
 
 func TestElection_AWatchThatHasGoneSilentHoldsNobodyUpForEver(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.join("e"), bar.join("e")
 		bar.faults.Use(faulty.MustParse("stall on batch"))

@@ -8,7 +8,7 @@ import (
 )
 
 func TestLead_TheFunctionHasTheCallersValuesAndDeadlineAndTheTermsEnd(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		type key struct{}
 		e := c.member("foo").election("e")
 		c.check(e.Start())

@@ -10,7 +10,7 @@ import (
 )
 
 func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")
 		first, second := foo.election("e"), bar.election("e")
 		c.check(first.Start())
@@ -78,7 +78,7 @@ func TestWatch_TellsEveryLineAsItChangesAndGoesOnAfterAnOutage(t *testing.T) {
 }
 
 func TestWatch_ANamespaceThatIsNoneIsAConfigError(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		for _, err := range Watch(c.Context(), c.broker, "//") {
 			if _, ok := err.(*ConfigError); !ok {
 				c.Errorf("it is %v", err)

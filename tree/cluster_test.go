@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/internal/zksuite"
@@ -30,8 +28,8 @@ type cluster struct {
 	runs []string // the IDs of the jobs that were begun, in order
 }
 
-// inEach runs a test on an etcd that nobody listens to, and on a store in memory.
-func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
+// inCluster runs a test on a store in memory, or on a real ZooKeeper.
+func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	run := func(t *testing.T, connect func() broker.Broker, shutDown func() error) {
 		tree, err := New(connect(), "test")
 		if err != nil {
@@ -53,24 +51,9 @@ func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 		run(t, zksuite.Connect(t), func() error { return nil })
 		return
 	}
-	t.Run("etcd", func(t *testing.T) {
-		dir := t.TempDir()
-		if err := os.Chmod(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Test(t, func(t *testing.T) {
-			server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			run(t, func() broker.Broker { return server.Broker() }, server.Close)
-		})
-	})
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			run(t, func() broker.Broker { return store.Broker() }, store.Close)
-		})
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		run(t, func() broker.Broker { return store.Broker() }, store.Close)
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		for range 2 {
 			if err := c.Init(ctx); err != nil {
@@ -64,7 +64,7 @@ func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
 }
 
 func TestTree_Z03_Z04_AJobWithoutAParentIsCreatedOrUpdated(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		q := c.queue(Request{Name: "alpha", Type: "requestFile", Data: raw(1)})
 		if want := (Queued{Path: "alpha_requestFile", ID: "alpha_requestFile", Effect: windlass.EffectCreated}); q[0] != want {
 			t.Errorf("queued %+v, want %+v", q[0], want)
@@ -88,7 +88,7 @@ func TestTree_Z03_Z04_AJobWithoutAParentIsCreatedOrUpdated(t *testing.T) {
 }
 
 func TestTree_Z05_OneChildIsQueuedUnderEveryJobThatMatches(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		c.queue(Request{Name: "alpha", Type: "file"}, Request{Name: "alphabet", Type: "file"}, Request{Name: "beta", Type: "table"})
 		c.queue(Request{Name: "alpha", Type: "file", Parent: "beta_table"})
@@ -114,7 +114,7 @@ func TestTree_Z05_OneChildIsQueuedUnderEveryJobThatMatches(t *testing.T) {
 }
 
 func TestTree_BadInput_IsRefusedWithNothingDone(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		for field, r := range map[string]Request{
 			"job name":      {Name: "a b", Type: "t"},
 			"job type":      {Name: "a", Type: "t_u"},
@@ -147,7 +147,7 @@ func TestTree_BadInput_IsRefusedWithNothingDone(t *testing.T) {
 }
 
 func TestTree_Z09_PendingWorkingCompletedAndTheTreeAreListedEachItsOwn(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		c.queue(Request{Name: "done", Type: "t"}, Request{Name: "works", Type: "t"}, Request{Name: "bad", Type: "t"})
 		c.queue(Request{Name: "waits", Type: "t", Under: &Pattern{Name: "works|bad"}})
@@ -198,7 +198,7 @@ func TestTree_Z09_PendingWorkingCompletedAndTheTreeAreListedEachItsOwn(t *testin
 func TestTree_Z10_CascadeQueuesWhatHasEndedBelowAgain(t *testing.T) {
 	for _, cascade := range []bool{false, true} {
 		t.Run(fmt.Sprint(cascade), func(t *testing.T) {
-			inEach(t, func(t *testing.T, c *cluster) {
+			inCluster(t, func(t *testing.T, c *cluster) {
 				c.queue(Request{Name: "a", Type: "t", Data: raw("a")})
 				c.queue(Request{Name: "b", Type: "t", Parent: "a_t", Data: raw("b"), Spec: windlass.Spec{Priority: 2}})
 				c.queue(Request{Name: "c", Type: "t", Parent: "a_t/b_t"}, Request{Name: "aside", Type: "t"})
@@ -229,7 +229,7 @@ func TestTree_Z10_CascadeQueuesWhatHasEndedBelowAgain(t *testing.T) {
 }
 
 func TestTree_Z10_AWorkingJobIsRefusedUnlessItIsToRunAgain(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		proceed := make(chan struct{})
 		c.queue(Request{Name: "a", Type: "t"})
 		c.join("n1", func(context.Context, *windlass.Claim) error { <-proceed; return nil })
@@ -249,7 +249,7 @@ func TestTree_Z10_AWorkingJobIsRefusedUnlessItIsToRunAgain(t *testing.T) {
 }
 
 func TestTree_Z06_TenThousandChildrenRunAfterTheirParentAndNoMoreAreTaken(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		c.queue(Request{Name: "p", Type: "t"})
 		requests := make([]Request, ChildrenMax)
@@ -282,7 +282,7 @@ func TestTree_Z06_TenThousandChildrenRunAfterTheirParentAndNoMoreAreTaken(t *tes
 }
 
 func TestTree_Results_ChildrenReadWhatTheirAncestorsAndNeedsLeft(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		c.queue(Request{Name: "list", Type: "t"}, Request{Name: "other", Type: "t"})
 		c.queue(Request{Name: "sum", Type: "t", Parent: "list_t", Spec: windlass.Spec{Needs: []string{"other_t"}}})
 		large := strings.Repeat("x", windlass.ResultBytesMax-2)
@@ -311,7 +311,7 @@ func TestTree_Results_ChildrenReadWhatTheirAncestorsAndNeedsLeft(t *testing.T) {
 }
 
 func TestTree_WatchYieldsWhatHasChanged(t *testing.T) {
-	inEach(t, func(t *testing.T, c *cluster) {
+	inCluster(t, func(t *testing.T, c *cluster) {
 		looks := 0
 		for f, err := range c.Watch(t.Context(), time.Second) {
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/windlass-go/windlass/internal/cli"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/cli"
 )
 
 func main() {

@@ -2,7 +2,7 @@
 // real ZooKeeper server, unchanged but for the time: they are written for bubbles of
 // virtual time, which no real server can be in, and take real time here.
 //
-//	WINDLASS_TEST_ZOOKEEPER=1 go test -parallel 24 . ./tree ./election
+//	WINDLASS_TEST_ZOOKEEPER=1 go test -parallel 24 ./cmd/windlass/internal/integration ./tree ./election
 //
 // A test that would sleep for longer than SleepMax at once, or TestMax altogether, is
 // skipped and says so.

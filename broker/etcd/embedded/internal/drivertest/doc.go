@@ -1,0 +1,3 @@
+// Package drivertest has the tests of package etcd that need a server, which is no part of
+// that package's module.
+package drivertest

@@ -1,0 +1,257 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/session"
+)
+
+// devConfig is what the flags of dev say.
+type devConfig struct {
+	nodes      int
+	data       string
+	allow      allowFlags
+	sessionTTL time.Duration
+	retention  windlass.Retention
+	verbose    bool
+	// concurrency is that of each node.
+	concurrency concurrency
+	// listen is where the HTTP API is, chosen tells that the user said so.
+	listen string
+	chosen bool
+	noHTTP bool
+	// noDashboard leaves the pages out.
+	noDashboard bool
+}
+
+// devNodesMax bounds the nodes of one dev; each has a process of its own beside.
+const devNodesMax = 64
+
+func (a *app) devCommand() *cobra.Command {
+	var c devConfig
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a broker and nodes on this machine, for this user",
+		Long: `Run an embedded etcd and nodes that run OS commands, in one process. The etcd listens
+on no network port: other processes of the same user reach it through a socket in a
+private folder, and find it by themselves.
+
+The HTTP API is on a port of this machine, and asks for a token that only this user
+can read; --no-http turns it off. The dashboard is there as well: open the address that
+is printed, which has the token in it; --no-dashboard leaves it out.
+
+With --data it keeps its data in a folder and can be stopped and started again;
+without, the data goes when it ends. With --nodes 0 it is the broker alone, for
+"windlass node" to join.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if c.chosen = cmd.Flags().Changed("listen"); c.chosen && c.noHTTP {
+				return usagef("--listen and --no-http exclude each other")
+			}
+			return a.dev(cmd.Context(), c)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&c.nodes, "nodes", 3, "how many nodes to run, 0 to 64")
+	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
+	c.allow.register(flags, []string{"*"})
+	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	flags.StringVar(&c.listen, "listen", listenDefault, "address of this machine for the HTTP API; if it is not given and in use, another port")
+	flags.BoolVar(&c.noHTTP, "no-http", false, "do not serve the HTTP API")
+	flags.BoolVar(&c.noDashboard, "no-dashboard", false, "serve the HTTP API without its web pages")
+	c.concurrency.register(flags)
+	registerRetention(flags, &c.retention)
+	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
+	return cmd
+}
+
+func (a *app) dev(ctx context.Context, c devConfig) (err error) {
+	if c.nodes < 0 || c.nodes > devNodesMax {
+		return usagef("--nodes %d: must be from 0 to %d", c.nodes, devNodesMax)
+	}
+	if err := session.CheckTTL(c.sessionTTL); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	if err := checkRetention(c.retention); err != nil {
+		return err
+	}
+	allow, err := c.allow.allow()
+	if err != nil {
+		return err
+	}
+	var listener net.Listener
+	if !c.noHTTP {
+		if listener, err = listenDev(c.listen, c.chosen); err != nil {
+			return err
+		}
+		defer listener.Close() // again, which is no error that anybody could do something about
+	}
+	if c.data == "" {
+		if c.data, err = os.MkdirTemp("", "windlass-dev-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(c.data)) }()
+	}
+	outliveReaders()
+	log := a.logger(c.verbose)
+	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log, Fatal: brokerEnded})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	withdraw, err := announceDev(server.Dir())
+	if err != nil {
+		return err
+	}
+	defer withdraw()
+	return a.runDev(ctx, server, c, allow, listener, log)
+}
+
+// runDev runs the nodes and the API on a broker.
+func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, allow exectask.Allow, listener net.Listener, log *slog.Logger) error {
+	config := workerConfig{
+		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
+		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
+	}
+	stopTracing, err := a.startTracing(ctx, log, &config.tracer)
+	if err != nil {
+		return err
+	}
+	defer stopTracing()
+	var http *devAPI
+	var crew crew
+	if listener != nil {
+		if config.metrics, err = devMetrics(server, a.namespace); err != nil {
+			return err
+		}
+		if http, err = a.openDevAPI(server, listener, config, !c.noDashboard, crew.sessions); err != nil {
+			return err
+		}
+	}
+	workers, err := startWorkers(ctx, server, c.nodes, config)
+	if err != nil {
+		return errors.Join(err, http.close())
+	}
+	crew.nodes.Store(&workers)
+	a.greet(server, workers, allow, http)
+	return runWorkers(ctx, server, workers, http)
+}
+
+// crew are the nodes of a dev, none until they were made.
+type crew struct{ nodes atomic.Pointer[[]*worker] }
+
+// sessions are how long they could go on without the broker now.
+func (c *crew) sessions() (all []api.Session) {
+	if c.nodes.Load() == nil {
+		return nil
+	}
+	for _, w := range *c.nodes.Load() {
+		all = append(all, api.Session{
+			Node: w.node.Name(), MarginSeconds: max(0, w.node.Stats().Margin).Seconds(), FullSeconds: w.timing.Stop.Seconds(),
+		})
+	}
+	return all
+}
+
+// startWorkers makes the nodes, each with its own connection.
+func startWorkers(ctx context.Context, server *embedded.Server, n int, c workerConfig) ([]*worker, error) {
+	logs, log := c.logDir, c.log
+	var workers []*worker
+	for i := range n {
+		c.name = fmt.Sprintf("dev-%d", i+1)
+		c.logDir, c.log = filepath.Join(logs, c.name), log.With("node", c.name)
+		w, err := newWorker(ctx, server.Broker(), c)
+		if err != nil {
+			for _, started := range workers {
+				err = errors.Join(err, started.supervisor.Close())
+			}
+			return nil, err
+		}
+		workers = append(workers, w)
+	}
+	return workers, nil
+}
+
+// runWorkers runs the nodes and the API until ctx is done, one of them fails, or the
+// broker stops by itself.
+func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker, http *devAPI) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	errs := make([]error, len(workers)+1)
+	running.Go(func() {
+		if errs[len(workers)] = http.run(ctx); errs[len(workers)] != nil {
+			cancel(errs[len(workers)])
+		}
+	})
+	for i, w := range workers {
+		running.Go(func() {
+			if errs[i] = w.run(ctx); errs[i] != nil {
+				cancel(errs[i])
+			}
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-server.Done():
+		cancel(server.Err())
+	}
+	running.Wait()
+	return errors.Join(append(errs, server.Err())...)
+}
+
+func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.Allow, http *devAPI) {
+	fmt.Fprintf(a.err, `
+Windlass is running: an embedded etcd with %d node(s), for this user alone.
+  data    %s
+  broker  %s
+`, len(workers), server.Dir(), server.Socket())
+	if len(workers) > 0 {
+		fmt.Fprintf(a.err, "  runs    %s\n", allow)
+	}
+	if http != nil {
+		fmt.Fprintf(a.err, "  http    %s, with the header in %s\n", http.url, http.header)
+		switch {
+		case http.page == "":
+		case isTerminal(a.err):
+			fmt.Fprintf(a.err, "  open    %s\n", http.page)
+		default: // others may be able to read what is not a terminal
+			fmt.Fprintf(a.err, "  open    the address in %s\n", http.pageFile)
+		}
+	}
+	fmt.Fprint(a.err, `
+In another terminal:
+  windlass task submit hello -- echo "hello from windlass"
+  windlass task get hello
+  windlass node list
+`)
+	if http != nil {
+		fmt.Fprintf(a.err, "  curl -H @%s %s/v1/tasks\n", http.header, http.url)
+	}
+	if len(workers) == 0 {
+		fmt.Fprintf(a.err, "  windlass node --broker %s --name n1 --exec-allow '*'\n", server.Dir())
+	}
+	fmt.Fprintln(a.err, "\n(\"go run ./cmd/windlass\" stands for \"windlass\" in a checkout.) Stop with Ctrl-C.")
+}
+
+// brokerEnded ends the process when its broker cannot go on. Commands that run
+// are ended by their supervisor, as with any node that dies.
+func brokerEnded(text string) {
+	fmt.Fprintln(os.Stderr, "windlass: the embedded broker cannot go on:", text)
+	os.Exit(exitFailed)
+}

@@ -1,0 +1,319 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
+	"github.com/windlass-go/windlass/broker/zookeeper"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// errUnwell: the doctor found problems.
+var errUnwell = errors.New("something is wrong")
+
+// attended is a broker that can tell of its members, and be made to free space.
+type attended interface {
+	// Members asks every member how it is.
+	Members(ctx context.Context) ([]etcd.Member, error)
+	// Leases counts the leases, and those among the first examine that hold no key.
+	Leases(ctx context.Context, examine int) (all, bare int, err error)
+	// Reclaim frees the space that nothing uses, and disarms the alarm.
+	Reclaim(ctx context.Context) error
+}
+
+var _ attended = (*etcd.Broker)(nil)
+
+// checkup is what the doctor prints. Its JSON is stable.
+type checkup struct {
+	Broker    string         `json:"broker"`
+	Namespace string         `json:"namespace"`
+	Checks    []doctor.Check `json:"checks"`
+	// Fixed is what --fix did or left alone.
+	Fixed    []doctor.Fixed `json:"fixed"`
+	Problems int            `json:"problems"`
+	Warnings int            `json:"warnings"`
+}
+
+// The checks of the broker, beside those of package doctor.
+const (
+	checkBroker  = "broker"
+	checkQuorum  = "quorum"
+	checkVersion = "version"
+	checkSpace   = "space"
+	checkLeases  = "leases"
+)
+
+// allChecks are in the order in which they are printed.
+var allChecks = []string{
+	checkBroker, checkQuorum, checkVersion, checkSpace, checkLeases, doctor.CheckRoundTrip, doctor.CheckPermissions,
+	doctor.CheckLayout, doctor.CheckNodes, doctor.CheckClaims, doctor.CheckDuplicates, doctor.CheckTasks, doctor.CheckValues,
+	doctor.CheckLeftovers,
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var fix bool
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check the broker and the namespace, and say what to do",
+		Long: `Check the broker (reachable, quorum, version, space, leases, round trip,
+permissions) and everything below the namespace: layout, nodes, orphaned claims,
+duplicates, tasks that are stuck, values that cannot be read.
+
+It looks a second time, up to a little more than a session's TTL later, only where
+something that it found may pass by itself. It changes nothing, except with --fix,
+and then only what needs no decision: it frees a full etcd's unused space and disarms the alarm
+(this needs the rights of etcd's root), deletes owner keys that have no session,
+and removes what is left of tasks that have ended. What changes meanwhile is left
+alone.
+
+Exit codes: 0 no problem was found, warnings allowed; 1 there are problems; 5 the
+broker does not answer or has no quorum.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			if err := session.CheckTTL(ttl); err != nil {
+				return usagef("--session-ttl: %w", err)
+			}
+			space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
+			if err != nil {
+				return usagef("--namespace: %w", err)
+			}
+			return a.doctor(cmd.Context(), space, ttl, fix)
+		},
+	}
+	cmd.Flags().BoolVar(&fix, "fix", false, "mend what needs no decision")
+	cmd.Flags().DurationVar(&ttl, "session-ttl", session.TTLDefault, "session TTL of the nodes, to judge times by, 5s to 300s")
+	return a.outputFlag(cmd)
+}
+
+// doctor examines, prints, and returns what decides about the exit code.
+func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, fix bool) error {
+	began := time.Now()
+	c := checkup{Broker: a.broker.address, Namespace: space.Root(), Fixed: []doctor.Fixed{}}
+	store, failed := a.broker.open(ctx)
+	if failed != nil {
+		if !unreachable(failed) {
+			return failed // the command line makes no sense, or we are not let in
+		}
+		c.Checks = a.unreached(ctx, failed, time.Since(began))
+	} else {
+		d := &doctor.Doctor{Broker: store, Space: space, SessionTTL: ttl, Waiting: a.announceLook}
+		failed = c.examine(ctx, d, fix)
+		failed = errors.Join(failed, store.Close())
+	}
+	if failed != nil {
+		c.Checks = append(c.Checks, notChecked(c.Checks)...)
+	}
+	c.complete()
+	if err := a.print(c, c.table); err != nil {
+		return err
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case c.Problems > 0:
+		return fmt.Errorf("%w: %d problem(s) and %d warning(s)", errUnwell, c.Problems, c.Warnings)
+	}
+	return nil
+}
+
+func unreachable(err error) bool { return exitCode(err) == exitUnavailable }
+
+func (a *app) announceLook(d time.Duration, why string) {
+	fmt.Fprintf(a.err, "windlass: looking again in %v: %s\n", d.Round(time.Second), why)
+}
+
+// examine runs every check, until the broker fails.
+func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error {
+	began := time.Now()
+	if _, err := d.Broker.Get(ctx, d.Space.Layout()); err != nil && !errors.Is(err, broker.ErrNotFound) && !errors.Is(err, broker.ErrPermission) {
+		c.Checks = append(c.Checks, doctor.Check{Name: checkBroker, Status: doctor.Problem, Found: err.Error(), Do: "look at the broker and the network"})
+		c.members(ctx, d.Broker)
+		return err
+	}
+	c.Checks = append(c.Checks, doctor.Check{
+		Name: checkBroker, Status: doctor.OK, Found: fmt.Sprintf("%s answers, in %v", c.address(d.Broker), time.Since(began).Round(10*time.Microsecond)),
+	})
+	if fix {
+		// First, so that what is printed is how it is afterwards.
+		if err := c.fix(ctx, d); err != nil {
+			return err
+		}
+	}
+	c.members(ctx, d.Broker)
+	if e, ok := d.Broker.(attended); ok {
+		c.Checks = append(c.Checks, judgeLeases(e.Leases(ctx, leasesExamined)))
+	}
+	for _, check := range []func(context.Context) (doctor.Check, error){d.RoundTrip, d.Permissions} {
+		found, err := check(ctx)
+		if err != nil {
+			return err
+		}
+		c.Checks = append(c.Checks, found)
+	}
+	found, err := d.Namespace(ctx)
+	if errors.Is(err, broker.ErrPermission) {
+		c.Checks = append(c.Checks, notChecked(c.Checks)...) // told by the check of permissions
+		return nil
+	}
+	c.Checks = append(c.Checks, found...)
+	return err
+}
+
+func (c *checkup) address(b broker.Broker) string {
+	if named, ok := b.(interface{ Address() string }); ok {
+		c.Broker = named.Address()
+	}
+	return c.Broker
+}
+
+// members judges what the members say of themselves.
+func (c *checkup) members(ctx context.Context, b broker.Broker) {
+	if z, ok := b.(*zookeeper.Broker); ok {
+		if members, err := z.Members(ctx); err == nil {
+			c.Checks = append(c.Checks, judgeEnsemble(members), judgeEnsembleVersion(members))
+		}
+		return
+	}
+	e, ok := b.(attended)
+	if !ok {
+		return
+	}
+	members, err := e.Members(ctx)
+	if err != nil {
+		c.Checks = append(c.Checks, doctor.Check{Name: checkQuorum, Status: doctor.Unknown, Found: err.Error()})
+		return
+	}
+	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members))
+}
+
+// fix mends the namespace first: what it deletes is space to be freed.
+func (c *checkup) fix(ctx context.Context, d *doctor.Doctor) error {
+	fixed, err := d.Fix(ctx)
+	c.Fixed = append(c.Fixed, fixed...)
+	switch {
+	case err != nil && unreachable(err):
+		return err
+	case err != nil && len(fixed) == 0:
+		c.Fixed = append(c.Fixed, doctor.Fixed{What: "mend the namespace", Why: err.Error()})
+	}
+	e, ok := d.Broker.(attended)
+	if !ok {
+		return nil
+	}
+	members, err := e.Members(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(members, func(m etcd.Member) bool { return slices.Contains(m.Alarms, etcd.AlarmNoSpace) }) {
+		return nil
+	}
+	f := doctor.Fixed{What: "forget the broker's history, free its unused space, and disarm the alarm", Done: true}
+	if err := e.Reclaim(ctx); err != nil {
+		f.Done, f.Why = false, err.Error()
+	}
+	c.Fixed = append(c.Fixed, f)
+	return nil
+}
+
+// unreached are the checks of a broker to which there is no connection.
+func (a *app) unreached(ctx context.Context, failed error, tried time.Duration) []doctor.Check {
+	b := doctor.Check{Name: checkBroker, Status: doctor.Problem, Found: failed.Error(), Do: "look at the broker and the network"}
+	if tried > time.Second && !errors.Is(failed, broker.ErrUnavailable) {
+		b.Found += fmt.Sprintf(" (tried for %v)", tried.Round(time.Millisecond))
+	}
+	if errors.Is(failed, errNoDev) {
+		b.Do = `start "windlass dev", or name a broker with --broker`
+	}
+	checks := []doctor.Check{b}
+	if strings.HasPrefix(a.broker.address, zookeeper.Scheme) {
+		config, err := a.broker.zookeeperConfig("--broker", a.broker.address)
+		if err != nil {
+			return checks
+		}
+		members, err := zookeeper.Members(ctx, config)
+		if err != nil {
+			return checks
+		}
+		return append(checks, judgeEnsemble(members))
+	}
+	endpoints, external := a.broker.external()
+	if !external {
+		return checks
+	}
+	config, err := a.broker.etcdConfig(endpoints)
+	if err != nil {
+		return checks
+	}
+	members, err := etcd.Members(ctx, config)
+	if err != nil {
+		return checks
+	}
+	return append(checks, judgeQuorum(members))
+}
+
+// notChecked are the checks that are missing.
+func notChecked(done []doctor.Check) (missing []doctor.Check) {
+	for _, name := range allChecks {
+		if !slices.ContainsFunc(done, func(c doctor.Check) bool { return c.Name == name }) {
+			missing = append(missing, doctor.Check{Name: name, Status: doctor.Unknown, Found: "not checked"})
+		}
+	}
+	return missing
+}
+
+// complete puts all in order and counts.
+func (c *checkup) complete() {
+	slices.SortStableFunc(c.Checks, func(a, b doctor.Check) int {
+		return slices.Index(allChecks, a.Name) - slices.Index(allChecks, b.Name)
+	})
+	for _, check := range c.Checks {
+		switch check.Status {
+		case doctor.Problem:
+			c.Problems++
+		case doctor.Warning:
+			c.Warnings++
+		}
+	}
+}
+
+// table has a line for each check, and below it what was found in detail and what
+// to do.
+func (c *checkup) table() table {
+	t := table{heading: []string{"STATUS", "CHECK", "FOUND"}}
+	for _, f := range c.Fixed {
+		if f.Done {
+			t.rows = append(t.rows, []string{"done", "fix", f.What})
+		} else {
+			t.rows = append(t.rows, []string{"not done", "fix", f.What + ": " + f.Why})
+		}
+	}
+	for _, check := range c.Checks {
+		t.rows = append(t.rows, []string{string(check.Status), check.Name, check.Found})
+		if check.Status == doctor.OK {
+			continue
+		}
+		for _, detail := range check.Details {
+			t.rows = append(t.rows, []string{"", "", "  " + detail})
+		}
+		if check.Do != "" {
+			t.rows = append(t.rows, []string{"", "", "> " + check.Do})
+		}
+	}
+	return t
+}

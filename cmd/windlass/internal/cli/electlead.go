@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/session"
+)
+
+// leadershipError is a leadership that ended while the command ran.
+type leadershipError struct{ error }
+
+// Unwrap makes the cause visible.
+func (e leadershipError) Unwrap() error { return e.error }
+
+var (
+	// errNotElected: another one led when there was no time left to wait.
+	errNotElected = errors.New("another candidate leads")
+	// errCommandEnded ends a term whose command has ended well.
+	errCommandEnded = errors.New("the command has ended")
+)
+
+// What becomes of the wait for the first term.
+const (
+	fateWaiting = iota
+	fateElected
+	fateGivenUp
+)
+
+// electionTask begins what a command that leads is called by its supervisor.
+const electionTask = "election:"
+
+// leading runs the command of "elect" in one term after the other.
+type leading struct {
+	app      *app
+	flags    electFlags
+	commands *supervised
+	log      *slog.Logger
+	giveUp   context.CancelCauseFunc
+	// term is the token of that in which the command may run, zero for none.
+	term atomic.Int64
+	// fate is decided once, by the first term or by giving up the wait for it.
+	fate atomic.Int32
+	// taken tells that somebody else stood under the candidate's name.
+	taken atomic.Bool
+}
+
+// events logs what the election does.
+func (l *leading) events() election.Events {
+	return election.Events{
+		Elected:   func(t election.Term) { l.log.Info("elected", "token", t.Token) },
+		Unelected: func(t election.Term, cause error) { l.log.Info("leads no longer", "token", t.Token, "cause", cause) },
+		Leader:    func(name string) { l.log.Info("who leads", "leader", name) },
+		Error: func(err error) {
+			l.log.Warn("trouble that is being dealt with", "error", err)
+			if errors.Is(err, election.ErrNameTaken) {
+				l.taken.Store(true)
+			}
+		},
+	}
+}
+
+// overdue tells, for exitIfOverdue, whether what runs when it is called still does. A
+// process that was frozen for long may lead again before it is asked.
+func (l *leading) overdue() func() []string {
+	late := l.term.Load()
+	return func() []string {
+		if late != 0 && l.term.Load() == late {
+			return []string{"election " + l.flags.name}
+		}
+		return nil
+	}
+}
+
+// lead leads until the command has ended by itself, or, once, until the leadership
+// does.
+func (l *leading) lead(ctx context.Context, e *election.Election) error {
+	var impatience sync.WaitGroup
+	defer impatience.Wait()
+	waiting, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	if l.flags.limited {
+		impatience.Go(func() { l.limitWait(waiting, e, giveUp) })
+	}
+	l.giveUp = giveUp
+	for {
+		err := e.Lead(waiting, l.run)
+		var over leadershipError
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, errCommandEnded):
+			return nil
+		case errors.As(err, &over) && !l.flags.once: // it stands again already
+		default:
+			return err
+		}
+	}
+}
+
+// limitWait gives up the wait for the first term: when its time is over and another
+// candidate is known to lead, or, so that who leads could have been learned, a TTL
+// later.
+func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp context.CancelCauseFunc) {
+	decide := func(err error) {
+		if l.fate.CompareAndSwap(fateWaiting, fateGivenUp) {
+			giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
+		}
+	}
+	select {
+	case <-time.After(l.flags.wait):
+	case <-ctx.Done():
+		return
+	}
+	patience, cancel := context.WithTimeout(ctx, l.flags.sessionTTL)
+	defer cancel()
+	for change := range e.Changes(patience) {
+		if change.Leader != "" && change.Leader != l.flags.candidate {
+			decide(errNotElected)
+			return
+		}
+	}
+	if l.taken.Load() {
+		decide(fmt.Errorf("%w: %q", election.ErrNameTaken, l.flags.candidate))
+		return
+	}
+	decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
+}
+
+// run runs the command in one term. What it returns is never nil: it says why the
+// term, or all of it, is over.
+func (l *leading) run(ctx context.Context, term election.Term) error {
+	if !l.fate.CompareAndSwap(fateWaiting, fateElected) && l.fate.Load() == fateGivenUp {
+		<-ctx.Done() // it is about to be told
+		return context.Cause(ctx)
+	}
+	l.term.Store(term.Token)
+	defer l.term.Store(0)
+	s, err := l.commands.openStreams(false)
+	if err != nil {
+		return err
+	}
+	if err := s.take(l.app.in); err != nil {
+		s.close()
+		return err
+	}
+	environ := append(os.Environ(), "WINDLASS_ELECTION="+term.Election, "WINDLASS_CANDIDATE="+term.Candidate,
+		"WINDLASS_TERM="+strconv.FormatInt(term.Token, 10))
+	result, err := l.commands.run(ctx, electionTask+term.Election, term.Token, environ, s)
+	cause := context.Cause(ctx)
+	switch {
+	case cause != nil:
+		return l.over(cause)
+	case err != nil:
+		return err
+	case result.Why == exectask.WhyDeadline: // and this process has not noticed yet
+		return l.over(session.ErrDeadline)
+	case result.Why != exectask.WhyExited:
+		return l.over(session.ErrLost)
+	case !result.OK():
+		return newCommandError("the command", result)
+	}
+	return errCommandEnded
+}
+
+// over is called when the leadership has ended, and not the command by itself.
+func (l *leading) over(cause error) error {
+	err := leadershipError{fmt.Errorf("the leadership in %q has ended: %w", l.flags.name, cause)}
+	switch {
+	case l.flags.once:
+		l.giveUp(err)
+	case !errors.Is(cause, context.Canceled):
+		fmt.Fprintf(l.app.err, "windlass: %v; standing again\n", err)
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// logSpaceMax bounds --log-space, in MiB: a TiB.
+const logSpaceMax = 1 << 20
+
+func (a *app) nodeCommand() *cobra.Command {
+	var c workerConfig
+	var allow allowFlags
+	var execUser string
+	var verbose bool
+	var logSpace int64
+	var exposed nodeHTTPFlags
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run a node that runs OS commands; or list and direct nodes",
+		Long: `Run a node that joins a broker and runs tasks of type "exec". It runs only the
+commands that --exec-allow names, and without one nothing at all.
+
+It works until it gets SIGTERM or an interrupt; then it stops its commands, gives
+the tasks back and leaves. When the broker goes away it stops its commands before
+its session can expire, and joins again when the broker is back.`,
+		Example: `  windlass node --broker etcd://10.0.0.1:2379 --name n1 --exec-allow /usr/bin/rsync`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.log, c.namespace = a.logger(verbose), a.namespace
+			if c.logAge <= 0 {
+				return usagef("--log-age %v: must be positive", c.logAge)
+			}
+			if logSpace < 1 || logSpace > logSpaceMax {
+				return usagef("--log-space %d: must be from 1 to %d", logSpace, logSpaceMax)
+			}
+			c.logSpace = logSpace << 20
+			if cmd.Flags().Changed("exec-user") {
+				var err error
+				if c.user, err = exectask.FindUser(execUser); err != nil {
+					return usagef("--exec-user: %w", err)
+				}
+			}
+			return a.runNode(cmd.Context(), c, allow, exposed)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&c.name, "name", "", "name of the node, unique among live nodes; default: the host's")
+	allow.register(flags, nil)
+	flags.StringVar(&execUser, "exec-user", "", "user, by name or number, whom commands run as, so that they cannot reach the node and its files; needs root; default: the node's own")
+	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
+	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
+	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")
+	flags.Int64Var(&logSpace, "log-space", exectask.LogSpaceDefault>>20, "MiB that the output of all tasks may take before the oldest is removed; 1 to 1048576")
+	flags.StringVar(&c.zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
+	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
+	flags.IntVar(&c.weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")
+	flags.IntVar(&c.capacity, "capacity", 0, "bound on the weight of the tasks that the node takes; 0 for none")
+	flags.DurationVar(&c.returnWithin, "return-within", 0, "for how long others leave this node's tasks alone when it goes, in case it comes back; at most 10m")
+	flags.IntVar(&c.failoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
+	flags.IntVar(&c.memoryClaim, "memory-claim-limit", 0, "percent of the memory in use from which on the node claims nothing; 0 for no limit")
+	flags.IntVar(&c.memoryRelease, "memory-release-limit", 0, "percent of the memory in use from which on it gives tasks away; must be higher")
+	c.concurrency.register(flags)
+	registerRetention(flags, &c.retention)
+	exposed.register(flags)
+	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
+	cmd.AddCommand(a.nodeListCommand(),
+		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
+		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze or drain"),
+		a.plainNodeCommand("balance", windlass.CommandBalance, "Make nodes rebalance at once, frozen or not"),
+		a.drainCommand(), a.stopTaskCommand())
+	return cmd
+}
+
+func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exposed nodeHTTPFlags) error {
+	if err := session.CheckTTL(c.sessionTTL); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	if err := checkRetention(c.retention); err != nil {
+		return err
+	}
+	if c.name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return usagef("--name is not set, and the host has none: %w", err)
+		}
+		c.name = host
+	}
+	if err := keys.CheckNodeName(c.name); err != nil {
+		return usagef("--name: %w", err)
+	}
+	var err error
+	if c.allow, err = allow.allow(); err != nil {
+		return err
+	}
+	if c.logDir == "" {
+		if c.logDir, err = defaultLogDir(c.name); err != nil {
+			return err
+		}
+	}
+	if c.logDir, err = filepath.Abs(c.logDir); err != nil {
+		return usagef("--log-dir: %w", err)
+	}
+	http, err := exposed.open(&c)
+	if err != nil {
+		return err
+	}
+	stopTracing, err := a.startTracing(ctx, c.log, &c.tracer)
+	if err != nil {
+		return errors.Join(err, http.close())
+	}
+	defer stopTracing()
+	b, err := a.openPatiently(ctx)
+	if err != nil {
+		return errors.Join(err, http.close())
+	}
+	outliveReaders()
+	c.exitOnFence = true
+	w, err := newWorker(ctx, b, c)
+	if err != nil {
+		return errors.Join(err, b.Close(), http.close())
+	}
+	http.serve(w.node)
+	as := ""
+	if c.user != nil {
+		as = " as user " + c.user.Name
+	}
+	fmt.Fprintf(a.err, "node %s: session %v; may run %s%s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, as, c.logDir)
+	if err := w.supervisor.Ungrouped(); err != nil {
+		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.name, err)
+	}
+	began := time.Now()
+	err = errors.Join(w.run(ctx), http.close())
+	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.name, time.Since(began).Round(time.Second))
+	return err
+}

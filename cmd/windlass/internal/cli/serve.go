@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/session"
+)
+
+// serveFlags say what is served, and to whom.
+type serveFlags struct {
+	listen     string
+	tokenFile  string
+	cert       string
+	key        string
+	clientCA   string
+	clientRole string
+	localRole  string
+	hosts      []string
+	origins    []string
+	prefix     string
+	readOnly   bool
+	// noDashboard leaves the pages out.
+	noDashboard bool
+}
+
+// listenDefault is where the HTTP API is, unless told.
+const listenDefault = "127.0.0.1:8090"
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the HTTP API and the dashboard",
+		Long: `Serve the HTTP API: what these commands do, with the same JSON, and changes as they
+happen. GET /openapi.json describes it; docs/api.md is its guide. The dashboard, pages
+for a browser that use it, is at the same address; --no-dashboard leaves it out.
+
+Without --token-file and --client-ca it answers this machine alone, on a loopback
+address, where every user of this machine may look at everything and change nothing;
+see --local-role. With one of them it can listen anywhere, and needs --host for the
+names that it is called by.
+Every change that is tried is logged to standard error.`,
+		Example: `  windlass serve
+  windlass token operate deploy >> tokens
+  windlass serve --listen :8443 --host fleet.example --token-file tokens --tls-cert crt.pem --tls-key key.pem`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", listenDefault, "address to listen on, as host:port")
+	flags.StringVar(&f.tokenFile, "token-file", "", `file with the roles, names and hashes of tokens, lines of "windlass token"; read again when it changes`)
+	flags.StringVar(&f.cert, "tls-cert", "", "file with the certificate to show (PEM); read for each connection")
+	flags.StringVar(&f.key, "tls-key", "", "file with the key of that certificate (PEM)")
+	flags.StringVar(&f.clientCA, "client-ca", "", "file with the certificates that those of clients must come from (PEM)")
+	flags.StringVar(&f.clientRole, "client-role", "view", "role of who shows such a certificate: view, operate or admin")
+	flags.StringVar(&f.localRole, "local-role", "view", "role of every user of this machine without --token-file and --client-ca: view, operate or admin")
+	flags.StringArrayVar(&f.hosts, "host", nil, "name that requests may be addressed to, with a port or for any; repeatable; default: localhost, 127.0.0.1 and [::1]")
+	flags.StringArrayVar(&f.origins, "origin", nil, "web site, as https://host, whose pages may change something; repeatable")
+	flags.StringVar(&f.prefix, "prefix", "", "prefix of all paths, such as /windlass")
+	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing, whoever asks")
+	flags.BoolVar(&f.noDashboard, "no-dashboard", false, "serve the API without its web pages")
+	for _, name := range []string{"client-role", "local-role"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions([]string{"view", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
+	}
+	return cmd
+}
+
+func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
+	config, secure, err := a.serveConfig(f)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return usagef("--listen %q: %w", f.listen, err)
+	}
+	// Serve would refuse it as well; but first it would need a broker.
+	if err := config.CheckListen(listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	store, err := a.openPatiently(ctx)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	stopTracing, err := a.startTracing(ctx, config.Logger, &config.Tracer)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopTracing()
+	server, err := measuredServer(config, store)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	outliveReaders()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
+	// What the nodes held is not shown as theirs for ever when the last one has died.
+	witnessing, stop := context.WithCancel(ctx)
+	var witness sync.WaitGroup
+	witness.Go(func() { _ = session.Witness(witnessing, store, session.Config{Folder: space.Sessions()}) }) // as far as it may
+	defer func() { stop(); witness.Wait() }()
+	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr().String(), secure != nil, f.prefix))
+	if config.Dashboard {
+		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(f.named(listener.Addr().String()), secure != nil, f.prefix))
+	}
+	if config.Tokens == nil && config.CertificateRole == 0 {
+		fmt.Fprintf(a.err, "There are no tokens: every user of this machine has the role %s. See --local-role and --token-file.\n", config.LocalRole)
+	}
+	return server.Serve(ctx, listener, secure)
+}
+
+// collectAt is the GOGC of serve: how much garbage there may be, in percent of what is kept,
+// before it is collected. What is kept is mostly the copy that lists come from, which Go's
+// 100 would double.
+const collectAt = 50
+
+// urlOf is where the API is.
+func urlOf(address string, secure bool, prefix string) string {
+	if secure {
+		return "https://" + address + prefix
+	}
+	return "http://" + address + prefix
+}
+
+// named is an address by a name that the server answers to.
+func (f serveFlags) named(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return address
+	case len(f.hosts) > 0:
+		if _, _, err := net.SplitHostPort(f.hosts[0]); err == nil {
+			return f.hosts[0]
+		}
+		return net.JoinHostPort(strings.Trim(f.hosts[0], "[]"), port)
+	case net.ParseIP(host).IsUnspecified():
+		return net.JoinHostPort("localhost", port)
+	}
+	return address
+}
+
+// serveConfig reads the flags; what is left is the broker.
+func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, err error) {
+	log := a.logger(false)
+	config = api.Config{
+		Namespace: a.namespace, Prefix: f.prefix, Hosts: f.hosts, Origins: f.origins, ReadOnly: f.readOnly, Check: checkSubmission, Logger: log,
+		Dashboard: !f.noDashboard, BrokerKind: a.broker.kind(),
+	}
+	if config.LocalRole, err = api.ParseRole(f.localRole); err != nil {
+		return config, nil, usagef("--local-role: %w", err)
+	}
+	if f.tokenFile != "" {
+		if config.Tokens, err = api.LoadTokens(f.tokenFile, log); err != nil {
+			return config, nil, usagef("--token-file: %w", err)
+		}
+	}
+	if secure, err = f.tls(a.broker.warnIfOpen); err != nil || f.clientCA == "" {
+		return config, secure, err
+	}
+	if config.CertificateRole, err = api.ParseRole(f.clientRole); err != nil {
+		return config, nil, usagef("--client-role: %w", err)
+	}
+	return config, secure, nil
+}
+
+// tls is nil if there is no certificate.
+func (f serveFlags) tls(warnIfOpen func(flag, file string)) (*tls.Config, error) {
+	switch {
+	case (f.cert == "") != (f.key == ""):
+		return nil, usagef("--tls-cert and --tls-key go together")
+	case f.cert == "" && f.clientCA != "":
+		return nil, usagef("--client-ca goes with --tls-cert and --tls-key")
+	case f.cert == "":
+		return nil, nil
+	}
+	warnIfOpen("--tls-key", f.key)
+	// Read anew for each connection, so that a renewed certificate is used.
+	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		return &pair, err
+	}
+	if _, err := load(nil); err != nil {
+		return nil, usagef("--tls-cert and --tls-key: %w", err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}
+	if f.clientCA == "" {
+		return config, nil
+	}
+	pem, err := os.ReadFile(f.clientCA)
+	if err != nil {
+		return nil, usagef("--client-ca: %w", err)
+	}
+	config.ClientCAs = x509.NewCertPool()
+	if !config.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, usagef("--client-ca %s: there is no certificate in it", f.clientCA)
+	}
+	// Who shows none may have a token, or be a probe.
+	config.ClientAuth = tls.VerifyClientCertIfGiven
+	return config, nil
+}
+
+// checkSubmission finds mistakes in the properties of a command, as task submit does.
+func checkSubmission(s windlass.Submission) error {
+	err := checkExec(s.Spec.Type, s.Props)
+	var input *exectask.InputError
+	if errors.As(err, &input) {
+		return &windlass.BadInputError{Field: input.Field, Value: input.Value, Limit: input.Limit}
+	}
+	return err
+}
+
+// newToken is a token as it is printed, once. Its JSON is stable.
+type newToken struct {
+	Token string `json:"token"`
+	// Line is for the token file.
+	Line string `json:"line"`
+}
+
+func (a *app) tokenCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token ROLE NAME",
+		Short: "Make a token for the HTTP API",
+		Long: `Make a token for the HTTP API: view looks at everything, operate submits, deletes and
+commands besides, and admin forgets and clears. The token is printed once, to standard
+error, and kept nowhere; the line for the token file, which has its hash alone, goes
+to standard output. With -o json both go to standard output.
+
+To replace a token add the line of a new one under the same name, hand it out, and
+remove the old line: both are valid until then.`,
+		Example: `  windlass token operate deploy >> tokens`,
+		Args:    exactArgs("ROLE", "NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := a.checkOutput(); err != nil {
+				return err
+			}
+			role, err := api.ParseRole(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			t := newToken{Token: api.NewToken()}
+			if t.Line, err = api.TokenLine(role, args[1], t.Token); err != nil {
+				return usageError{err}
+			}
+			if a.output != "table" {
+				return a.print(t, nil)
+			}
+			fmt.Fprintln(a.err, "token:", t.Token)
+			_, err = fmt.Fprintln(a.out, t.Line)
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return []string{"view", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	return a.outputFlag(cmd)
+}

@@ -1,0 +1,297 @@
+package doctor_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/internal/clock"
+)
+
+func TestNamespace_OfAHealthyClusterIsSilent(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		w.expect("", doctor.OK)
+		if len(w.looks) > 0 {
+			w.Errorf("it looked twice: %v", w.looks)
+		}
+	})
+}
+
+func TestNamespace_OfAnEmptyOneOnlyMissesNodes(t *testing.T) {
+	inWorlds(t, func(w *world) { w.expect(doctor.CheckNodes, doctor.Warning, "no node is registered") })
+}
+
+// TestNamespace_OfWorkingNodesIsSilent examines again and again while real nodes
+// claim, run, sleep, end and restart.
+func TestNamespace_OfWorkingNodesIsSilent(t *testing.T) {
+	inEtcd(t, func(w *world) {
+		client, err := windlass.NewClient(w.connect(), "w")
+		if err != nil {
+			w.Fatal(err)
+		}
+		defer w.startNodes("a", "b", "d")()
+		time.Sleep(time.Second)
+		for round := range 10 {
+			var batch []windlass.Submission
+			for i := range 50 {
+				id := fmt.Sprintf("task-%d-%d", round, i)
+				batch = append(batch, windlass.Submission{ID: id, Props: []byte(`{}`)},
+					windlass.Submission{ID: id + "|child"}, windlass.Submission{ID: id + "-after", Spec: windlass.Spec{Needs: []string{id}}})
+			}
+			for _, err := range client.SubmitAll(w.Context(), batch) {
+				if err != nil {
+					w.Fatal(err)
+				}
+			}
+			for range 5 {
+				w.expect("", doctor.OK)
+				time.Sleep(time.Duration(round) * 7 * time.Millisecond)
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if len(w.looks) > 0 {
+			w.Errorf("it looked twice: %v", w.looks)
+		}
+	})
+}
+
+// startNodes runs nodes whose handlers take a while and fail sometimes, and
+// returns what stops them.
+func (w *world) startNodes(names ...string) (stop func()) {
+	w.Helper()
+	var stops []func()
+	for _, name := range names {
+		node, err := windlass.NewNode(windlass.Config{
+			Broker: w.connect(), Namespace: "w", Name: name, Clock: clock.Process,
+			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(work)},
+		})
+		if err != nil {
+			w.Fatal(err)
+		}
+		stops = append(stops, w.run(node))
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func TestNamespace_FindsWhatIsWrong(t *testing.T) {
+	far := 200 * time.Second
+	for _, c := range []struct {
+		name   string
+		defect func(w *world, n broker.SessionID)
+		check  string
+		status doctor.Status
+		words  []string
+	}{
+		{"an unreadable layout", func(w *world, _ broker.SessionID) { w.put(w.space.Layout(), "garbage") },
+			doctor.CheckLayout, doctor.Problem, []string{"/w/layout"}},
+		{"no layout", func(w *world, _ broker.SessionID) { w.commit(broker.Delete(w.space.Layout())) },
+			doctor.CheckLayout, doctor.OK, []string{"no version is written down"}},
+
+		{"a registration without a session", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeInfo("ghost"), `{"name":"ghost","session_ttl":"15s","version":"v1"}`)
+		},
+			doctor.CheckNodes, doctor.Problem, []string{"1 registration(s) without a session", "/w/nodes/ghost/info"}},
+		{"a registration of another name", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Name = "x" }) },
+			doctor.CheckNodes, doctor.Warning, []string{`"x"`}},
+		{"nodes of two versions", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Version = "v2" }) },
+			doctor.CheckNodes, doctor.Warning, []string{"2 different versions", "v1", "v2"}},
+		{"nodes of two session TTLs", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.SessionTTL = "5s" }) },
+			doctor.CheckNodes, doctor.Warning, []string{"2 different session TTLs", "5s"}},
+		{"nodes that are all frozen", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.NodeInfo("n"), []byte(`{"types":["t"],"frozen":true}`), n))
+		}, doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
+		{"a node whose copy is behind", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Behind = "4s" }) },
+			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
+
+		{"a claim without a session", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", 0) },
+			doctor.CheckClaims, doctor.Problem, []string{"1 claim(s) without a session", "/w/tasks/x/owner"}},
+		{"a claim of a node that is gone, kept alive", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "gone", w.session(far)) },
+			doctor.CheckClaims, doctor.Problem, []string{"not registered", "x, held by gone"}},
+		{"a claim of an earlier session, kept alive", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", w.session(far)) },
+			doctor.CheckClaims, doctor.Problem, []string{"x, held by n"}},
+		{"a claim in another node's name", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", w.node("m")) },
+			doctor.CheckClaims, doctor.Problem, []string{"x names n and lives with m"}},
+		{"a claim of a task that does not exist", func(w *world, n broker.SessionID) { w.claim("x", "n", n) },
+			doctor.CheckClaims, doctor.Warning, []string{"/w/tasks/x/owner"}},
+		{"a record of another incarnation", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.Claim("runs"), []byte(`{"incarnation":"another"}`), n))
+		}, doctor.CheckClaims, doctor.Warning, []string{"/w/claims/runs"}},
+
+		{"a task that has ended and is there", func(w *world, _ broker.SessionID) { w.task("done") },
+			doctor.CheckDuplicates, doctor.Problem, []string{"done is completed"}},
+		{"two registrations with one session", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.NodeInfo("m"), []byte(`{"types":["t"],"session_ttl":"15s","version":"v1"}`), n))
+		}, doctor.CheckDuplicates, doctor.Problem, []string{"m and n"}},
+		{"two registrations of one incarnation", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Incarnation = "of n" }) },
+			doctor.CheckDuplicates, doctor.Problem, []string{"m and n"}},
+
+		{"a type that nobody handles", func(w *world, _ broker.SessionID) { w.task("x", func(s *windlass.Spec) { s.Type = "rare" }) },
+			doctor.CheckTasks, doctor.Problem, []string{`1 task(s) of type "rare"`, "x"}},
+		{"a type whose nodes are frozen", func(w *world, _ broker.SessionID) {
+			w.node("m", func(i *windlass.NodeInfo) { i.Types, i.Frozen = []string{"rare"}, true })
+			w.task("x", func(s *windlass.Spec) { s.Type = "rare" })
+		}, doctor.CheckTasks, doctor.Warning, []string{`"rare"`, "frozen"}},
+		{"a task that nobody claims", func(w *world, _ broker.SessionID) { w.task("x") },
+			doctor.CheckTasks, doctor.Warning, []string{"1 task(s) that no node claims", "x"}},
+		{"tasks behind one that cannot run", func(w *world, _ broker.SessionID) {
+			w.task("x", func(s *windlass.Spec) { s.Type = "rare" })
+			w.task("y", needs("x"))
+			w.task("z", needs("runs", "y"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which is of a type that no node handles", "z waits for y, which waits for x"}},
+		{"tasks behind one that has failed", func(w *world, _ broker.SessionID) {
+			w.put(w.space.Failed("x"), `{"state":"failed"}`)
+			w.task("y", needs("x"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"y waits for x, which failed or was killed"}},
+		{"tasks that wait for each other", func(w *world, _ broker.SessionID) {
+			w.task("x", needs("y"))
+			w.task("y", needs("x"))
+			w.task("z", needs("y"))
+		}, doctor.CheckTasks, doctor.Problem, []string{"1 cycle(s) of tasks that wait for each other", "x → y → x", "1 task(s) that wait for what cannot run", "z waits for y"}},
+
+		{"a spec that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.Task("x"), "{") },
+			doctor.CheckValues, doctor.Problem, []string{"/w/tasks/x: "}},
+		{"properties that cannot be read", func(w *world, n broker.SessionID) { w.put(w.space.Props("x"), "{"); w.claim("x", "n", n) },
+			doctor.CheckValues, doctor.Problem, []string{"/w/tasks/x/props: not JSON"}},
+		{"a state that cannot be read", func(w *world, n broker.SessionID) { w.put(w.space.State("runs"), "{") },
+			doctor.CheckValues, doctor.Problem, []string{"/w/state/runs: "}},
+		{"a state from the future", func(w *world, n broker.SessionID) { w.put(w.space.State("runs"), `{"state":"dreaming"}`) },
+			doctor.CheckValues, doctor.Problem, []string{"1 state(s) that this version does not know", "dreaming"}},
+		{"an owner that cannot be read", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.Owner("runs"), []byte("{}"), n))
+		}, doctor.CheckValues, doctor.Problem, []string{"/w/tasks/runs/owner: it names no node"}},
+		{"a registration that cannot be read", func(w *world, _ broker.SessionID) {
+			w.commit(broker.PutSession(w.space.NodeInfo("m"), []byte("{"), w.session(far)))
+		}, doctor.CheckValues, doctor.Problem, []string{"/w/nodes/m/info"}},
+		{"a command that cannot be read", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.NodeCommand("n", "2"), []byte("{"), n))
+		}, doctor.CheckValues, doctor.Warning, []string{"/w/nodes/n/commands/2"}},
+		{"a record that cannot be read", func(w *world, n broker.SessionID) {
+			w.commit(broker.PutSession(w.space.Claim("runs"), []byte("{"), n))
+		}, doctor.CheckValues, doctor.Warning, []string{"/w/claims/runs"}},
+
+		{"the record of a claim that nobody holds", func(w *world, _ broker.SessionID) { w.put(w.space.Claim("x"), "{}") },
+			doctor.CheckLeftovers, doctor.Warning, []string{"/w/claims/x"}},
+		{"a command to a task that is gone", func(w *world, _ broker.SessionID) { w.put(w.space.TaskCommand("x"), "kill") },
+			doctor.CheckLeftovers, doctor.Warning, []string{"/w/commands/x"}},
+		{"a command to a node that is gone", func(w *world, _ broker.SessionID) { w.put(w.space.NodeCommand("gone", "1"), "freeze") },
+			doctor.CheckLeftovers, doctor.Warning, []string{"/w/nodes/gone/commands/1"}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			inWorlds(t, func(w *world) {
+				c.defect(w, w.healthy())
+				w.expect(c.check, c.status, c.words...)
+			})
+		})
+	}
+}
+
+func TestNamespace_ClaimsThatGoWithTheirSessionAreNoDefect(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		w.task("x")
+		w.claim("x", "gone", w.session(15*time.Second))
+		began := time.Now()
+		go func() { // the cluster goes on meanwhile
+			time.Sleep(17 * time.Second)
+			w.claim("x", "n", w.sessionOf("n"))
+		}()
+		w.expect(doctor.CheckClaims, doctor.OK)
+		if waited := time.Since(began); len(w.looks) != 1 || waited < 15*time.Second || waited > 20*time.Second {
+			w.Errorf("it looked again after %v %v", waited, w.looks)
+		}
+	})
+}
+
+func (w *world) sessionOf(node string) broker.SessionID {
+	kv, err := w.broker.Get(w.Context(), w.space.NodeInfo(node))
+	if err != nil {
+		w.Error(err)
+	}
+	return kv.Session
+}
+
+func TestNamespace_TasksThatAreClaimedInAMomentAreNotStuck(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		n := w.healthy()
+		w.task("released")
+		w.task("new", func(s *windlass.Spec) { s.SubmittedAt = time.Now() })
+		go func() {
+			time.Sleep(time.Second)
+			w.claim("released", "n", n)
+		}()
+		w.expect("", doctor.OK)
+		if len(w.looks) != 1 {
+			w.Errorf("%v", w.looks)
+		}
+	})
+}
+
+func TestNamespace_WithoutNodesTasksWait(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.task("x")
+		checks := w.examine()
+		if c := checks[doctor.CheckTasks]; c.Status != doctor.Problem || !strings.Contains(c.Found, "no node is registered") {
+			w.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestNamespace_OfANewerLayoutIsNotJudged(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		w.claim("x", "n", 0)
+		w.put(w.space.Layout(), `{"version":9}`)
+		for name, c := range w.examine() {
+			want := doctor.Unknown
+			if name == doctor.CheckLayout {
+				want = doctor.Problem
+			}
+			if c.Status != want {
+				w.Errorf("%+v", c)
+			}
+		}
+		if fixed, err := w.doctor.Fix(w.Context()); err != nil || len(fixed) > 0 {
+			w.Errorf("%+v, %v", fixed, err)
+		}
+	})
+}
+
+func TestNamespace_NamesAFewOfManyAndCountsAll(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		w.healthy()
+		for i := range 300 {
+			w.put(w.space.Claim(fmt.Sprintf("x-%03d", i)), "{}")
+		}
+		c := w.examine()[doctor.CheckLeftovers]
+		if !strings.HasPrefix(c.Found, "300 ") || len(c.Details) != doctor.DetailsMax+1 || c.Details[doctor.DetailsMax] != "and 295 more" {
+			w.Errorf("%+v", c)
+		}
+	})
+}
+
+func TestNamespace_ABrokerThatIsClosedIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inClosed(t, func(d *doctor.Doctor) {
+			_, errNamespace := d.Namespace(t.Context())
+			_, errFix := d.Fix(t.Context())
+			_, errTrip := d.RoundTrip(t.Context())
+			_, errRights := d.Permissions(t.Context())
+			for _, err := range []error{errNamespace, errFix, errTrip, errRights} {
+				if !errors.Is(err, broker.ErrClosed) {
+					t.Errorf("%v", err)
+				}
+			}
+		})
+	})
+}

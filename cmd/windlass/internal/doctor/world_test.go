@@ -1,0 +1,225 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/internal/keys"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a store in virtual time, with a namespace to be examined.
+type world struct {
+	*testing.T
+	// connect opens another connection.
+	connect func() broker.Broker
+	broker  broker.Broker
+	space   keys.Space
+	doctor  *doctor.Doctor
+	// looks are the second looks that were announced.
+	looks []time.Duration
+}
+
+// inWorlds runs a test on the store in memory, and on a real etcd.
+func inWorlds(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			defer store.Close() // stops its timers; it fails never
+			test(newWorld(t, func() broker.Broker { return store.Broker() }))
+		})
+	})
+	t.Run("etcd", func(t *testing.T) { inEtcd(t, test) })
+}
+
+func inEtcd(t *testing.T, test func(w *world)) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(newWorld(t, func() broker.Broker { return server.Broker() }))
+	})
+}
+
+func newWorld(t *testing.T, connect func() broker.Broker) *world {
+	space, err := keys.New("w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, connect: connect, broker: connect(), space: space}
+	w.doctor = &doctor.Doctor{
+		Broker: w.broker, Space: space, Waiting: func(d time.Duration, _ string) { w.looks = append(w.looks, d) },
+	}
+	return w
+}
+
+// put writes a key without a session.
+func (w *world) put(key, value string) broker.Revision {
+	return w.commit(broker.Put(key, []byte(value)))
+}
+
+func (w *world) commit(ops ...broker.Op) broker.Revision {
+	w.Helper()
+	r, err := broker.CommitOne(w.Context(), w.broker, broker.Txn{Then: ops})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return r.Revision
+}
+
+func (w *world) has(key string) bool {
+	w.Helper()
+	_, err := w.broker.Get(w.Context(), key)
+	return err == nil
+}
+
+func (w *world) session(ttl time.Duration) broker.SessionID {
+	w.Helper()
+	s, err := w.broker.Grant(w.Context(), "", ttl)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s.ID
+}
+
+// node registers a node with a session that lasts longer than the test.
+func (w *world) node(name string, change ...func(*windlass.NodeInfo)) broker.SessionID {
+	w.Helper()
+	info := windlass.NodeInfo{Name: name, Types: []string{"t"}, SessionTTL: "15s", Incarnation: "of " + name, Version: "v1"}
+	for _, f := range change {
+		f(&info)
+	}
+	id := w.session(200 * time.Second)
+	value, err := json.Marshal(info)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.commit(broker.PutSession(w.space.NodeInfo(name), value, id))
+	return id
+}
+
+// task writes a task, submitted long ago.
+func (w *world) task(id string, change ...func(*windlass.Spec)) {
+	w.Helper()
+	spec := windlass.Spec{Type: "t", SubmittedAt: time.Now().Add(-time.Hour)}
+	for _, f := range change {
+		f(&spec)
+	}
+	value, err := json.Marshal(spec)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.put(w.space.Task(id), string(value))
+}
+
+func needs(ids ...string) func(*windlass.Spec) { return func(s *windlass.Spec) { s.Needs = ids } }
+
+// claim writes a claim of a task by a node, with a session or with none.
+func (w *world) claim(id, node string, session broker.SessionID) {
+	w.Helper()
+	owner, record := []byte(`{"node":"`+node+`"}`), []byte(`{"incarnation":"of `+node+`"}`)
+	w.commit(
+		broker.Op{Kind: broker.OpPut, Key: w.space.Owner(id), Value: owner, Session: session},
+		broker.Op{Kind: broker.OpPut, Key: w.space.Claim(id), Value: record, Session: session},
+	)
+}
+
+// healthy fills the namespace with what a working cluster has, and returns the
+// session of its node n.
+func (w *world) healthy() broker.SessionID {
+	w.Helper()
+	w.put(w.space.Layout(), `{"version":1,"later":"fields"}`)
+	n := w.node("n")
+	w.task("runs")
+	w.put(w.space.Props("runs"), `{"a":1}`)
+	w.claim("runs", "n", n)
+	w.task("sleeps")
+	w.put(w.space.State("sleeps"), `{"state":"sleeping","until":"2100-01-01T00:00:00Z"}`)
+	w.claim("sleeps", "n", n)
+	w.task("blocked", needs("runs", "never submitted"))
+	w.task("later", func(s *windlass.Spec) { s.NotBefore = time.Now().Add(time.Hour) })
+	w.put(w.space.Props("older"), "")
+	w.claim("older", "n", n)
+	w.put(w.space.State("done"), `{"state":"completed"}`)
+	w.put(w.space.State("deleted"), `{"state":"runnable"}`)
+	w.put("/w/elections/e", "unknown")
+	w.put("/w/tasks/_metafora", "unknown")
+	w.commit(broker.PutSession(w.space.NodeCommand("n", "1"), []byte("freeze"), n))
+	return n
+}
+
+// examine returns the checks by name.
+func (w *world) examine() map[string]doctor.Check {
+	w.Helper()
+	w.looks = nil
+	checks, err := w.doctor.Namespace(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	byName := map[string]doctor.Check{}
+	for _, c := range checks {
+		byName[c.Name] = c
+	}
+	return byName
+}
+
+// expect examines, and wants one check to be found in a status, with the words in
+// it, and all others to find nothing.
+func (w *world) expect(check string, status doctor.Status, words ...string) {
+	w.Helper()
+	for name, c := range w.examine() {
+		if name != check {
+			if c.Status != doctor.OK {
+				w.Errorf("%s is not silent: %+v", name, c)
+			}
+			continue
+		}
+		text := c.Found + " " + strings.Join(c.Details, " ")
+		for _, word := range words {
+			if !strings.Contains(text, word) {
+				w.Errorf("%q does not say %q", text, word)
+			}
+		}
+		if c.Status != status || (status != doctor.OK && c.Do == "") {
+			w.Errorf("%+v, want it to be %s", c, status)
+		}
+	}
+}
+
+// meddling is a connection under which something changes just before a commit.
+type meddling struct {
+	broker.Broker
+	before func()
+}
+
+func (b *meddling) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
+	if b.before != nil {
+		b.before()
+	}
+	return b.Broker.Commit(ctx, txns...)
+}

@@ -1,0 +1,297 @@
+package exectask
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
+	"github.com/windlass-go/windlass/internal/clock"
+)
+
+// Config says how a node runs commands. Args is required; the zero value of
+// every other field works.
+type Config struct {
+	// Args are the arguments with which this program, started again, calls
+	// SuperviseMain: the hidden subcommand.
+	Args []string
+	// Env is added to the supervisor's own environment. Children never see it.
+	Env []string
+	// Node is the node's name, at most TaskMax bytes: WINDLASS_NODE.
+	Node string
+	// LogDir is the absolute folder of the tasks' logs; it is made with mode
+	// 0700. Empty means that no logs are kept.
+	LogDir string
+	// LogMax is the size in bytes at which a task's log is rotated, once, to
+	// ".1": 0 means LogDefault, at least LogMin. A task's logs take twice that.
+	LogMax int64
+	// LogAge is for how long a log is kept after it was last written to: 0 means
+	// LogAgeDefault.
+	LogAge time.Duration
+	// LogSpace is how many bytes the logs in LogDir may take together before the
+	// oldest are removed, however young: 0 means LogSpaceDefault, at least LogMin.
+	// Those of runs that go on stay in any case. The folder is looked at every five
+	// minutes; a file counts as 4 KiB at least.
+	LogSpace int64
+	// Tail is how many bytes of output a Result carries: 0 means TailDefault,
+	// at most TailMax.
+	Tail int
+	// Grace is the time from SIGTERM to SIGKILL of commands that set none: 0
+	// means GraceDefault, at most GraceMax.
+	Grace time.Duration
+	// Answer is how long the supervisor may be silent before it is taken for
+	// lost and killed with all its runs: 0 means AnswerDefault, 1 s to a minute.
+	Answer time.Duration
+	// Stdio, if set, are standard input, output and error of every command, in the
+	// place of nothing and of a pipe whose end is kept and logged. They are open
+	// in the supervisor until it ends.
+	Stdio *[3]*os.File
+	// User is whom the commands run as: nil means this process's own user.
+	User *User
+	// Stderr gets what the supervisor has to say when it fails: nil means this
+	// process's standard error.
+	Stderr *os.File
+}
+
+// withDefaults fills in what is zero and refuses what is out of bounds.
+func (c Config) withDefaults() (Config, error) {
+	if len(c.Args) == 0 {
+		return c, refuse("Args", "empty", "must start the supervisor")
+	}
+	if len(c.Node) > TaskMax {
+		return c, refuse("Node", quote(c.Node), fmt.Sprintf("at most %d bytes", TaskMax))
+	}
+	c.LogMax = orDefault(c.LogMax, LogDefault)
+	c.LogAge = orDefault(c.LogAge, LogAgeDefault)
+	c.LogSpace = orDefault(c.LogSpace, LogSpaceDefault)
+	c.Tail = orDefault(c.Tail, TailDefault)
+	c.Grace = orDefault(c.Grace, GraceDefault)
+	c.Answer = orDefault(c.Answer, AnswerDefault)
+	c.Stderr = orDefault(c.Stderr, os.Stderr)
+	switch {
+	case c.LogMax < LogMin:
+		return c, refuse("LogMax", c.LogMax, fmt.Sprintf("at least %d bytes", LogMin))
+	case c.LogAge < 0:
+		return c, refuse("LogAge", c.LogAge, "must not be negative")
+	case c.LogSpace < LogMin:
+		return c, refuse("LogSpace", c.LogSpace, fmt.Sprintf("at least %d bytes", LogMin))
+	case c.Tail < 0 || c.Tail > TailMax:
+		return c, refuse("Tail", c.Tail, fmt.Sprintf("0 to %d bytes", TailMax))
+	case c.Grace < 0 || c.Grace > GraceMax:
+		return c, refuse("Grace", c.Grace, fmt.Sprintf("0 to %s", GraceMax))
+	case c.Answer < time.Second || c.Answer > time.Minute:
+		return c, refuse("Answer", c.Answer, "1s to 1m0s")
+	}
+	return c, nil
+}
+
+func orDefault[T comparable](value, def T) T {
+	var zero T
+	if value == zero {
+		return def
+	}
+	return value
+}
+
+// A Supervisor is the node's handle on its supervisor process. All methods may
+// be called from any goroutine.
+type Supervisor struct {
+	cfg Config
+
+	// spawning is held while a process is started, which takes up to StartMax.
+	// SetDeadline never takes it.
+	spawning sync.Mutex
+	first    sync.Once // of Run
+
+	tending  sync.WaitGroup // tendLogs
+	stopTend context.CancelFunc
+
+	mu     sync.Mutex
+	link   *link     // the process in use; nil until the first and after Close
+	until  *deadline // nil until SetDeadline was called
+	closed bool
+}
+
+// Start ends what supervisors whose node has died with them have left behind in control
+// groups, starts the supervisor process and waits until it is ready; ctx bounds only
+// that. Nothing runs before SetDeadline is called.
+func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if err := prepareLogDir(cfg.LogDir); err != nil {
+		return nil, err
+	}
+	s := &Supervisor{cfg: cfg}
+	s.sweep()
+	if _, err := s.live(ctx); err != nil {
+		return nil, err
+	}
+	tend, stop := context.WithCancel(context.Background())
+	if s.stopTend = stop; cfg.LogDir != "" {
+		s.tending.Go(func() { s.tendLogs(tend) })
+	}
+	return s, nil
+}
+
+// live returns the process in use, and starts one if there is none or the last
+// one was lost.
+func (s *Supervisor) live(ctx context.Context) (*link, error) {
+	s.spawning.Lock()
+	defer s.spawning.Unlock()
+	s.mu.Lock()
+	l, closed := s.link, s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if l != nil && !l.isLost() {
+		return l, nil
+	}
+	if l != nil {
+		// Its runs must be dead before others of the same tasks may start.
+		select {
+		case <-l.gone:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	l, err := spawnStubbornly(ctx, s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.link = l
+	if s.until != nil {
+		l.out.put(message{Kind: kindDeadline, Until: s.until})
+	}
+	return l, nil
+}
+
+// SetDeadline says until when commands may live, as readings of Boot: at stop
+// they get SIGTERM, at hard SIGKILL, unless a later call came before. A time of
+// day that is set forward meanwhile counts as time that passed. The latest call
+// counts, also when it brings the deadline closer. It never blocks. A command
+// that was told to stop is not called back.
+func (s *Supervisor) SetDeadline(stop, hard time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = newDeadline(stop, hard, clock.Clock(clock.Machine).Read())
+	if s.link != nil {
+		s.link.out.put(message{Kind: kindDeadline, Until: s.until})
+	}
+}
+
+// Run starts a command and returns when it has ended and no process of it is
+// alive. When ctx ends, the command gets SIGTERM, and SIGKILL after its grace.
+// A nil error means that the command did start; how it ended is in the Result.
+//
+// With ErrSupervisorLost every process of the command that could be found was
+// killed, but how it ended is not known; or none was started, because no
+// supervisor came up.
+func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
+	if err := c.validate(); err != nil {
+		return Result{}, err
+	}
+	if ctx.Err() != nil {
+		return Result{}, fmt.Errorf("task %q not started: %w", c.Task, context.Cause(ctx))
+	}
+	s.first.Do(s.sweep) // when Start did, they may have been dying and held it still
+	c.Grace = orDefault(c.Grace, s.cfg.Grace)
+	run := rand.Text()
+	order := s.order(c, run)
+	for {
+		l, err := s.live(ctx)
+		if err != nil {
+			return Result{}, fmt.Errorf("task %q not started: %w", c.Task, unsupervised(err))
+		}
+		if w, ok := l.begin(run, order); ok {
+			return l.await(ctx, w)
+		}
+		// It was lost since; the next turn waits for its end.
+	}
+}
+
+// sweep ends what supervisors have left behind that died with their nodes. A process that
+// cannot be killed yet makes no step any more, so it keeps nothing from being started.
+func (s *Supervisor) sweep() {
+	if err := cgroup.Sweep(sweepMax); err != nil {
+		fmt.Fprintf(s.cfg.Stderr, "windlass: what an earlier node has left behind: %v\n", err)
+	}
+}
+
+// unsupervised is the error for a run that no supervisor could be started for:
+// one that was lost before it could begin.
+func unsupervised(err error) error {
+	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrSupervisorLost, err)
+}
+
+// order spells a command for the supervisor.
+func (s *Supervisor) order(c Command, run string) *startOrder {
+	o := &startOrder{
+		Path:   []byte(c.Path),
+		Argv:   toBytes(c.Argv),
+		Env:    toBytes(c.environment(s.cfg.Node, run, s.cfg.User)),
+		Dir:    []byte(c.Dir),
+		LogMax: s.cfg.LogMax,
+		Tail:   s.cfg.Tail,
+		Grace:  c.Grace,
+		Stdio:  s.cfg.Stdio != nil,
+		User:   s.cfg.User,
+	}
+	if s.cfg.LogDir != "" {
+		o.Log = []byte(LogPath(s.cfg.LogDir, c.Task))
+		o.Header = fmt.Sprintf("--- windlass %s node=%q token=%s run=%s", time.Now().UTC().Format(time.RFC3339), s.cfg.Node, c.Token, run)
+	}
+	return o
+}
+
+// Ungrouped says why commands have no control group of their own, by which all that they
+// start could be ended whatever dies; nil if they have.
+func (s *Supervisor) Ungrouped() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return ErrClosed
+	}
+	return s.link.ungrouped
+}
+
+// Pid is the number of the supervisor process in use, zero if there is none.
+func (s *Supervisor) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.link == nil {
+		return 0
+	}
+	return s.link.pid()
+}
+
+// Close ends all runs, each with its grace, and returns when the supervisor
+// process has ended. Every Run returns; later ones give ErrClosed.
+func (s *Supervisor) Close() error {
+	s.stopTend()
+	defer s.tending.Wait()
+	s.spawning.Lock()
+	defer s.spawning.Unlock()
+	s.mu.Lock()
+	l := s.link
+	s.link, s.closed = nil, true
+	s.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	return l.finish()
+}

@@ -1,0 +1,91 @@
+package exectask
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
+)
+
+// SocketFD is the descriptor on which a supervisor finds its node.
+const SocketFD = 3
+
+// SuperviseMain is the whole life of a supervisor: it serves the node on the
+// other end of the socket fd until that end closes, ends all runs, and returns
+// the process's exit code. A program that uses Start must call it, and nothing
+// else, when started with Config.Args:
+//
+//	os.Exit(exectask.SuperviseMain(exectask.SocketFD))
+func SuperviseMain(fd int) int {
+	if dir := os.Getenv(guardName); dir != "" {
+		return guardMain(dir)
+	}
+	if err := supervise(fd); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func supervise(fd int) error {
+	// One thread forks, one works: more would only cost memory.
+	runtime.GOMAXPROCS(2)
+	if err := prepareSupervisor(); err != nil {
+		return err
+	}
+	conn, err := socket(os.NewFile(uintptr(fd), "node"))
+	if err != nil {
+		return fmt.Errorf("descriptor %d is not a node's socket, a supervisor is started by a node only: %w", fd, err)
+	}
+	defer conn.Close()
+	// A signal to everything in a cgroup (systemd's stop) must leave the
+	// supervisor alive to end the runs in order; it goes when the node goes.
+	// Caught, not ignored: what is ignored stays ignored in the children.
+	deaf := make(chan os.Signal, 1)
+	signal.Notify(deaf, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+
+	var group *cgroup.Group
+	if dir := os.Getenv(groupName); dir != "" {
+		group = cgroup.Inherit(groupFD, dir)
+		syscall.CloseOnExec(groupFD)
+		syscall.CloseOnExec(lifelineFD)
+	}
+	l, err := newLoop(group)
+	if err != nil {
+		return err
+	}
+	l.out.put(message{Kind: kindHello, Version: protocol})
+	written := make(chan struct{})
+	go func() { _ = l.out.drain(conn); close(written) }()
+	go read(conn, l.inbound)
+	l.run()
+	l.out.close()
+	// The node may be frozen; its side of the runs is over either way.
+	_ = conn.SetWriteDeadline(time.Now().Add(drainMax))
+	<-written
+	return nil
+}
+
+// socket turns a file into the stream that both sides talk over.
+func socket(f *os.File) (*net.UnixConn, error) {
+	if f == nil {
+		return nil, errors.New("not open")
+	}
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close()
+		return nil, errors.New("not a unix socket")
+	}
+	return conn, nil
+}

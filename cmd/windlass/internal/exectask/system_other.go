@@ -1,0 +1,119 @@
+//go:build !linux
+
+package exectask
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
+)
+
+// Available says whether this system can run commands for tasks. Systems other
+// than Linux keep the weaker promise that doc.go states.
+func Available() error {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return ErrUnavailable
+	}
+	return nil
+}
+
+func ownProgram() (string, error) { return os.Executable() }
+
+func prepareSupervisor() error { return nil }
+
+func prepareForker() error { return nil }
+
+func leaveRights() error { return nil }
+
+func ownOutput(int, *User) error { return nil }
+
+func mayBecomeOthers() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root can start commands as others")
+	}
+	return nil
+}
+
+func childAttr(_ *cgroup.Group, as *User) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Credential: as.credential()}
+}
+
+func guardAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// awaitEnd has nothing to look for by the number of a process that was killed.
+func awaitEnd(int) {}
+
+// leaders knows which programs have ended. Here the only way to ask reaps, so
+// the status is kept until it is wanted; the number of a group may meanwhile
+// go to a stranger.
+type leaders struct{ status map[int]syscall.WaitStatus }
+
+func newLeaders() *leaders { return &leaders{status: map[int]syscall.WaitStatus{}} }
+
+func (l *leaders) ended(pid int) bool {
+	if _, ok := l.status[pid]; ok {
+		return true
+	}
+	var status syscall.WaitStatus
+	got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+	if got != pid && err != syscall.ECHILD {
+		return false
+	}
+	l.status[pid] = status
+	return true
+}
+
+func (l *leaders) reap(pid int) syscall.WaitStatus {
+	status := l.status[pid]
+	delete(l.status, pid)
+	return status
+}
+
+func waitFor(int) syscall.WaitStatus { return 0 }
+
+// proc stands for a whole process group, as single processes are not seen.
+type proc struct {
+	pid, ppid, pgrp, sid int
+	start                uint64
+	zombie               bool
+	owner, marker        string
+}
+
+func (p proc) signal(sig syscall.Signal) error { return syscall.Kill(-p.pgrp, sig) }
+
+// scan reports one proc for each group that still has a member.
+func scan(runs map[int]string) ([]proc, error) {
+	var found []proc
+	for pid, id := range runs {
+		if syscall.Kill(-pid, 0) == nil {
+			found = append(found, proc{pid: -1, pgrp: pid, owner: id})
+		}
+	}
+	return found, nil
+}
+
+// sweep kills the groups of the runs of a lost supervisor.
+func sweep(_ int, runs map[string]int) int {
+	pause := time.NewTicker(scanPauseMin)
+	defer pause.Stop()
+	end := time.Now().Add(sweepMax)
+	left := 1
+	for left > 0 && time.Now().Before(end) {
+		left = 0
+		for _, pid := range runs {
+			if pid > 0 && syscall.Kill(-pid, syscall.SIGKILL) == nil {
+				left++
+			}
+		}
+		<-pause.C
+	}
+	return left
+}
+
+func identity() proc { return proc{pid: os.Getpid()} }

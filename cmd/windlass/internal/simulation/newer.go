@@ -1,0 +1,80 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// newer is the coordinator of a version to come, as in the middle of a rolling
+// upgrade: what it writes has members, and below a task a key, that the present
+// version does not know and must keep. The log judges whether it does.
+type newer struct {
+	coordinator.Coordinator
+	store broker.Broker
+}
+
+// newerEvery is of how many processes one is of the newer version.
+const newerEvery = 3
+
+// Claim implements coordinator.Coordinator. The key may come too late or not at
+// all, which is a newer version's trouble.
+func (n *newer) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+	results := n.Coordinator.Claim(ctx, wanted)
+	var txns []broker.Txn
+	for i, r := range results {
+		if r.Err == nil {
+			task := "/test/tasks/" + wanted[i].ID
+			txns = append(txns, broker.Txn{
+				If:   []broker.Cond{broker.Created(task+"/owner", r.Token)},
+				Then: []broker.Op{broker.Put(task+"/"+history.Newer, nil)},
+			})
+		}
+	}
+	n.store.Commit(ctx, txns...)
+	return results
+}
+
+// End implements coordinator.Coordinator.
+func (n *newer) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
+	endings = slices.Clone(endings)
+	for i := range endings {
+		if endings[i].Kind != coordinator.Checkpoint { // whose value is the handler's own
+			endings[i].State = withNewer(endings[i].State)
+		}
+	}
+	return n.Coordinator.End(ctx, endings)
+}
+
+// Note implements coordinator.Coordinator.
+func (n *newer) Note(ctx context.Context, notes []coordinator.Note) []error {
+	notes = slices.Clone(notes)
+	for i := range notes {
+		notes[i].History = slices.Clone(notes[i].History)
+		for k, entry := range notes[i].History {
+			value, err := json.Marshal(entry)
+			if err == nil {
+				var h statemachine.History
+				if h, err = statemachine.ParseHistory(slices.Concat([]byte(`{"entries":[`), withNewer(value), []byte(`]}`))); err == nil {
+					notes[i].History[k] = h.Entries[0]
+				}
+			}
+		}
+	}
+	return n.Coordinator.Note(ctx, notes)
+}
+
+// withNewer adds a member to an object that has not got it yet.
+func withNewer(object []byte) []byte {
+	const member = `"` + history.Newer + `":`
+	if object == nil || bytes.Contains(object, []byte(member)) {
+		return object
+	}
+	return append(bytes.TrimSuffix(slices.Clone(object), []byte("}")), `,`+member+`{"by":"a version to come"}}`...)
+}

@@ -1,0 +1,198 @@
+package tidy_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// layers says what each package of the module may import of the module. It is a
+// statement of policy: imports point down only. A package that is not listed
+// may not exist.
+var layers = map[string][]string{
+	// Vocabulary and the pure parts.
+	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
+	"internal/shorten": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {},
+	// Adapters, which do not know each other.
+	"broker/brokertest":     {"broker"},
+	"broker/memory":         {"broker"},
+	"broker/faulty":         {"broker"},
+	"broker/internal/waves": {"broker"},
+	"broker/etcd":           {"broker", "broker/internal/waves", "broker/etcd/internal/zaplog"},
+	"broker/etcd/embedded/internal/drivertest": {},
+	"broker/etcd/embedded":                     {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
+	"broker/etcd/internal/zaplog":              {},
+	"broker/zookeeper":                         {"broker", "broker/internal/waves", "broker/zookeeper/internal/wire", "internal/clock"},
+	"broker/zookeeper/internal/wire":           {},
+	"broker/zookeeper/zktest":                  {},
+	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
+	// Machinery.
+	"session":           {"broker", "internal/clock"},
+	"internal/mirror":   {"broker", "internal/keys"},
+	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
+	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
+	"internal/layout":   {"broker", "internal/keys"},
+	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
+	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
+	"internal/outbox":   {"coordinator"},
+	// The node with its client. It imports no adapter.
+	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
+		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/stored", "internal/shorten", "internal/heap"},
+	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
+	"balancer":                       {"."},
+	"observe/metrics":                {".", "broker", "coordinator", "election", "session"},
+	"observe/tracing":                {"."},
+	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten"},
+	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock"},
+	"windlasstest":                   {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
+	// What checks a whole cluster.
+	"cmd/windlass/internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
+	"cmd/windlass/internal/simulation": {".", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
+		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/keys"},
+	// Wiring.
+	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
+		"internal/clock", "internal/depend", "internal/keys", "internal/layout", "internal/mirror"},
+	"internal/view":                 {".", "election", "statemachine", "tree"},
+	"internal/orders":               {".", "statemachine", "internal/view"},
+	"internal/conns":                {},
+	"api/dashboard":                 {},
+	"api":                           {".", "broker", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/orders", "internal/shorten", "internal/view"},
+	"cmd/windlass/internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys"},
+	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/view"},
+	"cmd/windlass/internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
+		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/orders", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
+	"cmd/windlass": {"cmd/windlass/internal/cli"},
+	// Examples are programs of users: the public face and the adapters only.
+	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},
+	"examples/sources": {".", "broker", "broker/etcd/embedded", "tree"},
+	// The benchmarks, a module of its own, which has no code but tests.
+	"bench": {},
+	// Tests of whole clusters, and of the project itself; they have no code but tests.
+	"cmd/windlass/internal/integration": {}, "cmd/windlass/internal/tidy": {},
+	// Tests of the built program; they contain none of our code.
+	"cmd/windlass/internal/testprogram": {},
+	"cmd/windlass/internal/acceptance":  {}, "cmd/windlass/internal/browsertest": {}, "cmd/windlass/internal/tmuxtest": {}, "cmd/windlass/internal/deploytest": {},
+}
+
+func layerCheck(s source) (problems []string) {
+	if s.test {
+		return nil
+	}
+	allowed, listed := layers[s.pkg]
+	if !listed {
+		return []string{fmt.Sprintf("%s: package %s is not in the list of layers", s.path, s.pkg)}
+	}
+	for _, spec := range s.file.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil || (path != module && !strings.HasPrefix(path, module+"/")) {
+			continue
+		}
+		of := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+		if of == "" {
+			of = "."
+		}
+		if !slices.Contains(allowed, of) {
+			problems = append(problems, fmt.Sprintf("%s: package %s may not import %s", s.path, s.pkg, of))
+		}
+	}
+	return problems
+}
+
+func TestTidy_ImportsPointDownOnly(t *testing.T) { check(t, layerCheck) }
+
+func TestTidy_LayerCheckFails(t *testing.T) {
+	up := fmt.Sprintf("package session\nimport _ %q\n", module+"/coordinator")
+	down := fmt.Sprintf("package session\nimport _ %q\n", module+"/broker")
+	failsOn(t, layerCheck, "session/x.go", up, down)
+	if s, err := parse("nowhere/x.go", "package nowhere\n"); err != nil || len(layerCheck(s)) != 1 {
+		t.Errorf("a package that is not listed is accepted (%v)", err)
+	}
+}
+
+// forbidden is what importing the library must not pull in, and what lets a user
+// see that it does.
+var forbidden = map[string]string{
+	"go.etcd.io/":                   "etcd, server or client",
+	"google.golang.org/grpc":        "gRPC",
+	"github.com/spf13/":             "a command line",
+	"github.com/prometheus/":        "a metrics registry",
+	"github.com/danielgtaylor/huma": "an HTTP framework",
+	"go.opentelemetry.io/":          "tracing",
+	"go.uber.org/zap":               "a logger",
+	"charm.land/":                   "a terminal's screen",
+	"net/http":                      "an HTTP server",
+	"github.com/riverqueue/":        "a queue to compare with",
+	"github.com/chromedp/":          "a browser",
+}
+
+func TestTidy_TheLibraryPullsInNoServerCommandLineOrMetrics(t *testing.T) {
+	sources(t) // the result of this test depends on every file; reading them tells the test cache
+	for _, pkg := range []string{".", "./tree", "./balancer", "./session", "./coordinator", "./election"} {
+		out, err := exec.Command("go", "list", "-deps", pkg).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		deps := strings.Fields(string(out))
+		if len(deps) < 50 {
+			t.Fatalf("%s has only %d dependencies; the list is not what it should be", pkg, len(deps))
+		}
+		for _, dep := range deps {
+			for prefix, what := range forbidden {
+				if dep == prefix || strings.HasPrefix(dep, strings.TrimSuffix(prefix, "/")+"/") {
+					t.Errorf("%s pulls in %s: %s", pkg, what, dep)
+				}
+			}
+		}
+	}
+}
+
+// requiresMax limits what the library's module requires directly.
+const requiresMax = 10
+
+// requireCheck finds what the go.mod of the library should not require.
+func requireCheck(text string) (problems []string) {
+	direct := 0
+	for line := range strings.Lines(text) {
+		path, _, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "require ")), " v")
+		if !ok {
+			continue
+		}
+		if !strings.Contains(line, "// indirect") {
+			direct++
+		}
+		for prefix, what := range forbidden {
+			if strings.HasPrefix(path+"/", strings.TrimSuffix(prefix, "/")+"/") {
+				problems = append(problems, fmt.Sprintf("go.mod requires %s: %s", path, what))
+			}
+		}
+	}
+	if direct > requiresMax {
+		problems = append(problems, fmt.Sprintf("go.mod requires %d modules directly; the limit is %d", direct, requiresMax))
+	}
+	return problems
+}
+
+func TestTidy_TheLibraryRequiresLittle(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, requireCheck(string(text)))
+}
+
+func TestTidy_RequireCheckFails(t *testing.T) {
+	few := "require go.uber.org/goleak v1.3.0\n"
+	if got := requireCheck(few + "require (\n\tgo.etcd.io/etcd/api/v3 v3.7.3 // indirect\n)\n"); len(got) != 1 {
+		t.Errorf("of an etcd it says %q", got)
+	}
+	if got := requireCheck(strings.Repeat(few, requiresMax+1)); len(got) != 1 {
+		t.Errorf("of too many it says %q", got)
+	}
+	if got := requireCheck(few); len(got) != 0 {
+		t.Errorf("of what is needed it says %q", got)
+	}
+}

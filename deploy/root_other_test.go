@@ -1,8 +1,0 @@
-//go:build e2e && !linux
-
-package deploy
-
-import "os/exec"
-
-// inRoot is for Linux.
-func inRoot(_ string, argv ...string) *exec.Cmd { return exec.Command(argv[0], argv[1:]...) }
