@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -53,18 +54,13 @@ type notes struct{ list []*note }
 // add records a finding. what completes the sentence that begins with how many
 // there are.
 func (n *notes) add(status Status, what, do, example string) {
-	var at *note
-	for _, known := range n.list {
-		if known.what == what {
-			at = known
-		}
+	i := slices.IndexFunc(n.list, func(k *note) bool { return k.what == what })
+	if i < 0 {
+		i = len(n.list)
+		n.list = append(n.list, &note{status: status, what: what, do: do})
 	}
-	if at == nil {
-		at = &note{status: status, what: what, do: do}
-		n.list = append(n.list, at)
-	}
-	at.count++
-	if len(at.examples) < DetailsMax {
+	n.list[i].count++
+	if at := n.list[i]; len(at.examples) < DetailsMax {
 		at.examples = append(at.examples, example)
 	}
 }

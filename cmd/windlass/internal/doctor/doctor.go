@@ -3,10 +3,12 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -60,7 +62,7 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the namespace: %w", err)
 	}
-	layout, known := now.checkLayout(d.Space)
+	layout, known := now.checkLayout()
 	if !known {
 		checks := []Check{layout}
 		for _, name := range []string{CheckNodes, CheckClaims, CheckDuplicates, CheckTasks, CheckValues, CheckLeftovers} {
@@ -84,33 +86,27 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 		at = time.Now()
 	}
 	return []Check{
-		layout, now.checkNodes(d.Space), now.checkClaims(before, d.Space), now.checkDuplicates(),
-		now.checkTasks(before, at), now.checkValues(d.Space), now.checkLeftovers(d.Space),
+		layout, now.checkNodes(), now.checkClaims(before), now.checkDuplicates(),
+		now.checkTasks(before, at), now.checkValues(), now.checkLeftovers(),
 	}, nil
 }
 
 // doubts tells how long to wait for a second look, and what for; zero if the
 // first one told everything.
 func (s *snapshot) doubts(now time.Time, ttl time.Duration) (wait time.Duration, why string) {
-	for _, t := range s.tasks {
-		if s.unbacked(t) {
-			for _, n := range s.nodes {
-				if granted, err := time.ParseDuration(n.infos.SessionTTL); err == nil {
-					ttl = max(ttl, min(granted, session.TTLMax))
-				}
+	claims := s.claimed()
+	switch {
+	case slices.ContainsFunc(claims, s.unbacked):
+		for _, n := range s.nodes {
+			if granted, err := time.ParseDuration(n.info.SessionTTL); err == nil {
+				ttl = max(ttl, min(granted, session.TTLMax))
 			}
-			return ttl*11/10 + time.Second, "claims whose node is gone should go with their sessions"
 		}
-	}
-	for _, t := range s.tasks {
-		if t.owner != nil && t.owner.session != 0 && !t.exists() {
-			return ttl, "handlers of tasks that were deleted should return"
-		}
-	}
-	for _, t := range s.tasks {
-		if s.waits(t, now) {
-			return secondLook, "tasks that nobody holds should be claimed"
-		}
+		return ttl*11/10 + time.Second, "claims whose node is gone should go with their sessions"
+	case slices.ContainsFunc(claims, func(t *mirror.Task) bool { return t.Session != 0 && !t.Exists() }):
+		return ttl, "handlers of tasks that were deleted should return"
+	case slices.ContainsFunc(s.live(), func(t *mirror.Task) bool { return s.waits(t, now) }):
+		return secondLook, "tasks that nobody holds should be claimed"
 	}
 	return 0, ""
 }

@@ -3,11 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // Fixed is one thing that Fix did, or left alone. Its JSON is stable.
@@ -26,53 +26,51 @@ type repair struct {
 }
 
 // repairs are what can be mended without a decision.
-func (s *snapshot) repairs(space keys.Space) []repair {
+func (s *snapshot) repairs() []repair {
 	var list []repair
-	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
-		t := s.tasks[id]
-		if t.owner != nil && t.owner.session == 0 && t.corrupt[keys.Owner] == nil {
-			list = append(list, freeOwner(space, t))
-		}
-		if t.exists() && t.ended() && t.owner == nil && t.corrupt[keys.Task] == nil && t.corrupt[keys.Props] == nil && t.corrupt[keys.TaskCommand] == nil {
-			list = append(list, removeEnded(space, t))
-		}
-		if t.leftoverClaim() && t.corrupt[keys.Claim] == nil {
-			list = append(list, repair{what: "delete " + space.Claim(id), txn: broker.Txn{
-				If:   []broker.Cond{broker.Modified(space.Claim(id), t.claim.modified), broker.Absent(space.Owner(id))},
-				Then: []broker.Op{broker.Delete(space.Claim(id))},
+	for _, k := range s.order {
+		t := s.tasks.Remains(k.Name)
+		switch {
+		case k.Kind == keys.Owner && k.Session == 0 && s.corrupt[k.Key] == nil:
+			// Put again, it would have another creation revision; put over, another modification.
+			list = append(list, repair{what: "delete " + k.Key, txn: broker.Txn{
+				If:   []broker.Cond{broker.Created(k.Key, k.Created), s.unchanged(k.Key)},
+				Then: []broker.Op{broker.Delete(k.Key)},
+			}})
+		case k.Kind == keys.Task || k.Kind == keys.Props && !t.HasKey:
+			list = append(list, s.removeEnded(t)...)
+		case s.leftover(k) && s.corrupt[k.Key] == nil:
+			list = append(list, repair{what: "delete " + k.Key, txn: broker.Txn{
+				If:   []broker.Cond{s.unchanged(k.Key), broker.Absent(s.space.Owner(k.Name))},
+				Then: []broker.Op{broker.Delete(k.Key)},
 			}})
 		}
 	}
 	return list
 }
 
-// freeOwner deletes an owner key that no session will ever delete. Put again, it
-// would have another creation revision; put over, another modification.
-func freeOwner(space keys.Space, t *task) repair {
-	key := space.Owner(t.id)
-	return repair{what: "delete " + key, txn: broker.Txn{
-		If:   []broker.Cond{broker.Created(key, t.owner.created), broker.Modified(key, t.owner.modified)},
-		Then: []broker.Op{broker.Delete(key)},
-	}}
-}
-
-// removeEnded removes what is left of a task that has ended. It names each key:
-// whatever else is below the task is not ours.
-func removeEnded(space keys.Space, t *task) repair {
-	return repair{what: fmt.Sprintf("remove what is left of task %s, which is %s", t.id, t.now.State), txn: broker.Txn{
-		If: []broker.Cond{
-			broker.Modified(space.State(t.id), t.state.modified), broker.Absent(space.Owner(t.id)),
-			unchanged(space.Task(t.id), t.key), unchanged(space.Props(t.id), t.props), unchanged(space.TaskCommand(t.id), t.command),
-		},
-		Then: []broker.Op{broker.Delete(space.Task(t.id)), broker.Delete(space.Props(t.id)), broker.Delete(space.TaskCommand(t.id))},
-	}}
-}
-
-func unchanged(key string, at *place) broker.Cond {
-	if at == nil {
-		return broker.Absent(key)
+// removeEnded removes what is left of a task, if it has ended and can be read. It names
+// each key: whatever else is below the task is not ours.
+func (s *snapshot) removeEnded(t *mirror.Task) []repair {
+	if !s.ended(t) || t.Owned() {
+		return nil
 	}
-	return broker.Modified(key, at.modified)
+	txn := broker.Txn{If: []broker.Cond{s.unchanged(s.space.State(t.ID)), broker.Absent(s.space.Owner(t.ID))}}
+	for _, key := range []string{s.space.Task(t.ID), s.space.Props(t.ID), s.space.TaskCommand(t.ID)} {
+		if s.corrupt[key] != nil {
+			return nil
+		}
+		txn.If, txn.Then = append(txn.If, s.unchanged(key)), append(txn.Then, broker.Delete(key))
+	}
+	return []repair{{what: fmt.Sprintf("remove what is left of task %s, which is %s", t.ID, s.states[t.ID]), txn: txn}}
+}
+
+// unchanged is the condition that a key is as it was found, or is not there as it was not.
+func (s *snapshot) unchanged(key string) broker.Cond {
+	if at := s.get(key).Modified; at != 0 {
+		return broker.Modified(key, at)
+	}
+	return broker.Absent(key)
 }
 
 // roundsMax bounds how often Fix looks again for what mending one thing brought
@@ -89,10 +87,10 @@ func (d *Doctor) Fix(ctx context.Context) ([]Fixed, error) {
 		if err != nil {
 			return fixed, fmt.Errorf("list the namespace: %w", err)
 		}
-		if _, known := s.checkLayout(d.Space); !known {
+		if _, known := s.checkLayout(); !known {
 			return fixed, nil
 		}
-		list := s.repairs(d.Space)
+		list := s.repairs()
 		if len(list) == 0 {
 			return fixed, nil
 		}

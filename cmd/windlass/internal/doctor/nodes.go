@@ -7,22 +7,21 @@ import (
 	"strings"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
 )
 
 // checkLayout judges the version of the layout; known is false if it is from the
 // future, so that nothing else here can be judged.
-func (s *snapshot) checkLayout(space keys.Space) (c Check, known bool) {
+func (s *snapshot) checkLayout() (c Check, known bool) {
 	c = Check{Name: CheckLayout, Status: OK}
-	if s.layout == nil {
+	if s.at[s.space.Layout()] == nil {
 		c.Found = "no version is written down; the next node that joins does that"
-		if s.known == 0 {
+		if len(s.order) == 0 {
 			c.Found = "the namespace is empty; the first node that joins writes the version down"
 		}
 		return c, true
 	}
-	version, err := layout.Parse(s.layout.Value)
+	version, err := layout.Parse(s.layout)
 	switch {
 	case version > layout.Version:
 		c.Status = Problem
@@ -32,49 +31,38 @@ func (s *snapshot) checkLayout(space keys.Space) (c Check, known bool) {
 	case err != nil:
 		c.Status, c.Found = Problem, "the version cannot be read"
 		c.Do = fmt.Sprintf(`find out who wrote it; then put {"version":%d} there, or delete the key`, layout.Version)
-		c.Details = []string{space.Layout()}
+		c.Details = []string{s.space.Layout()}
 		return c, true
 	}
 	c.Found = fmt.Sprintf("version %d", version)
 	return c, true
 }
 
-// registered are the nodes that are there, by name.
-func (s *snapshot) registered() []*node {
-	var nodes []*node
-	for _, name := range slices.Sorted(maps.Keys(s.nodes)) {
-		if s.nodes[name].info != nil {
-			nodes = append(nodes, s.nodes[name])
-		}
-	}
-	return nodes
-}
-
-func (s *snapshot) checkNodes(space keys.Space) Check {
+func (s *snapshot) checkNodes() Check {
 	var n notes
 	nodes := s.registered()
 	versions, ttls := map[string]string{}, map[string]string{}
 	var idle []string
 	for _, node := range nodes {
-		if node.info.session == 0 {
+		if node.session == 0 {
 			n.add(Problem, "registration(s) without a session, which block the name and never go",
-				"delete the key if no such node runs", space.NodeInfo(node.name))
+				"delete the key if no such node runs", s.space.NodeInfo(node.name))
 		}
-		if node.corrupt != nil {
+		if node.err != nil {
 			continue // told with the values
 		}
-		if name := node.infos.Name; name != "" && name != node.name {
-			n.add(Warning, "registration(s) that name another node", "see who writes them", fmt.Sprintf("%s names %q", space.NodeInfo(node.name), name))
+		if name := node.info.Name; name != "" && name != node.name {
+			n.add(Warning, "registration(s) that name another node", "see who writes them", fmt.Sprintf("%s names %q", s.space.NodeInfo(node.name), name))
 		}
-		if node.infos.Frozen || node.infos.Draining {
+		if node.info.Frozen || node.info.Draining {
 			idle = append(idle, node.name)
 		}
-		if behind := node.infos.Behind; behind != "" {
+		if behind := node.info.Behind; behind != "" {
 			n.add(Warning, "node(s) that saw late what others do, within the last half minute; while they do they claim nothing in others' stead",
 				"give them or the broker more of a processor, or divide the namespace", fmt.Sprintf("%s was %s behind, or more", node.name, behind))
 		}
-		versions[node.infos.Version] = node.name
-		ttls[node.infos.SessionTTL] = node.name
+		versions[node.info.Version] = node.name
+		ttls[node.info.SessionTTL] = node.name
 	}
 	if len(idle) == len(nodes) {
 		for _, name := range idle {
@@ -111,18 +99,18 @@ func differ(n *notes, values map[string]string, what, do string) {
 // checkDuplicates looks for what excludes each other.
 func (s *snapshot) checkDuplicates() Check {
 	var n notes
-	for _, id := range slices.Sorted(maps.Keys(s.tasks)) {
-		if t := s.tasks[id]; t.exists() && t.ended() {
+	for _, t := range s.live() {
+		if s.ended(t) {
 			n.add(Problem, "task(s) that have ended and are still there", `"windlass doctor --fix" removes what is left of them, unless someone holds them`,
-				fmt.Sprintf("%s is %s", id, t.now.State))
+				fmt.Sprintf("%s is %s", t.ID, s.states[t.ID]))
 		}
 	}
 	sessions, incarnations := map[broker.SessionID][]string{}, map[string][]string{}
 	for _, node := range s.registered() {
-		if node.info.session != 0 {
-			sessions[node.info.session] = append(sessions[node.info.session], node.name)
+		if node.session != 0 {
+			sessions[node.session] = append(sessions[node.session], node.name)
 		}
-		if i := node.infos.Incarnation; i != "" {
+		if i := node.info.Incarnation; i != "" {
 			incarnations[i] = append(incarnations[i], node.name)
 		}
 	}

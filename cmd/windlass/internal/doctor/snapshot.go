@@ -2,10 +2,12 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/windlass-go/windlass"
@@ -17,73 +19,57 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// place is where a key is in the history of the store.
-type place struct {
-	created, modified broker.Revision
-	session           broker.SessionID
+// snapshot is a namespace at one revision: the copy of the tasks that a node would
+// have, and what such a copy leaves out.
+type snapshot struct {
+	space keys.Space
+	tasks *mirror.Tasks
+	// nodes are the registered ones, by name.
+	nodes map[string]*node
+	// order has every key of the layout: those of tasks by ID, then those of nodes by
+	// name. at has them by how they are spelled. Their values are not kept: a namespace
+	// can have gigabytes of properties and results.
+	order []*found
+	at    map[string]*found
+	// corrupt says of keys why they cannot be read; specs, states and records are what was
+	// read of the others, by task.
+	corrupt map[string]error
+	specs   map[string]*windlass.Spec
+	states  map[string]statemachine.State
+	records map[string]coordinator.Record
+	layout  []byte
 }
 
-func placeOf(kv broker.KV) *place {
-	return &place{created: kv.Created, modified: kv.Modified, session: kv.Session}
+// found is a key and what it is about: a task or a node, by name.
+type found struct {
+	Kind keys.Kind
+	Name string
+	broker.KV
 }
 
-// task is all that is stored under one ID. A place is nil where its key does not
-// exist. The values of properties and results are not kept: a namespace can have
-// gigabytes of them.
-type task struct {
-	id                                       string
-	key, props, owner, claim, state, command *place
-	failed                                   *place
-	spec                                     windlass.Spec
-	node                                     string // of owner; empty if unreadable
-	record                                   coordinator.Record
-	now                                      statemachine.Record
-	// corrupt are the keys among these that cannot be read, with why.
-	corrupt map[keys.Kind]error
+func (f *found) ofNode() bool { return f.Kind == keys.NodeInfo || f.Kind == keys.NodeCommand }
+
+func (f *found) compare(g *found) int {
+	switch {
+	case f.ofNode() && !g.ofNode():
+		return 1
+	case g.ofNode() && !f.ofNode():
+		return -1
+	}
+	return cmp.Or(cmp.Compare(f.Name, g.Name), cmp.Compare(f.Kind, g.Kind), cmp.Compare(f.Key, g.Key))
 }
 
-func (t *task) exists() bool { return t.key != nil || t.props != nil }
-
-// ended tells that the stored state is terminal.
-func (t *task) ended() bool {
-	return t.state != nil && t.corrupt[keys.State] == nil && t.now.State.Terminal()
-}
-
-// readable tells whether what decides about running can be read.
-func (t *task) readable() bool {
-	return t.corrupt[keys.Task] == nil && t.corrupt[keys.State] == nil
-}
-
-func (t *task) blockers() []string { return depend.Blockers(t.id, t.spec.Needs) }
-
-// node is a name below nodes/.
+// node is a registration.
 type node struct {
-	name     string
-	info     *place
-	infos    windlass.NodeInfo
-	corrupt  error
-	commands map[string]*place
-	// garbled are the commands that cannot be read.
-	garbled map[string]error
+	name    string
+	session broker.SessionID
+	info    windlass.NodeInfo
+	err     error
 }
 
 func (n *node) handles(taskType string) bool {
-	for _, t := range slices.Concat(n.infos.Types, n.infos.Pulls) {
-		if t == taskType || t == windlass.AnyType {
-			return true
-		}
-	}
-	return false
-}
-
-// snapshot is a namespace at one revision.
-type snapshot struct {
-	revision broker.Revision
-	layout   *broker.KV
-	tasks    map[string]*task
-	nodes    map[string]*node
-	// known counts the keys of the layout, unknown all others.
-	known, unknown int
+	types := slices.Concat(n.info.Types, n.info.Pulls)
+	return slices.Contains(types, taskType) || slices.Contains(types, windlass.AnyType)
 }
 
 // attemptsMax bounds how often a listing begins anew because its revision was
@@ -92,102 +78,85 @@ const attemptsMax = 5
 
 func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, error) {
 	for attempt := 1; ; attempt++ {
-		s, err := readOnce(ctx, b, space)
+		s := &snapshot{
+			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
+			at: map[string]*found{}, corrupt: map[string]error{},
+			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{},
+		}
+		err := s.list(ctx, b)
 		if err == nil || attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
 			return s, err
 		}
 	}
 }
 
-func readOnce(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, error) {
-	s := &snapshot{tasks: map[string]*task{}, nodes: map[string]*node{}}
-	for page, err := range b.List(ctx, space.All()) {
+func (s *snapshot) list(ctx context.Context, b broker.Broker) error {
+	for page, err := range b.List(ctx, s.space.All()) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		s.revision = page.Revision
 		for _, kv := range page.KVs {
-			s.take(space.Parse(kv.Key), kv)
+			p := s.space.Parse(kv.Key)
+			if p.Kind == keys.Unknown {
+				continue
+			}
+			s.tasks.Apply(broker.Batch{Events: []broker.Event{{KV: kv}}})
+			if err := s.take(p, kv); err != nil {
+				s.corrupt[kv.Key] = err
+			}
+			kv.Value = nil
+			s.at[kv.Key] = &found{p.Kind, p.Name, kv}
 		}
 	}
-	return s, nil
+	s.order = slices.SortedFunc(maps.Values(s.at), (*found).compare)
+	return nil
 }
 
-func (s *snapshot) take(p keys.Parsed, kv broker.KV) {
-	s.known++
+// take reads the value of a key, which the copy of the tasks has, and says what is
+// wrong with it.
+func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 	switch p.Kind {
-	case keys.Unknown:
-		s.known--
-		s.unknown++
 	case keys.Layout:
-		s.layout = &kv
-	case keys.NodeInfo, keys.NodeCommand:
-		s.takeNode(p, kv)
-	case keys.Handover: // a hint that goes by itself
-	default:
-		t := s.tasks[p.Name]
-		if t == nil {
-			t = &task{id: p.Name, corrupt: map[keys.Kind]error{}}
-			s.tasks[p.Name] = t
+		s.layout = kv.Value
+	case keys.NodeInfo:
+		n := &node{name: p.Name, session: kv.Session}
+		n.err = json.Unmarshal(kv.Value, &n.info)
+		s.nodes[p.Name], err = n, n.err
+	case keys.NodeCommand:
+		// Nodes accept JSON, or the plain text of the oldest layout.
+		if text := bytes.TrimSpace(kv.Value); bytes.HasPrefix(text, []byte("{")) {
+			err = json.Unmarshal(text, &windlass.Command{})
 		}
-		if err := t.take(p.Kind, kv); err != nil {
-			t.corrupt[p.Kind] = err
-		}
-	}
-}
-
-func (s *snapshot) takeNode(p keys.Parsed, kv broker.KV) {
-	n := s.nodes[p.Name]
-	if n == nil {
-		n = &node{name: p.Name, commands: map[string]*place{}, garbled: map[string]error{}}
-		s.nodes[p.Name] = n
-	}
-	if p.Kind == keys.NodeInfo {
-		n.info = placeOf(kv)
-		n.corrupt = json.Unmarshal(kv.Value, &n.infos)
-		return
-	}
-	n.commands[p.Command] = placeOf(kv)
-	if err := checkCommand(kv.Value); err != nil {
-		n.garbled[p.Command] = err
-	}
-}
-
-// take reads one key of a task, and says what is wrong with it.
-func (t *task) take(kind keys.Kind, kv broker.KV) (err error) {
-	at := placeOf(kv)
-	switch kind {
 	case keys.Task:
-		t.key = at
+		var spec windlass.Spec
 		if len(bytes.TrimSpace(kv.Value)) > 0 {
-			err = json.Unmarshal(kv.Value, &t.spec)
+			err = json.Unmarshal(kv.Value, &spec)
 		}
-		if n := len(t.blockers()); err == nil && n > windlass.NeedsMax {
+		if n := len(depend.Blockers(p.Name, spec.Needs)); err == nil && n > windlass.NeedsMax {
 			err = fmt.Errorf("it waits for %d tasks; the limit is %d", n, windlass.NeedsMax)
 		}
+		s.specs[p.Name] = &spec
 	case keys.Props:
-		t.props = at
 		if len(bytes.TrimSpace(kv.Value)) > 0 && !json.Valid(kv.Value) {
 			err = errors.New("not JSON")
 		}
 	case keys.Owner:
-		t.owner, t.node = at, mirror.ParseOwner(kv.Value)
-		if t.node == "" {
+		if s.tasks.Remains(p.Name).Owner == "" {
 			err = errors.New("it names no node")
 		}
 	case keys.Claim:
-		t.claim = at
-		err = json.Unmarshal(kv.Value, &t.record)
-	case keys.Failed:
-		t.failed = at
+		var r coordinator.Record
+		if err = json.Unmarshal(kv.Value, &r); err == nil {
+			s.records[p.Name] = r
+		}
 	case keys.State:
-		t.state = at
-		if t.now, err = statemachine.Parse(kv.Value); err != nil && fromTheFuture(kv.Value) {
+		var r statemachine.Record
+		if r, err = statemachine.Parse(kv.Value); err == nil {
+			s.states[p.Name] = r.State
+		} else if fromTheFuture(kv.Value) {
 			err = fmt.Errorf("%w: %w", errNewer, err)
 		}
-		t.now.Result = nil
 	case keys.TaskCommand:
-		t.command = at
 		_, err = statemachine.ParseCommand(kv.Value)
 	}
 	return err
@@ -203,11 +172,45 @@ func fromTheFuture(state []byte) bool {
 	return json.Unmarshal(state, &r) == nil && r.State != "" && !r.State.Valid()
 }
 
-// checkCommand accepts what nodes accept: JSON, or the plain text of the oldest
-// layout.
-func checkCommand(value []byte) error {
-	if text := bytes.TrimSpace(value); len(text) > 0 && text[0] == '{' {
-		return json.Unmarshal(text, &windlass.Command{})
-	}
-	return nil
+// get is a key as it was found, the zero one if it was not.
+func (s *snapshot) get(key string) broker.KV { return cmp.Or(s.at[key], &found{}).KV }
+
+// registered are the nodes that are there, by name.
+func (s *snapshot) registered() []*node {
+	return slices.SortedFunc(maps.Values(s.nodes), func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 }
+
+// live are the tasks that exist, by ID.
+func (s *snapshot) live() []*mirror.Task {
+	return slices.SortedFunc(s.tasks.All(), func(a, b *mirror.Task) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// claimed are the claims, by the IDs of their tasks, which need not exist.
+func (s *snapshot) claimed() []*mirror.Task {
+	var claimed []*mirror.Task
+	for _, k := range s.order {
+		if k.Kind == keys.Owner {
+			claimed = append(claimed, s.tasks.Remains(k.Name))
+		}
+	}
+	return claimed
+}
+
+// leftover tells of a key that is the record of a claim which nobody holds, and that no
+// session will remove.
+func (s *snapshot) leftover(k *found) bool {
+	return k.Kind == keys.Claim && k.Session == 0 && s.at[s.space.Owner(k.Name)] == nil
+}
+
+// spec is that of a task, the zero one if it exists by its properties alone.
+func (s *snapshot) spec(t *mirror.Task) *windlass.Spec {
+	return cmp.Or(s.specs[t.ID], &windlass.Spec{})
+}
+
+// readable tells whether what decides about running can be read.
+func (s *snapshot) readable(t *mirror.Task) bool {
+	return s.corrupt[s.space.Task(t.ID)] == nil && s.corrupt[s.space.State(t.ID)] == nil
+}
+
+// ended tells that the stored state is terminal.
+func (s *snapshot) ended(t *mirror.Task) bool { return s.states[t.ID].Terminal() }
