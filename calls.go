@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -174,13 +175,8 @@ func (in *incarnation) saved(r *run) {
 func patientGet(ctx context.Context, b broker.Broker, key string) (broker.KV, error) {
 	for {
 		kv, err := b.Get(ctx, key)
-		if !broker.Temporary(err) {
+		if !broker.Temporary(err) || !pause.For(ctx, retryEnd) {
 			return kv, err
-		}
-		select {
-		case <-ctx.Done():
-			return kv, err
-		case <-time.After(retryEnd):
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // savedProgress is what a claim knows of its task's progress.
@@ -76,10 +77,8 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 			return fmt.Errorf("progress of task %q: %w", c.id, ErrDeleted)
 		case broker.Temporary(ended.Err):
 			e.Again = e.Again || broker.MaybeApplied(ended.Err)
-			select {
-			case <-ctx.Done():
+			if !pause.For(ctx, retryEnd) {
 				return fmt.Errorf("progress of task %q: %w", c.id, errors.Join(context.Cause(ctx), ended.Err))
-			case <-time.After(retryEnd):
 			}
 		default:
 			return fmt.Errorf("progress of task %q: %w", c.id, ended.Err)

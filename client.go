@@ -136,14 +136,10 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err = broker.CommitOne(ctx, c.broker, txn)
-		if err == nil || !broker.MaybeApplied(err) || attempt == attemptsMax || ctx.Err() != nil {
+		if err == nil || !broker.MaybeApplied(err) || !pauseAfter(ctx, err, attempt) {
 			return r, maybe, err
 		}
 		maybe = true
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(attempt) * attemptPause):
-		}
 	}
 }
 

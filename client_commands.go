@@ -9,6 +9,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -119,10 +120,8 @@ func look(ctx context.Context, what string, see func() (done bool, err error)) e
 		if done, err := see(); (done || err != nil) && !broker.Temporary(err) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-		case <-time.After(wait):
 		}
 	}
 }

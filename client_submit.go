@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -103,10 +104,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			break
 		}
 		if len(open) > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(attempt-1) * attemptPause):
-			}
+			pause.For(ctx, time.Duration(attempt-1)*attemptPause)
 		}
 	}
 	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil })

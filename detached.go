@@ -16,6 +16,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -266,10 +267,7 @@ func pauseAfter(ctx context.Context, err error, attempt int) bool {
 	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
 		return false
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Duration(attempt) * attemptPause):
-	}
+	pause.For(ctx, time.Duration(attempt)*attemptPause)
 	return true
 }
 

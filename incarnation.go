@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/session"
 )
@@ -208,10 +209,8 @@ func (in *incarnation) register(ctx context.Context) error {
 		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, in.session.Timing().Renew/10) {
 			return errors.Join(context.Cause(in.session.Context()), ctx.Err())
-		case <-time.After(in.session.Timing().Renew / 10):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/runner"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/statemachine"
@@ -131,7 +132,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.host.Close()
 		standing.Wait()
 	}()
-	pause := rejoinMin
+	wait := rejoinMin
 	for {
 		began := time.Now()
 		err := n.incarnate(ctx)
@@ -145,16 +146,14 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		n.events.Waiting(err)
 		if time.Since(began) > rejoinMax {
-			pause = rejoinMin
+			wait = rejoinMin
 		}
 		// The random part keeps nodes that lost the broker together from
 		// coming back, and claiming, together.
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait/2+rand.N(wait)) {
 			return nil
-		case <-time.After(pause/2 + rand.N(pause)):
 		}
-		pause = min(2*pause, rejoinMax)
+		wait = min(2*wait, rejoinMax)
 	}
 }
 

@@ -3,9 +3,9 @@ package windlass
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // retain applies the retention for as long as this node leads the election about
@@ -20,9 +20,7 @@ func (n *Node) retain(ctx context.Context, e *election.Election) {
 			if _, err := client.Prune(ctx, n.config.Retention, Filter{}, false); err != nil && ctx.Err() == nil {
 				n.events.BrokerTrouble(fmt.Errorf("apply the retention: %w", err))
 			}
-			select {
-			case <-time.After(RetentionEvery):
-			case <-ctx.Done():
+			if !pause.For(ctx, RetentionEvery) {
 				return context.Cause(ctx)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // checkEvery is how often the deadline is looked at beside its timer, at most.
@@ -34,11 +35,8 @@ func (s *Session) renewUntilEnd(ctx context.Context) {
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	for {
-		wait := s.untilNextRenewal()
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, s.untilNextRenewal()) {
 			return
-		case <-time.After(wait):
 		}
 		if err := s.renewOnce(ctx); errors.Is(err, broker.ErrSessionExpired) {
 			// Others may hold our keys already, so nothing is left to wait

@@ -2,9 +2,9 @@ package session
 
 import (
 	"context"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Witness keeps a session that nothing hangs on, for who looks on and has none: on some
@@ -27,10 +27,8 @@ func Witness(ctx context.Context, b broker.Broker, config Config) error {
 		case !broker.Temporary(err) && ctx.Err() == nil:
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, timing.Renew) {
 			return context.Cause(ctx)
-		case <-time.After(timing.Renew):
 		}
 	}
 }

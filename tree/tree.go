@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Tree queues the jobs of a namespace and tells how they are. Its methods are safe
@@ -188,10 +189,8 @@ func (t *Tree) Watch(ctx context.Context, every time.Duration) func(yield func(*
 			if ctx.Err() != nil || !yield(forest, err) {
 				return
 			}
-			select {
-			case <-ctx.Done():
+			if !pause.For(ctx, every) {
 				return
-			case <-time.After(every):
 			}
 			if err != nil {
 				continue // what has failed is tried again

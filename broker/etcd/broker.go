@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Broker is a connection to etcd. Its methods are safe for concurrent use.
@@ -194,20 +195,8 @@ func (b *Broker) call(ctx context.Context, op, key string, request func(context.
 		if err == nil {
 			return nil
 		}
-		if !isNoLeader(err) || !pause(bounded, leaderPause) {
+		if !isNoLeader(err) || !pause.For(bounded, leaderPause) {
 			return b.requestFailure(ctx, op, key, err)
 		}
-	}
-}
-
-// pause waits, and tells whether the context has outlived it.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

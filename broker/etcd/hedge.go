@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // hedgeAfter is the part of an attempt's time in which the first member that is
@@ -62,7 +63,7 @@ func hedged[T any](ctx context.Context, more hedging, request func(context.Conte
 	ask := func(ctx context.Context) (T, error) {
 		answer, err := request(ctx)
 		// The others may be silent, and must not be waited for before it is asked again.
-		for isNoLeader(err) && pause(ctx, leaderPause) {
+		for isNoLeader(err) && pause.For(ctx, leaderPause) {
 			answer, err = request(ctx)
 		}
 		return answer, err

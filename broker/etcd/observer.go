@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Whoever has a session in a folder observes others. The first few, in the order of their
@@ -234,7 +235,7 @@ func (b *Broker) observe(folder string) {
 				wait = min(wait, time.Until(f.next))
 			}
 		}
-		if !pause(b.life, max(wait, lookPauseMin)) {
+		if !pause.For(b.life, max(wait, lookPauseMin)) {
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Open connects to a cluster. It returns only when a member has answered and
@@ -51,7 +52,7 @@ func probe(ctx context.Context, members pb.MaintenanceClient) error {
 		if answer.Leader != 0 {
 			return nil
 		}
-		if !pause(ctx, leaderPause) {
+		if !pause.For(ctx, leaderPause) {
 			return errNoLeaderKnown
 		}
 	}

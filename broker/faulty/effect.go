@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // effect is what a plan does to one call.
@@ -127,17 +128,10 @@ func (b *Broker) pass(ctx context.Context) error {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if d > 0 && !pause.For(ctx, d) {
 		return reason(ctx)
 	}
+	return nil
 }
 
 // send does to a request what happens before it reaches the broker: an error

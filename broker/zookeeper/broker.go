@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Broker is a connection to an ensemble. Its methods are safe for concurrent use.
@@ -80,7 +81,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	defer cancel()
 	l, err := b.openLink(bounded, b.dial)
 	until, _ := bounded.Deadline()
-	for err != nil && broker.Temporary(classify(err)) && pause(bounded, dialPause) {
+	for err != nil && broker.Temporary(classify(err)) && pause.For(bounded, dialPause) {
 		next, why := b.openLink(bounded, b.dial)
 		if why == nil || time.Now().Before(until) { // what the end of the time cuts off says less than what was before
 			l, err = next, why
@@ -144,16 +145,4 @@ func (b *Broker) enter(ctx context.Context, op, key string) (entered context.Con
 		cancel()
 		b.calls.Done()
 	}, nil
-}
-
-// pause waits, and tells whether the context has outlived it.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/internal/waves"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 var (
@@ -95,7 +96,7 @@ func (c *commit) wave(ctx context.Context, wave []int) {
 	progress := time.Now()
 	for attempt := 0; len(wave) > 0; attempt++ {
 		if attempt > 1 {
-			pause(ctx, rand.N(min(time.Millisecond<<min(attempt, 10), conflictPauseMax)))
+			pause.For(ctx, rand.N(min(time.Millisecond<<min(attempt, 10), conflictPauseMax)))
 		}
 		if attempt > 1 && time.Since(progress) > c.broker.config.RequestTimeout {
 			c.failAll(ctx, wave, &wire.Error{Cause: errBusy})

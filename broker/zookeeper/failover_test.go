@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/brokertest"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // rulesPerKill is how many rules go by before the leader dies again.
@@ -59,7 +60,7 @@ func awaitLeader(t *testing.T, e *zktest.Ensemble) *zktest.Server {
 		if leader := e.Leader(t.Context()); leader != nil {
 			return leader
 		}
-		pause(t.Context(), 20*time.Millisecond)
+		pause.For(t.Context(), 20*time.Millisecond)
 	}
 	t.Fatal("there is no leader")
 	return nil

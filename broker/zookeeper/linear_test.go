@@ -17,6 +17,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 const (
@@ -62,7 +63,7 @@ type delayed struct{ net.Conn }
 
 func (c delayed) Write(p []byte) (int, error) {
 	if rand.N(3) == 0 {
-		pause(context.Background(), rand.N(2*time.Millisecond))
+		pause.For(context.Background(), rand.N(2*time.Millisecond))
 	}
 	return c.Conn.Write(p)
 }

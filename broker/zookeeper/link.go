@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 const (
@@ -55,7 +56,7 @@ func (b *Broker) dial(ctx context.Context, change func(*wire.Config)) (*wire.Con
 		if why == nil || ctx.Err() == nil { // that the time was up says nothing
 			why = err
 		}
-		if !pause(ctx, dialPause) {
+		if !pause.For(ctx, dialPause) {
 			return nil, why
 		}
 	}
@@ -159,7 +160,7 @@ func (b *Broker) keepLinked(l *link) {
 				break
 			}
 			b.setLink(nil, b.lookBehind(err))
-			pause(b.life, dialPause)
+			pause.For(b.life, dialPause)
 		}
 		b.setLink(l, nil)
 	}

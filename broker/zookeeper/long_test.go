@@ -13,6 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // far is a connection to a server that is some way off: what goes there takes its time.
@@ -22,7 +23,7 @@ type far struct {
 }
 
 func (c far) Write(p []byte) (int, error) {
-	pause(context.Background(), c.distance)
+	pause.For(context.Background(), c.distance)
 	return c.Conn.Write(p)
 }
 
@@ -65,14 +66,14 @@ func besideLongValues(t *testing.T, keys, size int) {
 				t.Error(r.Err)
 				return
 			}
-			pause(load, time.Second/time.Duration(keys))
+			pause.For(load, time.Second/time.Duration(keys))
 		}
 	})
 	writers.Go(func() {
 		defer close(written)
 		for n := range claims {
 			mustCommit(t, writing, put(fmt.Sprintf("/n/claims/%d", n), nil))
-			pause(ctx, 10*time.Millisecond)
+			pause.For(ctx, 10*time.Millisecond)
 		}
 	})
 	listed := make(chan int)

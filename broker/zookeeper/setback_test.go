@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // halt does something to servers while none of them runs.
@@ -194,7 +195,7 @@ func TestNodesOutliveARestore(t *testing.T) {
 	}
 	submit("lost")
 	await(starts, "lost")
-	pause(ctx, 3*time.Second) // each session is renewed, and what the backup has of it is of the past
+	pause.For(ctx, 3*time.Second) // each session is renewed, and what the backup has of it is of the past
 	halt(t, []*zktest.Server{server}, (*zktest.Server).Restore)
 	await(ends, "lost")
 	await(starts, "kept")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // staleRounds is how many leaders are left behind. Each has a moment in which it believes
@@ -103,7 +104,7 @@ func askAsItWakes(ctx context.Context, t *testing.T, leader *zktest.Server, aski
 		r, err := broker.CommitOne(ctx, asking, broker.Txn{If: []broker.Cond{broker.Modified(k, revision)}})
 		return r.OK, err
 	})
-	pause(ctx, 200*time.Millisecond) // so long that they lie before the frozen server
+	pause.For(ctx, 200*time.Millisecond) // so long that they lie before the frozen server
 	if err := leader.Thaw(); err != nil {
 		t.Fatal(err)
 	}

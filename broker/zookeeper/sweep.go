@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 const (
@@ -51,12 +52,7 @@ func (e *emptied) take() []string {
 
 // sweep looks for empty directories until the broker is closed.
 func (b *Broker) sweep() {
-	for wait := rand.N(sweepInterval); ; wait = sweepInterval { // not all brokers at once
-		select {
-		case <-time.After(wait):
-		case <-b.life.Done():
-			return
-		}
+	for wait := rand.N(sweepInterval); pause.For(b.life, wait); wait = sweepInterval { // not all brokers at once
 		b.sweepDirectories(b.life)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // Update is one step of a copy. Exactly one of its forms is set.
@@ -62,7 +63,7 @@ func Follow(ctx context.Context, source Source, send func(Update)) {
 		send(Update{Err: err})
 		// A random part keeps nodes that lost their broker together from
 		// coming back together.
-		pause(ctx, retry/2+rand.N(retry))
+		pause.For(ctx, retry/2+rand.N(retry))
 		retry = min(2*retry, retryMax)
 	}
 }
@@ -171,13 +172,6 @@ func (s Source) strip(kv *broker.KV) {
 
 func (s Source) period() time.Duration {
 	return s.Reconcile - s.Reconcile/20 + rand.N(s.Reconcile/10+1)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }
 
 // isOver tells whether a context has ended, or is about to: the other side may

@@ -9,6 +9,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -75,10 +76,8 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 		if d.Waiting != nil {
 			d.Waiting(wait, why)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return nil, ctx.Err()
-		case <-time.After(wait):
 		}
 		if now, err = read(ctx, d.Broker, d.Space); err != nil {
 			return nil, fmt.Errorf("list the namespace: %w", err)

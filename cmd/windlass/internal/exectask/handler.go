@@ -12,6 +12,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/clock"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -88,7 +89,7 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	if err != nil {
 		return windlass.Permanent(err)
 	}
-	pause := restartMin
+	wait := restartMin
 	for first := true; ; first = false {
 		var result Result
 		path, err := h.allow.Check(props) // each time: what a path names may have changed
@@ -124,14 +125,12 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 			return errors.New(result.String())
 		}
 		if result.Duration > restartReset {
-			pause = restartMin
+			wait = restartMin
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, wait) {
 			return ctx.Err()
-		case <-time.After(pause):
 		}
-		pause = min(2*pause, restartMax)
+		wait = min(2*wait, restartMax)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 const (
@@ -31,10 +33,7 @@ func (s *Supervisor) tendLogs(ctx context.Context) {
 		if err := sweepLogs(ctx, s.cfg.LogDir, time.Now().Add(-s.cfg.LogAge), s.cfg.LogSpace); err != nil {
 			fmt.Fprintf(s.cfg.Stderr, "windlass: logs that are to be removed: %v\n", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(logsEvery):
-		}
+		pause.For(ctx, logsEvery)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -78,10 +79,8 @@ func (b *bench) onFleet(ctx context.Context, namespace string, measure func(cont
 	if err := f.await(ctx, fmt.Sprintf("%d node(s) to join", b.Nodes), &f.joined, b.Nodes); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
+	if !pause.For(ctx, settleFor) {
 		return context.Cause(ctx)
-	case <-time.After(settleFor):
 	}
 	return measure(ctx, f)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -103,10 +104,7 @@ func (f *feed) beginPulse(ctx context.Context) {
 			return
 		}
 		f.put(err, nil)
-		select {
-		case <-ctx.Done():
-		case <-time.After(probeEvery):
-		}
+		pause.For(ctx, probeEvery)
 	}
 }
 
