@@ -74,7 +74,7 @@ func (f *Fair) release(v *windlass.View, limit int) []string {
 	if f.moved.observe(v.Now, uneven); !uneven {
 		return nil
 	}
-	return f.moved.youngest(v, min(v.Self.Tasks-v.Share(), limit))
+	return f.moved.youngest(v.Running, v.Now, min(v.Self.Tasks-v.Share(), limit))
 }
 
 func (f *Fair) uneven(v *windlass.View) bool {

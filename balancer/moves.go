@@ -49,32 +49,23 @@ func (m *moves) observe(now time.Time, tooMany bool) {
 }
 
 // youngest picks the n tasks that were started last of those that may move, and
-// notes that they do.
-func (m *moves) youngest(v *windlass.View, n int) (ids []string) {
-	for i := len(v.Running) - 1; i >= 0 && len(ids) < n; i-- {
-		if t := v.Running[i]; m.mayMove(t, v.Now) {
-			m.note(t, v.Now)
-			ids = append(ids, t.ID)
+// notes that they do. The longest running are first.
+func (m *moves) youngest(running []windlass.RunningTask, now time.Time, n int) (ids []string) {
+	for i := len(running) - 1; i >= 0 && len(ids) < n; i-- {
+		t := running[i]
+		last, moved := m.byID[t.ID]
+		next := move{at: now, token: t.Token, pause: max(2*last.pause, movePauseMin)}
+		switch {
+		case moved && last.token == t.Token:
+			next.pause = last.pause
+		case moved && (last.pause > movePauseMax || now.Sub(last.at) < last.pause):
+			continue
 		}
+		if m.byID == nil || len(m.byID) >= movesMax {
+			m.byID = map[string]move{}
+		}
+		m.byID[t.ID] = next
+		ids = append(ids, t.ID)
 	}
 	return ids
-}
-
-// mayMove tells whether a task may be released.
-func (m *moves) mayMove(t windlass.RunningTask, now time.Time) bool {
-	last, moved := m.byID[t.ID]
-	return !moved || last.token == t.Token || last.pause <= movePauseMax && now.Sub(last.at) >= last.pause
-}
-
-// note records that a task is to be released.
-func (m *moves) note(t windlass.RunningTask, now time.Time) {
-	last, moved := m.byID[t.ID]
-	if m.byID == nil || len(m.byID) >= movesMax {
-		m.byID = map[string]move{}
-	}
-	pause := max(2*last.pause, movePauseMin)
-	if moved && last.token == t.Token {
-		pause = last.pause
-	}
-	m.byID[t.ID] = move{at: now, token: t.Token, pause: pause}
 }

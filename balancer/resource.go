@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -192,15 +193,18 @@ func (r *Resource) Balance(v *windlass.View) []string {
 	if !movable(v) || v.Now.Sub(r.last.at) < releasePause || r.waits(v.Now) {
 		return nil
 	}
-	if percent >= r.releaseLimit {
-		return r.relieve(v)
+	var ids []string
+	full := percent >= r.releaseLimit
+	switch {
+	case full:
+		// The move of one without a handler does not help.
+		busy := slices.DeleteFunc(slices.Clone(v.Running), func(t windlass.RunningTask) bool { return t.Parked })
+		ids = r.moved.youngest(busy, v.Now, 1)
+	case !r.uphill:
+		ids = r.even(v, 1)
 	}
-	if r.uphill {
-		return nil
-	}
-	ids := r.even(v, 1)
 	if len(ids) > 0 {
-		r.last = release{id: ids[0], at: v.Now, even: true}
+		r.last = release{id: ids[0], at: v.Now, even: !full}
 	}
 	return ids
 }
@@ -209,21 +213,6 @@ func (r *Resource) Balance(v *windlass.View) []string {
 // would last have been asked about it.
 func (r *Resource) waits(now time.Time) bool {
 	return r.last.id != "" && !r.last.seen.IsZero() && now.Sub(r.last.seen) < 2*refusedAgain
-}
-
-// relieve picks the youngest task whose move could help: it has a handler, and
-// it did not come back a short while ago.
-func (r *Resource) relieve(v *windlass.View) []string {
-	for i := len(v.Running) - 1; i >= 0; i-- {
-		t := v.Running[i]
-		if t.Parked || !r.moved.mayMove(t, v.Now) {
-			continue
-		}
-		r.moved.note(t, v.Now)
-		r.last = release{id: t.ID, at: v.Now}
-		return []string{t.ID}
-	}
-	return nil
 }
 
 // movable tells whether there is someone to take a task and a task besides, so
