@@ -40,10 +40,7 @@ func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
 	if err != nil {
 		return c, fmt.Errorf("read: %w", err)
 	}
-	writes, err := times(func() error {
-		_, err := broker.CommitOne(ctx, d.Broker, d.never())
-		return err
-	})
+	writes, err := times(func() error { return d.tryWrite(ctx) })
 	worst := reads[len(reads)-1]
 	c.Found = "reads " + spread(reads)
 	switch {
@@ -57,13 +54,11 @@ func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
 	}
 	try := session.Derive(d.ttl()).Try
 	c.Found += fmt.Sprintf("; with a session TTL of %v a renewal may take %v", d.ttl(), try.Round(time.Millisecond))
-	switch {
-	case worst >= try:
-		c.Status = Problem
-		c.Do = "look at the broker's disks and the network, or use a longer session TTL: sessions will be lost"
-	case worst >= try/4:
-		c.Status = Warning
-		c.Do = "look at the broker's disks and the network, or use a longer session TTL"
+	if worst >= try/4 {
+		c.Status, c.Do = Warning, "look at the broker's disks and the network, or use a longer session TTL"
+	}
+	if worst >= try {
+		c.Status, c.Do = Problem, c.Do+": sessions will be lost"
 	}
 	return c, nil
 }
@@ -87,14 +82,15 @@ func spread(took []time.Duration) string {
 	return fmt.Sprintf("p50 %v, max %v", round(took[len(took)/2]), round(took[len(took)-1]))
 }
 
-// never is a transaction whose conditions exclude each other, so that it is never
-// applied. A broker checks the rights to everything in it all the same.
-func (d *Doctor) never() broker.Txn {
+// tryWrite commits what is never applied, for its conditions exclude each other. A broker
+// checks the rights to everything in it all the same.
+func (d *Doctor) tryWrite(ctx context.Context) error {
 	key := d.Space.Layout()
-	return broker.Txn{
+	_, err := broker.CommitOne(ctx, d.Broker, broker.Txn{
 		If:   []broker.Cond{broker.Exists(key), broker.Absent(key)},
 		Then: []broker.Op{broker.Put(key, nil), broker.DeleteTree(d.Space.Tasks())},
-	}
+	})
+	return err
 }
 
 // Permissions checks what this user may do: read and write below the namespace,
@@ -106,7 +102,7 @@ func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
 	for _, right := range []struct {
 		what string
 		use  func(context.Context) error
-	}{{"read below " + d.Space.All(), d.mayRead}, {"write below " + d.Space.All(), d.mayWrite}, {"open sessions", d.mayGrant}} {
+	}{{"read below " + d.Space.All(), d.tryRead}, {"write below " + d.Space.All(), d.tryWrite}, {"open sessions", d.tryGrant}} {
 		switch err := right.use(ctx); {
 		case errors.Is(err, broker.ErrPermission):
 			refused = append(refused, "may not "+right.what)
@@ -127,19 +123,14 @@ func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
 	return c, nil
 }
 
-func (d *Doctor) mayRead(ctx context.Context) error {
+func (d *Doctor) tryRead(ctx context.Context) error {
 	for _, err := range d.Broker.List(ctx, d.Space.All()) {
 		return err // the first page tells
 	}
 	return nil
 }
 
-func (d *Doctor) mayWrite(ctx context.Context) error {
-	_, err := broker.CommitOne(ctx, d.Broker, d.never())
-	return err
-}
-
-func (d *Doctor) mayGrant(ctx context.Context) error {
+func (d *Doctor) tryGrant(ctx context.Context) error {
 	s, err := d.Broker.Grant(ctx, "", d.ttl())
 	if err != nil {
 		return err
