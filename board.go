@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -323,5 +324,151 @@ func (b *board) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time
 		info.Status = StatusBlocked
 	default:
 		info.Status = StatusPending
+	}
+}
+
+// newGiving makes what decides what this node gives away.
+func (in *incarnation) newGiving() *schedule.Giving {
+	rules := schedule.GivingRules{
+		Session: in.session.ID(), MovesMax: in.config.MovesMax,
+		Self: in.givingSelf, Held: in.held, Get: in.heldBy, Balance: in.askToBalance, Leaves: in.leaves,
+		HasMore: func(now time.Time) bool {
+			v := in.view(now)
+			return v.Self.Tasks > v.Share()
+		},
+		Balanced: func(t schedule.Trigger, claims int) { in.events.Balanced(Trigger(t), claims) },
+	}
+	_, rules.Planned = in.config.Balancer.(Planner)
+	if r, ok := in.config.Balancer.(Reviewer); ok {
+		rules.ReviewEvery = r.ReviewEvery
+	}
+	return schedule.NewGiving(in.fleet, in.board, rules)
+}
+
+// givingSelf is this node as it decides what to give away.
+func (in *incarnation) givingSelf() schedule.Self {
+	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
+	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen, Idle: idle}
+}
+
+// view is the cluster as it is now, for the balancer.
+func (in *incarnation) view(now time.Time) *View {
+	held := in.fleet.HeldBy(in.config.Name)
+	v := &View{Now: now, Self: NodeLoad{
+		Name: in.config.Name, Tasks: held.Tasks, Weight: held.Weight,
+		Frozen: in.info.Frozen, Draining: in.info.Draining || in.info.Returning, Overloaded: in.info.Overloaded,
+	}}
+	for _, p := range in.fleet.Peers() {
+		if in.config.sharesTypes(p.Types) {
+			held := in.fleet.HeldBy(p.Name)
+			v.Nodes = append(v.Nodes, NodeLoad{
+				Name: p.Name, Tasks: held.Tasks, Weight: held.Weight,
+				Frozen: p.Frozen, Draining: p.Draining || p.Returning, Overloaded: p.Overloaded,
+			})
+		}
+	}
+	for c, n := range in.board.Open() {
+		if in.config.handler(c.Type) != nil {
+			v.Unowned += n
+		}
+	}
+	return v
+}
+
+// sharesTypes reports whether another node handles a type that this one handles. One that
+// does not can take none of this node's tasks, and has none that this node could take.
+func (c Config) sharesTypes(types []string) bool {
+	return slices.ContainsFunc(types, func(taskType string) bool {
+		return c.handler(taskType) != nil || taskType == AnyType && len(c.Handlers) > 0
+	})
+}
+
+// leaving tells whether a run is on its way out and no longer counts.
+func (r *run) leaving() bool {
+	return r.departing || r.phase == phaseStopping || r.phase == phaseEnding
+}
+
+// held yields what this node holds.
+func (in *incarnation) held() iter.Seq[schedule.Held] {
+	return func(yield func(schedule.Held) bool) {
+		for id := range in.runs {
+			if h, _ := in.heldBy(id); !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// heldBy is the claim that this node holds on a task.
+func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
+	r := in.runs[id]
+	if r == nil {
+		return h, false
+	}
+	return schedule.Held{
+		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.face.started), Parked: r.phase == phaseParked,
+		Leaves: r.leaving(), Saving: r.phase == phaseSaving, Pulled: in.config.pulls(r.class().Type),
+	}, true
+}
+
+// askToBalance asks the balancer which tasks to release.
+func (in *incarnation) askToBalance(t schedule.Trigger, running []schedule.Held, planned func() []string, now time.Time) []string {
+	view := in.view(now)
+	view.Trigger, view.planned = Trigger(t), planned
+	for _, h := range running {
+		view.Running = append(view.Running, RunningTask{ID: h.ID, Token: int64(h.Token), Started: h.Started, Parked: h.Parked})
+	}
+	return in.config.Balancer.Balance(view)
+}
+
+// leaves has a run count no more, because it is to be given away.
+func (in *incarnation) leaves(id, to string) {
+	r := in.runs[id]
+	r.departing, r.handTo = true, to
+	in.countRun(r)
+}
+
+// stay has those runs count again whose handlers were not yet told to stop.
+func (in *incarnation) stay() {
+	for _, d := range in.giving.Stay() {
+		if r := in.runs[d.ID]; r != nil && r.claim.token() == d.Token {
+			r.departing, r.handTo = false, ""
+			in.countRun(r)
+			in.obey(r) // to what it was told while it was to leave
+		}
+	}
+}
+
+// announceAfter is how long a handler may take to stop before it is noted beside
+// its task where that is going, for whoever plans meanwhile.
+const announceAfter = 100 * time.Millisecond
+
+// giveAway tells the next tasks to stop that are to be given away.
+func (in *incarnation) giveAway(now time.Time) {
+	if in.lost || in.closing {
+		in.giving.DropQueued() // everything was told to stop
+	}
+	for _, d := range in.giving.Departures(now) {
+		r := in.runs[d.ID]
+		if r == nil || r.claim.token() != d.Token {
+			continue
+		}
+		in.board.Hold(d.ID, now)
+		cause := ErrReleased
+		if d.Draining {
+			cause = ErrDraining
+		}
+		if in.stopRun(d.ID, cause); r.handTo != "" && r.phase == phaseStopping {
+			in.out.hints.Put(d.ID, in.hint(r), now.Add(announceAfter))
+		}
+	}
+}
+
+// hint notes where a task is going. If it is not written, nobody knows before the task is
+// released.
+func (in *incarnation) hint(r *run) broker.Txn {
+	return broker.Txn{
+		If:   []broker.Cond{broker.Created(in.node.space.Owner(r.claim.id), r.claim.token())},
+		Then: []broker.Op{broker.PutSession(in.node.space.Handover(r.claim.id), coordinator.OwnerValue(r.handTo), in.session.ID())},
 	}
 }

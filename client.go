@@ -1,11 +1,16 @@
 package windlass
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +18,8 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Client submits, inspects and directs; it runs nothing. Its methods are safe
@@ -190,4 +197,364 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 		return fmt.Errorf("send a command to node %q: %w", node, err)
 	}
 	return nil
+}
+
+// Status is what a task is doing, as people ask for it.
+type Status string
+
+// The statuses.
+const (
+	// StatusPending: nobody holds it.
+	StatusPending Status = "pending"
+	// StatusBlocked: it waits for another task to be done.
+	StatusBlocked Status = "blocked"
+	// StatusRunning: a node holds it.
+	StatusRunning Status = "running"
+	// StatusSleeping: it runs again at a time.
+	StatusSleeping Status = "sleeping"
+	// StatusPaused: it runs again when told to.
+	StatusPaused Status = "paused"
+	// StatusFault: it ended with an error, or cannot be read.
+	StatusFault Status = "fault"
+	// StatusCompleted: it is done.
+	StatusCompleted Status = "completed"
+	// StatusFailed: it was given up.
+	StatusFailed Status = "failed"
+	// StatusKilled: it was ended by command.
+	StatusKilled Status = "killed"
+)
+
+// Statuses are all of them.
+var Statuses = []Status{StatusPending, StatusBlocked, StatusRunning, StatusSleeping, StatusPaused, StatusFault,
+	StatusCompleted, StatusFailed, StatusKilled}
+
+// TaskInfo is a task in a list. Its JSON is stable.
+type TaskInfo struct {
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Status Status `json:"status"`
+	// Node holds the task, or held it last.
+	Node string `json:"node"`
+	// Token is the fencing token of that claim.
+	Token       int64      `json:"token"`
+	SubmittedAt *time.Time `json:"submitted_at"`
+	ClaimedAt   *time.Time `json:"claimed_at"`
+	Priority    int        `json:"priority"`
+	// Weight is how much of a node's share and capacity it takes; 0 means 1, and
+	// of a task that has ended that it is not known any more.
+	Weight    int      `json:"weight,omitempty"`
+	BlockedBy []string `json:"blocked_by"`
+	// FailedNeeds are those of BlockedBy that have failed or were killed: it waits
+	// until they are run again or forgotten.
+	FailedNeeds []string                  `json:"failed_needs,omitempty"`
+	Errors      []statemachine.ErrorEntry `json:"errors"`
+	// Until is when a sleeping task runs again.
+	Until *time.Time `json:"until,omitempty"`
+	// NotBefore is the earliest time to start; until then the task is pending.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// FinishedAt is when it reached a terminal state.
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+}
+
+// TaskDetail is everything about one task. Its JSON is stable.
+type TaskDetail struct {
+	TaskInfo
+	// Spec and Props are gone once the task is done.
+	Spec  *Spec           `json:"spec"`
+	Props json.RawMessage `json:"props"`
+	// State is what is stored of its state, nil if nothing is.
+	State *statemachine.Record `json:"state"`
+	// Result is what its handler left, or left last.
+	Result json.RawMessage `json:"result"`
+}
+
+// Filter selects tasks. The zero value selects all.
+type Filter struct {
+	// Types, Statuses and Nodes select what is in them; empty selects all.
+	Types    []string
+	Statuses []Status
+	Nodes    []string
+	// IDPrefix selects the IDs that begin with it.
+	IDPrefix string
+	// After selects the IDs that are greater, byte by byte: with the last ID of one list
+	// and a Limit, it is the next page.
+	After string
+	// Limit is how many a list has at most; 0 for all. Watches take no notice of it.
+	Limit int
+}
+
+// Matches tells whether a task is selected.
+func (f Filter) Matches(t TaskInfo) bool {
+	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
+		(len(f.Nodes) == 0 || slices.Contains(f.Nodes, t.Node)) &&
+		strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
+}
+
+// Tasks lists the selected tasks, live and done, sorted by ID. A negative limit is a
+// *BadInputError.
+func (c *Client) Tasks(ctx context.Context, f Filter) ([]TaskInfo, error) {
+	if f.Limit < 0 {
+		return nil, badInput("limit", f.Limit, "must not be negative")
+	}
+	infos := make([]TaskInfo, 0, min(f.Limit, 1024))
+	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
+		infos = append(infos, info)
+		return len(infos) != f.Limit
+	})
+	if err != nil {
+		return nil, err
+	}
+	return infos, nil
+}
+
+// Count counts the selected tasks by status, without regard to a limit.
+func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
+	counts := make(map[Status]int, len(Statuses))
+	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
+		counts[info.Status]++
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// eachTask hands the selected tasks to take, by ID, until it returns false.
+func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) bool) error {
+	if c.copy != nil {
+		if c.copy.each(ctx, f, take) {
+			return nil
+		}
+		over, err := c.copy.alone(ctx)
+		if err != nil {
+			return fmt.Errorf("list tasks: %w", err)
+		}
+		defer over()
+	}
+	b, err := loadBoard(ctx, c.broker, c.space)
+	if err != nil {
+		return fmt.Errorf("list tasks: %w", err)
+	}
+	b.each(slices.Sorted(b.ids()), f, take)
+	return nil
+}
+
+// Task returns everything about one task, or ErrNotFound.
+func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
+	if err := keys.CheckTaskID(id); err != nil {
+		return TaskDetail{}, badName(err)
+	}
+	txn := broker.Txn{Then: []broker.Op{
+		broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.Owner(id)),
+		broker.Read(c.space.State(id)), broker.Read(c.space.Claim(id)),
+	}}
+	r, err := broker.CommitOne(ctx, c.broker, txn)
+	if err != nil {
+		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
+	}
+	b := newBoard(c.space)
+	for _, kv := range r.Reads {
+		if kv != nil {
+			b.set(broker.Event{KV: *kv})
+		}
+	}
+	if err := b.readBlockers(ctx, c.broker, id); err != nil {
+		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
+	}
+	info, ok := b.info(id, time.Now())
+	if !ok {
+		return TaskDetail{}, fmt.Errorf("task %q: %w", id, ErrNotFound)
+	}
+	return detail(info, r.Reads[0], r.Reads[1], r.Reads[3]), nil
+}
+
+// detail adds what only one task at a time is asked for.
+func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
+	d := TaskDetail{TaskInfo: info}
+	if task != nil {
+		if spec, err := parseSpec(task.Value); err == nil {
+			d.Spec = &spec
+		}
+	}
+	if props != nil && json.Valid(props.Value) && len(bytes.TrimSpace(props.Value)) > 0 {
+		d.Props = props.Value
+	}
+	if state != nil {
+		if record, err := statemachine.Parse(state.Value); err == nil {
+			d.State, d.Result = &record, record.Result
+		}
+	}
+	return d
+}
+
+// NodeStatus is a node in a list. Its JSON is stable.
+type NodeStatus struct {
+	Name string `json:"name"`
+	// Tasks is how many it holds.
+	Tasks    int               `json:"tasks"`
+	Frozen   bool              `json:"frozen"`
+	Draining bool              `json:"draining"`
+	Zone     string            `json:"zone"`
+	Labels   map[string]string `json:"labels"`
+	Capacity int               `json:"capacity"`
+	// Weight is its share of the work beside that of others; 0 is one that is too
+	// old to say.
+	Weight int `json:"weight,omitempty"`
+	// Load is how much of it was used up when it last said so, in hundredths. An
+	// Overloaded node keeps what it has and claims nothing.
+	Load       int  `json:"load,omitempty"`
+	Overloaded bool `json:"overloaded,omitempty"`
+	// Behind is how late it saw what others do, at least, at some time within the last half
+	// minute: a duration such as "4s", a power of two; empty below a second. While it is
+	// behind it claims nothing that another node should have.
+	Behind string `json:"behind,omitempty"`
+	// ShortLived are types whose tasks end about as soon as they have begun, as it has found.
+	ShortLived []string `json:"short_lived,omitempty"`
+	// Returning nodes are being stopped and mean to come back.
+	Returning  bool      `json:"returning,omitempty"`
+	StartedAt  time.Time `json:"started_at"`
+	SessionTTL string    `json:"session_ttl"`
+	Version    string    `json:"version"`
+	// Types are the task types it handles.
+	Types []string `json:"types"`
+	// Pulls are those that it takes on request, Limits how many of a type it runs
+	// at a time.
+	Pulls  []string       `json:"pulls,omitempty"`
+	Limits map[string]int `json:"limits,omitempty"`
+	// Incarnation names its present session.
+	Incarnation string `json:"incarnation"`
+	// Host is the machine it runs on, LogDir where it keeps the output of
+	// tasks there.
+	Host   string `json:"host"`
+	LogDir string `json:"log_dir"`
+	// Problem says that its registration cannot be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Nodes lists the registered nodes, sorted by name.
+func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes := mirror.NewNodes(c.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	kvs, revision, err = broker.Collect(ctx, c.broker, c.space.Tasks())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: count their tasks: %w", err)
+	}
+	tasks := mirror.NewTasks(c.space, mirror.Keep{})
+	tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	list := []NodeStatus{}
+	for _, n := range nodes.Registered() {
+		list = append(list, nodeStatus(n, tasks.Owned(n.Name)))
+	}
+	return list, nil
+}
+
+// NodeChange is a node that joined or changed, or that is gone.
+type NodeChange struct {
+	Node NodeStatus
+	// Gone tells that the node left; only its name is set then.
+	Gone bool
+	// Revision is that of the store at which the watch knew of it; as in TaskChange.
+	Revision int64
+}
+
+// WatchNodes yields the registered nodes as they are, sorted by name, and then
+// every change, that of the number of their tasks included, until ctx is done or
+// the caller stops. A broker that goes away yields its error, and the watch goes
+// on when it is back; the caller may stop instead.
+func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
+	return func(yield func(NodeChange, error) bool) {
+		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, mirror.Keep{})
+		shown := map[string]NodeStatus{}
+		sources := []mirror.Source{{Prefix: c.space.Nodes()}, {Prefix: c.space.Tasks(), Strip: tasks.Strip}}
+		c.follow(ctx, sources, func(u sourced, complete bool) bool {
+			switch {
+			case u.Err != nil:
+				return yield(NodeChange{}, fmt.Errorf("watch nodes: %w", u.Err))
+			case u.source == 0 && u.Snapshot != nil:
+				nodes.Reset(u.Snapshot)
+			case u.source == 0:
+				nodes.Apply(u.Batch)
+			case u.Snapshot != nil:
+				tasks.Reset(u.Snapshot)
+			default:
+				tasks.Apply(u.Batch)
+			}
+			return !complete || showNodes(nodes, tasks, shown, int64(u.revision()), yield)
+		})
+	}
+}
+
+// showNodes yields what differs from what was shown.
+func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, at int64, yield func(NodeChange, error) bool) bool {
+	there := map[string]bool{}
+	for _, n := range nodes.Registered() {
+		status := nodeStatus(n, tasks.Owned(n.Name))
+		there[n.Name] = true
+		if was, ok := shown[n.Name]; ok && reflect.DeepEqual(was, status) {
+			continue
+		}
+		shown[n.Name] = status
+		if !yield(NodeChange{Node: status, Revision: at}, nil) {
+			return false
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		if there[name] {
+			continue
+		}
+		delete(shown, name)
+		if !yield(NodeChange{Node: NodeStatus{Name: name}, Gone: true, Revision: at}, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
+	var i NodeInfo
+	problem := ""
+	if err := json.Unmarshal(n.Info, &i); err != nil {
+		problem = "unreadable registration: " + err.Error()
+	}
+	s := NodeStatus{
+		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
+		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
+	}
+	if s.Labels == nil {
+		s.Labels = map[string]string{}
+	}
+	if s.Types == nil {
+		s.Types = []string{}
+	}
+	return s
+}
+
+// Progress is what was saved by the last Claim.Checkpoint of a task, as JSON; nil
+// if there is none.
+func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, error) {
+	if err := keys.CheckTaskID(id); err != nil {
+		return nil, badName(err)
+	}
+	kv, err := c.broker.Get(ctx, c.space.Progress(id))
+	return progressIn(id, kv, err)
+}
+
+// progressIn is the progress of a task in what a Get of its key has returned.
+func progressIn(id string, kv broker.KV, err error) (json.RawMessage, error) {
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("progress of task %q: %w", id, err)
+	case !json.Valid(kv.Value):
+		return nil, fmt.Errorf("progress of task %q: what is stored is not JSON", id)
+	}
+	return kv.Value, nil
 }

@@ -3,6 +3,7 @@ package windlass
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -137,3 +140,293 @@ func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
 
 // sum is a number for the claim, as the mirror makes one of it.
 func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }
+
+// Stateful makes a handler of a function that receives messages and returns one,
+// by which the state of the task changes: Complete, Sleep with its time, Pause,
+// Release, Error with its text, Kill; after Run and Checkpoint it is called again.
+// A message that is incomplete counts as an error. When ctx ends, its cause says
+// why, and what is returned is stored before the task is given back.
+func Stateful(run func(ctx context.Context, c *Claim, messages <-chan statemachine.Command) statemachine.Command) NewHandler {
+	return HandlerFunc(func(ctx context.Context, c *Claim) error {
+		return Message(run(ctx, c, c.Messages()))
+	})
+}
+
+// Message is a message for the state machine that a handler returns as its error.
+func Message(c statemachine.Command) error { return &messageError{c} }
+
+type messageError struct{ statemachine.Command }
+
+// Error implements error.
+func (e *messageError) Error() string { return "the handler returned the message " + string(e.Message) }
+
+// messageOf is the message that a handler's error stands for, false if it is just
+// an error.
+func messageOf(err error) (statemachine.Command, bool) {
+	var message *messageError
+	switch {
+	case err == nil, errors.Is(err, ErrDone):
+		return statemachine.Command{Message: statemachine.Complete}, true
+	case errors.As(err, &message):
+		return message.Command, true
+	case errors.Is(err, ErrRelease):
+		return statemachine.Command{Message: statemachine.Release}, true
+	}
+	return statemachine.Command{}, false
+}
+
+// Messages are the commands that are sent to the task while its handler runs. A
+// handler that calls it is told of them instead of being stopped for them, and is
+// to return, soon, what is to become of the task; it need not do what it was told.
+// Only Kill ends the context as well. If several come before one is received, the
+// last one wins; one that was not received when the handler returns takes effect
+// then. Without a call, commands that pause the task, put it to sleep, release or
+// end it end the context, and take effect when Run has returned.
+func (c *Claim) Messages() <-chan statemachine.Command {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.messages == nil {
+		c.messages = make(chan statemachine.Command, 1)
+	}
+	return c.messages
+}
+
+// deaf ends the handler's listening, and returns what it was told and has not
+// received: the zero value for nothing.
+func (c *Claim) deaf() (unread statemachine.Command) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case unread = <-c.messages:
+	default: // also without a channel
+	}
+	c.messages = nil
+	return unread
+}
+
+// tell passes a command on, in place of one that was not received. It returns
+// false if the handler does not listen.
+func (c *Claim) tell(command statemachine.Command) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.messages == nil {
+		return false
+	}
+	select {
+	case <-c.messages:
+	default:
+	}
+	c.messages <- command // has room: nobody else sends
+	return true
+}
+
+// savedProgress is what a claim knows of its task's progress.
+type savedProgress struct {
+	// turn has one element while a call is under way: a later one waits.
+	turn chan struct{}
+	// revision is that of what is stored, zero for none, or if it was not read
+	// yet.
+	revision broker.Revision
+}
+
+func (c *Claim) progress() *savedProgress {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.saved == nil {
+		c.saved = &savedProgress{turn: make(chan struct{}, 1)}
+	}
+	return c.saved
+}
+
+// take waits until no other call is under way; done is to be called then.
+func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
+	select {
+	case p.turn <- struct{}{}:
+		return func() { <-p.turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's
+// progress, for whoever runs the task next: see Progress. It returns when that is
+// stored, and tries again while the broker is away. It fails with ErrFenced,
+// ErrDeleted or ErrLost when the claim is gone, and when ctx is done. Checkpoints
+// of many tasks share requests.
+func (c *Claim) Checkpoint(ctx context.Context, v any) error {
+	value, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	if len(value) > ProgressBytesMax {
+		return badInput("progress", fmt.Sprintf("%d bytes", len(value)), fmt.Sprintf("must be at most %d bytes of JSON", ProgressBytesMax))
+	}
+	p := c.progress()
+	done, err := p.take(ctx)
+	if err != nil {
+		return fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	defer done()
+	e := c.ending(coordinator.Checkpoint)
+	e.State, e.Replaces = value, p.revision
+	for {
+		ended, err := c.in.store(ctx, e)
+		switch {
+		case err != nil:
+			return fmt.Errorf("progress of task %q: %w", c.id, err)
+		case ended.Err == nil:
+			p.revision = ended.StateRevision
+			return nil
+		case errors.Is(ended.Err, coordinator.ErrStateChanged):
+			// An owner before has saved some, or an earlier attempt came late:
+			// the present owner's word is the last.
+			e.Replaces = ended.StateRevision
+		case errors.Is(ended.Err, coordinator.ErrGone):
+			return fmt.Errorf("progress of task %q: %w", c.id, ErrDeleted)
+		case broker.Temporary(ended.Err):
+			e.Again = e.Again || broker.MaybeApplied(ended.Err)
+			if !pause.For(ctx, retryEnd) {
+				return fmt.Errorf("progress of task %q: %w", c.id, errors.Join(context.Cause(ctx), ended.Err))
+			}
+		default:
+			return fmt.Errorf("progress of task %q: %w", c.id, ended.Err)
+		}
+	}
+}
+
+// Progress is what was saved by the last Checkpoint of the task, by whatever
+// node, as JSON; nil if there is none. It is read from the broker, again and again
+// while that is away, until ctx is done.
+func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
+	p := c.progress()
+	done, err := p.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("progress of task %q: %w", c.id, err)
+	}
+	defer done()
+	kv, err := patientGet(ctx, c.in.config.Broker, c.in.node.space.Progress(c.id))
+	value, err := progressIn(c.id, kv, err)
+	if err == nil {
+		p.revision = kv.Modified
+	}
+	return value, err
+}
+
+// store hands a checkpoint to the loop and waits for its outcome.
+func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
+	outcome := make(chan coordinator.Ended, 1)
+	select {
+	case in.inbox <- func() { in.out.checkpoints.Put(outcome, e, time.Time{}) }:
+	case <-in.over:
+		return coordinator.Ended{}, ErrLost
+	case <-ctx.Done():
+		return coordinator.Ended{}, context.Cause(ctx)
+	}
+	select {
+	case ended := <-outcome:
+		return ended, nil
+	case <-in.over:
+		return coordinator.Ended{}, ErrLost
+	case <-ctx.Done():
+		return coordinator.Ended{}, context.Cause(ctx)
+	}
+}
+
+// Duration is a time.Duration that is text in JSON, such as "1h30m".
+type Duration time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Duration) UnmarshalJSON(text []byte) error {
+	var s string
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("duration %s: must be text such as \"1h30m\"", shorten.To(string(text), 80))
+	}
+	parsed, err := time.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("duration %q: must be text such as \"1h30m\"", shorten.To(s, 80))
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// Retry says what becomes of a task whose handler fails, unless its type has an
+// error handler. Its zero value stands for the defaults.
+type Retry struct {
+	// Errors is how many errors within Window fail the task for good, the latest
+	// included, at most statemachine.RetryErrorsLimit; -1 means that none does. Zero
+	// means 25 for a job of the tree, which comes to about two hours, and none for
+	// any other task: it is run again for as long as it takes.
+	Errors int `json:"errors,omitempty"`
+	// Window is how far back errors count. Zero means 4 h.
+	Window Duration `json:"window,omitempty"`
+	// Min and Max bound the time that the task sleeps after an error, which
+	// doubles with every one that counts and varies by half. Zero means 1 s and
+	// 10 min.
+	Min Duration `json:"min,omitempty"`
+	Max Duration `json:"max,omitempty"`
+}
+
+// jobErrorsMax is how many errors fail a job that says nothing about it: others wait
+// for it, and its failure is something that a tree knows what to do about.
+const jobErrorsMax = 25
+
+// retryPolicy is what the default error handler goes by.
+func (s *Spec) retryPolicy() statemachine.RetryPolicy {
+	var r Retry
+	if s.Retry != nil {
+		r = *s.Retry
+	}
+	if r.Errors == 0 && s.Job {
+		r.Errors = jobErrorsMax
+	}
+	return statemachine.RetryPolicy{
+		Errors: r.Errors, Window: time.Duration(r.Window), Min: time.Duration(r.Min), Max: time.Duration(r.Max),
+	}
+}
+
+func (r *Retry) validate() error {
+	if r == nil {
+		return nil
+	}
+	if r.Errors < -1 || r.Errors > statemachine.RetryErrorsLimit {
+		return badInput("retry errors", r.Errors, fmt.Sprintf("must be from 1 to %d, 0 for the default, or -1 for no limit", statemachine.RetryErrorsLimit))
+	}
+	for field, d := range map[string]Duration{"retry window": r.Window, "retry min": r.Min, "retry max": r.Max} {
+		if d < 0 || time.Duration(d) > TimeoutMax {
+			return badInput(field, time.Duration(d), fmt.Sprintf("must be from 0 to %v", TimeoutMax))
+		}
+	}
+	if r.Max != 0 && r.Min > r.Max {
+		return badInput("retry min", time.Duration(r.Min), fmt.Sprintf("must be at most retry max, %v", time.Duration(r.Max)))
+	}
+	return nil
+}
+
+// Fault is a task whose handler has failed, for an ErrorHandler.
+type Fault struct {
+	// ID and Spec are the task's. The spec's maps and slices must not be modified.
+	ID   string
+	Spec Spec
+	// Task is what NewTask made of it.
+	Task Task
+	// Err is the latest error as the handler returned it, for errors.Is and
+	// errors.As; nil if that was on another node, which died before it asked.
+	Err error
+	// Errors are the latest, the oldest first, at most statemachine.ErrorsMax,
+	// Failures how many there were in a row, those that are not kept included.
+	Errors   []statemachine.ErrorEntry
+	Failures int
+	// Now is the time to count from.
+	Now time.Time
+}
+
+// ErrorHandler decides what becomes of a task whose handler has failed: Run,
+// Sleep with its time, Error to fail it for good, or Kill. The text of an Error is
+// kept as the last of the task's errors, unless it repeats the last one.
+// Interruptions are no errors and are not counted. It is called by the node's loop
+// and must not block; after a panic, and for anything else that it returns, the
+// default decides.
+type ErrorHandler func(Fault) statemachine.Command

@@ -2,7 +2,14 @@ package windlass
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/schedule"
 )
 
 // loop is the node's one loop. It ends when everything was given back after ctx
@@ -173,4 +180,250 @@ func (in *incarnation) finished() bool {
 		return true
 	}
 	return len(in.runs) == 0 && in.out.settled(in.lost)
+}
+
+// applyTasks takes an update of the tasks' mirror.
+func (in *incarnation) applyTasks(u mirror.Update) {
+	var changed []string
+	switch {
+	case u.Err != nil:
+		in.events.BrokerTrouble(u.Err)
+		return
+	case u.Snapshot != nil:
+		in.checkRevision(in.tasks.Revision(), u.Snapshot.Revision)
+		changed = in.tasks.Reset(u.Snapshot)
+		in.board.Relisted()
+		// What came and went while nothing was seen is no difference between
+		// two snapshots, and may have been a claim of this node.
+		in.auditAt = time.Time{}
+	default:
+		changed = in.tasks.Apply(u.Batch)
+	}
+	now := time.Now()
+	for _, id := range changed {
+		in.taskChanged(id, now)
+	}
+	in.countFleet()
+	in.board.Shown(len(changed) > 0, now)
+	if len(changed) > 0 {
+		in.giving.TasksChanged(now)
+	}
+}
+
+// checkRevision ends the incarnation when the broker's revision went back: it
+// was restored from a copy of an earlier time, which may know this session and
+// not the claims that were made with it since.
+func (in *incarnation) checkRevision(before, now broker.Revision) {
+	if now < before {
+		in.session.End(fmt.Errorf("%w: the broker went back from revision %d to %d", ErrLost, before, now))
+	}
+}
+
+// taskChanged brings everything that depends on one task up to date.
+func (in *incarnation) taskChanged(id string, now time.Time) {
+	t := in.tasks.Get(id)
+	in.giving.Shown(id, t, now)
+	in.board.Changed(id, now)
+	in.checkClaim(id)
+}
+
+// tombs are claims that this node has ended, by task, until its copy has seen it.
+type tombs map[string]tomb
+
+type tomb struct {
+	token broker.Revision
+	// audited is set by the first audit that finds it.
+	audited bool
+}
+
+// after reports whether this node has held a task and is done with it, all after a revision.
+func (ts tombs) after(id string, revision broker.Revision) bool { return ts[id].token > revision }
+
+// checkClaim compares a task's owner key with what this node holds. The mirror
+// says something about a claim only once it has reached the claim's token.
+func (in *incarnation) checkClaim(id string) {
+	t := in.tasks.Remains(id)
+	held := t != nil && t.Session == in.session.ID()
+	r := in.runs[id]
+	switch {
+	case r != nil && in.tasks.Revision() >= r.claim.token() && !(held && t.Token == r.claim.token()):
+		if in.tasks.Get(id) == nil {
+			in.lose(r, ErrDeleted)
+		} else {
+			in.lose(r, fmt.Errorf("%w: the owner key of task %q is gone", ErrLost, id))
+		}
+	case r != nil && in.isDeleted(r):
+		in.stopRun(id, ErrDeleted)
+	case in.isOrphan(id):
+		if !in.out.adopts.Has(id) {
+			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())
+		}
+	case !held && !in.tombs.after(id, in.tasks.Revision()):
+		delete(in.tombs, id)
+	}
+}
+
+// isOrphan tells whether the mirror shows a claim of this node that nothing here
+// belongs to.
+func (in *incarnation) isOrphan(id string) bool {
+	t := in.tasks.Remains(id)
+	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.tombs[id].token != t.Token
+}
+
+// auditStep looks at every claim from time to time, for what no single update
+// would show: an outcome that stayed unknown, a request that was applied long
+// after it was given up.
+func (in *incarnation) auditStep(now time.Time) {
+	if now.Before(in.auditAt) || in.tasks.Revision() == 0 || in.lost {
+		return
+	}
+	in.auditAt = now.Add(in.session.Timing().TTL / 2)
+	if in.agrees() {
+		return
+	}
+	mine := in.session.ID()
+	for t := range in.tasks.All() {
+		switch {
+		case t.Owned() && t.Session != mine, in.busyWith(t.ID):
+		case !t.Owned():
+			in.board.Add(t, now)
+		default:
+			in.checkClaim(t.ID)
+		}
+	}
+	for t := range in.tasks.Remnants() {
+		in.checkClaim(t.ID)
+	}
+	for id, t := range in.tombs {
+		seen := in.tasks.Revision() >= t.token
+		if seen && t.audited {
+			delete(in.tombs, id) // it was to be gone by the last audit: whoever said so was wrong
+		} else {
+			in.tombs[id] = tomb{token: t.token, audited: true}
+		}
+		if seen {
+			in.checkClaim(id)
+		}
+	}
+	for id := range in.runs {
+		in.checkClaim(id)
+	}
+}
+
+// agrees tells that the mirror shows exactly the claims that are held here, and no
+// task without an owner that is not a candidate. A node that holds a hundred
+// thousand tasks need not look at each to know that.
+func (in *incarnation) agrees() bool {
+	sums := in.tasks.Sums()
+	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.tombs) == 0 &&
+		sums.Unowned == in.board.Len() && in.board.InFlight() == 0 && in.out.adopts.Calls() == 0
+}
+
+// applyNodes takes an update of the nodes' mirror.
+func (in *incarnation) applyNodes(u mirror.Update) {
+	now := time.Now()
+	var changed []string
+	switch {
+	case u.Err != nil:
+		in.events.BrokerTrouble(u.Err)
+		return
+	case u.Snapshot != nil:
+		in.checkRevision(in.nodes.Revision(), u.Snapshot.Revision)
+		changed = in.nodes.Reset(u.Snapshot)
+		if in.fleet.Listed(now) {
+			in.out.publishInfo()
+		}
+	default:
+		changed = in.nodes.Apply(u.Batch)
+	}
+	if len(changed) > 0 {
+		in.peersChanged(changed, now)
+	}
+	in.checkRegistration()
+	in.runCommands()
+}
+
+// checkRegistration ends the incarnation when its registration is gone: the
+// name could be another's by now.
+func (in *incarnation) checkRegistration() {
+	if in.closing || in.lost || in.nodes.Revision() < in.infoCreated {
+		return
+	}
+	if n := in.nodes.Get(in.config.Name); n == nil || n.Session != in.session.ID() {
+		in.session.End(fmt.Errorf("%w: the registration of node %q is gone", ErrLost, in.config.Name))
+	}
+}
+
+// peersChanged reads the other nodes anew, and balances if that may be needed.
+func (in *incarnation) peersChanged(changed []string, now time.Time) {
+	isChanged := map[string]bool{}
+	for _, name := range changed {
+		isChanged[name] = true
+	}
+	var peers []schedule.Peer
+	for _, n := range in.nodes.Registered() {
+		if n.Name == in.config.Name {
+			continue
+		}
+		if p := in.fleet.Peer(n.Name); p != nil && !isChanged[n.Name] {
+			peers = append(peers, *p)
+		} else {
+			peers = append(peers, in.readPeer(n.Name, n.Info))
+		}
+	}
+	change := in.fleet.Update(peers, func(name string) (schedule.Peer, bool) {
+		info := in.nodes.Gone(name)
+		if info == nil {
+			return schedule.Peer{}, false
+		}
+		return in.readPeer(name, info), true
+	}, now)
+	for _, name := range change.Back {
+		in.board.Back(name)
+	}
+	if change.Braked > 0 {
+		in.events.Braked(change.Braked, in.config.FailoverRate)
+	}
+	if change.ShortLived {
+		in.board.LifetimesChanged(now)
+	}
+	if change.Same {
+		return
+	}
+	in.board.FleetChanged()
+	in.giving.FleetChanged(change.Joined, now)
+}
+
+// readPeer reads a registration. One that is not readable is a node that is
+// there and takes nothing.
+func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
+	var info NodeInfo
+	if err := json.Unmarshal(value, &info); err != nil {
+		in.events.Corrupt(in.node.space.NodeInfo(name), err)
+		info = NodeInfo{Frozen: true}
+	}
+	info.Name = name
+	p := schedule.Peer{
+		Node: info.placed(), Incarnation: info.Incarnation,
+		Frozen: info.Frozen, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+		ShortLived: validTypes(info.ShortLived),
+	}
+	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {
+		p.ReturnWithin = min(max(d, 0), ReturnWithinMax)
+	}
+	return p
+}
+
+// validTypes are the first of some types that another node names, as many as one may. What
+// is no name of a type is left out.
+func validTypes(named []string) (types []string) {
+	for _, name := range named {
+		if len(types) == schedule.ShortLivedMax {
+			break
+		}
+		if name == "" || checkType(name) == nil { // tasks without a type have the empty one
+			types = append(types, name)
+		}
+	}
+	return types
 }

@@ -3,6 +3,8 @@ package windlass
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -262,5 +264,198 @@ func (n *Node) cameBack(id string) {
 	defer n.mu.Unlock()
 	if n.leftBehind[id]--; n.leftBehind[id] <= 0 {
 		delete(n.leftBehind, id)
+	}
+}
+
+// RetentionElection is the election by which the nodes that have a
+// Config.Retention agree which one of them applies it.
+const RetentionElection = keys.RetentionElection
+
+// Election makes this node a candidate in an election, under its own name and on
+// its own session: what it leads ends when its claims do. The election has to be
+// started, and is stopped for good when Run ends. Draining and freezing are about
+// tasks; a node resigns by Election.Resign. The errors are *election.ConfigError
+// and election.ErrTwice.
+func (n *Node) Election(name string, events election.Events) (*election.Election, error) {
+	return n.member.Election(name, events)
+}
+
+// stand stands in the node's own election, if it has one.
+func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
+	ended = &sync.WaitGroup{}
+	if n.config.Retention == (Retention{}) {
+		return ended, nil
+	}
+	e, err := n.host.Retention(election.Events{Error: func(err error) {
+		n.events.BrokerTrouble(fmt.Errorf("election of the node that applies the retention: %w", err))
+	}})
+	if err == nil {
+		err = e.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ended.Go(func() { n.retain(context.WithoutCancel(ctx), e) })
+	return ended, nil
+}
+
+// electionPrefix tells an election from a task where both are named.
+const electionPrefix = "election:"
+
+// leading names the elections in which a function runs that relies on a session.
+func (n *Node) leading(s *session.Session) (names []string) {
+	for _, name := range n.host.Leading(s) {
+		names = append(names, electionPrefix+name)
+	}
+	return names
+}
+
+// closeElections leaves all elections while the handlers return, when the node's
+// context ends; wait returns when that is done or has taken too long.
+func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
+	stop := func() {
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.shutdownGrace())
+		defer cancel()
+		if err := in.node.host.Stop(limited); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			in.events.BrokerTrouble(err)
+		}
+	}
+	left := make(chan struct{})
+	unregister := context.AfterFunc(ctx, func() {
+		defer close(left)
+		stop()
+	})
+	return func() {
+		switch {
+		case !unregister():
+			<-left
+		case ctx.Err() != nil: // the loop was told before the function above
+			stop()
+		}
+	}
+}
+
+// shutdownGrace is how long handlers have to return when the node is stopped.
+func (in *incarnation) shutdownGrace() time.Duration {
+	if in.config.ShutdownGrace > 0 {
+		return in.config.ShutdownGrace
+	}
+	return in.session.Timing().Grace
+}
+
+// Stats are how a node is doing, in numbers. Nothing of it takes a call to the
+// broker, and little of it a moment: it can be asked for at any time.
+type Stats struct {
+	// Joined tells that the node is registered.
+	Joined bool
+	// Margin is the time left until handlers are told to stop unless the session is
+	// renewed; zero where the node has not joined.
+	Margin time.Duration
+	// Held counts the tasks that this node holds, by StatusRunning,
+	// StatusSleeping, StatusPaused and StatusFault.
+	Held map[Status]int
+	// Known tells that the node knows the tasks of the namespace; then TasksHeld
+	// and TasksUnheld count those that some node holds and those that none does,
+	// as its copy has them.
+	Known                  bool
+	TasksHeld, TasksUnheld int
+}
+
+// fleetCount is what a node knows of all tasks.
+type fleetCount struct{ held, unheld int }
+
+// statesShown is how many states there are to count.
+const statesShown = 8
+
+// statusOf are the statuses of codedStates, for those that are held. What is being
+// ended is still running for others.
+var statusOf = [statesShown]Status{
+	StatusFault, StatusRunning, StatusSleeping, StatusPaused, StatusFault, StatusRunning, StatusRunning, StatusRunning,
+}
+
+// Stats tells how the node is doing.
+func (n *Node) Stats() Stats {
+	s := Stats{Held: map[Status]int{StatusRunning: 0, StatusSleeping: 0, StatusPaused: 0, StatusFault: 0}}
+	if live := n.live.Load(); live != nil && live.Context().Err() == nil {
+		s.Joined, s.Margin = true, live.Remaining()
+	}
+	if f := n.fleet.Load(); f != nil {
+		s.Known, s.TasksHeld, s.TasksUnheld = true, f.held, f.unheld
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for code, count := range n.states {
+		s.Held[statusOf[code]] += count
+	}
+	return s
+}
+
+// uncount takes what is shown of a task off the counts; the caller has the lock.
+func (n *Node) uncount(id string) {
+	if shown := n.held[id]; shown != nil {
+		n.states[shown.face.state]--
+	}
+}
+
+// countFleet shows how many tasks there are.
+func (in *incarnation) countFleet() {
+	sums := in.tasks.Sums()
+	next := fleetCount{held: sums.Owned, unheld: sums.Unowned}
+	if now := in.node.fleet.Load(); now == nil || *now != next {
+		in.node.fleet.Store(&next)
+	}
+}
+
+// Bounds of what Config.Load says, in hundredths.
+const (
+	// OverloadedAt is from when on a node takes no more tasks.
+	OverloadedAt = 90
+	// RelievedAt is below what it takes them again.
+	RelievedAt = 80
+	// loadShown is the change that is worth telling others.
+	loadShown = 5
+)
+
+// loadStep asks for the node's load from time to time, and tells the others.
+func (in *incarnation) loadStep(now time.Time) {
+	if in.config.Load == nil || in.closing || in.lost || now.Before(in.loadAt) {
+		return
+	}
+	in.loadAt = now.Add(loadEvery)
+	said := in.config.Load()
+	if math.IsNaN(said) {
+		return // that says nothing
+	}
+	load := int(min(max(said, 0), 1) * 100)
+	overloaded := load >= OverloadedAt || (in.info.Overloaded && load >= RelievedAt)
+	if changed := load - in.info.Load; overloaded == in.info.Overloaded && max(changed, -changed) < loadShown {
+		return
+	}
+	relieved := in.info.Overloaded && !overloaded
+	in.info.Load, in.info.Overloaded = load, overloaded
+	in.out.publishInfo()
+	if relieved {
+		in.board.Reconsider()
+	}
+}
+
+// lateStep tells the others how late this node hears of what they do, and which types it has
+// found short-lived.
+func (in *incarnation) lateStep(now time.Time) {
+	if in.closing || in.lost {
+		return
+	}
+	behind := ""
+	if late := in.board.Lag.Told(now); late > 0 {
+		behind = late.String()
+	}
+	if behind != in.info.Behind {
+		in.info.Behind = behind
+		in.out.publishInfo()
+	}
+	if types, changed := in.fleet.Named(now); changed {
+		in.info.ShortLived = types
+		in.out.publishInfo()
+		in.board.LifetimesChanged(now)
 	}
 }

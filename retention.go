@@ -1,12 +1,270 @@
 package windlass
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/statemachine"
 )
+
+// Retention says what of finished tasks is forgotten. The zero value forgets
+// nothing.
+type Retention struct {
+	// Age is after what time a task that has ended is forgotten; zero for never.
+	Age time.Duration
+	// Count is how many tasks that have ended are kept, the latest; zero for all.
+	Count int
+	// Unblock also forgets failures that live tasks wait for, which then run. It is for
+	// Prune; Config.Retention cannot have it.
+	Unblock bool
+}
+
+// RetentionEvery is how often the nodes apply their retention.
+const RetentionEvery = time.Minute
+
+func (r Retention) validate() error {
+	if r.Age < 0 {
+		return badInput("retention age", r.Age, "must not be negative")
+	}
+	if r.Count < 0 {
+		return badInput("retention count", r.Count, "must not be negative")
+	}
+	return nil
+}
+
+// Pruned is what Prune has forgotten, or would forget.
+type Pruned struct {
+	// IDs of the tasks, sorted.
+	IDs []string
+	// Kept is how many ended tasks that were selected stay; Blocking is how many of
+	// them only because they failed and live tasks wait for them.
+	Kept, Blocking int
+}
+
+// Prune forgets tasks that have ended, and what deleted tasks left behind: state,
+// history and progress, and jobs in the tree. A task goes if it is older than the
+// retention's age or not among its count of latest ones, unless it failed and live
+// tasks wait for it; f selects among them, by type, status, node and ID. Live tasks
+// are never touched. With dryRun it only says what it would do.
+// It can be repeated after an error; what was forgotten before it is in the
+// result.
+func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
+	return c.PruneProgress(ctx, r, f, dryRun, nil)
+}
+
+// PruneProgress is Prune that tells, if told is not nil, how many of all that are
+// to be forgotten it has looked at, from time to time.
+func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRun bool, told func(done, total int)) (Pruned, error) {
+	if err := r.validate(); err != nil {
+		return Pruned{}, err
+	}
+	if r.Age == 0 && r.Count == 0 {
+		return Pruned{}, badInput("retention", "", "an age or a count must be given")
+	}
+	if !dryRun {
+		if err := c.checkLayout(ctx); err != nil {
+			return Pruned{}, fmt.Errorf("prune: %w", err)
+		}
+	}
+	ended, err := c.ended(ctx, f)
+	if err != nil {
+		return Pruned{}, fmt.Errorf("prune: %w", err)
+	}
+	slices.SortFunc(ended, func(a, b endedTask) int { return cmp.Or(b.at.Compare(a.at), strings.Compare(a.id, b.id)) })
+	oldest := time.Now().Add(-r.Age)
+	pruned, done := Pruned{IDs: []string{}}, 0
+	var old []endedTask
+	for i, t := range ended {
+		switch goes := r.Age > 0 && t.at.Before(oldest) || r.Count > 0 && i >= r.Count; {
+		case goes && t.blocks && !r.Unblock:
+			pruned.Kept++
+			pruned.Blocking++
+		case goes:
+			old = append(old, t)
+		default:
+			pruned.Kept++
+		}
+	}
+	for some := range slices.Chunk(old, SubmitBatchMax) {
+		gone, err := c.forget(ctx, some, dryRun)
+		if done += len(some); told != nil {
+			told(done, len(old))
+		}
+		pruned.IDs = append(pruned.IDs, gone...)
+		if err != nil {
+			slices.Sort(pruned.IDs)
+			return pruned, fmt.Errorf("prune: %w", err)
+		}
+	}
+	slices.Sort(pruned.IDs)
+	return pruned, nil
+}
+
+// endedTask is a task that is not live and has left something.
+type endedTask struct {
+	id string
+	at time.Time
+	// state is the revision of its state, zero for none.
+	state broker.Revision
+	// blocks tells that it failed, and that a live task waits for it.
+	blocks bool
+}
+
+// ended finds them, page by page: there may be very many.
+func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
+	byID := map[string]*endedTask{}
+	// unselected have a state, and must not be selected by their history: they are
+	// live, or not what f asks for, or not readable.
+	unselected := map[string]bool{}
+	// left tells whether a task without a state is selected.
+	left := func(id string) bool { return !unselected[id] && f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) }
+	// What has a state when it is looked for and no task afterwards has ended;
+	// the other way round it could have been submitted in between.
+	for page, err := range c.broker.List(ctx, c.space.States()) {
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			if p := c.space.Parse(kv.Key); p.Kind == keys.State {
+				if at, ok := endedAt(p.Name, kv.Value, f); ok {
+					byID[p.Name] = &endedTask{id: p.Name, at: at, state: kv.Modified}
+				} else {
+					unselected[p.Name] = true
+				}
+			}
+		}
+	}
+	for page, err := range c.broker.List(ctx, c.space.Histories()) {
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.KVs {
+			p := c.space.Parse(kv.Key)
+			if p.Kind != keys.History || byID[p.Name] != nil || !left(p.Name) {
+				continue
+			}
+			if h, err := statemachine.ParseHistory(kv.Value); err == nil && len(h.Entries) > 0 {
+				byID[p.Name] = &endedTask{id: p.Name, at: h.Entries[len(h.Entries)-1].At}
+			}
+		}
+	}
+	if err := c.spareLive(ctx, byID, left); err != nil {
+		return nil, err
+	}
+	ended := make([]endedTask, 0, len(byID))
+	for _, t := range byID {
+		ended = append(ended, *t)
+	}
+	return ended, nil
+}
+
+// spareLive takes the live tasks out, and says which of the others failed and are waited
+// for. left tells of an ID whether a failure is to be forgotten of which nothing else is
+// left.
+func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
+	var failed []string
+	waitedFor := map[string]bool{}
+	for page, err := range c.broker.List(ctx, c.space.Tasks()) {
+		if err != nil {
+			return err
+		}
+		for _, kv := range page.KVs {
+			p := c.space.Parse(kv.Key)
+			if p.Kind == keys.Task {
+				spec, _ := parseSpec(kv.Value) // what cannot be read waits for those above it at least
+				for _, b := range depend.Blockers(p.Name, spec.Needs) {
+					waitedFor[b] = true
+				}
+			}
+			if p.Kind == keys.Failed {
+				failed = append(failed, p.Name)
+			}
+			switch {
+			case p.Kind == keys.Handover: // what a node noted for somebody who does not need it any more
+			case p.Kind != keys.Failed:
+				delete(byID, p.Name)
+			case byID[p.Name] == nil && left(p.Name):
+				byID[p.Name] = &endedTask{id: p.Name} // nothing else is left of it
+			}
+		}
+	}
+	for _, id := range failed {
+		if t := byID[id]; t != nil {
+			t.blocks = waitedFor[id]
+		}
+	}
+	return nil
+}
+
+// onlyIDs tells whether a filter selects by ID alone.
+func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes) == 0 }
+
+// endedAt is when a state was written last; false if it is not selected. The
+// state that a deleted task left behind counts, too, where nothing but IDs are
+// asked for.
+func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
+	record, err := statemachine.Parse(value)
+	if err != nil {
+		return time.Time{}, false // someone should look at it
+	}
+	if !record.State.Terminal() && !f.onlyIDs() {
+		return time.Time{}, false
+	}
+	info := TaskInfo{ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node}
+	if !f.Matches(info) {
+		return time.Time{}, false
+	}
+	if record.ChangedAt == nil {
+		return time.Time{}, true
+	}
+	return *record.ChangedAt, true
+}
+
+// forget removes what tasks left, unless they have been submitted anew.
+func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (gone []string, err error) {
+	if dryRun {
+		for _, t := range tasks {
+			gone = append(gone, t.id)
+		}
+		return gone, nil
+	}
+	txns := make([]broker.Txn, len(tasks))
+	for i, t := range tasks {
+		state := broker.Absent(c.space.State(t.id))
+		if t.state != 0 {
+			state = broker.Modified(c.space.State(t.id), t.state)
+		}
+		txns[i] = broker.Txn{
+			If: []broker.Cond{broker.Absent(c.space.Task(t.id)), broker.Absent(c.space.Props(t.id)), broker.Absent(c.space.Owner(t.id)), state},
+			Then: []broker.Op{
+				broker.Delete(c.space.State(t.id)), broker.Delete(c.space.History(t.id)), broker.Delete(c.space.Progress(t.id)),
+				broker.Delete(c.space.Failed(t.id)), broker.Delete(c.space.Handover(t.id)),
+			},
+		}
+		if keys.CheckJobID(t.id) == nil {
+			txns[i].Then = append(txns[i].Then, broker.Delete(c.space.Job(t.id)))
+		}
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		switch {
+		case r.Err != nil:
+			err = errors.Join(err, r.Err)
+		case r.OK:
+			gone = append(gone, tasks[i].id)
+		}
+	}
+	return gone, err
+}
 
 // retain applies the retention for as long as this node leads the election about
 // it, one node at a time doing so.
@@ -25,4 +283,27 @@ func (n *Node) retain(ctx context.Context, e *election.Election) {
 			}
 		}
 	}) // which ends when the node does
+}
+
+// History returns what happened to a task, the latest
+// statemachine.HistoryMax entries of it, or ErrNotFound if nothing did. Nodes
+// write it down when they have nothing else to do, so it may be behind by a
+// moment, and by up to some seconds while many tasks are being claimed. What a
+// node that died had not written yet is missing.
+func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
+	if err := keys.CheckTaskID(id); err != nil {
+		return statemachine.History{}, badName(err)
+	}
+	kv, err := c.broker.Get(ctx, c.space.History(id))
+	if errors.Is(err, broker.ErrNotFound) {
+		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, err)
+	}
+	h, err := statemachine.ParseHistory(kv.Value)
+	if err != nil {
+		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, err)
+	}
+	return h, nil
 }

@@ -2,17 +2,68 @@ package windlass
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/stored"
+	"github.com/windlass-go/windlass/placement"
+	"github.com/windlass-go/windlass/statemachine"
 )
+
+// Results are what the handlers of other tasks have left as their results, by ID;
+// of all tasks that this one has waited for if no ID is given. Tasks without a
+// result are not among them.
+func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
+	if len(ids) == 0 {
+		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
+	}
+	return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
+}
+
+// Results are what the handlers of tasks have left as their results, by ID. Tasks
+// without a result are not among them.
+func (c *Client) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
+	return readResults(ctx, c.broker, c.space, ids)
+}
+
+func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []string) (map[string]json.RawMessage, error) {
+	txns := make([]broker.Txn, len(ids))
+	for i, id := range ids {
+		if err := keys.CheckTaskID(id); err != nil {
+			return nil, badName(err)
+		}
+		txns[i] = broker.Txn{Then: []broker.Op{broker.Read(space.State(id))}}
+	}
+	results := make(map[string]json.RawMessage, len(ids))
+	for i, r := range b.Commit(ctx, txns...) {
+		if r.Err != nil {
+			return nil, fmt.Errorf("result of task %q: %w", ids[i], r.Err)
+		}
+		if r.Reads[0] == nil {
+			continue
+		}
+		record, err := statemachine.Parse(r.Reads[0].Value)
+		if err != nil {
+			return nil, fmt.Errorf("result of task %q: %w", ids[i], err)
+		}
+		if record.Result != nil {
+			results[ids[i]] = record.Result
+		}
+	}
+	return results, nil
+}
 
 // Task is a unit of work as the application sees it. Its ID is all that
 // Windlass needs to know; a NewTask function may return a richer type.
@@ -265,4 +316,151 @@ func (s Submission) digest() string {
 	_ = json.NewEncoder(h).Encode(spec)
 	h.Write(props.Bytes())
 	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// OnFailure is what the failure of a task is for the tasks that wait for it.
+type OnFailure string
+
+// The policies.
+const (
+	// FailureBlocks: they go on waiting, until the task is run again, or forgotten
+	// by "task prune --unblock".
+	FailureBlocks OnFailure = "block"
+	// FailureSkips: they are killed, with the reason.
+	FailureSkips OnFailure = "skip"
+	// FailureRuns: they run, as if it had been completed.
+	FailureRuns OnFailure = "run"
+)
+
+// JobRecord is a job of the tree as it was queued: the value of
+// tree/<name_type>/<name_type>/….
+type JobRecord struct {
+	// Name and Type of the job.
+	Name string `json:"name"`
+	Type string `json:"type"`
+	// Parent is the path of the job above it, with slashes; empty for none.
+	Parent string `json:"parent,omitempty"`
+	// Data is what it was queued with.
+	Data json.RawMessage `json:"data,omitempty"`
+	// Spec is what else it was queued with.
+	Spec Spec `json:"spec,omitzero"`
+	// QueuedAt is when that was, by the clock of the client.
+	QueuedAt time.Time `json:"queued_at,omitzero"`
+}
+
+// validateJob checks what makes a task a job of the tree.
+func (s Submission) validateJob() error {
+	if !s.Spec.Job {
+		return nil
+	}
+	if err := keys.CheckJobID(s.ID); err != nil {
+		return badName(err)
+	}
+	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
+	if _, jobType, _ := keys.ParseJobSegment(last); jobType != s.Spec.Type {
+		return badInput("type", s.Spec.Type, fmt.Sprintf("must be %q, as the path of the job says", jobType))
+	}
+	return nil
+}
+
+// parent is the ID of the job above, empty for none and for what is no job.
+func (s *submitting) parent() string {
+	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
+		return s.ID[:i]
+	}
+	return ""
+}
+
+// putJob adds to a submission what is kept of a job in the tree. A new job goes
+// only below one that is there.
+func (c *Client) putJob(txn *broker.Txn, s *submitting) {
+	if !s.Spec.Job {
+		return
+	}
+	parent := s.parent()
+	if parent != "" && s.updates == nil && s.replaces == 0 {
+		txn.If = append(txn.If, broker.Exists(c.space.Job(parent)))
+	}
+	last := s.ID[strings.LastIndex(s.ID, keys.JobSeparator)+1:]
+	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
+	record.Name, record.Type, _ = keys.ParseJobSegment(last)
+	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
+	record.Spec.Turn, record.Spec.Trace = 0, ""
+	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
+		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
+	}
+}
+
+// failureMark is what a task leaves that ends in a state, nil for nothing.
+func failureMark(state statemachine.State, policy OnFailure) []byte {
+	if policy == FailureRuns || state != statemachine.Failed && state != statemachine.Killed {
+		return nil
+	}
+	value, err := json.Marshal(coordinator.FailureMark{State: state, Skip: policy == FailureSkips})
+	if err != nil {
+		return nil // cannot be: two plain fields
+	}
+	return value
+}
+
+// skips reads whether a mark of a failure says that those that wait are to be
+// killed.
+func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
+
+// taskKind is what is kept of the specs that are alike.
+type taskKind = kind.Kind[Spec]
+
+// readKind reads a spec, without when it was submitted, its digest and its trace.
+func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
+	s, err := parseSpec(value)
+	s.SubmittedAt, s.Digest, s.Trace = time.Time{}, "", ""
+	return s, placement.Class{
+		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
+	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
+}
+
+// origin is what tells the specs of most tasks apart.
+type origin struct {
+	submittedAt time.Time
+	digest      string
+	trace       string
+}
+
+// originOf reads the rest of a spec that a kind was made of.
+func originOf(value []byte) origin {
+	if o, ok := kind.OriginOf(value); ok {
+		if at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt)); err == nil {
+			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace)}
+		}
+	}
+	spec, err := parseSpec(value)
+	if err != nil {
+		return origin{} // its kind says so
+	}
+	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace}
+}
+
+// count keeps the tally of what the other nodes hold, and of what is on its way
+// from one of them to another; what this node holds it knows better itself.
+func (in *incarnation) count(t *mirror.Task, by int) {
+	node := t.Owner
+	if node == in.config.Name {
+		return
+	}
+	if t.For != "" {
+		node = t.For
+	}
+	in.fleet.Hold(node, in.kinds.OfTask(t).Class, by)
+}
+
+// recount begins the tally anew, because the mirror does.
+func (in *incarnation) recount() {
+	in.fleet.Recount()
+	for _, r := range in.runs {
+		if r.counted {
+			in.fleet.Hold(in.config.Name, r.class(), 1)
+		}
+	}
+	in.board.Recount()
+	in.giving.Recount()
 }

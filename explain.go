@@ -1,0 +1,503 @@
+package windlass
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/kind"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/placement"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Explanation says why a task does not run, or why it runs where it does. Its
+// JSON is stable.
+type Explanation struct {
+	ID     string `json:"id"`
+	Status Status `json:"status"`
+	// Node holds the task, or held it last.
+	Node string `json:"node"`
+	// Why is the answer in a sentence.
+	Why string `json:"why"`
+	// Decision is what the node recorded with its claim: why it claimed. Empty
+	// without a claim.
+	Decision  string     `json:"decision"`
+	ClaimedAt *time.Time `json:"claimed_at"`
+	// BlockedBy are the tasks that it waits for.
+	BlockedBy []string `json:"blocked_by"`
+	// FailedNeeds are those of them that have failed or were killed.
+	FailedNeeds []string `json:"failed_needs,omitempty"`
+	// Cycle is the way from the task back to itself, if it waits for itself.
+	Cycle []string `json:"cycle,omitempty"`
+	// Until is when it can run at the earliest, for a task that sleeps, backs off
+	// after an error or is not due.
+	Until *time.Time `json:"until"`
+	// Errors are how many errors there were in a row, and LastError is the last.
+	Errors    int    `json:"errors"`
+	LastError string `json:"last_error"`
+	// Nodes says of every registered node whether it could run the task. It is
+	// empty for a task that has ended.
+	Nodes []NodeVerdict `json:"nodes"`
+}
+
+// NodeVerdict says whether a node could run a task. Its JSON is stable.
+type NodeVerdict struct {
+	Node string `json:"node"`
+	// Takes tells that it could claim it now.
+	Takes bool `json:"takes"`
+	// Why names the rule that keeps it from that, or what it is to the task.
+	Why string `json:"why"`
+}
+
+// Explain says why a task does not run, or why it runs where it does, by what is
+// stored now; or ErrNotFound.
+func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
+	detail, err := c.Task(ctx, id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{
+		ID: id, Status: detail.Status, Node: detail.Node, ClaimedAt: detail.ClaimedAt, BlockedBy: detail.BlockedBy, FailedNeeds: detail.FailedNeeds,
+		Until: detail.Until, Errors: len(detail.Errors), Nodes: []NodeVerdict{},
+	}
+	if n := len(detail.Errors); n > 0 {
+		e.LastError = detail.Errors[n-1].Error
+	}
+	if detail.State != nil {
+		e.Errors = max(e.Errors, detail.State.Failures)
+	}
+	if statemachine.State(detail.Status).Terminal() {
+		e.Why = fmt.Sprintf("it is %s; it ran on node %s", detail.Status, detail.Node)
+		return e, nil
+	}
+	s, err := c.survey(ctx)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("explain task %q: %w", id, err)
+	}
+	t := s.tasks.Get(id)
+	if t == nil {
+		return Explanation{}, fmt.Errorf("task %q: %w", id, ErrNotFound) // it has just gone
+	}
+	if e.Decision, err = c.decision(ctx, id); err != nil {
+		return Explanation{}, fmt.Errorf("explain task %q: %w", id, err)
+	}
+	s.explain(&e, t, time.Now())
+	return e, nil
+}
+
+// decision reads why the holder of a task claimed it.
+func (c *Client) decision(ctx context.Context, id string) (string, error) {
+	kv, err := c.broker.Get(ctx, c.space.Claim(id))
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	var record coordinator.Record
+	_ = json.Unmarshal(kv.Value, &record) // what cannot be read explains nothing
+	return record.Reason, nil
+}
+
+func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
+	k := s.kinds.OfTask(t)
+	may, err := s.claimable(t, now)
+	e.Cycle = s.cycle(t)
+	target := s.target(t, now)
+	for i := range s.nodes {
+		e.Nodes = append(e.Nodes, s.verdict(&s.nodes[i], t, target))
+	}
+	switch {
+	case k.Err != nil:
+		e.Why = "its spec cannot be read: " + k.Err.Error()
+	case may.Skipped != "":
+		e.Why = "it is to be killed, because " + may.Skipped + ", which it waits for, failed or was killed and has those skipped that wait for it"
+		if target == "" {
+			e.Why += "; a node has to claim it for that, and none can: see each"
+		}
+	case e.Status == StatusFault:
+		e.Why = "what is stored about it cannot be read, or its handler failed and nobody has decided what follows: " + e.LastError
+	case e.Status == StatusSleeping && e.Errors > 0 && e.Until != nil:
+		e.Why = fmt.Sprintf("it backs off until %s after %d error(s) in a row, the last: %s", e.Until.Format(time.RFC3339), e.Errors, shorten.To(e.LastError, 80))
+	case e.Status == StatusSleeping && e.Until != nil:
+		e.Why = "it sleeps until " + e.Until.Format(time.RFC3339)
+	case e.Status == StatusPaused:
+		e.Why = "it is paused"
+	case t.Owned() && e.Decision == "":
+		e.Why = "it runs on node " + t.Owner
+	case t.Owned():
+		e.Why = "it runs on node " + t.Owner + ", which claimed it because: " + e.Decision
+	case err != nil:
+		e.Why = "it can never be claimed: it " + err.Error()
+	case !may.Until.IsZero():
+		e.Until = &may.Until
+		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
+	case len(e.FailedNeeds) > 0:
+		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune --unblock"
+	case len(e.Cycle) > 0:
+		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them, or submit it again with other needs"
+	case len(e.BlockedBy) > 0:
+		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
+	case t.For != "":
+		e.Why = "it is being moved to node " + t.For
+	case len(s.nodes) == 0:
+		e.Why = "there is no node"
+	case target == "":
+		e.Why = "no node can take it; see each"
+	default:
+		e.Why = "node " + target + " is to claim it, at any moment; another will if it does not"
+	}
+}
+
+// target is the node that the plan gives an open task to; empty for none.
+func (s *survey) target(t *mirror.Task, now time.Time) string {
+	open := s.open(now, func(kind.Answer) bool { return true })
+	plan := placement.New(s.view(open))
+	for _, o := range open {
+		if node := plan.Take(o.ID, s.kinds.OfTask(o).Class); o.ID == t.ID {
+			return node
+		}
+	}
+	return ""
+}
+
+// verdict says whether a node could run a task.
+func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict {
+	placed, class := n.placed(), s.kinds.OfTask(t).Class
+	v := NodeVerdict{Node: n.Name}
+	holds := s.tally.Of(n.Name)
+	weight, full := holds.Weight, placed.Full(class, holds)
+	switch why := placed.Excludes(class); {
+	case t.Owner == n.Name && t.Owned():
+		v.Why = "it holds the task"
+	case why != "":
+		v.Why = why
+	case placed.Closed != "":
+		v.Why = "it is " + placed.Closed + " and takes no tasks"
+	case n.Capacity > 0 && weight+class.Weight > n.Capacity:
+		v.Why = fmt.Sprintf("it is full: it has a capacity of %d and holds %d, and the task weighs %d", n.Capacity, weight, class.Weight)
+	case full != "":
+		v.Why = full
+	case n.Name == target:
+		v.Takes, v.Why = true, "it is to claim the task"
+	default:
+		v.Takes, v.Why = true, fmt.Sprintf("it could run the task, and holds a weight of %d", weight)
+	}
+	if v.Takes && n.Behind != "" {
+		v.Why += "; within the last half minute it saw what others do " + n.Behind + " late or more, and while it does it claims nothing in their stead"
+	}
+	return v
+}
+
+// NodeEdit changes what the nodes are, for Client.Plan.
+type NodeEdit func(nodes []NodeInfo) ([]NodeInfo, error)
+
+// PlanReport says what a change of the nodes would move. Its JSON is stable.
+type PlanReport struct {
+	// Nodes are those of before and after, by name.
+	Nodes []PlannedNode `json:"nodes"`
+	// Moves are the tasks that change their node, the most first.
+	Moves []PlannedMove `json:"moves"`
+	// Moved is how many tasks that are, Waiting how many would have no place.
+	Moved   int `json:"moved"`
+	Waiting int `json:"waiting"`
+	// ImbalanceBefore and ImbalanceAfter are the highest load for its weight over
+	// the mean, less one: 0 is even, 1 is a node with twice its share.
+	ImbalanceBefore float64 `json:"imbalance_before"`
+	ImbalanceAfter  float64 `json:"imbalance_after"`
+}
+
+// PlannedNode is what a node holds before and after. Its JSON is stable.
+type PlannedNode struct {
+	Name string `json:"name"`
+	// Change says what becomes of the node: "joins", "leaves", or nothing.
+	Change string `json:"change"`
+	// Before and After are the weights of what it holds.
+	Before int `json:"before"`
+	After  int `json:"after"`
+}
+
+// PlannedMove are tasks that go from one node to another. Its JSON is stable.
+type PlannedMove struct {
+	// From is empty for tasks that nobody holds, To for those that have no place.
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Tasks int    `json:"tasks"`
+}
+
+// Plan says what would move if the nodes were others than they are: nothing is
+// changed. Tasks that run now where a node of the change may not run them are
+// placed anew. What nodes with balancers of their own would do is not known.
+func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
+	s, err := c.survey(ctx)
+	if err != nil {
+		return PlanReport{}, fmt.Errorf("plan: %w", err)
+	}
+	before := slices.Clone(s.nodes)
+	after, err := edit(slices.Clone(s.nodes))
+	if err != nil {
+		return PlanReport{}, err
+	}
+	for _, n := range after {
+		if slices.ContainsFunc(before, func(b NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
+			continue // it is as it is
+		}
+		if err := checkPlanned(n); err != nil {
+			return PlanReport{}, err
+		}
+	}
+	// What is about to be killed needs no place.
+	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
+	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
+	m := &removal{survey: s, moves: map[PlannedMove]int{}, after: after}
+	m.place(open)
+	m.balance()
+	report.ImbalanceAfter = placement.New(s.viewOf(after, nil)).Imbalance()
+	report.Waiting = m.waiting
+	report.Moves, report.Moved = m.list()
+	report.Nodes = compareNodes(before, after, m.held, &s.tally)
+	return report, nil
+}
+
+// checkPlanned refuses a node that NewNode would refuse.
+func checkPlanned(n NodeInfo) error {
+	if err := keys.CheckNodeName(n.Name); err != nil {
+		return badName(err)
+	}
+	return Config{Capacity: n.Capacity, Weight: n.Weight, Labels: n.Labels}.checkPlacement()
+}
+
+// viewOf is the cluster with other nodes.
+func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
+	v := placement.View{Held: &s.tally, Open: open}
+	for i := range nodes {
+		v.Nodes = append(v.Nodes, nodes[i].placed())
+	}
+	return v
+}
+
+// removal carries a plan out on a survey's counts.
+type removal struct {
+	*survey
+	after   []NodeInfo
+	held    map[string]int // weights before
+	moves   map[PlannedMove]int
+	waiting int
+}
+
+// place gives a node to the tasks that nobody holds, and to those that their
+// node cannot keep.
+func (m *removal) place(open []*mirror.Task) {
+	m.held = map[string]int{}
+	stays := map[string]placement.Node{}
+	for i := range m.after {
+		if m.after[i].closed() == "" || m.after[i].closed() == "frozen" || m.after[i].closed() == "overloaded" {
+			stays[m.after[i].Name] = m.after[i].placed()
+		}
+	}
+	homeless := slices.Clone(open)
+	for t := range m.tasks.All() {
+		if !t.Owned() {
+			continue
+		}
+		c := m.kinds.OfTask(t).Class
+		m.held[t.Owner] += c.Weight
+		if n, ok := stays[t.Owner]; !ok || n.Excludes(c) != "" {
+			homeless = append(homeless, t)
+		}
+	}
+	classes := map[*placement.Class]int{}
+	for _, t := range homeless {
+		classes[m.kinds.OfTask(t).Class]++
+		if t.Owned() {
+			m.tally.Add(t.Owner, m.kinds.OfTask(t).Class, -1)
+		}
+	}
+	slices.SortFunc(homeless, m.byTurn)
+	plan := placement.New(m.viewOf(m.after, classes))
+	for _, t := range homeless {
+		c := m.kinds.OfTask(t).Class
+		to := plan.Take(t.ID, c)
+		if to == "" {
+			m.waiting++
+		} else {
+			m.tally.Add(to, c, 1)
+		}
+		if t.Owner != to {
+			m.moves[PlannedMove{From: t.Owner, To: to}]++
+		}
+	}
+}
+
+// balance carries out the moves that even the rest out.
+func (m *removal) balance() {
+	for _, mv := range placement.New(m.viewOf(m.after, nil)).Moves(plannedMovesMax, 0) {
+		m.moves[PlannedMove{From: mv.From, To: mv.To}] += mv.Tasks
+		left := mv.Tasks
+		for _, c := range slices.Collect(maps.Keys(m.tally.Of(mv.From).Classes)) {
+			if n := min(left, m.tally.Of(mv.From).Classes[c]); mv.Covers(c) && n > 0 {
+				m.tally.Add(mv.From, c, -n)
+				m.tally.Add(mv.To, c, n)
+				left -= n
+			}
+		}
+	}
+}
+
+// plannedMovesMax bounds the moves of one plan.
+const plannedMovesMax = 1_000_000
+
+func (m *removal) list() (moves []PlannedMove, moved int) {
+	moves = []PlannedMove{}
+	for mv, n := range m.moves {
+		mv.Tasks = n
+		moves = append(moves, mv)
+		if mv.From != "" {
+			moved += n
+		}
+	}
+	slices.SortFunc(moves, func(a, b PlannedMove) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return moves, moved
+}
+
+func compareNodes(before, after []NodeInfo, held map[string]int, tally *placement.Tally) []PlannedNode {
+	nodes := map[string]PlannedNode{}
+	for _, n := range before {
+		nodes[n.Name] = PlannedNode{Name: n.Name, Change: "leaves", Before: held[n.Name]}
+	}
+	for _, n := range after {
+		p, there := nodes[n.Name]
+		p.Name, p.Change, p.After = n.Name, "", tally.Of(n.Name).Weight
+		if !there {
+			p.Change = "joins"
+		}
+		nodes[n.Name] = p
+	}
+	return slices.SortedFunc(maps.Values(nodes), func(a, b PlannedNode) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// survey is the cluster at one moment, for questions about placement.
+type survey struct {
+	space keys.Space
+	nodes []NodeInfo
+	tasks *mirror.Tasks
+	kinds *kind.Kinds[Spec]
+	tally placement.Tally
+}
+
+// survey reads the nodes and the tasks.
+func (c *Client) survey(ctx context.Context) (*survey, error) {
+	s := &survey{space: c.space, kinds: kind.New(readKind)}
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes := mirror.NewNodes(c.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	for _, n := range nodes.Registered() {
+		info := NodeInfo{}
+		if json.Unmarshal(n.Info, &info) != nil {
+			info = NodeInfo{Frozen: true} // it is there, and takes nothing that anybody knows of
+		}
+		info.Name = n.Name
+		s.nodes = append(s.nodes, info)
+	}
+	if kvs, revision, err = broker.Collect(ctx, c.broker, c.space.Tasks()); err != nil {
+		return nil, fmt.Errorf("list tasks: %w", err)
+	}
+	s.tasks = mirror.NewTasks(c.space, mirror.Keep{
+		Skips: skips,
+		Kind:  func(spec []byte) any { return s.kinds.Of(spec) },
+		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kinds.OfTask(t).Class, by) },
+	})
+	s.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	return s, nil
+}
+
+// cycle is the way from a task back to itself through tasks that nobody holds; nil if
+// there is none.
+func (s *survey) cycle(t *mirror.Task) []string {
+	return depend.Cycle(t.ID, func(id string) []string {
+		at := s.tasks.Get(id)
+		if at == nil || at.Owned() {
+			return nil
+		}
+		waits, _ := kind.Waits(depend.Blockers(id, s.kinds.OfTask(at).Needs), s.tasks)
+		return waits
+	})
+}
+
+// claimable says whether a task could be claimed; the error, why it never can.
+func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
+	k := s.kinds.OfTask(t)
+	if k.Err != nil {
+		return kind.Answer{}, k.Err
+	}
+	blockers, err := k.Blockers(t)
+	if err != nil {
+		return kind.Answer{}, err
+	}
+	return k.Claimable(t, blockers, s.tasks, now), nil
+}
+
+// byTurn orders tasks by whose turn it is.
+func (s *survey) byTurn(a, b *mirror.Task) int {
+	place := func(t *mirror.Task) kind.Place { return s.kinds.OfTask(t).Place(t.ID, t.Created) }
+	return place(a).Compare(place(b))
+}
+
+// open are the tasks that could be claimed and that are wanted, in the order in which it is
+// their turn.
+func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
+	var open []*mirror.Task
+	for t := range s.tasks.All() {
+		if a, err := s.claimable(t, now); err == nil && a.Open && wanted(a) {
+			open = append(open, t)
+		}
+	}
+	slices.SortFunc(open, s.byTurn)
+	return open
+}
+
+// shortLived are the types that some node names as short-lived, as every node takes them to be.
+func shortLived(nodes []NodeInfo) map[string]bool {
+	named := map[string]bool{}
+	for i := range nodes {
+		for _, name := range validTypes(nodes[i].ShortLived) {
+			named[name] = true
+		}
+	}
+	return named
+}
+
+// view is the cluster for the planner, with the nodes as they are.
+func (s *survey) view(open []*mirror.Task) placement.View {
+	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, Brief: shortLived(s.nodes)}
+	for i := range s.nodes {
+		v.Nodes = append(v.Nodes, s.nodes[i].placed())
+		if s.nodes[i].Draining {
+			for c, n := range s.tally.Of(s.nodes[i].Name).Classes {
+				v.Leaving[c] += n
+			}
+		}
+	}
+	for _, t := range open {
+		v.Open[s.kinds.OfTask(t).Class]++
+	}
+	return v
+}
