@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,8 +25,10 @@ type fleet struct {
 	t *testing.T
 	// stopTakes is how long a handler goes on after it was told to stop.
 	stopTakes time.Duration
-	// raced counts the claims that someone else won, asked all claims.
-	raced, asked atomic.Int32
+	asked     atomic.Int32 // claims
+	// refused are the nodes of claims on what someone else had, or what was gone.
+	mu      sync.Mutex
+	refused []string
 	// braked counts the nodes' telling of Braked.
 	braked atomic.Int32
 	line   broker.Broker
@@ -38,21 +41,36 @@ func inFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
 	})
 }
 
-// counting is a coordinator that counts what became of claims.
+// counting is a coordinator of a node that counts what became of its claims.
 type counting struct {
 	coordinator.Coordinator
 	fleet *fleet
+	node  string
 }
 
 func (c counting) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 	results := c.Coordinator.Claim(ctx, wanted)
 	c.fleet.asked.Add(int32(len(wanted)))
+	c.fleet.mu.Lock()
+	defer c.fleet.mu.Unlock()
 	for _, r := range results {
-		if errors.Is(r.Err, coordinator.ErrOwned) {
-			c.fleet.raced.Add(1)
+		if errors.Is(r.Err, coordinator.ErrOwned) || errors.Is(r.Err, coordinator.ErrGone) {
+			c.fleet.refused = append(c.fleet.refused, c.node)
 		}
 	}
 	return results
+}
+
+// claimsRefused is how many claims were refused, of some nodes or of all.
+func (f *fleet) claimsRefused(nodes ...string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, node := range f.refused {
+		if len(nodes) == 0 || slices.Contains(nodes, node) {
+			n++
+		}
+	}
+	return n
 }
 
 // until is the handler of tasks that run until they are stopped.
@@ -69,7 +87,7 @@ func (f *fleet) node(name string, configure ...func(*windlass.Config)) *windlass
 	f.t.Helper()
 	config := windlass.Config{
 		Handlers:    map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(f.until)},
-		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator { return counting{plain, f} },
+		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator { return counting{plain, f, name} },
 	}
 	config.Events.Braked = func(int, int) { f.braked.Add(1) }
 	for _, c := range configure {
@@ -281,7 +299,7 @@ func (f *fleet) settle(n int) {
 		at := f.starts()
 		f.Advance(quiet)
 		if f.moves(at) == 0 && len(f.holders()) == n {
-			f.t.Logf("at rest after %d starts; %d of %d claims were lost", f.moves(before), f.raced.Load(), f.asked.Load())
+			f.t.Logf("at rest after %d starts; %d of %d claims were lost", f.moves(before), f.claimsRefused(), f.asked.Load())
 			return
 		}
 	}

@@ -2,17 +2,14 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/coordinator"
 )
 
 // A task that nobody else took once was never moved again, however long others
@@ -31,31 +28,11 @@ func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
 	})
 }
 
-// refusals is a coordinator that counts the claims that were refused because somebody
-// else had the task, or it was gone.
-type refusals struct {
-	coordinator.Coordinator
-	n *atomic.Int32
-}
-
-func (r refusals) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
-	results := r.Coordinator.Claim(ctx, wanted)
-	for _, result := range results {
-		if errors.Is(result.Err, coordinator.ErrOwned) || errors.Is(result.Err, coordinator.ErrGone) {
-			r.n.Add(1)
-		}
-	}
-	return results
-}
-
 // The node sees six seconds late what the others do, and so takes all for late that they
 // have claimed long since.
 func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		var refused atomic.Int32
-		lagging := f.node("lagging", func(c *windlass.Config) {
-			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
-		})
+		lagging := f.node("lagging")
 		f.submit("own", 1000, windlass.Spec{Node: "lagging"}) // so that all others go elsewhere
 		f.nodes(3)
 		lagging.Use(`delay-request 6s on batch below "/test/tasks/"`)
@@ -65,7 +42,7 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 		}
 		lagging.Use("")
 		f.Settle(3 * time.Minute)
-		if n := refused.Load(); n > 20 {
+		if n := f.claimsRefused("lagging"); n > 20 {
 			t.Errorf("%d claims were refused", n)
 		}
 	})
@@ -75,16 +52,14 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 // several times at all that is free.
 func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		var refused atomic.Int32
 		n := f.node("n", func(c *windlass.Config) {
-			c.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator { return refusals{plain, &refused} }
 			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
 		})
 		f.Advance(time.Second)
 		f.submit("t", 200, windlass.Spec{Type: "job"})
 		n.Use(`delay-request 30s on batch below "/test/tasks/"`)
 		f.Advance(5 * time.Minute)
-		if ran, n := len(f.Ran()), refused.Load(); ran != 200 || n > 0 {
+		if ran, n := len(f.Ran()), f.claimsRefused("n"); ran != 200 || n > 0 {
 			t.Errorf("%d ran, and %d claims were refused", ran, n)
 		}
 	})
@@ -156,8 +131,8 @@ func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) 
 		f.Advance(time.Second)
 		owner(broker.PutSession("/test/tasks/t-0000/owner", []byte(`{"node":"other"}`), other.ID))
 		f.Advance(3 * time.Second) // in which its claim is refused
-		if f.raced.Load() != 1 {
-			t.Errorf("%d of its claims were refused", f.raced.Load())
+		if f.claimsRefused("n") != 1 {
+			t.Errorf("%d of its claims were refused", f.claimsRefused("n"))
 		}
 		n.Partition()
 		owner(broker.Delete("/test/tasks/t-0000/owner"))

@@ -74,8 +74,8 @@ func TestPlacement_ANodeLearnsFromARegistrationWhichTypesAreShortLived(t *testin
 		if load := f.load(); load["n00"] == 10 && load["n01"] == 10 {
 			t.Errorf("the nodes run %v", load)
 		}
-		if f.raced.Load() > 0 {
-			t.Errorf("%d claims were refused", f.raced.Load())
+		if f.claimsRefused() > 0 {
+			t.Errorf("%d claims were refused", f.claimsRefused())
 		}
 	})
 }
