@@ -316,11 +316,6 @@ func (b *counting) List(ctx context.Context, prefix string) iter.Seq2[broker.Pag
 	return b.Broker.List(ctx, prefix)
 }
 
-func (b *counting) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
-	b.calls.Add(1)
-	return broker.Latest(ctx, b.Broker, prefix, upTo, n, atLeast)
-}
-
 func (b *counting) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	b.calls.Add(1)
 	return b.Broker.Commit(ctx, txns...)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -211,25 +210,11 @@ func (e *Election) CurrentLeader() string {
 
 // Leader asks the broker who leads. The zero Leadership means that nobody does.
 func (e *Election) Leader(ctx context.Context) (Leadership, error) {
-	line, _, err := e.line(ctx)
+	line, _, err := lineOf(ctx, e.member.config.Broker, e.member.space, e.name)
 	if err != nil || len(line) == 0 {
 		return Leadership{}, err
 	}
 	return leadershipOf(line[0]), nil
-}
-
-// line lists the candidates in their order.
-func (e *Election) line(ctx context.Context) ([]broker.KV, broker.Revision, error) {
-	return lineOf(ctx, e.member.config.Broker, e.member.space, e.name)
-}
-
-// lineUpTo reads the candidates that joined at a revision or before, in their
-// order, the last n of them at most, as it was at a revision or later: zero is now.
-// Keys that are no candidate's count, too.
-func (e *Election) lineUpTo(ctx context.Context, last broker.Revision, n int, atLeast broker.Revision) (line []broker.KV, whole bool, rev broker.Revision, err error) {
-	space := e.member.space
-	all, rev, err := broker.Latest(ctx, e.member.config.Broker, space.Election(e.name), last, n, atLeast)
-	return ordered(space, all), len(all) < n, rev, err
 }
 
 // broadcast wakes whoever waits for a change. e.mu is held.

@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -12,7 +11,8 @@ import (
 
 // place is where a candidate stands in line.
 type place struct {
-	// ahead are those before it in their order; at least the last few.
+	// ahead are those before it, in their order. Those of them that were not read may
+	// have left since they were.
 	ahead []broker.KV
 	// leader is who leads, empty where that was not read.
 	leader string
@@ -24,7 +24,7 @@ type place struct {
 // that ended.
 func (c *candidacy) follow(t *turn) error {
 	ctx := t.ctx
-	p, err := c.find(ctx, broker.LatestMax, newest)
+	p, err := c.find(ctx)
 	for err == nil {
 		switch {
 		case len(p.ahead) == 0 && c.session.MayStart():
@@ -35,97 +35,84 @@ func (c *candidacy) follow(t *turn) error {
 			case <-time.After(c.timing.Renew / 10):
 			case <-ctx.Done():
 			}
-			p, err = c.find(ctx, nearby, newest)
 		default:
 			if p.leader != "" {
 				c.learn(p.leader)
 			}
-			p, err = c.await(ctx, p)
+			if err := c.awaitGone(ctx, p.ahead[len(p.ahead)-1], p.rev+1); err != nil {
+				c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
+			}
 		}
+		p, err = c.look(ctx, p.ahead)
 	}
 	return err
 }
 
-// await waits until the entry just before the own one is gone, or until something
-// else may have changed, and returns the place then.
-func (c *candidacy) await(ctx context.Context, p place) (place, error) {
-	before := p.ahead[len(p.ahead)-1]
-	gone, err := c.awaitGone(ctx, before, p.rev+1)
-	if err != nil {
-		c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
-	}
-	if gone == 0 {
-		same, rev, err := c.look(ctx, before)
-		if err != nil || same {
-			p.rev = rev
-			return p, err
-		}
-		gone = rev
-	}
-	// Only to lead at once is it worth to ask no more than one member.
-	p, err = c.find(ctx, nearby, gone)
-	if err == nil && len(p.ahead) > 0 {
-		p, err = c.find(ctx, nearby, newest)
-	}
-	return p, err
-}
-
-// nearby is how much of the line is read when someone nearby has left it.
-const nearby = 16
-
-// newest is the revision to read at for the present state.
-const newest = 0
-
-// find reads the line up to the own entry: its last n keys, or all of it where those do
-// not tell. It reads the line as it was at a revision or later. Any will do that is not
-// before what woke the candidate: who is ahead can only become fewer, because who joins
-// again is at the end, so whoever was the first once is the first for as long as its
-// entry is there; and the watch of that begins where this read ends.
-func (c *candidacy) find(ctx context.Context, n int, atLeast broker.Revision) (place, error) {
+// find lists the line.
+func (c *candidacy) find(ctx context.Context) (place, error) {
 	var line []broker.KV
 	var rev broker.Revision
-	isOwn := func(kv broker.KV) bool {
-		return kv.Key == c.entry && kv.Created == c.joins.own && kv.Session == c.session.ID()
-	}
-	whole := false
 	err := c.retry(ctx, func(ctx context.Context) (err error) {
-		line, whole, rev, err = c.lineUpTo(ctx, c.joins.own, n, atLeast)
-		// All of it is read where it is longer than can be had at once, where one
-		// transaction has made so many entries that the own one is not among those
-		// read, and where nobody else is: keys that are no candidates' may hide them.
-		if err == nil && !whole && (n == broker.LatestMax || slices.IndexFunc(line, isOwn) <= 0) {
-			line, rev, err = c.line(ctx)
-			whole = true
-		}
+		line, rev, err = lineOf(ctx, c.broker, c.member.space, c.name)
 		return err
 	})
 	if err != nil {
 		return place{}, err
 	}
-	own := slices.IndexFunc(line, isOwn)
-	switch {
-	case own < 0:
+	own := slices.IndexFunc(line, func(kv broker.KV) bool { return kv.Key == c.entry })
+	if own < 0 {
 		return place{}, ErrDeposed
-	case own == 0 && isResigning(line[0]):
-		return place{}, ErrResigned // asked before it knew that it is the first
 	}
-	p := place{ahead: line[:own:own], rev: rev}
-	if whole {
-		p.leader = candidateOf(line[0].Key)
+	return c.standing(&line[own], line[:own], 0, rev)
+}
+
+// nearMax is how many of those ahead are read when one of them has left: what one
+// request can read beside the own entry.
+const nearMax = broker.TxnOpsMax - 1
+
+// look reads the own entry and the nearest of those that were ahead. Nobody else can be:
+// who joins again is at the end. The line is listed only where all of the nearest have
+// left, and others were before them.
+func (c *candidacy) look(ctx context.Context, ahead []broker.KV) (place, error) {
+	unread := max(0, len(ahead)-nearMax)
+	names := []string{c.entry}
+	for _, kv := range ahead[unread:] {
+		names = append(names, kv.Key)
+	}
+	read, rev, err := c.read(ctx, names...)
+	if err != nil {
+		return place{}, err
+	}
+	there := slices.Clone(ahead[:unread])
+	for i, kv := range ahead[unread:] {
+		if isEntry(read[i+1], kv.Created) {
+			there = append(there, kv)
+		}
+	}
+	if unread > 0 && len(there) == unread {
+		return c.find(ctx)
+	}
+	return c.standing(read[0], there, unread, rev)
+}
+
+// standing is where an entry stands behind others, the first of which were not read.
+func (c *candidacy) standing(own *broker.KV, ahead []broker.KV, unread int, rev broker.Revision) (place, error) {
+	p := place{ahead: ahead, rev: rev}
+	switch {
+	case !c.isOwn(own, c.joins.own):
+		return place{}, ErrDeposed
+	case len(ahead) == 0 && isResigning(*own):
+		return place{}, ErrResigned // asked before it knew that it is the first
+	case len(ahead) > 0 && unread == 0:
+		p.leader = candidateOf(ahead[0].Key)
 	}
 	return p, nil
 }
 
-// look tells whether the own entry and another one are both there.
-func (c *candidacy) look(ctx context.Context, other broker.KV) (both bool, rev broker.Revision, err error) {
-	err = c.retry(ctx, func(ctx context.Context) error {
-		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.entry), broker.Read(other.Key)}})
-		if err == nil {
-			both, rev = isEntry(r.Reads[0], c.joins.own) && isEntry(r.Reads[1], other.Created), r.Revision
-		}
-		return err
-	})
-	return both, rev, err
+// isOwn tells whether what was read is an entry of the candidate's, and would go with its
+// session.
+func (c *candidacy) isOwn(kv *broker.KV, created broker.Revision) bool {
+	return isEntry(kv, created) && kv.Session == c.session.ID()
 }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
@@ -144,16 +131,17 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	if ended {
 		return context.Cause(t.ctx)
 	}
-	runtime.Gosched() // the function goes first: what follows is more work than to wake it
 	c.events.elected(now.Term)
 	c.learn(now.Candidate)
 	for {
+		// What is left of an entry that is gone, or overwritten, is deleted with the turn.
 		own := c.joins.own
+		isGone := func(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV, own) }
 		event, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
-			return c.isGone(event, own) || isResigning(event.KV)
+			return isGone(event) || isResigning(event.KV)
 		})
 		switch {
-		case event != nil && c.isGone(*event, own):
+		case event != nil && isGone(*event):
 			return ErrDeposed
 		case event != nil:
 			return ErrResigned
@@ -162,17 +150,10 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 		case err != nil:
 			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
 		}
-		// The first stays the first for as long as its entry is there.
-		p, err := c.find(t.ctx, nearby, newest)
+		p, err := c.look(t.ctx, nil) // the first stays the first
 		if err != nil {
 			return err
 		}
 		rev = p.rev
 	}
-}
-
-// isGone tells whether an event of the own key means that the own entry is there no
-// more, or would not go with the session. What is left of it is deleted with the turn.
-func (c *candidacy) isGone(event broker.Event, own broker.Revision) bool {
-	return event.Deleted || event.KV.Created != own || event.KV.Session != c.session.ID()
 }

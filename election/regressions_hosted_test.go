@@ -26,7 +26,7 @@ func TestElection_KeysThatAreNoCandidatesHideNobody(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")
 		first, second := foo.join("e"), bar.join("e")
-		for i := range nearby {
+		for i := range 20 {
 			c.forge("e", fmt.Sprintf("no/candidate-%d", i))
 		}
 		third := quux.join("e")

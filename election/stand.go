@@ -237,7 +237,7 @@ func (c *candidacy) join(ctx context.Context) error {
 				c.report(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
 			}
 			holder = kv.Created
-			if _, err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
+			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
 				c.watchFailed(ctx, err)
 			}
 		}
@@ -245,16 +245,13 @@ func (c *candidacy) join(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// awaitGone watches an entry until it is deleted, or is another, and returns when that
-// was, or zero. It is watchKey in everything else.
-func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) (at broker.Revision, err error) {
-	event, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
+// awaitGone watches an entry until it is deleted, or is another. It is watchKey in
+// everything else.
+func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
+	_, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
 	})
-	if event == nil {
-		return 0, err
-	}
-	return event.KV.Modified, nil
+	return err
 }
 
 // lookEvery is about how often a candidate looks where it stands without having
@@ -347,17 +344,17 @@ func (c *candidacy) clear() {
 	defer context.AfterFunc(c.session.Context(), cancel)()
 	c.remove(ctx)
 	for c.joins.unknown > 0 && ctx.Err() == nil {
-		rev, found := c.read(ctx)
-		if found != 0 {
-			c.joins.found(found)
+		read, rev, err := c.read(ctx, c.entry)
+		if err != nil {
+			return
+		}
+		if own := read[0]; own != nil && own.Session == c.session.ID() {
+			c.joins.found(own.Created)
 			c.remove(ctx)
 			continue
 		}
-		if ctx.Err() != nil {
-			return
-		}
 		c.st.leave()
-		_, err := c.watchKey(ctx, c.entry, rev+1, func(event broker.Event) bool {
+		_, err = c.watchKey(ctx, c.entry, rev+1, func(event broker.Event) bool {
 			return !event.Deleted && event.KV.Session == c.session.ID()
 		})
 		if err != nil {
@@ -366,17 +363,16 @@ func (c *candidacy) clear() {
 	}
 }
 
-// read looks for an entry of this session.
-func (c *candidacy) read(ctx context.Context) (at, found broker.Revision) {
-	var r broker.Result
-	if c.retry(ctx, func(ctx context.Context) (err error) {
-		r, err = broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.entry)}})
+// read reads keys, all at one revision, until it succeeds or ctx ends.
+func (c *candidacy) read(ctx context.Context, names ...string) (kvs []*broker.KV, rev broker.Revision, err error) {
+	var txn broker.Txn
+	for _, name := range names {
+		txn.Then = append(txn.Then, broker.Read(name))
+	}
+	err = c.retry(ctx, func(ctx context.Context) error {
+		r, err := broker.CommitOne(ctx, c.broker, txn)
+		kvs, rev = r.Reads, r.Revision
 		return err
-	}) != nil {
-		return 0, 0
-	}
-	if kv := r.Reads[0]; kv != nil && kv.Session == c.session.ID() {
-		found = kv.Created
-	}
-	return r.Revision, found
+	})
+	return kvs, rev, err
 }

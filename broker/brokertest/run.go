@@ -46,7 +46,7 @@ type Rule struct {
 // Rules returns all rules in order of their numbers.
 func Rules() []Rule {
 	return slices.Concat(readRules, commitRules, batchRules, limitRules, fenceRules, watchRules,
-		historyRules, sessionRules, endRules, keyRules, latestRules, longRules)
+		historyRules, sessionRules, endRules, keyRules, longRules)
 }
 
 // Run checks all rules. It calls open for each, which must return a connection

@@ -15,8 +15,7 @@
 // Everything that package broker promises, as long as etcd's key-value store is
 // strictly serializable. In particular:
 //
-//   - Reads are linearizable, but for broker.Latest with a revision that will do,
-//     which any member answers that has it.
+//   - Reads are linearizable.
 //   - All transactions of one Commit that do not touch a common key travel
 //     together, about a hundred to a request, and share one revision. Those that
 //     do touch a common key travel one after the other, because etcd decides all

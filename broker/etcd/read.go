@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -76,35 +75,6 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 			limit = pageLimit(answer.Kvs)
 		}
 	}
-}
-
-// Latest implements broker.LatestReader.
-func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
-	if err := broker.CheckLatest(prefix, upTo, n, atLeast); err != nil {
-		return nil, 0, err
-	}
-	options := []clientv3.OpOption{
-		clientv3.WithPrefix(), clientv3.WithMaxCreateRev(int64(upTo)),
-		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(int64(n)),
-	}
-	answer, e := anywhere(ctx, b, "latest", prefix, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
-		if atLeast > 0 {
-			answer, err := b.client.KV.Get(ctx, prefix, slices.Concat(options, []clientv3.OpOption{clientv3.WithSerializable()})...)
-			if err == nil && answer.Header.GetRevision() >= int64(atLeast) {
-				return answer, nil
-			}
-		}
-		// Or the member lags behind the one that the caller knows it from.
-		return b.client.KV.Get(ctx, prefix, options...)
-	})
-	if e != nil {
-		return nil, 0, readOnly(e)
-	}
-	if answer.Header == nil {
-		return nil, 0, broker.NewError("latest", prefix, broker.ErrUnavailable, errMisfit)
-	}
-	page := toPage(answer, broker.Revision(answer.Header.Revision))
-	return page.KVs, page.Revision, nil
 }
 
 func (b *Broker) page(ctx context.Context, prefix, from, end string, revision broker.Revision, limit int64) (*clientv3.GetResponse, error) {

@@ -45,19 +45,6 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 	})
 }
 
-// Latest implements broker.LatestReader. It is a list to the plan.
-func (b *Broker) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
-	type latest struct {
-		kvs []broker.KV
-		rev broker.Revision
-	}
-	l, err := call(ctx, b, b.strike(OpList, prefix), func(ctx context.Context) (l latest, err error) {
-		l.kvs, l.rev, err = broker.Latest(ctx, b.inner, prefix, upTo, n, atLeast)
-		return l, err
-	})
-	return l.kvs, l.rev, err
-}
-
 // Grant implements broker.Broker.
 func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	return call(ctx, b, b.strike(OpGrant, ""), func(ctx context.Context) (broker.Session, error) {

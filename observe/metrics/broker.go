@@ -16,7 +16,7 @@ import (
 
 // The calls to the store, as the label op has them.
 const (
-	opGet, opList, opLatest, opCommit             = "get", "list", "latest", "commit"
+	opGet, opList, opCommit                       = "get", "list", "commit"
 	opWatch, opGrant, opKeepAlive, opRevoke       = "watch", "grant", "keepalive", "revoke"
 	resyncCompacted, resyncStalled, resyncError   = "compacted", "stalled", "error"
 	watchTasks, watchNodes, watchOther, kindOther = "tasks", "nodes", "other", "other"
@@ -37,11 +37,11 @@ var kinds = []struct {
 // closing goes.
 func (m *Metrics) Broker(b broker.Broker) broker.Broker {
 	timed := map[string]prometheus.Observer{}
-	for _, op := range []string{opGet, opList, opLatest, opCommit, opGrant, opKeepAlive, opRevoke} {
+	for _, op := range []string{opGet, opList, opCommit, opGrant, opKeepAlive, opRevoke} {
 		timed[op] = m.series.storeSeconds.WithLabelValues(op)
 	}
 	return &measured{inner: b, metrics: m, flow: m.flow, root: m.config.Namespace + "/",
-		get: timed[opGet], list: timed[opList], latest: timed[opLatest], commit: timed[opCommit],
+		get: timed[opGet], list: timed[opList], commit: timed[opCommit],
 		grant: timed[opGrant], keepAlive: timed[opKeepAlive], revoke: timed[opRevoke]}
 }
 
@@ -53,13 +53,10 @@ type measured struct {
 	// root of the namespace, with a slash.
 	root string
 	// The times of calls; each is found once, and not for every call.
-	get, list, latest, commit, grant, keepAlive, revoke prometheus.Observer
+	get, list, commit, grant, keepAlive, revoke prometheus.Observer
 }
 
-var (
-	_ broker.Broker       = (*measured)(nil)
-	_ broker.LatestReader = (*measured)(nil)
-)
+var _ broker.Broker = (*measured)(nil)
 
 // failed counts an error, unless the caller had lost its interest.
 func (b *measured) failed(ctx context.Context, op string, err error) {
@@ -86,16 +83,6 @@ func (b *measured) Get(ctx context.Context, key string) (broker.KV, error) {
 	since(b.get, began)
 	b.failed(ctx, opGet, err)
 	return kv, err
-}
-
-// Latest implements broker.LatestReader.
-func (b *measured) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
-	began := time.Now()
-	kvs, revision, err := broker.Latest(ctx, b.inner, prefix, upTo, n, atLeast)
-	since(b.latest, began)
-	b.failed(ctx, opLatest, err)
-	b.flow.saw(revision)
-	return kvs, revision, err
 }
 
 // List implements broker.Broker.

@@ -178,16 +178,6 @@ func (l *line) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, e
 	}
 }
 
-// Latest implements broker.LatestReader.
-func (l *line) Latest(ctx context.Context, prefix string, upTo broker.Revision, n int, atLeast broker.Revision) ([]broker.KV, broker.Revision, error) {
-	b, err := l.to("latest")
-	if err != nil {
-		return nil, 0, err
-	}
-	kvs, rev, err := broker.Latest(ctx, b, prefix, upTo, n, atLeast)
-	return kvs, rev, translate(err)
-}
-
 // Commit implements broker.Broker.
 func (l *line) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	l.stage.within(txns)

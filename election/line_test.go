@@ -1,0 +1,109 @@
+package election
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+// TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in line leave at once.
+func TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		var all []*Election
+		for i := range 6 {
+			e := c.member(fmt.Sprint(i)).join("e")
+			c.lead(e)
+			all = append(all, e)
+		}
+		c.settle()
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 40 {
+			var leaving sync.WaitGroup
+			for _, i := range random.Perm(len(all))[:1+random.IntN(4)] {
+				leaving.Go(func() {
+					if err := all[i].Resign(c.Context()); err != nil {
+						c.Error(err)
+					}
+				})
+			}
+			leaving.Wait()
+			c.sleep(time.Second)
+			if n := c.leading(); n != 1 {
+				c.Fatalf("%d lead", n)
+			}
+		}
+		// One whose entry is deleted while it waits does not lead when its turn would come.
+		line := c.line("e")
+		c.deleteEntry("e", line[1])
+		c.settle()
+		leader := slices.IndexFunc(all, (*Election).IsLeader)
+		c.check(all[leader].Resign(c.Context()))
+		c.sleep(time.Second)
+		if got := c.line("e"); len(got) != len(all) || got[0] != line[2] {
+			c.Errorf("in line: %q after the second of %q was deleted and the first left", got, line)
+		}
+	})
+}
+
+// listing is a broker that counts how often it is listed.
+type listing struct {
+	broker.Broker
+	lists *atomic.Int64
+}
+
+// List implements broker.Broker.
+func (b listing) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
+	b.lists.Add(1)
+	return b.Broker.List(ctx, prefix)
+}
+
+// TestElection_ALineLongerThanOneRequestIsFollowedToItsFirst is about a candidate behind
+// more than it can read at once.
+func TestElection_ALineLongerThanOneRequestIsFollowedToItsFirst(t *testing.T) {
+	inEach(t, func(c *cluster) {
+		var lists atomic.Int64
+		connect := c.connect
+		c.connect = func() broker.Broker { return listing{connect(), &lists} }
+		var names []string
+		for i := range nearMax + 4 {
+			names = append(names, fmt.Sprintf("by-hand-%03d", i))
+		}
+		c.forge("e", names...)
+		foo := c.member("foo")
+		e := foo.join("e")
+		leave := func(watches string, listed int64, gone ...string) {
+			c.Helper()
+			before := lists.Load()
+			for _, name := range gone {
+				c.deleteEntry("e", name)
+			}
+			c.sleep(time.Second)
+			if got := foo.watches(); got != watches || e.IsLeader() != (watches == "foo") {
+				c.Errorf("foo watches %q, want %q; it leads: %t", got, watches, e.IsLeader())
+			}
+			if n := lists.Load() - before; n != listed {
+				c.Errorf("foo listed the line %d times, want %d", n, listed)
+			}
+		}
+		last := len(names) - 1
+		leave(names[last-1], 0, names[0], names[last])
+		if e.CurrentLeader() != names[0] {
+			c.Errorf("%q leads, want what it knew last: it has not read so far", e.CurrentLeader())
+		}
+		// All that one request reads have left, and some before them have not.
+		leave(names[2], 1, append(slices.Clone(names[3:last-1]), names[last-1])...)
+		if e.CurrentLeader() != names[1] {
+			c.Errorf("%q leads, want %q", e.CurrentLeader(), names[1])
+		}
+		leave(names[2], 0, names[1])
+		leave("foo", 0, names[2])
+	})
+}
