@@ -11,7 +11,7 @@ import (
 )
 
 var longRules = []Rule{
-	{Number: "B60", Name: "watch_knows_the_store_after_each_batch", test: watchLong,
+	{Number: "B58", Name: "watch_knows_the_store_after_each_batch", test: watchLong,
 		Sentence: "Whoever applies whole batches, or lists, has what the store had at their revisions, also where long values are overwritten meanwhile."},
 }
 

@@ -174,7 +174,7 @@ var mutants = []struct {
 			return []broker.Batch{b}
 		}}
 	}},
-	{"a long value that is overwritten is left out, and the batch ends before", "B60", func() *mutant {
+	{"a long value that is overwritten is left out, and the batch ends before", "B58", func() *mutant {
 		return &mutant{batch: func(b broker.Batch) []broker.Batch {
 			b.Events = slices.DeleteFunc(slices.Clone(b.Events), func(e broker.Event) bool { return len(e.KV.Value) > broker.WatchedValueBytes })
 			return []broker.Batch{b}
