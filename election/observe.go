@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"path"
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/session"
 )
 
 // resignation is what an entry says whose candidate is asked to give up. Any other
@@ -54,17 +53,63 @@ func byOrder(a, b broker.KV) int {
 // lineOf lists the candidates of an election in their order.
 func lineOf(ctx context.Context, b broker.Broker, space keys.Space, election string) ([]broker.KV, broker.Revision, error) {
 	all, rev, err := broker.Collect(ctx, b, space.Election(election))
-	if err != nil {
-		return nil, 0, err
-	}
-	return ordered(space, all), rev, nil
+	return linesOf(space, all).line(election), rev, err
 }
 
-// ordered leaves the candidates, in their order.
-func ordered(space keys.Space, all []broker.KV) []broker.KV {
-	line := slices.DeleteFunc(all, func(kv broker.KV) bool { return space.Parse(kv.Key).Kind != keys.Candidate })
-	slices.SortFunc(line, byOrder)
-	return line
+// lines are the entries of candidates, by election and key.
+type lines map[string]map[string]broker.KV
+
+func linesOf(space keys.Space, all []broker.KV) lines {
+	l := lines{}
+	for _, kv := range all {
+		l.apply(space, broker.Event{KV: kv})
+	}
+	return l
+}
+
+// apply takes a change, and returns the election that it is of, empty for a key of
+// somebody else.
+func (l lines) apply(space keys.Space, e broker.Event) string {
+	p := space.Parse(e.KV.Key)
+	switch {
+	case p.Kind != keys.Candidate:
+		return ""
+	case !e.Deleted && l[p.Name] == nil:
+		l[p.Name] = map[string]broker.KV{e.KV.Key: e.KV}
+	case !e.Deleted:
+		l[p.Name][e.KV.Key] = e.KV
+	default:
+		if delete(l[p.Name], e.KV.Key); len(l[p.Name]) == 0 {
+			delete(l, p.Name)
+		}
+	}
+	return p.Name
+}
+
+// line are the entries of an election in their order.
+func (l lines) line(election string) []broker.KV {
+	return slices.SortedFunc(maps.Values(l[election]), byOrder)
+}
+
+// first is who leads an election.
+func (l lines) first(election string) (first Leadership) {
+	var least broker.KV
+	for _, kv := range l[election] {
+		if least.Key == "" || byOrder(kv, least) < 0 {
+			least, first = kv, leadershipOf(kv)
+		}
+	}
+	return first
+}
+
+func (l lines) info(space keys.Space, election string) ElectionInfo {
+	info := ElectionInfo{Name: election}
+	for _, kv := range l.line(election) {
+		info.Candidates = append(info.Candidates, CandidateInfo{
+			Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
+		})
+	}
+	return info
 }
 
 // Leadership is who leads. The zero value means nobody.
@@ -91,12 +136,6 @@ type CandidateInfo struct {
 	Resigning bool
 }
 
-func candidateInfo(space keys.Space, kv broker.KV) CandidateInfo {
-	return CandidateInfo{
-		Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
-	}
-}
-
 // ElectionInfo is one election.
 type ElectionInfo struct {
 	// Name is the election's.
@@ -115,23 +154,11 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, byOrder)
-	byName := map[string]int{}
+	lines := linesOf(space, all)
 	var infos []ElectionInfo
-	for _, kv := range all {
-		p := space.Parse(kv.Key)
-		if p.Kind != keys.Candidate {
-			continue
-		}
-		i, ok := byName[p.Name]
-		if !ok {
-			i = len(infos)
-			byName[p.Name] = i
-			infos = append(infos, ElectionInfo{Name: p.Name})
-		}
-		infos[i].Candidates = append(infos[i].Candidates, candidateInfo(space, kv))
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		infos = append(infos, lines.info(space, name))
 	}
-	slices.SortFunc(infos, func(a, b ElectionInfo) int { return cmp.Compare(a.Name, b.Name) })
 	return infos, nil
 }
 
@@ -174,97 +201,4 @@ func named(namespace, election string) (keys.Space, error) {
 		return keys.Space{}, &ConfigError{"election", err}
 	}
 	return space, nil
-}
-
-// Observe follows who leads an election without standing in it: it yields who
-// does, and then every change, until ctx ends. An error is yielded and followed
-// by another attempt, unless it is a ConfigError.
-func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
-	return func(yield func(Leadership, error) bool) {
-		space, err := named(namespace, election)
-		if err != nil {
-			yield(Leadership{}, err)
-			return
-		}
-		o := observer{broker: b, space: space, election: election, yield: yield}
-		var wait backoff
-		for ctx.Err() == nil && !o.enough {
-			err := o.follow(ctx, &wait)
-			if ctx.Err() != nil || o.enough {
-				return
-			}
-			if !yield(Leadership{}, err) || !wait.pause(ctx, session.Derive(TTLDefault)) {
-				return
-			}
-		}
-	}
-}
-
-// observer is one iteration of Observe.
-type observer struct {
-	broker   broker.Broker
-	space    keys.Space
-	election string
-	yield    func(Leadership, error) bool
-	// line are the entries that are there, by key.
-	line map[string]broker.KV
-	// told is what was yielded last, nil before the first.
-	told   *Leadership
-	enough bool
-}
-
-// follow lists and watches until either fails or the caller has enough.
-func (o *observer) follow(ctx context.Context, wait *backoff) error {
-	line, rev, err := lineOf(ctx, o.broker, o.space, o.election)
-	if err != nil {
-		return err
-	}
-	wait.reset()
-	o.line = map[string]broker.KV{}
-	for _, kv := range line {
-		o.line[kv.Key] = kv
-	}
-	if !o.tell() {
-		return nil
-	}
-	for batch, err := range o.broker.Watch(ctx, o.space.Election(o.election), rev+1) {
-		if err != nil {
-			return err
-		}
-		for i, event := range batch.Events {
-			switch {
-			case event.Deleted:
-				delete(o.line, event.KV.Key)
-			case o.space.Parse(event.KV.Key).Kind == keys.Candidate:
-				o.line[event.KV.Key] = event.KV
-			}
-			if i+1 < len(batch.Events) && batch.Events[i+1].KV.Modified == event.KV.Modified {
-				continue // half a transaction shows a leader that never was
-			}
-			if !o.tell() {
-				return nil
-			}
-		}
-	}
-	return ctx.Err()
-}
-
-// tell yields who leads if that has changed, and tells whether to go on.
-func (o *observer) tell() bool {
-	var first *broker.KV
-	for _, kv := range o.line {
-		if first == nil || byOrder(kv, *first) < 0 {
-			first = &kv
-		}
-	}
-	var now Leadership
-	if first != nil {
-		now = leadershipOf(*first)
-	}
-	if o.told != nil && *o.told == now {
-		return true
-	}
-	o.told = &now
-	o.enough = !o.yield(now, nil)
-	return !o.enough
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // LineChange is an election whose line has changed, or in which nobody stands any more.
@@ -30,109 +30,103 @@ func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[Lin
 			yield(LineChange{}, &ConfigError{"namespace", err})
 			return
 		}
-		w := watcher{broker: b, space: space, yield: yield, lines: map[string]map[string]broker.KV{}}
-		var wait backoff
-		for ctx.Err() == nil && !w.enough {
-			err := w.follow(ctx, &wait)
-			if ctx.Err() != nil || w.enough {
-				return
+		follow(ctx, b, space, space.Elections(), func(s step) bool {
+			switch {
+			case s.err != nil:
+				return yield(LineChange{}, s.err)
+			case s.more:
+				return true
 			}
-			if !yield(LineChange{}, err) || !wait.pause(ctx, session.Derive(TTLDefault)) {
-				return
+			for _, name := range slices.Sorted(maps.Keys(s.changed)) {
+				info := s.lines.info(space, name)
+				if !yield(LineChange{Election: info, Gone: len(info.Candidates) == 0, Revision: int64(s.at)}, nil) {
+					return false
+				}
 			}
-		}
+			return true
+		})
 	}
 }
 
-// watcher is one iteration of Watch.
-type watcher struct {
-	broker broker.Broker
-	space  keys.Space
-	yield  func(LineChange, error) bool
-	// lines are the entries of each election, by key.
-	lines  map[string]map[string]broker.KV
-	enough bool
-}
-
-// follow lists and watches until either fails or the caller has enough.
-func (w *watcher) follow(ctx context.Context, wait *backoff) error {
-	all, rev, err := broker.Collect(ctx, w.broker, w.space.Elections())
-	if err != nil {
-		return err
-	}
-	wait.reset()
-	before := w.lines
-	w.lines = map[string]map[string]broker.KV{}
-	for _, kv := range all {
-		w.put(kv)
-	}
-	var changed []string
-	for name := range before {
-		if !maps.EqualFunc(before[name], w.lines[name], same) {
-			changed = append(changed, name)
-		}
-	}
-	for name := range w.lines {
-		if before[name] == nil {
-			changed = append(changed, name)
-		}
-	}
-	if !w.tell(changed, rev) {
-		return nil
-	}
-	for batch, err := range w.broker.Watch(ctx, w.space.Elections(), rev+1) {
+// Observe follows who leads an election without standing in it: it yields who
+// does, and then every change, until ctx ends. An error is yielded and followed
+// by another attempt, unless it is a ConfigError.
+func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
+	return func(yield func(Leadership, error) bool) {
+		space, err := named(namespace, election)
 		if err != nil {
-			return err
+			yield(Leadership{}, err)
+			return
 		}
-		changed = changed[:0]
-		for _, event := range batch.Events {
-			name := w.space.Parse(event.KV.Key).Name
-			if event.Deleted {
-				delete(w.lines[name], event.KV.Key)
-			} else {
-				w.put(event.KV)
+		var told *Leadership
+		follow(ctx, b, space, space.Election(election), func(s step) bool {
+			if s.err != nil {
+				return yield(Leadership{}, s.err)
 			}
-			changed = append(changed, name)
-		}
-		if !w.tell(changed, batch.Revision) {
-			return nil
+			now := s.lines.first(election)
+			if told != nil && *told == now {
+				return true
+			}
+			told = &now
+			return yield(now, nil)
+		})
+	}
+}
+
+// step is what follow knows after a listing, or after the changes of one revision.
+type step struct {
+	lines lines
+	// changed are the elections that have changed since the last step without more.
+	changed map[string]bool
+	at      broker.Revision
+	// more tells that later changes are at hand.
+	more bool
+	// err, if set, is the trouble that there is in place of all that.
+	err error
+}
+
+// follow follows the elections below a prefix until take returns false or ctx ends. A step
+// has whole revisions: half a transaction shows a leader that never was.
+func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix string, take func(step) bool) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := step{lines: lines{}, changed: map[string]bool{}}
+	next := func(s step) {
+		if ctx.Err() == nil && !take(s) {
+			stop()
 		}
 	}
-	return ctx.Err()
+	mirror.Follow(ctx, mirror.Source{Broker: b, Prefix: prefix, Reconcile: lookEvery}, func(u mirror.Update) {
+		switch {
+		case u.Err != nil:
+			next(step{err: u.Err})
+			return
+		case u.Snapshot != nil:
+			before := s.lines
+			s.lines, s.at = linesOf(space, u.Snapshot.KVs), u.Snapshot.Revision
+			for _, l := range []lines{before, s.lines} {
+				for name := range l {
+					if !maps.EqualFunc(before[name], s.lines[name], same) {
+						s.changed[name] = true
+					}
+				}
+			}
+			next(s)
+		default:
+			s.at = u.Batch.Revision
+			for i, event := range u.Batch.Events {
+				if name := s.lines.apply(space, event); name != "" {
+					s.changed[name] = true
+				}
+				later := u.Batch.Events[i+1:]
+				if s.more = len(later) > 0; !s.more || later[0].KV.Modified != event.KV.Modified {
+					next(s)
+				}
+			}
+		}
+		clear(s.changed)
+	})
 }
 
 // same tells whether an entry is as it was.
 func same(a, b broker.KV) bool { return a.Created == b.Created && a.Modified == b.Modified }
-
-func (w *watcher) put(kv broker.KV) {
-	p := w.space.Parse(kv.Key)
-	if p.Kind != keys.Candidate {
-		return
-	}
-	if w.lines[p.Name] == nil {
-		w.lines[p.Name] = map[string]broker.KV{}
-	}
-	w.lines[p.Name][kv.Key] = kv
-}
-
-// tell yields the elections that have changed, and tells whether to go on.
-func (w *watcher) tell(changed []string, at broker.Revision) bool {
-	slices.Sort(changed)
-	for _, name := range slices.Compact(changed) {
-		if name == "" {
-			continue // a key that is not ours
-		}
-		line := w.lines[name]
-		change := LineChange{Election: ElectionInfo{Name: name}, Gone: len(line) == 0, Revision: int64(at)}
-		for _, kv := range slices.SortedFunc(maps.Values(line), byOrder) {
-			change.Election.Candidates = append(change.Election.Candidates, candidateInfo(w.space, kv))
-		}
-		if len(line) == 0 {
-			delete(w.lines, name)
-		}
-		if w.enough = !w.yield(change, nil); w.enough {
-			return false
-		}
-	}
-	return true
-}

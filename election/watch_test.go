@@ -3,9 +3,12 @@ package election
 import (
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
 )
 
@@ -85,4 +88,52 @@ func TestWatch_ANamespaceThatIsNoneIsAConfigError(t *testing.T) {
 			}
 		}
 	})
+}
+
+// batched is a broker whose watch has all that happened in one batch.
+type batched struct {
+	broker.Broker
+	events []broker.Event
+}
+
+// List implements broker.Broker.
+func (b batched) List(context.Context, string) iter.Seq2[broker.Page, error] {
+	return func(yield func(broker.Page, error) bool) { yield(broker.Page{Revision: 1}, nil) }
+}
+
+// Watch implements broker.Broker.
+func (b batched) Watch(ctx context.Context, _ string, _ broker.Revision) iter.Seq2[broker.Batch, error] {
+	return func(yield func(broker.Batch, error) bool) {
+		if yield(broker.Batch{Events: b.events, Revision: 5}, nil) {
+			<-ctx.Done()
+		}
+	}
+}
+
+func TestObserve_YieldsEachLeaderOfABatchAndWatchTheLineAfterIt(t *testing.T) {
+	put := func(name string, at broker.Revision) broker.Event {
+		return broker.Event{KV: broker.KV{Key: "/test/elections/e/" + name, Created: at, Modified: at}}
+	}
+	gone := func(name string, at broker.Revision) broker.Event {
+		return broker.Event{Deleted: true, KV: broker.KV{Key: "/test/elections/e/" + name, Modified: at}}
+	}
+	b := batched{events: []broker.Event{put("foo", 2), put("bar", 3), gone("foo", 4), put("foo", 5)}}
+	var leaders []string
+	for l, err := range Observe(t.Context(), b, "/test", "e") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if leaders = append(leaders, l.Leader); l.Leader == "bar" {
+			break
+		}
+	}
+	if !slices.Equal(leaders, []string{"", "foo", "bar"}) {
+		t.Errorf("the leaders were %q", leaders)
+	}
+	for change, err := range Watch(t.Context(), b, "/test") {
+		if err != nil || change.Revision != 5 || len(change.Election.Candidates) != 2 || change.Election.Candidates[0].Name != "bar" {
+			t.Errorf("the line was %+v, %v", change, err)
+		}
+		break
+	}
 }
