@@ -88,24 +88,19 @@ type incarnation struct {
 // incarnate lives one life: it opens a session, registers, works, and cleans
 // up. It returns nil after a graceful stop.
 func (n *Node) incarnate(ctx context.Context) error {
-	s, err := session.Open(ctx, n.config.Broker, session.Config{
+	s, release, err := session.Keep(ctx, n.config.Broker, session.Config{
 		TTL: n.config.SessionTTL, Folder: n.space.Sessions(), Clock: n.config.Clock, Renewed: n.config.Renewed, Hard: n.fence,
 	})
 	if err != nil {
 		return fmt.Errorf("open a session: %w", err)
 	}
+	defer release()
 	in := newIncarnation(n, s)
-	sessionOver := make(chan struct{})
-	alive, stopKeeping := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		defer close(sessionOver)
-		_ = s.Run(alive) // the cause is in the session's context
-	}()
-	defer func() {
-		stopKeeping()
-		<-sessionOver
-	}()
-	in.settlePast(ctx)
+	// Whoever is to take the tasks of earlier incarnations, and this node's own
+	// registration, would wait for their sessions to expire.
+	if err := n.past.Settle(ctx); err != nil {
+		in.events.BrokerTrouble(err)
+	}
 	if err := in.join(ctx); err != nil {
 		in.closeSession(ctx)
 		return err
@@ -269,20 +264,7 @@ func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
 // closeSession revokes the session, or lets it expire if the broker does not
 // answer soon.
 func (in *incarnation) closeSession(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.session.Timing().Try)
-	defer cancel()
-	if err := in.node.past.Close(ctx, in.session); err != nil {
-		in.events.BrokerTrouble(err)
-	}
-}
-
-// settlePast ends the sessions of earlier incarnations that could not be ended when
-// they were lost. Whoever is to take their tasks, and this node's own registration,
-// would wait for them to expire.
-func (in *incarnation) settlePast(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, in.session.Timing().Try)
-	defer cancel()
-	if err := in.node.past.Settle(ctx); err != nil {
+	if err := in.node.past.Close(context.WithoutCancel(ctx), in.session); err != nil {
 		in.events.BrokerTrouble(err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -134,7 +133,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.host.Close()
 		standing.Wait()
 	}()
-	wait := rejoinMin
+	wait := pause.Backoff{Min: rejoinMin, Max: rejoinMax}
 	for {
 		began := time.Now()
 		err := n.incarnate(ctx)
@@ -148,14 +147,11 @@ func (n *Node) Run(ctx context.Context) error {
 		}
 		n.events.Waiting(err)
 		if time.Since(began) > rejoinMax {
-			wait = rejoinMin
+			wait.Reset()
 		}
-		// The random part keeps nodes that lost the broker together from
-		// coming back, and claiming, together.
-		if !pause.For(ctx, wait/2+rand.N(wait)) {
+		if !wait.Pause(ctx) {
 			return nil
 		}
-		wait = min(2*wait, rejoinMax)
 	}
 }
 

@@ -295,7 +295,7 @@ func (c *cluster) term(e *Election) Term {
 func (n *node) session() broker.SessionID {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.life.session.ID()
+	return n.Member.session.ID()
 }
 
 // counting counts calls other than renewals, and which keys are watched.

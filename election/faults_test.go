@@ -256,7 +256,7 @@ func TestElection_NoTermBeginsLateInASession(t *testing.T) {
 		first, second := foo.join("e"), bar.join("e")
 		bar.faults.Use(faulty.MustParse("refuse on keepalive"))
 		bar.mu.Lock()
-		s := bar.life.session
+		s := bar.Member.session
 		bar.mu.Unlock()
 		for s.MayStart() {
 			c.sleep(100 * time.Millisecond)
@@ -469,7 +469,7 @@ func TestMember_ASessionThatWasLostHoldsNothingUpOnceTheBrokerIsBack(t *testing.
 		foo.faults.Cut()
 		for lost := false; !lost; c.sleep(10 * time.Millisecond) {
 			foo.mu.Lock()
-			lost = foo.life == nil
+			lost = foo.Member.session.Context().Err() != nil
 			foo.mu.Unlock()
 		}
 		c.sleep(200 * time.Millisecond) // its function has returned, but that cannot be told

@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
@@ -34,48 +35,35 @@ func (h *Host) Retention(events Events) (*Election, error) {
 // Attach makes the elections stand on a session, for as long as that lasts. The
 // caller has seen to it that the namespace's layout is one that it knows.
 func (h *Host) Attach(s *session.Session) {
-	h.member.publish(&life{session: s}, nil)
-	context.AfterFunc(s.Context(), func() { h.member.detach(s) })
+	m := h.member
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.session != nil {
+		m.past = append(m.past, m.session.ID())
+		m.past = m.past[max(0, len(m.past)-pastMax):]
+	}
+	m.session, m.trouble = s, nil
+	m.broadcast()
 }
 
 // Leading are the elections in which a function runs that relies on a session, by
 // name; nil means any session.
-func (h *Host) Leading(s *session.Session) []string { return h.member.leading(s) }
+func (h *Host) Leading(s *session.Session) []string {
+	var names []string
+	for _, e := range h.member.all() {
+		if running, _ := e.runningOn(s); running {
+			names = append(names, e.name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // Settle waits until no function runs that relies on a session, which has ended or
 // whose elections were stopped, or until its hard deadline passes. A session that
 // was not lost may be closed after that if Leading has nothing to name.
-func (h *Host) Settle(s *session.Session) { h.member.settle(s) }
-
-// Stop stops all elections for good: the functions are told to return, and the
-// entries are deleted. It returns when that is done, or with the elections that
-// it was not done for when ctx ends.
-func (h *Host) Stop(ctx context.Context) error { return h.member.stopAll(ctx) }
-
-// Close stops all elections for good if Stop did not, and waits for every goroutine
-// of the member, but not for functions that have not returned. The last session must
-// have ended, or it lasts until that does. It is called once.
-func (h *Host) Close() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = h.member.stopAll(ended) // there is nothing to wait for
-	close(h.member.closed)
-	h.member.work.Wait()
-}
-
-// detach takes back a session that has ended, unless another is in use already.
-func (m *Member) detach(s *session.Session) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.life != nil && m.life.session == s {
-		m.use(nil, nil)
-	}
-}
-
-// settle waits until no function runs on a session, or until it is past its hard
-// deadline.
-func (m *Member) settle(s *session.Session) {
-	for _, e := range m.all() {
+func (h *Host) Settle(s *session.Session) {
+	for _, e := range h.member.all() {
 		for {
 			running, changed := e.runningOn(s)
 			if !running {
@@ -90,10 +78,12 @@ func (m *Member) settle(s *session.Session) {
 	}
 }
 
-// stopAll stops every election, and waits until all are out of line or ctx ends.
-// Entries are deleted one by one, so that a function that is slow to return holds
-// up no other election.
-func (m *Member) stopAll(ctx context.Context) error {
+// Stop stops all elections for good: the functions are told to return, and the
+// entries are deleted, one by one, so that a function that is slow to return holds up
+// no other election. It returns when that is done, or with an election that it was not
+// done for when ctx ends.
+func (h *Host) Stop(ctx context.Context) error {
+	m := h.member
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
@@ -111,4 +101,15 @@ func (m *Member) stopAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Close stops all elections for good if Stop did not, and waits for every goroutine
+// of the member, but not for functions that have not returned. The last session must
+// have ended, or it lasts until that does. It is called once.
+func (h *Host) Close() {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = h.Stop(ended) // there is nothing to wait for
+	close(h.member.closed)
+	h.member.work.Wait()
 }

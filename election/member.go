@@ -9,13 +9,19 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/session"
 )
 
 // TTLDefault is the time after which a leader that says nothing is replaced, if
 // none is configured.
 const TTLDefault = 10 * time.Second
+
+// backoffMin is about what the first pause after a call that failed takes; the longest is
+// the time between two renewals.
+const backoffMin = 100 * time.Millisecond
 
 // pastMax bounds the sessions remembered: each lingers for a TTL at most, and
 // takes a good part of one to be lost.
@@ -64,14 +70,13 @@ type Member struct {
 	// running and ended tell that Run was called and that it is coming to its
 	// end. Invariant: nothing is added to work once ended is set, but by Run.
 	running, ended bool
-	// life is the session in use, nil while there is none.
-	life *life
-	// trouble is why none could be opened, nil once one was.
+	// session is the last one, which may be over; nil before the first.
+	session *session.Session
+	// trouble is why no other could be opened, nil once one was.
 	trouble error
-	// past are the last sessions that were this member's and may linger at the
-	// broker; at most pastMax.
+	// past are the sessions before, which may linger at the broker; at most pastMax.
 	past []broker.SessionID
-	// changed is closed and replaced whenever life or trouble is another.
+	// changed is closed and replaced whenever session or trouble is another.
 	changed chan struct{}
 	// closed tells a hosted member that nobody keeps its sessions any more.
 	closed chan struct{}
@@ -143,104 +148,115 @@ func (m *Member) Run(ctx context.Context) error {
 	if again {
 		return fmt.Errorf("run of member %q: %w", m.config.Candidate, ErrTwice)
 	}
-	var last *life
-	var refused error
-	for opened := false; ctx.Err() == nil; opened = true {
-		var l *life
-		if l, refused = m.open(ctx, !opened); l == nil {
-			break
-		}
-		m.publish(l, nil)
-		m.work.Go(m.settleLost)
+	host := Host{m}
+	s, release, refused := m.open(ctx, true)
+	for s != nil {
+		host.Attach(s)
+		// The next in line, this member among them, would wait for those that were lost.
+		_ = m.lost.Settle(ctx) // or they expire
 		select {
 		case <-ctx.Done():
-			last = l
-		case <-l.session.Context().Done():
-			m.publish(nil, nil)
-			m.work.Go(func() { l.retire(m) })
+		case <-s.Context().Done():
 		}
+		if ctx.Err() != nil {
+			break
+		}
+		m.retire(s, release)
+		s, release, _ = m.open(ctx, false)
 	}
 	// After the grace the session is ended, which puts a bound to a slow function.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timing.Grace)
 	defer cancel()
-	if err := m.stopAll(grace); err != nil && last != nil {
-		last.session.End(ErrStopped)
-	}
-	m.publish(nil, nil)
-	if last != nil {
-		last.retire(m)
+	err := host.Stop(grace)
+	if s != nil {
+		if err != nil {
+			s.End(ErrStopped)
+		}
+		m.retire(s, release)
 	}
 	m.work.Wait()
-	if late := m.leading(nil); len(late) > 0 {
+	if late := host.Leading(nil); len(late) > 0 {
 		return fmt.Errorf("%w: elections %q", ErrAbandoned, late)
 	}
 	return refused
 }
 
-// leading are the elections in which a function runs that relies on a session;
-// nil means any.
-func (m *Member) leading(s *session.Session) []string {
-	var names []string
-	for _, e := range m.all() {
-		if running, _ := e.runningOn(s); running {
-			names = append(names, e.name)
+// open opens a session and keeps it alive, however long that takes; there is none when
+// ctx ended first. The first time it gives up when it is refused.
+func (m *Member) open(ctx context.Context, first bool) (s *session.Session, release func(), err error) {
+	wait := pause.Backoff{Min: backoffMin, Max: m.timing.Renew}
+	for ctx.Err() == nil {
+		if err = m.acceptLayout(ctx); err == nil {
+			s, release, err = session.Keep(ctx, m.config.Broker, session.Config{
+				TTL: m.config.TTL, Folder: m.space.Sessions(), Clock: m.config.Clock, Renewed: m.config.Renewed, Hard: m.fence,
+			})
 		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// open opens a session, however long that takes; nil when ctx ended first. The
-// first time it gives up when it is refused.
-func (m *Member) open(ctx context.Context, first bool) (*life, error) {
-	var b backoff
-	for {
-		l, err := openLife(ctx, m)
 		switch {
 		case err == nil:
-			return l, nil
+			return s, release, nil
 		case ctx.Err() != nil:
-			return nil, nil
+			return nil, nil, nil
 		}
 		err = fmt.Errorf("open a session: %w", err)
 		if first && (errors.Is(err, ErrLayout) || errors.Is(err, broker.ErrPermission)) {
-			return nil, err
+			return nil, nil, err
 		}
-		m.publish(nil, err)
-		if !b.pause(ctx, m.timing) {
-			return nil, nil
-		}
+		m.mu.Lock()
+		m.trouble = err
+		m.broadcast()
+		m.mu.Unlock()
+		wait.Pause(ctx)
 	}
+	return nil, nil, nil
 }
 
-func (m *Member) publish(l *life, trouble error) {
+// acceptLayout refuses a namespace from the future.
+func (m *Member) acceptLayout(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.timing.Try)
+	defer cancel()
+	return layout.Accept(ctx, m.config.Broker, m.space)
+}
+
+// fence reports the functions that still run at the hard deadline of the session. It is
+// called by the session's deadline goroutine.
+func (m *Member) fence() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.use(l, trouble)
+	s := m.session
+	m.mu.Unlock()
+	if late := (&Host{m}).Leading(s); len(late) > 0 && m.config.Fence != nil {
+		m.config.Fence(late)
+	}
 }
 
-// use is publish with m.mu held.
-func (m *Member) use(l *life, trouble error) {
-	if m.life != nil && m.life != l {
-		m.past = append(m.past, m.life.session.ID())
-		m.past = m.past[max(0, len(m.past)-pastMax):]
+// retire ends a session at the broker once nothing runs on it any more, so that the next
+// in line need not wait for it to expire. When something runs past the hard deadline the
+// session is left to expire.
+func (m *Member) retire(s *session.Session, release func()) {
+	defer release()
+	host := Host{m}
+	host.Settle(s)
+	if len(host.Leading(s)) == 0 {
+		_ = m.lost.Close(context.Background(), s) // or later, or it expires
 	}
-	m.life, m.trouble = l, trouble
+}
+
+// broadcast wakes whoever waits for a change. m.mu is held.
+func (m *Member) broadcast() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
 // await returns a session to stand on, nil when there is none and ctx has ended.
 // What is in the way is reported.
-func (m *Member) await(ctx context.Context, report func(error)) *life {
+func (m *Member) await(ctx context.Context, report func(error)) *session.Session {
 	var reported error
 	for {
 		m.mu.Lock()
-		l, trouble, changed := m.life, m.trouble, m.changed
+		s, trouble, changed := m.session, m.trouble, m.changed
 		m.mu.Unlock()
 		switch {
-		case l != nil && l.session.Context().Err() == nil:
-			return l
+		case s != nil && s.Context().Err() == nil:
+			return s
 		case ctx.Err() != nil:
 			return nil
 		case trouble != nil && trouble != reported:

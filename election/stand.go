@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -37,7 +38,7 @@ type candidacy struct {
 	broker  broker.Broker
 	// backoff is between calls that fail. watching is between watches: that
 	// those calls succeed says nothing about them.
-	backoff, watching backoff
+	backoff, watching pause.Backoff
 }
 
 // run stands until it is stopped, on one session after the other. A stand that is
@@ -47,24 +48,23 @@ func (e *Election) run(st *stand) {
 	e.told = ""
 	e.mu.Unlock()
 	for {
-		l := e.member.await(st.ctx, e.report)
-		if l == nil {
+		s := e.member.await(st.ctx, e.report)
+		if s == nil {
 			return
 		}
-		c := candidacy{Election: e, st: st, session: l.session, timing: l.session.Timing(), broker: e.member.config.Broker}
-		if id := l.session.ID(); e.joins.session != id {
+		wait := pause.Backoff{Min: backoffMin, Max: s.Timing().Renew}
+		c := candidacy{Election: e, st: st, session: s, timing: s.Timing(), broker: e.member.config.Broker, backoff: wait, watching: wait}
+		if id := s.ID(); e.joins.session != id {
 			e.joins = joins{session: id}
 		}
 		for c.alive() && st.ctx.Err() == nil {
 			c.take()
 		}
-		switch {
-		case st.ctx.Err() != nil:
+		if st.ctx.Err() != nil {
 			c.clear()
 			return
-		default:
-			e.report(context.Cause(l.session.Context()))
 		}
+		e.report(context.Cause(s.Context()))
 	}
 }
 
@@ -173,7 +173,7 @@ func (c *candidacy) try(ctx context.Context, do func(context.Context) error) err
 	defer cancel()
 	err := do(ctx)
 	if err == nil {
-		c.backoff.reset()
+		c.backoff.Reset()
 	}
 	return err
 }
@@ -185,14 +185,14 @@ func (c *candidacy) failed(ctx context.Context, err error) { c.failedIn(ctx, err
 // watchFailed is failed for a watch.
 func (c *candidacy) watchFailed(ctx context.Context, err error) { c.failedIn(ctx, err, &c.watching) }
 
-func (c *candidacy) failedIn(ctx context.Context, err error, wait *backoff) {
+func (c *candidacy) failedIn(ctx context.Context, err error, wait *pause.Backoff) {
 	if errors.Is(err, broker.ErrSessionExpired) {
 		c.session.End(errors.Join(session.ErrExpired, err))
 		return
 	}
 	if ctx.Err() == nil {
 		c.report(err)
-		wait.pause(ctx, c.timing)
+		wait.Pause(ctx)
 	}
 }
 
@@ -293,7 +293,7 @@ func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revisi
 		if r.err != nil && watched.Err() == nil {
 			return nil, r.err
 		}
-		c.watching.reset()
+		c.watching.Reset()
 		if r.found != nil {
 			return r.found, nil
 		}

@@ -16,9 +16,11 @@ type Past struct {
 	sessions []*Session
 }
 
-// Close closes a session as its own Close does, and keeps it in mind if that could
-// not be told to the broker.
+// Close closes a session as its own Close does, which takes one Try at most, and keeps it
+// in mind if that could not be told to the broker.
 func (p *Past) Close(ctx context.Context, s *Session) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timing.Try)
+	defer cancel()
 	err := s.Close(ctx)
 	if broker.Temporary(err) {
 		p.mu.Lock()

@@ -54,17 +54,14 @@ const (
 
 // Follow sends updates until ctx is done. send must return once ctx is done.
 func Follow(ctx context.Context, source Source, send func(Update)) {
-	retry := retryMin
+	retry := pause.Backoff{Min: retryMin, Max: retryMax}
 	for ctx.Err() == nil {
-		err := source.followOnce(ctx, send, func() { retry = retryMin })
+		err := source.followOnce(ctx, send, retry.Reset)
 		if ctx.Err() != nil || err == nil {
 			continue
 		}
 		send(Update{Err: err})
-		// A random part keeps nodes that lost their broker together from
-		// coming back together.
-		pause.For(ctx, retry/2+rand.N(retry))
-		retry = min(2*retry, retryMax)
+		retry.Pause(ctx)
 	}
 }
 

@@ -108,7 +108,6 @@ func failsOn(t *testing.T, of func(source) []string, path, bad, good string) {
 // goStatements are the files that may start goroutines with a go statement, and
 // why; elsewhere a sync.WaitGroup is both start and end.
 var goStatements = map[string]string{
-	"incarnation.go":                              "keeps the session alive beside the loop, and waits for it",
 	"broker/etcd/embedded/server.go":              "waits for the server to stop by itself",
 	"cmd/windlass/internal/cli/streams.go":        "a write to standard output that nobody reads, which nothing can interrupt",
 	"cmd/windlass/internal/exectask/supervise.go": "the supervisor's own loops, which end with its process",
