@@ -57,7 +57,7 @@ type stand struct {
 
 func newElection(m *Member, name string, events Events) *Election {
 	return &Election{
-		member: m, name: name, entry: m.space.Candidate(name, m.config.Candidate), events: events,
+		member: m, name: name, entry: m.space.Candidate(name, m.config.Candidate), events: events.withDefaults(),
 		leads: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 }
@@ -194,10 +194,16 @@ func (e *Election) IsLeader() bool {
 func (e *Election) Term() (Term, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	t := e.leading()
+	return t, t != Term{}
+}
+
+// leading is the term in which this candidate leads, zero for none. e.mu is held.
+func (e *Election) leading() Term {
 	if e.term == nil || !e.term.holds() {
-		return Term{}, false
+		return Term{}
 	}
-	return e.term.Term, true
+	return e.term.Term
 }
 
 // CurrentLeader is the last known leader's name, empty while none is known. What
@@ -223,9 +229,6 @@ func (e *Election) broadcast() {
 	e.changed = make(chan struct{})
 }
 
-// report makes an event of an error.
-func (e *Election) report(err error) { e.events.error(err) }
-
 // learn notes who leads. The empty name means that nobody is known to, which is
 // no event.
 func (e *Election) learn(leader string) {
@@ -241,7 +244,7 @@ func (e *Election) learn(leader string) {
 	}
 	e.mu.Unlock()
 	if isNews {
-		e.events.leader(leader)
+		e.events.Leader(leader)
 	}
 }
 

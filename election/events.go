@@ -20,28 +20,20 @@ type Events struct {
 	Error func(error)
 }
 
-func (e Events) elected(t Term) {
-	if e.Elected != nil {
-		e.Elected(t)
+func (e Events) withDefaults() Events {
+	if e.Elected == nil {
+		e.Elected = func(Term) {}
 	}
-}
-
-func (e Events) unelected(t Term, cause error) {
-	if e.Unelected != nil {
-		e.Unelected(t, cause)
+	if e.Unelected == nil {
+		e.Unelected = func(Term, error) {}
 	}
-}
-
-func (e Events) leader(name string) {
-	if e.Leader != nil {
-		e.Leader(name)
+	if e.Leader == nil {
+		e.Leader = func(string) {}
 	}
-}
-
-func (e Events) error(err error) {
-	if e.Error != nil {
-		e.Error(err)
+	if e.Error == nil {
+		e.Error = func(error) {}
 	}
+	return e
 }
 
 // Change is how an election stands here.
@@ -60,10 +52,7 @@ func (e *Election) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for last, first := (Change{}), true; ; first = false {
 			e.mu.Lock()
-			now, changed := Change{Running: e.isRunning(), Leader: e.leader}, e.changed
-			if e.term != nil && e.term.holds() {
-				now.Term = e.term.Term
-			}
+			now, changed := Change{Running: e.isRunning(), Term: e.leading(), Leader: e.leader}, e.changed
 			e.mu.Unlock()
 			if (first || now != last) && !yield(now) {
 				return

@@ -131,7 +131,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	if ended {
 		return context.Cause(t.ctx)
 	}
-	c.events.elected(now.Term)
+	c.events.Elected(now.Term)
 	c.learn(now.Candidate)
 	for {
 		// What is left of an entry that is gone, or overwritten, is deleted with the turn.

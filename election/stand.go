@@ -48,7 +48,7 @@ func (e *Election) run(st *stand) {
 	e.told = ""
 	e.mu.Unlock()
 	for {
-		s := e.member.await(st.ctx, e.report)
+		s := e.member.await(st.ctx, e.events.Error)
 		if s == nil {
 			return
 		}
@@ -64,7 +64,7 @@ func (e *Election) run(st *stand) {
 			c.clear()
 			return
 		}
-		e.report(context.Cause(s.Context()))
+		e.events.Error(context.Cause(s.Context()))
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 	if term == nil {
 		return
 	}
-	c.events.unelected(term.Term, cause)
+	c.events.Unelected(term.Term, cause)
 	c.mu.Lock()
 	c.told = "" // whoever leads next is news, even if it is the same
 	c.idleSince = time.Now()
@@ -191,7 +191,7 @@ func (c *candidacy) failedIn(ctx context.Context, err error, wait *pause.Backoff
 		return
 	}
 	if ctx.Err() == nil {
-		c.report(err)
+		c.events.Error(err)
 		wait.Pause(ctx)
 	}
 }
@@ -234,7 +234,7 @@ func (c *candidacy) join(ctx context.Context) error {
 		default:
 			kv := r.Reads[0]
 			if kv.Created != holder && !c.member.wasOurs(kv.Session) {
-				c.report(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
+				c.events.Error(fmt.Errorf("%w: candidate %q, session %x; waiting until it is gone", ErrNameTaken, c.member.config.Candidate, kv.Session))
 			}
 			holder = kv.Created
 			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {

@@ -122,30 +122,10 @@ func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
 	}
 }
 
-// termContext ends with a term, and has the values and the deadline of the caller's.
-// It is the term's that it is made of: what hangs on a context directly learns of its end
-// without a goroutine between, and a hand-over waits for that.
-type termContext struct {
-	context.Context
-	caller context.Context
-}
-
-// Deadline implements context.Context.
-func (c termContext) Deadline() (time.Time, bool) { return c.caller.Deadline() }
-
-// Value implements context.Context.
-func (c termContext) Value(key any) any {
-	if value := c.Context.Value(key); value != nil {
-		return value
-	}
-	return c.caller.Value(key)
-}
-
 func (e *Election) runIn(caller context.Context, t *term, run func(context.Context, Term) error) error {
-	ended, cancel := context.WithCancelCause(t.turn.ctx)
+	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
-	defer context.AfterFunc(caller, func() { cancel(context.Cause(caller)) })()
-	ctx := termContext{ended, caller}
+	defer context.AfterFunc(t.turn.ctx, func() { cancel(context.Cause(t.turn.ctx)) })()
 	returned := false
 	defer func() {
 		e.mu.Lock()
