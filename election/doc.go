@@ -15,8 +15,8 @@
 //	  '--watches itself
 //
 // Those ahead of a candidate can only become fewer: who joins again is at the end.
-// So it watches the one entry just before its own, and when that goes it reads the
-// end of the line up to itself. A change of leader thus costs the same with two
+// So it lists them once, watches the one entry just before its own, and when that goes
+// it reads which of them are still there. A change of leader thus costs the same with two
 // candidates as with thousands, and wakes one of them.
 //
 // # What is guaranteed

@@ -99,7 +99,7 @@ func (c *candidacy) look(ctx context.Context, ahead []broker.KV) (place, error) 
 func (c *candidacy) standing(own *broker.KV, ahead []broker.KV, unread int, rev broker.Revision) (place, error) {
 	p := place{ahead: ahead, rev: rev}
 	switch {
-	case !c.isOwn(own, c.joins.own):
+	case !c.isOwn(own):
 		return place{}, ErrDeposed
 	case len(ahead) == 0 && isResigning(*own):
 		return place{}, ErrResigned // asked before it knew that it is the first
@@ -109,11 +109,15 @@ func (c *candidacy) standing(own *broker.KV, ahead []broker.KV, unread int, rev 
 	return p, nil
 }
 
-// isOwn tells whether what was read is an entry of the candidate's, and would go with its
+// isOwn tells whether what was read is the candidate's entry, and would go with its
 // session.
-func (c *candidacy) isOwn(kv *broker.KV, created broker.Revision) bool {
-	return isEntry(kv, created) && kv.Session == c.session.ID()
+func (c *candidacy) isOwn(kv *broker.KV) bool {
+	return isEntry(kv, c.joins.own) && kv.Session == c.session.ID()
 }
+
+// isGone tells whether an event of the own key means that the own entry is there no
+// more, or would not go with the session. What is left of it is deleted with the turn.
+func (c *candidacy) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
 // first at rev.
@@ -134,14 +138,11 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 	c.events.Elected(now.Term)
 	c.learn(now.Candidate)
 	for {
-		// What is left of an entry that is gone, or overwritten, is deleted with the turn.
-		own := c.joins.own
-		isGone := func(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV, own) }
 		event, err := c.watchKey(t.ctx, c.entry, rev+1, func(event broker.Event) bool {
-			return isGone(event) || isResigning(event.KV)
+			return c.isGone(event) || isResigning(event.KV)
 		})
 		switch {
-		case event != nil && isGone(*event):
+		case event != nil && c.isGone(*event):
 			return ErrDeposed
 		case event != nil:
 			return ErrResigned

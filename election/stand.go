@@ -259,48 +259,26 @@ func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.
 const lookEvery = 2 * time.Minute
 
 // watchKey watches one key until an event is the one waited for, which it returns,
-// until it is time to look, or until the watch fails or ctx ends. is is called by
-// another goroutine, which may still be closing the watch afterwards: a hand-over
-// need not wait for that.
+// until it is time to look, or until the watch fails or ctx ends.
 func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
-	type result struct {
-		found *broker.Event
-		err   error
-	}
-	results := make(chan result, 1)
 	// Not a deadline: the broker would be told, and might say before this machine
 	// that it has passed, which is no trouble.
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(lookEvery/2+rand.N(lookEvery), cancel).Stop()
-	c.member.work.Go(func() {
-		for batch, err := range c.broker.Watch(watched, key, from) {
-			if err != nil {
-				results <- result{err: err}
-				return
-			}
-			for _, event := range batch.Events {
-				if event.KV.Key == key && is(event) {
-					results <- result{found: &event}
-					return
-				}
+	for batch, err := range c.broker.Watch(watched, key, from) {
+		if err != nil && watched.Err() == nil {
+			return nil, err
+		}
+		for _, event := range batch.Events {
+			if event.KV.Key == key && is(event) {
+				c.watching.Reset()
+				return &event, nil
 			}
 		}
-		results <- result{}
-	})
-	select {
-	case r := <-results:
-		if r.err != nil && watched.Err() == nil {
-			return nil, r.err
-		}
-		c.watching.Reset()
-		if r.found != nil {
-			return r.found, nil
-		}
-		return nil, ctx.Err()
-	case <-watched.Done():
-		return nil, ctx.Err()
 	}
+	c.watching.Reset()
+	return nil, ctx.Err()
 }
 
 // remove deletes the entry, and goes on until it is certain that it is gone or
