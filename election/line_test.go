@@ -16,7 +16,7 @@ import (
 
 // TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in line leave at once.
 func TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		var all []*Election
 		for i := range 6 {
 			e := c.member(fmt.Sprint(i)).join("e")
@@ -68,7 +68,7 @@ func (b listing) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 // TestElection_ALineLongerThanOneRequestIsFollowedToItsFirst is about a candidate behind
 // more than it can read at once.
 func TestElection_ALineLongerThanOneRequestIsFollowedToItsFirst(t *testing.T) {
-	inEach(t, func(c *cluster) {
+	inCluster(t, func(c *cluster) {
 		var lists atomic.Int64
 		connect := c.connect
 		c.connect = func() broker.Broker { return listing{connect(), &lists} }

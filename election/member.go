@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/layout"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
 )
 

@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
-	"election":          {"broker", "session", "internal/keys", "internal/clock", "internal/layout"},
+	"election":          {"broker", "session", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
