@@ -44,7 +44,7 @@ func (in *incarnation) newBoard() *schedule.Board {
 // occupied tells whether this node holds a task, is asking whether it does, or knows that the
 // copy is too old to say anything about it.
 func (in *incarnation) occupied(id string) bool {
-	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.tombs.after(id, in.tasks.Revision())
+	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.endedByUs.after(id, in.tasks.Revision())
 }
 
 // busyWith tells whether this node holds a task, is claiming it, or cannot tell.
@@ -212,7 +212,7 @@ func (in *incarnation) dropQueued() {
 // claimed takes the results of a call to claim or adopt.
 func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinator.Result, adopted bool) {
 	now := time.Now()
-	in.out.notes.BusyAt = now
+	in.out.audit.BusyAt = now
 	for i, result := range results {
 		id := wanted[i].ID
 		err := result.Err
@@ -242,7 +242,7 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 func (in *incarnation) isOver(g coordinator.Granted) bool {
 	t := in.tasks.Remains(g.ID)
 	held := t != nil && t.Session == in.session.ID() && t.Token == g.Token
-	return in.tombs[g.ID].token == g.Token || (in.tasks.Revision() >= g.Token && !held)
+	return in.endedByUs[g.ID].token == g.Token || (in.tasks.Revision() >= g.Token && !held)
 }
 
 // claimRefused arranges for another look where one is worth it. was is what was to be
@@ -268,7 +268,7 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 // ended takes the results of a call to end.
 func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator.Ended) {
 	now := time.Now()
-	in.out.notes.BusyAt = now
+	in.out.audit.BusyAt = now
 	for i, result := range results {
 		run, err := in.runs[endings[i].ID], result.Err
 		if run == nil || run.claim.token() != endings[i].Token {
@@ -294,13 +294,13 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 		case endings[i].Kind == coordinator.Save:
 			run.stateRevision = result.StateRevision
 			in.orderDone(run)
-			in.out.notes.stored(run, now)
+			in.out.audit.stored(run, now)
 			run.since = in.node.momentOf(now)
 			in.saved(run)
 		default:
 			in.orderDone(run)
-			if in.out.notes.ended(run, endings[i].Kind, now); result.Requeued {
-				in.out.notes.requeued(run, now)
+			if in.out.audit.ended(run, endings[i].Kind, now); result.Requeued {
+				in.out.audit.requeued(run, now)
 			}
 			in.reportEnd(run, run.outcome)
 			if endings[i].Kind == coordinator.Done {
@@ -356,10 +356,10 @@ func (in *incarnation) saved(r *run) {
 		in.abandon(r)
 	case r.cause != nil:
 		in.release(r)
-	case r.record.State != statemachine.Runnable && r.face.started != 0:
+	case r.record.State != statemachine.Runnable && r.published.started != 0:
 		in.reportEnd(r, map[statemachine.State]Outcome{statemachine.Sleeping: OutcomeSleeping, statemachine.Paused: OutcomePaused}[r.record.State])
 		in.node.mu.Lock()
-		r.face.started, r.face.stopped = 0, 0
+		r.published.started, r.published.stopped = 0, 0
 		in.node.mu.Unlock()
 		in.resume(r)
 	default:

@@ -333,7 +333,7 @@ func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) boo
 		}
 		defer over()
 	}
-	b, err := loadBoard(ctx, c.broker, c.space)
+	b, err := loadTaskIndex(ctx, c.broker, c.space)
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
 	}
@@ -354,7 +354,7 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if err != nil {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
 	}
-	b := newBoard(c.space)
+	b := newTaskIndex(c.space)
 	for _, kv := range r.Reads {
 		if kv != nil {
 			b.set(broker.Event{KV: *kv})

@@ -41,7 +41,7 @@ func NewTaskCopy(b broker.Broker, namespace string) (*TaskCopy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &TaskCopy{client: client, writes: noticeWrites(b, newBoard(client.space)), reading: make(chan struct{}, 1)}, nil
+	return &TaskCopy{client: client, writes: noticeWrites(b, newTaskIndex(client.space)), reading: make(chan struct{}, 1)}, nil
 }
 
 // WithTaskCopy has a client answer lists of tasks from a copy of its namespace.
@@ -63,14 +63,14 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 		defer t.writes.follow(nil)
 		defer t.use(nil, nil)
 		var troubled [sourceCount]bool
-		t.client.follow(ctx, w.board.sources(), func(u sourced, complete bool) bool {
+		t.client.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
 			if troubled[u.source] = u.Err != nil; u.Err != nil {
 				t.use(nil, nil) // who lists now is to hear from the broker what the trouble is
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
 			w.mu.RLock()
-			ids.take(w.board, changed)
+			ids.take(w.tasks, changed)
 			w.mu.RUnlock()
 			t.writes.arrived(u)
 			if !complete {
@@ -105,7 +105,7 @@ func (t *TaskCopy) Count() map[Status]int {
 	sorted := ids.sorted()
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	w.board.each(sorted, Filter{}, func(info TaskInfo) bool {
+	w.tasks.each(sorted, Filter{}, func(info TaskInfo) bool {
 		counts[info.Status]++
 		return true
 	})
@@ -127,7 +127,7 @@ func (t *TaskCopy) each(ctx context.Context, f Filter, take func(TaskInfo) bool)
 	sorted := ids.sorted()
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	w.board.each(sorted, f, take)
+	w.tasks.each(sorted, f, take)
 	return true
 }
 
@@ -142,7 +142,7 @@ func (t *TaskCopy) alone(ctx context.Context) (over func(), err error) {
 	}
 }
 
-// sortedIDs has the IDs of a board in order. They are sorted when somebody asks: many
+// sortedIDs has the IDs of an index in order. They are sorted when somebody asks: many
 // tasks can come between two lists.
 type sortedIDs struct {
 	mu    sync.Mutex
@@ -154,7 +154,7 @@ type sortedIDs struct {
 }
 
 // take takes notice of tasks that may have come or gone.
-func (s *sortedIDs) take(b *board, changed []string) {
+func (s *sortedIDs) take(b *taskIndex, changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range changed {
@@ -224,7 +224,7 @@ type noticed struct {
 	last    broker.Revision
 }
 
-func noticeWrites(b broker.Broker, of *board) *noticedWrites {
+func noticeWrites(b broker.Broker, of *taskIndex) *noticedWrites {
 	n := &noticedWrites{Broker: b, arrival: make(chan struct{})}
 	for i, source := range of.sources() {
 		n.prefixes[i] = source.Prefix

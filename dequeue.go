@@ -110,7 +110,7 @@ func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*
 	}
 	p := &pull{taskType: taskType, until: until, result: make(chan pulled, 1)}
 	n.pulls.add(p)
-	n.rouse()
+	n.wakeUp()
 	var late <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(pullMax)
@@ -135,8 +135,8 @@ func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*
 	return r.task, r.err
 }
 
-// rouse makes the loop look at what was asked of the node.
-func (n *Node) rouse() {
+// wakeUp makes the loop look at what was asked of the node.
+func (n *Node) wakeUp() {
 	select {
 	case n.wake <- struct{}{}:
 	default: // a wake-up is pending already

@@ -262,7 +262,7 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	// What is about to be killed needs no place.
 	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
-	m := &removal{survey: s, moves: map[PlannedMove]int{}, after: after}
+	m := &planSimulation{survey: s, moves: map[PlannedMove]int{}, after: after}
 	m.place(open)
 	m.balance()
 	report.ImbalanceAfter = placement.New(s.viewOf(after, nil)).Imbalance()
@@ -289,8 +289,8 @@ func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placeme
 	return v
 }
 
-// removal carries a plan out on a survey's counts.
-type removal struct {
+// planSimulation carries a plan out on a survey's counts.
+type planSimulation struct {
 	*survey
 	after   []NodeInfo
 	held    map[string]int // weights before
@@ -300,7 +300,7 @@ type removal struct {
 
 // place gives a node to the tasks that nobody holds, and to those that their
 // node cannot keep.
-func (m *removal) place(open []*mirror.Task) {
+func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
 	for i := range m.after {
@@ -308,7 +308,7 @@ func (m *removal) place(open []*mirror.Task) {
 			stays[m.after[i].Name] = m.after[i].placed()
 		}
 	}
-	homeless := slices.Clone(open)
+	unplaced := slices.Clone(open)
 	for t := range m.tasks.All() {
 		if !t.Owned() {
 			continue
@@ -316,19 +316,19 @@ func (m *removal) place(open []*mirror.Task) {
 		c := m.kinds.OfTask(t).Class
 		m.held[t.Owner] += c.Weight
 		if n, ok := stays[t.Owner]; !ok || n.Excludes(c) != "" {
-			homeless = append(homeless, t)
+			unplaced = append(unplaced, t)
 		}
 	}
 	classes := map[*placement.Class]int{}
-	for _, t := range homeless {
+	for _, t := range unplaced {
 		classes[m.kinds.OfTask(t).Class]++
 		if t.Owned() {
 			m.tally.Add(t.Owner, m.kinds.OfTask(t).Class, -1)
 		}
 	}
-	slices.SortFunc(homeless, m.byTurn)
+	slices.SortFunc(unplaced, m.byTurn)
 	plan := placement.New(m.viewOf(m.after, classes))
-	for _, t := range homeless {
+	for _, t := range unplaced {
 		c := m.kinds.OfTask(t).Class
 		to := plan.Take(t.ID, c)
 		if to == "" {
@@ -343,7 +343,7 @@ func (m *removal) place(open []*mirror.Task) {
 }
 
 // balance carries out the moves that even the rest out.
-func (m *removal) balance() {
+func (m *planSimulation) balance() {
 	for _, mv := range placement.New(m.viewOf(m.after, nil)).Moves(plannedMovesMax, 0) {
 		m.moves[PlannedMove{From: mv.From, To: mv.To}] += mv.Tasks
 		left := mv.Tasks
@@ -360,7 +360,7 @@ func (m *removal) balance() {
 // plannedMovesMax bounds the moves of one plan.
 const plannedMovesMax = 1_000_000
 
-func (m *removal) list() (moves []PlannedMove, moved int) {
+func (m *planSimulation) list() (moves []PlannedMove, moved int) {
 	moves = []PlannedMove{}
 	for mv, n := range m.moves {
 		mv.Tasks = n

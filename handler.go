@@ -191,9 +191,9 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// deaf ends the handler's listening, and returns what it was told and has not
+// stopListening ends the handler's listening, and returns what it was told and has not
 // received: the zero value for nothing.
-func (c *Claim) deaf() (unread statemachine.Command) {
+func (c *Claim) stopListening() (unread statemachine.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {

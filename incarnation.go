@@ -49,11 +49,11 @@ type incarnation struct {
 	parked parkedQueue
 	// timeouts are when the time of a handler is over.
 	timeouts schedule.Times
-	// orders are the commands that wait for the owners of tasks, of all tasks.
-	orders map[string]*order
-	// ordersKnown tells that those were listed that were there before. Until
+	// commands are the commands that wait for the owners of tasks, of all tasks.
+	commands map[string]*taskCommand
+	// commandsKnown tells that those were listed that were there before. Until
 	// then nothing is claimed: its command would come after its handler started.
-	ordersKnown bool
+	commandsKnown bool
 	// alive ends when the session is lost or the node is told to stop, for calls
 	// that nothing depends on then.
 	alive      context.Context
@@ -63,8 +63,8 @@ type incarnation struct {
 	kinds *kind.Kinds[Spec]
 	// loadAt is when to ask for the load again.
 	loadAt time.Time
-	// tombs are claims that this node has ended.
-	tombs tombs
+	// endedByUs are claims that this node has ended.
+	endedByUs endedClaims
 
 	// out is what goes to the broker.
 	out *outgoing
@@ -122,8 +122,8 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 		node: n, config: n.config, events: n.events, session: s, nodes: mirror.NewNodes(n.space),
 		kinds: kind.New(readKind),
 		info:  n.config.info(s, n.startedAt),
-		runs:  map[string]*run{}, parked: newParkedQueue(), tombs: tombs{},
-		commandsDone: map[string]bool{}, out: newOutgoing(n.config.Name, s.Incarnation(), n.notes),
+		runs:  map[string]*run{}, parked: newParkedQueue(), endedByUs: endedClaims{},
+		commandsDone: map[string]bool{}, out: newOutgoing(n.config.Name, s.Incarnation(), n.auditQueue),
 		updates: make(chan func(), updatesAhead), inbox: make(chan func()), over: make(chan struct{}),
 	}
 	in.fleet = schedule.NewFleet(schedule.Config{
@@ -235,7 +235,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	in.node.leaveBehind(abandoned)
 	close(in.over)
 	in.work.Wait()
-	in.node.notes = in.out.notes.HandDown()
+	in.node.auditQueue = in.out.audit.HandDown()
 	in.node.mu.Lock()
 	clear(in.node.held)
 	in.node.states = [statesShown]int{}

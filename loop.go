@@ -131,7 +131,7 @@ func (in *incarnation) frozenOrLeaving() bool {
 // mayClaim tells whether claims can be made now: both copies are there, that of the
 // nodes without a gap, and the commands to tasks, and enough of the session is left.
 func (in *incarnation) mayClaim() bool {
-	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.fleet.Complete(in.nodes.Revision(), time.Now()) && in.ordersKnown && in.session.MayStart()
+	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.fleet.Complete(in.nodes.Revision(), time.Now()) && in.commandsKnown && in.session.MayStart()
 }
 
 // beginClosing stops everything, in order, because the node's context is done.
@@ -227,17 +227,17 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	in.checkClaim(id)
 }
 
-// tombs are claims that this node has ended, by task, until its copy has seen it.
-type tombs map[string]tomb
+// endedClaims are claims that this node has ended, by task, until its copy has seen it.
+type endedClaims map[string]endedClaim
 
-type tomb struct {
+type endedClaim struct {
 	token broker.Revision
 	// audited is set by the first audit that finds it.
 	audited bool
 }
 
 // after reports whether this node has held a task and is done with it, all after a revision.
-func (ts tombs) after(id string, revision broker.Revision) bool { return ts[id].token > revision }
+func (ts endedClaims) after(id string, revision broker.Revision) bool { return ts[id].token > revision }
 
 // checkClaim compares a task's owner key with what this node holds. The mirror
 // says something about a claim only once it has reached the claim's token.
@@ -258,8 +258,8 @@ func (in *incarnation) checkClaim(id string) {
 		if !in.out.adopts.Has(id) {
 			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())
 		}
-	case !held && !in.tombs.after(id, in.tasks.Revision()):
-		delete(in.tombs, id)
+	case !held && !in.endedByUs.after(id, in.tasks.Revision()):
+		delete(in.endedByUs, id)
 	}
 }
 
@@ -267,7 +267,7 @@ func (in *incarnation) checkClaim(id string) {
 // belongs to.
 func (in *incarnation) isOrphan(id string) bool {
 	t := in.tasks.Remains(id)
-	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.tombs[id].token != t.Token
+	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.endedByUs[id].token != t.Token
 }
 
 // auditStep looks at every claim from time to time, for what no single update
@@ -294,12 +294,12 @@ func (in *incarnation) auditStep(now time.Time) {
 	for t := range in.tasks.Remnants() {
 		in.checkClaim(t.ID)
 	}
-	for id, t := range in.tombs {
+	for id, t := range in.endedByUs {
 		seen := in.tasks.Revision() >= t.token
 		if seen && t.audited {
-			delete(in.tombs, id) // it was to be gone by the last audit: whoever said so was wrong
+			delete(in.endedByUs, id) // it was to be gone by the last audit: whoever said so was wrong
 		} else {
-			in.tombs[id] = tomb{token: t.token, audited: true}
+			in.endedByUs[id] = endedClaim{token: t.token, audited: true}
 		}
 		if seen {
 			in.checkClaim(id)
@@ -315,7 +315,7 @@ func (in *incarnation) auditStep(now time.Time) {
 // thousand tasks need not look at each to know that.
 func (in *incarnation) agrees() bool {
 	sums := in.tasks.Sums()
-	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.tombs) == 0 &&
+	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.endedByUs) == 0 &&
 		sums.Unowned == in.board.Len() && in.board.InFlight() == 0 && in.out.adopts.Calls() == 0
 }
 

@@ -44,8 +44,8 @@ type Node struct {
 	member *election.Member
 	host   *election.Host
 
-	// notes are what the incarnation before did not get to write down.
-	notes []coordinator.Note
+	// auditQueue are what the incarnation before did not get to write down.
+	auditQueue []coordinator.Note
 	// past are lost sessions that are to be ended at the broker.
 	past session.Past
 
@@ -170,7 +170,7 @@ func (n *Node) Drain(ctx context.Context) error {
 		return ErrNotRunning
 	}
 	n.draining.Store(true)
-	n.rouse()
+	n.wakeUp()
 	poll := time.NewTicker(drainTick)
 	defer poll.Stop()
 	for len(n.Tasks()) > 0 {
@@ -192,9 +192,9 @@ func (n *Node) Tasks() []RunningTask {
 	tasks := make([]RunningTask, 0, len(n.held))
 	for _, r := range n.held {
 		tasks = append(tasks, RunningTask{
-			ID: r.claim.id, Token: r.claim.Token(), Parked: r.face.parked,
-			Started: n.timeOf(r.face.started), Stopped: n.timeOf(r.face.stopped),
-			State: codedStates[r.face.state], Since: n.timeOf(r.face.since),
+			ID: r.claim.id, Token: r.claim.Token(), Parked: r.published.parked,
+			Started: n.timeOf(r.published.started), Stopped: n.timeOf(r.published.stopped),
+			State: codedStates[r.published.state], Since: n.timeOf(r.published.since),
 		})
 	}
 	slices.SortFunc(tasks, func(a, b RunningTask) int { return strings.Compare(a.ID, b.ID) })
@@ -229,7 +229,7 @@ func (n *Node) overdue() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for id, r := range n.held {
-		if r.face.handle != nil && !r.face.handle.Returned() {
+		if r.published.handle != nil && !r.published.handle.Returned() {
 			ids = append(ids, id)
 		}
 	}
@@ -389,7 +389,7 @@ func (n *Node) Stats() Stats {
 // uncount takes what is shown of a task off the counts; the caller has the lock.
 func (n *Node) uncount(id string) {
 	if shown := n.held[id]; shown != nil {
-		n.states[shown.face.state]--
+		n.states[shown.published.state]--
 	}
 }
 

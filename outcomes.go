@@ -27,11 +27,11 @@ func (in *incarnation) exited(x exit) {
 	in.timeouts.Remove(x.id)
 	in.board.LoadFell()
 	said, hasSaid := messageOf(x.err)
-	killed := r.order != nil && r.order.Message == statemachine.Kill
-	switch unread := r.claim.deaf(); {
+	killed := r.command != nil && r.command.Message == statemachine.Kill
+	switch unread := r.claim.stopListening(); {
 	case killed:
-	case r.order != nil && r.order.told && (unread.Message != "" || !hasSaid):
-		r.order = nil // what it returned is no answer to that: it stays where it is, for when this is stored
+	case r.command != nil && r.command.told && (unread.Message != "" || !hasSaid):
+		r.command = nil // what it returned is no answer to that: it stays where it is, for when this is stored
 	case unread.Message == statemachine.Run && (said.Message == statemachine.Pause || said.Message == statemachine.Sleep):
 		said = unread // it came later than what the handler acts upon
 	}
@@ -44,7 +44,7 @@ func (in *incarnation) exited(x exit) {
 		in.complete(r)
 	case in.lost:
 		in.drop(r, context.Cause(in.session.Context()))
-	case killed, r.order != nil && !r.order.told:
+	case killed, r.command != nil && !r.command.told:
 		r.keepResult()
 		in.carryOut(r)
 	case hasSaid && !(r.expired && said.Message == statemachine.Release):
@@ -277,13 +277,13 @@ type outgoing struct {
 	// is known already.
 	adopts outbox.Lane[string, coordinator.Wanted]
 	// asks find out whether a command to a task is still there.
-	asks    outbox.Lane[*order, asking]
+	asks    outbox.Lane[*taskCommand, asking]
 	endings outbox.Lane[string, coordinator.Ending]
 	// discards delete commands to tasks that changed nothing.
 	discards outbox.Lane[discard, coordinator.Ending]
 	// checkpoints have as their keys the channels on which their outcomes are waited for.
 	checkpoints outbox.Lane[chan<- coordinator.Ended, coordinator.Ending]
-	notes       journal
+	audit       journal
 	// hints say where tasks are going whose handlers take their time.
 	hints outbox.Lane[string, broker.Txn]
 	// commands delete those to this node that were carried out.
@@ -297,19 +297,19 @@ type outgoing struct {
 
 // newOutgoing returns empty lanes of a node, but for the notes that are left of an earlier session.
 func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
-	o := &outgoing{notes: journal{node: node, incarnation: incarnation}}
+	o := &outgoing{audit: journal{node: node, incarnation: incarnation}}
 	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
 	o.adopts.BatchMax, o.adopts.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.asks.BatchMax, o.asks.CallsMax = 1, outbox.Unbounded
 	o.endings.BatchMax, o.endings.CallsMax = claimBatchMax, callsInFlightMax
 	o.discards.BatchMax, o.discards.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.checkpoints.BatchMax, o.checkpoints.CallsMax = claimBatchMax, callsInFlightMax
-	o.notes.BatchMax, o.notes.CallsMax = claimBatchMax, 1
+	o.audit.BatchMax, o.audit.CallsMax = claimBatchMax, 1
 	o.hints.BatchMax, o.hints.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.commands.BatchMax, o.commands.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.info.BatchMax, o.info.CallsMax = 1, 1
 	for _, n := range left {
-		o.notes.Add(n)
+		o.audit.Add(n)
 	}
 	return o
 }
@@ -331,11 +331,11 @@ func (o *outgoing) publishInfo() { o.info.Put(struct{}{}, struct{}{}, time.Time{
 // settled reports whether the node may go: no call is under way, and no ending waits. While
 // its session is not lost, it writes the notes too, and tells the others that it means to go.
 func (o *outgoing) settled(lost bool) bool {
-	calls := o.notes.Calls()
+	calls := o.audit.Calls()
 	for _, l := range o.lanes() {
 		calls += l.Calls()
 	}
-	return calls+o.endings.Len() == 0 && (lost || o.notes.Len()+o.info.Len() == 0)
+	return calls+o.endings.Len() == 0 && (lost || o.audit.Len()+o.info.Len() == 0)
 }
 
 // send sends what is due: everything that is ready goes in the next call of its lane, and
@@ -355,7 +355,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 			results := in.coord.Adopt(ctx, ids)
 			return func() { in.claimed(wanted, results, true) }
 		})
-		dispatch(in, &out.asks, now, func(orders []*order, asked []asking) func() { return in.ask(orders[0], asked[0]) })
+		dispatch(in, &out.asks, now, func(orders []*taskCommand, asked []asking) func() { return in.ask(orders[0], asked[0]) })
 	}
 	dispatch(in, &out.endings, now, func(_ []string, endings []coordinator.Ending) func() {
 		results := in.coord.End(ctx, endings)
@@ -376,9 +376,9 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 	if in.lost {
 		return
 	}
-	if c, ok := out.notes.Take(now, in.closing, in.isBusy()); ok {
+	if c, ok := out.audit.Take(now, in.closing, in.isBusy()); ok {
 		in.markRecorded(c.Values)
-		begin(in, &out.notes.Lane, c, func() func() {
+		begin(in, &out.audit.Lane, c, func() func() {
 			errs := in.coord.Note(ctx, c.Values)
 			return func() { in.noted(c.Values, errs) }
 		})
@@ -417,7 +417,7 @@ func (in *incarnation) wakeToSend(now time.Time, earlier func(time.Time)) {
 	if in.lost {
 		return
 	}
-	if earlier(in.out.notes.Due(now, in.closing, in.isBusy())); in.closing {
+	if earlier(in.out.audit.Due(now, in.closing, in.isBusy())); in.closing {
 		return
 	}
 	earlier(in.fleet.NextNamed())
@@ -516,7 +516,7 @@ func (j *journal) requeued(r *run, now time.Time) {
 }
 
 // commanded notes that a command was handled, or why it was not.
-func (j *journal) commanded(r *run, o *order, err error, now time.Time) {
+func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 	detail := string(o.Message)
 	if err != nil {
 		detail += ": discarded: " + err.Error()
@@ -546,7 +546,7 @@ func (in *incarnation) noted(notes []coordinator.Note, errs []error) {
 		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
 			in.events.Corrupt(in.node.space.History(notes[i].ID), fmt.Errorf("write the history: %w", err))
 		case !in.closing:
-			in.out.notes.Again(notes[i], now)
+			in.out.audit.Again(notes[i], now)
 		}
 	}
 }

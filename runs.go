@@ -62,10 +62,10 @@ type run struct {
 	since moment
 	// cause is why the claim is to be given up.
 	cause error
-	// order is the command that is being carried out, nil for none; obeyed is the
+	// command is the command that is being carried out, nil for none; obeyed is the
 	// revision of the last one that was.
-	order  *order
-	obeyed broker.Revision
+	command *taskCommand
+	applied broker.Revision
 	// before is the record that a command has changed and that is not stored
 	// yet; nil otherwise.
 	before *progress
@@ -77,13 +77,13 @@ type run struct {
 	// ending is what is being stored, and outcome what that means.
 	ending  *coordinator.Ending
 	outcome Outcome
-	// face is what others than the loop see of it. The loop alone writes it, under
+	// published is what others than the loop see of it. The loop alone writes it, under
 	// the node's mu.
-	face face
+	published published
 }
 
-// face is a run as others than the loop see it.
-type face struct {
+// published is a run as others than the loop see it.
+type published struct {
 	// started is when the handler was, and stopped when it was told to stop; zero
 	// if it was not.
 	started, stopped moment
@@ -166,7 +166,7 @@ type exit struct {
 // begin takes over a claim that was granted: it runs it, parks it, or gives it
 // back.
 func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
-	delete(in.tombs, g.ID)
+	delete(in.endedByUs, g.ID)
 	claim := &Claim{
 		task: p.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
@@ -184,7 +184,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		in.events.Corrupt(in.node.space.Task(g.ID), claim.kind.Err)
 	}
 	in.reportGrant(claim, p)
-	in.out.notes.claimed(r, p.reason)
+	in.out.audit.claimed(r, p.reason)
 	if in.isDeleted(r) {
 		in.abandon(r)
 		return
@@ -232,7 +232,7 @@ func (in *incarnation) skip(r *run, failed string) {
 // resume continues a claim in the state that is recorded, unless a command says
 // otherwise.
 func (in *incarnation) resume(r *run) {
-	if !r.record.State.Terminal() && in.obeyIdle(r) {
+	if !r.record.State.Terminal() && in.applyToIdle(r) {
 		return
 	}
 	switch s := r.record.State; {
@@ -249,7 +249,7 @@ func (in *incarnation) resume(r *run) {
 		in.park(r)
 	case s == statemachine.Fault:
 		in.decideFault(r, nil)
-	case r.face.started != 0 && time.Since(in.node.timeOf(r.face.started)) < restartPause:
+	case r.published.started != 0 && time.Since(in.node.timeOf(r.published.started)) < restartPause:
 		in.park(r)
 		in.parked.set(r, time.Now().Add(restartPause))
 	default:
@@ -272,7 +272,7 @@ func (in *incarnation) start(r *run) {
 	in.enter(r, phaseRunning)
 	r.expired = false
 	in.parked.remove(r)
-	r.claim.deaf() // an earlier run has listened, and this one does not yet
+	r.claim.stopListening() // an earlier run has listened, and this one does not yet
 	if timeout := time.Duration(r.claim.kind.Spec.Timeout); timeout > 0 {
 		in.timeouts.Set(id, time.Now().Add(timeout))
 	}
@@ -290,7 +290,7 @@ func (in *incarnation) start(r *run) {
 	}
 	in.node.mu.Lock() // nobody may find the handler running and not know of it
 	defer in.node.mu.Unlock()
-	r.face.started, r.face.stopped = in.node.momentOf(time.Now()), 0
+	r.published.started, r.published.stopped = in.node.momentOf(time.Now()), 0
 	r.handle = in.node.handlers.Go(in.session.Context(), run, func(err error) {
 		x := exit{id: id, token: token, err: err, at: time.Now()}
 		if !in.arrive(func() { in.exited(x) }) {
@@ -356,12 +356,12 @@ func (in *incarnation) stopRun(id string, cause error) {
 
 // markStopped shows that the handler of a run was told to stop.
 func (n *Node) markStopped(r *run) {
-	if r.face.stopped != 0 {
+	if r.published.stopped != 0 {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r.face.stopped = n.momentOf(time.Now())
+	r.published.stopped = n.momentOf(time.Now())
 	n.showRun(r)
 }
 
@@ -374,7 +374,7 @@ func (in *incarnation) release(r *run) {
 	r.outcome = OutcomeReleased
 	ending := r.claim.ending(coordinator.Release)
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
-	ending.Command = r.order.of()
+	ending.Command = r.command.of()
 	r.ending = &ending
 	in.queueEnding(r)
 }
@@ -382,7 +382,7 @@ func (in *incarnation) release(r *run) {
 // abandon gives back the claim on a task that was deleted. Only now may a task
 // that was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
-	r.handTo, r.order = "", nil // a command in the slot is another task's
+	r.handTo, r.command = "", nil // a command in the slot is another task's
 	if r.cause == nil {
 		r.cause = ErrDeleted
 	}
@@ -412,8 +412,8 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	now := time.Now().UTC()
 	claimedAt := r.claim.claimedAt.UTC()
 	command := r.record.Command
-	if r.order != nil {
-		command = r.order.revision
+	if r.command != nil {
+		command = r.command.revision
 	}
 	record := statemachine.Record{
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
@@ -435,7 +435,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		r.claim.traceEnd()
 	}
 	ending := r.claim.ending(kind)
-	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.order.of()
+	ending.State, ending.Replaces, ending.Command = value, r.stateRevision, r.command.of()
 	ending.Unrecorded = !r.recorded
 	ending.Forget = r.record.State == statemachine.Completed
 	if kind == coordinator.Done {
@@ -493,7 +493,7 @@ func (in *incarnation) forget(id string) {
 	token := r.claim.token()
 	seen := in.tasks.Revision() >= token
 	if t := in.tasks.Remains(id); !seen || (t != nil && t.Token == token) {
-		in.tombs[id] = tomb{token: token}
+		in.endedByUs[id] = endedClaim{token: token}
 	} else if t != nil && t.Exists() && !t.Owned() {
 		in.board.Add(t, time.Now())
 	}
@@ -508,7 +508,7 @@ func (n *Node) publishRun(r *run) {
 
 // showRun is publishRun for who has the lock.
 func (n *Node) showRun(r *run) {
-	f := &r.face
+	f := &r.published
 	n.uncount(r.claim.id)
 	f.since, f.state, f.parked, f.handle = r.since, codeOf(r.record.State), r.phase == phaseParked, r.handle
 	n.held[r.claim.id] = r
@@ -530,9 +530,9 @@ func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
 func (in *incarnation) reportEnd(r *run, outcome Outcome) {
 	r.dequeued.settle(outcome)
 	r.dequeued = nil
-	e := End{Task: r.claim.ID(), Type: r.class().Type, Token: r.claim.Token(), Outcome: outcome, Ran: r.face.started != 0}
+	e := End{Task: r.claim.ID(), Type: r.class().Type, Token: r.claim.Token(), Outcome: outcome, Ran: r.published.started != 0}
 	if e.Ran {
-		e.Took = time.Since(in.node.timeOf(r.face.started))
+		e.Took = time.Since(in.node.timeOf(r.published.started))
 	}
 	r.claim.trace.recorded(outcome)
 	in.events.Ended(e)

@@ -13,8 +13,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// order is a command to a task that waits for the task's owner.
-type order struct {
+// taskCommand is a command to a task that waits for the task's owner.
+type taskCommand struct {
 	statemachine.Command
 	revision broker.Revision
 	// told tells that the handler was left to say what becomes of it.
@@ -29,7 +29,7 @@ type order struct {
 }
 
 // of is the revision of an order, zero for none.
-func (o *order) of() broker.Revision {
+func (o *taskCommand) of() broker.Revision {
 	if o == nil {
 		return 0
 	}
@@ -43,54 +43,54 @@ func (in *incarnation) heard(h coordinator.Heard) {
 		in.events.BrokerTrouble(h.Err)
 		return
 	}
-	known := in.orders
+	known := in.commands
 	if h.All {
-		in.ordersKnown = true
-		in.orders = make(map[string]*order, len(h.Commands))
+		in.commandsKnown = true
+		in.commands = make(map[string]*taskCommand, len(h.Commands))
 	}
 	for _, w := range h.Commands {
 		if w.Revision == 0 {
-			delete(in.orders, w.ID)
+			delete(in.commands, w.ID)
 			continue
 		}
 		o := known[w.ID]
 		if o == nil || o.revision != w.Revision {
-			o = &order{revision: w.Revision}
+			o = &taskCommand{revision: w.Revision}
 			o.Command, o.err = statemachine.ParseCommand(w.Value)
 		}
-		in.orders[w.ID] = o
+		in.commands[w.ID] = o
 		if r := in.runs[w.ID]; r != nil {
-			in.obey(r)
+			in.applyCommand(r)
 		}
 	}
 }
 
 // waiting is the command to a held task that is to be acted upon, nil for none.
-func (in *incarnation) waiting(r *run) *order {
-	o := in.orders[r.claim.id]
-	if o == nil || o.revision <= r.obeyed || o.revision == r.order.of() || r.unreadable || in.lost || in.closing {
+func (in *incarnation) waiting(r *run) *taskCommand {
+	o := in.commands[r.claim.id]
+	if o == nil || o.revision <= r.applied || o.revision == r.command.of() || r.unreadable || in.lost || in.closing {
 		return nil
 	}
 	return o
 }
 
-// obey acts upon a command that was heard while its task is held. What is being
+// applyCommand acts upon a command that was heard while its task is held. What is being
 // stored or given back goes first.
-func (in *incarnation) obey(r *run) {
+func (in *incarnation) applyCommand(r *run) {
 	switch r.phase {
 	case phaseParked:
-		in.obeyIdle(r)
+		in.applyToIdle(r)
 	case phaseRunning, phaseStopping:
 		if o := in.waiting(r); o != nil && r.cause == nil && !r.expired && in.isCurrent(r, o) {
-			in.obeyRunning(r, o)
+			in.applyToRunning(r, o)
 		}
 	case phaseEnding, phaseSaving:
 	}
 }
 
-// obeyIdle carries out the command to a task that has no handler now. It returns
+// applyToIdle carries out the command to a task that has no handler now. It returns
 // false if there is none, or it changes nothing.
-func (in *incarnation) obeyIdle(r *run) bool {
+func (in *incarnation) applyToIdle(r *run) bool {
 	for {
 		o := in.waiting(r)
 		if o == nil || r.departing {
@@ -102,7 +102,7 @@ func (in *incarnation) obeyIdle(r *run) bool {
 			}
 			return true
 		}
-		r.order = o
+		r.command = o
 		if in.tryOut(r) {
 			return true
 		}
@@ -112,11 +112,11 @@ func (in *incarnation) obeyIdle(r *run) bool {
 // tryOut carries out the order of a run that has no handler. It returns false if
 // the run stays as it is.
 func (in *incarnation) tryOut(r *run) bool {
-	next, err := statemachine.Next(r.record.State, r.order.Message)
-	if r.order.err != nil {
-		err = r.order.err
+	next, err := statemachine.Next(r.record.State, r.command.Message)
+	if r.command.err != nil {
+		err = r.command.err
 	}
-	idle := r.order.Message == statemachine.Run || r.order.Message == statemachine.Checkpoint
+	idle := r.command.Message == statemachine.Run || r.command.Message == statemachine.Checkpoint
 	if err != nil || idle && next == r.record.State {
 		in.discard(r, err)
 		return false
@@ -128,28 +128,28 @@ func (in *incarnation) tryOut(r *run) bool {
 
 // carryOut does what the order of a run says, now that no handler runs.
 func (in *incarnation) carryOut(r *run) {
-	if o := in.orders[r.claim.id]; o != nil && o.revision > r.order.revision && o.err == nil {
-		r.order = o // the last one wins
+	if o := in.commands[r.claim.id]; o != nil && o.revision > r.command.revision && o.err == nil {
+		r.command = o // the last one wins
 	}
 	before := r.record
 	r.before = &before
-	if err := in.apply(r, r.order.Command); err != nil {
+	if err := in.apply(r, r.command.Command); err != nil {
 		in.discard(r, err)
 		r.before = nil
 		in.resume(r)
 	}
 }
 
-// obeyRunning acts upon a command to a task whose handler runs: one that listens
+// applyToRunning acts upon a command to a task whose handler runs: one that listens
 // is told, any other is stopped for what makes it stop.
-func (in *incarnation) obeyRunning(r *run, o *order) {
+func (in *incarnation) applyToRunning(r *run, o *taskCommand) {
 	if o.err != nil {
-		r.order = o
+		r.command = o
 		in.discard(r, o.err)
 		return
 	}
 	o.told = r.claim.tell(o.Command) && r.phase == phaseRunning
-	r.order = o
+	r.command = o
 	switch {
 	case r.phase == phaseStopping:
 		return // the last one wins, once the handler has returned
@@ -177,7 +177,7 @@ func stopCause(c statemachine.Command) error {
 
 // isCurrent tells whether a command is known to be the one in the slot. If not,
 // it is asked for.
-func (in *incarnation) isCurrent(r *run, o *order) bool {
+func (in *incarnation) isCurrent(r *run, o *taskCommand) bool {
 	if o.checked || o.revision > r.claim.fencing {
 		return true
 	}
@@ -196,11 +196,11 @@ type asking struct {
 // ask finds out whether a command is the one in the slot. Where that is refused it is
 // asked again for as long as the task is held and the command is the last that was heard
 // of: one that was taken for handled would be lost.
-func (in *incarnation) ask(o *order, a asking) (then func()) {
+func (in *incarnation) ask(o *taskCommand, a asking) (then func()) {
 	kv, err := patientGet(in.alive, in.config.Broker, in.node.space.TaskCommand(a.id))
 	return func() {
 		switch answered := err == nil || errors.Is(err, broker.ErrNotFound); {
-		case answered || in.orders[a.id] != o:
+		case answered || in.commands[a.id] != o:
 			in.checkedOrder(a.id, o, err == nil && kv.Modified == o.revision)
 		case in.runs[a.id] == nil || in.alive.Err() != nil:
 		default:
@@ -214,30 +214,30 @@ func (in *incarnation) ask(o *order, a asking) (then func()) {
 
 // checkedOrder goes on with the run of a task whose command was asked for. It may be
 // another run than the one that asked: it has waited for the answer as well.
-func (in *incarnation) checkedOrder(id string, o *order, there bool) {
+func (in *incarnation) checkedOrder(id string, o *taskCommand, there bool) {
 	o.checked = there
 	r := in.runs[id]
 	if r == nil {
 		return
 	}
 	if !there {
-		r.obeyed = max(r.obeyed, o.revision) // by the owner before
+		r.applied = max(r.applied, o.revision) // by the owner before
 	}
 	if r.phase == phaseParked {
 		in.resume(r)
 		return
 	}
-	in.obey(r)
+	in.applyCommand(r)
 }
 
 // discard deletes the order of a run that was carried out without a change of the
 // state, or that cannot be.
 func (in *incarnation) discard(r *run, err error) {
-	if r.order == nil {
+	if r.command == nil {
 		return
 	}
-	o := r.order
-	r.obeyed, r.order = o.revision, nil
+	o := r.command
+	r.applied, r.command = o.revision, nil
 	in.handled(r, o, err)
 	e := r.claim.ending(coordinator.Discard)
 	e.Command = o.revision
@@ -245,24 +245,24 @@ func (in *incarnation) discard(r *run, err error) {
 }
 
 // handled tells that a command was carried out, or why it was not.
-func (in *incarnation) handled(r *run, o *order, err error) {
-	in.out.notes.commanded(r, o, err, time.Now())
+func (in *incarnation) handled(r *run, o *taskCommand, err error) {
+	in.out.audit.commanded(r, o, err, time.Now())
 	in.events.TaskCommanded(r.claim.id, string(o.Message), err)
 }
 
 // orderDone notes that the order of a run was carried out and deleted.
 func (in *incarnation) orderDone(r *run) {
-	if r.order != nil {
-		in.handled(r, r.order, nil)
-		r.record.Command = r.order.revision
-		r.obeyed, r.order = r.order.revision, nil
+	if r.command != nil {
+		in.handled(r, r.command, nil)
+		r.record.Command = r.command.revision
+		r.applied, r.command = r.command.revision, nil
 	}
 	r.before = nil
 }
 
 // superseded goes on with a run whose order is not the one in the slot any more.
 func (in *incarnation) superseded(r *run) {
-	r.obeyed, r.order = r.ending.Command, nil
+	r.applied, r.command = r.ending.Command, nil
 	r.claim.trace.recorded("")
 	switch kind := r.ending.Kind; {
 	case kind == coordinator.Release:
@@ -284,7 +284,7 @@ func (in *incarnation) superseded(r *run) {
 
 // discard is a command that a claim has handled, and that is to be deleted.
 type discard struct {
-	order *order
+	order *taskCommand
 	token broker.Revision
 }
 

@@ -35,7 +35,7 @@ type TaskChange struct {
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w := newTaskWatch(c.space, f)
-		c.follow(ctx, w.board.sources(), func(u sourced, complete bool) bool {
+		c.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
 			if u.Err != nil {
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
@@ -96,17 +96,17 @@ func (s sourced) revision() broker.Revision {
 }
 
 // taskWatch is what a watch knows so far. Its methods are called by one goroutine;
-// others may look at the board while they hold mu.
+// others may look at the index while they hold mu.
 type taskWatch struct {
 	filter Filter
-	// mu is held while the board changes. But for what is fading in it, which others forget
+	// mu is held while the index changes. But for what is fading in it, which others forget
 	// as well, the goroutine that changes it reads it without.
 	mu    sync.RWMutex
-	board *board
+	tasks *taskIndex
 	// at is the revision up to which each source is known.
 	at [sourceCount]broker.Revision
 	// own, if set, tells whether this program has deleted a key at a revision. It is where
-	// lists are answered from the board.
+	// lists are answered from the index.
 	own func(key string, at broker.Revision) bool
 	// shown are the tasks that the caller has seen and that are not gone.
 	shown map[string]bool
@@ -119,7 +119,7 @@ type taskWatch struct {
 }
 
 func newTaskWatch(space keys.Space, f Filter) *taskWatch {
-	return &taskWatch{filter: f, board: newBoard(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
+	return &taskWatch{filter: f, tasks: newTaskIndex(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
 }
 
 // fadingMax is how long a task whose keys are gone is listed as it was, unless the states
@@ -131,8 +131,8 @@ const fadingMax = 500 * time.Millisecond
 // has deleted itself.
 func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
 	for _, info := range before {
-		if r := at[info.ID]; !w.board.lists(info.ID) && w.at[stateSource] < r && !w.own(w.board.space.Task(info.ID), r) {
-			w.board.fading[info.ID] = fading{info, r, time.Now().Add(fadingMax)}
+		if r := at[info.ID]; !w.tasks.lists(info.ID) && w.at[stateSource] < r && !w.own(w.tasks.space.Task(info.ID), r) {
+			w.tasks.fading[info.ID] = fading{info, r, time.Now().Add(fadingMax)}
 		}
 	}
 }
@@ -141,20 +141,20 @@ func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
 // are gone.
 func (w *taskWatch) left() (gone []string) {
 	now := time.Now()
-	for id, l := range w.board.fading {
-		if w.at[stateSource] >= l.at || !now.Before(l.until) || w.board.tasks.Get(id) != nil {
-			delete(w.board.fading, id)
+	for id, l := range w.tasks.fading {
+		if w.at[stateSource] >= l.at || !now.Before(l.until) || w.tasks.tasks.Get(id) != nil {
+			delete(w.tasks.fading, id)
 			gone = append(gone, id)
 		}
 	}
 	return gone
 }
 
-// hasAny tells whether the board has any of some keys.
+// hasAny tells whether the index has any of some keys.
 func (w *taskWatch) hasAny(keys []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return slices.ContainsFunc(keys, w.board.has)
+	return slices.ContainsFunc(keys, w.tasks.has)
 }
 
 // deleted takes notice of a key that this program has deleted: the task is not shown any
@@ -162,8 +162,8 @@ func (w *taskWatch) hasAny(keys []string) bool {
 func (w *taskWatch) deleted(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if id := w.board.space.Parse(key).Name; w.board.fading[id].at > 0 {
-		w.board.fading[id] = fading{}
+	if id := w.tasks.space.Parse(key).Name; w.tasks.fading[id].at > 0 {
+		w.tasks.fading[id] = fading{}
 	}
 }
 
@@ -173,17 +173,17 @@ func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) 
 	at := map[string]broker.Revision{}
 	if source == taskSource && w.own != nil {
 		for _, e := range events {
-			p := w.board.space.Parse(e.KV.Key)
+			p := w.tasks.space.Parse(e.KV.Key)
 			if !e.Deleted || p.Kind != keys.Task && p.Kind != keys.Props {
 				continue
 			}
-			if info, ok := w.board.info(p.Name, time.Now()); ok {
+			if info, ok := w.tasks.info(p.Name, time.Now()); ok {
 				before, at[p.Name] = append(before, info), e.KV.Modified
 			}
 		}
 	}
 	for _, e := range events {
-		changed = append(changed, w.board.set(e))
+		changed = append(changed, w.tasks.set(e))
 	}
 	w.leave(before, at)
 	return changed
@@ -194,7 +194,7 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 	switch {
 	case u.Snapshot != nil && u.source == taskSource:
 		w.mu.Lock()
-		changed = w.board.tasks.Reset(u.Snapshot)
+		changed = w.tasks.tasks.Reset(u.Snapshot)
 		w.mu.Unlock()
 	case u.Snapshot != nil:
 		changed = w.reset(u.source, u.Snapshot)
@@ -217,21 +217,21 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 	return changed
 }
 
-// reset takes a listing of the claims or of the states. It is read before the board is
+// reset takes a listing of the claims or of the states. It is read before the index is
 // held up.
 func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []string) {
-	next := newBoard(w.board.space)
+	next := newTaskIndex(w.tasks.space)
 	for _, kv := range listing.KVs {
 		changed = append(changed, next.set(broker.Event{KV: kv}))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if source == claimSource {
-		changed = slices.AppendSeq(changed, maps.Keys(w.board.claimed))
-		w.board.claimed = next.claimed
+		changed = slices.AppendSeq(changed, maps.Keys(w.tasks.claimed))
+		w.tasks.claimed = next.claimed
 	} else {
-		changed = slices.AppendSeq(changed, maps.Keys(w.board.states))
-		w.board.states = next.states
+		changed = slices.AppendSeq(changed, maps.Keys(w.tasks.states))
+		w.tasks.states = next.states
 	}
 	return changed
 }
@@ -241,7 +241,7 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 	now := time.Now()
 	if !w.begun {
 		w.begun = true
-		changed = slices.Collect(w.board.ids())
+		changed = slices.Collect(w.tasks.ids())
 	} else {
 		changed = append(changed, w.blockedBy(changed)...)
 	}
@@ -250,7 +250,7 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 		if id == "" {
 			continue // a key that is not ours
 		}
-		info, ok := w.board.info(id, now)
+		info, ok := w.tasks.info(id, now)
 		selected := ok && w.filter.Matches(info)
 		if !selected && !w.shown[id] {
 			continue
@@ -274,7 +274,7 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 func (w *taskWatch) blockedBy(changed []string) []string {
 	var blocked []string
 	for _, id := range changed {
-		if id == "" || w.board.tasks.Get(id) != nil && w.shown[id] {
+		if id == "" || w.tasks.tasks.Get(id) != nil && w.shown[id] {
 			continue
 		}
 		for waits := range w.waiting[id] {
@@ -292,11 +292,11 @@ func (w *taskWatch) index(id string) {
 		}
 	}
 	delete(w.blockers, id)
-	t := w.board.tasks.Get(id)
-	if t == nil || !strings.Contains(id, depend.Separator) && len(w.board.spec(t).needs) == 0 {
+	t := w.tasks.tasks.Get(id)
+	if t == nil || !strings.Contains(id, depend.Separator) && len(w.tasks.spec(t).needs) == 0 {
 		return
 	}
-	w.blockers[id] = depend.Blockers(id, w.board.spec(t).needs)
+	w.blockers[id] = depend.Blockers(id, w.tasks.spec(t).needs)
 	for _, blocker := range w.blockers[id] {
 		if w.waiting[blocker] == nil {
 			w.waiting[blocker] = map[string]bool{}

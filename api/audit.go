@@ -11,9 +11,9 @@ import (
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
-// trail is what is known of one request besides: what the audit log will say about it, to
+// auditFields is what is known of one request besides: what the audit log will say about it, to
 // which handlers add what they did, and what is to be given back.
-type trail struct {
+type auditFields struct {
 	mu    sync.Mutex
 	attrs []slog.Attr
 	// answered is called once the request is answered.
@@ -21,7 +21,7 @@ type trail struct {
 }
 
 // release gives back what the request holds.
-func (t *trail) release() {
+func (t *auditFields) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, done := range t.answered {
@@ -29,13 +29,13 @@ func (t *trail) release() {
 	}
 }
 
-type trailKey struct{}
+type auditFieldsKey struct{}
 
 // note adds to the audit log of the request what it is about. Only names and
 // numbers belong there: properties, data and results may hold what is nobody's
 // business.
 func note(ctx context.Context, attrs ...slog.Attr) {
-	if t, ok := ctx.Value(trailKey{}).(*trail); ok {
+	if t, ok := ctx.Value(auditFieldsKey{}).(*auditFields); ok {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		for _, a := range attrs {
@@ -53,7 +53,7 @@ const auditBytesMax = 1024
 
 // audit writes down one change that was tried. Those of nobody known are written down
 // as often as anyone may ask, so that they cannot fill a disk.
-func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *trail, status int, began time.Time) {
+func (s *Server) audit(r *http.Request, e *endpoint, caller Caller, t *auditFields, status int, began time.Time) {
 	if status == http.StatusTooManyRequests || caller == (Caller{}) && !s.limiter.allow("audit "+addressOf(r)) {
 		return
 	}

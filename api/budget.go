@@ -98,7 +98,7 @@ func (b *budget) hold(ctx context.Context, c Caller, tasks int) (release func(),
 // them until it is answered.
 func (s *Server) hold(ctx context.Context, tasks int) error {
 	caller, _ := ctx.Value(callerKey{}).(Caller)
-	t, ok := ctx.Value(trailKey{}).(*trail)
+	t, ok := ctx.Value(auditFieldsKey{}).(*auditFields)
 	if !ok {
 		return nil
 	}

@@ -112,33 +112,33 @@ func (e event) text() string {
 	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.id, e.kind, e.data)
 }
 
-// teller passes the changes of one kind on. It remembers what it has told of each
+// publisher passes the changes of one kind on. It remembers what it has told of each
 // thing, by its hash: whenever the broker is listed anew, as it is now and then, a
 // watch yields much that has not changed.
-type teller struct {
-	server *Server
-	kind   string
-	seed   maphash.Seed
-	told   map[string]uint64
+type publisher struct {
+	server    *Server
+	kind      string
+	seed      maphash.Seed
+	published map[string]uint64
 }
 
-func (s *Server) teller(kind string) *teller {
-	return &teller{server: s, kind: kind, seed: maphash.MakeSeed(), told: map[string]uint64{}}
+func (s *Server) publisher(kind string) *publisher {
+	return &publisher{server: s, kind: kind, seed: maphash.MakeSeed(), published: map[string]uint64{}}
 }
 
-// tell passes on what a thing is now; a nil value tells that it is gone.
-func (t *teller) tell(name string, revision int64, value any) {
+// publish passes on what a thing is now; a nil value tells that it is gone.
+func (t *publisher) publish(name string, revision int64, value any) {
 	data, err := encode(value)
 	if err != nil {
 		t.server.config.Logger.Error("an event cannot be told", "kind", t.kind, "name", name, "error", err)
 		return
 	}
 	hash := maphash.Bytes(t.seed, data)
-	if before, known := t.told[name]; known && before == hash {
+	if before, known := t.published[name]; known && before == hash {
 		return
 	}
-	if t.told[name] = hash; value == nil {
-		delete(t.told, name)
+	if t.published[name] = hash; value == nil {
+		delete(t.published, name)
 		field := "name"
 		if t.kind == kindTask {
 			field = "id"
@@ -151,50 +151,50 @@ func (t *teller) tell(name string, revision int64, value any) {
 }
 
 // trouble tells that the broker cannot be followed.
-func (t *teller) trouble(err error) {
+func (t *publisher) trouble(err error) {
 	if data, problem := encode(map[string]string{"detail": err.Error()}); problem == nil {
 		t.server.hub.publish(kindTrouble, 0, data)
 	}
 }
 
 func (s *Server) followTasks(ctx context.Context) {
-	t := s.teller(kindTask)
+	t := s.publisher(kindTask)
 	for change, err := range s.tasks.Watch(ctx) {
 		switch {
 		case err != nil:
 			t.trouble(err)
 		case change.Gone:
-			t.tell(change.Task.ID, change.Revision, nil)
+			t.publish(change.Task.ID, change.Revision, nil)
 		default:
-			t.tell(change.Task.ID, change.Revision, change.Task)
+			t.publish(change.Task.ID, change.Revision, change.Task)
 		}
 	}
 }
 
 func (s *Server) followNodes(ctx context.Context) {
-	t := s.teller(kindNode)
+	t := s.publisher(kindNode)
 	for change, err := range s.client.WatchNodes(ctx) {
 		switch {
 		case err != nil:
 			t.trouble(err)
 		case change.Gone:
-			t.tell(change.Node.Name, change.Revision, nil)
+			t.publish(change.Node.Name, change.Revision, nil)
 		default:
-			t.tell(change.Node.Name, change.Revision, change.Node)
+			t.publish(change.Node.Name, change.Revision, change.Node)
 		}
 	}
 }
 
 func (s *Server) followElections(ctx context.Context) {
-	t := s.teller(kindElection)
+	t := s.publisher(kindElection)
 	for change, err := range election.Watch(ctx, s.config.Broker, s.config.Namespace) {
 		switch {
 		case err != nil:
 			t.trouble(err)
 		case change.Gone:
-			t.tell(change.Election.Name, change.Revision, nil)
+			t.publish(change.Election.Name, change.Revision, nil)
 		default:
-			t.tell(change.Election.Name, change.Revision, view.ElectionOf(change.Election))
+			t.publish(change.Election.Name, change.Revision, view.ElectionOf(change.Election))
 		}
 	}
 }

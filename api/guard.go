@@ -22,7 +22,7 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &answer{ResponseWriter: w}
 	began := time.Now()
-	t := &trail{}
+	t := &auditFields{}
 	var e *endpoint
 	var caller Caller
 	defer func() {
@@ -62,7 +62,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(answer, r)
 		return
 	}
-	ctx := context.WithValue(context.WithValue(r.Context(), trailKey{}, t), callerKey{}, caller)
+	ctx := context.WithValue(context.WithValue(r.Context(), auditFieldsKey{}, t), callerKey{}, caller)
 	if e.works() {
 		if p := s.budget.enter(caller); p != nil {
 			p.refuse(answer, r)

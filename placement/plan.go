@@ -137,7 +137,7 @@ func (p *Plan) divide() {
 				at: i, load: p.loads[i], weight: n.weight(), capacity: n.Capacity, most: p.loadsOf.room(p.nodes, i, q.class.Type),
 			}
 		}
-		gets, left := pour(vessels, q.open, q.class.Weight)
+		gets, left := fill(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
 		q.byName = q.brief && !q.spread && !q.capped

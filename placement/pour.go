@@ -21,10 +21,10 @@ func (v vessel) room(each, most int) int {
 	return min(max((v.capacity-v.load)/each, 0), most)
 }
 
-// pour divides n tasks of one weight: each goes to the vessel that is the least
+// fill divides n tasks of one weight: each goes to the vessel that is the least
 // loaded for its weight with it, the first by name of those that are equal. It
 // returns how many each gets, in the order of vessels, and how many fit nowhere.
-func pour(vessels []vessel, n, each int) (gets []int, left int) {
+func fill(vessels []vessel, n, each int) (gets []int, left int) {
 	gets = make([]int, len(vessels))
 	left = n
 	if n > len(vessels) { // or one by one is as quick
@@ -34,7 +34,7 @@ func pour(vessels []vessel, n, each int) (gets []int, left int) {
 			left -= gets[i]
 		}
 	}
-	q := heap.New(func(a, b *poured) bool { // the least loaded with one more task
+	q := heap.New(func(a, b *filled) bool { // the least loaded with one more task
 		left, right := (a.load+each)*b.weight, (b.load+each)*a.weight
 		return left < right || (left == right && a.at < b.at)
 	}, nil)
@@ -42,7 +42,7 @@ func pour(vessels []vessel, n, each int) (gets []int, left int) {
 		if v.room(each, n) > gets[i] {
 			v.load += gets[i] * each
 			v.most -= gets[i]
-			q.Push(&poured{vessel: v, i: i})
+			q.Push(&filled{vessel: v, i: i})
 		}
 	}
 	for ; left > 0 && q.Len() > 0; left-- {
@@ -88,7 +88,7 @@ func lowerLevel(vessels []vessel, n, each int) float64 {
 	return lo
 }
 
-type poured struct {
+type filled struct {
 	vessel
 	i int // its place in the vessels
 }

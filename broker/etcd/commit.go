@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -12,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/internal/waves"
+	"github.com/windlass-go/windlass/broker/internal/batches"
 )
 
 // requestsInFlightMax bounds the requests that one Commit has under way. etcd
@@ -25,8 +26,8 @@ var errNotSent = errors.New("not sent, because an earlier transaction of this ca
 
 // Commit implements broker.Broker.
 //
-//	transactions  -> waves      those with a key in common, one after the other
-//	wave          -> requests   as many as fit, four in flight
+//	transactions  -> batches    those with a key in common, one after the other
+//	batch         -> requests   as many as fit, four in flight
 //	request       -> results    refused as a whole? then one by one
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := make([]broker.Result, len(txns))
@@ -39,15 +40,15 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 		pending = append(pending, i)
 	}
 	c := commit{broker: b, txns: txns, results: results}
-	for _, wave := range waves.Divide(txns, pending) {
+	for _, batch := range batches.Divide(txns, pending) {
 		if c.unknown {
 			// Sending it would let it overtake the one it follows.
-			for _, i := range wave {
-				results[i].Err = broker.NewError("commit", waves.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
+			for _, i := range batch {
+				results[i].Err = broker.NewError("commit", batches.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
 			}
 			continue
 		}
-		c.wave(ctx, wave)
+		c.sendBatch(ctx, batch)
 	}
 	return results
 }
@@ -63,9 +64,9 @@ type commit struct {
 	unknown bool
 }
 
-// wave commits transactions that have no key in common.
-func (c *commit) wave(ctx context.Context, wave []int) {
-	again := c.send(ctx, pack(c.txns, wave))
+// sendBatch commits transactions that have no key in common.
+func (c *commit) sendBatch(ctx context.Context, batch []int) {
+	again := c.send(ctx, pack(c.txns, batch))
 	if len(again) > 0 {
 		alone := make([][]int, len(again))
 		for n, i := range again {
@@ -73,7 +74,7 @@ func (c *commit) wave(ctx context.Context, wave []int) {
 		}
 		c.send(ctx, alone)
 	}
-	for _, i := range wave {
+	for _, i := range batch {
 		if err := c.results[i].Err; err != nil && broker.MaybeApplied(err) {
 			c.unknown = true
 		}
@@ -112,13 +113,16 @@ var txnOptions = []grpc.CallOption{
 func (c *commit) request(ctx context.Context, members []int) (again []int) {
 	key := ""
 	if len(members) == 1 {
-		key = waves.KeyOf(c.txns[members[0]])
+		key = batches.KeyOf(c.txns[members[0]])
 	}
 	request := c.build(members)
-	var answer *pb.TxnResponse
-	e := c.broker.call(ctx, "commit", key, func(ctx context.Context) (err error) {
-		answer, err = c.broker.txns.Txn(ctx, request, txnOptions...)
-		return clientv3.ContextError(ctx, err)
+	more := hedging{}
+	if !slices.ContainsFunc(members, func(i int) bool { return writes(c.txns[i]) }) {
+		more = c.broker.toAnother() // it may be made twice
+	}
+	answer, e := anywhere(ctx, c.broker, "commit", key, more, func(ctx context.Context) (*pb.TxnResponse, error) {
+		answer, err := c.broker.txns.Txn(ctx, request, txnOptions...)
+		return answer, clientv3.ContextError(ctx, err)
 	})
 	if e != nil {
 		if len(members) > 1 && concernsOne(e) {

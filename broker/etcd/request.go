@@ -23,9 +23,9 @@ const (
 // Those that only delete or read travel apart from those that put: a full store
 // takes the former, which is how space is made, and refuses the latter together
 // with whatever shares their request.
-func pack(txns []broker.Txn, wave []int) [][]int {
+func pack(txns []broker.Txn, batch []int) [][]int {
 	var putting, others []int
-	for _, i := range wave {
+	for _, i := range batch {
 		if slices.ContainsFunc(txns[i].Then, isPut) {
 			putting = append(putting, i)
 		} else {
@@ -35,13 +35,17 @@ func pack(txns []broker.Txn, wave []int) [][]int {
 	return append(packAlike(txns, putting), packAlike(txns, others)...)
 }
 
+func writes(t broker.Txn) bool {
+	return slices.ContainsFunc(t.Then, func(op broker.Op) bool { return op.Kind != broker.OpRead })
+}
+
 func isPut(op broker.Op) bool { return op.Kind == broker.OpPut }
 
-func packAlike(txns []broker.Txn, wave []int) [][]int {
+func packAlike(txns []broker.Txn, batch []int) [][]int {
 	var requests [][]int
 	var members []int
 	opsMax, bytes := 0, 0
-	for _, i := range wave {
+	for _, i := range batch {
 		ops, size := weigh(txns[i])
 		full := len(members)+1+max(opsMax, ops) > requestOpsMax || bytes+size > requestBytesMax
 		if full && len(members) > 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/internal/waves"
+	"github.com/windlass-go/windlass/broker/internal/batches"
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 	"github.com/windlass-go/windlass/internal/pause"
 )
@@ -49,15 +49,15 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 		return results
 	}
 	defer leave()
-	for _, wave := range waves.Divide(txns, pending) {
-		for _, i := range wave {
+	for _, batch := range batches.Divide(txns, pending) {
+		for _, i := range batch {
 			if c.unknown {
 				// Sending it would let it overtake the one it follows.
-				results[i].Err = broker.NewError("commit", waves.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
+				results[i].Err = broker.NewError("commit", batches.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
 			}
 		}
 		if !c.unknown {
-			c.wave(entered, wave)
+			c.commitBatch(entered, batch)
 		}
 	}
 	return results
@@ -79,9 +79,9 @@ func (c *commit) failAll(ctx context.Context, members []int, err error) {
 }
 
 func (c *commit) fail(ctx context.Context, i int, err error) {
-	e := *c.broker.failure(ctx, "commit", waves.KeyOf(c.txns[i]), err)
+	e := *c.broker.failure(ctx, "commit", batches.KeyOf(c.txns[i]), err)
 	if e.Key == "" {
-		e.Key = waves.KeyOf(c.txns[i])
+		e.Key = batches.KeyOf(c.txns[i])
 	}
 	c.results[i] = broker.Result{Err: &e}
 	c.unknown = c.unknown || e.Maybe
@@ -90,32 +90,32 @@ func (c *commit) fail(ctx context.Context, i int, err error) {
 // conflictPauseMax bounds the pause before a transaction is looked at again.
 const conflictPauseMax = 20 * time.Millisecond
 
-// wave commits transactions that have no key in common. It gives up when none of them
+// commitBatch commits transactions that have no key in common. It gives up when none of them
 // has got through for as long as a request may take: many take longer together.
-func (c *commit) wave(ctx context.Context, wave []int) {
+func (c *commit) commitBatch(ctx context.Context, batch []int) {
 	progress := time.Now()
-	for attempt := 0; len(wave) > 0; attempt++ {
+	for attempt := 0; len(batch) > 0; attempt++ {
 		if attempt > 1 {
 			pause.For(ctx, rand.N(min(time.Millisecond<<min(attempt, 10), conflictPauseMax)))
 		}
 		if attempt > 1 && time.Since(progress) > c.broker.config.RequestTimeout {
-			c.failAll(ctx, wave, &wire.Error{Cause: errBusy})
+			c.failAll(ctx, batch, &wire.Error{Cause: errBusy})
 			return
 		}
 		l, err := c.broker.linked(ctx)
 		if err != nil {
-			c.failAll(ctx, wave, err)
+			c.failAll(ctx, batch, err)
 			return
 		}
 		var again []int
-		for _, members := range c.divide(wave) {
+		for _, members := range c.divide(batch) {
 			left := c.round(ctx, l, members, attempt > 0)
 			if len(left) < len(members) {
 				progress = time.Now()
 			}
 			again = append(again, left...)
 		}
-		wave = again
+		batch = again
 	}
 }
 
@@ -128,10 +128,10 @@ const (
 )
 
 // divide makes parts that can be read by one request each.
-func (c *commit) divide(wave []int) [][]int {
+func (c *commit) divide(batch []int) [][]int {
 	var parts [][]int
 	size := 0
-	for _, i := range wave {
+	for _, i := range batch {
 		txn := c.txns[i]
 		keys := len(txn.If) + len(txn.Then) + len(txn.Else)
 		if len(parts) == 0 || size+keys > lookMax || len(parts[len(parts)-1]) >= multisMax {
@@ -184,7 +184,7 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 	}
 	for i, p := range plans { // those that are not blocked have got no parents yet
 		if now && p.isBlocked(blocked) {
-			c.fail(ctx, i, broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
+			c.fail(ctx, i, broker.NewError("commit", batches.KeyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
 		} else {
 			again = append(again, i)
 		}
@@ -197,7 +197,7 @@ var errBelowSession = errors.New("there is a key of a session above, and nothing
 // failReading is for errors of what writes no key.
 func (c *commit) failReading(ctx context.Context, members []int, err error) {
 	for _, i := range members {
-		e := *c.broker.failure(ctx, "commit", waves.KeyOf(c.txns[i]), err)
+		e := *c.broker.failure(ctx, "commit", batches.KeyOf(c.txns[i]), err)
 		e.Maybe = false
 		c.results[i] = broker.Result{Err: &e}
 	}
@@ -212,7 +212,7 @@ func writes(txn broker.Txn) bool {
 	return false
 }
 
-// look reads what a part of a wave needs.
+// look reads what a part of a batch needs.
 func (b *Broker) look(ctx context.Context, l *link, r *reading, now bool) (sight, error) {
 	var paths, epochs []string
 	var reads []wire.Read
@@ -369,7 +369,7 @@ func (c *commit) sendGroup(ctx context.Context, l *link, conn *wire.Conn, member
 		}
 		request := wire.Multi(p.ops(slot, p.record.slim().encode()))
 		if size := request.Size(); size > b.config.MessageBytes {
-			c.failReading(ctx, []int{i}, broker.NewError("commit", waves.KeyOf(c.txns[i]), broker.ErrTooLarge,
+			c.failReading(ctx, []int{i}, broker.NewError("commit", batches.KeyOf(c.txns[i]), broker.ErrTooLarge,
 				fmt.Errorf("a request of %d bytes; the servers take %d (Config.MessageBytes, their jute.maxbuffer)", size, b.config.MessageBytes)))
 			continue
 		}

@@ -155,7 +155,7 @@ func (b *Board) Reconsider() {
 		}
 	}
 	b.targets.dirty, b.targets.stale = true, true
-	b.candidates.balked = false
+	b.candidates.refusedByBalancer = false
 }
 
 // FleetChanged looks again at everything because other nodes take tasks than before.
@@ -208,11 +208,11 @@ func (b *Board) Hold(id string, now time.Time) { b.holds[id] = now.Add(heldFor) 
 // those to claim, the most important first. self is this node.
 func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 	b.self = self
-	if b.candidates.balked && b.loadFell && !now.Before(b.candidates.retryAt) {
+	if b.candidates.refusedByBalancer && b.loadFell && !now.Before(b.candidates.retryAt) {
 		b.Reconsider()
 	}
-	b.loadFell = b.loadFell && b.candidates.balked // too early to look again is not in vain
-	var mine []*Candidate                          // those that have been meant for this node
+	b.loadFell = b.loadFell && b.candidates.refusedByBalancer // too early to look again is not in vain
+	var mine []*Candidate                                     // those that have been meant for this node
 	for _, c := range b.candidates.popDue(now) {
 		if !b.look(c, now) {
 			continue
@@ -364,8 +364,8 @@ func (b *Board) refused(c *Candidate, until, now time.Time) {
 		b.targets.remove(c) // or it would keep the place of one that is not refused
 		b.targets.dirty = true
 	}
-	if !b.candidates.balked {
-		b.candidates.balked, b.candidates.retryAt = true, now.Add(reconsiderEvery)
+	if !b.candidates.refusedByBalancer {
+		b.candidates.refusedByBalancer, b.candidates.retryAt = true, now.Add(reconsiderEvery)
 	}
 }
 
@@ -380,7 +380,7 @@ func (b *Board) claim(c *Candidate) *Candidate {
 	if c.target != b.self.Name && !c.Pulled {
 		c.InsteadOf = c.target
 		b.fleet.StoodInFor(c.target)
-		b.standIns.flying++
+		b.standIns.inFlight++
 	}
 	b.flights[c.ID] = c
 	b.fleet.Claiming(c.Kind.Class.Type, 1)
@@ -469,7 +469,7 @@ func (b *Board) Wake(now time.Time) (at time.Time) {
 	if b.toAgree() {
 		sooner(ts.changedAt.Add(agreeAfter))
 	}
-	if b.candidates.balked && b.loadFell {
+	if b.candidates.refusedByBalancer && b.loadFell {
 		sooner(b.candidates.retryAt)
 	}
 	return at

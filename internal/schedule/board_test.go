@@ -229,7 +229,7 @@ func TestBoard_StandsInForOneThatDoesNotClaimAndForMoreOnceThatIsGranted(t *test
 	d.wants(patience+RankStep, theirs[0]+"*")
 	d.shows("another")
 	d.pass(patience + RankStep)
-	if d.Landed(theirs[0], Granted); d.standIns.window != 2 || d.standIns.flying != 0 {
+	if d.Landed(theirs[0], Granted); d.standIns.window != 2 || d.standIns.inFlight != 0 {
 		t.Errorf("%+v", d.standIns)
 	}
 }

@@ -95,10 +95,10 @@ type candidates struct {
 	doubts int
 	// waiters are the candidates that wait for a task to go, by that task.
 	waiters map[string]map[string]struct{}
-	// balked is set if the balancer refused some since it was last asked about all of
+	// refusedByBalancer is set if the balancer refused some since it was last asked about all of
 	// them, at retryAt at the earliest.
-	balked  bool
-	retryAt time.Time
+	refusedByBalancer bool
+	retryAt           time.Time
 	// most is how many there have been since there were none.
 	most int
 }

@@ -12,8 +12,8 @@ import (
 // the packets of a TCP connection that has just begun (RFC 5681, slow start): one may be
 // under way, and one more for each that was granted, until one is refused.
 type standIns struct {
-	// window is how many may be under way, flying how many are.
-	window, flying int
+	// window is how many may be under way, inFlight how many are.
+	window, inFlight int
 	// barred is set when there was no room for one.
 	barred bool
 }
@@ -22,7 +22,7 @@ type standIns struct {
 // made while the copy is known to be behind.
 func (b *Board) mayStandIn() bool {
 	s := &b.standIns
-	s.barred = s.flying >= s.window || b.candidates.doubts > 0 || b.Lag.Behind(b.tasks.Revision())
+	s.barred = s.inFlight >= s.window || b.candidates.doubts > 0 || b.Lag.Behind(b.tasks.Revision())
 	return !s.barred
 }
 
@@ -36,7 +36,7 @@ func (b *Board) standAgain() {
 
 // answered takes what the answer to a claim says about claims in others' stead.
 func (s *standIns) answered(a Answer) {
-	s.flying--
+	s.inFlight--
 	switch a {
 	case Granted:
 		s.window++
@@ -112,7 +112,7 @@ func (b *Board) sweep(now time.Time) (turn []*Candidate) {
 		ts.sweepAt = now.Add(time.Second)
 		return nil
 	}
-	if len(b.flights) > b.standIns.flying {
+	if len(b.flights) > b.standIns.inFlight {
 		// Whoever has claims of its own under way cannot say that others are late:
 		// theirs stand in the same queue.
 		ts.busyAt = now

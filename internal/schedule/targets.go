@@ -235,7 +235,7 @@ func (b *Board) planPass(now time.Time) (mine []*Candidate) {
 	}
 	clear(ts.fresh)
 	slices.SortFunc(turn, (*Candidate).order)
-	ts.pour(plan, turn, func(c *Candidate, target string) {
+	ts.assignQueued(plan, turn, func(c *Candidate, target string) {
 		c.byName = plan.ByName(c.Kind.Class)
 		place(c, target)
 	})
@@ -285,9 +285,9 @@ func (ts *targets) replanPause() time.Duration {
 	return min(max(replanEvery, time.Duration(open*ts.fleet.Size())*replanCost), replanMax)
 }
 
-// pour gives those that wait and some fresh ones, in their order, to the nodes that have
+// assignQueued gives those that wait and some fresh ones, in their order, to the nodes that have
 // room, each in its turn, until there is room for none.
-func (ts *targets) pour(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
+func (ts *targets) assignQueued(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
 	turns := newTurns()
 	for class, q := range ts.nowhere {
 		if !ts.full[class] {

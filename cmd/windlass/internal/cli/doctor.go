@@ -20,11 +20,11 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// errUnwell: the doctor found problems.
-var errUnwell = errors.New("something is wrong")
+// errUnhealthy: the doctor found problems.
+var errUnhealthy = errors.New("something is wrong")
 
-// attended is a broker that can tell of its members, and be made to free space.
-type attended interface {
+// clusterAdmin is a broker that can tell of its members, and be made to free space.
+type clusterAdmin interface {
 	// Members asks every member how it is.
 	Members(ctx context.Context) ([]etcd.Member, error)
 	// Leases counts the leases, and those among the first examine that hold no key.
@@ -33,7 +33,7 @@ type attended interface {
 	Reclaim(ctx context.Context) error
 }
 
-var _ attended = (*etcd.Broker)(nil)
+var _ clusterAdmin = (*etcd.Broker)(nil)
 
 // checkup is what the doctor prints. Its JSON is stable.
 type checkup struct {
@@ -127,7 +127,7 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 	case failed != nil:
 		return failed
 	case c.Problems > 0:
-		return fmt.Errorf("%w: %d problem(s) and %d warning(s)", errUnwell, c.Problems, c.Warnings)
+		return fmt.Errorf("%w: %d problem(s) and %d warning(s)", errUnhealthy, c.Problems, c.Warnings)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 		}
 	}
 	c.members(ctx, d.Broker)
-	if e, ok := d.Broker.(attended); ok {
+	if e, ok := d.Broker.(clusterAdmin); ok {
 		c.Checks = append(c.Checks, judgeLeases(e.Leases(ctx, leasesExamined)))
 	}
 	for _, check := range []func(context.Context) (doctor.Check, error){d.RoundTrip, d.Permissions} {
@@ -190,7 +190,7 @@ func (c *checkup) members(ctx context.Context, b broker.Broker) {
 		}
 		return
 	}
-	e, ok := b.(attended)
+	e, ok := b.(clusterAdmin)
 	if !ok {
 		return
 	}
@@ -212,7 +212,7 @@ func (c *checkup) fix(ctx context.Context, d *doctor.Doctor) error {
 	case err != nil && len(fixed) == 0:
 		c.Fixed = append(c.Fixed, doctor.Fixed{What: "mend the namespace", Why: err.Error()})
 	}
-	e, ok := d.Broker.(attended)
+	e, ok := d.Broker.(clusterAdmin)
 	if !ok {
 		return nil
 	}

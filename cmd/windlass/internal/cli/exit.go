@@ -75,7 +75,7 @@ var exitCodes = []struct {
 	{broker.ErrNoQuorum, exitUnavailable},
 	{broker.ErrNoSpace, exitUnavailable},
 	{windlass.ErrLayout, exitFailed},
-	{errUnwell, exitFailed},
+	{errUnhealthy, exitFailed},
 	{errChanges, exitChanges},
 	{context.Canceled, exitInterrupted},
 }

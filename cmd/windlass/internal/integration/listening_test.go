@@ -73,7 +73,7 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItsNodeStop
 		if err := n.leave(); err != nil {
 			t.Fatal(err)
 		}
-		c.join("b", func(cfg *windlass.Config) { cfg.Handlers["busy"] = windlass.Stateful(c.obeying) })
+		c.join("b", func(cfg *windlass.Config) { cfg.Handlers["busy"] = windlass.Stateful(c.following) })
 		c.sleep(10 * time.Second)
 		d, err := c.client.AwaitCommand(t.Context(), sent)
 		if err != nil || d.Status != windlass.StatusPaused {
@@ -89,7 +89,7 @@ func TestStates_M56_ACommandThatComesBeforeTheHandlerListensIsCarriedOut(t *test
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers["late"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 				<-time.After(time.Second)
-				return windlass.Message(c.obeying(ctx, claim, claim.Messages()))
+				return windlass.Message(c.following(ctx, claim, claim.Messages()))
 			})
 		})
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "late"}}); err != nil {

@@ -65,8 +65,8 @@ func command(m statemachine.Message) statemachine.Command {
 	return statemachine.Command{Message: m}
 }
 
-// obeying is a stateful handler that returns what it is told.
-func (c *cluster) obeying(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
+// following is a stateful handler that returns what it is told.
+func (c *cluster) following(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
 	defer c.began(claim)()
 	for {
 		select {
@@ -88,7 +88,7 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 		statemachine.Runnable: windlass.StatusRunning, statemachine.Fault: windlass.StatusSleeping, // which is what the error handler decides
 	}
 	inEach(t, func(t *testing.T, c *cluster) {
-		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.obeying) })
+		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.following) })
 		for _, kind := range []string{"plain", "stateful"} {
 			for _, state := range []statemachine.State{statemachine.Runnable, statemachine.Sleeping, statemachine.Paused} {
 				for _, m := range statemachine.Messages {

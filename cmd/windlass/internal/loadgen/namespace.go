@@ -19,14 +19,14 @@ func Namespace(beside string) string {
 	return strings.TrimRight(strings.TrimSpace(beside), "/") + "-bench-" + strings.ToLower(rand.Text()[:randomChars])
 }
 
-// removalMax bounds how long a removal takes. It is not Config.Timeout, because after that
+// deletionMax bounds how long a removal takes. It is not Config.Timeout, because after that
 // has passed there is still something to remove.
-const removalMax = 2 * time.Minute
+const deletionMax = 2 * time.Minute
 
 // remove deletes everything in a namespace, also when ctx has ended.
 func remove(ctx context.Context, b broker.Broker, namespace string) error {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), removalMax,
-		fmt.Errorf("it took longer than %v", removalMax))
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), deletionMax,
+		fmt.Errorf("it took longer than %v", deletionMax))
 	defer cancel()
 	err := removeTree(ctx, b, namespace+"/")
 	if err == nil {

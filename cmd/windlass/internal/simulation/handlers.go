@@ -106,7 +106,7 @@ func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 	case b == job:
 		return h.work(ctx, claim)
 	case b == obedient:
-		return h.obey(ctx, claim)
+		return h.follow(ctx, claim)
 	case b == saving:
 		return h.save(ctx, claim)
 	case b == quick:

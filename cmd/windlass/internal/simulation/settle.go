@@ -117,7 +117,7 @@ func (w *world) amiss() string {
 	if unfinished := w.unfinished(); unfinished != "" {
 		return unfinished
 	}
-	if disobeyed := w.disobeyed(); disobeyed != "" {
+	if disobeyed := w.ignoredCommand(); disobeyed != "" {
 		return disobeyed
 	}
 	if misled := w.misled(); misled != "" {

@@ -110,9 +110,9 @@ func (w *world) runAll() {
 	}
 }
 
-// disobeyed names a task that is held and that has a command, or is paused, a
+// ignoredCommand names a task that is held and that has a command, or is paused, a
 // while after it was told to run (M56).
-func (w *world) disobeyed() string {
+func (w *world) ignoredCommand() string {
 	if w.states == nil {
 		return ""
 	}
@@ -133,8 +133,8 @@ func (w *world) disobeyed() string {
 	return ""
 }
 
-// obey does as it is told, until it is told to stop.
-func (h handler) obey(ctx context.Context, claim *windlass.Claim) error {
+// follow does as it is told, until it is told to stop.
+func (h handler) follow(ctx context.Context, claim *windlass.Claim) error {
 	messages := claim.Messages()
 	for {
 		select {

@@ -1,4 +1,4 @@
-package waves_test
+package batches_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/internal/waves"
+	"github.com/windlass-go/windlass/broker/internal/batches"
 )
 
 func all(txns []broker.Txn) []int {
@@ -45,7 +45,7 @@ func TestTransactionsWithAKeyInCommonWaitForEachOther(t *testing.T) {
 		{"a chain", []broker.Txn{then(put("/a")), then(put("/a"), put("/b")), then(put("/b")), then(put("/c"))}, [][]int{{0, 3}, {1}, {2}}},
 	}
 	for _, c := range cases {
-		if diff := cmp.Diff(c.want, waves.Divide(c.txns, all(c.txns))); diff != "" {
+		if diff := cmp.Diff(c.want, batches.Divide(c.txns, all(c.txns))); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
 		}
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// board puts together what is stored about tasks in different places. It keeps what a
+// taskIndex puts together what is stored about tasks in different places. It keeps what a
 // list shows and nothing else, for there may be very many: no properties, no results.
-type board struct {
+type taskIndex struct {
 	space  keys.Space
 	tasks  *mirror.Tasks
 	states map[string]*stateSeen
@@ -45,7 +45,7 @@ type fading struct {
 const wordsMax = 4096
 
 // word is a text that is kept once for all tasks.
-func (b *board) word(s string) string {
+func (b *taskIndex) word(s string) string {
 	if known, ok := b.words[s]; ok {
 		return known
 	}
@@ -77,8 +77,8 @@ type specSeen struct {
 	err              error
 }
 
-func newBoard(space keys.Space) *board {
-	return &board{space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return seeSpec(value) }}),
+func newTaskIndex(space keys.Space) *taskIndex {
+	return &taskIndex{space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return seeSpec(value) }}),
 		states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, fading: map[string]fading{}, words: map[string]string{}}
 }
 
@@ -92,14 +92,14 @@ func seeSpec(value []byte) *specSeen {
 }
 
 // spec is that of a task; of one that exists by its properties alone there is none.
-func (b *board) spec(t *mirror.Task) *specSeen {
+func (b *taskIndex) spec(t *mirror.Task) *specSeen {
 	if s, ok := t.Kind.(*specSeen); ok {
 		return s
 	}
 	return &specSeen{}
 }
 
-// The sources of a board.
+// The sources of an index.
 const (
 	taskSource = iota
 	claimSource
@@ -109,7 +109,7 @@ const (
 
 // sources are where it is all stored. The tasks come first: one that is done between the
 // readings is then found in the states.
-func (b *board) sources() []mirror.Source {
+func (b *taskIndex) sources() []mirror.Source {
 	return []mirror.Source{
 		taskSource:  {Prefix: b.space.Tasks(), Strip: b.tasks.Strip, Prepare: b.tasks.Prepare},
 		claimSource: {Prefix: b.space.Claims()},
@@ -117,10 +117,10 @@ func (b *board) sources() []mirror.Source {
 	}
 }
 
-// loadBoard reads everything. What is not kept goes page by page.
-func loadBoard(ctx context.Context, store broker.Broker, space keys.Space) (*board, error) {
+// loadTaskIndex reads everything. What is not kept goes page by page.
+func loadTaskIndex(ctx context.Context, store broker.Broker, space keys.Space) (*taskIndex, error) {
 	for attempt := 1; ; attempt++ {
-		b := newBoard(space)
+		b := newTaskIndex(space)
 		err := b.load(ctx, store)
 		if err == nil || attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
 			return b, err
@@ -128,7 +128,7 @@ func loadBoard(ctx context.Context, store broker.Broker, space keys.Space) (*boa
 	}
 }
 
-func (b *board) load(ctx context.Context, store broker.Broker) error {
+func (b *taskIndex) load(ctx context.Context, store broker.Broker) error {
 	for _, source := range b.sources() {
 		for page, err := range store.List(ctx, source.Prefix) {
 			if err != nil {
@@ -143,7 +143,7 @@ func (b *board) load(ctx context.Context, store broker.Broker) error {
 }
 
 // readBlockers reads which blockers of one task exist.
-func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string) error {
+func (b *taskIndex) readBlockers(ctx context.Context, store broker.Broker, id string) error {
 	t := b.tasks.Get(id)
 	if t == nil || t.Owned() {
 		return nil
@@ -169,7 +169,7 @@ func (b *board) readBlockers(ctx context.Context, store broker.Broker, id string
 }
 
 // set takes a change of a key, and returns the task that it is of; empty for none.
-func (b *board) set(e broker.Event) string {
+func (b *taskIndex) set(e broker.Event) string {
 	p := b.space.Parse(e.KV.Key)
 	switch p.Kind {
 	case keys.State:
@@ -192,7 +192,7 @@ func (b *board) set(e broker.Event) string {
 	return p.Name
 }
 
-func (b *board) seeState(value []byte) *stateSeen {
+func (b *taskIndex) seeState(value []byte) *stateSeen {
 	r, err := statemachine.Parse(value)
 	return &stateSeen{
 		state: statemachine.State(b.word(string(r.State))), taskType: b.word(r.Type), node: b.word(r.Node), priority: r.Priority, token: r.Token,
@@ -201,7 +201,7 @@ func (b *board) seeState(value []byte) *stateSeen {
 }
 
 // state is that of a task; of one that has none stored it is empty.
-func (b *board) state(id string) *stateSeen {
+func (b *taskIndex) state(id string) *stateSeen {
 	if s := b.states[id]; s != nil {
 		return s
 	}
@@ -209,7 +209,7 @@ func (b *board) state(id string) *stateSeen {
 }
 
 // has tells whether a key is there.
-func (b *board) has(key string) bool {
+func (b *taskIndex) has(key string) bool {
 	p := b.space.Parse(key)
 	t := b.tasks.Remains(p.Name)
 	there := false
@@ -232,13 +232,13 @@ func (b *board) has(key string) bool {
 
 // lists tells whether there is a task, live or done, or was just now. The state that a
 // deleted task left behind is none.
-func (b *board) lists(id string) bool {
+func (b *taskIndex) lists(id string) bool {
 	_, fades := b.fading[id]
 	return fades || b.tasks.Get(id) != nil || b.state(id).state.Terminal()
 }
 
 // ids yields the ID of every task, live and done.
-func (b *board) ids() iter.Seq[string] {
+func (b *taskIndex) ids() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for t := range b.tasks.All() {
 			if !yield(t.ID) {
@@ -255,7 +255,7 @@ func (b *board) ids() iter.Seq[string] {
 
 // each hands the selected ones of some tasks, which are sorted, to take until it returns
 // false.
-func (b *board) each(ids []string, f Filter, take func(TaskInfo) bool) {
+func (b *taskIndex) each(ids []string, f Filter, take func(TaskInfo) bool) {
 	now := time.Now()
 	from, _ := slices.BinarySearch(ids, max(f.After, f.IDPrefix))
 	for _, id := range ids[from:] {
@@ -274,7 +274,7 @@ func (b *board) each(ids []string, f Filter, take func(TaskInfo) bool) {
 }
 
 // info describes one task; false if there is none now.
-func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
+func (b *taskIndex) info(id string, now time.Time) (TaskInfo, bool) {
 	t, s := b.tasks.Get(id), b.state(id)
 	if t == nil && !s.state.Terminal() {
 		return TaskInfo{}, false
@@ -296,7 +296,7 @@ func (b *board) info(id string, now time.Time) (TaskInfo, bool) {
 	return info, true
 }
 
-func (b *board) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time) {
+func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.Time) {
 	unreadable := s.err != nil
 	spec := b.spec(t)
 	if spec.err != nil {
@@ -406,7 +406,7 @@ func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 		return h, false
 	}
 	return schedule.Held{
-		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.face.started), Parked: r.phase == phaseParked,
+		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == phaseParked,
 		Leaves: r.leaving(), Saving: r.phase == phaseSaving, Pulled: in.config.pulls(r.class().Type),
 	}, true
 }
@@ -434,7 +434,7 @@ func (in *incarnation) stay() {
 		if r := in.runs[d.ID]; r != nil && r.claim.token() == d.Token {
 			r.departing, r.handTo = false, ""
 			in.countRun(r)
-			in.obey(r) // to what it was told while it was to leave
+			in.applyCommand(r) // to what it was told while it was to leave
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package waves
+package batches
 
 import (
 	"strings"
