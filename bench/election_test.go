@@ -66,6 +66,11 @@ func handOver(b *testing.B, candidates, times int) {
 		}
 		contests[i].settle()
 		contests[i].next()
+		for range candidates { // until all have stood again behind all others
+			contests[i].resign[contests[i].leader]()
+			contests[i].next()
+			contests[i].settle()
+		}
 		client.requests.Store(0)
 	}
 	turns := []int{0, 1}

@@ -15,8 +15,7 @@ import (
 type Host struct{ member *Member }
 
 // NewHosted makes a member for an owner of sessions. The sessions' deadlines are
-// what counts then: of Config, TTL bounds pauses only, and Clock, Renewed and Fence
-// are not used.
+// what counts then: of Config, TTL, Clock, Renewed and Fence are not used.
 func NewHosted(config Config) (*Member, *Host, error) {
 	m, err := New(config)
 	if err != nil {

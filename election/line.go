@@ -63,18 +63,24 @@ func (c *candidacy) find(ctx context.Context) (place, error) {
 	if own < 0 {
 		return place{}, ErrDeposed
 	}
-	return c.standing(&line[own], line[:own], 0, rev)
+	for i := range line[:own] {
+		line[i].Value = nil // a thousand candidates keep a thousand of them
+	}
+	return c.standing(&line[own], line[:own:own], 0, rev)
 }
 
-// nearMax is how many of those ahead are read when one of them has left: what one
-// request can read beside the own entry.
-const nearMax = broker.TxnOpsMax - 1
+// readMax is how many of those ahead are read by name: what one request can read beside
+// the own entry.
+const readMax = broker.TxnOpsMax - 1
 
-// look reads the own entry and the nearest of those that were ahead. Nobody else can be:
-// who joins again is at the end. The line is listed only where all of the nearest have
-// left, and others were before them.
+// look reads the own entry and those that were ahead. Nobody else can be: who joins again
+// is at the end. Of more than one request can read it reads the nearest, and lists the line
+// where that one has left.
 func (c *candidacy) look(ctx context.Context, ahead []broker.KV) (place, error) {
-	unread := max(0, len(ahead)-nearMax)
+	unread := 0
+	if len(ahead) > readMax {
+		unread = len(ahead) - 1
+	}
 	names := []string{c.entry}
 	for _, kv := range ahead[unread:] {
 		names = append(names, kv.Key)

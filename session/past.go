@@ -30,8 +30,8 @@ func (p *Past) Close(ctx context.Context, s *Session) error {
 	return err
 }
 
-// Settle tells the broker again to end the sessions that are kept in mind. Those for
-// which that fails once more stay.
+// Settle tells the broker again to end the sessions that are kept in mind, which takes one
+// Try for each at most. Those for which that fails once more stay.
 func (p *Past) Settle(ctx context.Context) error {
 	p.mu.Lock()
 	sessions := p.sessions

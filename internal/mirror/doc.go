@@ -1,5 +1,6 @@
 // Package mirror is a node's local copy of what it decides from: the tasks that
-// are not done with their owners, and the nodes with their commands.
+// are not done with their owners, and the nodes with their commands. Elections are
+// followed with it too.
 //
 //	broker --list, then watch--> Follow --Update--> owner's loop
 //	                                                  |

@@ -91,7 +91,7 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 	told := span{from: snapshot.Revision, to: snapshot.Revision}
 	for range replaysMax {
 		next, again, err := s.watch(ctx, told, send, healthy)
-		if err != nil || !again {
+		if err != nil || !again || ctx.Err() != nil {
 			return err
 		}
 		if told = next; told.to-told.from > listed {

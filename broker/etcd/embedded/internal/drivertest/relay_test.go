@@ -121,6 +121,9 @@ func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
 		if _, _, err := broker.Collect(t.Context(), b, "/nothing/"); err != nil {
 			t.Errorf("list while one is silent: %v", err)
 		}
+		if _, err := broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Read("/nothing")}}); err != nil {
+			t.Errorf("a transaction that only reads while one is silent: %v", err)
+		}
 	}
 	for _, r := range relays {
 		r.silent.Store(true)
