@@ -20,19 +20,33 @@ import (
 // Handler runs a task for as long as this node holds the claim. A handler is
 // made for one claim and run once.
 type Handler interface {
-	// Run does the work. It returns nil when the task is done, for good;
-	// ErrRelease to give it back; Permanent(err) to fail it; any other error
-	// to have it run again later. A panic is an error with its stack. Once ctx
-	// has ended nil is as ErrRelease, and ErrDone says that the task is done.
+	// Run does the work, and what it returns decides what becomes of the task. Once
+	// ctx has ended, its cause decides too:
 	//
-	// When ctx ends, its cause says why: ErrReleased, ErrDraining, ErrDeleted,
-	// ErrKilled, ErrLost, ErrTimeout, or ErrCommanded for a command that pauses
-	// the task or puts it to sleep. Run must then return before Claim.Deadline plus
-	// the session's grace; what it returns after an end of ctx changes nothing
-	// about that, unless it is ErrDone; after ErrKilled, nothing at all.
+	//	                 cause of the end of ctx
+	//	returned         none       ErrReleased,  ErrTimeout  ErrCommanded
+	//	                            ErrDraining
+	//	nil              completed  released      retried     as commanded
+	//	ErrDone          completed  completed     completed   completed
+	//	ErrRelease       released   released      retried     as commanded
+	//	Permanent(err)   failed     released      failed      as commanded
+	//	another error    retried    released      retried     as commanded
+	//	a panic          retried    released      retried     as commanded
+	//	Message(…)       as it says as it says    as it says  as commanded
 	//
-	// A handler can also return Message, and receive commands by
-	// Claim.Messages; see Stateful.
+	// Completed and failed tasks have ended. A released task runs again at once, on
+	// this node or on another. A retried one has an error recorded, with the stack of
+	// a panic, and runs again when Spec.Retry or Config.ErrorHandlers says so, if at
+	// all. A Message of Run or Checkpoint releases the task after ErrReleased and
+	// ErrDraining; one of Release has it retried after ErrTimeout. ErrCommanded is the cause where a command pauses the task, puts
+	// it to sleep or releases it, and the handler does not receive Claim.Messages.
+	//
+	// After ErrKilled the task is killed, whatever Run returns. After ErrDeleted it
+	// is gone. After ErrLost another node may run it already: ErrDone completes it if
+	// the claim is still held, anything else changes nothing.
+	//
+	// Run must return before Claim.Deadline plus the session's grace: then another
+	// node may start the task, and Config.Fence is called.
 	Run(ctx context.Context, c *Claim) error
 }
 
