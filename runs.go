@@ -62,7 +62,7 @@ type run struct {
 	since moment
 	// cause is why the claim is to be given up.
 	cause error
-	// command is the command that is being carried out, nil for none; obeyed is the
+	// command is the command that is being carried out, nil for none; applied is the
 	// revision of the last one that was.
 	command *taskCommand
 	applied broker.Revision

@@ -216,9 +216,9 @@ func TestTeller_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
 	if p != nil {
 		t.Fatal(p)
 	}
-	teller := b.server.publisher(kindNode)
+	publisher := b.server.publisher(kindNode)
 	for _, value := range []any{1, 1, 2, 2, nil, 2} {
-		teller.publish("n", 1, value)
+		publisher.publish("n", 1, value)
 	}
 	b.server.hub.stop()
 	var got []string

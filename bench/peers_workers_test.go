@@ -96,8 +96,8 @@ func runWorker(ctx context.Context, in io.Reader, out io.Writer, order string) e
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	c := &counter{begun: make(chan struct{})}
-	var teller sync.WaitGroup
-	teller.Go(func() { c.tell(ctx, out) })
+	var printing sync.WaitGroup
+	printing.Go(func() { c.tell(ctx, out) })
 	var reader sync.WaitGroup // nobody waits for it: it is left behind when the worker fails first, and the process ends
 	reader.Go(func() { _, _ = io.Copy(io.Discard, in); stop() })
 	err := consumers[o.System](ctx, o, c)
@@ -105,7 +105,7 @@ func runWorker(ctx context.Context, in io.Reader, out io.Writer, order string) e
 		err = errors.New("the worker has stopped by itself")
 	}
 	stop()
-	teller.Wait()
+	printing.Wait()
 	return err
 }
 

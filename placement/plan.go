@@ -113,7 +113,7 @@ func (p *Plan) pool(c *Class) *pool {
 	return q
 }
 
-// divide pours every pool over its nodes: first what few can run, then what is
+// divide spreads every pool over its nodes: first what few can run, then what is
 // heavy, because what comes last evens out.
 func (p *Plan) divide() {
 	order := make([]*pool, 0, len(p.pools))

@@ -30,8 +30,8 @@ type fake struct {
 	processed atomic.Int64 // when the last renewal was processed, by process
 	renewals  atomic.Int64
 	revoked   atomic.Bool
-	// deaf, if not nil, is the answer to being told that the session ends.
-	deaf error
+	// revokeErr, if not nil, is the answer to being told that the session ends.
+	revokeErr error
 }
 
 func (f *fake) Grant(context.Context, string, time.Duration) (broker.Session, error) {
@@ -55,8 +55,8 @@ func (f *fake) KeepAlive(ctx context.Context, _ broker.SessionID) (time.Duration
 }
 
 func (f *fake) Revoke(context.Context, broker.SessionID) error {
-	f.revoked.Store(f.deaf == nil)
-	return f.deaf
+	f.revoked.Store(f.revokeErr == nil)
+	return f.revokeErr
 }
 
 func (f *fake) fail(err error) { f.fails.Store(&err) }
@@ -351,16 +351,16 @@ func TestPast_EndsWhatCouldNotBeEndedOnceTheBrokerIsBack(t *testing.T) {
 	var brokers []*fake
 	away := broker.NewError("revoke", "", broker.ErrUnavailable, nil)
 	for i := range 3 {
-		f := &fake{ttl: TTLDefault, deaf: away}
+		f := &fake{ttl: TTLDefault, revokeErr: away}
 		if i == 2 {
-			f.deaf = broker.NewError("revoke", "", broker.ErrPermission, nil) // that will not change
+			f.revokeErr = broker.NewError("revoke", "", broker.ErrPermission, nil) // that will not change
 		}
 		s, err := Open(t.Context(), f, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := past.Close(t.Context(), s); !errors.Is(err, f.deaf) {
-			t.Errorf("Close: %v, want %v", err, f.deaf)
+		if err := past.Close(t.Context(), s); !errors.Is(err, f.revokeErr) {
+			t.Errorf("Close: %v, want %v", err, f.revokeErr)
 		}
 		if cause := context.Cause(s.Context()); !errors.Is(cause, ErrClosed) {
 			t.Errorf("the session ended by %v", cause)
@@ -371,7 +371,7 @@ func TestPast_EndsWhatCouldNotBeEndedOnceTheBrokerIsBack(t *testing.T) {
 		t.Errorf("Settle while the broker is away: %v", err)
 	}
 	for _, f := range brokers {
-		f.deaf = nil
+		f.revokeErr = nil
 	}
 	if err := past.Settle(t.Context()); err != nil {
 		t.Errorf("Settle: %v", err)

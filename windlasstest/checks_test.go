@@ -22,7 +22,7 @@ func TestOverlap_AHandlerThatIgnoresItsContextFailsTheTest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			test := func(c *windlasstest.Cluster) {
-				fault(start(c, config(deaf), "a", "b"))
+				fault(start(c, config(stubborn), "a", "b"))
 				c.Advance(2 * ttl)
 				if overlaps := c.Overlaps(); len(overlaps) != 1 || overlaps[0].For < ttl/2 {
 					t.Errorf("the overlaps are %v", overlaps)
@@ -39,7 +39,7 @@ func TestOverlap_AHandlerThatIgnoresItsContextFailsTheTest(t *testing.T) {
 
 func TestOverlap_OneThatBeginsInCloseFailsTheTest(t *testing.T) {
 	log := attempt(t, windlasstest.Options{}, func(c *windlasstest.Cluster) {
-		n := start(c, config(deaf), "a", "b")
+		n := start(c, config(stubborn), "a", "b")
 		n.Partition()
 		c.Advance(ttl - time.Second) // its session is about to expire
 	})
@@ -50,7 +50,7 @@ func TestOverlap_OneThatBeginsInCloseFailsTheTest(t *testing.T) {
 
 func TestOverlap_TheLongestAreShownFirstAndNotAll(t *testing.T) {
 	log := attempt(t, windlasstest.Options{}, func(c *windlasstest.Cluster) {
-		n := start(c, config(deaf), "a", "b")
+		n := start(c, config(stubborn), "a", "b")
 		for _, id := range strings.Split("bcdefghijklmnopqrstuvwxyz", "") {
 			c.Submit(windlass.Submission{ID: id})
 		}

@@ -260,7 +260,7 @@ func TestUse_APlanStrikesTheCallsOfOneNode(t *testing.T) {
 
 func TestFence_ANodeWithAHandlerThatIgnoresItsContextIsKilledInTime(t *testing.T) {
 	windlasstest.TestWith(t, windlasstest.Options{Fence: true, SessionTTL: 2 * ttl}, func(t *testing.T, c *windlasstest.Cluster) {
-		n := start(c, config(deaf), "a", "b")
+		n := start(c, config(stubborn), "a", "b")
 		n.Partition()
 		c.Settle(2 * time.Minute)
 		if runs := c.Runs("task"); !n.Killed() || !runs[0].Killed || !runs[0].Ended.Before(runs[1].Started) {

@@ -32,8 +32,8 @@ func untilStopped(ctx context.Context, _ *windlass.Claim) error {
 	return ctx.Err()
 }
 
-// deaf is a handler that ignores its context for longer than any session lasts.
-func deaf(context.Context, *windlass.Claim) error {
+// stubborn is a handler that ignores its context for longer than any session lasts.
+func stubborn(context.Context, *windlass.Claim) error {
 	<-time.After(4 * ttl)
 	return nil
 }

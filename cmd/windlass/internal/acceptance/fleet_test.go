@@ -29,7 +29,7 @@ const forever = "exec sleep 1000000"
 // stubborn is one that ends only when it is killed.
 const stubborn = `trap "" TERM; while :; do sleep 1000000; done`
 
-// detaching is one that leaves behind what it can: in another session, deaf to signals.
+// detaching is one that leaves behind what it can: in another session, ignoring signals.
 const detaching = `(setsid sleep 1000000 &); (trap "" TERM HUP; setsid sleep 1000000) & exec sleep 1000000`
 
 // fleet is a broker of its own, some nodes, and many tasks that do not end.

@@ -55,7 +55,7 @@ func TestDashboard_ShowsWhatHappensAsItHappensAndActs(t *testing.T) {
 	b.drawsATree(w, data)
 	b.followsAnElection(w, data)
 	b.namesTroubles(w, data)
-	b.obeysKeys()
+	b.followsKeys()
 	b.isAccessible()
 	b.losesTheServer(w, dev)
 }
@@ -233,8 +233,8 @@ func (b *browser) namesTroubles(w *world, data string) {
 	b.sees(`document.querySelectorAll(".gridbody .row").length === 2`, "the tasks that it is about")
 }
 
-// obeysKeys goes through the pages by keys alone.
-func (b *browser) obeysKeys() {
+// followsKeys goes through the pages by keys alone.
+func (b *browser) followsKeys() {
 	b.Helper()
 	for key, title := range map[string]string{"o": "Overview", "n": "Nodes", "r": "Trees", "e": "Elections"} {
 		b.press("g", key)

@@ -98,7 +98,7 @@ func TestAFrozenNodesCommandsEndBetweenItsDeadlines(t *testing.T) {
 		script     string
 		hard, ends time.Duration
 	}{
-		"who obeys SIGTERM ends at the stop deadline":   {"sleep ", time.Hour, time.Second},
+		"who heeds SIGTERM ends at the stop deadline":   {"sleep ", time.Hour, time.Second},
 		"who ignores SIGTERM ends at the hard deadline": {"trap '' TERM; (setsid sh -c 'sleep $0' $M &); sleep ", 2 * time.Second, 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -164,7 +164,7 @@ func (l *loop) next(now time.Duration) (time.Duration, bool) {
 	return max(at-now, 0), true
 }
 
-// receive obeys one message of the node.
+// receive carries out one message of the node.
 func (l *loop) receive(m message) {
 	switch m.Kind {
 	case kindStart:

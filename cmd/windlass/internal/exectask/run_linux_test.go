@@ -397,7 +397,7 @@ func TestARunThatIsToldToEndWhileItIsStartedHasItsGrace(t *testing.T) {
 	<-l.drained
 }
 
-func TestSupervisorIsDeafToTheSignalsOfAShutdown(t *testing.T) {
+func TestSupervisorIgnoresTheSignalsOfAShutdown(t *testing.T) {
 	s := start(t)
 	m := marker()
 	r := background(t, s, script("t", "trap 'exit 4' TERM; sleep "+m+" & wait"))

@@ -47,8 +47,8 @@ func supervise(fd int) error {
 	// A signal to everything in a cgroup (systemd's stop) must leave the
 	// supervisor alive to end the runs in order; it goes when the node goes.
 	// Caught, not ignored: what is ignored stays ignored in the children.
-	deaf := make(chan os.Signal, 1)
-	signal.Notify(deaf, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 
 	var group *cgroup.Group
 	if dir := os.Getenv(groupName); dir != "" {

@@ -348,17 +348,17 @@ func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
 		n := c.join("n", func(cfg *windlass.Config) {
 			conn = cfg.Broker
 			cfg.Fence = func(overdue func() []string) { fenced, at = overdue(), time.Since(cutAt) }
-			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
+			cfg.Handlers["stubborn"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
 		})
 		c.submit(2, windlass.Spec{})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "deaf", Spec: windlass.Spec{Type: "deaf"}}); err != nil {
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "stubborn", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
 			t.Fatal(err)
 		}
 		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
 		cutAt = time.Now()
 		conn.Close()
 		c.sleep(time.Minute)
-		if !slices.Equal(fenced, []string{"deaf"}) || at > 15*time.Second {
+		if !slices.Equal(fenced, []string{"stubborn"}) || at > 15*time.Second {
 			t.Errorf("fenced %q after %v", fenced, at)
 		}
 		close(release)

@@ -89,7 +89,7 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 		release := make(chan struct{})
 		n := c.join("n", func(cfg *windlass.Config) {
 			cfg.ShutdownGrace = 3 * time.Second
-			cfg.Handlers["deaf"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+			cfg.Handlers["stubborn"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
 				<-release // ignores its context
 				return nil
 			})
@@ -106,19 +106,19 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 		if len(c.nodes()) != 0 || len(claimsLeft(t, c)) != 0 {
 			t.Errorf("left: nodes %v, claims %v", c.nodes(), claimsLeft(t, c))
 		}
-		deaf := c.join("deaf", func(cfg *windlass.Config) {
+		stubborn := c.join("stubborn", func(cfg *windlass.Config) {
 			cfg.ShutdownGrace = 3 * time.Second
-			cfg.Handlers = map[string]windlass.NewHandler{"deaf": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
+			cfg.Handlers = map[string]windlass.NewHandler{"stubborn": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
 				<-release
 				return nil
 			})}
 		})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "deaf"}}); err != nil {
+		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "the deaf one runs", func() bool { return c.status("d") == windlass.StatusRunning })
+		c.eventually(time.Second, "the stubborn one runs", func() bool { return c.status("d") == windlass.StatusRunning })
 		start = time.Now()
-		err := deaf.leave()
+		err := stubborn.leave()
 		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("closing took %v; the grace is 3s", took)
 		}

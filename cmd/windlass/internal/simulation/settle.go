@@ -117,8 +117,8 @@ func (w *world) amiss() string {
 	if unfinished := w.unfinished(); unfinished != "" {
 		return unfinished
 	}
-	if disobeyed := w.ignoredCommand(); disobeyed != "" {
-		return disobeyed
+	if ignored := w.ignoredCommand(); ignored != "" {
+		return ignored
 	}
 	if misled := w.misled(); misled != "" {
 		return misled

@@ -51,7 +51,7 @@ var events = []event{
 	{"restart storm", 1, func(w *world) bool { return w.restartStorm() }},
 	{"slow network that falls silent", 3, func(w *world) bool { return w.onNode(w.fallSilent, false) }},
 	{"deletion that comes again late", 2, func(w *world) bool { return w.deleteTwice() }},
-	{"task replaced while its node is deaf", 2, func(w *world) bool { return w.onNode(w.replaceTasks, false) }},
+	{"task replaced while its node is cut off", 2, func(w *world) bool { return w.onNode(w.replaceTasks, false) }},
 	{"name taken up again while the store restarts", 1, func(w *world) bool { return w.profile.restarts && w.reclaimName() }},
 	{"task replaced while its claim is on the way", 1, func(w *world) bool { return w.replaceOnTheWay() }},
 	{"owner keys deleted by hand while endings are lost", 2, func(w *world) bool { return w.profile.byHand && w.onNode(w.robNode, false) }},
@@ -357,7 +357,7 @@ func (w *world) deleteTwice() bool {
 	return w.resubmitOne(len(w.deleted) - 1)
 }
 
-// replaceTasks makes a node deaf, and deletes and submits anew what it runs and
+// replaceTasks cuts a node off, and deletes and submits anew what it runs and
 // will soon have done.
 func (w *world) replaceTasks(p *process) {
 	w.use(p.Faults(), "stall on batch\nrefuse on list,watch")

@@ -2,7 +2,7 @@ package placement
 
 import "github.com/windlass-go/windlass/internal/heap"
 
-// vessel is a node that tasks are poured into.
+// vessel is a node that tasks are assigned to.
 type vessel struct {
 	// at is the node's place in the plan; places are in the order of names.
 	at int
