@@ -14,11 +14,9 @@
 //	  |
 //	  '--watches itself
 //
-// Those ahead of a candidate can only become fewer: who joins again is at the end.
-// So it lists them once, watches the one entry just before its own, and when that goes
-// it reads which of them are still there. A change of leader thus costs the same with two
-// candidates as with a hundred, and wakes one of them; behind more than 127 others it
-// lists them once more.
+// A candidate lists the line, watches the one entry just before its own, and lists
+// again when that goes. A change of leader thus wakes one candidate, however many
+// there are.
 //
 // # What is guaranteed
 //

@@ -4,17 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // place is where a candidate stands in line.
 type place struct {
-	// ahead are those before it, in their order. Those of them that were not read may
-	// have left since they were.
-	ahead []broker.KV
-	// leader is who leads, empty where that was not read.
+	// ahead is the one right before it, nil for the first.
+	ahead *broker.KV
+	// leader is who leads.
 	leader string
 	// rev is when.
 	rev broker.Revision
@@ -27,91 +26,43 @@ func (c *candidacy) follow(t *turn) error {
 	p, err := c.find(ctx)
 	for err == nil {
 		switch {
-		case len(p.ahead) == 0 && c.session.MayStart():
+		case p.ahead == nil && c.session.MayStart():
 			return c.lead(t, p.rev)
-		case len(p.ahead) == 0:
+		case p.ahead == nil:
 			// A renewal is due. What was read is old by then.
-			select {
-			case <-time.After(c.timing.Renew / 10):
-			case <-ctx.Done():
-			}
+			pause.For(ctx, c.timing.Renew/10)
 		default:
-			if p.leader != "" {
-				c.learn(p.leader)
-			}
-			if err := c.awaitGone(ctx, p.ahead[len(p.ahead)-1], p.rev+1); err != nil {
+			c.learn(p.leader)
+			if err := c.awaitGone(ctx, *p.ahead, p.rev+1); err != nil {
 				c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
 			}
 		}
-		p, err = c.look(ctx, p.ahead)
+		p, err = c.find(ctx)
 	}
 	return err
 }
 
-// find lists the line.
-func (c *candidacy) find(ctx context.Context) (place, error) {
+// find lists the line, and says where the own entry stands in it.
+func (c *candidacy) find(ctx context.Context) (p place, err error) {
 	var line []broker.KV
-	var rev broker.Revision
-	err := c.retry(ctx, func(ctx context.Context) (err error) {
-		line, rev, err = lineOf(ctx, c.broker, c.member.space, c.name)
+	err = c.retry(ctx, func(ctx context.Context) (err error) {
+		line, p.rev, err = lineOf(ctx, c.broker, c.member.space, c.name)
 		return err
 	})
 	if err != nil {
 		return place{}, err
 	}
 	own := slices.IndexFunc(line, func(kv broker.KV) bool { return kv.Key == c.entry })
-	if own < 0 {
-		return place{}, ErrDeposed
-	}
-	for i := range line[:own] {
-		line[i].Value = nil // a thousand candidates keep a thousand of them
-	}
-	return c.standing(&line[own], line[:own:own], 0, rev)
-}
-
-// readMax is how many of those ahead are read by name: what one request can read beside
-// the own entry.
-const readMax = broker.TxnOpsMax - 1
-
-// look reads the own entry and those that were ahead. Nobody else can be: who joins again
-// is at the end. Of more than one request can read it reads the nearest, and lists the line
-// where that one has left.
-func (c *candidacy) look(ctx context.Context, ahead []broker.KV) (place, error) {
-	unread := 0
-	if len(ahead) > readMax {
-		unread = len(ahead) - 1
-	}
-	names := []string{c.entry}
-	for _, kv := range ahead[unread:] {
-		names = append(names, kv.Key)
-	}
-	read, rev, err := c.read(ctx, names...)
-	if err != nil {
-		return place{}, err
-	}
-	there := slices.Clone(ahead[:unread])
-	for i, kv := range ahead[unread:] {
-		if isEntry(read[i+1], kv.Created) {
-			there = append(there, kv)
-		}
-	}
-	if unread > 0 && len(there) == unread {
-		return c.find(ctx)
-	}
-	return c.standing(read[0], there, unread, rev)
-}
-
-// standing is where an entry stands behind others, the first of which were not read.
-func (c *candidacy) standing(own *broker.KV, ahead []broker.KV, unread int, rev broker.Revision) (place, error) {
-	p := place{ahead: ahead, rev: rev}
 	switch {
-	case !c.isOwn(own):
+	case own < 0 || !c.isOwn(&line[own]):
 		return place{}, ErrDeposed
-	case len(ahead) == 0 && isResigning(*own):
+	case own > 0:
+		ahead := line[own-1] // a copy: the line may be long
+		p.ahead = &ahead
+	case isResigning(line[own]):
 		return place{}, ErrResigned // asked before it knew that it is the first
-	case len(ahead) > 0 && unread == 0:
-		p.leader = candidateOf(ahead[0].Key)
 	}
+	p.leader = candidateOf(line[0].Key)
 	return p, nil
 }
 
@@ -157,7 +108,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 		case err != nil:
 			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
 		}
-		p, err := c.look(t.ctx, nil) // the first stays the first
+		p, err := c.find(t.ctx) // the first stays the first
 		if err != nil {
 			return err
 		}
