@@ -132,10 +132,10 @@ func read(t *testing.T, path string) []byte {
 func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *testing.T) {
 	there := served(t)
 	var alerts rules
-	if err := yaml.UnmarshalStrict(read(t, "../../deploy/prometheus/windlass.rules.yml"), &alerts); err != nil {
+	if err := yaml.UnmarshalStrict(read(t, "../testdata/root/deploy/prometheus/windlass.rules.yml"), &alerts); err != nil {
 		t.Fatal(err)
 	}
-	document := string(read(t, "../../docs/operations.md"))
+	document := string(read(t, "../testdata/root/docs/operations.md"))
 	for _, g := range alerts.Groups {
 		for _, r := range g.Rules {
 			if problems := unknown(r.Expr, there); len(problems) > 0 || r.Expr == "" {
@@ -150,7 +150,7 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 		t.Errorf("the alerts are %+v", alerts)
 	}
 	var board dashboard
-	if err := json.Unmarshal(read(t, "../../deploy/grafana/windlass.json"), &board); err != nil {
+	if err := json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board); err != nil {
 		t.Fatal(err)
 	}
 	ids, shown := map[int]bool{}, ""
@@ -195,7 +195,7 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 // each instance, and the highest over several namespaces is only that of one.
 func TestDeploy_TheDashboardCountsEachTaskOfEachNamespaceOnce(t *testing.T) {
 	var board dashboard
-	if err := json.Unmarshal(read(t, "../../deploy/grafana/windlass.json"), &board); err != nil {
+	if err := json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board); err != nil {
 		t.Fatal(err)
 	}
 	once := regexp.MustCompile(`^sum(?: by \(state\))? \(max by \(ns(?:, state)?\) \(windlass_tasks\{[^}]*\}\)\)$`)

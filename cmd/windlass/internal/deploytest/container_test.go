@@ -83,19 +83,19 @@ func TestContainerignore_LeavesWhatTheProgramIsBuiltOf(t *testing.T) {
 	kept := map[string]bool{}
 	for line := range strings.Lines(read(t, "../.dockerignore")) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
-			if matches, err := filepath.Glob("../" + name); err != nil || len(matches) == 0 {
+			if matches, err := filepath.Glob(filepath.Join(deploy, "..", name)); err != nil || len(matches) == 0 {
 				t.Errorf("!%s: there is no such file", name)
 			}
 			kept[name] = true
 		}
 	}
 	list := exec.Command("go", "list", "-deps", "-f", "{{if .Module}}{{if .Module.Main}}{{.Dir}}{{end}}{{end}}", "./cmd/windlass")
-	list.Dir = ".."
+	list.Dir = filepath.Join(deploy, "..")
 	out, err := list.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := filepath.Abs("..")
+	root, err := filepath.Abs(list.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}

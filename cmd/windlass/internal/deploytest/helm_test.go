@@ -100,11 +100,14 @@ func TestChart_HasAllThatItSays(t *testing.T) {
 }
 
 func TestChart_UsesWhatTheProgramHasAndKeepsItSafe(t *testing.T) {
-	paths, err := filepath.Glob("helm/rendered/*.yaml")
+	paths, err := filepath.Glob(filepath.Join(deploy, "helm/rendered/*.yaml"))
 	if err != nil || len(paths) < 2 {
 		t.Fatalf("there is %q, %v", paths, err)
 	}
 	for _, path := range paths {
+		if path, err = filepath.Rel(deploy, path); err != nil {
+			t.Fatal(err)
+		}
 		checkVariables(t, path, read(t, path))
 		for _, o := range rendered(t, path) {
 			pod := o.Spec

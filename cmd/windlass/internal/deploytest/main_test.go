@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,17 +12,14 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cli"
 )
 
-// Paths in these tests are from the folder deploy.
-func init() {
-	if err := os.Chdir("../../../../deploy"); err != nil {
-		panic(err)
-	}
-}
+// deploy is the folder that paths in these tests are from. The way there is a link within this
+// module, because the test cache does not notice what changes outside of it.
+const deploy = "../../testdata/root/deploy"
 
 // read reads a file of that folder.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	content, err := os.ReadFile(path)
+	content, err := os.ReadFile(filepath.Join(deploy, path))
 	if err != nil {
 		t.Fatal(err)
 	}

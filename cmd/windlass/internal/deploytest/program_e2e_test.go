@@ -77,7 +77,7 @@ func TestAlerts_FireWhenTheyShould(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no promtool here")
 	}
-	if out, err := exec.Command(promtool, "test", "rules", "prometheus/windlass.rules.test.yml").CombinedOutput(); err != nil {
+	if out, err := exec.Command(promtool, "test", "rules", filepath.Join(deploy, "prometheus/windlass.rules.test.yml")).CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/printer"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,12 +18,12 @@ func markdown(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		paths, err := filepath.Glob(pattern)
+		paths, err := fs.Glob(project, pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
+			text, err := fs.ReadFile(project, path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,12 +60,12 @@ func deadLinks(path, text string) (problems []string) {
 		to, target := path, text
 		if m[1] != "" {
 			to = filepath.Join(filepath.Dir(path), m[1])
-			if _, err := os.Stat(to); err != nil {
+			if _, err := fs.Stat(project, to); err != nil {
 				problems = append(problems, fmt.Sprintf("%s: the link to %s leads nowhere", path, m[1]))
 				continue
 			}
 			if strings.HasSuffix(to, ".md") {
-				content, err := os.ReadFile(to)
+				content, err := fs.ReadFile(project, to)
 				if err != nil {
 					problems = append(problems, err.Error())
 				}
@@ -180,7 +181,7 @@ func withCoverage(document string, tests map[string][]string) (text string, unkn
 
 func TestTidy_TheContractNamesTheTestsThatProveIt(t *testing.T) {
 	const path = "docs/contract.md"
-	before, err := os.ReadFile(path)
+	before, err := fs.ReadFile(project, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,12 +196,12 @@ func TestTidy_TheContractNamesTheTestsThatProveIt(t *testing.T) {
 func generated(t *testing.T, path, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(top, path), []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	got, err := os.ReadFile(path)
+	got, err := fs.ReadFile(project, path)
 	if err != nil {
 		t.Fatal(err)
 	}

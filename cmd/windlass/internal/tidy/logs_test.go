@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"os"
+	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,7 +18,7 @@ var logKey = regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\| ")
 // logKeys are the keys that the table has.
 func logKeys(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("docs/operations.md")
+	text, err := fs.ReadFile(project, "docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

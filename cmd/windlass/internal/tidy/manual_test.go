@@ -2,7 +2,7 @@ package tidy_test
 
 import (
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -90,7 +90,7 @@ func between(document, name, text string) (string, error) {
 // generatedPart compares a part of a document with what it should be, or rewrites it.
 func generatedPart(t *testing.T, path, name, text string) {
 	t.Helper()
-	document, err := os.ReadFile(path)
+	document, err := fs.ReadFile(project, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func generatedPart(t *testing.T, path, name, text string) {
 
 func TestTidy_TheLimitsInTheDocumentsAreThoseOfTheCode(t *testing.T) {
 	generatedPart(t, "docs/operations.md", "limits", limitsTable())
-	api, err := os.ReadFile("config.go")
+	api, err := fs.ReadFile(project, "config.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,17 +117,18 @@ func TestTidy_TheLimitsInTheDocumentsAreThoseOfTheCode(t *testing.T) {
 // mutantsTable lists the defects that make mutants brings back.
 func mutantsTable(t *testing.T) string {
 	t.Helper()
-	paths, err := filepath.Glob("cmd/windlass/internal/simulation/testdata/mutants/*.txt")
+	paths, err := fs.Glob(project, "cmd/windlass/internal/simulation/testdata/mutants/*.txt")
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("there are no mutants: %v", err)
 	}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%d mutants:\n\n| mutant | what it does |\n|---|---|\n", len(paths))
 	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
+		text, err := fs.ReadFile(project, path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		archive := txtar.Parse(text)
 		what := strings.Join(strings.Fields(string(archive.Comment)), " ")
 		fmt.Fprintf(&table, "| %s | %s |\n", strings.TrimSuffix(filepath.Base(path), ".txt"), what)
 	}
@@ -176,7 +177,7 @@ func TestTidy_GoCodeInDocumentsIsCompiled(t *testing.T) {
 	var files []string
 	for _, s := range sources(t) {
 		if s.test || strings.HasPrefix(s.path, "examples/") {
-			text, err := os.ReadFile(s.path)
+			text, err := fs.ReadFile(project, s.path)
 			if err != nil {
 				t.Fatal(err)
 			}
