@@ -23,15 +23,14 @@ const (
 	CommandUnfreeze = "unfreeze"
 	// CommandBalance: rebalance at once, even when frozen.
 	CommandBalance = "balance"
-	// CommandStopTask: release one running task, {"task": ID}, even when
-	// frozen.
+	// CommandStopTask: release one running task, {"task": ID}, even when frozen.
 	CommandStopTask = "stop_task"
-	// CommandDrain: release everything at a pace, {"per_second": N}, or so that it
-	// is done in time, {"within": "1m"}, and take nothing new.
+	// CommandDrain: take nothing new, and release everything at a pace, {"per_second":
+	// N}, or within a time, {"within": "1m"}.
 	CommandDrain = "drain"
 )
 
-// Command is what is stored under nodes/<node>/commands/<id>.
+// Command is the value of nodes/<node>/commands/<id>.
 type Command struct {
 	Command    string          `json:"command"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`

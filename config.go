@@ -17,108 +17,106 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// NamespaceDefault is the namespace where none is configured.
+// NamespaceDefault is the namespace used when none is configured.
 const NamespaceDefault = "/windlass"
 
-// Config is how a node is made. Broker, and Handlers or Pulls, must be set; the
-// zero value of everything else works.
+// Config configures a node. Broker, and at least one of Handlers and Pulls, must be
+// set; the zero value of every other field works.
 type Config struct {
-	// Broker is the store, for this node's use alone: one node, one
-	// connection, because the watches of many nodes on one connection delay
-	// each other by seconds. The node does not close it.
+	// Broker is the store. Each node needs a connection of its own: the watches of many
+	// nodes on one connection delay each other by seconds. The node does not close it.
 	Broker broker.Broker
-	// Namespace separates clusters on one broker. Empty means
-	// NamespaceDefault; surrounding slashes and spaces do not count.
+	// Namespace separates clusters that share a broker. Empty means NamespaceDefault;
+	// surrounding slashes and spaces are ignored.
 	Namespace string
-	// Name of the node, unique among the live nodes of the namespace: 1 to 128
-	// bytes of printable UTF-8 without a slash. Empty means the host's name.
+	// Name is the node's name, unique among the live nodes of the namespace: 1 to 128
+	// bytes of printable UTF-8 without a slash. Empty means the host name.
 	Name string
-	// Handlers make the handlers by type of task; AnyType stands for the types
-	// that are not listed. Tasks of other types are left to other nodes.
+	// Handlers maps a task type to the function that makes its handlers. The AnyType
+	// entry applies to types that are not listed. The node leaves tasks of all other
+	// types to other nodes.
 	Handlers map[string]NewHandler
-	// Pulls are the types of tasks that this node takes only when Dequeue is
-	// called, instead of running handlers for them.
+	// Pulls lists the task types that this node takes only when Dequeue is called,
+	// instead of running handlers for them.
 	Pulls []string
-	// Concurrency bounds how many tasks of a type the node runs at a time, by
-	// type; AnyType stands for each of the types that are not listed. None is no
-	// bound; at most ConcurrencyMax. Nothing is claimed ahead, so a task that is
-	// shorter than two round trips to the broker needs a bound that is not low.
+	// Concurrency limits how many tasks of each type run on this node at once. The
+	// AnyType entry applies to each type that is not listed. No entry means no limit;
+	// the maximum is ConcurrencyMax. The node does not claim ahead, so tasks shorter
+	// than two round trips to the broker need a limit that is not low.
 	Concurrency map[string]int
-	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
-	// fails; AnyType stands for the types that are not listed. Without one, the
-	// task sleeps for growing times, ten minutes at most, and is run again, or fails
-	// as its spec's Retry says.
+	// ErrorHandlers maps a task type to the function that decides what happens after
+	// its handler fails. The AnyType entry applies to types that are not listed.
+	// Without one, the task sleeps and runs again, with delays that grow to at most ten
+	// minutes, or fails as its Spec.Retry says.
 	ErrorHandlers map[string]ErrorHandler
-	// NewTask makes the application's own task type. Nil means that a task is
-	// just its ID. With it, the node keeps the properties of all tasks in
-	// memory, because it asks before it claims.
+	// NewTask makes the application's own task type. Nil means that a task is just its
+	// ID. If it is set, the node keeps the properties of all tasks in memory, because
+	// it calls NewTask before it claims.
 	NewTask NewTask
-	// Balancer decides what to claim and to release. Nil means Planner: every
-	// node has its share.
+	// Balancer decides what to claim and what to release. Nil means Planner, which
+	// gives every node its share.
 	Balancer Balancer
-	// SessionTTL is how long the node may be out of touch before others take
-	// over; everything else about time derives from it, see session.Derive.
-	// Zero means 15 s; 5 s to 300 s.
+	// SessionTTL is how long the node may be out of contact before others take over its
+	// tasks. All other times derive from it, see session.Derive. Zero means 15 s; the
+	// range is 5 s to 300 s.
 	SessionTTL time.Duration
-	// ShutdownGrace is how long Run waits for handlers after its context ended.
-	// Zero means the session's grace, 4 s for the default TTL.
+	// ShutdownGrace is how long Run waits for handlers after its context ended. Zero
+	// means the session's grace, 4 s for the default TTL.
 	ShutdownGrace time.Duration
-	// Zone and Labels say what the node is, for tasks that ask for it and for
+	// Zone and Labels describe the node, for tasks that require or prefer them and for
 	// the spread of groups.
 	Zone   string
 	Labels map[string]string
-	// Weight is the node's share of the work beside that of other nodes. Zero
-	// counts as 1; at most WeightMax.
+	// Weight is the node's share of the work relative to other nodes. Zero means 1; the
+	// maximum is WeightMax.
 	Weight int
-	// Capacity bounds the weight of the tasks that the node takes. Zero is no
-	// bound; at most CapacityMax.
+	// Capacity limits the total weight of the tasks that the node takes. Zero means no
+	// limit; the maximum is CapacityMax.
 	Capacity int
-	// Load, if set, says how much of the node is used up, from 0 to 1, whatever
-	// by. It is asked every few seconds by the node's loop, so it must not block.
-	// From OverloadedAt on the node takes no more tasks until it is below
-	// RelievedAt, and keeps those that it has.
+	// Load, if set, returns how much of the node is used up, from 0 to 1, by whatever
+	// measure. The node's loop calls it every few seconds, so it must not block. Once
+	// the load reaches OverloadedAt, the node keeps its tasks but takes no more until
+	// the load is below RelievedAt.
 	Load func() float64
-	// ReturnWithin asks the others to leave this node's tasks alone for that
-	// long when it vanishes or is stopped, in case a node of the same name comes
-	// back: then it takes them again. Zero means not to wait; at most
-	// ReturnWithinMax.
+	// ReturnWithin asks other nodes to leave this node's tasks alone for that long when
+	// it vanishes or is stopped. If a node of the same name joins in that time, it
+	// takes the tasks again. Zero means no wait; the maximum is ReturnWithinMax.
 	ReturnWithin time.Duration
-	// MovesMax bounds the tasks that the node gives away in one round of
-	// balancing. Zero means 1000.
+	// MovesMax limits the tasks that the node gives away in one round of balancing.
+	// Zero means 1000.
 	MovesMax int
-	// FailoverRate is how many tasks a second the node takes over from nodes
-	// that vanished when more than half of all nodes vanish at about the same
-	// time, so that those that are left are not crushed. Zero means 200.
+	// FailoverRate is how many tasks per second the node takes over from vanished nodes
+	// when more than half of all nodes vanish at about the same time, so that the
+	// remaining nodes are not overwhelmed. Zero means 200.
 	FailoverRate int
-	// Retention says what of finished tasks is forgotten. One node at a time sees
-	// to it, every RetentionEvery. The zero value forgets nothing.
+	// Retention selects the finished tasks to forget. One node at a time applies it,
+	// every RetentionEvery. The zero value forgets nothing.
 	Retention Retention
-	// Version is the application's, shown to operators.
+	// Version is the application's version, shown to operators.
 	Version string
-	// LogDir is where this node keeps the output of tasks, for clients on the
-	// same host to find. Windlass itself writes nothing there.
+	// LogDir is the directory where this node keeps the output of tasks; clients on the
+	// same host find it by this path. Windlass itself writes nothing there.
 	LogDir string
-	// Events reports what happens. The zero value reports nothing.
+	// Events receives the node's events. The zero value reports nothing.
 	Events Events
-	// Tracer, if set, makes spans of claims and runs, in the trace that a task was
-	// submitted in.
+	// Tracer, if set, makes spans of claims and runs, in the trace in which the task
+	// was submitted.
 	Tracer Tracer
-	// Renewed, if set, is told after every renewal until when handlers may run,
-	// as readings of Clock's boot: when they are told to stop and when they must
-	// have returned, if the time of day is not set forward meanwhile. It must not
-	// block.
+	// Renewed, if set, is called after every renewal with two readings of Clock's boot:
+	// when handlers are told to stop, and when they must have returned. Both hold
+	// unless the time of day is set forward meanwhile. Renewed must not block.
 	Renewed func(stop, hard time.Duration)
-	// Fence, if set, is called when the hard deadline passes while handlers
-	// have not returned; overdue returns the IDs of their tasks, as of each
-	// call, and "election:" with the name for a function that leads. It runs apart from the node's loop and may end the process; that is
-	// the only sure way to stop a handler that ignores its context. Nil leaves
-	// such handlers behind: what they write through Windlass is refused.
+	// Fence, if set, is called when the hard deadline passes while handlers have not
+	// returned. Each call of overdue returns the IDs of their tasks at that moment, and
+	// "election:" with the name for a function that leads. Fence runs outside the
+	// node's loop and may end the process, which is the only sure way to stop a handler
+	// that ignores its context. Nil leaves such handlers running: Windlass refuses what
+	// they write through it.
 	Fence func(overdue func() []string)
-	// Coordinator, if set, replaces or wraps the coordinator of each
-	// incarnation.
+	// Coordinator, if set, replaces or wraps the coordinator of each incarnation.
 	Coordinator func(plain coordinator.Coordinator) coordinator.Coordinator
-	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil
-	// means the machine's; tests in virtual time need another.
+	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil means
+	// the machine's clocks; tests in virtual time need others.
 	Clock func() (boot, day time.Duration)
 }
 
@@ -270,38 +268,38 @@ type NodeInfo struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Weight   int               `json:"weight,omitempty"`
 	Capacity int               `json:"capacity,omitempty"`
-	// ReturnWithin is for how long others leave its tasks alone when it goes, as
-	// a duration such as "30s"; empty for not at all.
+	// ReturnWithin is how long other nodes leave its tasks alone after it is gone, as a
+	// duration such as "30s"; empty means not at all.
 	ReturnWithin string `json:"return_within,omitempty"`
-	// Types are the task types it has handlers for, Pulls those that it takes when
-	// it is asked to, Limits how many of a type it runs at a time.
+	// Types lists the task types it has handlers for. Pulls lists the types that it
+	// takes only on request. Limits is its concurrency limit by type.
 	Types  []string       `json:"types"`
 	Pulls  []string       `json:"pulls,omitempty"`
 	Limits map[string]int `json:"limits,omitempty"`
-	// SessionTTL is the granted one, as a duration such as "15s".
+	// SessionTTL is the TTL that the broker granted, as a duration such as "15s".
 	SessionTTL string `json:"session_ttl"`
-	// Incarnation names the node's present session.
+	// Incarnation identifies the node's current session.
 	Incarnation string `json:"incarnation"`
-	// Host is the machine it runs on, LogDir where it keeps the output of
-	// tasks there.
+	// Host is the machine it runs on. LogDir is the directory there in which it keeps
+	// the output of tasks.
 	Host   string `json:"host,omitempty"`
 	LogDir string `json:"log_dir,omitempty"`
-	// Frozen nodes claim nothing and keep what they have; Draining ones give
-	// it away.
+	// A Frozen node claims nothing and keeps what it has. A Draining node gives its
+	// tasks away.
 	Frozen   bool `json:"frozen"`
 	Draining bool `json:"draining"`
-	// Load is how much of it was used up when it last said so, in hundredths.
-	// Overloaded nodes keep what they have and claim nothing.
+	// Load is the last published load, in hundredths. An Overloaded node keeps what it
+	// has and claims nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is how late its copy of the tasks was, at least, at some time within the last
-	// half minute: a duration such as "4s", a power of two; empty below a second.
+	// Behind is a lower bound of the greatest lag of its task copy within the last half
+	// minute, as a duration such as "4s", a power of two. It is empty below a second.
 	Behind string `json:"behind,omitempty"`
-	// ShortLived are types whose tasks end about as soon as they have begun, by what the
-	// node has seen of late, sorted. Every node places those that any node names by their
-	// names alone.
+	// ShortLived lists the types whose tasks recently ended about as soon as they began
+	// on this node, sorted. Every node places the types that any node lists by task
+	// name alone.
 	ShortLived []string `json:"short_lived,omitempty"`
-	// Returning nodes are being stopped and mean to come back.
+	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
 }
 
@@ -355,38 +353,38 @@ func (i NodeInfo) encode() []byte {
 	return value
 }
 
-// Limits. Whatever is over one is refused with an error that names it.
+// Limits. Input over a limit is refused with an error that names it.
 const (
-	// PropsBytesMax bounds a task's properties.
+	// PropsBytesMax limits the size of a task's properties.
 	PropsBytesMax = 256 << 10
-	// PropsDepthMax bounds how deep they are nested: what shows them writes as many spaces in
-	// front of each line.
+	// PropsDepthMax limits their nesting depth: an indented display needs as many
+	// spaces at the start of each line.
 	PropsDepthMax = 1000
-	// ResultBytesMax bounds what a handler leaves as its result, as JSON.
+	// ResultBytesMax limits a handler's result, as JSON.
 	ResultBytesMax = 256 << 10
-	// TypeBytesMax bounds the name of a type.
+	// TypeBytesMax limits the name of a type.
 	TypeBytesMax = 128
-	// NeedsMax bounds the tasks that one task waits for, its ancestors
-	// included: a path of JobDepthMax levels.
+	// NeedsMax limits the tasks that one task waits for, its ancestors included: a path
+	// of JobDepthMax levels.
 	NeedsMax = kind.NeedsMax
-	// JobDepthMax bounds the levels of the tree of jobs.
+	// JobDepthMax limits the levels of the job tree.
 	JobDepthMax = keys.JobDepthMax
-	// WeightMax bounds the weight of a task, and that of a node.
+	// WeightMax limits the weight of a task, and that of a node.
 	WeightMax = 1000
-	// LabelsMax bounds the labels that a task requires or prefers, and those of
-	// a node.
+	// LabelsMax limits the labels that a task requires or prefers, and the labels of a
+	// node.
 	LabelsMax = 32
-	// CapacityMax bounds the capacity of a node.
+	// CapacityMax limits the capacity of a node.
 	CapacityMax = 1_000_000_000
-	// ReturnWithinMax bounds for how long a node asks others to wait for it.
+	// ReturnWithinMax limits how long a node can ask others to wait for its return.
 	ReturnWithinMax = 10 * time.Minute
-	// TimeoutMax bounds the time for a run, and those of a retry policy.
+	// TimeoutMax limits the time for a run, and the times of a retry policy.
 	TimeoutMax = 100 * 365 * 24 * time.Hour
-	// ProgressBytesMax bounds what a handler saves of its progress, as JSON.
+	// ProgressBytesMax limits the progress that a handler saves, as JSON.
 	ProgressBytesMax = 256 << 10
-	// PriorityMin and PriorityMax bound a priority.
+	// PriorityMin and PriorityMax are the limits of a priority.
 	PriorityMin, PriorityMax = -1000, 1000
-	// SubmitBatchMax bounds the tasks in one call of SubmitAll.
+	// SubmitBatchMax limits the tasks in one call of SubmitAll.
 	SubmitBatchMax = 10_000
 	// claimBatchMax bounds the claims, and the endings, in one call of the
 	// coordinator. It is several of the largest requests that a broker takes,
@@ -432,8 +430,7 @@ const (
 	drainRateMax = 100_000
 )
 
-// ConcurrencyMax bounds how many tasks of a type a node can be told to run at a
-// time.
+// ConcurrencyMax is the highest concurrency limit of a task type on a node.
 const ConcurrencyMax = 1_000_000
 
 // checkConcurrency refuses bounds that cannot be kept.

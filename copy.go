@@ -13,15 +13,15 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// TaskCopy is a copy of what is listed of the tasks of a namespace, in memory. It is for
-// servers: clients with the option WithTaskCopy answer lists from it, which otherwise
-// read all tasks each time, however few of them they show. Its methods are safe for
-// concurrent use.
+// TaskCopy is an in-memory copy of the listed data of a namespace's tasks. It is meant
+// for servers: clients with the option WithTaskCopy answer lists from it. Other clients
+// read all tasks for every list, however few of them they return. Its methods are safe
+// for concurrent use.
 //
-// It is kept up while its Watch goes on. It is behind the broker by as much as a watch
-// is, which is milliseconds, and up to broker.ProgressMax while the broker does not
-// answer. What was written through its Broker is in every list that begins afterwards.
-// While it is not kept up, or lags, lists are read from the broker, one at a time.
+// The copy is kept current while its Watch runs. It lags behind the broker by as much
+// as a watch does: milliseconds, and up to broker.ProgressMax while the broker does not
+// answer. A write through its Broker is in every list that begins afterwards. While the
+// copy is not kept current, or lags, lists are read from the broker, one at a time.
 type TaskCopy struct {
 	client *Client
 	writes *noticedWrites
@@ -34,8 +34,8 @@ type TaskCopy struct {
 	ids   *sortedIDs
 }
 
-// NewTaskCopy returns a copy that is not kept up yet. An empty namespace is
-// NamespaceDefault. It does not close the broker.
+// NewTaskCopy returns a copy that is not kept current until Watch is called. An empty
+// namespace means NamespaceDefault. The copy does not close the broker.
 func NewTaskCopy(b broker.Broker, namespace string) (*TaskCopy, error) {
 	client, err := NewClient(b, namespace)
 	if err != nil {
@@ -44,17 +44,17 @@ func NewTaskCopy(b broker.Broker, namespace string) (*TaskCopy, error) {
 	return &TaskCopy{client: client, writes: noticeWrites(b, newTaskIndex(client.space)), reading: make(chan struct{}, 1)}, nil
 }
 
-// WithTaskCopy has a client answer lists of tasks from a copy of its namespace.
+// WithTaskCopy makes a client answer lists of tasks from a copy of its namespace.
 func WithTaskCopy(t *TaskCopy) ClientOption { return func(c *Client) { c.copy = t } }
 
-// Broker is the broker of the copy, which takes notice of what is written through it.
+// Broker returns the copy's broker, which keeps track of what is written through it.
 func (t *TaskCopy) Broker() broker.Broker { return t.writes }
 
 // catchUpMax bounds how long a list waits until what was written before it is in the copy.
 const catchUpMax = time.Second
 
-// Watch keeps the copy up while it is iterated, by one caller at a time, and yields what
-// Client.WatchTasks yields for all tasks.
+// Watch keeps the copy current while the caller iterates over it, one caller at a time.
+// It yields what Client.WatchTasks yields for all tasks.
 func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w, ids := newTaskWatch(t.client.space, Filter{}), &sortedIDs{known: map[string]bool{}}
@@ -90,7 +90,8 @@ func (t *TaskCopy) use(w *taskWatch, ids *sortedIDs) {
 	t.watch, t.ids = w, ids
 }
 
-// Count counts the tasks by status, all of them named; nil while the copy is not kept up.
+// Count counts the tasks by status, with an entry for every Status; nil while the copy
+// is not kept current.
 func (t *TaskCopy) Count() map[Status]int {
 	t.mu.Lock()
 	w, ids := t.watch, t.ids

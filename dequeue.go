@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrEmpty: nothing of the type can be taken now.
+// ErrEmpty: no task of the type can be taken now.
 var ErrEmpty = errors.New("there is nothing to dequeue")
 
-// Dequeued is a task that Node.Dequeue has taken. It is held, as one with a handler
-// is, until it is completed, failed or released; whoever has it must do one of
-// these, also when its context has ended, because that is when the node knows that
-// nobody works on it any more.
+// Dequeued is a task that Node.Dequeue has taken. Like a task with a handler, it is
+// held until it is completed, failed or released. The caller must call one of Complete,
+// Fail and Release, even after the task's context has ended: only then does the node
+// know that nobody works on the task any more.
 type Dequeued struct {
 	*Claim
 	ctx context.Context
@@ -27,20 +27,21 @@ type Dequeued struct {
 	outcome Outcome
 }
 
-// Context ends when the claim does, or is to; its cause is as for a Handler.
+// Context returns a context that ends when the claim ends or is about to. Its cause is
+// as for a Handler.
 func (d *Dequeued) Context() context.Context { return d.ctx }
 
-// Complete ends the task for good, with the result of the last SetResult. It
-// returns when that is stored, or an error that says what became of the task
-// instead: ErrLost and ErrFenced when it was not held any more. The first call of
+// Complete ends the task for good, with the result of the last SetResult. It returns
+// once that is stored. Otherwise it returns an error that says what happened to the
+// task instead: ErrLost and ErrFenced if it was no longer held. Only the first call of
 // Complete, Fail and Release counts.
 func (d *Dequeued) Complete(ctx context.Context) error {
 	return d.end(ctx, ErrDone, OutcomeCompleted) // also when its context has ended
 }
 
-// Fail says that the task failed: it runs again later or fails for good, as
-// Spec.Retry or an error handler decides; with Permanent(err) at once. Nothing
-// counts as an unknown error.
+// Fail reports that the task failed. It runs again later or fails for good, as
+// Spec.Retry or an error handler decides; with Permanent(err) it fails at once. A nil
+// error counts as an unknown error.
 func (d *Dequeued) Fail(ctx context.Context, err error) error {
 	if err == nil {
 		err = errors.New("unknown error")
@@ -89,17 +90,17 @@ const (
 	pullMax = 2 * time.Second
 )
 
-// Dequeue takes the next task of a type that is pending and waits for no other: the
-// one of the highest priority, of those the one that was submitted first. It waits
-// until there is one, ctx is done, or Run has returned, which is ErrNotRunning. The
-// type must be among Config.Pulls.
+// Dequeue takes the next task of a type that is pending and not blocked: the one with
+// the highest priority and, among equals, the one that was submitted first. It waits
+// until there is one or ctx is done. If Run has returned, it returns ErrNotRunning. The
+// type must be listed in Config.Pulls.
 func (n *Node) Dequeue(ctx context.Context, taskType string) (*Dequeued, error) {
 	return n.dequeue(ctx, taskType, time.Time{})
 }
 
-// TryDequeue is Dequeue that returns ErrEmpty when there is nothing to take, as far
-// as the node knows by then, or the node takes nothing at present: it is frozen,
-// draining, or without its broker.
+// TryDequeue is like Dequeue but returns ErrEmpty if there is no task to take, as far
+// as the node then knows, or if the node currently takes none because it is frozen,
+// draining or without its broker.
 func (n *Node) TryDequeue(ctx context.Context, taskType string) (*Dequeued, error) {
 	return n.dequeue(ctx, taskType, time.Now().Add(pullSettle))
 }

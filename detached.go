@@ -23,18 +23,20 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Detached is a task that nobody's node holds: Client.DequeueDetached has claimed
-// it for a time, and whoever knows its token may end it, from whatever process. It
-// is for shell scripts and the like. A program that works on tasks has a node,
-// whose Dequeue holds a task for as long as the program lives and tells it when
-// the claim is lost; here nobody does. When the time is over the task is anyone's
-// again, whatever its holder is doing: a write of its own elsewhere is safe only
-// if it is fenced by the token. Its JSON is stable.
+// Detached is a task that no node holds: Client.DequeueDetached has claimed it for a
+// time, and any process that knows its token may end it. It is meant for shell scripts
+// and the like.
+//
+// A program that works on tasks should have a node: Node.Dequeue holds a task for as
+// long as the program lives and tells it when the claim is lost. A detached claim does
+// neither. When its time is over, any node may claim the task, whatever the holder is
+// doing; the holder's own writes elsewhere are safe only if they are fenced by the
+// token. The JSON of Detached is stable.
 type Detached struct {
 	ID string `json:"id"`
 	// Type of the task.
 	Type string `json:"type"`
-	// Owner is who holds it, in the place of a node.
+	// Owner is the holder, in place of a node.
 	Owner string `json:"owner"`
 	// Token is the fencing token of the claim.
 	Token int64 `json:"token"`
@@ -52,11 +54,12 @@ type detachable struct {
 // detachedReadMax bounds the states that are read in one call.
 const detachedReadMax = 100
 
-// DequeueDetached claims the next task of a type, as Node.Dequeue takes it, in the
-// name of an owner, which is spelled as a node and must not be one. The claim ends
-// by itself after the lease, from session.TTLMin to session.TTLMax; zero means
-// session.TTLDefault. If there is nothing to take it is ErrEmpty. A task that asks
-// for labels, or for another node than the owner, is left to nodes.
+// DequeueDetached claims the next task of a type, in the order of Node.Dequeue, for an
+// owner. The owner's name follows the rules for node names and must not be that of a
+// node. The claim ends by itself after the lease, from session.TTLMin to
+// session.TTLMax; zero means session.TTLDefault. DequeueDetached returns ErrEmpty if
+// there is nothing to take. Tasks that require labels, or are pinned to a node other
+// than the owner, are left to nodes.
 func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, lease time.Duration) (Detached, error) {
 	if err := c.checkDetached(ctx, taskType, owner, lease); err != nil {
 		return Detached{}, err
@@ -295,10 +298,10 @@ type detachedClaim struct {
 	record statemachine.Record
 }
 
-// CompleteDetached ends a task for good that is held detached, by its ID and the
-// token of the claim, with its result: any JSON of at most ResultBytesMax, or nil.
-// It returns ErrFenced when the claim is not held any more, ErrWorking when it is a
-// node's, and ErrNotFound when nothing is known of the task.
+// CompleteDetached ends a detached task for good, by its ID and the token of the claim.
+// The result is any JSON of at most ResultBytesMax, or nil. It returns ErrFenced if the
+// claim is no longer held, ErrWorking if a node holds it, and ErrNotFound if nothing is
+// known of the task.
 func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, result json.RawMessage) error {
 	if n := len(result); n > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
@@ -312,10 +315,10 @@ func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, r
 	})
 }
 
-// FailDetached says that a task failed that is held detached: it sleeps and runs
-// again, or fails for good, as its Spec.Retry decides; with Permanent(err) at
-// once. The error handlers of nodes are not asked. Nothing counts as an unknown
-// error. Its errors are those of CompleteDetached.
+// FailDetached reports that a detached task failed. It sleeps and runs again, or fails
+// for good, as its Spec.Retry decides; with Permanent(err) it fails at once. The error
+// handlers of nodes are not called. A nil error counts as an unknown error. The errors
+// are those of CompleteDetached.
 func (c *Client) FailDetached(ctx context.Context, id string, token int64, err error) error {
 	if err == nil {
 		err = errors.New("unknown error")
@@ -335,8 +338,8 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 	})
 }
 
-// ReleaseDetached gives a task back that is held detached; others may take it at
-// once. Its errors are those of CompleteDetached.
+// ReleaseDetached gives a detached task back; others may take it at once. The errors
+// are those of CompleteDetached.
 func (c *Client) ReleaseDetached(ctx context.Context, id string, token int64) error {
 	return c.endDetached(ctx, release, id, token, func(d *detachedClaim) error { return d.giveBack(ctx) })
 }

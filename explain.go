@@ -23,8 +23,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Explanation says why a task does not run, or why it runs where it does. Its
-// JSON is stable.
+// Explanation says why a task does not run, or why it runs where it does. Its JSON is
+// stable.
 type Explanation struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
@@ -32,38 +32,38 @@ type Explanation struct {
 	Node string `json:"node"`
 	// Why is the answer in a sentence.
 	Why string `json:"why"`
-	// Decision is what the node recorded with its claim: why it claimed. Empty
-	// without a claim.
+	// Decision is the reason that the node recorded with its claim. Empty without a
+	// claim.
 	Decision  string     `json:"decision"`
 	ClaimedAt *time.Time `json:"claimed_at"`
-	// BlockedBy are the tasks that it waits for.
+	// BlockedBy lists the tasks that it waits for.
 	BlockedBy []string `json:"blocked_by"`
-	// FailedNeeds are those of them that have failed or were killed.
+	// FailedNeeds lists those of them that have failed or were killed.
 	FailedNeeds []string `json:"failed_needs,omitempty"`
-	// Cycle is the way from the task back to itself, if it waits for itself.
+	// Cycle is the path from the task back to itself, if it waits for itself.
 	Cycle []string `json:"cycle,omitempty"`
-	// Until is when it can run at the earliest, for a task that sleeps, backs off
-	// after an error or is not due.
+	// Until is the earliest time it can run, for a task that sleeps, backs off after an
+	// error or is not due.
 	Until *time.Time `json:"until"`
-	// Errors are how many errors there were in a row, and LastError is the last.
+	// Errors is the number of errors in a row, LastError the last one.
 	Errors    int    `json:"errors"`
 	LastError string `json:"last_error"`
-	// Nodes says of every registered node whether it could run the task. It is
-	// empty for a task that has ended.
+	// Nodes says for every registered node whether it could run the task. It is empty
+	// for a task that has ended.
 	Nodes []NodeVerdict `json:"nodes"`
 }
 
 // NodeVerdict says whether a node could run a task. Its JSON is stable.
 type NodeVerdict struct {
 	Node string `json:"node"`
-	// Takes tells that it could claim it now.
+	// Takes is true if the node could claim the task now.
 	Takes bool `json:"takes"`
 	// Why names the rule that keeps it from that, or what it is to the task.
 	Why string `json:"why"`
 }
 
-// Explain says why a task does not run, or why it runs where it does, by what is
-// stored now; or ErrNotFound.
+// Explain explains, from the data stored now, why a task does not run or why it runs
+// where it does. It returns ErrNotFound if there is no such task.
 func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	detail, err := c.Task(ctx, id)
 	if err != nil {
@@ -202,20 +202,21 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	return v
 }
 
-// NodeEdit changes what the nodes are, for Client.Plan.
+// NodeEdit changes the nodes for Client.Plan.
 type NodeEdit func(nodes []NodeInfo) ([]NodeInfo, error)
 
-// PlanReport says what a change of the nodes would move. Its JSON is stable.
+// PlanReport says which tasks a change of the nodes would move. Its JSON is stable.
 type PlanReport struct {
-	// Nodes are those of before and after, by name.
+	// Nodes lists the nodes before and after the change, by name.
 	Nodes []PlannedNode `json:"nodes"`
-	// Moves are the tasks that change their node, the most first.
+	// Moves lists the tasks that change their node, the largest moves first.
 	Moves []PlannedMove `json:"moves"`
-	// Moved is how many tasks that are, Waiting how many would have no place.
+	// Moved is the number of those tasks, Waiting the number of tasks that would be
+	// unplaced.
 	Moved   int `json:"moved"`
 	Waiting int `json:"waiting"`
-	// ImbalanceBefore and ImbalanceAfter are the highest load for its weight over
-	// the mean, less one: 0 is even, 1 is a node with twice its share.
+	// ImbalanceBefore and ImbalanceAfter are the highest load relative to weight
+	// divided by the mean, minus one: 0 is even, 1 means a node with twice its share.
 	ImbalanceBefore float64 `json:"imbalance_before"`
 	ImbalanceAfter  float64 `json:"imbalance_after"`
 }
@@ -223,24 +224,25 @@ type PlanReport struct {
 // PlannedNode is what a node holds before and after. Its JSON is stable.
 type PlannedNode struct {
 	Name string `json:"name"`
-	// Change says what becomes of the node: "joins", "leaves", or nothing.
+	// Change is "joins", "leaves" or empty.
 	Change string `json:"change"`
-	// Before and After are the weights of what it holds.
+	// Before and After are the total weights of what it holds.
 	Before int `json:"before"`
 	After  int `json:"after"`
 }
 
-// PlannedMove are tasks that go from one node to another. Its JSON is stable.
+// PlannedMove is a number of tasks that move from one node to another. Its JSON is
+// stable.
 type PlannedMove struct {
-	// From is empty for tasks that nobody holds, To for those that have no place.
+	// From is empty for tasks that no node holds, To for tasks that would be unplaced.
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Tasks int    `json:"tasks"`
 }
 
-// Plan says what would move if the nodes were others than they are: nothing is
-// changed. Tasks that run now where a node of the change may not run them are
-// placed anew. What nodes with balancers of their own would do is not known.
+// Plan returns what would move if the nodes changed as edit says. It changes nothing.
+// Tasks that run now on a node where they could not run after the change are placed
+// anew. The decisions of nodes with their own balancers are not known.
 func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	s, err := c.survey(ctx)
 	if err != nil {

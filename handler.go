@@ -17,8 +17,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Handler runs a task for as long as this node holds the claim. A handler is
-// made for one claim and run once.
+// Handler runs a task for as long as this node holds the claim. Each claim has a
+// handler of its own, which runs once.
 type Handler interface {
 	// Run does the work. It returns nil when the task is done, for good;
 	// ErrRelease to give it back; Permanent(err) to fail it; any other error
@@ -39,7 +39,7 @@ type Handler interface {
 // NewHandler makes the handler for one claim.
 type NewHandler func(task Task) Handler
 
-// HandlerFunc makes a function a handler that keeps nothing between runs.
+// HandlerFunc turns a function into a handler that keeps nothing between runs.
 func HandlerFunc(run func(ctx context.Context, c *Claim) error) NewHandler {
 	return func(Task) Handler { return runFunc(run) }
 }
@@ -49,12 +49,11 @@ type runFunc func(context.Context, *Claim) error
 // Run implements Handler.
 func (f runFunc) Run(ctx context.Context, c *Claim) error { return f(ctx, c) }
 
-// AnyType is the key of Config.Handlers for the types that have no handler of
-// their own.
+// AnyType is the key of Config.Handlers for all types that have no entry of their own.
 const AnyType = "*"
 
-// Claim is a task that this node holds, as its handler sees it. Its methods are
-// safe for concurrent use.
+// Claim is a task that this node holds, as its handler sees it. Its methods are safe
+// for concurrent use.
 type Claim struct {
 	task Task
 	id   string
@@ -77,36 +76,37 @@ type Claim struct {
 	saved    *savedProgress
 }
 
-// ID of the task.
+// ID returns the task's ID.
 func (c *Claim) ID() string { return c.id }
 
-// Task is what NewTask made of it.
+// Task returns the task that NewTask made.
 func (c *Claim) Task() Task { return c.task }
 
-// Spec is what it was submitted with. Its maps and slices must not be modified.
+// Spec returns the spec that the task was submitted with. Its maps and slices must not
+// be modified.
 func (c *Claim) Spec() Spec {
 	spec := c.kind.Spec
 	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
 	return spec
 }
 
-// Props are its properties, nil if it has none. They must not be modified.
+// Props returns the task's properties, nil if it has none. They must not be modified.
 func (c *Claim) Props() json.RawMessage { return c.props }
 
-// Node is the name of this node.
+// Node returns the name of this node.
 func (c *Claim) Node() string { return c.in.config.Name }
 
-// Token is the fencing token: it rises with every claim of this task. Claims of
-// other tasks may share it. Hand it to whatever the handler writes to, and
-// have it refuse a lower token than it has seen.
+// Token returns the fencing token, which rises with every claim of this task. Claims of
+// other tasks may have the same token. Pass it to every system that the handler writes
+// to, and have that system refuse a token lower than the highest it has seen.
 func (c *Claim) Token() int64 { return int64(c.fencing) }
 
-// Deadline is until when the claim can be trusted, as things are now. Every
-// renewal of the session moves it; the handler's context ends when it passes.
+// Deadline returns the time until which the claim can currently be trusted. Every
+// renewal of the session moves it. The handler's context ends when it passes.
 func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
-// SetResult sets what is recorded with the task when the handler returns: the
-// JSON of v, at most ResultBytesMax. The last call counts.
+// SetResult sets the result that is recorded when the handler returns: the JSON of v,
+// at most ResultBytesMax. The last call counts.
 func (c *Claim) SetResult(v any) error {
 	value, err := stored.Marshal(v)
 	if err != nil {
@@ -141,18 +141,19 @@ func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
 // sum is a number for the claim, as the mirror makes one of it.
 func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }
 
-// Stateful makes a handler of a function that receives messages and returns one,
-// by which the state of the task changes: Complete, Sleep with its time, Pause,
-// Release, Error with its text, Kill; after Run and Checkpoint it is called again.
-// A message that is incomplete counts as an error. When ctx ends, its cause says
-// why, and what is returned is stored before the task is given back.
+// Stateful turns a function into a handler that receives messages and returns one. The
+// returned message changes the task's state: Complete, Sleep with its time, Pause,
+// Release, Error with its text, Kill. After Run and Checkpoint the function is called
+// again. An incomplete message counts as an error. When ctx ends, its cause says why,
+// and the returned message is stored before the task is given back.
 func Stateful(run func(ctx context.Context, c *Claim, messages <-chan statemachine.Command) statemachine.Command) NewHandler {
 	return HandlerFunc(func(ctx context.Context, c *Claim) error {
 		return Message(run(ctx, c, c.Messages()))
 	})
 }
 
-// Message is a message for the state machine that a handler returns as its error.
+// Message returns an error that carries a message for the state machine. A handler
+// returns it from Run.
 func Message(c statemachine.Command) error { return &messageError{c} }
 
 type messageError struct{ statemachine.Command }
@@ -175,13 +176,16 @@ func messageOf(err error) (statemachine.Command, bool) {
 	return statemachine.Command{}, false
 }
 
-// Messages are the commands that are sent to the task while its handler runs. A
-// handler that calls it is told of them instead of being stopped for them, and is
-// to return, soon, what is to become of the task; it need not do what it was told.
-// Only Kill ends the context as well. If several come before one is received, the
-// last one wins; one that was not received when the handler returns takes effect
-// then. Without a call, commands that pause the task, put it to sleep, release or
-// end it end the context, and take effect when Run has returned.
+// Messages returns a channel of the commands that are sent to the task while its
+// handler runs. A handler that calls Messages receives those commands instead of being
+// stopped for them. It must soon return what is to happen to the task, but need not do
+// what the command says. Only Kill ends the context as well. If several commands arrive
+// before one is received, the last one wins. A command that was not received when the
+// handler returns takes effect then.
+//
+// For a handler that does not call Messages, a command that pauses the task, puts it to
+// sleep, releases it or ends it also ends the context. The command takes effect when
+// Run has returned.
 func (c *Claim) Messages() <-chan statemachine.Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,11 +252,11 @@ func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's
-// progress, for whoever runs the task next: see Progress. It returns when that is
-// stored, and tries again while the broker is away. It fails with ErrFenced,
-// ErrDeleted or ErrLost when the claim is gone, and when ctx is done. Checkpoints
-// of many tasks share requests.
+// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's progress. The
+// next run of the task can read it with Progress, on any node. Checkpoint returns once
+// the progress is stored, and retries while the broker is unreachable. It fails with
+// ErrFenced, ErrDeleted or ErrLost if the claim is gone, and when ctx is done.
+// Checkpoints of many tasks share requests.
 func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -294,9 +298,9 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	}
 }
 
-// Progress is what was saved by the last Checkpoint of the task, by whatever
-// node, as JSON; nil if there is none. It is read from the broker, again and again
-// while that is away, until ctx is done.
+// Progress returns what the task's last Checkpoint saved on any node, as JSON; nil if
+// there is none. It reads from the broker, and retries while that is unreachable until
+// ctx is done.
 func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	p := c.progress()
 	done, err := p.take(ctx)
@@ -352,19 +356,18 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Retry says what becomes of a task whose handler fails, unless its type has an
-// error handler. Its zero value stands for the defaults.
+// Retry controls what happens after a task's handler fails, unless the task's type has
+// an error handler. Its zero value means the defaults.
 type Retry struct {
 	// Errors is how many errors within Window fail the task for good, the latest
-	// included, at most statemachine.RetryErrorsLimit; -1 means that none does. Zero
-	// means 25 for a job of the tree, which comes to about two hours, and none for
-	// any other task: it is run again for as long as it takes.
+	// included. The maximum is statemachine.RetryErrorsLimit; -1 means that no number
+	// does. Zero means 25 for a job of the tree, which comes to about two hours. For
+	// any other task zero means no limit: it runs again for as long as it takes.
 	Errors int `json:"errors,omitempty"`
 	// Window is how far back errors count. Zero means 4 h.
 	Window Duration `json:"window,omitempty"`
-	// Min and Max bound the time that the task sleeps after an error, which
-	// doubles with every one that counts and varies by half. Zero means 1 s and
-	// 10 min.
+	// Min and Max limit the time that the task sleeps after an error. The time doubles
+	// with every error that counts and varies by half. Zero means 1 s and 10 min.
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
 }
@@ -405,28 +408,29 @@ func (r *Retry) validate() error {
 	return nil
 }
 
-// Fault is a task whose handler has failed, for an ErrorHandler.
+// Fault describes a task whose handler has failed, for an ErrorHandler.
 type Fault struct {
-	// ID and Spec are the task's. The spec's maps and slices must not be modified.
+	// ID and Spec are those of the task. The spec's maps and slices must not be
+	// modified.
 	ID   string
 	Spec Spec
-	// Task is what NewTask made of it.
+	// Task is the task that NewTask made.
 	Task Task
-	// Err is the latest error as the handler returned it, for errors.Is and
-	// errors.As; nil if that was on another node, which died before it asked.
+	// Err is the latest error as the handler returned it, for errors.Is and errors.As.
+	// It is nil if the error occurred on another node, which died before it called its
+	// error handler.
 	Err error
-	// Errors are the latest, the oldest first, at most statemachine.ErrorsMax,
-	// Failures how many there were in a row, those that are not kept included.
+	// Errors lists the latest errors, the oldest first, at most statemachine.ErrorsMax.
+	// Failures is how many errors there were in a row, including those not kept.
 	Errors   []statemachine.ErrorEntry
 	Failures int
 	// Now is the time to count from.
 	Now time.Time
 }
 
-// ErrorHandler decides what becomes of a task whose handler has failed: Run,
-// Sleep with its time, Error to fail it for good, or Kill. The text of an Error is
-// kept as the last of the task's errors, unless it repeats the last one.
-// Interruptions are no errors and are not counted. It is called by the node's loop
-// and must not block; after a panic, and for anything else that it returns, the
-// default decides.
+// ErrorHandler decides what happens to a task whose handler has failed: Run, Sleep with
+// its time, Error to fail it for good, or Kill. The text of an Error is kept as the
+// last of the task's errors, unless it repeats the last one. Interruptions are not
+// errors and are not counted. The node's loop calls the function, so it must not block.
+// If it panics or returns anything else, the default decides.
 type ErrorHandler func(Fault) statemachine.Command

@@ -21,8 +21,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Node claims tasks and runs their handlers. Its methods are safe for
-// concurrent use.
+// Node claims tasks and runs their handlers. Its methods are safe for concurrent use.
 type Node struct {
 	config    Config
 	events    Events
@@ -75,18 +74,18 @@ type RunningTask struct {
 	Token int64 `json:"token"`
 	// Started is when its handler was started; zero while it is parked.
 	Started time.Time `json:"started"`
-	// Stopped is when its handler was first told to stop, zero if it was not.
+	// Stopped is when its handler was first told to stop; zero if it was not.
 	Stopped time.Time `json:"stopped,omitzero"`
-	// Parked tells that the task is held without a handler, because it sleeps,
-	// is paused or cannot be read.
+	// Parked is true if the task is held without a handler because it sleeps, is paused
+	// or cannot be read.
 	Parked bool `json:"parked,omitempty"`
-	// State is what the task is in, empty if it cannot be read, and Since when
-	// it was entered.
+	// State is the task's state, empty if it cannot be read. Since is when the task
+	// entered it.
 	State statemachine.State `json:"state"`
 	Since time.Time          `json:"since"`
 }
 
-// NewNode makes a node. Nothing happens until Run.
+// NewNode returns a node. It does nothing until Run is called.
 func NewNode(config Config) (*Node, error) {
 	config, space, err := config.withDefaults()
 	if err != nil {
@@ -105,21 +104,21 @@ func NewNode(config Config) (*Node, error) {
 	}, nil
 }
 
-// Name of the node.
+// Name returns the name of the node.
 func (n *Node) Name() string { return n.config.Name }
 
-// Done is closed when Run has returned.
+// Done returns a channel that is closed when Run has returned.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Run joins the cluster and works until ctx is done; then it stops claiming,
-// tells the handlers to stop, gives their tasks back, leaves, and returns nil,
-// or ErrAbandoned if handlers did not return within the shutdown grace.
+// Run joins the cluster and works until ctx is done. It then stops claiming, tells the
+// handlers to stop, gives their tasks back and leaves. It returns nil, or ErrAbandoned
+// if handlers did not return within the shutdown grace.
 //
-// A broker that goes away never ends Run: the node stops its handlers before
-// its session can expire, and joins again as a new incarnation when the broker
-// is back. Run fails only when it never joined: with ErrNameTaken when a live
-// node has the name, with ErrLayout when the namespace's layout is newer than
-// this version knows, or with broker.ErrPermission. It can be called once.
+// An unreachable broker never ends Run: the node stops its handlers before its session
+// can expire, and rejoins as a new incarnation once the broker is back. Run fails only
+// if it never joined: with ErrNameTaken if a live node has the name, with ErrLayout if
+// the namespace's layout is newer than this version supports, or with
+// broker.ErrPermission. It can be called once.
 func (n *Node) Run(ctx context.Context) error {
 	if !n.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -161,10 +160,9 @@ const (
 	rejoinMax = 5 * time.Second
 )
 
-// Drain makes the node give back what it holds, at a pace, and take nothing
-// new; it returns when nothing is left, or when ctx is done, in which case the
-// draining goes on. Run goes on as well. Before Run was called it returns
-// ErrNotRunning.
+// Drain makes the node give back its tasks at a limited pace and take no new ones. It
+// returns when nothing is left, or when ctx is done, in which case the drain continues.
+// Run continues in both cases. Drain returns ErrNotRunning if Run was not called yet.
 func (n *Node) Drain(ctx context.Context) error {
 	if !n.started.Load() {
 		return ErrNotRunning
@@ -185,7 +183,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Tasks are the tasks that this node holds, sorted by ID.
+// Tasks returns the tasks that this node holds, sorted by ID.
 func (n *Node) Tasks() []RunningTask {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,7 +199,7 @@ func (n *Node) Tasks() []RunningTask {
 	return tasks
 }
 
-// Frozen tells whether the node was told to claim nothing.
+// Frozen reports whether the node was told to claim nothing.
 func (n *Node) Frozen() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -263,15 +261,15 @@ func (n *Node) cameBack(id string) {
 	}
 }
 
-// RetentionElection is the election by which the nodes that have a
-// Config.Retention agree which one of them applies it.
+// RetentionElection is the name of the election among the nodes with a
+// Config.Retention. Its leader applies the retention.
 const RetentionElection = keys.RetentionElection
 
-// Election makes this node a candidate in an election, under its own name and on
-// its own session: what it leads ends when its claims do. The election has to be
-// started, and is stopped for good when Run ends. Draining and freezing are about
-// tasks; a node resigns by Election.Resign. The errors are *election.ConfigError
-// and election.ErrTwice.
+// Election makes this node a candidate in an election, under its own name and on its
+// own session: its leadership ends when its claims do. The caller must start the
+// election, and it stops for good when Run ends. Draining and freezing affect tasks
+// only; a node resigns by Election.Resign. The errors are *election.ConfigError and
+// election.ErrTwice.
 func (n *Node) Election(name string, events election.Events) (*election.Election, error) {
 	return n.member.Election(name, events)
 }
@@ -339,20 +337,20 @@ func (in *incarnation) shutdownGrace() time.Duration {
 	return in.session.Timing().Grace
 }
 
-// Stats are how a node is doing, in numbers. Nothing of it takes a call to the
-// broker, and little of it a moment: it can be asked for at any time.
+// Stats describes a node's condition in numbers. Reading them makes no call to the
+// broker and takes little time, so they can be read at any time.
 type Stats struct {
-	// Joined tells that the node is registered.
+	// Joined is true if the node is registered.
 	Joined bool
 	// Margin is the time left until handlers are told to stop unless the session is
-	// renewed; zero where the node has not joined.
+	// renewed; zero if the node has not joined.
 	Margin time.Duration
-	// Held counts the tasks that this node holds, by StatusRunning,
-	// StatusSleeping, StatusPaused and StatusFault.
+	// Held counts the tasks that this node holds, by StatusRunning, StatusSleeping,
+	// StatusPaused and StatusFault.
 	Held map[Status]int
-	// Known tells that the node knows the tasks of the namespace; then TasksHeld
-	// and TasksUnheld count those that some node holds and those that none does,
-	// as its copy has them.
+	// Known is true if the node knows the tasks of the namespace. TasksHeld and
+	// TasksUnheld then count the tasks that some node holds and those that no node
+	// holds, in its copy.
 	Known                  bool
 	TasksHeld, TasksUnheld int
 }
@@ -369,7 +367,7 @@ var statusOf = [statesShown]Status{
 	StatusFault, StatusRunning, StatusSleeping, StatusPaused, StatusFault, StatusRunning, StatusRunning, StatusRunning,
 }
 
-// Stats tells how the node is doing.
+// Stats returns the node's current numbers.
 func (n *Node) Stats() Stats {
 	s := Stats{Held: map[Status]int{StatusRunning: 0, StatusSleeping: 0, StatusPaused: 0, StatusFault: 0}}
 	if live := n.live.Load(); live != nil && live.Context().Err() == nil {
@@ -404,9 +402,9 @@ func (in *incarnation) countFleet() {
 
 // Bounds of what Config.Load says, in hundredths.
 const (
-	// OverloadedAt is from when on a node takes no more tasks.
+	// OverloadedAt is the load from which on a node takes no more tasks.
 	OverloadedAt = 90
-	// RelievedAt is below what it takes them again.
+	// RelievedAt is the load below which it takes tasks again.
 	RelievedAt = 80
 	// loadShown is the change that is worth telling others.
 	loadShown = 5

@@ -17,15 +17,15 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Retention says what of finished tasks is forgotten. The zero value forgets
-// nothing.
+// Retention selects the finished tasks to forget. The zero value forgets nothing.
 type Retention struct {
-	// Age is after what time a task that has ended is forgotten; zero for never.
+	// Age is how long after its end a task is forgotten; zero means never.
 	Age time.Duration
-	// Count is how many tasks that have ended are kept, the latest; zero for all.
+	// Count is how many tasks that have ended are kept, the latest ones; zero means
+	// all.
 	Count int
 	// Unblock also forgets failures that live tasks wait for, which then run. It is for
-	// Prune; Config.Retention cannot have it.
+	// Prune; Config.Retention cannot set it.
 	Unblock bool
 }
 
@@ -42,28 +42,27 @@ func (r Retention) validate() error {
 	return nil
 }
 
-// Pruned is what Prune has forgotten, or would forget.
+// Pruned lists what Prune has forgotten, or would forget.
 type Pruned struct {
 	// IDs of the tasks, sorted.
 	IDs []string
-	// Kept is how many ended tasks that were selected stay; Blocking is how many of
-	// them only because they failed and live tasks wait for them.
+	// Kept is how many selected tasks that have ended stay. Blocking is how many of
+	// them stay only because they failed and live tasks wait for them.
 	Kept, Blocking int
 }
 
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
-// history and progress, and jobs in the tree. A task goes if it is older than the
-// retention's age or not among its count of latest ones, unless it failed and live
-// tasks wait for it; f selects among them, by type, status, node and ID. Live tasks
-// are never touched. With dryRun it only says what it would do.
-// It can be repeated after an error; what was forgotten before it is in the
-// result.
+// history and progress, and jobs in the tree. A task is forgotten if it is older than
+// the retention's age or not among its count of latest ones, unless it failed and live
+// tasks wait for it. f selects among them by type, status, node and ID. Live tasks are
+// never touched. With dryRun, Prune only returns what it would do. It can be repeated
+// after an error; the result lists what was forgotten before the error.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
 	return c.PruneProgress(ctx, r, f, dryRun, nil)
 }
 
-// PruneProgress is Prune that tells, if told is not nil, how many of all that are
-// to be forgotten it has looked at, from time to time.
+// PruneProgress is like Prune and also reports its progress. It calls told, if not nil,
+// from time to time with the number of tasks looked at and the number to be forgotten.
 func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRun bool, told func(done, total int)) (Pruned, error) {
 	if err := r.validate(); err != nil {
 		return Pruned{}, err
@@ -285,11 +284,10 @@ func (n *Node) retain(ctx context.Context, e *election.Election) {
 	}) // which ends when the node does
 }
 
-// History returns what happened to a task, the latest
-// statemachine.HistoryMax entries of it, or ErrNotFound if nothing did. Nodes
-// write it down when they have nothing else to do, so it may be behind by a
-// moment, and by up to some seconds while many tasks are being claimed. What a
-// node that died had not written yet is missing.
+// History returns the history of a task, its latest statemachine.HistoryMax entries, or
+// ErrNotFound if there is none. Nodes write history only when they have nothing else to
+// do, so it may lag by a moment, and by up to some seconds while many tasks are being
+// claimed. Entries that a node had not written when it died are missing.
 func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
 	if err := keys.CheckTaskID(id); err != nil {
 		return statemachine.History{}, badName(err)

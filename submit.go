@@ -18,10 +18,10 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// ExistsError says that a task of that ID is live. It is an ErrExists.
+// ExistsError reports that a task with this ID is live. It matches ErrExists.
 type ExistsError struct {
 	ID string
-	// Same tells that what was submitted then is what was submitted now.
+	// Same is true if the live task was submitted with the same content.
 	Same bool
 }
 
@@ -33,41 +33,43 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("task %q exists already, with another type, properties or other settings", e.ID)
 }
 
-// Is makes it an ErrExists.
+// Is reports whether target is ErrExists.
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// Submit makes a task exist. It is refused with an *ExistsError when the ID is
-// live and Update is not set, with ErrWorking when it is held and Requeue is not
-// set either, with a *FinishedError when its state is terminal and Rerun is not
-// set, and with a *BadInputError when something about it is not allowed.
+// Submit creates a task. It returns
+//
+//   - an *ExistsError if the ID is live and Update is not set,
+//   - ErrWorking if a node holds the task and Requeue is not set either,
+//   - a *FinishedError if its state is terminal and Rerun is not set,
+//   - a *BadInputError if a part of the submission is not allowed.
 func (c *Client) Submit(ctx context.Context, s Submission) error {
 	return c.SubmitAll(ctx, []Submission{s})[0]
 }
 
-// SubmitAll submits many tasks, at most SubmitBatchMax, in few round trips and
-// returns one error for each, in order. They are independent of each other.
+// SubmitAll submits up to SubmitBatchMax tasks in few round trips and returns one error
+// for each, in order. The submissions are independent of each other.
 func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []error {
 	_, errs := c.Enqueue(ctx, submissions)
 	return errs
 }
 
-// Effect is what a submission did.
+// Effect is the outcome of a submission.
 type Effect string
 
 // The effects.
 const (
-	// EffectCreated: there is a new task.
+	// EffectCreated: a new task was created.
 	EffectCreated Effect = "created"
-	// EffectUpdated: a task that was pending is what was submitted now.
+	// EffectUpdated: a pending task was replaced by this submission.
 	EffectUpdated Effect = "updated"
 	// EffectRerun: a task that had ended is pending again.
 	EffectRerun Effect = "requeued"
-	// EffectRequeued: the task is held, and runs again once its run has ended.
+	// EffectRequeued: a node holds the task, and it runs again once that run has ended.
 	EffectRequeued Effect = "requeued after its run"
 )
 
-// Enqueue is SubmitAll that also tells what was done for each, in order; empty
-// where there is an error.
+// Enqueue is like SubmitAll and also returns the effect of each submission, in order.
+// The effect is empty where there is an error.
 func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effect, []error) {
 	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
 	if len(submissions) > SubmitBatchMax {
@@ -400,9 +402,8 @@ func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []er
 	return nil
 }
 
-// AlreadySubmitted tells whether an error of Submit means that the very same
-// task was submitted before, be it live or done; a repeated submission is then
-// complete.
+// AlreadySubmitted reports whether an error of Submit means that the very same task was
+// submitted before, whether it is live or done. A repeated submission is then complete.
 func AlreadySubmitted(err error) bool {
 	var exists *ExistsError
 	var finished *FinishedError

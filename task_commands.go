@@ -318,31 +318,30 @@ type TaskCommand struct {
 // SentCommand is a command that was sent.
 type SentCommand struct {
 	TaskCommand
-	// Revision tells it from the commands that are sent to the task before and
-	// after.
+	// Revision distinguishes it from the commands sent to the task before and after.
 	Revision int64
 }
 
-// What becomes of a command besides being carried out; match with errors.Is.
+// The ways in which a command ends without being carried out; match with errors.Is.
 var (
-	// ErrSuperseded: another command was sent to the task before this one was
-	// carried out, or before it was seen to be carried out.
+	// ErrSuperseded: another command was sent to the task before this one was carried
+	// out, or before it was seen to be carried out.
 	ErrSuperseded = coordinator.ErrSuperseded
-	// ErrDiscarded: the state of the task does not accept the command, or its
-	// handler, which was told, decided otherwise.
+	// ErrDiscarded: the task's state does not accept the command, or its handler
+	// received it and decided otherwise.
 	ErrDiscarded = errors.New("the command was discarded")
 )
 
-// SendTask sends a command to a task. Whoever holds the task carries it out,
-// whoever claims it next if nobody does, however long that takes. There is one slot
-// for each task: the last command wins. A task that does not exist is ErrNotFound, one
-// that has ended a *FinishedError.
+// SendTask sends a command to a task. The holder of the task carries it out; if there
+// is none, the next one to claim it does, however long that takes. Each task has one
+// slot for commands: the last command wins. SendTask returns ErrNotFound if the task
+// does not exist, and a *FinishedError if it has ended.
 func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
 	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})
 	return sent[0], errs[0]
 }
 
-// SendTasks sends many commands, each as SendTask does, and returns what was sent
+// SendTasks sends many commands, each as SendTask does. It returns the sent commands
 // and an error for each, in order. It is not all or nothing.
 func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentCommand, []error) {
 	sent, errs := make([]SentCommand, len(commands)), make([]error, len(commands))
@@ -420,9 +419,9 @@ func look(ctx context.Context, what string, see func() (done bool, err error)) e
 	}
 }
 
-// AwaitCommand waits until a command was carried out, and returns the task then.
-// It fails with ErrSuperseded or ErrDiscarded if it was not, with ErrNotFound if
-// the task is gone, and when ctx is done.
+// AwaitCommand waits until a command was carried out, and then returns the task. It
+// fails with ErrSuperseded or ErrDiscarded if the command was not carried out, with
+// ErrNotFound if the task is gone, and when ctx is done.
 func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail, error) {
 	var d TaskDetail
 	what := fmt.Sprintf("command %s to task %q", sent.Command.Message, sent.ID)
@@ -467,8 +466,8 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 	return d, nil // it changed nothing
 }
 
-// Wait waits until a task has one of the statuses, and returns it then. A task
-// that ends otherwise fails it with a *FinishedError, one that is deleted with
+// Wait waits until a task has one of the statuses, and then returns it. If the task
+// ends with another status, Wait returns a *FinishedError; if it is deleted,
 // ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskDetail, error) {
 	if len(statuses) == 0 {

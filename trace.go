@@ -12,9 +12,9 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Tracer makes spans of what happens to tasks. Package tracing implements it on
-// OpenTelemetry. Its methods, and those of its spans, are called from the node's
-// loop as well and must not block.
+// Tracer makes spans of what happens to tasks. Package tracing implements it with
+// OpenTelemetry. The node's loop also calls its methods and those of its spans, so they
+// must not block.
 type Tracer interface {
 	// Start begins a span and returns a context in which it is current.
 	Start(ctx context.Context, s SpanStart) (context.Context, Span)
@@ -22,63 +22,63 @@ type Tracer interface {
 
 // Span is a span that was begun. Its methods are safe for concurrent use.
 type Span interface {
-	// Trace names the span, as a W3C traceparent; empty if it has no name that
-	// others could refer to.
+	// Trace returns the span's W3C traceparent; empty if others cannot refer to the
+	// span.
 	Trace() string
-	// End ends it. It is called once.
+	// End ends the span. It is called once.
 	End(SpanEnd)
 }
 
-// SpanStart says what a span is of.
+// SpanStart describes a span that begins.
 type SpanStart struct {
 	// Op is one of the operations below.
 	Op string
-	// Parent is the span that this one is below, as a W3C traceparent, unless one
-	// is current in the context. Empty for none.
+	// Parent is the parent span, as a W3C traceparent, unless a span is current in the
+	// context. Empty for none.
 	Parent string
-	// At is when it began. Zero is now.
+	// At is when the span began. Zero means now.
 	At time.Time
-	// Task, Type, Node and Token are those of the task and its claim; empty or zero
-	// where there is none.
+	// Task, Type, Node and Token are those of the task and its claim; empty or zero if
+	// there is none.
 	Task, Type, Node string
 	Token            int64
 	// Cause is why the task was claimed, and From the node that held it before.
 	Cause GrantCause
 	From  string
-	// Tasks is how many were submitted in one call.
+	// Tasks is how many tasks were submitted in one call.
 	Tasks int
 }
 
-// SpanEnd says how it ended.
+// SpanEnd describes how a span ended.
 type SpanEnd struct {
-	// Outcome is what became of the task; empty where that is not known yet.
+	// Outcome is what happened to the task; empty if that is not known yet.
 	Outcome Outcome
-	// Err is what went wrong, if anything.
+	// Err is the error, if any.
 	Err error
 }
 
-// The operations that spans are of.
+// The operations of spans.
 const (
 	// SpanSubmit: a call of Submit, SubmitAll or Enqueue.
 	SpanSubmit = "submit"
-	// SpanMove: a task changes its node, from when it could be claimed there. It is
-	// below the submission, and the claim is below it.
+	// SpanMove: a task changes its node. The span begins when the task could be claimed
+	// there. Its parent is the submission, and the claim is its child.
 	SpanMove = "move"
-	// SpanClaim: from when a task could be claimed until it is. It is below the
+	// SpanClaim: from when a task could be claimed until it is. Its parent is the
 	// submission or the move.
 	SpanClaim = "claim"
-	// SpanRun: a handler runs. It is below the claim.
+	// SpanRun: a handler runs. Its parent is the claim.
 	SpanRun = "run"
-	// SpanComplete: what became of a task that has ended is stored. It is below
-	// the run, or the submission where the claim is detached.
+	// SpanComplete: the outcome of a task that has ended is stored. Its parent is the
+	// run, or the submission if the claim is detached.
 	SpanComplete = "complete"
 )
 
 // TraceBytesMax is the length of Spec.Trace.
 const TraceBytesMax = 55
 
-// ValidTrace tells whether a text is a W3C traceparent that can be stored with a
-// task: of version 00, in lower case, and with IDs that are not zero.
+// ValidTrace reports whether trace is a W3C traceparent that can be stored with a task:
+// version 00, in lower case, and with IDs that are not zero.
 func ValidTrace(trace string) bool {
 	parts := strings.Split(trace, "-")
 	if len(trace) != TraceBytesMax || len(parts) != 4 {

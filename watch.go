@@ -19,19 +19,18 @@ import (
 // TaskChange is a task that appeared or changed, or that is gone.
 type TaskChange struct {
 	Task TaskInfo
-	// Gone tells that the task was deleted, or is not selected any more; only
-	// its ID is set then, if it was selected before.
+	// Gone is true if a task that was selected before was deleted or is no longer
+	// selected. Only its ID is set then.
 	Gone bool
-	// Revision is that of the store at which the watch knew of it. What is known of
-	// a task lies in several places that are followed each by itself, so revisions
-	// may fall from one change to the next.
+	// Revision is the store revision at which the watch learned of the change. The data
+	// of a task is spread over several prefixes that are watched separately, so
+	// revisions may fall from one change to the next.
 	Revision int64
 }
 
-// WatchTasks yields the selected tasks as they are, sorted by ID, and then
-// every change, until ctx is done or the caller stops. A broker that goes away
-// yields its error, and the watch goes on when it is back; the caller may stop
-// instead.
+// WatchTasks yields the selected tasks, sorted by ID, and then every change, until ctx
+// is done or the caller stops. If the broker is unreachable, it yields the error and
+// continues once the broker is back; the caller may stop instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w := newTaskWatch(c.space, f)
