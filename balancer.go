@@ -63,10 +63,10 @@ type View struct {
 	// first. It is set for Balance only.
 	Running []RunningTask
 
-	// planned makes what Planned returns.
+	// planned computes the result of Planned.
 	planned func() []string
-	// share caches Share: claiming moves a task from unowned to this node and
-	// leaves the sum, and so the share, as it is.
+	// share caches Share: a claim moves a task from unowned to this node and changes
+	// neither the sum nor the share.
 	share int
 }
 

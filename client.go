@@ -29,11 +29,11 @@ import (
 type Client struct {
 	broker broker.Broker
 	space  keys.Space
-	// layoutRead is when the layout was last read and found to be known.
+	// layoutRead is when the layout was last read and found to be supported.
 	layoutRead atomic.Pointer[time.Time]
 	// tracer is nil for none.
 	tracer Tracer
-	// copy is where lists are answered from, nil for the broker.
+	// copy answers lists; nil means that the broker does.
 	copy *TaskCopy
 }
 
@@ -74,7 +74,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("delete task %q: %w", id, err)
 	}
-	var tried broker.Cond // names the task that an attempt may have deleted
+	var tried broker.Cond // identifies the task that an attempt may have deleted
 	for range attemptsMax {
 		txn, found, err := c.deletion(ctx, id)
 		if err != nil {
@@ -102,8 +102,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return fmt.Errorf("delete task %q: it changes too often", id)
 }
 
-// deletion reads a task and makes the transaction that deletes that very task.
-// One that is applied late must not touch another that was submitted under its
+// deletion reads a task and builds the transaction that deletes exactly that task. If
+// it is applied late, it must not affect another task that was submitted under the same
 // ID since.
 func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found bool, err error) {
 	task, props, owner := c.space.Task(id), c.space.Props(id), c.space.Owner(id)
@@ -137,9 +137,9 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 	return txn, found, nil
 }
 
-// persist commits a transaction that can take effect only once, again and again
-// while its outcome is unknown. maybe tells that an attempt before the last one
-// may have been applied.
+// persist commits a transaction that can take effect only once, and retries while its
+// outcome is unknown. maybe is true if an attempt before the last one may have been
+// applied.
 func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err = broker.CommitOne(ctx, c.broker, txn)
@@ -150,7 +150,7 @@ func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, 
 	}
 }
 
-// Bounds of trying again while an outcome is unknown.
+// Limits of retries while an outcome is unknown.
 const (
 	attemptsMax  = 5
 	attemptPause = 100 * time.Millisecond
@@ -322,7 +322,7 @@ func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 	return counts, nil
 }
 
-// eachTask hands the selected tasks to take, by ID, until it returns false.
+// eachTask passes the selected tasks to take, by ID, until it returns false.
 func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) bool) error {
 	if c.copy != nil {
 		if c.copy.each(ctx, f, take) {
@@ -371,7 +371,7 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	return detail(info, r.Reads[0], r.Reads[1], r.Reads[3]), nil
 }
 
-// detail adds what only one task at a time is asked for.
+// detail adds the fields that are read for one task at a time only.
 func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 	d := TaskDetail{TaskInfo: info}
 	if task != nil {
@@ -494,7 +494,7 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 	}
 }
 
-// showNodes yields what differs from what was shown.
+// showNodes yields the differences from what was shown.
 func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, at int64, yield func(NodeChange, error) bool) bool {
 	there := map[string]bool{}
 	for _, n := range nodes.Registered() {
@@ -550,7 +550,7 @@ func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, erro
 	return progressIn(id, kv, err)
 }
 
-// progressIn is the progress of a task in what a Get of its key has returned.
+// progressIn returns a task's progress from the result of a Get of its key.
 func progressIn(id string, kv broker.KV, err error) (json.RawMessage, error) {
 	switch {
 	case errors.Is(err, broker.ErrNotFound):

@@ -120,8 +120,8 @@ type Config struct {
 	Clock func() (boot, day time.Duration)
 }
 
-// withDefaults returns the configuration with every default filled in, or says
-// what is wrong with it.
+// withDefaults returns the configuration with every default filled in, or an error that
+// says what is wrong with it.
 func (c Config) withDefaults() (Config, keys.Space, error) {
 	fail := func(err error) (Config, keys.Space, error) { return Config{}, keys.Space{}, err }
 	if c.Broker == nil {
@@ -175,7 +175,7 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	return c, space, nil
 }
 
-// checkPlacement checks what concerns where tasks go.
+// checkPlacement checks the fields that affect where tasks go.
 func (c Config) checkPlacement() error {
 	if c.Capacity < 0 || c.Capacity > CapacityMax {
 		return badInput("capacity", c.Capacity, fmt.Sprintf("must be from 1 to %d, or 0 for no bound", CapacityMax))
@@ -233,7 +233,7 @@ func (c Config) checkHandlers() error {
 	return nil
 }
 
-// handler finds the maker for a type, nil if this node has none.
+// handler returns the maker for a type, nil if this node has none.
 func (c Config) handler(taskType string) NewHandler {
 	if h, ok := c.Handlers[taskType]; ok {
 		return h
@@ -244,13 +244,13 @@ func (c Config) handler(taskType string) NewHandler {
 	return c.Handlers[AnyType]
 }
 
-// pulls tells whether tasks of a type are for callers of Dequeue.
+// pulls reports whether tasks of a type are only for callers of Dequeue.
 func (c Config) pulls(taskType string) bool { return slices.Contains(c.Pulls, taskType) }
 
-// runs tells whether this node has any use for tasks of a type.
+// runs reports whether this node takes tasks of a type at all.
 func (c Config) runs(taskType string) bool { return c.handler(taskType) != nil || c.pulls(taskType) }
 
-// errorHandler finds the one for a type, nil for the default.
+// errorHandler returns the error handler for a type, nil for the default.
 func (c Config) errorHandler(taskType string) ErrorHandler {
 	if h, ok := c.ErrorHandlers[taskType]; ok {
 		return h
@@ -303,7 +303,7 @@ type NodeInfo struct {
 	Returning bool `json:"returning,omitempty"`
 }
 
-// closed says why a node takes no tasks; empty if it does.
+// closed returns why a node takes no tasks; empty if it does.
 func (i *NodeInfo) closed() string {
 	switch {
 	case i.Draining:
@@ -318,8 +318,8 @@ func (i *NodeInfo) closed() string {
 	return ""
 }
 
-// placed is a node for the planner. What another program has written that no node may is as
-// the nearest that it may.
+// placed converts the registration for the planner. Values that another program wrote
+// out of their range are replaced by the nearest one allowed.
 func (i *NodeInfo) placed() placement.Node {
 	return placement.Node{
 		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: min(max(i.Weight, 0), WeightMax),
@@ -386,54 +386,54 @@ const (
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax limits the tasks in one call of SubmitAll.
 	SubmitBatchMax = 10_000
-	// claimBatchMax bounds the claims, and the endings, in one call of the
-	// coordinator. It is several of the largest requests that a broker takes,
-	// which adapters send side by side.
+	// claimBatchMax limits the claims, and the endings, in one call of the coordinator.
+	// It is several times the largest request that a broker takes; adapters send those
+	// requests side by side.
 	claimBatchMax = 1000
-	// commandsDoneMax bounds the commands that a node remembers as carried out,
-	// for a sender whose reply was lost, and who sends the same one again
-	// although it was carried out and deleted meanwhile.
+	// commandsDoneMax limits the commands that a node remembers as carried out. A
+	// sender whose reply was lost may send a command again after it was carried out and
+	// deleted.
 	commandsDoneMax = 10_000
-	// callsInFlightMax bounds the calls of the coordinator under way at once,
-	// for claims and for endings each.
+	// callsInFlightMax limits the concurrent calls of the coordinator, for claims and
+	// for endings each.
 	callsInFlightMax = 2
 )
 
 // Times that no setting changes.
 const (
-	// reconcileEvery is the period after which a copy looks whether its watch has missed
-	// anything.
+	// reconcileEvery is the period after which a copy checks whether its watch has
+	// missed anything.
 	reconcileEvery = 2 * time.Minute
-	// layoutReadEvery is how often, at most, a client that writes reads the
-	// version of the layout.
+	// layoutReadEvery is the shortest time after which a client that writes reads the
+	// layout version again.
 	layoutReadEvery = time.Minute
-	// retryClaim is when a claim that failed at the broker is tried again.
+	// retryClaim is the delay before a claim that failed at the broker is retried.
 	retryClaim = 500 * time.Millisecond
-	// retryEnd is when endings that failed at the broker are tried again, and what is
-	// read for a task.
+	// retryEnd is the delay before endings that failed at the broker, and reads for a
+	// task, are retried.
 	retryEnd = 200 * time.Millisecond
-	// movesMaxDefault bounds the tasks that a node gives away in one round of
+	// movesMaxDefault limits the tasks that a node gives away in one round of
 	// balancing.
 	movesMaxDefault = 1000
-	// failoverRateDefault is how many tasks a second a node takes over while
-	// most nodes have vanished at once.
+	// failoverRateDefault is how many tasks per second a node takes over while most
+	// nodes have vanished at once.
 	failoverRateDefault = 200
-	// loadEvery is how often a node asks for its load.
+	// loadEvery is how often a node reads its load.
 	loadEvery = 5 * time.Second
-	// drainTick is the step in which a paced drain releases tasks.
+	// drainTick is the interval at which a paced drain releases tasks.
 	drainTick = schedule.DrainTick
-	// drainRateDefault is how many tasks a second a drain releases.
+	// drainRateDefault is how many tasks per second a drain releases.
 	drainRateDefault = 200
-	// drainWithinMax bounds the time that a drain may be given.
+	// drainWithinMax limits the time that a drain may be given.
 	drainWithinMax = 24 * time.Hour
-	// drainRateMax bounds the rate that a command may ask for.
+	// drainRateMax limits the rate that a command may ask for.
 	drainRateMax = 100_000
 )
 
 // ConcurrencyMax is the highest concurrency limit of a task type on a node.
 const ConcurrencyMax = 1_000_000
 
-// checkConcurrency refuses bounds that cannot be kept.
+// checkConcurrency refuses limits out of range, and limits of types without a handler.
 func (c Config) checkConcurrency() error {
 	for name, most := range c.Concurrency {
 		switch {
@@ -446,8 +446,8 @@ func (c Config) checkConcurrency() error {
 	return nil
 }
 
-// countActive keeps count of the runs whose handlers have not returned, by type.
-// Those that sleep or are paused do not count: they are not in the way of others.
+// countActive counts the runs whose handlers have not returned, by type. Runs that
+// sleep or are paused do not count: they do not use up concurrency.
 func (in *incarnation) countActive(r *run) {
 	active := in.runs[r.claim.id] == r && (r.phase == phaseRunning || r.phase == phaseStopping)
 	switch {

@@ -25,11 +25,11 @@ import (
 type TaskCopy struct {
 	client *Client
 	writes *noticedWrites
-	// reading is held by who reads all tasks from the broker.
+	// reading is held while all tasks are read from the broker.
 	reading chan struct{}
 
 	mu sync.Mutex
-	// watch has the copy, nil while it is not complete or not kept up.
+	// watch has the copy, nil while it is incomplete or not kept current.
 	watch *taskWatch
 	ids   *sortedIDs
 }
@@ -50,7 +50,7 @@ func WithTaskCopy(t *TaskCopy) ClientOption { return func(c *Client) { c.copy = 
 // Broker returns the copy's broker, which keeps track of what is written through it.
 func (t *TaskCopy) Broker() broker.Broker { return t.writes }
 
-// catchUpMax bounds how long a list waits until what was written before it is in the copy.
+// catchUpMax limits how long a list waits for earlier writes to reach the copy.
 const catchUpMax = time.Second
 
 // Watch keeps the copy current while the caller iterates over it, one caller at a time.
@@ -65,7 +65,7 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 		var troubled [sourceCount]bool
 		t.client.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
 			if troubled[u.source] = u.Err != nil; u.Err != nil {
-				t.use(nil, nil) // who lists now is to hear from the broker what the trouble is
+				t.use(nil, nil) // a list must now get its error from the broker
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
@@ -113,8 +113,8 @@ func (t *TaskCopy) Count() map[Status]int {
 	return counts
 }
 
-// each hands the selected tasks to take, by ID, until it returns false. It returns false
-// itself where the copy is not there, or not as new as it should be.
+// each passes the selected tasks to take, by ID, until take returns false. each itself
+// returns false if there is no copy, or it is not recent enough.
 func (t *TaskCopy) each(ctx context.Context, f Filter, take func(TaskInfo) bool) bool {
 	if !t.writes.wait(ctx, catchUpMax) {
 		return false
@@ -132,8 +132,8 @@ func (t *TaskCopy) each(ctx context.Context, f Filter, take func(TaskInfo) bool)
 	return true
 }
 
-// alone waits until nobody else reads all tasks from the broker, and returns how to say
-// that this reading is over.
+// alone waits until no one else reads all tasks from the broker. The caller must call
+// over when its own read is done.
 func (t *TaskCopy) alone(ctx context.Context) (over func(), err error) {
 	select {
 	case t.reading <- struct{}{}:
@@ -143,18 +143,18 @@ func (t *TaskCopy) alone(ctx context.Context) (over func(), err error) {
 	}
 }
 
-// sortedIDs has the IDs of an index in order. They are sorted when somebody asks: many
-// tasks can come between two lists.
+// sortedIDs has the IDs of an index in order. It sorts them on demand: many tasks can
+// arrive between two lists.
 type sortedIDs struct {
 	mu    sync.Mutex
 	known map[string]bool
-	// ids were right at some time, and are not changed any more; since are those that
-	// came after that, and gone tells that some have gone.
+	// ids was correct at some time and is never modified. since has the IDs added after
+	// that, and gone is true if some were removed.
 	ids, since []string
 	gone       bool
 }
 
-// take takes notice of tasks that may have come or gone.
+// take records tasks that may have been added or removed.
 func (s *sortedIDs) take(b *taskIndex, changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *sortedIDs) take(b *taskIndex, changed []string) {
 	}
 }
 
-// sorted are the IDs in order. They must not be changed.
+// sorted returns the IDs in order. The caller must not modify them.
 func (s *sortedIDs) sorted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,32 +195,32 @@ func (s *sortedIDs) sorted() []string {
 	return s.ids
 }
 
-// noticedWrites is a broker that remembers what of a copy was written through it, until
-// the copy has it.
+// noticedWrites is a broker that remembers which writes to the copied prefixes went
+// through it, until the copy has them.
 type noticedWrites struct {
 	broker.Broker
 	prefixes [sourceCount]string
 
 	mu sync.Mutex
-	// copy is the one that is kept up, nil for none.
+	// copy is the copy that is kept current, nil for none.
 	copy    *taskWatch
 	sources [sourceCount]noticed
 	// arrival is closed when the copy changes.
 	arrival chan struct{}
-	// unsure is until when the copy may lack a write whose outcome was unknown. Whoever finds
-	// out that it was applied learns no revision to wait for.
+	// unsure is until when the copy may lack a write whose outcome was unknown. A
+	// caller that finds out that it was applied learns no revision to wait for.
 	unsure time.Time
 }
 
-// noticed is what was written below one prefix.
+// noticed describes the writes below one prefix.
 type noticed struct {
-	// at is the revision up to which the copy has everything.
+	// at is the revision up to which the copy is complete.
 	at broker.Revision
-	// put is the revision of the last put: the copy comes to have that.
+	// put is the revision of the last put; the copy will reach it.
 	put broker.Revision
-	// deleted are the revisions of the deletions of keys that the copy may still have, and
-	// last is the latest of them. That of a key that was not there changes nothing, so the
-	// copy need not come to have a revision for it.
+	// deleted has the revisions of deletions of keys that the copy may still have; last
+	// is the latest of them. Deleting an absent key changes nothing, so the copy need
+	// not reach that revision.
 	deleted map[string]broker.Revision
 	last    broker.Revision
 }
@@ -233,7 +233,7 @@ func noticeWrites(b broker.Broker, of *taskIndex) *noticedWrites {
 	return n
 }
 
-// follow begins with a copy that has nothing yet; nil ends that.
+// follow starts with an empty copy; nil stops following.
 func (n *noticedWrites) follow(w *taskWatch) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -284,7 +284,7 @@ func (n *noticedWrites) notice(ops []broker.Op, at broker.Revision) {
 			s.deleted[op.Key], s.last = at, max(s.last, at)
 		}
 	}
-	n.mu.Unlock() // who holds the copy's lock asks here
+	n.mu.Unlock() // holders of the copy's lock call own
 	for _, op := range ops {
 		if w != nil && op.Kind == broker.OpDelete {
 			w.deleted(op.Key)
@@ -292,14 +292,14 @@ func (n *noticedWrites) notice(ops []broker.Op, at broker.Revision) {
 	}
 }
 
-// own tells whether a key was deleted at a revision by a write that was noticed.
+// own reports whether a noticed write deleted a key at a revision.
 func (n *noticedWrites) own(key string, at broker.Revision) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.ContainsFunc(n.sources[:], func(s noticed) bool { return s.deleted[key] == at })
 }
 
-// arrived takes notice of what the copy has got.
+// arrived records what has reached the copy.
 func (n *noticedWrites) arrived(u sourced) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -311,8 +311,8 @@ func (n *noticedWrites) arrived(u sourced) {
 	n.wake()
 }
 
-// wait waits until the copy has what was written before; false if that takes too long or is
-// not known, or there is no copy any more.
+// wait waits until the copy has all earlier writes. It returns false if that takes too
+// long or is not known, or if there is no copy any more.
 func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	n.mu.Lock()
 	before, unsure := n.sources, time.Now().Before(n.unsure)
@@ -344,8 +344,8 @@ func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	}
 }
 
-// upTo tells whether the copy has what was written by some time, unless it has some keys
-// that are deleted by now.
+// upTo reports whether the copy has the writes up to a given moment, provided that it
+// has none of the keys in unless, which are deleted by now.
 func (n *noticedWrites) upTo(before *[sourceCount]noticed) (there bool, unless []string) {
 	for i := range n.sources {
 		now := &n.sources[i]

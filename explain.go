@@ -98,7 +98,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	return e, nil
 }
 
-// decision reads why the holder of a task claimed it.
+// decision reads the reason why the holder of a task claimed it.
 func (c *Client) decision(ctx context.Context, id string) (string, error) {
 	kv, err := c.broker.Get(ctx, c.space.Claim(id))
 	switch {
@@ -108,7 +108,7 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	var record coordinator.Record
-	_ = json.Unmarshal(kv.Value, &record) // what cannot be read explains nothing
+	_ = json.Unmarshal(kv.Value, &record) // an unreadable record explains nothing
 	return record.Reason, nil
 }
 
@@ -162,7 +162,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	}
 }
 
-// target is the node that the plan gives an open task to; empty for none.
+// target returns the node that the plan assigns an open task to; empty for none.
 func (s *survey) target(t *mirror.Task, now time.Time) string {
 	open := s.open(now, func(kind.Answer) bool { return true })
 	plan := placement.New(s.view(open))
@@ -255,13 +255,13 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	}
 	for _, n := range after {
 		if slices.ContainsFunc(before, func(b NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
-			continue // it is as it is
+			continue // unchanged
 		}
 		if err := checkPlanned(n); err != nil {
 			return PlanReport{}, err
 		}
 	}
-	// What is about to be killed needs no place.
+	// A task that is about to be killed needs no node.
 	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
 	m := &planSimulation{survey: s, moves: map[PlannedMove]int{}, after: after}
@@ -282,7 +282,7 @@ func checkPlanned(n NodeInfo) error {
 	return Config{Capacity: n.Capacity, Weight: n.Weight, Labels: n.Labels}.checkPlacement()
 }
 
-// viewOf is the cluster with other nodes.
+// viewOf returns the cluster with other nodes.
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
 	for i := range nodes {
@@ -291,7 +291,7 @@ func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placeme
 	return v
 }
 
-// planSimulation carries a plan out on a survey's counts.
+// planSimulation carries out a plan on a survey's counts.
 type planSimulation struct {
 	*survey
 	after   []NodeInfo
@@ -300,8 +300,8 @@ type planSimulation struct {
 	waiting int
 }
 
-// place gives a node to the tasks that nobody holds, and to those that their
-// node cannot keep.
+// place assigns a node to the tasks that no node holds, and to those that their node
+// cannot keep.
 func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
@@ -344,7 +344,7 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	}
 }
 
-// balance carries out the moves that even the rest out.
+// balance carries out the moves that balance the rest.
 func (m *planSimulation) balance() {
 	for _, mv := range placement.New(m.viewOf(m.after, nil)).Moves(plannedMovesMax, 0) {
 		m.moves[PlannedMove{From: mv.From, To: mv.To}] += mv.Tasks
@@ -359,7 +359,7 @@ func (m *planSimulation) balance() {
 	}
 }
 
-// plannedMovesMax bounds the moves of one plan.
+// plannedMovesMax limits the moves of one plan.
 const plannedMovesMax = 1_000_000
 
 func (m *planSimulation) list() (moves []PlannedMove, moved int) {
@@ -414,7 +414,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	for _, n := range nodes.Registered() {
 		info := NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {
-			info = NodeInfo{Frozen: true} // it is there, and takes nothing that anybody knows of
+			info = NodeInfo{Frozen: true} // it exists, and what it takes is unknown
 		}
 		info.Name = n.Name
 		s.nodes = append(s.nodes, info)
@@ -431,8 +431,8 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// cycle is the way from a task back to itself through tasks that nobody holds; nil if
-// there is none.
+// cycle returns the path from a task back to itself through tasks that no node holds;
+// nil if there is none.
 func (s *survey) cycle(t *mirror.Task) []string {
 	return depend.Cycle(t.ID, func(id string) []string {
 		at := s.tasks.Get(id)
@@ -444,7 +444,7 @@ func (s *survey) cycle(t *mirror.Task) []string {
 	})
 }
 
-// claimable says whether a task could be claimed; the error, why it never can.
+// claimable reports whether a task could be claimed. The error says why it never can.
 func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
 	k := s.kinds.OfTask(t)
 	if k.Err != nil {
@@ -457,13 +457,13 @@ func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
 	return k.Claimable(t, blockers, s.tasks, now), nil
 }
 
-// byTurn orders tasks by whose turn it is.
+// byTurn compares tasks by their turn.
 func (s *survey) byTurn(a, b *mirror.Task) int {
 	place := func(t *mirror.Task) kind.Place { return s.kinds.OfTask(t).Place(t.ID, t.Created) }
 	return place(a).Compare(place(b))
 }
 
-// open are the tasks that could be claimed and that are wanted, in the order in which it is
+// open returns the tasks that could be claimed and that are wanted, in the order of
 // their turn.
 func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
 	var open []*mirror.Task
@@ -476,7 +476,8 @@ func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Ta
 	return open
 }
 
-// shortLived are the types that some node names as short-lived, as every node takes them to be.
+// shortLived returns the types that some node lists as short-lived; every node treats
+// them so.
 func shortLived(nodes []NodeInfo) map[string]bool {
 	named := map[string]bool{}
 	for i := range nodes {
@@ -487,7 +488,7 @@ func shortLived(nodes []NodeInfo) map[string]bool {
 	return named
 }
 
-// view is the cluster for the planner, with the nodes as they are.
+// view returns the cluster for the planner, with the nodes as they are.
 func (s *survey) view(open []*mirror.Task) placement.View {
 	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, Brief: shortLived(s.nodes)}
 	for i := range s.nodes {

@@ -57,8 +57,8 @@ const AnyType = "*"
 type Claim struct {
 	task Task
 	id   string
-	// created and propsOnly are as in coordinator.Granted, and tell this task
-	// from others that were submitted under its ID.
+	// created and propsOnly are as in coordinator.Granted; they distinguish this task
+	// from others submitted under the same ID.
 	fencing, created broker.Revision
 	propsOnly        bool
 	props            json.RawMessage
@@ -71,7 +71,7 @@ type Claim struct {
 
 	mu     sync.Mutex
 	result json.RawMessage
-	// messages is set once the handler listens.
+	// messages is set once the handler calls Messages.
 	messages chan statemachine.Command
 	saved    *savedProgress
 }
@@ -133,12 +133,12 @@ func (c *Claim) takeResult() json.RawMessage {
 
 func (c *Claim) token() broker.Revision { return c.fencing }
 
-// ending begins the ending of the claim.
+// ending returns an ending of the claim to fill in.
 func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
 	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind}
 }
 
-// sum is a number for the claim, as the mirror makes one of it.
+// sum returns a number for the claim, the same one that the mirror computes.
 func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }
 
 // Stateful turns a function into a handler that receives messages and returns one. The
@@ -161,8 +161,8 @@ type messageError struct{ statemachine.Command }
 // Error implements error.
 func (e *messageError) Error() string { return "the handler returned the message " + string(e.Message) }
 
-// messageOf is the message that a handler's error stands for, false if it is just
-// an error.
+// messageOf returns the message that a handler's error stands for, and false for a
+// plain error.
 func messageOf(err error) (statemachine.Command, bool) {
 	var message *messageError
 	switch {
@@ -195,8 +195,8 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// stopListening ends the handler's listening, and returns what it was told and has not
-// received: the zero value for nothing.
+// stopListening closes the handler to further commands. It returns the command that the
+// handler has not received, the zero value if there is none.
 func (c *Claim) stopListening() (unread statemachine.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,7 +208,7 @@ func (c *Claim) stopListening() (unread statemachine.Command) {
 	return unread
 }
 
-// tell passes a command on, in place of one that was not received. It returns
+// tell passes a command to the handler, replacing one not yet received. It returns
 // false if the handler does not listen.
 func (c *Claim) tell(command statemachine.Command) bool {
 	c.mu.Lock()
@@ -224,12 +224,12 @@ func (c *Claim) tell(command statemachine.Command) bool {
 	return true
 }
 
-// savedProgress is what a claim knows of its task's progress.
+// savedProgress is what a claim knows of its task's stored progress.
 type savedProgress struct {
-	// turn has one element while a call is under way: a later one waits.
+	// turn has one element while a call is in progress: a later one waits.
 	turn chan struct{}
-	// revision is that of what is stored, zero for none, or if it was not read
-	// yet.
+	// revision is the revision of the stored progress. It is zero if there is none or
+	// it was not read yet.
 	revision broker.Revision
 }
 
@@ -242,7 +242,7 @@ func (c *Claim) progress() *savedProgress {
 	return c.saved
 }
 
-// take waits until no other call is under way; done is to be called then.
+// take waits until no other call is in progress. The caller must call done.
 func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -282,8 +282,8 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 			p.revision = ended.StateRevision
 			return nil
 		case errors.Is(ended.Err, coordinator.ErrStateChanged):
-			// An owner before has saved some, or an earlier attempt came late:
-			// the present owner's word is the last.
+			// An earlier owner saved progress, or an earlier attempt was applied late:
+			// what the current owner writes replaces it.
 			e.Replaces = ended.StateRevision
 		case errors.Is(ended.Err, coordinator.ErrGone):
 			return fmt.Errorf("progress of task %q: %w", c.id, ErrDeleted)
@@ -316,7 +316,7 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	return value, err
 }
 
-// store hands a checkpoint to the loop and waits for its outcome.
+// store passes a checkpoint to the loop and waits for its outcome.
 func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
 	outcome := make(chan coordinator.Ended, 1)
 	select {
@@ -372,11 +372,11 @@ type Retry struct {
 	Max Duration `json:"max,omitempty"`
 }
 
-// jobErrorsMax is how many errors fail a job that says nothing about it: others wait
-// for it, and its failure is something that a tree knows what to do about.
+// jobErrorsMax is the default of Retry.Errors for a job: other jobs wait for it, and a
+// tree knows how to handle a failure.
 const jobErrorsMax = 25
 
-// retryPolicy is what the default error handler goes by.
+// retryPolicy returns the policy that the default error handler follows.
 func (s *Spec) retryPolicy() statemachine.RetryPolicy {
 	var r Retry
 	if s.Retry != nil {

@@ -33,35 +33,35 @@ type Node struct {
 	// wake tells the loop that draining, or a task, was asked for.
 	wake     chan struct{}
 	draining atomic.Bool
-	// handlers are all that were started, in whatever incarnation.
+	// handlers are all handlers that were started, in any incarnation.
 	handlers runner.Group
 
-	// pulls are the calls of Dequeue.
+	// pulls are the pending calls of Dequeue.
 	pulls pulls
 
-	// member stands in elections on the sessions that host gives it.
+	// member takes part in elections on the sessions that host gives it.
 	member *election.Member
 	host   *election.Host
 
-	// auditQueue are what the incarnation before did not get to write down.
+	// auditQueue has the audit records that the previous incarnation did not write.
 	auditQueue []coordinator.Note
-	// past are lost sessions that are to be ended at the broker.
+	// past has the lost sessions that are still to be ended at the broker.
 	past session.Past
 
 	mu sync.Mutex // never held during I/O or a callback
-	// held are the claims of the present incarnation, and states counts them by
-	// what is shown of their state.
+	// held has the claims of the current incarnation; states counts them by published
+	// state.
 	held   map[string]*run
 	states [statesShown]int
-	// leftBehind are tasks whose handler outlived its incarnation, with how
-	// many such handlers there are. This node does not claim them.
+	// leftBehind counts, by task, the handlers that outlived their incarnation. This
+	// node does not claim those tasks.
 	leftBehind map[string]int
-	// frozen is what the node was last told; it outlives an incarnation.
+	// frozen is the mode that the node was last told; it outlives an incarnation.
 	frozen bool
 	joined bool
 
-	// live is the session of the present incarnation, nil while there is none;
-	// fleet is what that knows of all tasks. They are for Stats.
+	// live is the session of the current incarnation, nil while there is none. fleet is
+	// what that incarnation knows of all tasks. Both are for Stats.
 	live  atomic.Pointer[session.Session]
 	fleet atomic.Pointer[fleetCount]
 }
@@ -154,7 +154,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// Bounds of the pause before a node joins again.
+// Limits of the pause before a node rejoins.
 const (
 	rejoinMin = 200 * time.Millisecond
 	rejoinMax = 5 * time.Second
@@ -212,16 +212,16 @@ func (n *Node) hasJoined() bool {
 	return n.joined
 }
 
-// fence reports the handlers that have not returned by the hard deadline. It is
-// called by the session's deadline goroutine.
+// fence reports the handlers that have not returned by the hard deadline. The session's
+// deadline goroutine calls it.
 func (n *Node) fence() {
 	if n.config.Fence != nil && len(n.overdue()) > 0 {
 		n.config.Fence(n.overdue)
 	}
 }
 
-// overdue are the tasks whose handlers have not returned, and the elections in
-// which something leads, sorted.
+// overdue returns the tasks whose handlers have not returned, and the elections in
+// which a function still leads, sorted.
 func (n *Node) overdue() []string {
 	ids := n.leading(nil)
 	n.mu.Lock()
@@ -235,8 +235,8 @@ func (n *Node) overdue() []string {
 	return ids
 }
 
-// isLeftBehind tells whether a handler of an earlier claim of the task still
-// runs in this process.
+// isLeftBehind reports whether a handler of an earlier claim of the task still runs in
+// this process.
 func (n *Node) isLeftBehind(id string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -252,7 +252,7 @@ func (n *Node) leaveBehind(ids []string) {
 	}
 }
 
-// cameBack records that a handler which was left behind has returned.
+// cameBack records that a handler that was left behind has returned.
 func (n *Node) cameBack(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -274,7 +274,7 @@ func (n *Node) Election(name string, events election.Events) (*election.Election
 	return n.member.Election(name, events)
 }
 
-// stand stands in the node's own election, if it has one.
+// stand joins the retention election, if the node has a retention.
 func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
 	ended = &sync.WaitGroup{}
 	if n.config.Retention == (Retention{}) {
@@ -293,10 +293,10 @@ func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
 	return ended, nil
 }
 
-// electionPrefix tells an election from a task where both are named.
+// electionPrefix distinguishes an election from a task where both are named.
 const electionPrefix = "election:"
 
-// leading names the elections in which a function runs that relies on a session.
+// leading returns the elections in which a function runs that relies on the session.
 func (n *Node) leading(s *session.Session) (names []string) {
 	for _, name := range n.host.Leading(s) {
 		names = append(names, electionPrefix+name)
@@ -304,8 +304,8 @@ func (n *Node) leading(s *session.Session) (names []string) {
 	return names
 }
 
-// closeElections leaves all elections while the handlers return, when the node's
-// context ends; wait returns when that is done or has taken too long.
+// closeElections leaves all elections when the node's context ends, while the handlers
+// return. wait returns when that is done or has taken too long.
 func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
 	stop := func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.shutdownGrace())
@@ -329,7 +329,7 @@ func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
 	}
 }
 
-// shutdownGrace is how long handlers have to return when the node is stopped.
+// shutdownGrace returns how long handlers have to return when the node is stopped.
 func (in *incarnation) shutdownGrace() time.Duration {
 	if in.config.ShutdownGrace > 0 {
 		return in.config.ShutdownGrace
@@ -355,14 +355,14 @@ type Stats struct {
 	TasksHeld, TasksUnheld int
 }
 
-// fleetCount is what a node knows of all tasks.
+// fleetCount counts all tasks that a node knows.
 type fleetCount struct{ held, unheld int }
 
-// statesShown is how many states there are to count.
+// statesShown is the number of states to count.
 const statesShown = 8
 
-// statusOf are the statuses of codedStates, for those that are held. What is being
-// ended is still running for others.
+// statusOf maps codedStates to the status of a held task. A task that is being ended
+// still counts as running for others.
 var statusOf = [statesShown]Status{
 	StatusFault, StatusRunning, StatusSleeping, StatusPaused, StatusFault, StatusRunning, StatusRunning, StatusRunning,
 }
@@ -384,14 +384,14 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// uncount takes what is shown of a task off the counts; the caller has the lock.
+// uncount removes a task's published state from the counts; the caller holds the lock.
 func (n *Node) uncount(id string) {
 	if shown := n.held[id]; shown != nil {
 		n.states[shown.published.state]--
 	}
 }
 
-// countFleet shows how many tasks there are.
+// countFleet publishes the numbers of tasks for Stats.
 func (in *incarnation) countFleet() {
 	sums := in.tasks.Sums()
 	next := fleetCount{held: sums.Owned, unheld: sums.Unowned}
@@ -400,17 +400,17 @@ func (in *incarnation) countFleet() {
 	}
 }
 
-// Bounds of what Config.Load says, in hundredths.
+// Thresholds for Config.Load, in hundredths.
 const (
 	// OverloadedAt is the load from which on a node takes no more tasks.
 	OverloadedAt = 90
 	// RelievedAt is the load below which it takes tasks again.
 	RelievedAt = 80
-	// loadShown is the change that is worth telling others.
+	// loadShown is the smallest change that is published to others.
 	loadShown = 5
 )
 
-// loadStep asks for the node's load from time to time, and tells the others.
+// loadStep reads the node's load every loadEvery, and publishes changes.
 func (in *incarnation) loadStep(now time.Time) {
 	if in.config.Load == nil || in.closing || in.lost || now.Before(in.loadAt) {
 		return
@@ -433,8 +433,8 @@ func (in *incarnation) loadStep(now time.Time) {
 	}
 }
 
-// lateStep tells the others how late this node hears of what they do, and which types it has
-// found short-lived.
+// lateStep publishes how late this node learns of others' changes, and which types it
+// has found to be short-lived.
 func (in *incarnation) lateStep(now time.Time) {
 	if in.closing || in.lost {
 		return

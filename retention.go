@@ -109,26 +109,26 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 	return pruned, nil
 }
 
-// endedTask is a task that is not live and has left something.
+// endedTask is a task that is not live and has left data behind.
 type endedTask struct {
 	id string
 	at time.Time
 	// state is the revision of its state, zero for none.
 	state broker.Revision
-	// blocks tells that it failed, and that a live task waits for it.
+	// blocks is true if it failed and a live task waits for it.
 	blocks bool
 }
 
-// ended finds them, page by page: there may be very many.
+// ended finds the ended tasks, page by page: there may be very many.
 func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	byID := map[string]*endedTask{}
-	// unselected have a state, and must not be selected by their history: they are
-	// live, or not what f asks for, or not readable.
+	// unselected has tasks with a state that their history must not select: they are
+	// live, not what f asks for, or not readable.
 	unselected := map[string]bool{}
-	// left tells whether a task without a state is selected.
+	// left reports whether a task without a state is selected.
 	left := func(id string) bool { return !unselected[id] && f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) }
-	// What has a state when it is looked for and no task afterwards has ended;
-	// the other way round it could have been submitted in between.
+	// A task with a state here and without a task key in the later read has ended;
+	// in the opposite order it could have been submitted in between.
 	for page, err := range c.broker.List(ctx, c.space.States()) {
 		if err != nil {
 			return nil, err
@@ -167,9 +167,9 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	return ended, nil
 }
 
-// spareLive takes the live tasks out, and says which of the others failed and are waited
-// for. left tells of an ID whether a failure is to be forgotten of which nothing else is
-// left.
+// spareLive removes the live tasks, and marks those of the others that failed and that
+// live tasks wait for. left reports whether to forget a failure mark of which nothing
+// else is left.
 func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
 	var failed []string
 	waitedFor := map[string]bool{}
@@ -180,7 +180,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
 			if p.Kind == keys.Task {
-				spec, _ := parseSpec(kv.Value) // what cannot be read waits for those above it at least
+				spec, _ := parseSpec(kv.Value) // an unreadable task waits at least for its ancestors
 				for _, b := range depend.Blockers(p.Name, spec.Needs) {
 					waitedFor[b] = true
 				}
@@ -189,7 +189,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 				failed = append(failed, p.Name)
 			}
 			switch {
-			case p.Kind == keys.Handover: // what a node noted for somebody who does not need it any more
+			case p.Kind == keys.Handover: // a handover note that is no longer needed
 			case p.Kind != keys.Failed:
 				delete(byID, p.Name)
 			case byID[p.Name] == nil && left(p.Name):
@@ -205,16 +205,15 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 	return nil
 }
 
-// onlyIDs tells whether a filter selects by ID alone.
+// onlyIDs reports whether a filter selects by ID alone.
 func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes) == 0 }
 
-// endedAt is when a state was written last; false if it is not selected. The
-// state that a deleted task left behind counts, too, where nothing but IDs are
-// asked for.
+// endedAt returns when a state was written last, and false if it is not selected. The
+// state left behind by a deleted task is selected too, if the filter uses IDs only.
 func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	record, err := statemachine.Parse(value)
 	if err != nil {
-		return time.Time{}, false // someone should look at it
+		return time.Time{}, false // a person should look at it
 	}
 	if !record.State.Terminal() && !f.onlyIDs() {
 		return time.Time{}, false
@@ -229,7 +228,7 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	return *record.ChangedAt, true
 }
 
-// forget removes what tasks left, unless they have been submitted anew.
+// forget removes what tasks left behind, unless they have been submitted again.
 func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (gone []string, err error) {
 	if dryRun {
 		for _, t := range tasks {
@@ -265,8 +264,8 @@ func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (go
 	return gone, err
 }
 
-// retain applies the retention for as long as this node leads the election about
-// it, one node at a time doing so.
+// retain applies the retention while this node leads the retention election, so that
+// one node at a time does so.
 func (n *Node) retain(ctx context.Context, e *election.Election) {
 	_ = e.Lead(ctx, func(ctx context.Context, _ election.Term) error {
 		client, err := NewClient(n.config.Broker, n.config.Namespace)

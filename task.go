@@ -77,7 +77,7 @@ type Task interface {
 // the task to others; a panic is reported.
 type NewTask func(id string, props json.RawMessage) Task
 
-// plainTask is the Task of those who do not need their own.
+// plainTask is the Task of nodes without a NewTask.
 type plainTask string
 
 // ID implements Task.
@@ -140,7 +140,7 @@ type Spec struct {
 	Trace string `json:"trace,omitempty"`
 }
 
-// parseSpec reads the value of a task's key. An empty one is an empty spec.
+// parseSpec parses the value of a task's key. An empty value is an empty spec.
 func parseSpec(value []byte) (Spec, error) {
 	var spec Spec
 	if len(bytes.TrimSpace(value)) == 0 {
@@ -175,7 +175,7 @@ type Submission struct {
 	Requeue bool
 }
 
-// nesting is how deep valid JSON is nested.
+// nesting returns the nesting depth of valid JSON.
 func nesting(value []byte) (most int) {
 	depth, inText := 0, false
 	for i := 0; i < len(value); i++ {
@@ -239,7 +239,7 @@ func (s Submission) Validate() error {
 	return s.validateNeeds()
 }
 
-// validatePlacement checks what says where a task may run.
+// validatePlacement checks the fields that decide where a task may run.
 func (s Spec) validatePlacement() error {
 	if err := checkWeight("weight", s.Weight); err != nil {
 		return err
@@ -303,8 +303,8 @@ func checkType(name string) error {
 	return nil
 }
 
-// digest identifies the submission by everything but when it was made, and in
-// which trace.
+// digest identifies the submission by all its content except its time, its turn and its
+// trace.
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
@@ -350,7 +350,7 @@ type JobRecord struct {
 	QueuedAt time.Time `json:"queued_at,omitzero"`
 }
 
-// validateJob checks what makes a task a job of the tree.
+// validateJob checks the ID and the type of a job of the tree.
 func (s Submission) validateJob() error {
 	if !s.Spec.Job {
 		return nil
@@ -365,7 +365,8 @@ func (s Submission) validateJob() error {
 	return nil
 }
 
-// parent is the ID of the job above, empty for none and for what is no job.
+// parent returns the ID of the parent job, empty if there is none or the task is no
+// job.
 func (s *submitting) parent() string {
 	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
 		return s.ID[:i]
@@ -373,8 +374,8 @@ func (s *submitting) parent() string {
 	return ""
 }
 
-// putJob adds to a submission what is kept of a job in the tree. A new job goes
-// only below one that is there.
+// putJob adds a job's record in the tree to the transaction of a submission. A new job
+// needs an existing parent.
 func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	if !s.Spec.Job {
 		return
@@ -393,7 +394,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	}
 }
 
-// failureMark is what a task leaves that ends in a state, nil for nothing.
+// failureMark returns the mark that a task ending in a state leaves, nil for none.
 func failureMark(state statemachine.State, policy OnFailure) []byte {
 	if policy == FailureRuns || state != statemachine.Failed && state != statemachine.Killed {
 		return nil
@@ -405,14 +406,13 @@ func failureMark(state statemachine.State, policy OnFailure) []byte {
 	return value
 }
 
-// skips reads whether a mark of a failure says that those that wait are to be
-// killed.
+// skips reports whether a failure mark says that the waiting tasks are to be killed.
 func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
 
-// taskKind is what is kept of the specs that are alike.
+// taskKind is the shared data of specs with equal content.
 type taskKind = kind.Kind[Spec]
 
-// readKind reads a spec, without when it was submitted, its digest and its trace.
+// readKind parses a spec without its time of submission, its digest and its trace.
 func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	s, err := parseSpec(value)
 	s.SubmittedAt, s.Digest, s.Trace = time.Time{}, "", ""
@@ -421,14 +421,14 @@ func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
 }
 
-// origin is what tells the specs of most tasks apart.
+// origin has the fields in which most specs differ.
 type origin struct {
 	submittedAt time.Time
 	digest      string
 	trace       string
 }
 
-// originOf reads the rest of a spec that a kind was made of.
+// originOf parses the fields of a spec that its kind leaves out.
 func originOf(value []byte) origin {
 	if o, ok := kind.OriginOf(value); ok {
 		if at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt)); err == nil {
@@ -437,13 +437,13 @@ func originOf(value []byte) origin {
 	}
 	spec, err := parseSpec(value)
 	if err != nil {
-		return origin{} // its kind says so
+		return origin{} // its kind has the error
 	}
 	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace}
 }
 
-// count keeps the tally of what the other nodes hold, and of what is on its way
-// from one of them to another; what this node holds it knows better itself.
+// count keeps the tally of what the other nodes hold, including tasks on their way from
+// one node to another. What this node holds it counts from its own runs.
 func (in *incarnation) count(t *mirror.Task, by int) {
 	node := t.Owner
 	if node == in.config.Name {
@@ -455,7 +455,7 @@ func (in *incarnation) count(t *mirror.Task, by int) {
 	in.fleet.Hold(node, in.kinds.OfTask(t).Class, by)
 }
 
-// recount begins the tally anew, because the mirror does.
+// recount starts the tally again, because the mirror does.
 func (in *incarnation) recount() {
 	in.fleet.Recount()
 	for _, r := range in.runs {
