@@ -233,7 +233,8 @@ type TaskInfo struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
 	Status Status `json:"status"`
-	// Node holds the task, or held it last.
+	// Node holds the task, or held it last if the task has ended. It is empty for a
+	// live task that no node holds.
 	Node string `json:"node"`
 	// Token is the fencing token of that claim.
 	Token       int64      `json:"token"`

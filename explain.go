@@ -28,7 +28,8 @@ import (
 type Explanation struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
-	// Node holds the task, or held it last.
+	// Node holds the task, or held it last if the task has ended. It is empty for a
+	// live task that no node holds.
 	Node string `json:"node"`
 	// Why is the answer in a sentence.
 	Why string `json:"why"`

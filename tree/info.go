@@ -20,7 +20,8 @@ type JobInfo struct {
 	Parent Path            `json:"parent"`
 	Data   json.RawMessage `json:"data"`
 	Status windlass.Status `json:"status"`
-	// Node holds the job, or held it last; Token is the fencing token of that claim.
+	// Node holds the job, or held it last if the job has ended; Token is the fencing
+	// token of that claim.
 	Node     string `json:"node"`
 	Token    int64  `json:"token"`
 	Priority int    `json:"priority"`

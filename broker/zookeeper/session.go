@@ -266,7 +266,7 @@ func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, 
 }
 
 // KeepAlive implements broker.Broker. A renewal is a write: the answer to a ping only
-// says that one server is there, which may be cut off from the others.
+// shows that one server is there, which may be cut off from the others.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	ctx, leave, err := b.enter(ctx, "keepalive", "")
 	if err != nil {
