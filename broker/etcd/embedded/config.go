@@ -51,8 +51,8 @@ type Config struct {
 	// information.
 	Logger *slog.Logger
 
-	// Fatal is called when etcd cannot continue because its disk is full or gone. It
-	// does not return: the process must end, because etcd may have more in memory than
+	// Fatal is called when etcd cannot continue because its disk is full or gone, and
+	// must not return. The process must end, because etcd may have more in memory than
 	// it will find on its disk. Nil panics.
 	Fatal func(text string)
 
