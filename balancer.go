@@ -6,35 +6,35 @@ import (
 	"github.com/windlass-go/windlass/internal/schedule"
 )
 
-// Balancer decides which tasks a node claims and which it gives back. It is
-// consulted by the node's one loop, so it must not block, and one Balancer
-// serves one node. It decides from the node's own copy of the cluster, which
-// may lag a little; that costs efficiency, never safety.
+// Balancer decides which tasks a node claims and which it gives back. The node's single
+// loop calls it, so it must not block, and one Balancer serves one node. It decides
+// from the node's own copy of the cluster, which may lag a little; that costs
+// efficiency, never safety.
 //
-// In front of it stands the planner of package placement: a node asks its
-// balancer about a task when the plan gives it to this node, or when the node
-// that it is given to has not claimed it for a while.
+// The planner of package placement comes first: a node asks its balancer about a task
+// only if the plan assigns the task to this node, or if the assigned node has not
+// claimed it for a while.
 type Balancer interface {
-	// CanClaim tells whether to claim a task. If not, again is when to ask
-	// anew; zero means when the cluster changes, or after a second.
+	// CanClaim reports whether to claim a task. If not, again is when to ask again;
+	// zero means when the cluster changes, or after a second.
 	CanClaim(v *View, c Candidate) (ok bool, again time.Time)
 	// Balance returns the IDs of the node's own tasks to release.
 	Balance(v *View) []string
 }
 
-// Reviewer is a Balancer that also wants to be asked when nothing has changed in
-// the cluster, because it goes by something else.
+// Reviewer is a Balancer that is also called when nothing has changed in the cluster,
+// because its decisions depend on something else.
 type Reviewer interface {
 	Balancer
-	// ReviewEvery is how often Balance is called with TriggerReview. Less than a
+	// ReviewEvery returns how often Balance is called with TriggerReview. Less than a
 	// second counts as a second.
 	ReviewEvery() time.Duration
 }
 
-// Planner is the default balancer: it claims what the plan of package placement
-// gives to this node, and releases what the plan moves elsewhere. So nodes have
-// their share by weight, labels, capacity and pins are kept, groups are spread,
-// and as few tasks move as possible.
+// Planner is the default balancer. It claims the tasks that the plan of package
+// placement assigns to this node, and releases those that the plan moves elsewhere. So
+// nodes have their share by weight; labels, capacity and pins are respected; groups are
+// spread; and as few tasks move as possible.
 type Planner struct{}
 
 var _ Balancer = Planner{}
@@ -47,49 +47,48 @@ func (Planner) Balance(v *View) []string { return v.Planned() }
 
 // View is the cluster as a balancer sees it.
 type View struct {
-	// Now is the time at which it was taken.
+	// Now is the time at which the view was taken.
 	Now time.Time
-	// Self is this node. Its tasks include those about to be claimed and leave
-	// out those about to be released.
+	// Self is this node. Its tasks include those about to be claimed and exclude those
+	// about to be released.
 	Self NodeLoad
-	// Nodes are the other registered nodes that handle a type which this node
+	// Nodes lists the other registered nodes that handle a type which this node
 	// handles, by name. Only those that are Eligible take tasks.
 	Nodes []NodeLoad
-	// Unowned is the number of tasks that nobody holds and that could be claimed.
+	// Unowned is the number of tasks that no node holds and that could be claimed.
 	Unowned int
-	// Trigger says why Balance is called.
+	// Trigger is the reason why Balance is called.
 	Trigger Trigger
-	// Running are this node's tasks that could be released, the longest
-	// running first. It is set for Balance only.
+	// Running lists this node's tasks that could be released, the longest running
+	// first. It is set for Balance only.
 	Running []RunningTask
 
-	// planned makes what Planned returns.
+	// planned computes the result of Planned.
 	planned func() []string
-	// share caches Share: claiming moves a task from unowned to this node and
-	// leaves the sum, and so the share, as it is.
+	// share caches Share: a claim moves a task from unowned to this node and changes
+	// neither the sum nor the share.
 	share int
 }
 
-// NodeLoad is a node with what it holds.
+// NodeLoad is a node and the load it holds.
 type NodeLoad struct {
 	Name string
-	// Tasks is the number of tasks it holds, Weight what they weigh together.
+	// Tasks is the number of tasks it holds, Weight their total weight.
 	Tasks, Weight int
-	// Frozen nodes, draining ones and overloaded ones claim nothing.
+	// A node that is frozen, draining or overloaded claims nothing.
 	Frozen, Draining, Overloaded bool
 }
 
-// Eligible tells whether the node takes tasks.
+// Eligible reports whether the node takes tasks.
 func (n NodeLoad) Eligible() bool { return !n.Frozen && !n.Draining && !n.Overloaded }
 
-// Candidate is a task that nobody holds.
+// Candidate is a task that no node holds.
 type Candidate struct {
-	// Task as NewTask made it.
+	// Task is the task that NewTask made.
 	Task Task
-	// Spec of the task, without the time at which it was submitted and its
-	// digest.
+	// Spec of the task, without the time of its submission and its digest.
 	Spec Spec
-	// Waiting is how long this node has known it to be claimable.
+	// Waiting is how long this node has known the task to be claimable.
 	Waiting time.Duration
 }
 
@@ -100,21 +99,21 @@ type Trigger uint8
 const (
 	// TriggerMembership: a node joined, left, froze or drained.
 	TriggerMembership = Trigger(schedule.TriggerMembership)
-	// TriggerCommand: someone asked for it.
+	// TriggerCommand: a command asked for it.
 	TriggerCommand = Trigger(schedule.TriggerCommand)
-	// TriggerDrift: tasks came or went, a while ago. Running then has only tasks
-	// that have been running for a while.
+	// TriggerDrift: tasks came or went a while ago. Running then lists only tasks that
+	// have been running for a while.
 	TriggerDrift = Trigger(schedule.TriggerDrift)
-	// TriggerSettling: nodes joined or left a few seconds ago, and everybody has
-	// balanced since. Running then has only tasks that have been running for a
+	// TriggerSettling: nodes joined or left a few seconds ago, and every node has
+	// balanced since. Running then lists only tasks that have been running for a
 	// moment.
 	TriggerSettling = Trigger(schedule.TriggerSettling)
-	// TriggerReview: nothing; it is time, see Reviewer.
+	// TriggerReview: nothing changed, but a review is due; see Reviewer.
 	TriggerReview = Trigger(schedule.TriggerReview)
 )
 
-// Planned are the tasks that the planner would move elsewhere; nil where Balance
-// is not called.
+// Planned returns the tasks that the planner would move elsewhere. It is nil except in
+// a call of Balance.
 func (v *View) Planned() []string {
 	if v.planned == nil {
 		return nil
@@ -122,9 +121,9 @@ func (v *View) Planned() []string {
 	return v.planned()
 }
 
-// Share is how many tasks this node should hold so that all eligible nodes hold
-// the same number, but for one, with as few tasks as possible moving. Tasks of
-// nodes that are not eligible stay out of it.
+// Share returns how many tasks this node should hold so that the numbers of all
+// eligible nodes differ by at most one and as few tasks as possible move. Tasks of
+// nodes that are not eligible are left out.
 func (v *View) Share() int {
 	if v.share > 0 {
 		return v.share
@@ -147,7 +146,7 @@ func (v *View) Share() int {
 	return v.share
 }
 
-// Average is the number of tasks for each eligible node.
+// Average returns the number of tasks per eligible node.
 func (v *View) Average() float64 {
 	total, nodes := v.Unowned+v.Self.Tasks, 1
 	for _, n := range v.Nodes {
@@ -159,8 +158,8 @@ func (v *View) Average() float64 {
 	return float64(total) / float64(nodes)
 }
 
-// Youngest returns the IDs of the n tasks that have been running for the
-// shortest time: those lose the least work by moving.
+// Youngest returns the IDs of the n tasks that have been running for the shortest time:
+// they lose the least work by moving.
 func (v *View) Youngest(n int) []string {
 	var ids []string
 	for i := len(v.Running) - 1; i >= 0 && len(ids) < n; i-- {

@@ -22,29 +22,29 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Client submits, inspects and directs; it runs nothing. Its methods are safe
-// for concurrent use. Errors of the broker come through as package broker's. It
-// writes nothing into a namespace whose layout is newer than it knows, and says
-// ErrLayout instead.
+// Client submits, inspects and controls tasks and nodes; it runs nothing. Its methods
+// are safe for concurrent use. Broker errors are passed on as those of package broker.
+// If the namespace's layout is newer than this version supports, a client writes
+// nothing and returns ErrLayout.
 type Client struct {
 	broker broker.Broker
 	space  keys.Space
-	// layoutRead is when the layout was last read and found to be known.
+	// layoutRead is when the layout was last read and found to be supported.
 	layoutRead atomic.Pointer[time.Time]
 	// tracer is nil for none.
 	tracer Tracer
-	// copy is where lists are answered from, nil for the broker.
+	// copy answers lists; nil means that the broker does.
 	copy *TaskCopy
 }
 
-// ClientOption is a setting of NewClient.
+// ClientOption is an option of NewClient.
 type ClientOption func(*Client)
 
-// WithTracer has a client make spans of submissions and of detached claims.
+// WithTracer makes a client record spans of submissions and of detached claims.
 func WithTracer(t Tracer) ClientOption { return func(c *Client) { c.tracer = t } }
 
-// NewClient returns a client for a namespace; an empty one is
-// NamespaceDefault. The client does not close the broker.
+// NewClient returns a client for a namespace; an empty one means NamespaceDefault. The
+// client does not close the broker.
 func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Client, error) {
 	if b == nil {
 		return nil, badInput("broker", "", "must be set")
@@ -63,10 +63,10 @@ func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Cli
 	return c, nil
 }
 
-// Delete removes a task with its properties and its pending command, and a job
-// from the tree; its state stays. A running handler is stopped, and only when it
-// has returned does its node give the claim up: until then a task that is submitted under the same ID
-// is not run. It returns ErrNotFound when no such task is live.
+// Delete removes a task with its properties and its pending command, and a job from the
+// tree. Its state stays. A running handler is stopped, and its node gives the claim up
+// only when the handler has returned. A task that is submitted under the same ID does
+// not run before that. Delete returns ErrNotFound if no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {
 		return badName(err)
@@ -74,7 +74,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("delete task %q: %w", id, err)
 	}
-	var tried broker.Cond // names the task that an attempt may have deleted
+	var tried broker.Cond // identifies the task that an attempt may have deleted
 	for range attemptsMax {
 		txn, found, err := c.deletion(ctx, id)
 		if err != nil {
@@ -102,8 +102,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	return fmt.Errorf("delete task %q: it changes too often", id)
 }
 
-// deletion reads a task and makes the transaction that deletes that very task.
-// One that is applied late must not touch another that was submitted under its
+// deletion reads a task and builds the transaction that deletes exactly that task. If
+// it is applied late, it must not affect another task that was submitted under the same
 // ID since.
 func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found bool, err error) {
 	task, props, owner := c.space.Task(id), c.space.Props(id), c.space.Owner(id)
@@ -137,9 +137,9 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 	return txn, found, nil
 }
 
-// persist commits a transaction that can take effect only once, again and again
-// while its outcome is unknown. maybe tells that an attempt before the last one
-// may have been applied.
+// persist commits a transaction that can take effect only once, and retries while its
+// outcome is unknown. maybe is true if an attempt before the last one may have been
+// applied.
 func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, maybe bool, err error) {
 	for attempt := 1; ; attempt++ {
 		r, err = broker.CommitOne(ctx, c.broker, txn)
@@ -150,14 +150,14 @@ func (c *Client) persist(ctx context.Context, txn broker.Txn) (r broker.Result, 
 	}
 }
 
-// Bounds of trying again while an outcome is unknown.
+// Limits of retries while an outcome is unknown.
 const (
 	attemptsMax  = 5
 	attemptPause = 100 * time.Millisecond
 )
 
-// Send sends a command to a node, to be carried out after those sent before. A
-// node that is not there is ErrNotFound.
+// Send sends a command to a node, which carries its commands out in the order in which
+// they were sent. It returns ErrNotFound if the node is not there.
 func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	if err := keys.CheckNodeName(node); err != nil {
 		return badName(err)
@@ -199,32 +199,32 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	return nil
 }
 
-// Status is what a task is doing, as people ask for it.
+// Status is a task's status, as shown in lists.
 type Status string
 
 // The statuses.
 const (
-	// StatusPending: nobody holds it.
+	// StatusPending: no node holds it.
 	StatusPending Status = "pending"
 	// StatusBlocked: it waits for another task to be done.
 	StatusBlocked Status = "blocked"
 	// StatusRunning: a node holds it.
 	StatusRunning Status = "running"
-	// StatusSleeping: it runs again at a time.
+	// StatusSleeping: it runs again at a set time.
 	StatusSleeping Status = "sleeping"
-	// StatusPaused: it runs again when told to.
+	// StatusPaused: it runs again when a command tells it to.
 	StatusPaused Status = "paused"
 	// StatusFault: it ended with an error, or cannot be read.
 	StatusFault Status = "fault"
 	// StatusCompleted: it is done.
 	StatusCompleted Status = "completed"
-	// StatusFailed: it was given up.
+	// StatusFailed: it failed for good.
 	StatusFailed Status = "failed"
-	// StatusKilled: it was ended by command.
+	// StatusKilled: it was ended by a command.
 	StatusKilled Status = "killed"
 )
 
-// Statuses are all of them.
+// Statuses lists every Status.
 var Statuses = []Status{StatusPending, StatusBlocked, StatusRunning, StatusSleeping, StatusPaused, StatusFault,
 	StatusCompleted, StatusFailed, StatusKilled}
 
@@ -233,57 +233,59 @@ type TaskInfo struct {
 	ID     string `json:"id"`
 	Type   string `json:"type"`
 	Status Status `json:"status"`
-	// Node holds the task, or held it last.
+	// Node holds the task, or held it last if the task has ended. It is empty for a
+	// live task that no node holds.
 	Node string `json:"node"`
 	// Token is the fencing token of that claim.
 	Token       int64      `json:"token"`
 	SubmittedAt *time.Time `json:"submitted_at"`
 	ClaimedAt   *time.Time `json:"claimed_at"`
 	Priority    int        `json:"priority"`
-	// Weight is how much of a node's share and capacity it takes; 0 means 1, and
-	// of a task that has ended that it is not known any more.
+	// Weight is how much of a node's share and capacity it takes. 0 means 1, or, for a
+	// task that has ended, that the weight is no longer known.
 	Weight    int      `json:"weight,omitempty"`
 	BlockedBy []string `json:"blocked_by"`
-	// FailedNeeds are those of BlockedBy that have failed or were killed: it waits
-	// until they are run again or forgotten.
+	// FailedNeeds lists the tasks of BlockedBy that have failed or were killed: the
+	// task waits until they are run again or forgotten.
 	FailedNeeds []string                  `json:"failed_needs,omitempty"`
 	Errors      []statemachine.ErrorEntry `json:"errors"`
 	// Until is when a sleeping task runs again.
 	Until *time.Time `json:"until,omitempty"`
 	// NotBefore is the earliest time to start; until then the task is pending.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// FinishedAt is when it reached a terminal state.
+	// FinishedAt is when the task reached a terminal state.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
 
 // TaskDetail is everything about one task. Its JSON is stable.
 type TaskDetail struct {
 	TaskInfo
-	// Spec and Props are gone once the task is done.
+	// Spec and Props are absent once the task is done.
 	Spec  *Spec           `json:"spec"`
 	Props json.RawMessage `json:"props"`
-	// State is what is stored of its state, nil if nothing is.
+	// State is the stored state record, nil if there is none.
 	State *statemachine.Record `json:"state"`
-	// Result is what its handler left, or left last.
+	// Result is the result that its handler left last.
 	Result json.RawMessage `json:"result"`
 }
 
 // Filter selects tasks. The zero value selects all.
 type Filter struct {
-	// Types, Statuses and Nodes select what is in them; empty selects all.
+	// Types, Statuses and Nodes each select the tasks that match one of their entries;
+	// empty selects all.
 	Types    []string
 	Statuses []Status
 	Nodes    []string
 	// IDPrefix selects the IDs that begin with it.
 	IDPrefix string
-	// After selects the IDs that are greater, byte by byte: with the last ID of one list
-	// and a Limit, it is the next page.
+	// After selects the IDs that are greater, byte by byte. With the last ID of one
+	// list and a Limit, it selects the next page.
 	After string
-	// Limit is how many a list has at most; 0 for all. Watches take no notice of it.
+	// Limit is the maximum length of a list; 0 means no limit. Watches ignore it.
 	Limit int
 }
 
-// Matches tells whether a task is selected.
+// Matches reports whether a task is selected.
 func (f Filter) Matches(t TaskInfo) bool {
 	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
@@ -291,7 +293,7 @@ func (f Filter) Matches(t TaskInfo) bool {
 		strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
 }
 
-// Tasks lists the selected tasks, live and done, sorted by ID. A negative limit is a
+// Tasks returns the selected tasks, live and done, sorted by ID. A negative limit is a
 // *BadInputError.
 func (c *Client) Tasks(ctx context.Context, f Filter) ([]TaskInfo, error) {
 	if f.Limit < 0 {
@@ -308,7 +310,7 @@ func (c *Client) Tasks(ctx context.Context, f Filter) ([]TaskInfo, error) {
 	return infos, nil
 }
 
-// Count counts the selected tasks by status, without regard to a limit.
+// Count counts the selected tasks by status, ignoring a limit.
 func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 	counts := make(map[Status]int, len(Statuses))
 	err := c.eachTask(ctx, f, func(info TaskInfo) bool {
@@ -321,7 +323,7 @@ func (c *Client) Count(ctx context.Context, f Filter) (map[Status]int, error) {
 	return counts, nil
 }
 
-// eachTask hands the selected tasks to take, by ID, until it returns false.
+// eachTask passes the selected tasks to take, by ID, until it returns false.
 func (c *Client) eachTask(ctx context.Context, f Filter, take func(TaskInfo) bool) error {
 	if c.copy != nil {
 		if c.copy.each(ctx, f, take) {
@@ -370,7 +372,7 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	return detail(info, r.Reads[0], r.Reads[1], r.Reads[3]), nil
 }
 
-// detail adds what only one task at a time is asked for.
+// detail adds the fields that are read for one task at a time only.
 func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 	d := TaskDetail{TaskInfo: info}
 	if task != nil {
@@ -392,48 +394,50 @@ func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 // NodeStatus is a node in a list. Its JSON is stable.
 type NodeStatus struct {
 	Name string `json:"name"`
-	// Tasks is how many it holds.
+	// Tasks is the number of tasks it holds.
 	Tasks    int               `json:"tasks"`
 	Frozen   bool              `json:"frozen"`
 	Draining bool              `json:"draining"`
 	Zone     string            `json:"zone"`
 	Labels   map[string]string `json:"labels"`
 	Capacity int               `json:"capacity"`
-	// Weight is its share of the work beside that of others; 0 is one that is too
-	// old to say.
+	// Weight is its share of the work relative to other nodes; 0 means that the node is
+	// too old to report it.
 	Weight int `json:"weight,omitempty"`
-	// Load is how much of it was used up when it last said so, in hundredths. An
-	// Overloaded node keeps what it has and claims nothing.
+	// Load is the load that it last published, in hundredths. An Overloaded node keeps
+	// what it has and claims nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is how late it saw what others do, at least, at some time within the last half
-	// minute: a duration such as "4s", a power of two; empty below a second. While it is
-	// behind it claims nothing that another node should have.
+	// Behind is a lower bound of the greatest lag with which the node saw the changes
+	// of others within the last half minute, as a duration such as "4s", a power of
+	// two. It is empty below a second. While it lags, a node claims nothing that
+	// another node should have.
 	Behind string `json:"behind,omitempty"`
-	// ShortLived are types whose tasks end about as soon as they have begun, as it has found.
+	// ShortLived lists the types whose tasks this node found to end about as soon as
+	// they begin.
 	ShortLived []string `json:"short_lived,omitempty"`
-	// Returning nodes are being stopped and mean to come back.
+	// A Returning node is being stopped and intends to come back.
 	Returning  bool      `json:"returning,omitempty"`
 	StartedAt  time.Time `json:"started_at"`
 	SessionTTL string    `json:"session_ttl"`
 	Version    string    `json:"version"`
-	// Types are the task types it handles.
+	// Types lists the task types that the node has handlers for.
 	Types []string `json:"types"`
-	// Pulls are those that it takes on request, Limits how many of a type it runs
-	// at a time.
+	// Pulls lists the types that it takes only on request. Limits is its concurrency
+	// limit by type.
 	Pulls  []string       `json:"pulls,omitempty"`
 	Limits map[string]int `json:"limits,omitempty"`
-	// Incarnation names its present session.
+	// Incarnation identifies the node's current session.
 	Incarnation string `json:"incarnation"`
-	// Host is the machine it runs on, LogDir where it keeps the output of
-	// tasks there.
+	// Host is the machine it runs on. LogDir is the directory there in which it keeps
+	// the output of tasks.
 	Host   string `json:"host"`
 	LogDir string `json:"log_dir"`
-	// Problem says that its registration cannot be read.
+	// Problem is set if its registration cannot be read, and says why.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Nodes lists the registered nodes, sorted by name.
+// Nodes returns the registered nodes, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
 	if err != nil {
@@ -457,16 +461,17 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
 // NodeChange is a node that joined or changed, or that is gone.
 type NodeChange struct {
 	Node NodeStatus
-	// Gone tells that the node left; only its name is set then.
+	// Gone is true if the node left; only its name is set then.
 	Gone bool
-	// Revision is that of the store at which the watch knew of it; as in TaskChange.
+	// Revision is the store revision at which the watch learned of the change; as in
+	// TaskChange.
 	Revision int64
 }
 
-// WatchNodes yields the registered nodes as they are, sorted by name, and then
-// every change, that of the number of their tasks included, until ctx is done or
-// the caller stops. A broker that goes away yields its error, and the watch goes
-// on when it is back; the caller may stop instead.
+// WatchNodes yields the registered nodes, sorted by name, and then every change,
+// including changes of their number of tasks, until ctx is done or the caller stops. If
+// the broker is unreachable, it yields the error and continues once the broker is back;
+// the caller may stop instead.
 func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 	return func(yield func(NodeChange, error) bool) {
 		nodes, tasks := mirror.NewNodes(c.space), mirror.NewTasks(c.space, mirror.Keep{})
@@ -490,7 +495,7 @@ func (c *Client) WatchNodes(ctx context.Context) iter.Seq2[NodeChange, error] {
 	}
 }
 
-// showNodes yields what differs from what was shown.
+// showNodes yields the differences from what was shown.
 func showNodes(nodes *mirror.Nodes, tasks *mirror.Tasks, shown map[string]NodeStatus, at int64, yield func(NodeChange, error) bool) bool {
 	there := map[string]bool{}
 	for _, n := range nodes.Registered() {
@@ -536,8 +541,8 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	return s
 }
 
-// Progress is what was saved by the last Claim.Checkpoint of a task, as JSON; nil
-// if there is none.
+// Progress returns what the task's last Claim.Checkpoint saved, as JSON; nil if there
+// is none.
 func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, error) {
 	if err := keys.CheckTaskID(id); err != nil {
 		return nil, badName(err)
@@ -546,7 +551,7 @@ func (c *Client) Progress(ctx context.Context, id string) (json.RawMessage, erro
 	return progressIn(id, kv, err)
 }
 
-// progressIn is the progress of a task in what a Get of its key has returned.
+// progressIn returns a task's progress from the result of a Get of its key.
 func progressIn(id string, kv broker.KV, err error) (json.RawMessage, error) {
 	switch {
 	case errors.Is(err, broker.ErrNotFound):

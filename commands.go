@@ -23,22 +23,20 @@ const (
 	CommandUnfreeze = "unfreeze"
 	// CommandBalance: rebalance at once, even when frozen.
 	CommandBalance = "balance"
-	// CommandStopTask: release one running task, {"task": ID}, even when
-	// frozen.
+	// CommandStopTask: release one running task, {"task": ID}, even when frozen.
 	CommandStopTask = "stop_task"
-	// CommandDrain: release everything at a pace, {"per_second": N}, or so that it
-	// is done in time, {"within": "1m"}, and take nothing new.
+	// CommandDrain: take nothing new, and release everything at a pace, {"per_second":
+	// N}, or within a time, {"within": "1m"}.
 	CommandDrain = "drain"
 )
 
-// Command is what is stored under nodes/<node>/commands/<id>.
+// Command is the value of nodes/<node>/commands/<id>.
 type Command struct {
 	Command    string          `json:"command"`
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 }
 
-// parseCommand reads a command: the JSON of today or the plain name of the
-// oldest layout.
+// parseCommand parses a command: JSON, or the plain name used in the oldest layout.
 func parseCommand(value []byte) (Command, error) {
 	text := strings.TrimSpace(string(value))
 	if !strings.HasPrefix(text, "{") {
@@ -51,7 +49,7 @@ func parseCommand(value []byte) (Command, error) {
 	return c, nil
 }
 
-// runCommands carries out the commands that wait, in order, one at a time.
+// runCommands carries out the waiting commands in order, one at a time.
 func (in *incarnation) runCommands() {
 	if in.closing || in.lost {
 		return
@@ -99,8 +97,8 @@ func (in *incarnation) runCommand(c Command) error {
 
 var nodeCommands = []string{CommandFreeze, CommandUnfreeze, CommandBalance, CommandStopTask, CommandDrain}
 
-// decodeParameters reads a command's parameters strictly: a misspelt one must
-// not silently do something else.
+// decodeParameters parses a command's parameters strictly: a misspelt one must not
+// silently do something else.
 func decodeParameters(raw json.RawMessage, into any) error {
 	if len(raw) == 0 {
 		return nil
@@ -142,7 +140,8 @@ func stopTaskParameters(raw json.RawMessage) (string, error) {
 	return p.Task, nil
 }
 
-// drainParameters are the pace of a drain; if within is not zero, that counts.
+// drainParameters returns the pace of a drain; within takes precedence if it is not
+// zero.
 func drainParameters(raw json.RawMessage) (perSecond int, within time.Duration, err error) {
 	p := struct {
 		PerSecond int    `json:"per_second"`
@@ -207,11 +206,12 @@ func (in *incarnation) drainStep(now time.Time) {
 	}
 }
 
-// toldOthers tells that the others can know what this node is by now. A task that
-// is given away before would be meant for this node in their plans.
+// toldOthers reports whether the node's current registration was published. In the
+// plans of other nodes, a task that is given away before would be assigned to this
+// node.
 func (in *incarnation) toldOthers() bool { return in.out.info.Empty() }
 
-// setMode changes what the node means to claim, for all to see.
+// setMode changes and publishes what the node claims.
 func (in *incarnation) setMode(frozen, draining bool) {
 	if in.info.Frozen == frozen && in.info.Draining == draining {
 		return
@@ -232,7 +232,7 @@ func (in *incarnation) setMode(frozen, draining bool) {
 	in.board.Reconsider()
 }
 
-// publication is a call that publishes what the node is now.
+// publication returns a call that publishes the node's registration.
 func (in *incarnation) publication(ctx context.Context) (call func() func()) {
 	key, value := in.node.space.NodeInfo(in.config.Name), in.info.encode()
 	txn := broker.Txn{
@@ -247,8 +247,8 @@ func (in *incarnation) publication(ctx context.Context) (call func() func()) {
 	}
 }
 
-// infoPublished takes the result of a call to publish the info; listed tells that the nodes
-// had been listed when it began.
+// infoPublished handles the result of publishing the registration. listed is true if
+// the nodes had been listed when the call began.
 func (in *incarnation) infoPublished(r broker.Result, err error, listed bool) {
 	switch {
 	case err != nil:
@@ -268,8 +268,7 @@ func (in *incarnation) infoPublished(r broker.Result, err error, listed bool) {
 	}
 }
 
-// holderTTL is the TTL that a node's registration names, or the longest there
-// is.
+// holderTTL returns the TTL in a node's registration, or the longest TTL possible.
 func holderTTL(info []byte) time.Duration {
 	var i NodeInfo
 	if json.Unmarshal(info, &i) == nil {

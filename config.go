@@ -17,113 +17,111 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// NamespaceDefault is the namespace where none is configured.
+// NamespaceDefault is the namespace used when none is configured.
 const NamespaceDefault = "/windlass"
 
-// Config is how a node is made. Broker, and Handlers or Pulls, must be set; the
-// zero value of everything else works.
+// Config configures a node. Broker, and at least one of Handlers and Pulls, must be
+// set; the zero value of every other field works.
 type Config struct {
-	// Broker is the store, for this node's use alone: one node, one
-	// connection, because the watches of many nodes on one connection delay
-	// each other by seconds. The node does not close it.
+	// Broker is the store. Each node needs a connection of its own: the watches of many
+	// nodes on one connection delay each other by seconds. The node does not close it.
 	Broker broker.Broker
-	// Namespace separates clusters on one broker. Empty means
-	// NamespaceDefault; surrounding slashes and spaces do not count.
+	// Namespace separates clusters that share a broker. Empty means NamespaceDefault;
+	// surrounding slashes and spaces are ignored.
 	Namespace string
-	// Name of the node, unique among the live nodes of the namespace: 1 to 128
-	// bytes of printable UTF-8 without a slash. Empty means the host's name.
+	// Name is the node's name, unique among the live nodes of the namespace: 1 to 128
+	// bytes of printable UTF-8 without a slash. Empty means the host name.
 	Name string
-	// Handlers make the handlers by type of task; AnyType stands for the types
-	// that are not listed. Tasks of other types are left to other nodes.
+	// Handlers maps a task type to the function that makes its handlers. The AnyType
+	// entry applies to types that are not listed. The node leaves tasks of all other
+	// types to other nodes.
 	Handlers map[string]NewHandler
-	// Pulls are the types of tasks that this node takes only when Dequeue is
-	// called, instead of running handlers for them.
+	// Pulls lists the task types that this node takes only when Dequeue is called,
+	// instead of running handlers for them.
 	Pulls []string
-	// Concurrency bounds how many tasks of a type the node runs at a time, by
-	// type; AnyType stands for each of the types that are not listed. None is no
-	// bound; at most ConcurrencyMax. Nothing is claimed ahead, so a task that is
-	// shorter than two round trips to the broker needs a bound that is not low.
+	// Concurrency limits how many tasks of each type run on this node at once. The
+	// AnyType entry applies to each type that is not listed. No entry means no limit;
+	// the maximum is ConcurrencyMax. The node does not claim ahead, so tasks shorter
+	// than two round trips to the broker need a limit that is not low.
 	Concurrency map[string]int
-	// ErrorHandlers decide, by type of task, what becomes of a task whose handler
-	// fails; AnyType stands for the types that are not listed. Without one, the
-	// task sleeps for growing times, ten minutes at most, and is run again, or fails
-	// as its spec's Retry says.
+	// ErrorHandlers maps a task type to the function that decides what happens after
+	// its handler fails. The AnyType entry applies to types that are not listed.
+	// Without one, the task sleeps and runs again, with delays that grow to at most ten
+	// minutes, or fails as its Spec.Retry says.
 	ErrorHandlers map[string]ErrorHandler
-	// NewTask makes the application's own task type. Nil means that a task is
-	// just its ID. With it, the node keeps the properties of all tasks in
-	// memory, because it asks before it claims.
+	// NewTask makes the application's own task type. Nil means that a task is just its
+	// ID. If it is set, the node keeps the properties of all tasks in memory, because
+	// it calls NewTask before it claims.
 	NewTask NewTask
-	// Balancer decides what to claim and to release. Nil means Planner: every
-	// node has its share.
+	// Balancer decides what to claim and what to release. Nil means Planner, which
+	// gives every node its share.
 	Balancer Balancer
-	// SessionTTL is how long the node may be out of touch before others take
-	// over; everything else about time derives from it, see session.Derive.
-	// Zero means 15 s; 5 s to 300 s.
+	// SessionTTL is how long the node may be out of contact before others take over its
+	// tasks. All other times derive from it, see session.Derive. Zero means 15 s; the
+	// range is 5 s to 300 s.
 	SessionTTL time.Duration
-	// ShutdownGrace is how long Run waits for handlers after its context ended.
-	// Zero means the session's grace, 4 s for the default TTL.
+	// ShutdownGrace is how long Run waits for handlers after its context ended. Zero
+	// means the session's grace, 4 s for the default TTL.
 	ShutdownGrace time.Duration
-	// Zone and Labels say what the node is, for tasks that ask for it and for
+	// Zone and Labels describe the node, for tasks that require or prefer them and for
 	// the spread of groups.
 	Zone   string
 	Labels map[string]string
-	// Weight is the node's share of the work beside that of other nodes. Zero
-	// counts as 1; at most WeightMax.
+	// Weight is the node's share of the work relative to other nodes. Zero means 1; the
+	// maximum is WeightMax.
 	Weight int
-	// Capacity bounds the weight of the tasks that the node takes. Zero is no
-	// bound; at most CapacityMax.
+	// Capacity limits the total weight of the tasks that the node takes. Zero means no
+	// limit; the maximum is CapacityMax.
 	Capacity int
-	// Load, if set, says how much of the node is used up, from 0 to 1, whatever
-	// by. It is asked every few seconds by the node's loop, so it must not block.
-	// From OverloadedAt on the node takes no more tasks until it is below
-	// RelievedAt, and keeps those that it has.
+	// Load, if set, returns how much of the node is used up, from 0 to 1, by whatever
+	// measure. The node's loop calls it every few seconds, so it must not block. Once
+	// the load reaches OverloadedAt, the node keeps its tasks but takes no more until
+	// the load is below RelievedAt.
 	Load func() float64
-	// ReturnWithin asks the others to leave this node's tasks alone for that
-	// long when it vanishes or is stopped, in case a node of the same name comes
-	// back: then it takes them again. Zero means not to wait; at most
-	// ReturnWithinMax.
+	// ReturnWithin asks other nodes to leave this node's tasks alone for that long when
+	// it vanishes or is stopped. If a node of the same name joins in that time, it
+	// takes the tasks again. Zero means no wait; the maximum is ReturnWithinMax.
 	ReturnWithin time.Duration
-	// MovesMax bounds the tasks that the node gives away in one round of
-	// balancing. Zero means 1000.
+	// MovesMax limits the tasks that the node gives away in one round of balancing.
+	// Zero means 1000.
 	MovesMax int
-	// FailoverRate is how many tasks a second the node takes over from nodes
-	// that vanished when more than half of all nodes vanish at about the same
-	// time, so that those that are left are not crushed. Zero means 200.
+	// FailoverRate is how many tasks per second the node takes over from vanished nodes
+	// when more than half of all nodes vanish at about the same time, so that the
+	// remaining nodes are not overwhelmed. Zero means 200.
 	FailoverRate int
-	// Retention says what of finished tasks is forgotten. One node at a time sees
-	// to it, every RetentionEvery. The zero value forgets nothing.
+	// Retention selects the finished tasks to forget. One node at a time applies it,
+	// every RetentionEvery. The zero value forgets nothing.
 	Retention Retention
-	// Version is the application's, shown to operators.
+	// Version is the application's version, shown to operators.
 	Version string
-	// LogDir is where this node keeps the output of tasks, for clients on the
-	// same host to find. Windlass itself writes nothing there.
+	// LogDir is the directory where this node keeps the output of tasks; clients on the
+	// same host find it by this path. Windlass itself writes nothing there.
 	LogDir string
-	// Events reports what happens. The zero value reports nothing.
+	// Events receives the node's events. The zero value reports nothing.
 	Events Events
-	// Tracer, if set, makes spans of claims and runs, in the trace that a task was
-	// submitted in.
+	// Tracer, if set, makes spans of claims and runs, in the trace in which the task
+	// was submitted.
 	Tracer Tracer
-	// Renewed, if set, is told after every renewal until when handlers may run,
-	// as readings of Clock's boot: when they are told to stop and when they must
-	// have returned, if the time of day is not set forward meanwhile. It must not
-	// block.
+	// Renewed, if set, is called after every renewal with two readings of Clock's boot:
+	// when handlers are told to stop, and when they must have returned. Both hold
+	// unless the time of day is set forward meanwhile. Renewed must not block.
 	Renewed func(stop, hard time.Duration)
-	// Fence, if set, is called when the hard deadline passes while handlers
-	// have not returned; overdue returns the IDs of their tasks, as of each
-	// call, and "election:" with the name for a function that leads. It runs apart from the node's loop and may end the process; that is
-	// the only sure way to stop a handler that ignores its context. Nil leaves
-	// such handlers behind: what they write through Windlass is refused.
+	// Fence, if set, is called when the hard deadline passes while handlers have not
+	// returned. Each call of overdue returns the IDs of their tasks at that moment, and
+	// "election:" with the name for a function that leads. Fence runs outside the
+	// node's loop and may end the process, which is the only sure way to stop a handler
+	// that ignores its context. Nil leaves such handlers running: Windlass refuses what
+	// they write through it.
 	Fence func(overdue func() []string)
-	// Coordinator, if set, replaces or wraps the coordinator of each
-	// incarnation.
+	// Coordinator, if set, replaces or wraps the coordinator of each incarnation.
 	Coordinator func(plain coordinator.Coordinator) coordinator.Coordinator
-	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil
-	// means the machine's; tests in virtual time need another.
+	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil means
+	// the machine's clocks; tests in virtual time need others.
 	Clock func() (boot, day time.Duration)
 }
 
-// withDefaults returns the configuration with every default filled in, or says
-// what is wrong with it.
+// withDefaults returns the configuration with every default filled in, or an error that
+// says what is wrong with it.
 func (c Config) withDefaults() (Config, keys.Space, error) {
 	fail := func(err error) (Config, keys.Space, error) { return Config{}, keys.Space{}, err }
 	if c.Broker == nil {
@@ -177,7 +175,7 @@ func (c Config) withDefaults() (Config, keys.Space, error) {
 	return c, space, nil
 }
 
-// checkPlacement checks what concerns where tasks go.
+// checkPlacement checks the fields that affect where tasks go.
 func (c Config) checkPlacement() error {
 	if c.Capacity < 0 || c.Capacity > CapacityMax {
 		return badInput("capacity", c.Capacity, fmt.Sprintf("must be from 1 to %d, or 0 for no bound", CapacityMax))
@@ -235,7 +233,7 @@ func (c Config) checkHandlers() error {
 	return nil
 }
 
-// handler finds the maker for a type, nil if this node has none.
+// handler returns the maker for a type, nil if this node has none.
 func (c Config) handler(taskType string) NewHandler {
 	if h, ok := c.Handlers[taskType]; ok {
 		return h
@@ -246,13 +244,13 @@ func (c Config) handler(taskType string) NewHandler {
 	return c.Handlers[AnyType]
 }
 
-// pulls tells whether tasks of a type are for callers of Dequeue.
+// pulls reports whether tasks of a type are only for callers of Dequeue.
 func (c Config) pulls(taskType string) bool { return slices.Contains(c.Pulls, taskType) }
 
-// runs tells whether this node has any use for tasks of a type.
+// runs reports whether this node takes tasks of a type at all.
 func (c Config) runs(taskType string) bool { return c.handler(taskType) != nil || c.pulls(taskType) }
 
-// errorHandler finds the one for a type, nil for the default.
+// errorHandler returns the error handler for a type, nil for the default.
 func (c Config) errorHandler(taskType string) ErrorHandler {
 	if h, ok := c.ErrorHandlers[taskType]; ok {
 		return h
@@ -270,42 +268,42 @@ type NodeInfo struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 	Weight   int               `json:"weight,omitempty"`
 	Capacity int               `json:"capacity,omitempty"`
-	// ReturnWithin is for how long others leave its tasks alone when it goes, as
-	// a duration such as "30s"; empty for not at all.
+	// ReturnWithin is how long other nodes leave its tasks alone after it is gone, as a
+	// duration such as "30s"; empty means not at all.
 	ReturnWithin string `json:"return_within,omitempty"`
-	// Types are the task types it has handlers for, Pulls those that it takes when
-	// it is asked to, Limits how many of a type it runs at a time.
+	// Types lists the task types it has handlers for. Pulls lists the types that it
+	// takes only on request. Limits is its concurrency limit by type.
 	Types  []string       `json:"types"`
 	Pulls  []string       `json:"pulls,omitempty"`
 	Limits map[string]int `json:"limits,omitempty"`
-	// SessionTTL is the granted one, as a duration such as "15s".
+	// SessionTTL is the TTL that the broker granted, as a duration such as "15s".
 	SessionTTL string `json:"session_ttl"`
-	// Incarnation names the node's present session.
+	// Incarnation identifies the node's current session.
 	Incarnation string `json:"incarnation"`
-	// Host is the machine it runs on, LogDir where it keeps the output of
-	// tasks there.
+	// Host is the machine it runs on. LogDir is the directory there in which it keeps
+	// the output of tasks.
 	Host   string `json:"host,omitempty"`
 	LogDir string `json:"log_dir,omitempty"`
-	// Frozen nodes claim nothing and keep what they have; Draining ones give
-	// it away.
+	// A Frozen node claims nothing and keeps what it has. A Draining node gives its
+	// tasks away.
 	Frozen   bool `json:"frozen"`
 	Draining bool `json:"draining"`
-	// Load is how much of it was used up when it last said so, in hundredths.
-	// Overloaded nodes keep what they have and claim nothing.
+	// Load is the last published load, in hundredths. An Overloaded node keeps what it
+	// has and claims nothing.
 	Load       int  `json:"load,omitempty"`
 	Overloaded bool `json:"overloaded,omitempty"`
-	// Behind is how late its copy of the tasks was, at least, at some time within the last
-	// half minute: a duration such as "4s", a power of two; empty below a second.
+	// Behind is a lower bound of the greatest lag of its task copy within the last half
+	// minute, as a duration such as "4s", a power of two. It is empty below a second.
 	Behind string `json:"behind,omitempty"`
-	// ShortLived are types whose tasks end about as soon as they have begun, by what the
-	// node has seen of late, sorted. Every node places those that any node names by their
-	// names alone.
+	// ShortLived lists the types whose tasks recently ended about as soon as they began
+	// on this node, sorted. Every node places the types that any node lists by task
+	// name alone.
 	ShortLived []string `json:"short_lived,omitempty"`
-	// Returning nodes are being stopped and mean to come back.
+	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
 }
 
-// closed says why a node takes no tasks; empty if it does.
+// closed returns why a node takes no tasks; empty if it does.
 func (i *NodeInfo) closed() string {
 	switch {
 	case i.Draining:
@@ -320,8 +318,8 @@ func (i *NodeInfo) closed() string {
 	return ""
 }
 
-// placed is a node for the planner. What another program has written that no node may is as
-// the nearest that it may.
+// placed converts the registration for the planner. Values that another program wrote
+// out of their range are replaced by the nearest one allowed.
 func (i *NodeInfo) placed() placement.Node {
 	return placement.Node{
 		Name: i.Name, Types: i.Types, Zone: i.Zone, Labels: i.Labels, Weight: min(max(i.Weight, 0), WeightMax),
@@ -355,88 +353,87 @@ func (i NodeInfo) encode() []byte {
 	return value
 }
 
-// Limits. Whatever is over one is refused with an error that names it.
+// Limits. Input over a limit is refused with an error that names it.
 const (
-	// PropsBytesMax bounds a task's properties.
+	// PropsBytesMax limits the size of a task's properties.
 	PropsBytesMax = 256 << 10
-	// PropsDepthMax bounds how deep they are nested: what shows them writes as many spaces in
-	// front of each line.
+	// PropsDepthMax limits their nesting depth: an indented display needs as many
+	// spaces at the start of each line.
 	PropsDepthMax = 1000
-	// ResultBytesMax bounds what a handler leaves as its result, as JSON.
+	// ResultBytesMax limits a handler's result, as JSON.
 	ResultBytesMax = 256 << 10
-	// TypeBytesMax bounds the name of a type.
+	// TypeBytesMax limits the name of a type.
 	TypeBytesMax = 128
-	// NeedsMax bounds the tasks that one task waits for, its ancestors
-	// included: a path of JobDepthMax levels.
+	// NeedsMax limits the tasks that one task waits for, its ancestors included: a path
+	// of JobDepthMax levels.
 	NeedsMax = kind.NeedsMax
-	// JobDepthMax bounds the levels of the tree of jobs.
+	// JobDepthMax limits the levels of the job tree.
 	JobDepthMax = keys.JobDepthMax
-	// WeightMax bounds the weight of a task, and that of a node.
+	// WeightMax limits the weight of a task, and that of a node.
 	WeightMax = 1000
-	// LabelsMax bounds the labels that a task requires or prefers, and those of
-	// a node.
+	// LabelsMax limits the labels that a task requires or prefers, and the labels of a
+	// node.
 	LabelsMax = 32
-	// CapacityMax bounds the capacity of a node.
+	// CapacityMax limits the capacity of a node.
 	CapacityMax = 1_000_000_000
-	// ReturnWithinMax bounds for how long a node asks others to wait for it.
+	// ReturnWithinMax limits how long a node can ask others to wait for its return.
 	ReturnWithinMax = 10 * time.Minute
-	// TimeoutMax bounds the time for a run, and those of a retry policy.
+	// TimeoutMax limits the time for a run, and the times of a retry policy.
 	TimeoutMax = 100 * 365 * 24 * time.Hour
-	// ProgressBytesMax bounds what a handler saves of its progress, as JSON.
+	// ProgressBytesMax limits the progress that a handler saves, as JSON.
 	ProgressBytesMax = 256 << 10
-	// PriorityMin and PriorityMax bound a priority.
+	// PriorityMin and PriorityMax are the limits of a priority.
 	PriorityMin, PriorityMax = -1000, 1000
-	// SubmitBatchMax bounds the tasks in one call of SubmitAll.
+	// SubmitBatchMax limits the tasks in one call of SubmitAll.
 	SubmitBatchMax = 10_000
-	// claimBatchMax bounds the claims, and the endings, in one call of the
-	// coordinator. It is several of the largest requests that a broker takes,
-	// which adapters send side by side.
+	// claimBatchMax limits the claims, and the endings, in one call of the coordinator.
+	// It is several times the largest request that a broker takes; adapters send those
+	// requests side by side.
 	claimBatchMax = 1000
-	// commandsDoneMax bounds the commands that a node remembers as carried out,
-	// for a sender whose reply was lost, and who sends the same one again
-	// although it was carried out and deleted meanwhile.
+	// commandsDoneMax limits the commands that a node remembers as carried out. A
+	// sender whose reply was lost may send a command again after it was carried out and
+	// deleted.
 	commandsDoneMax = 10_000
-	// callsInFlightMax bounds the calls of the coordinator under way at once,
-	// for claims and for endings each.
+	// callsInFlightMax limits the concurrent calls of the coordinator, for claims and
+	// for endings each.
 	callsInFlightMax = 2
 )
 
 // Times that no setting changes.
 const (
-	// reconcileEvery is the period after which a copy looks whether its watch has missed
-	// anything.
+	// reconcileEvery is the period after which a copy checks whether its watch has
+	// missed anything.
 	reconcileEvery = 2 * time.Minute
-	// layoutReadEvery is how often, at most, a client that writes reads the
-	// version of the layout.
+	// layoutReadEvery is the shortest time after which a client that writes reads the
+	// layout version again.
 	layoutReadEvery = time.Minute
-	// retryClaim is when a claim that failed at the broker is tried again.
+	// retryClaim is the delay before a claim that failed at the broker is retried.
 	retryClaim = 500 * time.Millisecond
-	// retryEnd is when endings that failed at the broker are tried again, and what is
-	// read for a task.
+	// retryEnd is the delay before endings that failed at the broker, and reads for a
+	// task, are retried.
 	retryEnd = 200 * time.Millisecond
-	// movesMaxDefault bounds the tasks that a node gives away in one round of
+	// movesMaxDefault limits the tasks that a node gives away in one round of
 	// balancing.
 	movesMaxDefault = 1000
-	// failoverRateDefault is how many tasks a second a node takes over while
-	// most nodes have vanished at once.
+	// failoverRateDefault is how many tasks per second a node takes over while most
+	// nodes have vanished at once.
 	failoverRateDefault = 200
-	// loadEvery is how often a node asks for its load.
+	// loadEvery is how often a node reads its load.
 	loadEvery = 5 * time.Second
-	// drainTick is the step in which a paced drain releases tasks.
+	// drainTick is the interval at which a paced drain releases tasks.
 	drainTick = schedule.DrainTick
-	// drainRateDefault is how many tasks a second a drain releases.
+	// drainRateDefault is how many tasks per second a drain releases.
 	drainRateDefault = 200
-	// drainWithinMax bounds the time that a drain may be given.
+	// drainWithinMax limits the time that a drain may be given.
 	drainWithinMax = 24 * time.Hour
-	// drainRateMax bounds the rate that a command may ask for.
+	// drainRateMax limits the rate that a command may ask for.
 	drainRateMax = 100_000
 )
 
-// ConcurrencyMax bounds how many tasks of a type a node can be told to run at a
-// time.
+// ConcurrencyMax is the highest concurrency limit of a task type on a node.
 const ConcurrencyMax = 1_000_000
 
-// checkConcurrency refuses bounds that cannot be kept.
+// checkConcurrency refuses limits out of range, and limits of types without a handler.
 func (c Config) checkConcurrency() error {
 	for name, most := range c.Concurrency {
 		switch {
@@ -449,8 +446,8 @@ func (c Config) checkConcurrency() error {
 	return nil
 }
 
-// countActive keeps count of the runs whose handlers have not returned, by type.
-// Those that sleep or are paused do not count: they are not in the way of others.
+// countActive counts the runs whose handlers have not returned, by type. Runs that
+// sleep or are paused do not count: they do not use up concurrency.
 func (in *incarnation) countActive(r *run) {
 	active := in.runs[r.claim.id] == r && (r.phase == phaseRunning || r.phase == phaseStopping)
 	switch {

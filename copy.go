@@ -13,29 +13,29 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// TaskCopy is a copy of what is listed of the tasks of a namespace, in memory. It is for
-// servers: clients with the option WithTaskCopy answer lists from it, which otherwise
-// read all tasks each time, however few of them they show. Its methods are safe for
-// concurrent use.
+// TaskCopy is an in-memory copy of the listed data of a namespace's tasks. It is meant
+// for servers: clients with the option WithTaskCopy answer lists from it. Other clients
+// read all tasks for every list, however few of them they return. Its methods are safe
+// for concurrent use.
 //
-// It is kept up while its Watch goes on. It is behind the broker by as much as a watch
-// is, which is milliseconds, and up to broker.ProgressMax while the broker does not
-// answer. What was written through its Broker is in every list that begins afterwards.
-// While it is not kept up, or lags, lists are read from the broker, one at a time.
+// The copy is kept current while its Watch runs. It lags behind the broker by as much
+// as a watch does: milliseconds, and up to broker.ProgressMax while the broker does not
+// answer. A write through its Broker is in every list that begins afterwards. While the
+// copy is not kept current, or lags, lists are read from the broker, one at a time.
 type TaskCopy struct {
 	client *Client
 	writes *noticedWrites
-	// reading is held by who reads all tasks from the broker.
+	// reading is held while all tasks are read from the broker.
 	reading chan struct{}
 
 	mu sync.Mutex
-	// watch has the copy, nil while it is not complete or not kept up.
+	// watch has the copy, nil while it is incomplete or not kept current.
 	watch *taskWatch
 	ids   *sortedIDs
 }
 
-// NewTaskCopy returns a copy that is not kept up yet. An empty namespace is
-// NamespaceDefault. It does not close the broker.
+// NewTaskCopy returns a copy that is not kept current until Watch is called. An empty
+// namespace means NamespaceDefault. The copy does not close the broker.
 func NewTaskCopy(b broker.Broker, namespace string) (*TaskCopy, error) {
 	client, err := NewClient(b, namespace)
 	if err != nil {
@@ -44,17 +44,17 @@ func NewTaskCopy(b broker.Broker, namespace string) (*TaskCopy, error) {
 	return &TaskCopy{client: client, writes: noticeWrites(b, newTaskIndex(client.space)), reading: make(chan struct{}, 1)}, nil
 }
 
-// WithTaskCopy has a client answer lists of tasks from a copy of its namespace.
+// WithTaskCopy makes a client answer lists of tasks from a copy of its namespace.
 func WithTaskCopy(t *TaskCopy) ClientOption { return func(c *Client) { c.copy = t } }
 
-// Broker is the broker of the copy, which takes notice of what is written through it.
+// Broker returns the copy's broker, which keeps track of what is written through it.
 func (t *TaskCopy) Broker() broker.Broker { return t.writes }
 
-// catchUpMax bounds how long a list waits until what was written before it is in the copy.
+// catchUpMax limits how long a list waits for earlier writes to reach the copy.
 const catchUpMax = time.Second
 
-// Watch keeps the copy up while it is iterated, by one caller at a time, and yields what
-// Client.WatchTasks yields for all tasks.
+// Watch keeps the copy current while the caller iterates over it, one caller at a time.
+// It yields what Client.WatchTasks yields for all tasks.
 func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w, ids := newTaskWatch(t.client.space, Filter{}), &sortedIDs{known: map[string]bool{}}
@@ -65,7 +65,7 @@ func (t *TaskCopy) Watch(ctx context.Context) iter.Seq2[TaskChange, error] {
 		var troubled [sourceCount]bool
 		t.client.follow(ctx, w.tasks.sources(), func(u sourced, complete bool) bool {
 			if troubled[u.source] = u.Err != nil; u.Err != nil {
-				t.use(nil, nil) // who lists now is to hear from the broker what the trouble is
+				t.use(nil, nil) // a list must now get its error from the broker
 				return yield(TaskChange{}, fmt.Errorf("watch tasks: %w", u.Err))
 			}
 			changed := w.apply(u)
@@ -90,7 +90,8 @@ func (t *TaskCopy) use(w *taskWatch, ids *sortedIDs) {
 	t.watch, t.ids = w, ids
 }
 
-// Count counts the tasks by status, all of them named; nil while the copy is not kept up.
+// Count counts the tasks by status, with an entry for every Status; nil while the copy
+// is not kept current.
 func (t *TaskCopy) Count() map[Status]int {
 	t.mu.Lock()
 	w, ids := t.watch, t.ids
@@ -112,8 +113,8 @@ func (t *TaskCopy) Count() map[Status]int {
 	return counts
 }
 
-// each hands the selected tasks to take, by ID, until it returns false. It returns false
-// itself where the copy is not there, or not as new as it should be.
+// each passes the selected tasks to take, by ID, until take returns false. each itself
+// returns false if there is no copy, or it is not recent enough.
 func (t *TaskCopy) each(ctx context.Context, f Filter, take func(TaskInfo) bool) bool {
 	if !t.writes.wait(ctx, catchUpMax) {
 		return false
@@ -131,8 +132,8 @@ func (t *TaskCopy) each(ctx context.Context, f Filter, take func(TaskInfo) bool)
 	return true
 }
 
-// alone waits until nobody else reads all tasks from the broker, and returns how to say
-// that this reading is over.
+// alone waits until no one else reads all tasks from the broker. The caller must call
+// over when its own read is done.
 func (t *TaskCopy) alone(ctx context.Context) (over func(), err error) {
 	select {
 	case t.reading <- struct{}{}:
@@ -142,18 +143,18 @@ func (t *TaskCopy) alone(ctx context.Context) (over func(), err error) {
 	}
 }
 
-// sortedIDs has the IDs of an index in order. They are sorted when somebody asks: many
-// tasks can come between two lists.
+// sortedIDs has the IDs of an index in order. It sorts them on demand: many tasks can
+// arrive between two lists.
 type sortedIDs struct {
 	mu    sync.Mutex
 	known map[string]bool
-	// ids were right at some time, and are not changed any more; since are those that
-	// came after that, and gone tells that some have gone.
+	// ids was correct at some time and is never modified. since has the IDs added after
+	// that, and gone is true if some were removed.
 	ids, since []string
 	gone       bool
 }
 
-// take takes notice of tasks that may have come or gone.
+// take records tasks that may have been added or removed.
 func (s *sortedIDs) take(b *taskIndex, changed []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,7 @@ func (s *sortedIDs) take(b *taskIndex, changed []string) {
 	}
 }
 
-// sorted are the IDs in order. They must not be changed.
+// sorted returns the IDs in order. The caller must not modify them.
 func (s *sortedIDs) sorted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,32 +195,32 @@ func (s *sortedIDs) sorted() []string {
 	return s.ids
 }
 
-// noticedWrites is a broker that remembers what of a copy was written through it, until
-// the copy has it.
+// noticedWrites is a broker that remembers which writes to the copied prefixes went
+// through it, until the copy has them.
 type noticedWrites struct {
 	broker.Broker
 	prefixes [sourceCount]string
 
 	mu sync.Mutex
-	// copy is the one that is kept up, nil for none.
+	// copy is the copy that is kept current, nil for none.
 	copy    *taskWatch
 	sources [sourceCount]noticed
 	// arrival is closed when the copy changes.
 	arrival chan struct{}
-	// unsure is until when the copy may lack a write whose outcome was unknown. Whoever finds
-	// out that it was applied learns no revision to wait for.
+	// unsure is until when the copy may lack a write whose outcome was unknown. A
+	// caller that finds out that it was applied learns no revision to wait for.
 	unsure time.Time
 }
 
-// noticed is what was written below one prefix.
+// noticed describes the writes below one prefix.
 type noticed struct {
-	// at is the revision up to which the copy has everything.
+	// at is the revision up to which the copy is complete.
 	at broker.Revision
-	// put is the revision of the last put: the copy comes to have that.
+	// put is the revision of the last put; the copy will reach it.
 	put broker.Revision
-	// deleted are the revisions of the deletions of keys that the copy may still have, and
-	// last is the latest of them. That of a key that was not there changes nothing, so the
-	// copy need not come to have a revision for it.
+	// deleted has the revisions of deletions of keys that the copy may still have; last
+	// is the latest of them. Deleting an absent key changes nothing, so the copy need
+	// not reach that revision.
 	deleted map[string]broker.Revision
 	last    broker.Revision
 }
@@ -232,7 +233,7 @@ func noticeWrites(b broker.Broker, of *taskIndex) *noticedWrites {
 	return n
 }
 
-// follow begins with a copy that has nothing yet; nil ends that.
+// follow starts with an empty copy; nil stops following.
 func (n *noticedWrites) follow(w *taskWatch) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -283,7 +284,7 @@ func (n *noticedWrites) notice(ops []broker.Op, at broker.Revision) {
 			s.deleted[op.Key], s.last = at, max(s.last, at)
 		}
 	}
-	n.mu.Unlock() // who holds the copy's lock asks here
+	n.mu.Unlock() // holders of the copy's lock call own
 	for _, op := range ops {
 		if w != nil && op.Kind == broker.OpDelete {
 			w.deleted(op.Key)
@@ -291,14 +292,14 @@ func (n *noticedWrites) notice(ops []broker.Op, at broker.Revision) {
 	}
 }
 
-// own tells whether a key was deleted at a revision by a write that was noticed.
+// own reports whether a noticed write deleted a key at a revision.
 func (n *noticedWrites) own(key string, at broker.Revision) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.ContainsFunc(n.sources[:], func(s noticed) bool { return s.deleted[key] == at })
 }
 
-// arrived takes notice of what the copy has got.
+// arrived records what has reached the copy.
 func (n *noticedWrites) arrived(u sourced) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -310,8 +311,8 @@ func (n *noticedWrites) arrived(u sourced) {
 	n.wake()
 }
 
-// wait waits until the copy has what was written before; false if that takes too long or is
-// not known, or there is no copy any more.
+// wait waits until the copy has all earlier writes. It returns false if that takes too
+// long or is not known, or if there is no copy any more.
 func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	n.mu.Lock()
 	before, unsure := n.sources, time.Now().Before(n.unsure)
@@ -343,8 +344,8 @@ func (n *noticedWrites) wait(ctx context.Context, most time.Duration) bool {
 	}
 }
 
-// upTo tells whether the copy has what was written by some time, unless it has some keys
-// that are deleted by now.
+// upTo reports whether the copy has the writes up to a given moment, provided that it
+// has none of the keys in unless, which are deleted by now.
 func (n *noticedWrites) upTo(before *[sourceCount]noticed) (there bool, unless []string) {
 	for i := range n.sources {
 		now := &n.sources[i]

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrEmpty: nothing of the type can be taken now.
+// ErrEmpty: no task of the type can be taken now.
 var ErrEmpty = errors.New("there is nothing to dequeue")
 
-// Dequeued is a task that Node.Dequeue has taken. It is held, as one with a handler
-// is, until it is completed, failed or released; whoever has it must do one of
-// these, also when its context has ended, because that is when the node knows that
-// nobody works on it any more.
+// Dequeued is a task that Node.Dequeue has taken. Like a task with a handler, it is
+// held until it is completed, failed or released. The caller must call one of Complete,
+// Fail and Release, even after the task's context has ended: only then does the node
+// know that nobody works on the task any more.
 type Dequeued struct {
 	*Claim
 	ctx context.Context
@@ -27,20 +27,21 @@ type Dequeued struct {
 	outcome Outcome
 }
 
-// Context ends when the claim does, or is to; its cause is as for a Handler.
+// Context returns a context that ends when the claim ends or is about to. Its cause is
+// as for a Handler.
 func (d *Dequeued) Context() context.Context { return d.ctx }
 
-// Complete ends the task for good, with the result of the last SetResult. It
-// returns when that is stored, or an error that says what became of the task
-// instead: ErrLost and ErrFenced when it was not held any more. The first call of
+// Complete ends the task for good, with the result of the last SetResult. It returns
+// once that is stored. Otherwise it returns an error that says what happened to the
+// task instead: ErrLost and ErrFenced if it was no longer held. Only the first call of
 // Complete, Fail and Release counts.
 func (d *Dequeued) Complete(ctx context.Context) error {
 	return d.end(ctx, ErrDone, OutcomeCompleted) // also when its context has ended
 }
 
-// Fail says that the task failed: it runs again later or fails for good, as
-// Spec.Retry or an error handler decides; with Permanent(err) at once. Nothing
-// counts as an unknown error.
+// Fail reports that the task failed. It runs again later or fails for good, as
+// Spec.Retry or an error handler decides; with Permanent(err) it fails at once. A nil
+// error counts as an unknown error.
 func (d *Dequeued) Fail(ctx context.Context, err error) error {
 	if err == nil {
 		err = errors.New("unknown error")
@@ -53,7 +54,7 @@ func (d *Dequeued) Release(ctx context.Context) error {
 	return d.end(ctx, ErrRelease, OutcomeReleased, OutcomeDropped)
 }
 
-// end says what becomes of the task and waits until it is so.
+// end sets the verdict on the task and waits until it is carried out.
 func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) error {
 	d.once.Do(func() { d.verdict <- verdict })
 	select {
@@ -72,7 +73,7 @@ func (d *Dequeued) end(ctx context.Context, verdict error, want ...Outcome) erro
 	return fmt.Errorf("task %q: it was %s instead", d.ID(), d.outcome)
 }
 
-// settle says what became of the task.
+// settle publishes the outcome of the task.
 func (d *Dequeued) settle(outcome Outcome) {
 	if d == nil {
 		return
@@ -82,24 +83,24 @@ func (d *Dequeued) settle(outcome Outcome) {
 }
 
 const (
-	// pullSettle is how long TryDequeue looks: what was submitted just before shows
-	// a moment later.
+	// pullSettle is how long TryDequeue waits: a task that was just submitted becomes
+	// visible a moment later.
 	pullSettle = 100 * time.Millisecond
-	// pullMax bounds how long it waits for a node that is not ready.
+	// pullMax limits how long TryDequeue waits for a node that is not ready.
 	pullMax = 2 * time.Second
 )
 
-// Dequeue takes the next task of a type that is pending and waits for no other: the
-// one of the highest priority, of those the one that was submitted first. It waits
-// until there is one, ctx is done, or Run has returned, which is ErrNotRunning. The
-// type must be among Config.Pulls.
+// Dequeue takes the next task of a type that is pending and not blocked: the one with
+// the highest priority and, among equals, the one that was submitted first. It waits
+// until there is one or ctx is done. If Run has returned, it returns ErrNotRunning. The
+// type must be listed in Config.Pulls.
 func (n *Node) Dequeue(ctx context.Context, taskType string) (*Dequeued, error) {
 	return n.dequeue(ctx, taskType, time.Time{})
 }
 
-// TryDequeue is Dequeue that returns ErrEmpty when there is nothing to take, as far
-// as the node knows by then, or the node takes nothing at present: it is frozen,
-// draining, or without its broker.
+// TryDequeue is like Dequeue but returns ErrEmpty if there is no task to take, as far
+// as the node then knows, or if the node currently takes none because it is frozen,
+// draining or without its broker.
 func (n *Node) TryDequeue(ctx context.Context, taskType string) (*Dequeued, error) {
 	return n.dequeue(ctx, taskType, time.Now().Add(pullSettle))
 }
@@ -135,7 +136,7 @@ func (n *Node) dequeue(ctx context.Context, taskType string, until time.Time) (*
 	return r.task, r.err
 }
 
-// wakeUp makes the loop look at what was asked of the node.
+// wakeUp makes the loop check what was asked of the node.
 func (n *Node) wakeUp() {
 	select {
 	case n.wake <- struct{}{}:
@@ -143,8 +144,8 @@ func (n *Node) wakeUp() {
 	}
 }
 
-// handlerFor makes the handler of a run, nil if there is none for it now: nobody
-// waits for a task of its type, or as many of them run as may.
+// handlerFor makes the handler of a run. It returns nil if there is none for it now: no
+// call waits for a task of its type, or its type's concurrency limit is reached.
 func (in *incarnation) handlerFor(r *run) NewHandler {
 	taskType := r.class().Type
 	r.dequeued.settle(OutcomeReleased) // an earlier run of this claim that ended without a change of state
@@ -164,8 +165,8 @@ func (in *incarnation) handlerFor(r *run) NewHandler {
 	return func(Task) Handler { return delivery{task: d, pull: p} }
 }
 
-// delivery hands a task to the call of Dequeue that it was claimed for, and holds
-// it for as long as the caller works on it.
+// delivery passes a task to the call of Dequeue that it was claimed for, and holds it
+// while the caller works on it.
 type delivery struct {
 	task *Dequeued
 	pull *pull
@@ -181,18 +182,18 @@ func (d delivery) Run(ctx context.Context, _ *Claim) error {
 // pull is a call of Dequeue.
 type pull struct {
 	taskType string
-	// until is when to give up; zero for never.
+	// until is when to give up; zero means never.
 	until  time.Time
 	result chan pulled
 }
 
-// pulled is what a call of Dequeue gets.
+// pulled is the result of a call of Dequeue.
 type pulled struct {
 	task *Dequeued
 	err  error
 }
 
-// pulls are the calls that wait, by type, the first one first.
+// pulls are the waiting calls by type, in the order of their arrival.
 type pulls struct {
 	mu      sync.Mutex
 	waiting map[string][]*pull
@@ -204,7 +205,8 @@ func (ps *pulls) add(p *pull) {
 	ps.waiting[p.taskType] = append(ps.waiting[p.taskType], p)
 }
 
-// cancel takes a call back; false if it has, or is about to have, its result.
+// cancel withdraws a call. It returns false if the call has, or is about to have, its
+// result.
 func (ps *pulls) cancel(p *pull) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -217,7 +219,7 @@ func (ps *pulls) cancel(p *pull) bool {
 	return true
 }
 
-// take returns the call that is first, nil if there is none.
+// take returns the first call, nil if there is none.
 func (ps *pulls) take(taskType string) *pull {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -229,14 +231,14 @@ func (ps *pulls) take(taskType string) *pull {
 	return calls[0]
 }
 
-// count is how many calls wait.
+// count returns the number of waiting calls.
 func (ps *pulls) count(taskType string) int {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return len(ps.waiting[taskType])
 }
 
-// giveUp takes out the calls whose time is over, and tells when the next one's is.
+// giveUp answers the calls whose time is over, and returns when the next one's is.
 func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -256,8 +258,8 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 	return next
 }
 
-// giveUpPulls answers the calls of TryDequeue that have waited long enough, and tells
-// when to look again. Before the node knows the tasks, they wait.
+// giveUpPulls answers the calls of TryDequeue that have waited long enough, and sets
+// when to check again. Until the node knows the tasks, they wait.
 func (in *incarnation) giveUpPulls(now time.Time) {
 	in.pullAt = time.Time{}
 	for _, taskType := range in.config.Pulls {

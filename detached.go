@@ -23,18 +23,20 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Detached is a task that nobody's node holds: Client.DequeueDetached has claimed
-// it for a time, and whoever knows its token may end it, from whatever process. It
-// is for shell scripts and the like. A program that works on tasks has a node,
-// whose Dequeue holds a task for as long as the program lives and tells it when
-// the claim is lost; here nobody does. When the time is over the task is anyone's
-// again, whatever its holder is doing: a write of its own elsewhere is safe only
-// if it is fenced by the token. Its JSON is stable.
+// Detached is a task that no node holds: Client.DequeueDetached has claimed it for a
+// time, and any process that knows its token may end it. It is meant for shell scripts
+// and the like.
+//
+// A program that works on tasks should have a node: Node.Dequeue holds a task for as
+// long as the program lives and tells it when the claim is lost. A detached claim does
+// neither. When its time is over, any node may claim the task, whatever the holder is
+// doing; the holder's own writes elsewhere are safe only if they are fenced by the
+// token. The JSON of Detached is stable.
 type Detached struct {
 	ID string `json:"id"`
 	// Type of the task.
 	Type string `json:"type"`
-	// Owner is who holds it, in the place of a node.
+	// Owner is the holder, in place of a node.
 	Owner string `json:"owner"`
 	// Token is the fencing token of the claim.
 	Token int64 `json:"token"`
@@ -49,14 +51,15 @@ type detachable struct {
 	place  kind.Place
 }
 
-// detachedReadMax bounds the states that are read in one call.
+// detachedReadMax limits the states that are read in one call.
 const detachedReadMax = 100
 
-// DequeueDetached claims the next task of a type, as Node.Dequeue takes it, in the
-// name of an owner, which is spelled as a node and must not be one. The claim ends
-// by itself after the lease, from session.TTLMin to session.TTLMax; zero means
-// session.TTLDefault. If there is nothing to take it is ErrEmpty. A task that asks
-// for labels, or for another node than the owner, is left to nodes.
+// DequeueDetached claims the next task of a type, in the order of Node.Dequeue, for an
+// owner. The owner's name follows the rules for node names and must not be that of a
+// node. The claim ends by itself after the lease, from session.TTLMin to
+// session.TTLMax; zero means session.TTLDefault. DequeueDetached returns ErrEmpty if
+// there is nothing to take. Tasks that require labels, or are pinned to a node other
+// than the owner, are left to nodes.
 func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, lease time.Duration) (Detached, error) {
 	if err := c.checkDetached(ctx, taskType, owner, lease); err != nil {
 		return Detached{}, err
@@ -75,7 +78,7 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 	}
 	d, err := c.claimDetached(ctx, granted.ID, owner, found)
 	if err != nil {
-		// Also what may have been claimed goes with it.
+		// The session's end also ends a claim that may have been made.
 		c.revokeDetached(ctx, granted.ID)
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
@@ -107,8 +110,8 @@ func (c *Client) checkDetached(ctx context.Context, taskType, owner string, leas
 	return nil
 }
 
-// detachable are the tasks of a type that could be claimed now, the first one
-// first.
+// detachable returns the tasks of a type that could be claimed now, in the order of
+// their turn.
 func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]detachable, error) {
 	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
 	if err != nil {
@@ -130,7 +133,7 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 			continue
 		}
 		if a := k.Claimable(t, blockers, tasks, now); !a.Open || a.Skipped != "" {
-			continue // what is to be killed because of a failure is the nodes' business
+			continue // tasks to be killed because of a failure are left to nodes
 		}
 		found = append(found, detachable{place: k.Place(t.ID, t.Created), wanted: coordinator.Wanted{
 			ID: t.ID, PropsOnly: !t.HasKey, Created: t.Created, Modified: t.Modified(), Blockers: blockers, HandedOver: tasks.HasNote(t.ID),
@@ -140,8 +143,8 @@ func (c *Client) detachable(ctx context.Context, taskType, owner string) ([]deta
 	return found, nil
 }
 
-// claimDetached claims the first task that can be had, and writes down that the
-// claim is a detached one: without that nobody could end it.
+// claimDetached claims the first task that it can, and records that the claim is a
+// detached one: without that record nobody could end it.
 func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner string, found []detachable) (Detached, error) {
 	began := time.Now()
 	incarnation, err := uuid.NewV7()
@@ -180,7 +183,7 @@ func (c *Client) claimDetached(ctx context.Context, id broker.SessionID, owner s
 	return Detached{}, ErrEmpty
 }
 
-// ready are those of some tasks whose stored state lets them run now.
+// ready returns those of some tasks whose stored state lets them run now.
 func (c *Client) ready(ctx context.Context, some []detachable) (ready []detachable, err error) {
 	txns := make([]broker.Txn, len(some))
 	for i, f := range some {
@@ -197,8 +200,8 @@ func (c *Client) ready(ctx context.Context, some []detachable) (ready []detachab
 	return ready, nil
 }
 
-// mayRun tells whether a task in a stored state may run now. What sleeps, is
-// paused, or cannot be read is the nodes' business.
+// mayRun reports whether a task in a stored state may run now. Tasks that still sleep,
+// are paused or cannot be read are left to nodes.
 func mayRun(state []byte) bool {
 	record, err := statemachine.Parse(state)
 	switch {
@@ -210,7 +213,7 @@ func mayRun(state []byte) bool {
 	return record.State == statemachine.Runnable
 }
 
-// claimReady claims one task. It returns false if that one cannot be had.
+// claimReady claims one task. It returns false if that task is not available.
 func claimReady(ctx context.Context, coord coordinator.Coordinator, w coordinator.Wanted) (g coordinator.Granted, ok bool, err error) {
 	r := coord.Claim(ctx, []coordinator.Wanted{w})[0]
 	for _, refusal := range []error{coordinator.ErrOwned, coordinator.ErrGone, coordinator.ErrBlocked, coordinator.ErrChanged} {
@@ -224,12 +227,12 @@ func claimReady(ctx context.Context, coord coordinator.Coordinator, w coordinato
 	if r.Created != 0 && mayRun(r.State) {
 		return r.Granted, true, nil
 	}
-	// It was deleted, or told to sleep, since it was looked at.
+	// It was deleted, or put to sleep, since it was read.
 	return g, false, endPatiently(ctx, coord, r.Ending(coordinator.Release)).Err
 }
 
-// begin writes the record of a claim, then its history, which nothing depends on, and
-// that a task that slept is runnable.
+// begin writes the record of a claim. It then writes the history, which nothing depends
+// on, and, for a task that slept, that it is runnable.
 func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 	at := d.claimedAt.UTC()
 	record := &coordinator.Record{ClaimedAt: at, Incarnation: incarnation, Reason: coordinator.ReasonDetached}
@@ -257,14 +260,13 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 	return nil
 }
 
-// noteHistory adds to the history of a task, if that can be done.
+// noteHistory adds an entry to the history of a task, if it can.
 func noteHistory(ctx context.Context, coord coordinator.Coordinator, g coordinator.Granted, e statemachine.HistoryEntry) {
 	e.Token = int64(g.Token)
 	coord.Note(ctx, []coordinator.Note{{ID: g.ID, Token: g.Token, History: []statemachine.HistoryEntry{e}}})
 }
 
-// pauseAfter waits for a moment before what has failed is tried again; false if it
-// is not to be.
+// pauseAfter pauses before a retry. It returns false if there should be none.
 func pauseAfter(ctx context.Context, err error, attempt int) bool {
 	if attempt >= attemptsMax || ctx.Err() != nil || !broker.MaybeApplied(err) && !broker.Temporary(err) {
 		return false
@@ -273,8 +275,8 @@ func pauseAfter(ctx context.Context, err error, attempt int) bool {
 	return true
 }
 
-// revokeMax bounds how long a caller that is done waits for its session to go,
-// which otherwise expires.
+// revokeMax limits how long a caller that is done waits for the end of its session,
+// which would otherwise expire.
 const revokeMax = 5 * time.Second
 
 func (c *Client) revokeDetached(ctx context.Context, id broker.SessionID) {
@@ -291,14 +293,14 @@ type detachedClaim struct {
 	owner     string
 	claimedAt time.Time
 	spec      Spec
-	// record is what was stored, to be changed.
+	// record is the stored state record, to be changed.
 	record statemachine.Record
 }
 
-// CompleteDetached ends a task for good that is held detached, by its ID and the
-// token of the claim, with its result: any JSON of at most ResultBytesMax, or nil.
-// It returns ErrFenced when the claim is not held any more, ErrWorking when it is a
-// node's, and ErrNotFound when nothing is known of the task.
+// CompleteDetached ends a detached task for good, by its ID and the token of the claim.
+// The result is any JSON of at most ResultBytesMax, or nil. It returns ErrFenced if the
+// claim is no longer held, ErrWorking if a node holds it, and ErrNotFound if nothing is
+// known of the task.
 func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, result json.RawMessage) error {
 	if n := len(result); n > ResultBytesMax {
 		return badInput("result", fmt.Sprintf("%d bytes", n), fmt.Sprintf("must be at most %d bytes of JSON", ResultBytesMax))
@@ -312,10 +314,10 @@ func (c *Client) CompleteDetached(ctx context.Context, id string, token int64, r
 	})
 }
 
-// FailDetached says that a task failed that is held detached: it sleeps and runs
-// again, or fails for good, as its Spec.Retry decides; with Permanent(err) at
-// once. The error handlers of nodes are not asked. Nothing counts as an unknown
-// error. Its errors are those of CompleteDetached.
+// FailDetached reports that a detached task failed. It sleeps and runs again, or fails
+// for good, as its Spec.Retry decides; with Permanent(err) it fails at once. The error
+// handlers of nodes are not called. A nil error counts as an unknown error. The errors
+// are those of CompleteDetached.
 func (c *Client) FailDetached(ctx context.Context, id string, token int64, err error) error {
 	if err == nil {
 		err = errors.New("unknown error")
@@ -324,19 +326,19 @@ func (c *Client) FailDetached(ctx context.Context, id string, token int64, err e
 		if d.fault(err) {
 			return d.done(ctx)
 		}
-		// While it sleeps it is held by a node, as any task that sleeps; so the
+		// While it sleeps a node holds it, like any sleeping task; so the
 		// claim is given back once that is stored.
 		if err := d.save(ctx); err != nil {
 			return err
 		}
 		d.note(ctx, statemachine.Event(statemachine.Sleeping), "until "+d.record.Until.UTC().Format(time.RFC3339))
-		_ = d.giveBack(ctx) // with its session it goes anyway, and said twice it would be two errors
+		_ = d.giveBack(ctx) // the claim ends with its session anyway, and a second failure would count as a second error
 		return nil
 	})
 }
 
-// ReleaseDetached gives a task back that is held detached; others may take it at
-// once. Its errors are those of CompleteDetached.
+// ReleaseDetached gives a detached task back; others may take it at once. The errors
+// are those of CompleteDetached.
 func (c *Client) ReleaseDetached(ctx context.Context, id string, token int64) error {
 	return c.endDetached(ctx, release, id, token, func(d *detachedClaim) error { return d.giveBack(ctx) })
 }
@@ -344,7 +346,7 @@ func (c *Client) ReleaseDetached(ctx context.Context, id string, token int64) er
 // release is the ending that leaves the task as it is.
 const release = "release"
 
-// endDetached finds a claim, has it ended, and ends its session.
+// endDetached finds a claim, ends it with end, and ends its session.
 func (c *Client) endDetached(ctx context.Context, what, id string, token int64, end func(*detachedClaim) error) error {
 	if err := keys.CheckTaskID(id); err != nil {
 		return badName(err)
@@ -363,7 +365,7 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 		ended(SpanEnd{Outcome: Outcome(d.record.State), Err: err})
 	}
 	switch {
-	case errors.Is(err, coordinator.ErrGone): // it was deleted, and the claim is of no use to anybody
+	case errors.Is(err, coordinator.ErrGone): // it was deleted, and nobody needs the claim
 		err = ErrFenced
 	case errors.Is(err, coordinator.ErrStateChanged): // somebody ends it at the same time
 		return fmt.Errorf("%s task %q: %w", what, id, ErrFenced)
@@ -377,8 +379,7 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 	return nil
 }
 
-// heldDetached reads the claim of a token, if it is held, and nobody's node holds
-// it.
+// heldDetached reads the claim of a token if it is still held and is not a node's.
 func (c *Client) heldDetached(ctx context.Context, id string, token broker.Revision) (*detachedClaim, error) {
 	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{
 		broker.Read(c.space.Owner(id)), broker.Read(c.space.Claim(id)), broker.Read(c.space.Task(id)),
@@ -411,7 +412,7 @@ func (c *Client) heldDetached(ctx context.Context, id string, token broker.Revis
 	return d, d.read(ctx, id, token)
 }
 
-// read reads what was claimed.
+// read reads the claimed task.
 func (d *detachedClaim) read(ctx context.Context, id string, token broker.Revision) error {
 	adopted := d.coord.Adopt(ctx, []string{id})[0]
 	switch err := adopted.Err; {
@@ -429,8 +430,8 @@ func (d *detachedClaim) read(ctx context.Context, id string, token broker.Revisi
 	return err
 }
 
-// fault records an error and decides what follows from it: true if that is the end
-// of the task.
+// fault records an error and decides what follows. It returns true if the task has
+// failed for good.
 func (d *detachedClaim) fault(err error) (failed bool) {
 	now, policy := time.Now(), d.spec.retryPolicy()
 	d.record.Failures = policy.CountFailure(d.record.Errors, d.record.Failures, now)
@@ -447,7 +448,7 @@ func (d *detachedClaim) fault(err error) (failed bool) {
 	return true
 }
 
-// ending writes the record.
+// ending encodes the record into an ending.
 func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	now, claimedAt := time.Now().UTC(), d.claimedAt.UTC()
 	r := &d.record
@@ -503,7 +504,8 @@ func (d *detachedClaim) note(ctx context.Context, event statemachine.Event, deta
 	})
 }
 
-// endPatiently ends a claim, again and again while it is not known whether it was.
+// endPatiently ends a claim, and retries while the outcome is unknown or the error is
+// temporary.
 func endPatiently(ctx context.Context, coord coordinator.Coordinator, e coordinator.Ending) coordinator.Ended {
 	for attempt := 1; ; attempt++ {
 		ended := coord.End(ctx, []coordinator.Ending{e})[0]

@@ -1,50 +1,50 @@
-// Package windlass runs work on a fleet: every task on exactly one node, spread
-// evenly, moved when nodes come and go, with no master.
+// Package windlass distributes long-running tasks over the nodes of a cluster. Each
+// task runs on exactly one node. Tasks are spread evenly, and they move when nodes join
+// or leave. There is no master.
 //
-// A service imports this package, starts a [Node] in each of its replicas, and
-// submits tasks with a [Client]. The nodes meet in a broker, which is etcd, a
-// ZooKeeper ensemble or, within one process, a store in memory. There is no
-// server of our own.
+// A service imports this package, starts a [Node] in each of its replicas, and submits
+// tasks with a [Client]. The nodes coordinate through a broker: etcd, a ZooKeeper
+// ensemble or, within one process, a store in memory. Windlass has no server of its
+// own.
 //
 //	Client --submit--> broker <--claim, release, done-- Node -- Handler, Handler, …
 //	                     ^                              Node -- Handler, Handler, …
 //	                     +---- session of each node     Node -- Handler, Handler, …
 //
-// # The words
+// # Terms
 //
-//   - A task exists from its submission until it is done or deleted. A node
-//     claims it, its [Handler] runs it, and what the handler returns decides
-//     what becomes of it.
-//   - A claim is an ephemeral key of the broker. Its creation revision is the
-//     fencing token, which rises with every claim; see [Claim.Token].
-//   - A session is a node's time on the broker. All of a node's claims hang on
-//     it, so an idle node costs a renewal and a look at the others' every few
-//     seconds, however many tasks it holds.
-//   - A [Balancer] decides what a node claims and gives back.
+//   - A task exists from its submission until it is done or deleted. A node claims it
+//     and its [Handler] runs it. The handler's return value decides the task's next
+//     state.
+//   - A claim is an ephemeral key in the broker. Its creation revision is the fencing
+//     token, which rises with every claim; see [Claim.Token].
+//   - A session is a node's lease in the broker. All of a node's claims belong to it.
+//     However many tasks a node holds, while idle it sends only one renewal and one
+//     check of the other sessions every few seconds.
+//   - A [Balancer] decides what a node claims and what it gives back.
 //
-// # What is guaranteed
+// # Guarantees
 //
-// Always: no write that decides anything about a task (its state, result,
-// progress, end) is applied for a claim after a new claim of that task was
-// granted.
+// Always: once a new claim of a task was granted, no write for an older claim that
+// decides anything about the task (its state, result, progress or end) is applied.
 //
-// As long as clocks run at about the same rate, timers fire within a fifteenth
-// of the session's TTL (two seconds at most), nobody deletes sessions by hand,
-// and a handler returns soon after its context ended: two handlers of one task
-// never run at the same moment. A node that loses touch stops its handlers
-// before anyone else can be granted their tasks. [Config.Fence] is for handlers
-// that do not return. docs/safety.md has the assumptions.
+// Two handlers of one task never run at the same moment if clocks run at about the same
+// rate, timers fire within a fifteenth of the session's TTL (two seconds at most),
+// nobody deletes sessions by hand, and handlers return soon after their context ended.
+// A node that loses its connection stops its handlers before any other node can be
+// granted their tasks. [Config.Fence] is for handlers that do not return.
+// docs/safety.md lists the assumptions.
 //
-// # What is not
+// # What is not guaranteed
 //
-// A task is run at least once, not exactly once: a node that crashes after its
-// handler did something and before that was recorded will have the task run
-// again. And no timer in this process helps against a process that was frozen
-// and runs on for an instant: hand the token to whatever the handler writes to.
+// A task runs at least once, not exactly once. If a node crashes after its handler did
+// something and before that was recorded, the task runs again. No timer in this process
+// helps against a process that was frozen and then runs on for an instant: pass the
+// token to every system that the handler writes to.
 //
-// # How it fails
+// # Failures
 //
-// A broker that goes away ends nothing for about half of a session's TTL; then
-// the handlers are stopped, and the node joins again when the broker is back.
-// Nothing panics and nothing exits. Errors of the broker are package broker's.
+// If the broker is unreachable, handlers keep running for about half of the session's
+// TTL. They are then stopped, and the node rejoins once the broker is back. Nothing
+// panics and nothing exits. Broker errors are those of package broker.
 package windlass

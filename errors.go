@@ -12,34 +12,33 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// What callers branch on; match with errors.Is. Errors of the broker, package
-// broker's, come through as they are.
+// Errors that callers branch on; match with errors.Is. Broker errors are passed on as
+// those of package broker.
 var (
-	// ErrNotFound: there is no such task or node.
+	// ErrNotFound: no such task or node.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: a task of that ID is live.
+	// ErrExists: a task with this ID is live.
 	ErrExists = errors.New("the task exists already")
-	// ErrWorking: a task of that ID is held by a node.
+	// ErrWorking: a node holds the task with this ID.
 	ErrWorking = errors.New("the task is being worked on")
-	// ErrNoParent: the job above a job is not in the tree.
+	// ErrNoParent: the parent of a job is not in the tree.
 	ErrNoParent = errors.New("the job above it is not in the tree")
-	// ErrFinished: a task of that ID has ended; see *FinishedError.
+	// ErrFinished: the task with this ID has ended; see *FinishedError.
 	ErrFinished = errors.New("the task has ended already")
-	// ErrNameTaken: a live node has that name.
+	// ErrNameTaken: a live node has this name.
 	ErrNameTaken = errors.New("a live node has this name")
 	// ErrAbandoned: handlers did not return in time and were left behind.
 	ErrAbandoned = errors.New("handlers did not return in time")
 	// ErrRunning: the node was started before.
 	ErrRunning = errors.New("a node runs only once")
-	// ErrNotRunning: the node does not run.
+	// ErrNotRunning: the node is not running.
 	ErrNotRunning = errors.New("the node does not run")
-	// ErrLayout: the namespace's layout is newer than this version knows; see
+	// ErrLayout: the namespace's layout is newer than this version supports; see
 	// *LayoutError.
 	ErrLayout = layout.ErrLayout
 )
 
-// Causes with which a handler's context ends; match context.Cause with
-// errors.Is.
+// Causes of the end of a handler's context; match context.Cause with errors.Is.
 var (
 	// ErrReleased: the node was told, or decided, to give the task back.
 	ErrReleased = errors.New("the task is being released")
@@ -49,51 +48,51 @@ var (
 	ErrDraining = errors.New("the node is draining")
 	// ErrDeleted: the task was deleted.
 	ErrDeleted = errors.New("the task was deleted")
-	// ErrKilled: the task was ended by command.
+	// ErrKilled: the task was ended by a command.
 	ErrKilled = errors.New("the task was killed")
-	// ErrCommanded: the task was paused or put to sleep by command, or otherwise
-	// told to stop; the text names the message.
+	// ErrCommanded: a command paused the task, put it to sleep, or otherwise told it to
+	// stop; the text names the message.
 	ErrCommanded = errors.New("the task was commanded to stop")
-	// ErrTimeout: the time that its spec gives each run is over. Unlike the
-	// others it counts as an error, unless the handler returns a message, other
-	// than Release, that says what is to become of the task.
+	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
+	// it counts as an error, unless the handler returns a message, other than Release,
+	// that says what is to happen to the task.
 	ErrTimeout = errors.New("the time for the run is over")
 )
 
-// ErrRelease is returned by a handler that wants its task given back, to be run
-// again by whoever claims it.
+// ErrRelease is returned by a handler to give its task back. The task then runs again
+// on whichever node claims it.
 var ErrRelease = errors.New("release the task")
 
-// ErrDone is returned by a handler whose context has ended and whose task is done all
-// the same, for good: nil would only say that it has stopped. Elsewhere it is as nil.
+// ErrDone is returned by a handler whose context has ended but whose task is done for
+// good; nil would then only mean that the handler has stopped. Before the context has
+// ended it means the same as nil.
 var ErrDone = errors.New("the task is done")
 
 // ErrFenced: a write was refused because the claim is no longer held.
 var ErrFenced = coordinator.ErrFenced
 
-// FinishedError says in which terminal state a task already is; with
-// Submission.Rerun it is run afresh. It is an ErrFinished.
+// FinishedError reports the terminal state in which a task already is. Submission.Rerun
+// runs it afresh. It matches ErrFinished.
 type FinishedError struct {
 	ID    string
 	State statemachine.State
-	// Same tells, of a submission, that what was submitted then is what was
-	// submitted now.
+	// Same is true, for a submission, if the task was submitted with the same content.
 	Same bool
 }
 
 // Error implements error.
 func (e *FinishedError) Error() string { return fmt.Sprintf("task %q is %s already", e.ID, e.State) }
 
-// Is makes it an ErrFinished.
+// Is reports whether target is ErrFinished.
 func (e *FinishedError) Is(target error) bool { return target == ErrFinished }
 
-// BadInputError names what was wrong with an input. Nothing was changed.
+// BadInputError describes an invalid input. Nothing was changed.
 type BadInputError struct {
-	// Field is what was given, Value what it was, Limit what is allowed.
+	// Field names the input, Value is its value, and Limit says what is allowed.
 	Field, Value, Limit string
 }
 
-// Error implements error. It has the beginning of a value that is long.
+// Error implements error. It shortens a long value to its beginning.
 func (e *BadInputError) Error() string {
 	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
 }
@@ -102,7 +101,7 @@ func badInput(field string, value any, limit string) error {
 	return &BadInputError{Field: field, Value: fmt.Sprint(value), Limit: limit}
 }
 
-// badName makes the error of a name one of this package.
+// badName converts a keys.NameError to a BadInputError.
 func badName(err error) error {
 	var e *keys.NameError
 	if errors.As(err, &e) {
@@ -117,12 +116,11 @@ type permanentError struct{ err error }
 // Error implements error.
 func (e *permanentError) Error() string { return e.err.Error() }
 
-// Unwrap makes the marked error visible.
+// Unwrap returns the marked error.
 func (e *permanentError) Unwrap() error { return e.err }
 
-// Permanent marks an error that a handler returns as one that no retry would
-// cure: the task fails at once instead of being run again. Permanent(nil) is
-// nil.
+// Permanent marks an error returned by a handler as one that no retry would cure: the
+// task fails at once instead of being run again. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

@@ -7,66 +7,68 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Events reports what happens in a node, one function for each kind of event;
-// any may be nil. They are called from the node's goroutines and must not
-// block.
+// Events holds one function for each kind of event in a node; any may be nil. They are
+// called from the node's goroutines and must not block.
 type Events struct {
-	// Joined: the node registered, with the derived deadlines of its session.
+	// Joined: the node registered; timing has the derived deadlines of its session.
 	Joined func(incarnation string, timing session.Timing)
-	// Left: the incarnation ended; cause is nil after a graceful stop. abandoned
-	// are the tasks whose handlers had not returned.
+	// Left: the incarnation ended; cause is nil after a graceful stop. abandoned lists
+	// the tasks whose handlers had not returned.
 	Left func(incarnation string, cause error, abandoned []string)
-	// Waiting: the node cannot join yet and tries again.
+	// Waiting: the node cannot join yet and retries.
 	Waiting func(cause error)
-	// Granted: a claim was granted, once for each claim and before anything is
-	// done with it.
+	// Granted: a claim was granted. It is reported once for each claim, before anything
+	// is done with it.
 	Granted func(Grant)
-	// Claimed: a task is held and its handler is about to start, each time.
+	// Claimed: a task is held and its handler is about to start. It is reported for
+	// each start.
 	Claimed func(task string, token int64)
-	// Ended: a handler returned and what became of the task was recorded.
+	// Ended: a handler returned and the outcome was recorded, or a claim ended without
+	// a handler or a record; see End.
 	Ended func(End)
-	// Errored: a handler failed; the task sleeps until the time, or has failed
-	// for good when that is zero.
+	// Errored: a handler failed. The task sleeps until the given time, or has failed
+	// for good if that is zero. A panic or an invalid decision of an error handler is
+	// also reported here, with a zero time.
 	Errored func(task string, err error, until time.Time)
-	// Fenced: the claim was no longer held, so a write was refused or a handler
+	// Fenced: the claim was no longer held, so a write was refused or a handler was
 	// told to stop.
 	Fenced func(task string, token int64, cause error)
-	// Adopted: a claim whose outcome had been unknown turned up.
+	// Adopted: a claim whose outcome was unknown turned out to be granted.
 	Adopted func(task string, token int64)
 	// Commanded: a command to the node was carried out, or discarded with err.
 	Commanded func(command string, err error)
 	// TaskCommanded: a command to a task that this node holds was carried out, or
 	// discarded with err.
 	TaskCommanded func(task, message string, err error)
-	// Corrupt: a value in the store could not be read; only its own task or
-	// node is affected.
+	// Corrupt: a value in the store could not be read. Only its own task or node is
+	// affected.
 	Corrupt func(key string, err error)
-	// BrokerTrouble: following the broker, or a call to it, failed. It is tried again
-	// where that may help.
+	// BrokerTrouble: a watch or a call to the broker failed. It is retried where that
+	// may help.
 	BrokerTrouble func(err error)
-	// Braked: so many nodes vanished at about the same time that their tasks are
-	// taken over at this rate only.
+	// Braked: so many nodes vanished at about the same time that their tasks are taken
+	// over only at this rate.
 	Braked func(vanished, perSecond int)
-	// Balanced: tasks are released for others to take.
+	// Balanced: tasks are released for other nodes to take.
 	Balanced func(trigger Trigger, released int)
 }
 
 // Grant is a claim that was granted to this node.
 type Grant struct {
-	// Task is its ID, Type what it was submitted as.
+	// Task is the ID of the task, Type the type it was submitted with.
 	Task, Type string
 	// Token is the fencing token.
 	Token int64
-	// Cause is why this node has it.
+	// Cause is why this node has the claim.
 	Cause GrantCause
-	// From is the node that held it before, empty where that is not known.
+	// From is the node that held it before, empty if that is not known.
 	From string
-	// Waited is how long it stood without a holder, as this node saw it: since it
-	// could have been claimed. Zero for one that was adopted.
+	// Waited is how long the task had no holder since it could have been claimed, as
+	// this node saw it. Zero for an adopted claim.
 	Waited time.Duration
 }
 
-// Moved tells whether the task has changed its node.
+// Moved reports whether the task has changed its node.
 func (g Grant) Moved() bool { return g.Cause == GrantMoved || g.Cause == GrantTakenOver }
 
 // GrantCause is why a node has a claim.
@@ -74,56 +76,57 @@ type GrantCause string
 
 // The causes.
 const (
-	// GrantPlaced: nobody held it before, as far as this node knows.
+	// GrantPlaced: no node held it before, as far as this node knows.
 	GrantPlaced GrantCause = "placed"
 	// GrantMoved: another node gave it to this one.
 	GrantMoved GrantCause = "moved"
-	// GrantTakenOver: another node held it, and is gone or gave it to anyone.
+	// GrantTakenOver: another node held it; that node is gone, or released it for any
+	// node.
 	GrantTakenOver GrantCause = "taken_over"
 	// GrantReturned: this node held it last.
 	GrantReturned GrantCause = "returned"
 	// GrantDequeued: it was claimed for a call of Dequeue.
 	GrantDequeued GrantCause = "dequeued"
-	// GrantAdopted: a claim whose outcome had been unknown turned up.
+	// GrantAdopted: a claim whose outcome was unknown turned out to be granted.
 	GrantAdopted GrantCause = "adopted"
 )
 
 // End is a run of a handler that has ended, or a claim that ended without one.
 type End struct {
-	// Task is its ID, Type what it was submitted as.
+	// Task is the ID of the task, Type the type it was submitted with.
 	Task, Type string
 	// Token is the fencing token.
 	Token int64
-	// Outcome is what became of the task.
+	// Outcome is what happened to the task.
 	Outcome Outcome
-	// Ran tells that a handler was started, and Took how long ago.
+	// Ran is true if a handler was started; Took is the time since then.
 	Ran  bool
 	Took time.Duration
 }
 
-// Outcome is what became of a claim.
+// Outcome is the outcome of a claim.
 type Outcome string
 
 // The outcomes.
 const (
 	// OutcomeCompleted: the task is done.
 	OutcomeCompleted Outcome = "completed"
-	// OutcomeFailed: the task was given up.
+	// OutcomeFailed: the task failed for good.
 	OutcomeFailed Outcome = "failed"
 	// OutcomeReleased: the task was given back.
 	OutcomeReleased Outcome = "released"
-	// OutcomeSleeping: the task runs again later, after an error or because it was
-	// put to sleep.
+	// OutcomeSleeping: the task runs again later, after an error or because it was put
+	// to sleep.
 	OutcomeSleeping Outcome = "sleeping"
-	// OutcomePaused: the task waits until it is told to run.
+	// OutcomePaused: the task waits for a command to run.
 	OutcomePaused Outcome = "paused"
-	// OutcomeKilled: the task was ended by command.
+	// OutcomeKilled: the task was ended by a command.
 	OutcomeKilled Outcome = "killed"
 	// OutcomeDropped: the claim was lost, so nothing was recorded.
 	OutcomeDropped Outcome = "dropped"
 )
 
-// withDefaults fills every nil function, so that callers need not ask.
+// withDefaults replaces every nil function by one that does nothing.
 func (e Events) withDefaults() Events {
 	if e.Joined == nil {
 		e.Joined = func(string, session.Timing) {}
@@ -173,8 +176,8 @@ func (e Events) withDefaults() Events {
 	return e
 }
 
-// LogEvents reports events to a logger: what an operator acts on as warnings,
-// the life of the node as information, the life of tasks as debugging.
+// LogEvents returns events that log: as warnings what an operator acts on, as
+// information the life of the node, and as debug messages the life of tasks.
 func LogEvents(log *slog.Logger) Events {
 	return Events{
 		Joined: func(incarnation string, timing session.Timing) {
@@ -227,7 +230,7 @@ func LogEvents(log *slog.Logger) Events {
 	}
 }
 
-// String names the trigger.
+// String returns the name of the trigger.
 func (t Trigger) String() string {
 	switch t {
 	case TriggerMembership:

@@ -23,47 +23,48 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Explanation says why a task does not run, or why it runs where it does. Its
-// JSON is stable.
+// Explanation says why a task does not run, or why it runs where it does. Its JSON is
+// stable.
 type Explanation struct {
 	ID     string `json:"id"`
 	Status Status `json:"status"`
-	// Node holds the task, or held it last.
+	// Node holds the task, or held it last if the task has ended. It is empty for a
+	// live task that no node holds.
 	Node string `json:"node"`
 	// Why is the answer in a sentence.
 	Why string `json:"why"`
-	// Decision is what the node recorded with its claim: why it claimed. Empty
-	// without a claim.
+	// Decision is the reason that the node recorded with its claim. Empty without a
+	// claim.
 	Decision  string     `json:"decision"`
 	ClaimedAt *time.Time `json:"claimed_at"`
-	// BlockedBy are the tasks that it waits for.
+	// BlockedBy lists the tasks that it waits for.
 	BlockedBy []string `json:"blocked_by"`
-	// FailedNeeds are those of them that have failed or were killed.
+	// FailedNeeds lists those of them that have failed or were killed.
 	FailedNeeds []string `json:"failed_needs,omitempty"`
-	// Cycle is the way from the task back to itself, if it waits for itself.
+	// Cycle is the path from the task back to itself, if it waits for itself.
 	Cycle []string `json:"cycle,omitempty"`
-	// Until is when it can run at the earliest, for a task that sleeps, backs off
-	// after an error or is not due.
+	// Until is the earliest time it can run, for a task that sleeps, backs off after an
+	// error or is not due.
 	Until *time.Time `json:"until"`
-	// Errors are how many errors there were in a row, and LastError is the last.
+	// Errors is the number of errors in a row, LastError the last one.
 	Errors    int    `json:"errors"`
 	LastError string `json:"last_error"`
-	// Nodes says of every registered node whether it could run the task. It is
-	// empty for a task that has ended.
+	// Nodes says for every registered node whether it could run the task. It is empty
+	// for a task that has ended.
 	Nodes []NodeVerdict `json:"nodes"`
 }
 
 // NodeVerdict says whether a node could run a task. Its JSON is stable.
 type NodeVerdict struct {
 	Node string `json:"node"`
-	// Takes tells that it could claim it now.
+	// Takes is true if the node could claim the task now.
 	Takes bool `json:"takes"`
 	// Why names the rule that keeps it from that, or what it is to the task.
 	Why string `json:"why"`
 }
 
-// Explain says why a task does not run, or why it runs where it does, by what is
-// stored now; or ErrNotFound.
+// Explain explains, from the data stored now, why a task does not run or why it runs
+// where it does. It returns ErrNotFound if there is no such task.
 func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	detail, err := c.Task(ctx, id)
 	if err != nil {
@@ -98,7 +99,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	return e, nil
 }
 
-// decision reads why the holder of a task claimed it.
+// decision reads the reason why the holder of a task claimed it.
 func (c *Client) decision(ctx context.Context, id string) (string, error) {
 	kv, err := c.broker.Get(ctx, c.space.Claim(id))
 	switch {
@@ -108,7 +109,7 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 		return "", err
 	}
 	var record coordinator.Record
-	_ = json.Unmarshal(kv.Value, &record) // what cannot be read explains nothing
+	_ = json.Unmarshal(kv.Value, &record) // an unreadable record explains nothing
 	return record.Reason, nil
 }
 
@@ -162,7 +163,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	}
 }
 
-// target is the node that the plan gives an open task to; empty for none.
+// target returns the node that the plan assigns an open task to; empty for none.
 func (s *survey) target(t *mirror.Task, now time.Time) string {
 	open := s.open(now, func(kind.Answer) bool { return true })
 	plan := placement.New(s.view(open))
@@ -202,20 +203,21 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	return v
 }
 
-// NodeEdit changes what the nodes are, for Client.Plan.
+// NodeEdit changes the nodes for Client.Plan.
 type NodeEdit func(nodes []NodeInfo) ([]NodeInfo, error)
 
-// PlanReport says what a change of the nodes would move. Its JSON is stable.
+// PlanReport says which tasks a change of the nodes would move. Its JSON is stable.
 type PlanReport struct {
-	// Nodes are those of before and after, by name.
+	// Nodes lists the nodes before and after the change, by name.
 	Nodes []PlannedNode `json:"nodes"`
-	// Moves are the tasks that change their node, the most first.
+	// Moves lists the tasks that change their node, the largest moves first.
 	Moves []PlannedMove `json:"moves"`
-	// Moved is how many tasks that are, Waiting how many would have no place.
+	// Moved is the number of those tasks, Waiting the number of tasks that would be
+	// unplaced.
 	Moved   int `json:"moved"`
 	Waiting int `json:"waiting"`
-	// ImbalanceBefore and ImbalanceAfter are the highest load for its weight over
-	// the mean, less one: 0 is even, 1 is a node with twice its share.
+	// ImbalanceBefore and ImbalanceAfter are the highest load relative to weight
+	// divided by the mean, minus one: 0 is even, 1 means a node with twice its share.
 	ImbalanceBefore float64 `json:"imbalance_before"`
 	ImbalanceAfter  float64 `json:"imbalance_after"`
 }
@@ -223,24 +225,25 @@ type PlanReport struct {
 // PlannedNode is what a node holds before and after. Its JSON is stable.
 type PlannedNode struct {
 	Name string `json:"name"`
-	// Change says what becomes of the node: "joins", "leaves", or nothing.
+	// Change is "joins", "leaves" or empty.
 	Change string `json:"change"`
-	// Before and After are the weights of what it holds.
+	// Before and After are the total weights of what it holds.
 	Before int `json:"before"`
 	After  int `json:"after"`
 }
 
-// PlannedMove are tasks that go from one node to another. Its JSON is stable.
+// PlannedMove is a number of tasks that move from one node to another. Its JSON is
+// stable.
 type PlannedMove struct {
-	// From is empty for tasks that nobody holds, To for those that have no place.
+	// From is empty for tasks that no node holds, To for tasks that would be unplaced.
 	From  string `json:"from"`
 	To    string `json:"to"`
 	Tasks int    `json:"tasks"`
 }
 
-// Plan says what would move if the nodes were others than they are: nothing is
-// changed. Tasks that run now where a node of the change may not run them are
-// placed anew. What nodes with balancers of their own would do is not known.
+// Plan returns what would move if the nodes changed as edit says. It changes nothing.
+// Tasks that run now on a node where they could not run after the change are placed
+// anew. The decisions of nodes with their own balancers are not known.
 func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	s, err := c.survey(ctx)
 	if err != nil {
@@ -253,13 +256,13 @@ func (c *Client) Plan(ctx context.Context, edit NodeEdit) (PlanReport, error) {
 	}
 	for _, n := range after {
 		if slices.ContainsFunc(before, func(b NodeInfo) bool { return reflect.DeepEqual(b, n) }) {
-			continue // it is as it is
+			continue // unchanged
 		}
 		if err := checkPlanned(n); err != nil {
 			return PlanReport{}, err
 		}
 	}
-	// What is about to be killed needs no place.
+	// A task that is about to be killed needs no node.
 	open := s.open(time.Now(), func(a kind.Answer) bool { return a.Skipped == "" })
 	report := PlanReport{ImbalanceBefore: placement.New(s.viewOf(before, nil)).Imbalance()}
 	m := &planSimulation{survey: s, moves: map[PlannedMove]int{}, after: after}
@@ -280,7 +283,7 @@ func checkPlanned(n NodeInfo) error {
 	return Config{Capacity: n.Capacity, Weight: n.Weight, Labels: n.Labels}.checkPlacement()
 }
 
-// viewOf is the cluster with other nodes.
+// viewOf returns the cluster with other nodes.
 func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placement.View {
 	v := placement.View{Held: &s.tally, Open: open}
 	for i := range nodes {
@@ -289,7 +292,7 @@ func (s *survey) viewOf(nodes []NodeInfo, open map[*placement.Class]int) placeme
 	return v
 }
 
-// planSimulation carries a plan out on a survey's counts.
+// planSimulation carries out a plan on a survey's counts.
 type planSimulation struct {
 	*survey
 	after   []NodeInfo
@@ -298,8 +301,8 @@ type planSimulation struct {
 	waiting int
 }
 
-// place gives a node to the tasks that nobody holds, and to those that their
-// node cannot keep.
+// place assigns a node to the tasks that no node holds, and to those that their node
+// cannot keep.
 func (m *planSimulation) place(open []*mirror.Task) {
 	m.held = map[string]int{}
 	stays := map[string]placement.Node{}
@@ -342,7 +345,7 @@ func (m *planSimulation) place(open []*mirror.Task) {
 	}
 }
 
-// balance carries out the moves that even the rest out.
+// balance carries out the moves that balance the rest.
 func (m *planSimulation) balance() {
 	for _, mv := range placement.New(m.viewOf(m.after, nil)).Moves(plannedMovesMax, 0) {
 		m.moves[PlannedMove{From: mv.From, To: mv.To}] += mv.Tasks
@@ -357,7 +360,7 @@ func (m *planSimulation) balance() {
 	}
 }
 
-// plannedMovesMax bounds the moves of one plan.
+// plannedMovesMax limits the moves of one plan.
 const plannedMovesMax = 1_000_000
 
 func (m *planSimulation) list() (moves []PlannedMove, moved int) {
@@ -412,7 +415,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	for _, n := range nodes.Registered() {
 		info := NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {
-			info = NodeInfo{Frozen: true} // it is there, and takes nothing that anybody knows of
+			info = NodeInfo{Frozen: true} // it exists, and what it takes is unknown
 		}
 		info.Name = n.Name
 		s.nodes = append(s.nodes, info)
@@ -429,8 +432,8 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// cycle is the way from a task back to itself through tasks that nobody holds; nil if
-// there is none.
+// cycle returns the path from a task back to itself through tasks that no node holds;
+// nil if there is none.
 func (s *survey) cycle(t *mirror.Task) []string {
 	return depend.Cycle(t.ID, func(id string) []string {
 		at := s.tasks.Get(id)
@@ -442,7 +445,7 @@ func (s *survey) cycle(t *mirror.Task) []string {
 	})
 }
 
-// claimable says whether a task could be claimed; the error, why it never can.
+// claimable reports whether a task could be claimed. The error says why it never can.
 func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
 	k := s.kinds.OfTask(t)
 	if k.Err != nil {
@@ -455,13 +458,13 @@ func (s *survey) claimable(t *mirror.Task, now time.Time) (kind.Answer, error) {
 	return k.Claimable(t, blockers, s.tasks, now), nil
 }
 
-// byTurn orders tasks by whose turn it is.
+// byTurn compares tasks by their turn.
 func (s *survey) byTurn(a, b *mirror.Task) int {
 	place := func(t *mirror.Task) kind.Place { return s.kinds.OfTask(t).Place(t.ID, t.Created) }
 	return place(a).Compare(place(b))
 }
 
-// open are the tasks that could be claimed and that are wanted, in the order in which it is
+// open returns the tasks that could be claimed and that are wanted, in the order of
 // their turn.
 func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Task {
 	var open []*mirror.Task
@@ -474,7 +477,8 @@ func (s *survey) open(now time.Time, wanted func(kind.Answer) bool) []*mirror.Ta
 	return open
 }
 
-// shortLived are the types that some node names as short-lived, as every node takes them to be.
+// shortLived returns the types that some node lists as short-lived; every node treats
+// them so.
 func shortLived(nodes []NodeInfo) map[string]bool {
 	named := map[string]bool{}
 	for i := range nodes {
@@ -485,7 +489,7 @@ func shortLived(nodes []NodeInfo) map[string]bool {
 	return named
 }
 
-// view is the cluster for the planner, with the nodes as they are.
+// view returns the cluster for the planner, with the nodes as they are.
 func (s *survey) view(open []*mirror.Task) placement.View {
 	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, Brief: shortLived(s.nodes)}
 	for i := range s.nodes {

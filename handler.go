@@ -17,8 +17,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Handler runs a task for as long as this node holds the claim. A handler is
-// made for one claim and run once.
+// Handler runs a task for as long as this node holds the claim. Each claim has a
+// handler of its own, which runs once.
 type Handler interface {
 	// Run does the work, and what it returns decides what becomes of the task. Once
 	// ctx has ended, its cause decides too:
@@ -53,7 +53,7 @@ type Handler interface {
 // NewHandler makes the handler for one claim.
 type NewHandler func(task Task) Handler
 
-// HandlerFunc makes a function a handler that keeps nothing between runs.
+// HandlerFunc turns a function into a handler that keeps nothing between runs.
 func HandlerFunc(run func(ctx context.Context, c *Claim) error) NewHandler {
 	return func(Task) Handler { return runFunc(run) }
 }
@@ -63,17 +63,16 @@ type runFunc func(context.Context, *Claim) error
 // Run implements Handler.
 func (f runFunc) Run(ctx context.Context, c *Claim) error { return f(ctx, c) }
 
-// AnyType is the key of Config.Handlers for the types that have no handler of
-// their own.
+// AnyType is the key of Config.Handlers for all types that have no entry of their own.
 const AnyType = "*"
 
-// Claim is a task that this node holds, as its handler sees it. Its methods are
-// safe for concurrent use.
+// Claim is a task that this node holds, as its handler sees it. Its methods are safe
+// for concurrent use.
 type Claim struct {
 	task Task
 	id   string
-	// created and propsOnly are as in coordinator.Granted, and tell this task
-	// from others that were submitted under its ID.
+	// created and propsOnly are as in coordinator.Granted; they distinguish this task
+	// from others submitted under the same ID.
 	fencing, created broker.Revision
 	propsOnly        bool
 	props            json.RawMessage
@@ -86,41 +85,42 @@ type Claim struct {
 
 	mu     sync.Mutex
 	result json.RawMessage
-	// messages is set once the handler listens.
+	// messages is set once the handler calls Messages.
 	messages chan statemachine.Command
 	saved    *savedProgress
 }
 
-// ID of the task.
+// ID returns the task's ID.
 func (c *Claim) ID() string { return c.id }
 
-// Task is what NewTask made of it.
+// Task returns the task that NewTask made.
 func (c *Claim) Task() Task { return c.task }
 
-// Spec is what it was submitted with. Its maps and slices must not be modified.
+// Spec returns the spec that the task was submitted with. Its maps and slices must not
+// be modified.
 func (c *Claim) Spec() Spec {
 	spec := c.kind.Spec
 	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
 	return spec
 }
 
-// Props are its properties, nil if it has none. They must not be modified.
+// Props returns the task's properties, nil if it has none. They must not be modified.
 func (c *Claim) Props() json.RawMessage { return c.props }
 
-// Node is the name of this node.
+// Node returns the name of this node.
 func (c *Claim) Node() string { return c.in.config.Name }
 
-// Token is the fencing token: it rises with every claim of this task. Claims of
-// other tasks may share it. Hand it to whatever the handler writes to, and
-// have it refuse a lower token than it has seen.
+// Token returns the fencing token, which rises with every claim of this task. Claims of
+// other tasks may have the same token. Pass it to every system that the handler writes
+// to, and have that system refuse a token lower than the highest it has seen.
 func (c *Claim) Token() int64 { return int64(c.fencing) }
 
-// Deadline is until when the claim can be trusted, as things are now. Every
-// renewal of the session moves it; the handler's context ends when it passes.
+// Deadline returns the time until which the claim can currently be trusted. Every
+// renewal of the session moves it. The handler's context ends when it passes.
 func (c *Claim) Deadline() time.Time { return time.Now().Add(c.in.session.Remaining()) }
 
-// SetResult sets what is recorded with the task when the handler returns: the
-// JSON of v, at most ResultBytesMax. The last call counts.
+// SetResult sets the result that is recorded when the handler returns: the JSON of v,
+// at most ResultBytesMax. The last call counts.
 func (c *Claim) SetResult(v any) error {
 	value, err := stored.Marshal(v)
 	if err != nil {
@@ -147,26 +147,27 @@ func (c *Claim) takeResult() json.RawMessage {
 
 func (c *Claim) token() broker.Revision { return c.fencing }
 
-// ending begins the ending of the claim.
+// ending returns an ending of the claim to fill in.
 func (c *Claim) ending(kind coordinator.Kind) coordinator.Ending {
 	return coordinator.Ending{ID: c.id, Token: c.fencing, Created: c.created, PropsOnly: c.propsOnly, Kind: kind}
 }
 
-// sum is a number for the claim, as the mirror makes one of it.
+// sum returns a number for the claim, the same one that the mirror computes.
 func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing) }
 
-// Stateful makes a handler of a function that receives messages and returns one,
-// by which the state of the task changes: Complete, Sleep with its time, Pause,
-// Release, Error with its text, Kill; after Run and Checkpoint it is called again.
-// A message that is incomplete counts as an error. When ctx ends, its cause says
-// why, and what is returned is stored before the task is given back.
+// Stateful turns a function into a handler that receives messages and returns one. The
+// returned message changes the task's state: Complete, Sleep with its time, Pause,
+// Release, Error with its text, Kill. After Run and Checkpoint the function is called
+// again. An incomplete message counts as an error. When ctx ends, its cause says why,
+// and the returned message is stored before the task is given back.
 func Stateful(run func(ctx context.Context, c *Claim, messages <-chan statemachine.Command) statemachine.Command) NewHandler {
 	return HandlerFunc(func(ctx context.Context, c *Claim) error {
 		return Message(run(ctx, c, c.Messages()))
 	})
 }
 
-// Message is a message for the state machine that a handler returns as its error.
+// Message returns an error that carries a message for the state machine. A handler
+// returns it from Run.
 func Message(c statemachine.Command) error { return &messageError{c} }
 
 type messageError struct{ statemachine.Command }
@@ -174,8 +175,8 @@ type messageError struct{ statemachine.Command }
 // Error implements error.
 func (e *messageError) Error() string { return "the handler returned the message " + string(e.Message) }
 
-// messageOf is the message that a handler's error stands for, false if it is just
-// an error.
+// messageOf returns the message that a handler's error stands for, and false for a
+// plain error.
 func messageOf(err error) (statemachine.Command, bool) {
 	var message *messageError
 	switch {
@@ -189,13 +190,16 @@ func messageOf(err error) (statemachine.Command, bool) {
 	return statemachine.Command{}, false
 }
 
-// Messages are the commands that are sent to the task while its handler runs. A
-// handler that calls it is told of them instead of being stopped for them, and is
-// to return, soon, what is to become of the task; it need not do what it was told.
-// Only Kill ends the context as well. If several come before one is received, the
-// last one wins; one that was not received when the handler returns takes effect
-// then. Without a call, commands that pause the task, put it to sleep, release or
-// end it end the context, and take effect when Run has returned.
+// Messages returns a channel of the commands that are sent to the task while its
+// handler runs. A handler that calls Messages receives those commands instead of being
+// stopped for them. It must soon return what is to happen to the task, but need not do
+// what the command says. Only Kill ends the context as well. If several commands arrive
+// before one is received, the last one wins. A command that was not received when the
+// handler returns takes effect then.
+//
+// For a handler that does not call Messages, a command that pauses the task, puts it to
+// sleep, releases it or ends it also ends the context. The command takes effect when
+// Run has returned.
 func (c *Claim) Messages() <-chan statemachine.Command {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,8 +209,8 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// stopListening ends the handler's listening, and returns what it was told and has not
-// received: the zero value for nothing.
+// stopListening closes the handler to further commands. It returns the command that the
+// handler has not received, the zero value if there is none.
 func (c *Claim) stopListening() (unread statemachine.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +222,7 @@ func (c *Claim) stopListening() (unread statemachine.Command) {
 	return unread
 }
 
-// tell passes a command on, in place of one that was not received. It returns
+// tell passes a command to the handler, replacing one not yet received. It returns
 // false if the handler does not listen.
 func (c *Claim) tell(command statemachine.Command) bool {
 	c.mu.Lock()
@@ -234,12 +238,12 @@ func (c *Claim) tell(command statemachine.Command) bool {
 	return true
 }
 
-// savedProgress is what a claim knows of its task's progress.
+// savedProgress is what a claim knows of its task's stored progress.
 type savedProgress struct {
-	// turn has one element while a call is under way: a later one waits.
+	// turn has one element while a call is in progress: a later one waits.
 	turn chan struct{}
-	// revision is that of what is stored, zero for none, or if it was not read
-	// yet.
+	// revision is the revision of the stored progress. It is zero if there is none or
+	// it was not read yet.
 	revision broker.Revision
 }
 
@@ -252,7 +256,7 @@ func (c *Claim) progress() *savedProgress {
 	return c.saved
 }
 
-// take waits until no other call is under way; done is to be called then.
+// take waits until no other call is in progress. The caller must call done.
 func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
 	select {
 	case p.turn <- struct{}{}:
@@ -262,11 +266,11 @@ func (p *savedProgress) take(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's
-// progress, for whoever runs the task next: see Progress. It returns when that is
-// stored, and tries again while the broker is away. It fails with ErrFenced,
-// ErrDeleted or ErrLost when the claim is gone, and when ctx is done. Checkpoints
-// of many tasks share requests.
+// Checkpoint saves the JSON of v, at most ProgressBytesMax, as the task's progress. The
+// next run of the task can read it with Progress, on any node. Checkpoint returns once
+// the progress is stored, and retries while the broker is unreachable. It fails with
+// ErrFenced, ErrDeleted or ErrLost if the claim is gone, and when ctx is done.
+// Checkpoints of many tasks share requests.
 func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	value, err := json.Marshal(v)
 	if err != nil {
@@ -292,8 +296,8 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 			p.revision = ended.StateRevision
 			return nil
 		case errors.Is(ended.Err, coordinator.ErrStateChanged):
-			// An owner before has saved some, or an earlier attempt came late:
-			// the present owner's word is the last.
+			// An earlier owner saved progress, or an earlier attempt was applied late:
+			// what the current owner writes replaces it.
 			e.Replaces = ended.StateRevision
 		case errors.Is(ended.Err, coordinator.ErrGone):
 			return fmt.Errorf("progress of task %q: %w", c.id, ErrDeleted)
@@ -308,9 +312,9 @@ func (c *Claim) Checkpoint(ctx context.Context, v any) error {
 	}
 }
 
-// Progress is what was saved by the last Checkpoint of the task, by whatever
-// node, as JSON; nil if there is none. It is read from the broker, again and again
-// while that is away, until ctx is done.
+// Progress returns what the task's last Checkpoint saved on any node, as JSON; nil if
+// there is none. It reads from the broker, and retries while that is unreachable until
+// ctx is done.
 func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	p := c.progress()
 	done, err := p.take(ctx)
@@ -326,7 +330,7 @@ func (c *Claim) Progress(ctx context.Context) (json.RawMessage, error) {
 	return value, err
 }
 
-// store hands a checkpoint to the loop and waits for its outcome.
+// store passes a checkpoint to the loop and waits for its outcome.
 func (in *incarnation) store(ctx context.Context, e coordinator.Ending) (coordinator.Ended, error) {
 	outcome := make(chan coordinator.Ended, 1)
 	select {
@@ -366,28 +370,27 @@ func (d *Duration) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Retry says what becomes of a task whose handler fails, unless its type has an
-// error handler. Its zero value stands for the defaults.
+// Retry controls what happens after a task's handler fails, unless the task's type has
+// an error handler. Its zero value means the defaults.
 type Retry struct {
 	// Errors is how many errors within Window fail the task for good, the latest
-	// included, at most statemachine.RetryErrorsLimit; -1 means that none does. Zero
-	// means 25 for a job of the tree, which comes to about two hours, and none for
-	// any other task: it is run again for as long as it takes.
+	// included. The maximum is statemachine.RetryErrorsLimit; -1 means that no number
+	// does. Zero means 25 for a job of the tree, which comes to about two hours. For
+	// any other task zero means no limit: it runs again for as long as it takes.
 	Errors int `json:"errors,omitempty"`
 	// Window is how far back errors count. Zero means 4 h.
 	Window Duration `json:"window,omitempty"`
-	// Min and Max bound the time that the task sleeps after an error, which
-	// doubles with every one that counts and varies by half. Zero means 1 s and
-	// 10 min.
+	// Min and Max limit the time that the task sleeps after an error. The time doubles
+	// with every error that counts and varies by half. Zero means 1 s and 10 min.
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
 }
 
-// jobErrorsMax is how many errors fail a job that says nothing about it: others wait
-// for it, and its failure is something that a tree knows what to do about.
+// jobErrorsMax is the default of Retry.Errors for a job: other jobs wait for it, and a
+// tree knows how to handle a failure.
 const jobErrorsMax = 25
 
-// retryPolicy is what the default error handler goes by.
+// retryPolicy returns the policy that the default error handler follows.
 func (s *Spec) retryPolicy() statemachine.RetryPolicy {
 	var r Retry
 	if s.Retry != nil {
@@ -419,28 +422,29 @@ func (r *Retry) validate() error {
 	return nil
 }
 
-// Fault is a task whose handler has failed, for an ErrorHandler.
+// Fault describes a task whose handler has failed, for an ErrorHandler.
 type Fault struct {
-	// ID and Spec are the task's. The spec's maps and slices must not be modified.
+	// ID and Spec are those of the task. The spec's maps and slices must not be
+	// modified.
 	ID   string
 	Spec Spec
-	// Task is what NewTask made of it.
+	// Task is the task that NewTask made.
 	Task Task
-	// Err is the latest error as the handler returned it, for errors.Is and
-	// errors.As; nil if that was on another node, which died before it asked.
+	// Err is the latest error as the handler returned it, for errors.Is and errors.As.
+	// It is nil if the error occurred on another node, which died before it called its
+	// error handler.
 	Err error
-	// Errors are the latest, the oldest first, at most statemachine.ErrorsMax,
-	// Failures how many there were in a row, those that are not kept included.
+	// Errors lists the latest errors, the oldest first, at most statemachine.ErrorsMax.
+	// Failures is how many errors there were in a row, including those not kept.
 	Errors   []statemachine.ErrorEntry
 	Failures int
 	// Now is the time to count from.
 	Now time.Time
 }
 
-// ErrorHandler decides what becomes of a task whose handler has failed: Run,
-// Sleep with its time, Error to fail it for good, or Kill. The text of an Error is
-// kept as the last of the task's errors, unless it repeats the last one.
-// Interruptions are no errors and are not counted. It is called by the node's loop
-// and must not block; after a panic, and for anything else that it returns, the
-// default decides.
+// ErrorHandler decides what happens to a task whose handler has failed: Run, Sleep with
+// its time, Error to fail it for good, or Kill. The text of an Error is kept as the
+// last of the task's errors, unless it repeats the last one. Interruptions are not
+// errors and are not counted. The node's loop calls the function, so it must not block.
+// If it panics or returns anything else, the default decides.
 type ErrorHandler func(Fault) statemachine.Command

@@ -21,8 +21,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Node claims tasks and runs their handlers. Its methods are safe for
-// concurrent use.
+// Node claims tasks and runs their handlers. Its methods are safe for concurrent use.
 type Node struct {
 	config    Config
 	events    Events
@@ -34,35 +33,35 @@ type Node struct {
 	// wake tells the loop that draining, or a task, was asked for.
 	wake     chan struct{}
 	draining atomic.Bool
-	// handlers are all that were started, in whatever incarnation.
+	// handlers are all handlers that were started, in any incarnation.
 	handlers runner.Group
 
-	// pulls are the calls of Dequeue.
+	// pulls are the pending calls of Dequeue.
 	pulls pulls
 
-	// member stands in elections on the sessions that host gives it.
+	// member takes part in elections on the sessions that host gives it.
 	member *election.Member
 	host   *election.Host
 
-	// auditQueue are what the incarnation before did not get to write down.
+	// auditQueue has the audit records that the previous incarnation did not write.
 	auditQueue []coordinator.Note
-	// past are lost sessions that are to be ended at the broker.
+	// past has the lost sessions that are still to be ended at the broker.
 	past session.Past
 
 	mu sync.Mutex // never held during I/O or a callback
-	// held are the claims of the present incarnation, and states counts them by
-	// what is shown of their state.
+	// held has the claims of the current incarnation; states counts them by published
+	// state.
 	held   map[string]*run
 	states [statesShown]int
-	// leftBehind are tasks whose handler outlived its incarnation, with how
-	// many such handlers there are. This node does not claim them.
+	// leftBehind counts, by task, the handlers that outlived their incarnation. This
+	// node does not claim those tasks.
 	leftBehind map[string]int
-	// frozen is what the node was last told; it outlives an incarnation.
+	// frozen is the mode that the node was last told; it outlives an incarnation.
 	frozen bool
 	joined bool
 
-	// live is the session of the present incarnation, nil while there is none;
-	// fleet is what that knows of all tasks. They are for Stats.
+	// live is the session of the current incarnation, nil while there is none. fleet is
+	// what that incarnation knows of all tasks. Both are for Stats.
 	live  atomic.Pointer[session.Session]
 	fleet atomic.Pointer[fleetCount]
 }
@@ -75,18 +74,18 @@ type RunningTask struct {
 	Token int64 `json:"token"`
 	// Started is when its handler was started; zero while it is parked.
 	Started time.Time `json:"started"`
-	// Stopped is when its handler was first told to stop, zero if it was not.
+	// Stopped is when its handler was first told to stop; zero if it was not.
 	Stopped time.Time `json:"stopped,omitzero"`
-	// Parked tells that the task is held without a handler, because it sleeps,
-	// is paused or cannot be read.
+	// Parked is true if the task is held without a handler because it sleeps, is paused
+	// or cannot be read.
 	Parked bool `json:"parked,omitempty"`
-	// State is what the task is in, empty if it cannot be read, and Since when
-	// it was entered.
+	// State is the task's state, empty if it cannot be read. Since is when the task
+	// entered it.
 	State statemachine.State `json:"state"`
 	Since time.Time          `json:"since"`
 }
 
-// NewNode makes a node. Nothing happens until Run.
+// NewNode returns a node. It does nothing until Run is called.
 func NewNode(config Config) (*Node, error) {
 	config, space, err := config.withDefaults()
 	if err != nil {
@@ -105,21 +104,21 @@ func NewNode(config Config) (*Node, error) {
 	}, nil
 }
 
-// Name of the node.
+// Name returns the name of the node.
 func (n *Node) Name() string { return n.config.Name }
 
-// Done is closed when Run has returned.
+// Done returns a channel that is closed when Run has returned.
 func (n *Node) Done() <-chan struct{} { return n.done }
 
-// Run joins the cluster and works until ctx is done; then it stops claiming,
-// tells the handlers to stop, gives their tasks back, leaves, and returns nil,
-// or ErrAbandoned if handlers did not return within the shutdown grace.
+// Run joins the cluster and works until ctx is done. It then stops claiming, tells the
+// handlers to stop, gives their tasks back and leaves. It returns nil, or ErrAbandoned
+// if handlers did not return within the shutdown grace.
 //
-// A broker that goes away never ends Run: the node stops its handlers before
-// its session can expire, and joins again as a new incarnation when the broker
-// is back. Run fails only when it never joined: with ErrNameTaken when a live
-// node has the name, with ErrLayout when the namespace's layout is newer than
-// this version knows, or with broker.ErrPermission. It can be called once.
+// An unreachable broker never ends Run: the node stops its handlers before its session
+// can expire, and rejoins as a new incarnation once the broker is back. Run fails only
+// if it never joined: with ErrNameTaken if a live node has the name, with ErrLayout if
+// the namespace's layout is newer than this version supports, or with
+// broker.ErrPermission. It can be called once.
 func (n *Node) Run(ctx context.Context) error {
 	if !n.started.CompareAndSwap(false, true) {
 		return ErrRunning
@@ -155,16 +154,15 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 }
 
-// Bounds of the pause before a node joins again.
+// Limits of the pause before a node rejoins.
 const (
 	rejoinMin = 200 * time.Millisecond
 	rejoinMax = 5 * time.Second
 )
 
-// Drain makes the node give back what it holds, at a pace, and take nothing
-// new; it returns when nothing is left, or when ctx is done, in which case the
-// draining goes on. Run goes on as well. Before Run was called it returns
-// ErrNotRunning.
+// Drain makes the node give back its tasks at a limited pace and take no new ones. It
+// returns when nothing is left, or when ctx is done, in which case the drain continues.
+// Run continues in both cases. Drain returns ErrNotRunning if Run was not called yet.
 func (n *Node) Drain(ctx context.Context) error {
 	if !n.started.Load() {
 		return ErrNotRunning
@@ -185,7 +183,7 @@ func (n *Node) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Tasks are the tasks that this node holds, sorted by ID.
+// Tasks returns the tasks that this node holds, sorted by ID.
 func (n *Node) Tasks() []RunningTask {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -201,7 +199,7 @@ func (n *Node) Tasks() []RunningTask {
 	return tasks
 }
 
-// Frozen tells whether the node was told to claim nothing.
+// Frozen reports whether the node was told to claim nothing.
 func (n *Node) Frozen() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -214,16 +212,16 @@ func (n *Node) hasJoined() bool {
 	return n.joined
 }
 
-// fence reports the handlers that have not returned by the hard deadline. It is
-// called by the session's deadline goroutine.
+// fence reports the handlers that have not returned by the hard deadline. The session's
+// deadline goroutine calls it.
 func (n *Node) fence() {
 	if n.config.Fence != nil && len(n.overdue()) > 0 {
 		n.config.Fence(n.overdue)
 	}
 }
 
-// overdue are the tasks whose handlers have not returned, and the elections in
-// which something leads, sorted.
+// overdue returns the tasks whose handlers have not returned, and the elections in
+// which a function still leads, sorted.
 func (n *Node) overdue() []string {
 	ids := n.leading(nil)
 	n.mu.Lock()
@@ -237,8 +235,8 @@ func (n *Node) overdue() []string {
 	return ids
 }
 
-// isLeftBehind tells whether a handler of an earlier claim of the task still
-// runs in this process.
+// isLeftBehind reports whether a handler of an earlier claim of the task still runs in
+// this process.
 func (n *Node) isLeftBehind(id string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -254,7 +252,7 @@ func (n *Node) leaveBehind(ids []string) {
 	}
 }
 
-// cameBack records that a handler which was left behind has returned.
+// cameBack records that a handler that was left behind has returned.
 func (n *Node) cameBack(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -263,20 +261,20 @@ func (n *Node) cameBack(id string) {
 	}
 }
 
-// RetentionElection is the election by which the nodes that have a
-// Config.Retention agree which one of them applies it.
+// RetentionElection is the name of the election among the nodes with a
+// Config.Retention. Its leader applies the retention.
 const RetentionElection = keys.RetentionElection
 
-// Election makes this node a candidate in an election, under its own name and on
-// its own session: what it leads ends when its claims do. The election has to be
-// started, and is stopped for good when Run ends. Draining and freezing are about
-// tasks; a node resigns by Election.Resign. The errors are *election.ConfigError
-// and election.ErrTwice.
+// Election makes this node a candidate in an election, under its own name and on its
+// own session: its leadership ends when its claims do. The caller must start the
+// election, and it stops for good when Run ends. Draining and freezing affect tasks
+// only; a node resigns by Election.Resign. The errors are *election.ConfigError and
+// election.ErrTwice.
 func (n *Node) Election(name string, events election.Events) (*election.Election, error) {
 	return n.member.Election(name, events)
 }
 
-// stand stands in the node's own election, if it has one.
+// stand joins the retention election, if the node has a retention.
 func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
 	ended = &sync.WaitGroup{}
 	if n.config.Retention == (Retention{}) {
@@ -295,10 +293,10 @@ func (n *Node) stand(ctx context.Context) (ended *sync.WaitGroup, err error) {
 	return ended, nil
 }
 
-// electionPrefix tells an election from a task where both are named.
+// electionPrefix distinguishes an election from a task where both are named.
 const electionPrefix = "election:"
 
-// leading names the elections in which a function runs that relies on a session.
+// leading returns the elections in which a function runs that relies on the session.
 func (n *Node) leading(s *session.Session) (names []string) {
 	for _, name := range n.host.Leading(s) {
 		names = append(names, electionPrefix+name)
@@ -306,8 +304,8 @@ func (n *Node) leading(s *session.Session) (names []string) {
 	return names
 }
 
-// closeElections leaves all elections while the handlers return, when the node's
-// context ends; wait returns when that is done or has taken too long.
+// closeElections leaves all elections when the node's context ends, while the handlers
+// return. wait returns when that is done or has taken too long.
 func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
 	stop := func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.shutdownGrace())
@@ -331,7 +329,7 @@ func (in *incarnation) closeElections(ctx context.Context) (wait func()) {
 	}
 }
 
-// shutdownGrace is how long handlers have to return when the node is stopped.
+// shutdownGrace returns how long handlers have to return when the node is stopped.
 func (in *incarnation) shutdownGrace() time.Duration {
 	if in.config.ShutdownGrace > 0 {
 		return in.config.ShutdownGrace
@@ -339,37 +337,37 @@ func (in *incarnation) shutdownGrace() time.Duration {
 	return in.session.Timing().Grace
 }
 
-// Stats are how a node is doing, in numbers. Nothing of it takes a call to the
-// broker, and little of it a moment: it can be asked for at any time.
+// Stats describes a node's condition in numbers. Reading them makes no call to the
+// broker and takes little time, so they can be read at any time.
 type Stats struct {
-	// Joined tells that the node is registered.
+	// Joined is true if the node is registered.
 	Joined bool
 	// Margin is the time left until handlers are told to stop unless the session is
-	// renewed; zero where the node has not joined.
+	// renewed; zero if the node has not joined.
 	Margin time.Duration
-	// Held counts the tasks that this node holds, by StatusRunning,
-	// StatusSleeping, StatusPaused and StatusFault.
+	// Held counts the tasks that this node holds, by StatusRunning, StatusSleeping,
+	// StatusPaused and StatusFault.
 	Held map[Status]int
-	// Known tells that the node knows the tasks of the namespace; then TasksHeld
-	// and TasksUnheld count those that some node holds and those that none does,
-	// as its copy has them.
+	// Known is true if the node knows the tasks of the namespace. TasksHeld and
+	// TasksUnheld then count the tasks that some node holds and those that no node
+	// holds, in its copy.
 	Known                  bool
 	TasksHeld, TasksUnheld int
 }
 
-// fleetCount is what a node knows of all tasks.
+// fleetCount counts all tasks that a node knows.
 type fleetCount struct{ held, unheld int }
 
-// statesShown is how many states there are to count.
+// statesShown is the number of states to count.
 const statesShown = 8
 
-// statusOf are the statuses of codedStates, for those that are held. What is being
-// ended is still running for others.
+// statusOf maps codedStates to the status of a held task. A task that is being ended
+// still counts as running for others.
 var statusOf = [statesShown]Status{
 	StatusFault, StatusRunning, StatusSleeping, StatusPaused, StatusFault, StatusRunning, StatusRunning, StatusRunning,
 }
 
-// Stats tells how the node is doing.
+// Stats returns the node's current numbers.
 func (n *Node) Stats() Stats {
 	s := Stats{Held: map[Status]int{StatusRunning: 0, StatusSleeping: 0, StatusPaused: 0, StatusFault: 0}}
 	if live := n.live.Load(); live != nil && live.Context().Err() == nil {
@@ -386,14 +384,14 @@ func (n *Node) Stats() Stats {
 	return s
 }
 
-// uncount takes what is shown of a task off the counts; the caller has the lock.
+// uncount removes a task's published state from the counts; the caller holds the lock.
 func (n *Node) uncount(id string) {
 	if shown := n.held[id]; shown != nil {
 		n.states[shown.published.state]--
 	}
 }
 
-// countFleet shows how many tasks there are.
+// countFleet publishes the numbers of tasks for Stats.
 func (in *incarnation) countFleet() {
 	sums := in.tasks.Sums()
 	next := fleetCount{held: sums.Owned, unheld: sums.Unowned}
@@ -402,17 +400,17 @@ func (in *incarnation) countFleet() {
 	}
 }
 
-// Bounds of what Config.Load says, in hundredths.
+// Thresholds for Config.Load, in hundredths.
 const (
-	// OverloadedAt is from when on a node takes no more tasks.
+	// OverloadedAt is the load from which on a node takes no more tasks.
 	OverloadedAt = 90
-	// RelievedAt is below what it takes them again.
+	// RelievedAt is the load below which it takes tasks again.
 	RelievedAt = 80
-	// loadShown is the change that is worth telling others.
+	// loadShown is the smallest change that is published to others.
 	loadShown = 5
 )
 
-// loadStep asks for the node's load from time to time, and tells the others.
+// loadStep reads the node's load every loadEvery, and publishes changes.
 func (in *incarnation) loadStep(now time.Time) {
 	if in.config.Load == nil || in.closing || in.lost || now.Before(in.loadAt) {
 		return
@@ -435,8 +433,8 @@ func (in *incarnation) loadStep(now time.Time) {
 	}
 }
 
-// lateStep tells the others how late this node hears of what they do, and which types it has
-// found short-lived.
+// lateStep publishes how late this node learns of others' changes, and which types it
+// has found to be short-lived.
 func (in *incarnation) lateStep(now time.Time) {
 	if in.closing || in.lost {
 		return

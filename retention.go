@@ -17,15 +17,15 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Retention says what of finished tasks is forgotten. The zero value forgets
-// nothing.
+// Retention selects the finished tasks to forget. The zero value forgets nothing.
 type Retention struct {
-	// Age is after what time a task that has ended is forgotten; zero for never.
+	// Age is how long after its end a task is forgotten; zero means never.
 	Age time.Duration
-	// Count is how many tasks that have ended are kept, the latest; zero for all.
+	// Count is how many tasks that have ended are kept, the latest ones; zero means
+	// all.
 	Count int
 	// Unblock also forgets failures that live tasks wait for, which then run. It is for
-	// Prune; Config.Retention cannot have it.
+	// Prune; Config.Retention cannot set it.
 	Unblock bool
 }
 
@@ -42,28 +42,27 @@ func (r Retention) validate() error {
 	return nil
 }
 
-// Pruned is what Prune has forgotten, or would forget.
+// Pruned lists what Prune has forgotten, or would forget.
 type Pruned struct {
 	// IDs of the tasks, sorted.
 	IDs []string
-	// Kept is how many ended tasks that were selected stay; Blocking is how many of
-	// them only because they failed and live tasks wait for them.
+	// Kept is how many selected tasks that have ended stay. Blocking is how many of
+	// them stay only because they failed and live tasks wait for them.
 	Kept, Blocking int
 }
 
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
-// history and progress, and jobs in the tree. A task goes if it is older than the
-// retention's age or not among its count of latest ones, unless it failed and live
-// tasks wait for it; f selects among them, by type, status, node and ID. Live tasks
-// are never touched. With dryRun it only says what it would do.
-// It can be repeated after an error; what was forgotten before it is in the
-// result.
+// history and progress, and jobs in the tree. A task is forgotten if it is older than
+// the retention's age or not among its count of latest ones, unless it failed and live
+// tasks wait for it. f selects among them by type, status, node and ID. Live tasks are
+// never touched. With dryRun, Prune only returns what it would do. It can be repeated
+// after an error; the result lists what was forgotten before the error.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
 	return c.PruneProgress(ctx, r, f, dryRun, nil)
 }
 
-// PruneProgress is Prune that tells, if told is not nil, how many of all that are
-// to be forgotten it has looked at, from time to time.
+// PruneProgress is like Prune and also reports its progress. It calls told, if not nil,
+// from time to time with the number of tasks looked at and the number to be forgotten.
 func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRun bool, told func(done, total int)) (Pruned, error) {
 	if err := r.validate(); err != nil {
 		return Pruned{}, err
@@ -110,26 +109,26 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 	return pruned, nil
 }
 
-// endedTask is a task that is not live and has left something.
+// endedTask is a task that is not live and has left data behind.
 type endedTask struct {
 	id string
 	at time.Time
 	// state is the revision of its state, zero for none.
 	state broker.Revision
-	// blocks tells that it failed, and that a live task waits for it.
+	// blocks is true if it failed and a live task waits for it.
 	blocks bool
 }
 
-// ended finds them, page by page: there may be very many.
+// ended finds the ended tasks, page by page: there may be very many.
 func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	byID := map[string]*endedTask{}
-	// unselected have a state, and must not be selected by their history: they are
-	// live, or not what f asks for, or not readable.
+	// unselected has tasks with a state that their history must not select: they are
+	// live, not what f asks for, or not readable.
 	unselected := map[string]bool{}
-	// left tells whether a task without a state is selected.
+	// left reports whether a task without a state is selected.
 	left := func(id string) bool { return !unselected[id] && f.onlyIDs() && strings.HasPrefix(id, f.IDPrefix) }
-	// What has a state when it is looked for and no task afterwards has ended;
-	// the other way round it could have been submitted in between.
+	// A task with a state here and without a task key in the later read has ended;
+	// in the opposite order it could have been submitted in between.
 	for page, err := range c.broker.List(ctx, c.space.States()) {
 		if err != nil {
 			return nil, err
@@ -168,9 +167,9 @@ func (c *Client) ended(ctx context.Context, f Filter) ([]endedTask, error) {
 	return ended, nil
 }
 
-// spareLive takes the live tasks out, and says which of the others failed and are waited
-// for. left tells of an ID whether a failure is to be forgotten of which nothing else is
-// left.
+// spareLive removes the live tasks, and marks those of the others that failed and that
+// live tasks wait for. left reports whether to forget a failure mark of which nothing
+// else is left.
 func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left func(id string) bool) error {
 	var failed []string
 	waitedFor := map[string]bool{}
@@ -181,7 +180,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 		for _, kv := range page.KVs {
 			p := c.space.Parse(kv.Key)
 			if p.Kind == keys.Task {
-				spec, _ := parseSpec(kv.Value) // what cannot be read waits for those above it at least
+				spec, _ := parseSpec(kv.Value) // an unreadable task waits at least for its ancestors
 				for _, b := range depend.Blockers(p.Name, spec.Needs) {
 					waitedFor[b] = true
 				}
@@ -190,7 +189,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 				failed = append(failed, p.Name)
 			}
 			switch {
-			case p.Kind == keys.Handover: // what a node noted for somebody who does not need it any more
+			case p.Kind == keys.Handover: // a handover note that is no longer needed
 			case p.Kind != keys.Failed:
 				delete(byID, p.Name)
 			case byID[p.Name] == nil && left(p.Name):
@@ -206,16 +205,15 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 	return nil
 }
 
-// onlyIDs tells whether a filter selects by ID alone.
+// onlyIDs reports whether a filter selects by ID alone.
 func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes) == 0 }
 
-// endedAt is when a state was written last; false if it is not selected. The
-// state that a deleted task left behind counts, too, where nothing but IDs are
-// asked for.
+// endedAt returns when a state was written last, and false if it is not selected. The
+// state left behind by a deleted task is selected too, if the filter uses IDs only.
 func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	record, err := statemachine.Parse(value)
 	if err != nil {
-		return time.Time{}, false // someone should look at it
+		return time.Time{}, false // a person should look at it
 	}
 	if !record.State.Terminal() && !f.onlyIDs() {
 		return time.Time{}, false
@@ -230,7 +228,7 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	return *record.ChangedAt, true
 }
 
-// forget removes what tasks left, unless they have been submitted anew.
+// forget removes what tasks left behind, unless they have been submitted again.
 func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (gone []string, err error) {
 	if dryRun {
 		for _, t := range tasks {
@@ -266,8 +264,8 @@ func (c *Client) forget(ctx context.Context, tasks []endedTask, dryRun bool) (go
 	return gone, err
 }
 
-// retain applies the retention for as long as this node leads the election about
-// it, one node at a time doing so.
+// retain applies the retention while this node leads the retention election, so that
+// one node at a time does so.
 func (n *Node) retain(ctx context.Context, e *election.Election) {
 	_ = e.Lead(ctx, func(ctx context.Context, _ election.Term) error {
 		client, err := NewClient(n.config.Broker, n.config.Namespace)
@@ -285,11 +283,10 @@ func (n *Node) retain(ctx context.Context, e *election.Election) {
 	}) // which ends when the node does
 }
 
-// History returns what happened to a task, the latest
-// statemachine.HistoryMax entries of it, or ErrNotFound if nothing did. Nodes
-// write it down when they have nothing else to do, so it may be behind by a
-// moment, and by up to some seconds while many tasks are being claimed. What a
-// node that died had not written yet is missing.
+// History returns the history of a task, its latest statemachine.HistoryMax entries, or
+// ErrNotFound if there is none. Nodes write history only when they have nothing else to
+// do, so it may lag by a moment, and by up to some seconds while many tasks are being
+// claimed. Entries that a node had not written when it died are missing.
 func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
 	if err := keys.CheckTaskID(id); err != nil {
 		return statemachine.History{}, badName(err)

@@ -18,10 +18,10 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// ExistsError says that a task of that ID is live. It is an ErrExists.
+// ExistsError reports that a task with this ID is live. It matches ErrExists.
 type ExistsError struct {
 	ID string
-	// Same tells that what was submitted then is what was submitted now.
+	// Same is true if the live task was submitted with the same content.
 	Same bool
 }
 
@@ -33,41 +33,43 @@ func (e *ExistsError) Error() string {
 	return fmt.Sprintf("task %q exists already, with another type, properties or other settings", e.ID)
 }
 
-// Is makes it an ErrExists.
+// Is reports whether target is ErrExists.
 func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 
-// Submit makes a task exist. It is refused with an *ExistsError when the ID is
-// live and Update is not set, with ErrWorking when it is held and Requeue is not
-// set either, with a *FinishedError when its state is terminal and Rerun is not
-// set, and with a *BadInputError when something about it is not allowed.
+// Submit creates a task. It returns
+//
+//   - an *ExistsError if the ID is live and Update is not set,
+//   - ErrWorking if a node holds the task and Requeue is not set either,
+//   - a *FinishedError if its state is terminal and Rerun is not set,
+//   - a *BadInputError if a part of the submission is not allowed.
 func (c *Client) Submit(ctx context.Context, s Submission) error {
 	return c.SubmitAll(ctx, []Submission{s})[0]
 }
 
-// SubmitAll submits many tasks, at most SubmitBatchMax, in few round trips and
-// returns one error for each, in order. They are independent of each other.
+// SubmitAll submits up to SubmitBatchMax tasks in few round trips and returns one error
+// for each, in order. The submissions are independent of each other.
 func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []error {
 	_, errs := c.Enqueue(ctx, submissions)
 	return errs
 }
 
-// Effect is what a submission did.
+// Effect is the outcome of a submission.
 type Effect string
 
 // The effects.
 const (
-	// EffectCreated: there is a new task.
+	// EffectCreated: a new task was created.
 	EffectCreated Effect = "created"
-	// EffectUpdated: a task that was pending is what was submitted now.
+	// EffectUpdated: a pending task was replaced by this submission.
 	EffectUpdated Effect = "updated"
 	// EffectRerun: a task that had ended is pending again.
 	EffectRerun Effect = "requeued"
-	// EffectRequeued: the task is held, and runs again once its run has ended.
+	// EffectRequeued: a node holds the task, and it runs again once that run has ended.
 	EffectRequeued Effect = "requeued after its run"
 )
 
-// Enqueue is SubmitAll that also tells what was done for each, in order; empty
-// where there is an error.
+// Enqueue is like SubmitAll and also returns the effect of each submission, in order.
+// The effect is empty where there is an error.
 func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effect, []error) {
 	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
 	if len(submissions) > SubmitBatchMax {
@@ -118,37 +120,37 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 	return effects, errs
 }
 
-// submitting is a submission under way.
+// submitting is a submission in progress.
 type submitting struct {
 	Submission
 	index int
 	spec  []byte
-	// again tells that an attempt before may have been applied, doubt why.
+	// again is true if an earlier attempt may have been applied; doubt is its error.
 	again bool
 	doubt error
-	// replaces is the revision of a state that is to go.
+	// replaces is the revision of the state record to replace.
 	replaces broker.Revision
-	// updates is the task that is to be changed, held the token of the claim after
-	// which it is to run again, waiting what is to be replaced that waits for that;
-	// nil and zero for none.
+	// updates is the stored task to change, nil for a new one. held is the token of the
+	// claim after which it is to run again, zero for none. waiting is the stored
+	// requeue entry to replace, nil for none.
 	updates *broker.KV
 	held    broker.Revision
 	waiting *broker.KV
-	// reruns tells that the state that is to go is terminal.
+	// reruns is true if the state to replace is terminal.
 	reruns bool
-	// effect is what it did in the end, written the revision at which it did, and
-	// before what it replaced: the values of replacedBy.
+	// effect is the final outcome and written the revision of the write. before has the
+	// values that the write replaced, of the keys of replacedBy.
 	effect  *Effect
 	written broker.Revision
 	before  []*broker.KV
-	// withParent tells that the job above is submitted in the same call.
+	// withParent is true if the parent job is submitted in the same call.
 	withParent bool
 }
 
-// blockers are the tasks that it waits for.
+// blockers returns the tasks that it waits for.
 func (s *submitting) blockers() []string { return depend.Blockers(s.ID, s.Spec.Needs) }
 
-// encode makes the value of the task's key.
+// encode encodes the value of the task's key.
 func (s *submitting) encode() (err error) {
 	if s.spec, err = json.Marshal(s.Spec); err != nil {
 		return badInput("not_before", s.Spec.NotBefore, err.Error())
@@ -156,7 +158,7 @@ func (s *submitting) encode() (err error) {
 	return nil
 }
 
-// submitOnce makes one attempt for each, and returns those to try again.
+// submitOnce makes one attempt for each submission and returns those to retry.
 func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []error) (again []*submitting) {
 	txns := make([]broker.Txn, len(open))
 	for i, s := range open {
@@ -182,9 +184,9 @@ func (c *Client) submitOnce(ctx context.Context, open []*submitting, errs []erro
 	return append(again, c.explainSubmissions(ctx, refused, errs)...)
 }
 
-// explainSubmissions finds out why submissions were refused, by what is stored
-// now, and returns those to try again. Few are, so this costs less than asking
-// along with every submission.
+// explainSubmissions finds out from the stored data why submissions were refused, and
+// returns those to retry. Few are refused, so this costs less than reading the same
+// keys along with every submission.
 func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, errs []error) (again []*submitting) {
 	if len(refused) == 0 {
 		return nil
@@ -216,10 +218,10 @@ func (c *Client) explainSubmissions(ctx context.Context, refused []*submitting, 
 	return again
 }
 
-// replacing tells of an attempt that replaces something that was stored.
+// replacing reports whether the attempt replaces stored data.
 func (s *submitting) replacing() bool { return s.held != 0 || s.updates != nil || s.replaces != 0 }
 
-// replacedBy are the keys that an attempt writes or deletes.
+// replacedBy returns the keys that an attempt writes or deletes.
 func (c *Client) replacedBy(s *submitting) []string {
 	var written []string
 	switch { // the cases of writeTxn
@@ -238,8 +240,8 @@ func (c *Client) replacedBy(s *submitting) []string {
 	return written
 }
 
-// submitTxn makes the transaction of an attempt. If it replaces something, it reads
-// that first.
+// submitTxn builds the transaction of an attempt. If the attempt replaces stored data,
+// the transaction reads that first.
 func (c *Client) submitTxn(s *submitting) broker.Txn {
 	txn := c.writeTxn(s)
 	if s.replacing() {
@@ -286,7 +288,7 @@ func (c *Client) writeTxn(s *submitting) broker.Txn {
 	return txn
 }
 
-// done is what an attempt did that took effect.
+// done returns the effect of an attempt that succeeded.
 func (s *submitting) done() Effect {
 	switch {
 	case s.held != 0:
@@ -299,7 +301,7 @@ func (s *submitting) done() Effect {
 	return EffectCreated
 }
 
-// requeue is what is kept beside a task that is held.
+// requeue encodes the requeue entry that is stored beside a held task.
 func (s *submitting) requeue() []byte {
 	value, err := stored.Marshal(coordinator.Requeue{Created: s.updates.Created, Spec: s.spec, Props: s.Props})
 	if err != nil {
@@ -308,8 +310,8 @@ func (s *submitting) requeue() []byte {
 	return value
 }
 
-// refused finds out why, by what is stored at a revision, and whether another
-// attempt will do.
+// refused determines from the data stored at a revision why an attempt was refused, and
+// whether to retry.
 func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error, retry bool) {
 	task, props, state, owner, waiting := reads[0], reads[1], reads[2], reads[3], reads[4]
 	changing := fmt.Errorf("submit task %q: it changes too often", s.ID)
@@ -348,13 +350,14 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 	if s.reruns && !s.Rerun {
 		return finishedAs(s.ID, record.State, record.Digest == s.Spec.Digest), false
 	}
-	// What a deleted task left behind does not concern a new one.
+	// A new task does not depend on what a deleted one left behind.
 	s.replaces = state.Modified
 	return changing, true
 }
 
-// applied tells when an earlier attempt took effect, by what it would have written,
-// the time of submission and all; zero if it did not.
+// applied returns the revision at which an earlier attempt took effect, zero if it did
+// not. It compares what the attempt would have written, including the time of
+// submission.
 func (s *submitting) applied(task, waiting *broker.KV) broker.Revision {
 	switch {
 	case !s.again:
@@ -366,8 +369,8 @@ func (s *submitting) applied(task, waiting *broker.KV) broker.Revision {
 	return 0
 }
 
-// takeTurn gives the task its place: that of the pending one that it changes, or one
-// after all that are pending at a revision.
+// takeTurn sets the task's turn: that of the pending task that it changes, or one after
+// all tasks pending at a revision.
 func (s *submitting) takeTurn(pending []byte, at broker.Revision) bool {
 	s.Spec.Turn = int64(at)
 	if spec, err := parseSpec(pending); err == nil && at == 0 {
@@ -376,7 +379,7 @@ func (s *submitting) takeTurn(pending []byte, at broker.Revision) bool {
 	return s.encode() == nil // as it did before
 }
 
-// finishedAs refuses a submission because its ID has ended.
+// finishedAs returns the error for an ID that has ended.
 func finishedAs(id string, state statemachine.State, same bool) error {
 	finished := &FinishedError{ID: id, State: state, Same: same}
 	if !same {
@@ -385,7 +388,8 @@ func finishedAs(id string, state statemachine.State, same bool) error {
 	return finished
 }
 
-// refuseLayout refuses all of them if the namespace is not one to write into.
+// refuseLayout refuses all submissions if this version must not write into the
+// namespace.
 func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []error) []*submitting {
 	if len(open) == 0 {
 		return nil
@@ -400,9 +404,8 @@ func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []er
 	return nil
 }
 
-// AlreadySubmitted tells whether an error of Submit means that the very same
-// task was submitted before, be it live or done; a repeated submission is then
-// complete.
+// AlreadySubmitted reports whether an error of Submit means that the very same task was
+// submitted before, whether it is live or done. A repeated submission is then complete.
 func AlreadySubmitted(err error) bool {
 	var exists *ExistsError
 	var finished *FinishedError
@@ -415,8 +418,8 @@ func AlreadySubmitted(err error) bool {
 	return false
 }
 
-// refuseCycles refuses the tasks that would wait for themselves, through tasks
-// of the same call or live ones, and returns the others.
+// refuseCycles refuses the tasks that would wait for themselves, through live tasks or
+// tasks of the same call. It returns the others.
 func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []error) []*submitting {
 	g, err := c.graphOf(ctx, open)
 	if err != nil {
@@ -440,9 +443,9 @@ func leadsBack(path []string) error {
 	return badInput("needs", strings.Join(path, " → "), "must not lead back to the task itself")
 }
 
-// takeBackCycles looks again once tasks are submitted, for two clients can each submit
-// a half of a cycle that neither saw before. Who wrote last takes theirs back. Nothing
-// of it has run: each in a cycle waits for another.
+// takeBackCycles checks for cycles again after the submission, because two clients can
+// each submit one half of a cycle that neither saw before. The client that wrote last
+// takes its half back. No task of a cycle has run by then: each waits for another.
 func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, errs []error) {
 	g, err := c.graphOf(ctx, submitted)
 	for _, s := range submitted {
@@ -461,7 +464,7 @@ func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, er
 	}
 }
 
-// takeBack restores what was there before a submission, and returns why that is.
+// takeBack restores what was stored before a submission, and returns the reason.
 func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
 	if s.replacing() && s.before == nil {
 		return fmt.Errorf("%w; it is submitted, and what was there before is not known any more", why)
@@ -487,14 +490,14 @@ func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
 	return why
 }
 
-// graph is what live tasks wait for.
+// graph is the graph of which live task waits for which.
 type graph struct {
 	waits map[string][]string
-	// written is the revision at which a task began to wait for that.
+	// written is the revision at which a task's current needs were written.
 	written map[string]broker.Revision
 }
 
-// upTo is the graph without the tasks that were written after a revision.
+// upTo returns the graph without the tasks that were written after a revision.
 func (g graph) upTo(last broker.Revision) func(id string) []string {
 	return func(id string) []string {
 		if g.written[id] > last {
@@ -504,8 +507,8 @@ func (g graph) upTo(last broker.Revision) func(id string) []string {
 	}
 }
 
-// graphOf finds what some tasks lead to. What they wait for themselves is as they are
-// submitted.
+// graphOf reads the graph that is reachable from some tasks. The tasks' own needs are
+// those that are being submitted.
 func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error) {
 	g := graph{waits: map[string][]string{}, written: map[string]broker.Revision{}}
 	var frontier []string
@@ -518,11 +521,10 @@ func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error)
 	return g, c.readGraph(ctx, g, frontier)
 }
 
-// graphMax bounds the tasks that a check for cycles reads.
+// graphMax limits the tasks that a cycle check reads.
 const graphMax = 100_000
 
-// readGraph fills in, level by level, what the live tasks of the frontier wait
-// for.
+// readGraph reads, level by level, what the live tasks of the frontier wait for.
 func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) error {
 	for len(frontier) > 0 {
 		var txns []broker.Txn
@@ -552,7 +554,8 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 	return nil
 }
 
-// take reads what a task waits for, and will wait for once its run has ended.
+// take adds what a task waits for now, and what it will wait for once its run has
+// ended.
 func (g graph) take(id string, task, waiting *broker.KV) {
 	if task == nil {
 		return
@@ -567,7 +570,7 @@ func (g graph) take(id string, task, waiting *broker.KV) {
 	g.waits[id] = depend.Blockers(id, needs)
 }
 
-// needsOf are the needs that a spec names, none if it cannot be read.
+// needsOf returns the needs in a spec, nil if it cannot be read.
 func needsOf(spec []byte) []string {
 	s, err := parseSpec(spec)
 	if err != nil {

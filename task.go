@@ -22,9 +22,9 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Results are what the handlers of other tasks have left as their results, by ID;
-// of all tasks that this one has waited for if no ID is given. Tasks without a
-// result are not among them.
+// Results returns the results that handlers of other tasks left, by task ID. Without
+// IDs it returns those of all tasks that this one has waited for. Tasks without a
+// result are omitted.
 func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	if len(ids) == 0 {
 		ids = depend.Blockers(c.id, c.kind.Spec.Needs)
@@ -32,8 +32,8 @@ func (c *Claim) Results(ctx context.Context, ids ...string) (map[string]json.Raw
 	return readResults(ctx, c.in.config.Broker, c.in.node.space, ids)
 }
 
-// Results are what the handlers of tasks have left as their results, by ID. Tasks
-// without a result are not among them.
+// Results returns the results that the handlers of tasks left, by task ID. Tasks
+// without a result are omitted.
 func (c *Client) Results(ctx context.Context, ids ...string) (map[string]json.RawMessage, error) {
 	return readResults(ctx, c.broker, c.space, ids)
 }
@@ -65,81 +65,82 @@ func readResults(ctx context.Context, b broker.Broker, space keys.Space, ids []s
 	return results, nil
 }
 
-// Task is a unit of work as the application sees it. Its ID is all that
-// Windlass needs to know; a NewTask function may return a richer type.
+// Task is a unit of work as the application sees it. Windlass needs only its ID; a
+// NewTask function may return a richer type.
 type Task interface {
-	// ID of the task.
+	// ID returns the ID of the task.
 	ID() string
 }
 
-// NewTask turns the ID and the properties of a task into the application's own
-// type. Properties may be absent, that is nil. Returning nil makes this node
-// leave the task to others; so does a panic, which is reported.
+// NewTask turns the ID and the properties of a task into the application's own type.
+// Properties may be absent, that is nil. If it returns nil or panics, this node leaves
+// the task to others; a panic is reported.
 type NewTask func(id string, props json.RawMessage) Task
 
-// plainTask is the Task of those who do not need their own.
+// plainTask is the Task of nodes without a NewTask.
 type plainTask string
 
 // ID implements Task.
 func (t plainTask) ID() string { return string(t) }
 
-// Spec is what a task is submitted with, beside its properties. It is stored
-// as JSON in the task's own key; unknown fields there are ignored.
+// Spec describes a submitted task, except for its properties. It is stored as JSON in
+// the task's own key; unknown fields there are ignored.
 type Spec struct {
-	// Type names the handler that runs the task. Empty is a type like others.
+	// Type names the handler that runs the task. The empty type is a type like any
+	// other.
 	Type string `json:"type,omitempty"`
-	// Priority orders tasks that could be claimed at the same time: higher
-	// first. Zero is the default; PriorityMin to PriorityMax.
+	// Priority orders tasks that could be claimed at the same time: higher first. Zero
+	// is the default; the range is PriorityMin to PriorityMax.
 	Priority int `json:"priority,omitempty"`
 	// NotBefore is the earliest time to start. Zero means at once.
 	NotBefore time.Time `json:"not_before,omitzero"`
-	// Needs are the IDs of tasks that must not exist any more, be it completed or
-	// deleted, before this one starts; at most NeedsMax. One that has failed or was
-	// killed keeps this one waiting until it is run again or forgotten, unless its
-	// OnFailure says otherwise.
+	// Needs lists the IDs of the tasks that must be completed or deleted before this
+	// one starts; at most NeedsMax. A task that has failed or was killed keeps this one
+	// waiting until it is run again or forgotten, unless its OnFailure says otherwise.
 	Needs []string `json:"needs,omitempty"`
-	// Weight is how much of a node's share and capacity the task takes, beside
-	// other tasks. Zero counts as 1; at most WeightMax.
+	// Weight is how much of a node's share and capacity the task takes, relative to
+	// other tasks. Zero means 1; the maximum is WeightMax.
 	Weight int `json:"weight,omitempty"`
-	// Require are labels that a node must have to run the task, Prefer labels
-	// that it had better have; at most LabelsMax each. The label "zone" stands
-	// for the node's zone where it has no label of that name.
+	// Require lists the labels that a node must have to run the task, Prefer the labels
+	// that it should have; at most LabelsMax each. The label "zone" matches the node's
+	// zone if the node has no label of that name.
 	Require map[string]string `json:"require,omitempty"`
 	Prefer  map[string]string `json:"prefer,omitempty"`
-	// Node pins the task to the node of that name.
+	// Node pins the task to the node with this name.
 	Node string `json:"node,omitempty"`
-	// Group spreads the task: as far as there are enough, tasks of one group go
-	// to different zones, and within a zone to different nodes.
+	// Group spreads tasks: as far as there are enough of them, tasks of one group go to
+	// different zones, and within a zone to different nodes.
 	Group string `json:"group,omitempty"`
-	// Timeout bounds each run of the handler: then its context ends with
-	// ErrTimeout, which counts as an error. Zero means none; at most TimeoutMax.
+	// Timeout limits each run of the handler. When it is over, the handler's context
+	// ends with ErrTimeout, which counts as an error. Zero means no timeout; the
+	// maximum is TimeoutMax.
 	Timeout Duration `json:"timeout,omitempty"`
-	// Retry says what becomes of the task when its handler fails; nil stands for
-	// the defaults.
+	// Retry controls what happens after the task's handler fails; nil means the
+	// defaults.
 	Retry *Retry `json:"retry,omitempty"`
-	// OnFailure is what the end of the task is for those that wait for it when it
-	// fails or is killed: "block", the default, "skip" or "run".
+	// OnFailure says what happens to the tasks that wait for this one when it fails or
+	// is killed: "block", the default, "skip" or "run".
 	OnFailure OnFailure `json:"on_failure,omitempty"`
-	// Job makes the task a job of the tree: its ID is its path and its properties
-	// are its data; see package tree.
+	// Job makes the task a job of the tree: its ID is its path and its properties are
+	// its data; see package tree.
 	Job bool `json:"job,omitempty"`
-	// Turn is set by the client: the revision of the store that gives a task which
-	// was submitted again while it was held its place among others, after those
-	// that were pending by then.
+	// Turn is set by the client for a task that was submitted again while it was held.
+	// It is the store revision that places the task behind those that were pending by
+	// then.
 	Turn int64 `json:"turn,omitempty"`
 	// SubmittedAt is set by the client that submits.
 	SubmittedAt time.Time `json:"submitted_at,omitzero"`
-	// Digest identifies what was submitted, properties included; it is set by
-	// the client, and tells a repeated submission from a different one.
+	// Digest identifies what was submitted, properties included. The client sets it; it
+	// distinguishes a repeated submission from a different one.
 	Digest string `json:"digest,omitempty"`
 	// Trace is the trace that the task belongs to, as a W3C traceparent of
-	// TraceBytesMax bytes; empty for none. A client with a Tracer sets it to the
-	// submission's own span, below what it says. It is no part of what makes two
-	// submissions the same.
+	// TraceBytesMax bytes; empty for none. A client with a Tracer replaces it by the
+	// submission's own span, whose parent is the given one. Trace does not count when
+	// two submissions are compared.
 	Trace string `json:"trace,omitempty"`
 }
 
-// parseSpec reads the value of a task's key. An empty one is an empty spec.
+// parseSpec parses the value of a task's key. An empty value is an empty spec.
 func parseSpec(value []byte) (Spec, error) {
 	var spec Spec
 	if len(bytes.TrimSpace(value)) == 0 {
@@ -151,30 +152,30 @@ func parseSpec(value []byte) (Spec, error) {
 	return spec, nil
 }
 
-// Submission is a task to be submitted.
+// Submission is a task to submit.
 type Submission struct {
-	// ID of the task: 1 to 512 bytes of printable UTF-8 without a slash, not
-	// beginning with an underscore.
+	// ID of the task: 1 to 512 bytes of printable UTF-8 without a slash, not beginning
+	// with an underscore.
 	ID string
-	// Spec of the task; SubmittedAt, Digest and Turn are set by Submit, and
-	// Trace is where there is a Tracer.
+	// Spec of the task. Submit sets SubmittedAt, Digest and Turn, and Trace if there is
+	// a Tracer.
 	Spec Spec
-	// Props are the task's properties: any JSON of at most PropsBytesMax, or
-	// nil. They do not change while the task lives.
+	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil. They
+	// do not change while the task lives.
 	Props json.RawMessage
-	// Rerun submits afresh an ID whose state is terminal.
+	// Rerun submits the ID afresh if its state is terminal.
 	Rerun bool
-	// Update changes a pending task of this ID to what is submitted; its state and
-	// its turn stay.
+	// Update changes a pending task with this ID to this submission; its state and its
+	// turn stay.
 	Update bool
-	// Requeue has a task of this ID that is held run again, as submitted now, once
-	// it has completed, failed or was killed; nobody ever sees it so. One that is
-	// released or interrupted first goes on as it was. A later one takes the place
-	// of this, and so does an Update.
+	// Requeue makes a task with this ID that is held run again, as submitted now, once
+	// it has completed, failed or was killed; its terminal state is never visible. If
+	// the task is released or interrupted first, it continues as it was. A later
+	// Requeue or an Update replaces this one.
 	Requeue bool
 }
 
-// nesting is how deep valid JSON is nested.
+// nesting returns the nesting depth of valid JSON.
 func nesting(value []byte) (most int) {
 	depth, inText := 0, false
 	for i := 0; i < len(value); i++ {
@@ -194,7 +195,8 @@ func nesting(value []byte) (most int) {
 	return most
 }
 
-// Validate refuses what Submit would refuse whatever is in the store.
+// Validate returns the error with which Submit would refuse the submission whatever is
+// in the store.
 func (s Submission) Validate() error {
 	if err := keys.CheckTaskID(s.ID); err != nil {
 		return badName(err)
@@ -237,7 +239,7 @@ func (s Submission) Validate() error {
 	return s.validateNeeds()
 }
 
-// validatePlacement checks what says where a task may run.
+// validatePlacement checks the fields that decide where a task may run.
 func (s Spec) validatePlacement() error {
 	if err := checkWeight("weight", s.Weight); err != nil {
 		return err
@@ -301,8 +303,8 @@ func checkType(name string) error {
 	return nil
 }
 
-// digest identifies the submission by everything but when it was made, and in
-// which trace.
+// digest identifies the submission by all its content except its time, its turn and its
+// trace.
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
@@ -318,17 +320,17 @@ func (s Submission) digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// OnFailure is what the failure of a task is for the tasks that wait for it.
+// OnFailure is the effect of a task's failure on the tasks that wait for it.
 type OnFailure string
 
 // The policies.
 const (
-	// FailureBlocks: they go on waiting, until the task is run again, or forgotten
-	// by "task prune --unblock".
+	// FailureBlocks: they keep waiting until the task is run again, or forgotten by
+	// "task prune --unblock".
 	FailureBlocks OnFailure = "block"
-	// FailureSkips: they are killed, with the reason.
+	// FailureSkips: they are killed, and the reason is recorded.
 	FailureSkips OnFailure = "skip"
-	// FailureRuns: they run, as if it had been completed.
+	// FailureRuns: they run, as if the task had been completed.
 	FailureRuns OnFailure = "run"
 )
 
@@ -338,17 +340,17 @@ type JobRecord struct {
 	// Name and Type of the job.
 	Name string `json:"name"`
 	Type string `json:"type"`
-	// Parent is the path of the job above it, with slashes; empty for none.
+	// Parent is the path of the parent job, with slashes; empty for none.
 	Parent string `json:"parent,omitempty"`
-	// Data is what it was queued with.
+	// Data is the data that the job was queued with.
 	Data json.RawMessage `json:"data,omitempty"`
-	// Spec is what else it was queued with.
+	// Spec is the rest of what the job was queued with.
 	Spec Spec `json:"spec,omitzero"`
-	// QueuedAt is when that was, by the clock of the client.
+	// QueuedAt is when the job was queued, by the clock of the client.
 	QueuedAt time.Time `json:"queued_at,omitzero"`
 }
 
-// validateJob checks what makes a task a job of the tree.
+// validateJob checks the ID and the type of a job of the tree.
 func (s Submission) validateJob() error {
 	if !s.Spec.Job {
 		return nil
@@ -363,7 +365,8 @@ func (s Submission) validateJob() error {
 	return nil
 }
 
-// parent is the ID of the job above, empty for none and for what is no job.
+// parent returns the ID of the parent job, empty if there is none or the task is no
+// job.
 func (s *submitting) parent() string {
 	if i := strings.LastIndex(s.ID, keys.JobSeparator); i >= 0 && s.Spec.Job {
 		return s.ID[:i]
@@ -371,8 +374,8 @@ func (s *submitting) parent() string {
 	return ""
 }
 
-// putJob adds to a submission what is kept of a job in the tree. A new job goes
-// only below one that is there.
+// putJob adds a job's record in the tree to the transaction of a submission. A new job
+// needs an existing parent.
 func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	if !s.Spec.Job {
 		return
@@ -391,7 +394,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	}
 }
 
-// failureMark is what a task leaves that ends in a state, nil for nothing.
+// failureMark returns the mark that a task ending in a state leaves, nil for none.
 func failureMark(state statemachine.State, policy OnFailure) []byte {
 	if policy == FailureRuns || state != statemachine.Failed && state != statemachine.Killed {
 		return nil
@@ -403,14 +406,13 @@ func failureMark(state statemachine.State, policy OnFailure) []byte {
 	return value
 }
 
-// skips reads whether a mark of a failure says that those that wait are to be
-// killed.
+// skips reports whether a failure mark says that the waiting tasks are to be killed.
 func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
 
-// taskKind is what is kept of the specs that are alike.
+// taskKind is the shared data of specs with equal content.
 type taskKind = kind.Kind[Spec]
 
-// readKind reads a spec, without when it was submitted, its digest and its trace.
+// readKind parses a spec without its time of submission, its digest and its trace.
 func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	s, err := parseSpec(value)
 	s.SubmittedAt, s.Digest, s.Trace = time.Time{}, "", ""
@@ -419,14 +421,14 @@ func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
 }
 
-// origin is what tells the specs of most tasks apart.
+// origin has the fields in which most specs differ.
 type origin struct {
 	submittedAt time.Time
 	digest      string
 	trace       string
 }
 
-// originOf reads the rest of a spec that a kind was made of.
+// originOf parses the fields of a spec that its kind leaves out.
 func originOf(value []byte) origin {
 	if o, ok := kind.OriginOf(value); ok {
 		if at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt)); err == nil {
@@ -435,13 +437,13 @@ func originOf(value []byte) origin {
 	}
 	spec, err := parseSpec(value)
 	if err != nil {
-		return origin{} // its kind says so
+		return origin{} // its kind has the error
 	}
 	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace}
 }
 
-// count keeps the tally of what the other nodes hold, and of what is on its way
-// from one of them to another; what this node holds it knows better itself.
+// count keeps the tally of what the other nodes hold, including tasks on their way from
+// one node to another. What this node holds it counts from its own runs.
 func (in *incarnation) count(t *mirror.Task, by int) {
 	node := t.Owner
 	if node == in.config.Name {
@@ -453,7 +455,7 @@ func (in *incarnation) count(t *mirror.Task, by int) {
 	in.fleet.Hold(node, in.kinds.OfTask(t).Class, by)
 }
 
-// recount begins the tally anew, because the mirror does.
+// recount starts the tally again, because the mirror does.
 func (in *incarnation) recount() {
 	in.fleet.Recount()
 	for _, r := range in.runs {

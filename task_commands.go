@@ -17,18 +17,18 @@ import (
 type taskCommand struct {
 	statemachine.Command
 	revision broker.Revision
-	// told tells that the handler was left to say what becomes of it.
+	// told is true if the handler received the command and decides what happens.
 	told bool
-	// err says that the command makes no sense.
+	// err is set if the command is invalid.
 	err error
-	// checked tells that it was there when the claim was held already. One that
-	// is older than the claim may have been handled by the owner before.
+	// checked is true if the command was seen in the slot while the claim was already
+	// held. A command older than the claim may have been handled by the previous owner.
 	checked bool
-	// refused tells that it was reported that it may not be deleted.
+	// refused is true once it was reported that deleting it is not permitted.
 	refused bool
 }
 
-// of is the revision of an order, zero for none.
+// of returns the revision of a command, zero for nil.
 func (o *taskCommand) of() broker.Revision {
 	if o == nil {
 		return 0
@@ -36,8 +36,8 @@ func (o *taskCommand) of() broker.Revision {
 	return o.revision
 }
 
-// heard takes what the listener tells about commands to tasks. A node sees them
-// all and acts upon those to what it holds.
+// heard takes the commands to tasks that the listener reports. A node sees all of them
+// and applies those to tasks that it holds.
 func (in *incarnation) heard(h coordinator.Heard) {
 	if h.Err != nil {
 		in.events.BrokerTrouble(h.Err)
@@ -65,7 +65,7 @@ func (in *incarnation) heard(h coordinator.Heard) {
 	}
 }
 
-// waiting is the command to a held task that is to be acted upon, nil for none.
+// waiting returns the command that is to be applied to a held task, nil for none.
 func (in *incarnation) waiting(r *run) *taskCommand {
 	o := in.commands[r.claim.id]
 	if o == nil || o.revision <= r.applied || o.revision == r.command.of() || r.unreadable || in.lost || in.closing {
@@ -74,8 +74,8 @@ func (in *incarnation) waiting(r *run) *taskCommand {
 	return o
 }
 
-// applyCommand acts upon a command that was heard while its task is held. What is being
-// stored or given back goes first.
+// applyCommand applies a command that was heard while its task is held. It waits for a
+// state that is being stored or a task that is being given back.
 func (in *incarnation) applyCommand(r *run) {
 	switch r.phase {
 	case phaseParked:
@@ -88,8 +88,8 @@ func (in *incarnation) applyCommand(r *run) {
 	}
 }
 
-// applyToIdle carries out the command to a task that has no handler now. It returns
-// false if there is none, or it changes nothing.
+// applyToIdle applies the command to a task that has no handler now. It returns false
+// if there is no command or it changes nothing.
 func (in *incarnation) applyToIdle(r *run) bool {
 	for {
 		o := in.waiting(r)
@@ -109,8 +109,8 @@ func (in *incarnation) applyToIdle(r *run) bool {
 	}
 }
 
-// tryOut carries out the order of a run that has no handler. It returns false if
-// the run stays as it is.
+// tryOut carries out the command of a run that has no handler. It returns false if the
+// run stays as it is.
 func (in *incarnation) tryOut(r *run) bool {
 	next, err := statemachine.Next(r.record.State, r.command.Message)
 	if r.command.err != nil {
@@ -126,7 +126,7 @@ func (in *incarnation) tryOut(r *run) bool {
 	return true
 }
 
-// carryOut does what the order of a run says, now that no handler runs.
+// carryOut carries out the command of a run, now that no handler runs.
 func (in *incarnation) carryOut(r *run) {
 	if o := in.commands[r.claim.id]; o != nil && o.revision > r.command.revision && o.err == nil {
 		r.command = o // the last one wins
@@ -140,8 +140,8 @@ func (in *incarnation) carryOut(r *run) {
 	}
 }
 
-// applyToRunning acts upon a command to a task whose handler runs: one that listens
-// is told, any other is stopped for what makes it stop.
+// applyToRunning applies a command to a task whose handler runs. A handler that listens
+// receives it; any other is stopped if the command requires that.
 func (in *incarnation) applyToRunning(r *run, o *taskCommand) {
 	if o.err != nil {
 		r.command = o
@@ -164,7 +164,7 @@ func (in *incarnation) applyToRunning(r *run, o *taskCommand) {
 	r.handle.Stop(stopCause(o.Command))
 }
 
-// stopCause is why a command makes a handler stop.
+// stopCause returns the cause with which a command stops a handler.
 func stopCause(c statemachine.Command) error {
 	switch c.Message {
 	case statemachine.Kill:
@@ -175,8 +175,8 @@ func stopCause(c statemachine.Command) error {
 	return fmt.Errorf("%w: %s", ErrCommanded, c.Message)
 }
 
-// isCurrent tells whether a command is known to be the one in the slot. If not,
-// it is asked for.
+// isCurrent reports whether a command is known to be the one in the slot. If not, it
+// starts a read.
 func (in *incarnation) isCurrent(r *run, o *taskCommand) bool {
 	if o.checked || o.revision > r.claim.fencing {
 		return true
@@ -187,15 +187,16 @@ func (in *incarnation) isCurrent(r *run, o *taskCommand) bool {
 	return false
 }
 
-// asking is a question about a command to a task; again tells that it was refused before.
+// asking is a read of a task's command slot; again is true if an earlier read was
+// refused.
 type asking struct {
 	id    string
 	again bool
 }
 
-// ask finds out whether a command is the one in the slot. Where that is refused it is
-// asked again for as long as the task is held and the command is the last that was heard
-// of: one that was taken for handled would be lost.
+// ask finds out whether a command is the one in the slot. If the read is refused, it is
+// repeated as long as the task is held and the command is the last one heard of. If the
+// command were assumed to be handled, it would be lost.
 func (in *incarnation) ask(o *taskCommand, a asking) (then func()) {
 	kv, err := patientGet(in.alive, in.config.Broker, in.node.space.TaskCommand(a.id))
 	return func() {
@@ -212,8 +213,9 @@ func (in *incarnation) ask(o *taskCommand, a asking) (then func()) {
 	}
 }
 
-// checkedOrder goes on with the run of a task whose command was asked for. It may be
-// another run than the one that asked: it has waited for the answer as well.
+// checkedOrder continues the run of a task whose command slot was read. It may be
+// another run than the one that started the read: that has waited for the answer as
+// well.
 func (in *incarnation) checkedOrder(id string, o *taskCommand, there bool) {
 	o.checked = there
 	r := in.runs[id]
@@ -230,8 +232,8 @@ func (in *incarnation) checkedOrder(id string, o *taskCommand, there bool) {
 	in.applyCommand(r)
 }
 
-// discard deletes the order of a run that was carried out without a change of the
-// state, or that cannot be.
+// discard deletes the command of a run that was carried out without a change of state,
+// or that cannot be carried out.
 func (in *incarnation) discard(r *run, err error) {
 	if r.command == nil {
 		return
@@ -244,13 +246,13 @@ func (in *incarnation) discard(r *run, err error) {
 	in.out.discards.Put(discard{order: o, token: e.Token}, e, time.Time{})
 }
 
-// handled tells that a command was carried out, or why it was not.
+// handled reports that a command was carried out, or why it was not.
 func (in *incarnation) handled(r *run, o *taskCommand, err error) {
 	in.out.audit.commanded(r, o, err, time.Now())
 	in.events.TaskCommanded(r.claim.id, string(o.Message), err)
 }
 
-// orderDone notes that the order of a run was carried out and deleted.
+// orderDone records that the command of a run was carried out and deleted.
 func (in *incarnation) orderDone(r *run) {
 	if r.command != nil {
 		in.handled(r, r.command, nil)
@@ -260,7 +262,7 @@ func (in *incarnation) orderDone(r *run) {
 	r.before = nil
 }
 
-// superseded goes on with a run whose order is not the one in the slot any more.
+// superseded continues a run whose command is no longer the one in the slot.
 func (in *incarnation) superseded(r *run) {
 	r.applied, r.command = r.ending.Command, nil
 	r.claim.trace.recorded("")
@@ -282,14 +284,14 @@ func (in *incarnation) superseded(r *run) {
 	}
 }
 
-// discard is a command that a claim has handled, and that is to be deleted.
+// discard is a command that a claim has handled and that is to be deleted.
 type discard struct {
 	order *taskCommand
 	token broker.Revision
 }
 
-// discarded takes the results of deleting commands that were handled. What failed for
-// now is queued again, also where it is not permitted: rights are given back.
+// discarded handles the results of deleting handled commands. Temporary failures are
+// queued again, and so are missing permissions: they may be restored.
 func (in *incarnation) discarded(handled []discard, endings []coordinator.Ending, results []coordinator.Ended) {
 	for i, result := range results {
 		o, err := handled[i].order, result.Err
@@ -318,31 +320,30 @@ type TaskCommand struct {
 // SentCommand is a command that was sent.
 type SentCommand struct {
 	TaskCommand
-	// Revision tells it from the commands that are sent to the task before and
-	// after.
+	// Revision distinguishes it from the commands sent to the task before and after.
 	Revision int64
 }
 
-// What becomes of a command besides being carried out; match with errors.Is.
+// The ways in which a command ends without being carried out; match with errors.Is.
 var (
-	// ErrSuperseded: another command was sent to the task before this one was
-	// carried out, or before it was seen to be carried out.
+	// ErrSuperseded: another command was sent to the task before this one was carried
+	// out, or before it was seen to be carried out.
 	ErrSuperseded = coordinator.ErrSuperseded
-	// ErrDiscarded: the state of the task does not accept the command, or its
-	// handler, which was told, decided otherwise.
+	// ErrDiscarded: the task's state does not accept the command, or its handler
+	// received it and decided otherwise.
 	ErrDiscarded = errors.New("the command was discarded")
 )
 
-// SendTask sends a command to a task. Whoever holds the task carries it out,
-// whoever claims it next if nobody does, however long that takes. There is one slot
-// for each task: the last command wins. A task that does not exist is ErrNotFound, one
-// that has ended a *FinishedError.
+// SendTask sends a command to a task. The holder of the task carries it out; if there
+// is none, the next one to claim it does, however long that takes. Each task has one
+// slot for commands: the last command wins. SendTask returns ErrNotFound if the task
+// does not exist, and a *FinishedError if it has ended.
 func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
 	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})
 	return sent[0], errs[0]
 }
 
-// SendTasks sends many commands, each as SendTask does, and returns what was sent
+// SendTasks sends many commands, each as SendTask does. It returns the sent commands
 // and an error for each, in order. It is not all or nothing.
 func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentCommand, []error) {
 	sent, errs := make([]SentCommand, len(commands)), make([]error, len(commands))
@@ -401,13 +402,13 @@ func notSent(id string, s coordinator.Sent) error {
 	return fmt.Errorf("command to task %q: %w", id, ErrNotFound)
 }
 
-// Pauses between two looks at what one task has become.
+// Limits of the pause between two reads of one task's state.
 const (
 	lookMin = 20 * time.Millisecond
 	lookMax = time.Second
 )
 
-// look calls see with growing pauses until it is done or fails for good. what says
+// look calls see with growing pauses until it is done or fails for good. what names
 // what is waited for.
 func look(ctx context.Context, what string, see func() (done bool, err error)) error {
 	for wait := lookMin; ; wait = min(2*wait, lookMax) {
@@ -420,9 +421,9 @@ func look(ctx context.Context, what string, see func() (done bool, err error)) e
 	}
 }
 
-// AwaitCommand waits until a command was carried out, and returns the task then.
-// It fails with ErrSuperseded or ErrDiscarded if it was not, with ErrNotFound if
-// the task is gone, and when ctx is done.
+// AwaitCommand waits until a command was carried out, and then returns the task. It
+// fails with ErrSuperseded or ErrDiscarded if the command was not carried out, with
+// ErrNotFound if the task is gone, and when ctx is done.
 func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail, error) {
 	var d TaskDetail
 	what := fmt.Sprintf("command %s to task %q", sent.Command.Message, sent.ID)
@@ -442,7 +443,7 @@ func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail
 	return d, err
 }
 
-// carriedOut reads what became of a command that is gone.
+// carriedOut reads the outcome of a command that is gone.
 func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, error) {
 	d, err := c.Task(ctx, sent.ID)
 	if err != nil {
@@ -467,8 +468,8 @@ func (c *Client) carriedOut(ctx context.Context, sent SentCommand) (TaskDetail, 
 	return d, nil // it changed nothing
 }
 
-// Wait waits until a task has one of the statuses, and returns it then. A task
-// that ends otherwise fails it with a *FinishedError, one that is deleted with
+// Wait waits until a task has one of the statuses, and then returns it. If the task
+// ends with another status, Wait returns a *FinishedError; if it is deleted,
 // ErrNotFound.
 func (c *Client) Wait(ctx context.Context, id string, statuses ...Status) (TaskDetail, error) {
 	if len(statuses) == 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Tracer makes spans of what happens to tasks. Package tracing implements it on
-// OpenTelemetry. Its methods, and those of its spans, are called from the node's
-// loop as well and must not block.
+// Tracer makes spans of what happens to tasks. Package tracing implements it with
+// OpenTelemetry. The node's loop also calls its methods and those of its spans, so they
+// must not block.
 type Tracer interface {
 	// Start begins a span and returns a context in which it is current.
 	Start(ctx context.Context, s SpanStart) (context.Context, Span)
@@ -22,63 +22,63 @@ type Tracer interface {
 
 // Span is a span that was begun. Its methods are safe for concurrent use.
 type Span interface {
-	// Trace names the span, as a W3C traceparent; empty if it has no name that
-	// others could refer to.
+	// Trace returns the span's W3C traceparent; empty if others cannot refer to the
+	// span.
 	Trace() string
-	// End ends it. It is called once.
+	// End ends the span. It is called once.
 	End(SpanEnd)
 }
 
-// SpanStart says what a span is of.
+// SpanStart describes a span that begins.
 type SpanStart struct {
 	// Op is one of the operations below.
 	Op string
-	// Parent is the span that this one is below, as a W3C traceparent, unless one
-	// is current in the context. Empty for none.
+	// Parent is the parent span, as a W3C traceparent, unless a span is current in the
+	// context. Empty for none.
 	Parent string
-	// At is when it began. Zero is now.
+	// At is when the span began. Zero means now.
 	At time.Time
-	// Task, Type, Node and Token are those of the task and its claim; empty or zero
-	// where there is none.
+	// Task, Type, Node and Token are those of the task and its claim; empty or zero if
+	// there is none.
 	Task, Type, Node string
 	Token            int64
 	// Cause is why the task was claimed, and From the node that held it before.
 	Cause GrantCause
 	From  string
-	// Tasks is how many were submitted in one call.
+	// Tasks is how many tasks were submitted in one call.
 	Tasks int
 }
 
-// SpanEnd says how it ended.
+// SpanEnd describes how a span ended.
 type SpanEnd struct {
-	// Outcome is what became of the task; empty where that is not known yet.
+	// Outcome is what happened to the task; empty if that is not known yet.
 	Outcome Outcome
-	// Err is what went wrong, if anything.
+	// Err is the error, if any.
 	Err error
 }
 
-// The operations that spans are of.
+// The operations of spans.
 const (
 	// SpanSubmit: a call of Submit, SubmitAll or Enqueue.
 	SpanSubmit = "submit"
-	// SpanMove: a task changes its node, from when it could be claimed there. It is
-	// below the submission, and the claim is below it.
+	// SpanMove: a task changes its node. The span begins when the task could be claimed
+	// there. Its parent is the submission, and the claim is its child.
 	SpanMove = "move"
-	// SpanClaim: from when a task could be claimed until it is. It is below the
+	// SpanClaim: from when a task could be claimed until it is. Its parent is the
 	// submission or the move.
 	SpanClaim = "claim"
-	// SpanRun: a handler runs. It is below the claim.
+	// SpanRun: a handler runs. Its parent is the claim.
 	SpanRun = "run"
-	// SpanComplete: what became of a task that has ended is stored. It is below
-	// the run, or the submission where the claim is detached.
+	// SpanComplete: the outcome of a task that has ended is stored. Its parent is the
+	// run, or the submission if the claim is detached.
 	SpanComplete = "complete"
 )
 
 // TraceBytesMax is the length of Spec.Trace.
 const TraceBytesMax = 55
 
-// ValidTrace tells whether a text is a W3C traceparent that can be stored with a
-// task: of version 00, in lower case, and with IDs that are not zero.
+// ValidTrace reports whether trace is a W3C traceparent that can be stored with a task:
+// version 00, in lower case, and with IDs that are not zero.
 func ValidTrace(trace string) bool {
 	parts := strings.Split(trace, "-")
 	if len(trace) != TraceBytesMax || len(parts) != 4 {
@@ -99,9 +99,9 @@ func checkTrace(trace string) error {
 	return nil
 }
 
-// traceSubmit begins the span of a call, and puts it into what is submitted. It
-// is below what all of the submissions name, unless a span is current; those that
-// name another keep that.
+// traceSubmit begins the span of a call and adds it to the submissions. Its parent is
+// the span that is current in ctx, or else the trace that the first submission names.
+// Submissions that name another trace keep it.
 func (c *Client) traceSubmit(ctx context.Context, submissions []Submission) (context.Context, []Submission, func([]error)) {
 	if c.tracer == nil || len(submissions) == 0 {
 		return ctx, submissions, func([]error) {}
@@ -125,7 +125,8 @@ func (c *Client) traceSubmit(ctx context.Context, submissions []Submission) (con
 	return ctx, traced, func(errs []error) { span.End(SpanEnd{Err: firstFailure(errs)}) }
 }
 
-// firstFailure is the first error that is none of a task that was submitted before.
+// firstFailure returns the first error, ignoring those of tasks that were already
+// submitted.
 func firstFailure(errs []error) error {
 	for _, err := range errs {
 		if err != nil && !AlreadySubmitted(err) {
@@ -135,7 +136,8 @@ func firstFailure(errs []error) error {
 	return nil
 }
 
-// traceDetached begins a span of a claim that no node holds; what it returns ends it.
+// traceDetached begins a span of a detached claim; the function it returns ends the
+// span.
 func (c *Client) traceDetached(ctx context.Context, op string, at time.Time, g coordinator.Granted, owner string, spec Spec) func(SpanEnd) {
 	if c.tracer == nil {
 		return func(SpanEnd) {}
@@ -152,19 +154,20 @@ func (c *Client) traceDetached(ctx context.Context, op string, at time.Time, g c
 	return span.End
 }
 
-// claimTrace is what is traced of a claim.
+// claimTrace is the tracing data of a claim.
 type claimTrace struct {
 	// claim is the span of the claim.
 	claim string
-	// ending is the span of what is being stored, nil for none; of the loop alone.
+	// ending is the span of the end that is being stored, nil for none. Only the loop
+	// uses it.
 	ending Span
 
 	mu sync.Mutex
-	// run is the span of the last run, which its goroutine begins.
+	// run is the span of the last run; the run's goroutine begins it.
 	run string
 }
 
-// spanOf begins to describe a span of a claim.
+// spanOf returns the description of a span of the claim, to be filled in.
 func (c *Claim) spanOf(op, parent string) SpanStart {
 	return SpanStart{Op: op, Parent: parent, Task: c.id, Type: c.kind.Spec.Type, Node: c.Node(), Token: c.Token()}
 }
@@ -193,7 +196,7 @@ func (c *Claim) traceGrant(g Grant) {
 	c.trace = &claimTrace{claim: parent}
 }
 
-// traced has a handler run in a span of its own.
+// traced makes a handler run in a span of its own.
 func (c *Claim) traced(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		// A span of who started the node is not what the task belongs to.
@@ -208,7 +211,8 @@ func (c *Claim) traced(run func(context.Context) error) func(context.Context) er
 	}
 }
 
-// spanned is the context of a handler, with what a tracer has put into another one.
+// spanned is the context of a handler with the values that a tracer added to another
+// one.
 type spanned struct {
 	context.Context
 	within context.Context
@@ -222,8 +226,8 @@ func (s spanned) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// runFailure is what went wrong in a run, by what its handler returned. That it was
-// told to stop, or gives the task back, is no failure.
+// runFailure returns the error of a run, from what its handler returned. A run that was
+// told to stop, or that gives the task back, has not failed.
 func runFailure(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	said, hasSaid := messageOf(err)
@@ -238,7 +242,7 @@ func runFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// traceEnd begins the span of a task's end, unless one is under way.
+// traceEnd begins the span of the task's end, unless one is open.
 func (c *Claim) traceEnd() {
 	t := c.trace
 	if t == nil || t.ending != nil {

@@ -19,19 +19,18 @@ import (
 // TaskChange is a task that appeared or changed, or that is gone.
 type TaskChange struct {
 	Task TaskInfo
-	// Gone tells that the task was deleted, or is not selected any more; only
-	// its ID is set then, if it was selected before.
+	// Gone is true if a task that was selected before was deleted or is no longer
+	// selected. Only its ID is set then.
 	Gone bool
-	// Revision is that of the store at which the watch knew of it. What is known of
-	// a task lies in several places that are followed each by itself, so revisions
-	// may fall from one change to the next.
+	// Revision is the store revision at which the watch learned of the change. The data
+	// of a task is spread over several prefixes that are watched separately, so
+	// revisions may fall from one change to the next.
 	Revision int64
 }
 
-// WatchTasks yields the selected tasks as they are, sorted by ID, and then
-// every change, until ctx is done or the caller stops. A broker that goes away
-// yields its error, and the watch goes on when it is back; the caller may stop
-// instead.
+// WatchTasks yields the selected tasks, sorted by ID, and then every change, until ctx
+// is done or the caller stops. If the broker is unreachable, it yields the error and
+// continues once the broker is back; the caller may stop instead.
 func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange, error] {
 	return func(yield func(TaskChange, error) bool) {
 		w := newTaskWatch(c.space, f)
@@ -45,9 +44,9 @@ func (c *Client) WatchTasks(ctx context.Context, f Filter) iter.Seq2[TaskChange,
 	}
 }
 
-// follow follows several prefixes and hands their updates to take, one at a
-// time, until it returns false or ctx is done. complete tells that each prefix
-// was seen whole by then: half a picture would show things as what they are not.
+// follow watches several prefixes and passes their updates to take, one at a time,
+// until take returns false or ctx is done. complete is true once each prefix was listed
+// in full: a partial picture would show tasks in a wrong state.
 func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(u sourced, complete bool) bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var following sync.WaitGroup
@@ -81,13 +80,13 @@ func (c *Client) follow(ctx context.Context, sources []mirror.Source, take func(
 	}
 }
 
-// sourced is an update with which of the watched prefixes it is of.
+// sourced is an update and the index of the watched prefix that it belongs to.
 type sourced struct {
 	mirror.Update
 	source int
 }
 
-// revision is the one that the update brings its source to.
+// revision returns the revision to which the update brings its source.
 func (s sourced) revision() broker.Revision {
 	if s.Snapshot != nil {
 		return s.Snapshot.Revision
@@ -95,25 +94,25 @@ func (s sourced) revision() broker.Revision {
 	return s.Batch.Revision
 }
 
-// taskWatch is what a watch knows so far. Its methods are called by one goroutine;
-// others may look at the index while they hold mu.
+// taskWatch is the state of a watch. One goroutine calls its methods; others may read
+// the index while they hold mu.
 type taskWatch struct {
 	filter Filter
-	// mu is held while the index changes. But for what is fading in it, which others forget
-	// as well, the goroutine that changes it reads it without.
+	// mu is held while the index changes. The goroutine that changes it reads it
+	// without mu, except for its fading entries, which others remove as well.
 	mu    sync.RWMutex
 	tasks *taskIndex
 	// at is the revision up to which each source is known.
 	at [sourceCount]broker.Revision
-	// own, if set, tells whether this program has deleted a key at a revision. It is where
-	// lists are answered from the index.
+	// own, if set, reports whether this program deleted a key at a revision. It is set
+	// where lists are answered from the index.
 	own func(key string, at broker.Revision) bool
-	// shown are the tasks that the caller has seen and that are not gone.
+	// shown has the tasks that the caller has seen and that are not gone.
 	shown map[string]bool
-	// begun tells that the caller has seen everything once.
+	// begun is true once the caller has seen everything.
 	begun bool
-	// blockers are what each task waits for, and waiting is the same the other way
-	// round: an ending must not cost a look at every task.
+	// blockers has the tasks that each task waits for. waiting is the reverse map, so
+	// that the end of a task need not search all tasks.
 	blockers map[string][]string
 	waiting  map[string]map[string]bool
 }
@@ -122,13 +121,13 @@ func newTaskWatch(space keys.Space, f Filter) *taskWatch {
 	return &taskWatch{filter: f, tasks: newTaskIndex(space), shown: map[string]bool{}, blockers: map[string][]string{}, waiting: map[string]map[string]bool{}}
 }
 
-// fadingMax is how long a task whose keys are gone is listed as it was, unless the states
-// are known up to then: that it has ended may be told a moment later. The state of one that
-// was deleted does not change.
+// fadingMax is how long a task whose keys are gone is still listed as it was, unless
+// the states are known up to that revision before: the update with its end may arrive a
+// moment later. The state of a deleted task does not change.
 const fadingMax = 500 * time.Millisecond
 
-// leave takes notice of tasks whose keys were just deleted, but for those that this program
-// has deleted itself.
+// leave marks tasks whose keys were just deleted as fading, except those that this
+// program deleted itself.
 func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
 	for _, info := range before {
 		if r := at[info.ID]; !w.tasks.lists(info.ID) && w.at[stateSource] < r && !w.own(w.tasks.space.Task(info.ID), r) {
@@ -137,7 +136,7 @@ func (w *taskWatch) leave(before []TaskInfo, at map[string]broker.Revision) {
 	}
 }
 
-// left returns the tasks that are not leaving any more: they have ended, are there again, or
+// left returns the tasks that are no longer fading: they have ended, exist again, or
 // are gone.
 func (w *taskWatch) left() (gone []string) {
 	now := time.Now()
@@ -150,15 +149,15 @@ func (w *taskWatch) left() (gone []string) {
 	return gone
 }
 
-// hasAny tells whether the index has any of some keys.
+// hasAny reports whether the index has any of some keys.
 func (w *taskWatch) hasAny(keys []string) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return slices.ContainsFunc(keys, w.tasks.has)
 }
 
-// deleted takes notice of a key that this program has deleted: the task is not shown any
-// more until its state is known.
+// deleted records a key that this program deleted: the task is not shown until its
+// state is known.
 func (w *taskWatch) deleted(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +166,7 @@ func (w *taskWatch) deleted(key string) {
 	}
 }
 
-// batch takes changes.
+// batch applies changes.
 func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) {
 	var before []TaskInfo
 	at := map[string]broker.Revision{}
@@ -189,7 +188,7 @@ func (w *taskWatch) batch(source int, events []broker.Event) (changed []string) 
 	return changed
 }
 
-// apply takes an update and returns the tasks that it may have changed.
+// apply applies an update and returns the tasks that it may have changed.
 func (w *taskWatch) apply(u sourced) (changed []string) {
 	switch {
 	case u.Snapshot != nil && u.source == taskSource:
@@ -217,8 +216,8 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 	return changed
 }
 
-// reset takes a listing of the claims or of the states. It is read before the index is
-// held up.
+// reset applies a listing of the claims or of the states. It parses the listing before
+// it locks the index.
 func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []string) {
 	next := newTaskIndex(w.tasks.space)
 	for _, kv := range listing.KVs {
@@ -236,7 +235,7 @@ func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []strin
 	return changed
 }
 
-// show yields what became of the changed tasks, and of those they block.
+// show yields the changed tasks and the tasks that they block.
 func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, error) bool) bool {
 	now := time.Now()
 	if !w.begun {
@@ -269,8 +268,8 @@ func (w *taskWatch) show(changed []string, at int64, yield func(TaskChange, erro
 	return true
 }
 
-// blockedBy finds the tasks whose blocking the changed ones may have changed:
-// those that come after them in a tree, or that need them.
+// blockedBy returns the tasks whose blocked status the changed ones may have changed:
+// those below them in a tree, or that need them.
 func (w *taskWatch) blockedBy(changed []string) []string {
 	var blocked []string
 	for _, id := range changed {
@@ -284,7 +283,7 @@ func (w *taskWatch) blockedBy(changed []string) []string {
 	return blocked
 }
 
-// index remembers what a task waits for that may have changed.
+// index records what a task waits for, which may have changed.
 func (w *taskWatch) index(id string) {
 	for _, blocker := range w.blockers[id] {
 		if delete(w.waiting[blocker], id); len(w.waiting[blocker]) == 0 {

@@ -14,104 +14,109 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Config says what is served, and to whom. Only Broker is needed.
+// Config configures a server and its callers. Only Broker is required.
 type Config struct {
-	// Broker to ask. The server does not close it.
+	// Broker is the store. The server does not close it.
 	Broker broker.Broker
-	// Namespace of the tasks; empty is windlass.NamespaceDefault.
+	// Namespace is the namespace of the tasks; empty means windlass.NamespaceDefault.
 	Namespace string
-	// Prefix of all paths, such as "/windlass", without a slash at its end. Empty is
-	// none.
+	// Prefix is the prefix of all paths, such as "/windlass", without a slash at its
+	// end. Empty means none.
 	Prefix string
 
-	// LocalRole is the role of every user of this machine where there are no tokens,
-	// client certificates or Authenticate. Zero is RoleView: who may submit tasks has
-	// commands run as the user of the nodes.
+	// LocalRole is the role of every user of this machine if there are no tokens,
+	// client certificates or Authenticate. Zero means RoleView: a caller who may submit
+	// tasks can have commands run as the user of the nodes.
 	LocalRole Role
-	// Tokens that callers may show; nil for none.
+	// Tokens are the tokens that callers may present; nil means none.
 	Tokens *Tokens
-	// CertificateRole is the role of who shows a client certificate that the TLS
-	// configuration of the listener has verified. Zero: certificates give none.
+	// CertificateRole is the role of callers with a client certificate that the TLS
+	// configuration of the listener has verified. Zero means that certificates give no
+	// role.
 	CertificateRole Role
-	// Authenticate is your own way to tell who calls, asked before tokens and
-	// certificates; false leaves it to those. It must not read the body. Nil for none.
+	// Authenticate, if set, identifies the caller in the application's own way, before
+	// tokens and certificates; if it returns false, those decide. It must not read the
+	// body.
 	Authenticate func(*http.Request) (Caller, bool)
-	// Hosts are the names that requests may be addressed to, with a port or, for any
-	// port, without. Empty means localhost, 127.0.0.1 and [::1].
+	// Hosts are the host names that requests may be addressed to, with a port or, for
+	// any port, without. Empty means localhost, 127.0.0.1 and [::1].
 	Hosts []string
-	// Origins of web pages elsewhere that may change something, such as
-	// "https://ops.example.com". Empty for none.
+	// Origins are those of web pages on other sites that may make changes, such as
+	// "https://ops.example.com". Empty means none.
 	Origins []string
-	// ReadOnly refuses every change, whoever asks.
+	// ReadOnly refuses every change, whoever the caller is.
 	ReadOnly bool
 
 	// Dashboard serves the pages of package dashboard at Prefix and a slash, to
 	// everyone who may send requests at all: they hold no data.
 	Dashboard bool
-	// BrokerKind tells viewers which broker it is, such as "etcd". Empty tells nothing.
+	// BrokerKind tells viewers which broker it is, such as "etcd". Empty omits it.
 	BrokerKind string
-	// Sessions are those of the nodes that run in this process, for /v1/health. It must
-	// not block. Nil for none.
+	// Sessions, if set, returns the sessions of the nodes that run in this process, for
+	// /v1/health. It must not block.
 	Sessions func() []Session
 
-	// Check may refuse a task, or a job, before it is submitted, with a
-	// *windlass.BadInputError. Nil refuses nothing.
+	// Check, if set, may refuse a task or a job before it is submitted, with a
+	// *windlass.BadInputError.
 	Check func(windlass.Submission) error
-	// Logger for what goes wrong in the server itself; nil is slog.Default().
+	// Logger receives errors of the server itself; nil means slog.Default().
 	Logger *slog.Logger
-	// Audit gets one record for every change that was tried; nil is Logger.
+	// Audit receives one record for every attempted change; nil means Logger.
 	Audit *slog.Logger
-	// Metrics answers /metrics, which takes RoleView; nil for no such path.
+	// Metrics serves /metrics, which requires RoleView; nil means no such path.
 	Metrics http.Handler
-	// Tracer, if set, makes spans of what is submitted, below that which a request's
+	// Tracer, if set, makes spans of submissions, below the span that a request's
 	// traceparent names.
 	Tracer windlass.Tracer
-	// Limits of what callers may use.
+	// Limits limits what callers may use.
 	Limits Limits
 }
 
-// Limits of what callers may use. Each zero value is the default that is named.
+// Limits limits what callers may use. Each zero value means the default that is named.
 type Limits struct {
-	// ConnectionsMax bounds the connections, and half of it those of one address: one too
-	// many takes the place of an idle one. A quarter of the files that the process may have
-	// open, at most 1024. It counts with Serve only: a server of yours has its own.
+	// ConnectionsMax limits the connections, and half of it the connections of one
+	// address: one too many replaces an idle one. The default is a quarter of the files
+	// that the process may have open, at most 1024. It applies to Serve only: your own
+	// server has its own limit.
 	ConnectionsMax int
-	// BodyBytesMax bounds the body of a request; 4 MiB.
+	// BodyBytesMax limits the body of a request; 4 MiB.
 	BodyBytesMax int64
-	// HeaderTimeout bounds how long the header of a request may take to arrive; 10 s.
-	// It counts with Serve only: a server of yours has its own.
+	// HeaderTimeout limits how long the header of a request may take to arrive; 10 s.
+	// It applies to Serve only: your own server has its own limit.
 	HeaderTimeout time.Duration
-	// BodyTimeout bounds how long a body may take to arrive; 10 s.
+	// BodyTimeout limits how long a body may take to arrive; 10 s.
 	BodyTimeout time.Duration
-	// RequestTimeout bounds the work on a request, other than on waiting that it
-	// asks for and on events; 30 s.
+	// RequestTimeout limits the work on a request, except for requested waiting and for
+	// event streams; 30 s.
 	RequestTimeout time.Duration
-	// WriteTimeout bounds how long a client may take to read an answer, or one
-	// event; 20 s.
+	// WriteTimeout limits how long a client may take to read an answer, or one event;
+	// 20 s.
 	WriteTimeout time.Duration
-	// WaitMax bounds the waiting that a request may ask for; 60 s.
+	// WaitMax limits the waiting that a request may ask for; 60 s.
 	WaitMax time.Duration
-	// Rate is how many requests a second a caller may make, and RateBurst how many at
-	// once; 50 and 200. A caller is a token's name, or else an address.
+	// Rate is how many requests per second a caller may make, and RateBurst how many at
+	// once; 50 and 200. A caller is identified by its token's name, or else by its
+	// address.
 	Rate      float64
 	RateBurst int
-	// RequestsMax bounds the requests to the broker that are under way at a time, of
-	// all callers, those that wait included; 256. Callers with RoleView have three
-	// quarters of them, and one caller half of what its role has.
+	// RequestsMax limits the concurrent requests to the broker of all callers, waiting
+	// ones included; 256. Callers with RoleView can use three quarters of them, and one
+	// caller half of its role's part.
 	RequestsMax int
-	// ViewersMax bounds the streams of events at a time; 200. Callers with RoleView have
-	// three quarters of them, and one caller half of what its role has.
+	// ViewersMax limits the concurrent streams of events; 200. Callers with RoleView
+	// can use three quarters of them, and one caller half of its role's part.
 	ViewersMax int
-	// ViewerEventsMax is by how many events a viewer may be behind before it is cut
-	// off; 1024.
+	// ViewerEventsMax is how many events a viewer may lag behind before it is cut off;
+	// 1024.
 	ViewerEventsMax int
-	// EventsKeptMax is how many events are kept for viewers that come back; 8192.
+	// EventsKeptMax is how many events are kept for viewers that reconnect; 8192.
 	EventsKeptMax int
-	// Heartbeat is how often a stream without events says that it is alive; 15 s.
+	// Heartbeat is the interval of heartbeats in a stream without events; 15 s.
 	Heartbeat time.Duration
-	// ListMax bounds the tasks of one page of a list, and those of one command by
-	// selection; 10000. Answers to one caller have so many tasks in memory at a time, and
-	// those to all twice as many; what needs all tasks or jobs counts as that.
+	// ListMax limits the tasks of one page of a list, and those of one command by
+	// selection; 10000. It also limits the tasks in memory for the answers to one
+	// caller, and twice as many for all callers. An operation that needs all tasks or
+	// jobs counts as ListMax.
 	ListMax int
 }
 
@@ -185,9 +190,9 @@ func (c Config) open() bool {
 	return c.Tokens == nil && c.CertificateRole == 0 && c.Authenticate == nil
 }
 
-// CheckListen refuses an address on which this configuration must not listen: one
-// that others can reach, while nobody has to show who they are, or while no name of
-// it is in Hosts.
+// CheckListen refuses an address on which this configuration must not listen: one that
+// others can reach, while callers need not identify themselves or none of its names is
+// in Hosts.
 func (c Config) CheckListen(address net.Addr) error {
 	if _, unix := address.(*net.UnixAddr); unix || isLoopback(address.String()) {
 		return nil

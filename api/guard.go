@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// ServeHTTP implements http.Handler. Whatever comes in passes the same checks, in
-// this order: where it is addressed to, whether it is for a page, whether there is
-// such an endpoint, whether another web site sent it, who it is from and what they may do, how often they may,
-// and how much they send.
+// ServeHTTP implements http.Handler. Every request passes the same checks, in this
+// order: the host it is addressed to, whether it is for a page, whether the endpoint
+// exists, whether another web site sent it, who the caller is and what it may do, how
+// often it may, and how much it sends.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &answer{ResponseWriter: w}
 	began := time.Now()

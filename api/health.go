@@ -35,15 +35,15 @@ type brokerHealth struct {
 	Problem        string    `json:"problem,omitempty" doc:"why it is not ok: the code of an error of this API"`
 }
 
-// Session is how long a node of this process could go on without its broker. Its
+// Session says how long a node of this process can continue without its broker. Its
 // JSON is stable.
 type Session struct {
-	// Node is its name.
+	// Node is the name of the node.
 	Node string `json:"node"`
-	// MarginSeconds is in how many seconds its handlers are told to stop unless the
-	// session is renewed before; zero if it has none at present.
+	// MarginSeconds is the time in seconds until its handlers are told to stop unless
+	// the session is renewed before; zero if it currently has no session.
 	MarginSeconds float64 `json:"margin_seconds"`
-	// FullSeconds is what the margin is right after a renewal.
+	// FullSeconds is the margin right after a renewal.
 	FullSeconds float64 `json:"full_seconds"`
 }
 

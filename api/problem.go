@@ -18,27 +18,27 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// Problem is an error as it is answered: RFC 9457, application/problem+json. Its
-// JSON is stable, and so are the codes.
+// Problem is an error response: RFC 9457, application/problem+json. Its JSON is stable,
+// and so are the codes.
 type Problem struct {
 	// Title is the status in words.
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	// Detail says what happened to this request.
 	Detail string `json:"detail"`
-	// Code is what programs branch on.
+	// Code is for programs to branch on.
 	Code string `json:"code"`
-	// Field, Value and Limit say what was wrong with an input.
+	// Field, Value and Limit describe an invalid input.
 	Field string `json:"field,omitempty"`
 	Value string `json:"value,omitempty"`
 	Limit string `json:"limit,omitempty"`
-	// Others are further mistakes in the same input.
+	// Others lists further mistakes in the same input.
 	Others []Mistake `json:"others,omitempty"`
 
 	retryAfter int // in seconds, zero for nothing to say
 }
 
-// Mistake is what was wrong with an input.
+// Mistake describes an invalid input.
 type Mistake struct {
 	Field string `json:"field"`
 	Value string `json:"value"`
@@ -48,7 +48,7 @@ type Mistake struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Detail }
 
-// MarshalJSON implements json.Marshaler. What a caller sent comes back to it, cut.
+// MarshalJSON implements json.Marshaler. It shortens the caller's own input.
 func (p *Problem) MarshalJSON() ([]byte, error) {
 	type plain Problem
 	c := plain(*p)
@@ -59,13 +59,13 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 // detailBytesMax bounds each text of a problem.
 const detailBytesMax = 1024
 
-// GetStatus makes it an error that huma answers as it is.
+// GetStatus makes it an error that huma returns unchanged.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType is that of problems.
+// ContentType returns the media type of problems.
 func (p *Problem) ContentType(string) string { return problemType }
 
-// GetHeaders are those that go with it.
+// GetHeaders returns the headers of the response.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
 	if p.retryAfter > 0 {

@@ -24,7 +24,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// Server answers requests; see New. Its methods are safe for concurrent use.
+// Server is the HTTP API; see New. Its methods are safe for concurrent use.
 type Server struct {
 	config  Config
 	tasks   *windlass.TaskCopy
@@ -45,8 +45,8 @@ type Server struct {
 	endpoints map[string]*endpoint
 }
 
-// New returns a server for a namespace. It asks nothing of the broker yet. What
-// makes no sense in the configuration is a *windlass.BadInputError.
+// New returns a server for a namespace. It makes no call to the broker yet. An invalid
+// configuration is a *windlass.BadInputError.
 func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -143,13 +143,14 @@ func (s *Server) register() {
 	finishSchemas(s.huma.OpenAPI().Components.Schemas)
 }
 
-// TaskCounts counts the tasks of the namespace by status, without asking the broker. It
-// is nil unless Run or Serve follow them, and while they begin or the broker is away.
+// TaskCounts counts the tasks of the namespace by status, without a call to the broker.
+// It returns nil unless Run or Serve is following the tasks, and while they begin or
+// the broker is unreachable.
 func (s *Server) TaskCounts() map[windlass.Status]int { return s.tasks.Count() }
 
-// Run follows the broker for the events until ctx is done, and returns when all
-// that it started has ended. While the broker is away it tries again, and says so
-// in the stream. Only the streams of events need it; without it they are refused.
+// Run follows the broker for the events until ctx is done, and returns when everything
+// that it started has ended. While the broker is unreachable it retries, and reports
+// that in the stream. Only the streams of events need it; without it they are refused.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.hub.start() {
 		return errRunning
@@ -179,9 +180,9 @@ const (
 	shutdownMax = 10 * time.Second
 )
 
-// Serve answers what comes in on a listener, which it closes, and runs Run, until
-// ctx is done; then it gives requests under way 10 s to end. It refuses to begin on
-// an address that CheckListen refuses. With a TLS configuration it speaks TLS only.
+// Serve answers requests on a listener, which it closes, and calls Run, until ctx is
+// done. It then gives requests in progress 10 s to end. It refuses to begin on an
+// address that CheckListen refuses. With a TLS configuration it speaks TLS only.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	if err := s.config.CheckListen(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())

@@ -20,16 +20,16 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// Role is what a caller may do. Each may do what those before it may.
+// Role is what a caller may do. Each role includes those before it.
 type Role int
 
 // The roles.
 const (
-	// RoleView may look at everything and change nothing.
+	// RoleView may read everything and change nothing.
 	RoleView Role = iota + 1
 	// RoleOperate may submit, delete and command tasks, nodes, jobs and elections.
 	RoleOperate
-	// RoleAdmin may forget and clear besides, which cannot be undone.
+	// RoleAdmin may also forget and clear, which cannot be undone.
 	RoleAdmin
 )
 
@@ -39,7 +39,7 @@ var roleNames = map[Role]string{RoleView: "view", RoleOperate: "operate", RoleAd
 // String implements fmt.Stringer.
 func (r Role) String() string { return roleNames[r] }
 
-// ParseRole reads view, operate or admin.
+// ParseRole parses view, operate or admin.
 func ParseRole(name string) (Role, error) {
 	for role, known := range roleNames {
 		if known == name {
@@ -49,28 +49,28 @@ func ParseRole(name string) (Role, error) {
 	return 0, badInput("role", name, "must be view, operate or admin")
 }
 
-// Caller is who makes a request.
+// Caller is the sender of a request.
 type Caller struct {
-	// Name for the audit log and the rate limit; it is not a secret.
+	// Name is for the audit log and the rate limit; it is not a secret.
 	Name string
-	// Role is what it may do.
+	// Role is what the caller may do.
 	Role Role
 }
 
 // tokenPrefix lets scanners find tokens that were published by mistake.
 const tokenPrefix = "windlass_"
 
-// NewToken makes a token of 256 random bits.
+// NewToken returns a token of 256 random bits.
 func NewToken() string {
 	var bits [32]byte
 	rand.Read(bits[:]) // never fails
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// TokenLine is the line of a token file for a token: its role, a name and its hash.
-// The hash is a plain SHA-256. Slow and salted hashes make guessing costly where
-// people choose the secret; nobody guesses 256 random bits, and a slow hash would
-// only cost the server on every request.
+// TokenLine returns the line of a token file for a token: its role, a name and its
+// hash. The hash is a plain SHA-256. Slow and salted hashes make guessing costly where
+// people choose the secret; nobody guesses 256 random bits, and a slow hash would only
+// cost the server on every request.
 func TokenLine(role Role, name, token string) (string, error) {
 	if err := checkTokenName(name); err != nil {
 		return "", err
@@ -107,17 +107,17 @@ func checkTokenName(name string) error {
 	return nil
 }
 
-// Tokens are who may call, as read from a file:
+// Tokens are the callers listed in a file:
 //
 //	# role, name, hash; see "windlass token"
 //	view    dashboard  sha256:9f86d0…
 //	operate deploy     sha256:60303a…
 //	operate deploy     sha256:fd61a0…
 //
-// A name may have several lines, so that an old and a new token are valid together
-// while one takes the place of the other. The file is read again when it has
-// changed. If it cannot be read then, what was read last stays valid and the error
-// is logged: a typing error must not lock everybody out.
+// A name may have several lines, so that an old and a new token are both valid while
+// one replaces the other. The file is read again when it has changed. If it cannot be
+// read then, the last valid contents stay in use and the error is logged: a typing
+// error must not lock everybody out.
 type Tokens struct {
 	path string
 	log  *slog.Logger
@@ -135,8 +135,8 @@ type tokenEntry struct {
 	hash   [sha256.Size]byte
 }
 
-// LoadTokens reads a token file. One that others than its owner can write is
-// refused, and so is one without a token. A nil logger is slog.Default().
+// LoadTokens reads a token file. It refuses a file that anyone but its owner can write,
+// and a file without a token. A nil logger means slog.Default().
 func LoadTokens(path string, log *slog.Logger) (*Tokens, error) {
 	if log == nil {
 		log = slog.Default()
@@ -234,8 +234,8 @@ func unshown(err error) error {
 	return badInput(input.Field, notShown, input.Limit)
 }
 
-// Find returns whose token this is. It takes the same time whichever it is, and
-// whether it is one or not.
+// Find returns the caller with a token. It takes the same time whichever token it is,
+// and whether or not it is valid.
 func (t *Tokens) Find(token string) (Caller, bool) {
 	hash := sha256.Sum256([]byte(token))
 	var found Caller

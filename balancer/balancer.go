@@ -7,8 +7,8 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// AcceptAll claims everything and releases nothing, so the node that is first
-// has the most.
+// AcceptAll claims everything and releases nothing, so the first node to start gets the
+// most.
 type AcceptAll struct{}
 
 var _ windlass.Balancer = AcceptAll{}
@@ -21,34 +21,32 @@ func (AcceptAll) CanClaim(*windlass.View, windlass.Candidate) (bool, time.Time) 
 // Balance implements windlass.Balancer.
 func (AcceptAll) Balance(*windlass.View) []string { return nil }
 
-// ThresholdDefault is how far above the average a node of the Fair balancer may
-// be: a fifth, as in Metafora.
+// ThresholdDefault is the default of Fair.Threshold: a fifth above the average, as in
+// Metafora.
 const ThresholdDefault = 1.2
 
-// Fair keeps a node near the average number of tasks. It claims up to its share
-// and releases down to it, the youngest tasks first, once it has more than
-// Threshold times the average. Unlike Metafora's it also does so when some node
-// has less than the average divided by Threshold, or else a node that joins many
-// others would stay empty, and it never sleeps in the node's loop.
+// Fair keeps a node near the average number of tasks. It claims up to its share. Once
+// it has more than Threshold times the average, it releases down to its share, the
+// youngest tasks first. Unlike Metafora's, it also does so if some node has less than
+// the average divided by Threshold, because a node that joins many others would
+// otherwise stay empty. It never sleeps in the node's loop.
 //
-// It counts tasks and does not see who may run which. A task that it released and
-// that came back is left in peace for a while that doubles, or else a node that
-// can take no more would keep the tasks of the others moving. One Fair serves one
-// node.
+// It counts tasks and ignores which node may run which. A task that it released and
+// that came back is left alone for a time that doubles. Otherwise a node that can take
+// no more would keep the tasks of the others moving. One Fair serves one node.
 type Fair struct {
-	// Threshold is a factor on the average. Zero means ThresholdDefault; less
-	// than 1 counts as 1.
+	// Threshold is a factor on the average. Zero means ThresholdDefault; less than 1
+	// counts as 1.
 	Threshold float64
 
-	// moved are the tasks that it released.
+	// moved has the tasks that it released.
 	moved moves
 }
 
 var _ windlass.Balancer = (*Fair)(nil)
 
-// A node that has its share leaves a task to others for as long as patience,
-// and asks itself again every step, because shares grow while tasks are being
-// submitted.
+// A node that has its share leaves a task to others for patience, and checks again
+// every step, because shares grow while tasks are being submitted.
 const (
 	patience = 2 * time.Second
 	step     = 250 * time.Millisecond
@@ -65,7 +63,7 @@ func (f *Fair) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time
 // Balance implements windlass.Balancer.
 func (f *Fair) Balance(v *windlass.View) []string { return f.release(v, v.Self.Tasks) }
 
-// release picks the youngest tasks above this node's share, limit of them at most.
+// release picks the youngest tasks above this node's share, at most limit.
 func (f *Fair) release(v *windlass.View, limit int) []string {
 	if v.Trigger == windlass.TriggerMembership || v.Trigger == windlass.TriggerCommand {
 		f.moved.forget()

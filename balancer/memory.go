@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// Memory is a Reporter of main memory, in bytes: that of the machine or that
-// which a control group of this process may use, whichever is closer to its end.
-// It exists for Linux only.
+// Memory is a Reporter of main memory, in bytes. It reports the memory of the machine,
+// or the memory that a control group of this process may use, whichever is closer to
+// exhaustion. It exists for Linux only.
 //
-// Of the machine it counts what is not MemAvailable, so that caches which the
-// kernel would give up do not count. Of a control group, of version 1 or 2, and
-// of each one above it, it counts the usage without the inactive file cache,
-// against the hard limit. A limit that is not below the machine's memory is
-// none. What swap has is left out.
+// For the machine it counts the memory that is not MemAvailable, so caches that the
+// kernel would give up do not count. For a control group, of version 1 or 2, and for
+// each one above it, it counts the usage without the inactive file cache, against the
+// hard limit. A limit that is not below the machine's memory is ignored. Swap is left
+// out.
 type Memory struct {
-	// root is put before every path, for tests.
+	// root is a prefix for every path, for tests.
 	root string
 	// mounts are where the hierarchies that may limit memory are mounted.
 	mounts []groupMount
@@ -30,8 +30,8 @@ type Memory struct {
 
 var _ Reporter = (*Memory)(nil)
 
-// NewMemory makes a reporter of this process's memory and reads it once. On
-// other systems than Linux it is an error, errors.ErrUnsupported.
+// NewMemory returns a reporter of this process's memory and reads it once. On systems
+// other than Linux it returns errors.ErrUnsupported.
 func NewMemory() (*Memory, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("memory of %s: %w", runtime.GOOS, errors.ErrUnsupported)
@@ -56,8 +56,8 @@ func memoryAt(root string) (*Memory, error) {
 // String implements Reporter.
 func (*Memory) String() string { return "bytes" }
 
-// Used implements Reporter. Which groups this process is in is read every time: it may
-// be moved.
+// Used implements Reporter. It reads the groups of this process every time: the process
+// may be moved.
 func (m *Memory) Used() (used, total uint64, err error) {
 	used, total, err = m.machine()
 	if err != nil || len(m.mounts) == 0 {
@@ -82,7 +82,7 @@ func (m *Memory) Used() (used, total uint64, err error) {
 	return used, total, nil
 }
 
-// tighter tells whether the part a of b is larger than the part c of d.
+// tighter reports whether the fraction a/b is larger than c/d.
 func tighter(a, b, c, d uint64) bool { return float64(a)*float64(d) > float64(c)*float64(b) }
 
 // machine is the memory of the machine.

@@ -7,18 +7,19 @@ import (
 )
 
 const (
-	// movePauseMin is how long a task that was released and came back is left in
-	// peace. It doubles with every time, and beyond movePauseMax there is no other.
+	// movePauseMin is how long a task that was released and came back is left alone.
+	// The time doubles with every return, and beyond movePauseMax the task is not
+	// released again.
 	movePauseMin = time.Minute
 	movePauseMax = time.Hour
-	// movesMax bounds the tasks that are remembered.
+	// movesMax limits the tasks that are remembered.
 	movesMax = 10_000
 )
 
-// moves remembers the tasks that this node released because it had too many, so
-// that one which nobody else can hold does not go round for ever. It forgets them
-// when they tell nothing any more: nodes came or went, someone asked, or the node
-// had not too many for movePauseMax.
+// moves remembers the tasks that this node released because it had too many, so that a
+// task which no other node can hold does not move in circles. It forgets them when they
+// no longer matter: nodes came or went, a command asked for balancing, or the node had
+// not too many for movePauseMax.
 type moves struct {
 	byID map[string]move
 	// calm is since when the node has not had too many, zero if it has.

@@ -8,16 +8,16 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// Reporter tells how much of a resource is used. The node's one loop calls it,
+// Reporter reports how much of a resource is used. The node's single loop calls it,
 // once a second at most, so it must not block; reading a file of /proc is fine.
 type Reporter interface {
-	// Used is how much is used, by whomever, of how much there is.
+	// Used returns how much is used, by any process, of how much there is.
 	Used() (used, total uint64, err error)
-	// String is the plural of the unit, as in "bytes".
+	// String returns the plural of the unit, as in "bytes".
 	String() string
 }
 
-// Bounds of both limits of Resource, in percent.
+// Range of both limits of Resource, in percent.
 const (
 	LimitMin = 1
 	LimitMax = 100
@@ -25,45 +25,50 @@ const (
 
 // Times and numbers of Resource.
 const (
-	// refusedAgain is when to look again at what was refused because of a limit.
+	// refusedAgain is the delay before a task that was refused because of a limit is
+	// considered again.
 	refusedAgain = 3 * time.Second
-	// every is how often to be asked although nothing changed.
+	// every is the interval of reviews when nothing changes.
 	every = 10 * time.Second
-	// releasePause is the least time between two releases above a limit: what a
-	// task used is not free at once. It is below every so that a call which is
-	// early is not in vain.
+	// releasePause is the shortest time between two releases above a limit: the memory
+	// of a task is not free at once. It is below every so that a call which is early is
+	// not in vain.
 	releasePause = every / 2
-	// yield is how long this node leaves to others what it released above a
-	// limit. They wait for their turns, and then for patience.
+	// yield is how long this node leaves what it released above a limit to others. They
+	// wait for their turns, and then for patience.
 	yield = 10 * time.Second
-	// claimStep is how many tasks a node may claim between two readings even if
-	// it has fewer, and release for evenness in one call.
+	// claimStep is how many tasks a node may claim between two readings even if it has
+	// fewer, and release for balance in one call.
 	claimStep = 8
 )
 
-// Resource claims nothing at or above a claim limit and gives tasks away at or
-// above a release limit; below, and for what is even, it leaves the decision to
-// another balancer. One Resource serves one node.
+// Resource claims nothing at or above a claim limit and releases tasks at or above a
+// release limit. Below the claim limit, and to balance the nodes, another balancer
+// decides. One Resource serves one node.
 //
-// At or above the release limit it releases one task per call, the youngest that
-// has a handler: it loses the least work. It does not while what it released
-// before waits for a taker, for then nobody has room, and more would only stop
-// work; nor the only task of the cluster, nor when there is no node to take it.
-// Unlike Metafora's, it refuses instead of sleeping, and gives back the tasks that
-// began last and not those that began first.
+// At or above the release limit it releases one task per call: the youngest that has a
+// handler, which loses the least work. It releases nothing
 //
-// Between the limits it takes nothing, so it gives for evenness only one task
-// per call as well, and stops if one had to be taken back, until nodes come or
-// go or someone asks.
+//   - while the task that it released before waits for a node, because then no node has
+//     room and another release would only stop work,
+//   - if it is the only task of the cluster,
+//   - if no other node takes tasks.
 //
-// While the reporter fails, the last reading counts for ten seconds. After that
-// the node keeps what it runs and claims nothing: it cannot know whether there
-// is room, and others can.
+// Unlike Metafora's, it refuses instead of sleeping, and releases the tasks that began
+// last and not those that began first.
+//
+// Between the limits it takes nothing. So for balance it also releases only one task
+// per call, and it stops if it had to take one back, until nodes come or go or a
+// command asks for balancing.
+//
+// If the reporter fails, the last reading counts for ten seconds. After that the node
+// keeps what it runs and claims nothing: it cannot know whether there is room, and
+// others can.
 type Resource struct {
-	// Next decides below the claim limit, and what is even. Nil means Fair.
+	// Next decides below the claim limit, and balances. Nil means Fair.
 	Next windlass.Balancer
-	// Trouble, if set, is told the first of a row of errors of the reporter. It
-	// is called in the node's loop and must not block.
+	// Trouble, if set, is called with the first of consecutive errors of the reporter.
+	// It is called in the node's loop and must not block.
 	Trouble func(error)
 
 	gauge gauge
@@ -71,13 +76,13 @@ type Resource struct {
 	claimLimit, releaseLimit int
 	fair                     Fair
 
-	// last is what was released last above the claim limit; it has no ID once
-	// that came back.
+	// last is the last task released above the claim limit; its ID is empty once the
+	// task came back.
 	last release
-	// uphill tells that a task released for evenness between the limits had to
-	// be taken back, so that there is no use in another.
+	// uphill is true if a task released for balance between the limits had to be taken
+	// back, so that releasing another is useless.
 	uphill bool
-	// moved are the tasks that were released above the release limit.
+	// moved has the tasks that were released above the release limit.
 	moved moves
 }
 
@@ -87,17 +92,17 @@ type release struct {
 	at time.Time
 	// seen is when it was last seen unclaimed.
 	seen time.Time
-	// even tells that it was for evenness: having it back does no harm.
+	// even is true if it was released for balance: taking it back does no harm.
 	even bool
 }
 
 var _ windlass.Reviewer = (*Resource)(nil)
 
-// NewResource makes a balancer that claims nothing while claimLimit percent of a
-// resource or more are used, and releases while releaseLimit percent or more
-// are. Both are from LimitMin to LimitMax, the claim limit below the release
-// limit; the further apart, the calmer. It asks the reporter once: one that does
-// not work is an error now.
+// NewResource returns a balancer that claims nothing while claimLimit percent of a
+// resource or more are used, and releases tasks while releaseLimit percent or more are.
+// Both limits are from LimitMin to LimitMax, and the claim limit must be below the
+// release limit; the further apart they are, the fewer tasks move. NewResource calls
+// the reporter once, and returns its error.
 func NewResource(reporter Reporter, claimLimit, releaseLimit int) (*Resource, error) {
 	if reporter == nil {
 		return nil, &windlass.BadInputError{Field: "reporter", Limit: "must be set"}
@@ -123,7 +128,7 @@ func NewResource(reporter Reporter, claimLimit, releaseLimit int) (*Resource, er
 	return &Resource{gauge: gauge{reporter: reporter}, claimLimit: claimLimit, releaseLimit: releaseLimit}, nil
 }
 
-// ReviewEvery is how often Balance is to be called although nothing changed.
+// ReviewEvery returns the interval of reviews when nothing changes.
 func (r *Resource) ReviewEvery() time.Duration { return every }
 
 func (r *Resource) next() windlass.Balancer {
@@ -160,10 +165,10 @@ func (r *Resource) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.
 	return ok, again
 }
 
-// room is how many tasks a node that has some may claim before the next reading:
-// no more than it has, and no more than stay below the limit if each needs what
-// those need on average. What they need is not known until they run, and a
-// thousand claimed at once would exceed any limit before it showed.
+// room returns how many tasks a node that has some may claim before the next reading:
+// no more than it has, and no more than stay below the limit if each needs what those
+// need on average. Their need is not known until they run, and a thousand claimed at
+// once would exceed any limit before it showed.
 func room(tasks, percent, limit int) int {
 	n := max(claimStep, tasks)
 	if tasks > 0 && percent > 0 {
@@ -209,14 +214,14 @@ func (r *Resource) Balance(v *windlass.View) []string {
 	return ids
 }
 
-// waits tells whether what was released last was seen unclaimed since this node
-// would last have been asked about it.
+// waits reports whether the last released task was seen unclaimed since this node would
+// last have been asked about it.
 func (r *Resource) waits(now time.Time) bool {
 	return r.last.id != "" && !r.last.seen.IsZero() && now.Sub(r.last.seen) < 2*refusedAgain
 }
 
-// movable tells whether there is someone to take a task and a task besides, so
-// that the only one of a cluster stays where it is.
+// movable reports whether another node takes tasks and there is more than one task, so
+// that the only task of a cluster stays where it is.
 func movable(v *windlass.View) bool {
 	total, takers := v.Self.Tasks+v.Unowned, 0
 	for _, n := range v.Nodes {
@@ -228,7 +233,7 @@ func movable(v *windlass.View) bool {
 	return total > 1 && takers > 0
 }
 
-// even is what Next releases for evenness, limit tasks at most.
+// even returns the tasks that Next releases for balance, at most limit.
 func (r *Resource) even(v *windlass.View, limit int) []string {
 	if fair, ok := r.next().(*Fair); ok {
 		return fair.release(v, limit) // it remembers what it releases

@@ -16,7 +16,7 @@ const (
 	staleMax = 10 * time.Second
 )
 
-// gauge asks a reporter now and then, and remembers.
+// gauge reads a reporter at intervals and caches the result.
 type gauge struct {
 	reporter Reporter
 	// percent was used at the time at, zero for never, when the node had tasks.
@@ -27,7 +27,7 @@ type gauge struct {
 	failing bool
 }
 
-// read is how many percent are used, if that is known.
+// read returns how many percent are used, if that is known.
 func (g *gauge) read(v *windlass.View, trouble func(error)) (percent int, known bool) {
 	if age := v.Now.Sub(g.tried); g.tried.IsZero() || age >= readEvery || age < 0 {
 		g.tried = v.Now

@@ -1,7 +1,7 @@
-// Package bench measures Windlass beside the raw limits of the broker in use, and beside
-// what else could be used. It has no code but benchmarks, in the files of tests; make
-// bench runs them, and docs/benchmarks.md says what they gave.
+// Package bench compares Windlass with the raw limits of its broker, and with
+// alternatives to Windlass. It has no code except benchmarks, in test files; make bench
+// runs them, and docs/benchmarks.md has their results.
 //
-// The stores are processes of their own where a benchmark does not say otherwise, and so
-// are the workers of BenchmarkPeers: the test's binary started again.
+// The stores are separate processes unless a benchmark says otherwise. So are the
+// workers of BenchmarkPeers: the test's binary, started again.
 package bench

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Txn is a conditional transaction: when every condition of If holds, the
-// operations of Then are applied together, otherwise those of Else. An empty If
-// always holds. No key may be written twice in one branch.
+// Txn is a conditional transaction. If every condition of If holds, the operations of
+// Then are applied together, otherwise those of Else. An empty If always holds. No key
+// may be written twice in one branch.
 type Txn struct {
 	If   []Cond
 	Then []Op
@@ -18,17 +18,17 @@ type Txn struct {
 
 // Result is the outcome of one transaction.
 type Result struct {
-	// Err is set when the transaction was refused or its outcome is unknown;
-	// see MaybeApplied. The other fields are then zero.
+	// Err is set if the transaction was refused or its outcome is unknown; see
+	// MaybeApplied. The other fields are then zero.
 	Err error
-	// OK tells that the conditions held and Then was applied.
+	// OK is true if the conditions held and Then was applied.
 	OK bool
-	// Revision is the store's after the transaction. When OK and Then wrote
-	// something it is the revision of these writes, so a key created by them
-	// has it as its Created. Other transactions of the call may share it.
+	// Revision is the revision of the store after the transaction. If OK is true and
+	// Then wrote something, it is the revision of these writes, so a key created by
+	// them has it as its Created. Other transactions of the call may share it.
 	Revision Revision
-	// Reads has one entry for each OpRead of the branch taken, in order, nil
-	// where the key does not exist.
+	// Reads has one entry for each OpRead of the branch taken, in order; nil if the key
+	// does not exist.
 	Reads []*KV
 }
 
@@ -60,9 +60,9 @@ func Exists(key string) Cond { return Cond{Kind: CondExists, Key: key} }
 // Absent is the condition that key does not exist.
 func Absent(key string) Cond { return Cond{Kind: CondAbsent, Key: key} }
 
-// Created is the condition that key exists in the very incarnation that was
-// created at rev. It is the fence: a write with Created(owner, token) is
-// refused once the claim behind the token is gone, whoever holds it now.
+// Created is the condition that key exists in the very incarnation that was created at
+// rev. It is the fencing check: a write with Created(owner, token) is refused once the
+// claim with that token is gone, whoever holds the task now.
 func Created(key string, rev Revision) Cond {
 	return Cond{Kind: CondCreated, Key: key, Revision: rev}
 }
@@ -79,13 +79,12 @@ type OpKind uint8
 const (
 	// OpPut writes a key.
 	OpPut OpKind = iota + 1
-	// OpDelete deletes a key; one that does not exist is no error.
+	// OpDelete deletes a key; deleting an absent key is no error.
 	OpDelete
-	// OpDeleteTree deletes every key below a prefix ending in a slash, the
-	// prefix's own node not included. Nothing below it may be put in the same
-	// transaction.
+	// OpDeleteTree deletes every key below a prefix ending in a slash, but not the
+	// prefix's own node. No key below it may be put in the same transaction.
 	OpDeleteTree
-	// OpRead reads a key as the transaction finds it: before its own writes.
+	// OpRead reads a key in its state before the transaction's own writes.
 	OpRead
 )
 
@@ -94,17 +93,16 @@ type Op struct {
 	Kind  OpKind
 	Key   string
 	Value []byte
-	// Session is the session that a put key lives with; zero for none.
+	// Session is the session that a put key belongs to; zero for none.
 	Session SessionID
 }
 
 // Put writes a permanent key.
 func Put(key string, value []byte) Op { return Op{Kind: OpPut, Key: key, Value: value} }
 
-// PutSession writes a key that vanishes with the session. Such a key is always
-// a leaf: nothing may be put below it, and it may not be put above existing
-// keys; a broker may refuse either with ErrInvalid. A key that exists already
-// must be of the same session.
+// PutSession writes a key that vanishes with the session. Such a key is always a leaf:
+// no key may be put below it, and it may not be put above existing keys; a broker may
+// refuse either with ErrInvalid. An existing key must belong to the same session.
 func PutSession(key string, value []byte, id SessionID) Op {
 	return Op{Kind: OpPut, Key: key, Value: value, Session: id}
 }
@@ -118,8 +116,8 @@ func DeleteTree(prefix string) Op { return Op{Kind: OpDeleteTree, Key: prefix} }
 // Read reads one key.
 func Read(key string) Op { return Op{Kind: OpRead, Key: key} }
 
-// Validate refuses what no broker accepts. Adapters call it before they send
-// anything, so that all of them refuse alike.
+// Validate returns an error for a transaction that no broker accepts. Adapters call it
+// before they send anything, so that all of them refuse the same transactions.
 func (t Txn) Validate() error {
 	if n := max(len(t.If), len(t.Then), len(t.Else)); n > TxnOpsMax {
 		return NewError("commit", "", ErrTooLarge,
@@ -145,7 +143,7 @@ func (t Txn) Validate() error {
 }
 
 func validateWrites(ops []Op) error {
-	var few [8]Op // as a rule there are no more, and they need no allocation
+	var few [8]Op // usually enough, and needs no allocation
 	written, size := few[:0], 0
 	for _, op := range ops {
 		size += len(op.Key) + len(op.Value)
@@ -169,7 +167,7 @@ func validateWrites(ops []Op) error {
 	return nil
 }
 
-// Overlaps tells whether two writes touch a key in common.
+// Overlaps reports whether two writes touch a common key.
 func (op Op) Overlaps(other Op) bool {
 	switch {
 	case op.Kind == OpDeleteTree && other.Kind == OpDeleteTree:
@@ -201,9 +199,9 @@ func (op Op) validate() error {
 	return nil
 }
 
-// CheckKey refuses a malformed key: it begins with a slash, does not end in
-// one, has no empty, "." or ".." segment, is UTF-8 without control characters,
-// and at most KeyBytesMax bytes long.
+// CheckKey refuses a malformed key. A key begins with a slash, does not end in one, has
+// no empty, "." or ".." segment, is UTF-8 without control characters, and is at most
+// KeyBytesMax bytes long.
 func CheckKey(key string) error {
 	if len(key) > KeyBytesMax {
 		return NewError("check", key[:64]+"…", ErrTooLarge,
@@ -226,7 +224,7 @@ func CheckKey(key string) error {
 
 func isControl(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) }
 
-// CheckWatched refuses what cannot be watched: what is neither a prefix nor a key.
+// CheckWatched refuses a text that is neither a prefix nor a key.
 func CheckWatched(prefix string) error {
 	if strings.HasSuffix(prefix, "/") {
 		return CheckPrefix(prefix)
@@ -234,7 +232,7 @@ func CheckWatched(prefix string) error {
 	return CheckKey(prefix)
 }
 
-// CheckPrefix refuses a malformed prefix: a key followed by one slash.
+// CheckPrefix refuses a malformed prefix. A prefix is a key followed by one slash.
 func CheckPrefix(prefix string) error {
 	key, ok := strings.CutSuffix(prefix, "/")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// The reasons for which a claim or an ending is refused.
+// The reasons for refusing a claim or an ending.
 var (
 	// ErrOwned: someone else holds the task.
 	ErrOwned = errors.New("the task is owned")
@@ -17,44 +17,45 @@ var (
 	ErrGone = errors.New("the task does not exist")
 	// ErrBlocked: a task that this one waits for still exists, or has failed.
 	ErrBlocked = errors.New("the task is blocked")
-	// ErrChanged: the task was submitted anew meanwhile, with other settings.
+	// ErrChanged: the task was submitted again meanwhile, with other settings.
 	ErrChanged = errors.New("the task has changed meanwhile")
 	// ErrFenced: the claim is no longer held, so nothing was written.
 	ErrFenced = errors.New("the claim is no longer held")
-	// ErrStateChanged: the claim is held and the state is not the one that the
-	// ending was to replace, so nothing was written.
+	// ErrStateChanged: the claim is held, but the state is not the one that the ending
+	// was to replace, so nothing was written.
 	ErrStateChanged = errors.New("the state has changed meanwhile")
-	// ErrSuperseded: the claim is held and the command is no longer the one that
-	// the ending is about, so nothing was written.
+	// ErrSuperseded: the claim is held, but the command is no longer the one that the
+	// ending is about, so nothing was written.
 	ErrSuperseded = errors.New("the command is another one by now, or gone")
 )
 
-// Wanted is a task to be claimed.
+// Wanted is a task to claim.
 type Wanted struct {
 	// ID of the task.
 	ID string
-	// PropsOnly tells that the task exists by its properties alone.
+	// PropsOnly is true if the task exists only by its properties.
 	PropsOnly bool
-	// Created is the revision at which the task came to exist, as in Granted: it
-	// is this very task that is wanted, and no other that was submitted under
-	// its ID since. Zero is any.
+	// Created is the revision at which the task was created, as in Granted. The claim
+	// is refused for another task that was submitted under its ID since. Zero means
+	// any.
 	Created broker.Revision
-	// Modified, if set, is the revision at which the task's own key changed last:
-	// what was decided from it is not to hold for what it says by now.
+	// Modified, if set, is the revision of the last change of the task's own key. The
+	// claim is refused if the key has changed since, because the decision to claim no
+	// longer applies.
 	Modified broker.Revision
-	// Blockers are the tasks that must not exist, and must not have failed or been
-	// killed where that blocks others.
+	// Blockers lists the tasks that must not exist, and must not have failed or been
+	// killed if that blocks others.
 	Blockers []string
-	// Skipped, if set, takes the place of Blockers: the task is claimed to be
-	// ended, because the one of this ID has failed or was killed.
+	// Skipped, if set, replaces Blockers: the task is claimed in order to end it,
+	// because the task with this ID has failed or was killed.
 	Skipped string
 	// SkippedAt is the revision at which that failure was marked.
 	SkippedAt broker.Revision
-	// WithoutProps tells that the task has no properties, as far as is known, and
-	// that none need be read.
+	// WithoutProps is true if the task is known to have no properties, so that none
+	// need be read.
 	WithoutProps bool
-	// HandedOver tells that the task was released for some node, be it this one:
-	// the claim takes that note away.
+	// HandedOver is true if the task was released for a certain node, possibly this
+	// one: the claim deletes that note.
 	HandedOver bool
 }
 
@@ -64,61 +65,65 @@ type Granted struct {
 	ID string
 	// Token is the fencing token.
 	Token broker.Revision
-	// Created is the revision at which the task came to exist: its own key, or
-	// its properties if PropsOnly. Zero where the claim is held and the task was
-	// deleted meanwhile; then the claim is to be released.
+	// Created is the revision at which the task was created: the revision of its own
+	// key, or of its properties if PropsOnly. It is zero if the claim is held but the
+	// task was deleted meanwhile; the claim is then to be released.
 	Created   broker.Revision
 	PropsOnly bool
-	// Spec, Props and State are what the store had at the moment of the claim,
-	// nil where there was nothing.
+	// Spec, Props and State are the stored values at the moment of the claim, nil if
+	// absent.
 	Spec, Props, State []byte
-	// StateRevision is the revision of State, zero where there was none.
+	// StateRevision is the revision of State, zero if absent.
 	StateRevision broker.Revision
 }
 
-// Result is the outcome of one wanted claim. Without an error it was granted.
+// Result is the outcome of one wanted claim. It was granted if there is no error.
 type Result struct {
 	Granted
 	// Err is one of this package's reasons, or the broker's error.
 	Err error
 }
 
-// Coordinator is what a node asks of the cluster for one incarnation: to claim
-// many, to end many. New makes the one implementation, over any broker; a node
-// can be given another, to observe or to test.
+// Coordinator makes and ends claims for one incarnation of a node, many at a time. New
+// returns the only implementation, for any broker; a node can be given another, to
+// observe or to test.
 type Coordinator interface {
-	// Claim attempts every wanted task and returns one result for each, in
-	// order. An outcome that is unknown, even after reading back, has the
-	// broker's error; the claim may then still turn up, see Adopt.
+	// Claim attempts every wanted task and returns one result for each, in order. If an
+	// outcome is unknown even after reading back, the result has the broker's error;
+	// the claim may then still turn up, see Adopt.
 	Claim(ctx context.Context, wanted []Wanted) []Result
 	StateStore
-	// Note writes down what happened, for people, and returns one error for
-	// each note, in order. It can be repeated. Nothing depends on it, so it can
-	// wait until there is nothing else to do.
+	// Note writes audit records, for people, and returns one error for each note, in
+	// order. It can be repeated. Nothing depends on it, so it has the lowest priority.
 	Note(ctx context.Context, notes []Note) []error
 }
 
-// StateStore is the part of a Coordinator that keeps what is known of tasks under
-// the token of their claim: Claim and Adopt bring the state along, so that loading
-// it takes no call of its own, and End stores it.
+// StateStore is the part of a Coordinator that stores task data under the token of the
+// claim. Claim and Adopt return the state, so that loading it takes no extra call, and
+// End stores it.
 type StateStore interface {
-	// Adopt reads whether claims are held by this incarnation, and returns
-	// those that are as if they had just been granted. ErrOwned and ErrGone
-	// mean that they are not.
+	// Adopt reads whether this incarnation holds the claims, and returns those that it
+	// holds as if they had just been granted. ErrOwned and ErrGone mean that it does
+	// not hold them.
 	Adopt(ctx context.Context, ids []string) []Result
-	// End performs every ending, each in one transaction that only the present
-	// owner can win, and returns one result for each, in order. Its error is
-	// nil when it took effect, ErrFenced when the claim is no longer held,
-	// ErrGone when it is and the task was deleted, ErrSuperseded when only the
-	// command was not the expected one, ErrStateChanged when only the state or
-	// the progress was not, otherwise the broker's. After one that
-	// broker.MaybeApplied, the same ending is to be tried again with Again set.
+	// End performs every ending and returns one result for each, in order. Each is one
+	// transaction that only the present owner can win. Result errors are
+	//
+	//   - nil if the ending took effect,
+	//   - ErrFenced if the claim is no longer held,
+	//   - ErrGone if it is held and the task was deleted,
+	//   - ErrSuperseded if only the command was not the expected one,
+	//   - ErrStateChanged if only the state or the progress was not,
+	//   - otherwise the broker's error.
+	//
+	// After an error for which broker.MaybeApplied is true, the same ending must be
+	// retried with Again set.
 	End(ctx context.Context, endings []Ending) []Ended
 }
 
-// Identity is in whose name claims are made.
+// Identity is the owner in whose name claims are made.
 type Identity struct {
-	// Namespace that the tasks are in.
+	// Namespace is the namespace of the tasks.
 	Namespace string
 	// Node is the owner's name.
 	Node string
@@ -175,8 +180,8 @@ func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	return results
 }
 
-// explain finds out why claims were refused, by what is stored now. Few are, so
-// this costs less than asking along with every claim.
+// explain finds out from the stored data why claims were refused. Few are refused, so
+// this costs less than reading the same keys along with every claim.
 func (c *claims) explain(ctx context.Context, wanted []Wanted, results []Result, refused []int) {
 	if len(refused) == 0 {
 		return
@@ -193,7 +198,7 @@ func (c *claims) explain(ctx context.Context, wanted []Wanted, results []Result,
 	}
 }
 
-// existence is the key by which a task exists.
+// existence returns the key by which a task exists.
 func (c *claims) existence(w Wanted) string {
 	if w.PropsOnly {
 		return c.space.Props(w.ID)
@@ -217,7 +222,7 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
 	}
 	if w.PropsOnly {
-		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key brings needs that nobody has looked at
+		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key could have needs that nobody has checked
 	}
 	if w.Skipped != "" {
 		txn.If = append(txn.If, broker.Modified(c.space.Failed(w.Skipped), w.SkippedAt))
@@ -229,7 +234,8 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 	return txn
 }
 
-// exists is the condition that the task is there, and this one if that is known.
+// exists returns the condition that the task exists, and is this very task if that is
+// known.
 func (w Wanted) exists(key string) broker.Cond {
 	switch {
 	case w.Modified != 0 && !w.PropsOnly:
@@ -240,8 +246,8 @@ func (w Wanted) exists(key string) broker.Cond {
 	return broker.Exists(key)
 }
 
-// refusal says which condition failed. If none does any more, someone held the
-// task a moment ago, or one that it waits for has just gone.
+// refusal returns which condition failed. If none fails any more, someone held the task
+// a moment ago, or a task that it waits for has just gone.
 func (w Wanted) refusal(reads []*broker.KV) error {
 	switch {
 	case reads[0] == nil, w.Created != 0 && reads[0].Created != w.Created:
@@ -257,8 +263,8 @@ func (w Wanted) refusal(reads []*broker.KV) error {
 	}
 }
 
-// resolve reads back the claims whose outcome is unknown. Once is enough: what
-// cannot be read now, or is applied only later, the owner sees by watching.
+// resolve reads back the claims whose outcome is unknown. Once is enough: the owner's
+// watch shows claims that cannot be read now or are applied only later.
 func (c *claims) resolve(ctx context.Context, wanted []Wanted, results []Result, unknown []int) {
 	if len(unknown) == 0 {
 		return
@@ -297,8 +303,8 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 	return results
 }
 
-// granted makes a claim of what was read with it: the task, its state, and its
-// properties unless these were not asked for.
+// granted builds a claim from what was read with it: the task, its state, and its
+// properties unless these were not requested.
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
 	task, state := reads[0], reads[1]
 	g := Granted{ID: id, Token: token, Spec: value(task), State: value(state)}
@@ -326,7 +332,7 @@ func value(kv *broker.KV) []byte {
 	return kv.Value
 }
 
-// OwnerValue is what an owner key says, byte for byte as in the layout.
+// OwnerValue returns the value of an owner key, byte for byte as in the layout.
 func OwnerValue(node string) []byte {
 	value, err := json.Marshal(struct {
 		Node string `json:"node"`

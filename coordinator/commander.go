@@ -26,27 +26,27 @@ type Sending struct {
 type Sent struct {
 	// Revision tells the command from those sent to the task before and after.
 	Revision broker.Revision
-	// State is what is stored of the state, where the task does not exist.
+	// State is the stored state record, if the task does not exist.
 	State []byte
 	// Err is ErrGone for a task that does not exist, or the broker's error.
 	Err error
 }
 
-// Commander sends commands to tasks. There is one slot for each task: a command
-// waits there until it is handled, or replaced by another, or the task is deleted.
-// NewCommander makes the one implementation, over any broker.
+// Commander sends commands to tasks. Each task has one slot: a command waits there
+// until it is handled, replaced by another, or the task is deleted. NewCommander
+// returns the only implementation, for any broker.
 type Commander interface {
 	// Send sends every command and returns one outcome for each, in order.
 	// IDs and commands must be valid.
 	Send(ctx context.Context, commands []Sending) []Sent
 }
 
-// Heard is one step of what a Listener tells. Exactly one of its forms is set.
+// Heard is one report of a Listener. Exactly one of its forms is set.
 type Heard struct {
-	// All tells that Commands are all that wait: what was told before and is not
-	// among them is gone.
+	// All is true if Commands lists all waiting commands: an earlier one that is not
+	// listed is gone.
 	All bool
-	// Commands that wait, or that are gone.
+	// Commands lists commands that wait, or that are gone.
 	Commands []Waiting
 	// Revision is up to which this is complete.
 	Revision broker.Revision
@@ -65,11 +65,11 @@ type Waiting struct {
 	Revision broker.Revision
 }
 
-// Listener follows the commands to all tasks with one watch. NewListener makes
-// the one implementation, over any broker.
+// Listener follows the commands to all tasks with one watch. NewListener returns the
+// only implementation, for any broker.
 type Listener interface {
-	// Listen tells what waits and then every change, until ctx is done. heard
-	// must return once ctx is done.
+	// Listen reports the waiting commands and then every change, until ctx is done.
+	// heard must return once ctx is done.
 	Listen(ctx context.Context, heard func(Heard))
 }
 
@@ -89,8 +89,8 @@ func NewCommander(b broker.Broker, namespace string) (Commander, error) {
 	return &commander{broker: b, space: space}, nil
 }
 
-// NewListener returns the listener of a namespace. It lists anew every
-// reconcile, for what a watch could have missed.
+// NewListener returns the listener of a namespace. It lists again every reconcile
+// period, in case the watch missed a change.
 func NewListener(b broker.Broker, namespace string, reconcile time.Duration) (Listener, error) {
 	space, err := keys.New(namespace)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *commander) Send(ctx context.Context, commands []Sending) []Sent {
 	return sent
 }
 
-// attempt sends to the tasks that exist by a key, and returns those that do not.
+// attempt sends to the tasks that exist by a key, and returns the others.
 func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]byte, which []int, sent []Sent, exists func(string) string) (again []int) {
 	txns := make([]broker.Txn, len(which))
 	for k, i := range which {
@@ -146,8 +146,8 @@ func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]
 	return again
 }
 
-// lookBack finds out whether a command was sent. If it is not there, it may have
-// been handled already: to send it once more could do the same thing twice.
+// lookBack finds out whether a command was sent. If it is not there, it may already
+// have been handled: sending it again could do the same thing twice.
 func (c *commander) lookBack(ctx context.Context, id string, sent []byte, cause error) Sent {
 	kv, err := c.broker.Get(ctx, c.space.TaskCommand(id))
 	switch {

@@ -8,87 +8,87 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Kind says how a claim ends, if it does.
+// Kind is the kind of an ending.
 type Kind uint8
 
 // The kinds of endings.
 const (
 	// Save writes the state and keeps the claim.
 	Save Kind = iota + 1
-	// Release gives the claim back, so that anyone may claim the task at once.
+	// Release gives the claim back, so that any node may claim the task at once.
 	Release
 	// Done writes the final state and removes the task for good.
 	Done
 	// Checkpoint writes the task's progress and keeps the claim.
 	Checkpoint
-	// Discard does nothing but delete a command.
+	// Discard only deletes a command.
 	Discard
 )
 
 // Ending is a write in the name of a claim.
 type Ending struct {
-	// ID and Token are the claim's.
+	// ID and Token are those of the claim.
 	ID    string
 	Token broker.Revision
-	// Created and PropsOnly are the claim's too, and must be set for all but a
-	// Release that has neither For nor Command: they concern the task that was
-	// claimed, and no other that was submitted under its ID since it was deleted.
+	// Created and PropsOnly are those of the claim too. They must be set except for a
+	// Release with neither For nor Command. They ensure that the ending affects the
+	// task that was claimed, and no other that was submitted under its ID since it was
+	// deleted.
 	Created   broker.Revision
 	PropsOnly bool
 	// Kind says what to do.
 	Kind Kind
-	// For, if set, is the node that a Release is meant for. It is noted beside
-	// the task, with this session, for others to leave it to that node for a
+	// For, if set, is the node that a Release is meant for. It is noted beside the
+	// task, with this session, so that other nodes leave the task to that node for a
 	// moment.
 	For string
-	// State is the state to write. It must be set for Save and Done, and may
-	// be for Release; for Checkpoint it is the progress.
+	// State is the state to write. It is required for Save and Done and optional for
+	// Release. For Checkpoint it is the progress.
 	State []byte
-	// Forget tells a Done to remove the progress, too.
+	// Forget makes a Done remove the progress too.
 	Forget bool
-	// Mark, if set, is what a Done leaves beside the task: it keeps those that
-	// wait for it from running. See FailureMark.
+	// Mark, if set, is the failure mark that a Done leaves beside the task: it keeps
+	// the tasks that wait for it from running. See FailureMark.
 	Mark []byte
-	// Replaces is the revision of the state that a Save replaces, or of the
-	// progress that a Checkpoint does, zero for none. It keeps one that is
-	// applied late from undoing a later one of the same claim.
+	// Replaces is the revision of the state that a Save replaces, or of the progress
+	// that a Checkpoint replaces, zero for none. It prevents an ending that is applied
+	// late from undoing a later one of the same claim.
 	Replaces broker.Revision
-	// Command is the revision of the command that is the reason for this, zero
-	// for none. It is deleted in the same transaction, which takes no effect if
-	// the task has another command by now, or none.
+	// Command is the revision of the command that caused this ending, zero for none.
+	// The same transaction deletes the command, and takes no effect if the task has
+	// another command by now, or none.
 	Command broker.Revision
-	// Unrecorded tells that no Note about this claim was ever sent, so that there
-	// is no record of it to delete.
+	// Unrecorded is true if no Note about this claim was ever sent, so that there is no
+	// record of it to delete.
 	Unrecorded bool
-	// Bare tells that there is no mark of an earlier failure beside the task, nor
-	// a note of whom it was released for, so that a Done has neither to delete.
-	// While the claim is held nobody else writes them.
+	// Bare is true if the task has neither the mark of an earlier failure nor a
+	// handover note, so that a Done need not delete them. While the claim is held
+	// nobody else writes them.
 	Bare bool
-	// Again tells that an earlier attempt at this very ending may have been
-	// applied.
+	// Again is true if an earlier attempt at this very ending may have been applied.
 	Again bool
 }
 
-// Ending begins the ending of a claim.
+// Ending returns an ending of the claim to fill in.
 func (g Granted) Ending(kind Kind) Ending {
 	return Ending{ID: g.ID, Token: g.Token, Created: g.Created, PropsOnly: g.PropsOnly, Kind: kind}
 }
 
 // Ended is the outcome of one ending.
 type Ended struct {
-	// Err says why it did not take effect, nil if it did.
+	// Err is the reason why it did not take effect, nil if it did.
 	Err error
-	// StateRevision is the revision of the state after a Save, or of the progress
-	// after a Checkpoint, and with ErrStateChanged the one that it would have to
-	// replace.
+	// StateRevision is the revision of the state after a Save, or of the progress after
+	// a Checkpoint. With ErrStateChanged it is the revision that the ending would have
+	// to replace.
 	StateRevision broker.Revision
-	// Requeued tells that a Done has not removed the task, because it was to be
-	// submitted again once its run had ended, and now is: the state that the
-	// ending was to write is written nowhere.
+	// Requeued is true if a Done has not removed the task but submitted it again,
+	// because a submission waited for the end of its run. The state of the ending is
+	// then written nowhere.
 	Requeued bool
 }
 
-// held tells whether the claim goes on.
+// held reports whether the claim is kept.
 func (k Kind) held() bool { return k == Save || k == Checkpoint || k == Discard }
 
 // End implements Coordinator.
@@ -113,8 +113,8 @@ func (c *claims) End(ctx context.Context, endings []Ending) []Ended {
 	return results
 }
 
-// explainEnds finds out why endings were refused, by what is stored now. Few are,
-// so this costs less than asking along with every ending.
+// explainEnds finds out from the stored data why endings were refused. Few are refused,
+// so this costs less than reading the same keys along with every ending.
 func (c *claims) explainEnds(ctx context.Context, endings []Ending, results []Ended, refused []int) {
 	if len(refused) == 0 {
 		return
@@ -146,7 +146,7 @@ func (c *claims) explainEnds(ctx context.Context, endings []Ending, results []En
 	}
 }
 
-// stateOf is the key that an ending writes the state to.
+// stateOf returns the key to which an ending writes the state.
 func (c *claims) stateOf(e Ending) string {
 	if e.Kind == Checkpoint {
 		return c.space.Progress(e.ID)
@@ -154,13 +154,13 @@ func (c *claims) stateOf(e Ending) string {
 	return c.space.State(e.ID)
 }
 
-// existenceOf is the key by which the task of an ending exists.
+// existenceOf returns the key by which the task of an ending exists.
 func (c *claims) existenceOf(e Ending) string {
 	return c.existence(Wanted{ID: e.ID, PropsOnly: e.PropsOnly})
 }
 
-// refusal says why an ending was refused, by what was read since. If an earlier
-// attempt may have been applied, being refused now may mean that it was.
+// refusal returns why an ending was refused, from what was read since. If an earlier
+// attempt may have been applied, a refusal now may mean that it was.
 func (e Ending) refusal(reads []*broker.KV) Ended {
 	state, owner, task, command := reads[0], reads[1], reads[2], reads[3]
 	ours := e.Again && e.State != nil && state != nil && bytes.Equal(state.Value, e.State)

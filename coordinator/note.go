@@ -10,42 +10,42 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Record is what claims/<task> says. It informs; nothing is decided by it.
+// Record is the value of claims/<task>. It is for information only; nothing is decided
+// by it.
 type Record struct {
 	// ClaimedAt is when the claim was granted, by the node's clock.
 	ClaimedAt time.Time `json:"claimed_at"`
-	// Incarnation names the session of the node.
+	// Incarnation identifies the node's session.
 	Incarnation string `json:"incarnation"`
 	// Reason is why it was claimed.
 	Reason string `json:"reason,omitempty"`
 }
 
-// ReasonDetached is the reason of a claim that lives with a session of its own,
-// which nobody renews, instead of a node's.
+// ReasonDetached is the reason of a claim that belongs to a session of its own, which
+// nobody renews, instead of a node's.
 const ReasonDetached = "detached"
 
-// Note is what is to be written down about a task.
+// Note is an audit record about a task.
 type Note struct {
 	// ID of the task.
 	ID string
-	// Token is the claim's that Claimed is about.
+	// Token is the token of the claim that Claimed is about.
 	Token broker.Revision
-	// Claimed, if set, is the record of the claim. It is written only if the
-	// claim is still held, and goes with it.
+	// Claimed, if set, is the record of the claim. It is written only if the claim is
+	// still held, and is deleted with it.
 	Claimed *Record
-	// History is what is added to the task's history.
+	// History lists the entries to add to the task's history.
 	History []statemachine.HistoryEntry
-	// Fresh tells that nobody has written a history of the task before, as far as is
-	// known: then it need not be read.
+	// Fresh is true if, as far as is known, the task has no history yet, so that it
+	// need not be read.
 	Fresh bool
 }
 
-// ErrHistoryContended says that the history of a task was changed by others
-// each time that it was to be written.
+// ErrHistoryContended: others changed the task's history at every attempt to write it.
 var ErrHistoryContended = errors.New("the history of the task keeps changing")
 
-// historyRounds is how often a history is read anew when somebody else has
-// written it meanwhile: the node that held the task before, as a rule.
+// historyRounds is how often a history is read again if somebody else has written it
+// meanwhile: usually the node that held the task before.
 const historyRounds = 4
 
 // Note implements Coordinator.
@@ -85,7 +85,8 @@ func (c *claims) Note(ctx context.Context, notes []Note) []error {
 	return errs
 }
 
-// noteTxn writes the record of a claim that is held, and reads the history.
+// noteTxn builds the transaction that writes the record of a held claim and reads the
+// history.
 func (c *claims) noteTxn(n Note) (broker.Txn, error) {
 	read := []broker.Op{broker.Read(c.space.History(n.ID))}
 	if n.Claimed == nil {
@@ -102,8 +103,8 @@ func (c *claims) noteTxn(n Note) (broker.Txn, error) {
 	}, nil
 }
 
-// writeHistories makes one attempt at each history, and returns those that are
-// other ones by now.
+// writeHistories makes one attempt at each history, and returns those that have changed
+// meanwhile.
 func (c *claims) writeHistories(ctx context.Context, notes []Note, open []int, found []*broker.KV, errs []error) (again []int) {
 	txns := make([]broker.Txn, 0, len(open))
 	sent := open[:0]

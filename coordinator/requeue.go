@@ -10,27 +10,27 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Requeue is the value of tasks/<task>/requeue: what a task that is held is
-// submitted as once its run has ended, in the transaction that ends it.
+// Requeue is the value of tasks/<task>/requeue: what a held task is submitted as once
+// its run has ended, in the transaction that ends it.
 type Requeue struct {
-	// Created is the revision at which the task came to exist that is held.
+	// Created is the revision at which the held task was created.
 	Created broker.Revision `json:"created"`
-	// Spec and Props are the values of the task's key and of its properties; nil
-	// for no properties.
+	// Spec and Props are the values of the task's key and of its properties; nil means
+	// no properties.
 	Spec  json.RawMessage `json:"spec"`
 	Props json.RawMessage `json:"props,omitempty"`
 }
 
-// FailureMark is the value of tasks/<task>/failed: the task has failed or was
-// killed, and others wait for it nevertheless.
+// FailureMark is the value of tasks/<task>/failed: the task has failed or was killed,
+// and other tasks still wait for it.
 type FailureMark struct {
-	// State that it ended in.
+	// State is the state that it ended in.
 	State statemachine.State `json:"state"`
-	// Skip tells that those that wait for it are to be killed.
+	// Skip is true if the tasks that wait for it are to be killed.
 	Skip bool `json:"skip,omitempty"`
 }
 
-// ParseFailureMark reads a mark. One that cannot be read blocks.
+// ParseFailureMark parses a mark. A mark that cannot be parsed blocks.
 func ParseFailureMark(value []byte) FailureMark {
 	var m FailureMark
 	if json.Unmarshal(value, &m) != nil {
@@ -61,9 +61,9 @@ func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int,
 	}
 }
 
-// requeueTxn ends a run and makes the task what was waiting for that. What cannot
-// be read, or was for another task of the ID, is not waited for: the task ends, and
-// it goes with it.
+// requeueTxn builds the transaction that ends a run and replaces the task by the
+// waiting submission. If that cannot be parsed, or was for another task with the ID,
+// the task ends and the submission is deleted with it.
 func (c *claims) requeueTxn(e Ending, waiting *broker.KV) (txn broker.Txn, requeues bool) {
 	var next Requeue
 	if json.Unmarshal(waiting.Value, &next) != nil || next.Created != e.Created || !bytes.HasPrefix(next.Spec, []byte("{")) {

@@ -1,14 +1,14 @@
-// Package election elects a leader among the candidates of a name: the first in
-// line leads, and knows when it no longer does.
+// Package election elects a leader among the candidates of an election: the first in
+// the queue leads, and knows when it no longer does.
 //
 //	member := election.New(Config{Broker, Namespace, Candidate})   one session
 //	  member.Election("reports", Events{…})   one entry in line
 //	  member.Election("billing", Events{…})   another
 //	  member.Run(ctx)                         keeps the session alive
 //
-// A candidate's entry is a key that lives with the member's session. The order
-// is that of creation, and the revision at which an entry was created is the
-// token of the term that it will have: tokens rise from term to term.
+// A candidate's entry is a key that belongs to the member's session. The queue is in
+// order of creation, and the revision at which an entry was created is the token of its
+// future term: tokens rise from term to term.
 //
 //	foo (12)  <--watches-- bar (15)  <--watches-- quux (19)
 //	  |
@@ -18,30 +18,29 @@
 // again when that goes. A change of leader thus wakes one candidate, however many
 // there are.
 //
-// # What is guaranteed
+// # Guarantees
 //
-// A term begins only while the entry is the earliest, and while enough is left of
-// the session. It ends, by the clock of this machine and without a word from the
-// network, before the broker could give the session up (see package session):
-// functions run by Lead do not overlap with those of the next leader, wherever
-// that one is, as long as they return within the session's grace. The entry is
-// deleted only when the function has returned. A broker that is away ends a term
-// when it must, but never the candidacy.
+// A term begins only while the entry is the earliest, and while enough time is left of
+// the session. It ends by the clock of this machine and needs no message from the
+// network, before the broker could give up the session (see package session). Functions
+// run by Lead do not overlap with those of the next leader, on any node, as long as
+// they return within the session's grace. The entry is deleted only when the function
+// has returned. An unreachable broker can end a term, but never the candidacy.
 //
-// # What is not
+// # What is not guaranteed
 //
-// A process that was frozen runs for an instant before its timers do, and someone
-// may delete an entry by hand: then two may believe that they lead. Only the token
-// helps there. Term.Holds is the condition that a write is made under, and
+// A process that was frozen runs for an instant before its timers do, and someone may
+// delete an entry by hand: then two candidates may believe that they lead. Only the
+// token helps there. Term.Holds is the condition under which to write, and
 // Election.Commit adds it.
 //
-// A candidate that is third or later in line is not told when the leader changes,
-// or everyone would be. CurrentLeader is what it knew last; Leader reads anew, and
-// Observe follows.
+// A candidate that is third or later in the queue is not notified when the leader
+// changes, or every candidate would be. CurrentLeader returns the leader that it last
+// knew of; Leader reads anew, and Observe follows.
 //
-// # How it fails
+// # Failures
 //
-// Errors of the broker are events, followed by another attempt; before the first
-// session two of them end Run, a newer layout and a missing right. A function that
-// still leads at the hard deadline is reported to Config.Fence.
+// Broker errors are events, followed by another attempt. Before the first session two
+// errors end Run: a newer layout and a missing permission. A function that still leads
+// at the hard deadline is reported to Config.Fence.
 package election

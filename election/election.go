@@ -9,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Election is a member's part in one election. Its methods are safe for
-// concurrent use, and answer without the network unless they say otherwise.
+// Election is a member's part in one election. Its methods are safe for concurrent use,
+// and do not use the network unless they say otherwise.
 type Election struct {
 	member *Member
 	name   string
@@ -62,12 +62,12 @@ func newElection(m *Member, name string, events Events) *Election {
 	}
 }
 
-// Name is the election's.
+// Name returns the name of the election.
 func (e *Election) Name() string { return e.name }
 
-// Start joins the election, as soon as the member's Run has a session to do it
-// with. Doing so twice is the same as once; after Stop it stands again. The only
-// error is ErrStopped, when the member's Run has come to its end.
+// Start joins the election as soon as the member's Run has a session for it. Calling it
+// twice has no further effect; after Stop it joins again. The only error is ErrStopped,
+// if the member's Run has come to its end.
 func (e *Election) Start() error {
 	m := e.member
 	m.mu.Lock()
@@ -101,14 +101,13 @@ func (e *Election) Start() error {
 	return nil
 }
 
-// Stop leaves the election: the function that leads is told to return, then the
-// entry is deleted, so that the next in line leads at once. It waits for both;
-// for the function as long as ctx permits, for the broker one Try of the session
-// (see session.Timing). An entry that could not be deleted within it, or that
-// might yet come into being because a join was in flight, is deleted in the
-// background for as long as the session lives. Where the session was lost and the
-// function still runs at its hard deadline, Stop returns ErrAbandoned. Stopping
-// what does not run does nothing.
+// Stop leaves the election. The function that leads is told to return, then the entry
+// is deleted, so that the next candidate leads at once. Stop waits for both: for the
+// function as long as ctx permits, for the broker one Try of the session (see
+// session.Timing). An entry that could not be deleted in that time, or that a pending
+// join may still create, is deleted in the background for as long as the session lives.
+// If the session was lost and the function still runs at its hard deadline, Stop
+// returns ErrAbandoned. Stopping an election that is not running does nothing.
 func (e *Election) Stop(ctx context.Context) error {
 	st := e.requestStop()
 	if st == nil {
@@ -142,9 +141,8 @@ func (e *Election) requestStop() *stand {
 	return e.stand
 }
 
-// Resign gives up the place in line, be it the first, and stands again at the
-// end. It waits until the entry is deleted. Where no place is held it does
-// nothing.
+// Resign gives up the place in the queue, even the first, and joins again at the end.
+// It waits until the entry is deleted. Without a place it does nothing.
 func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	t := e.turn
@@ -173,7 +171,7 @@ func (e *Election) cancelTurn(t *turn, cause error) {
 	e.broadcast()
 }
 
-// IsRunning tells whether the election was started and not stopped since.
+// IsRunning reports whether the election was started and not stopped since.
 func (e *Election) IsRunning() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,9 +180,9 @@ func (e *Election) IsRunning() bool {
 
 func (e *Election) isRunning() bool { return e.stand != nil && e.stand.ctx.Err() == nil }
 
-// IsLeader tells whether this candidate leads. It is false from the moment that
-// the session's stop deadline has passed by the member's clock, whether or not
-// anything has noticed yet.
+// IsLeader reports whether this candidate leads. It is false from the moment that the
+// session's stop deadline has passed by the member's clock, whether or not anything has
+// noticed yet.
 func (e *Election) IsLeader() bool {
 	_, leads := e.Term()
 	return leads
@@ -206,8 +204,8 @@ func (e *Election) leading() Term {
 	return e.term.Term
 }
 
-// CurrentLeader is the last known leader's name, empty while none is known. What
-// a candidate knows that is third in line or later may be old.
+// CurrentLeader returns the last known leader's name, empty while none is known. For a
+// candidate that is third in the queue or later it may be outdated.
 func (e *Election) CurrentLeader() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -223,7 +221,7 @@ func (e *Election) Leader(ctx context.Context) (Leadership, error) {
 	return leadershipOf(line[0]), nil
 }
 
-// broadcast wakes whoever waits for a change. e.mu is held.
+// broadcast wakes everyone who waits for a change. e.mu is held.
 func (e *Election) broadcast() {
 	close(e.changed)
 	e.changed = make(chan struct{})
@@ -248,7 +246,7 @@ func (e *Election) learn(leader string) {
 	}
 }
 
-// runningOn tells whether a function runs in a term of a session, and when to ask
+// runningOn reports whether a function runs in a term of a session, and when to ask
 // again. A nil session means any.
 func (e *Election) runningOn(s *session.Session) (bool, <-chan struct{}) {
 	e.mu.Lock()

@@ -8,38 +8,38 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// What callers branch on. The first four are causes with which a term ends;
+// Errors that callers branch on. The first four are causes with which a term ends;
 // match them with errors.Is. A term also ends with session.ErrLost.
 var (
 	// ErrResigned: the leader gave up, or was asked to (RequestResign).
 	ErrResigned = errors.New("the leader resigned")
-	// ErrDeposed: the leader's entry was deleted from outside. It is also how
-	// a session shows at first that someone else has revoked.
+	// ErrDeposed: the leader's entry was deleted from outside. A session that someone
+	// else has revoked also shows like this at first.
 	ErrDeposed = errors.New("the entry was deleted from outside")
 	// ErrStopped: the election was stopped here, or its member's Run has ended.
 	ErrStopped = errors.New("the election was stopped")
-	// ErrLost is the session's, so that nobody has to import both.
+	// ErrLost is that of package session, so that callers need not import both.
 	ErrLost = session.ErrLost
 
 	// ErrNotLeader: a write was refused, or not sent, because its term is over.
 	ErrNotLeader = errors.New("not the leader")
-	// ErrNoLeader: nobody stands in the election.
+	// ErrNoLeader: the election has no candidates.
 	ErrNoLeader = errors.New("nobody leads")
-	// ErrNameTaken: another live session stands under the candidate's name.
+	// ErrNameTaken: another live session is a candidate with this name.
 	ErrNameTaken = errors.New("the candidate name is taken by another session")
-	// ErrTwice: what may be done once at a time is being done already: a second
+	// ErrTwice: something that can exist only once at a time exists already: a second
 	// Run of a member, a second Election of one name on it, a second Lead.
 	ErrTwice = errors.New("it is there already")
-	// ErrLayout: the namespace's layout is newer than this version knows.
+	// ErrLayout: the namespace's layout is newer than this version supports.
 	ErrLayout = layout.ErrLayout
-	// ErrAbandoned: a function still ran as leader when its session's hard
-	// deadline had passed.
+	// ErrAbandoned: a function still ran as leader when its session's hard deadline had
+	// passed.
 	ErrAbandoned = errors.New("a function that led has not returned in time")
 )
 
-// ConfigError is bad input.
+// ConfigError reports an invalid configuration or argument.
 type ConfigError struct {
-	// Field of Config, or argument.
+	// Field is the field of Config, or the argument.
 	Field string
 	// Cause says what is wrong with it and what is allowed.
 	Cause error

@@ -5,18 +5,18 @@ import (
 	"iter"
 )
 
-// Events are called about one election, one at a time and in order, and never
-// with a lock held. They are called by the goroutine that does the election's
-// work, so they must not wait for Stop or Resign, or for the end of Run; and that
-// they return is not waited for before another one can lead. Any may be nil.
+// Events are called about one election, one at a time and in order, and never with a
+// lock held. The goroutine that does the election's work calls them, so they must not
+// wait for Stop or Resign, or for the end of Run. Another candidate can lead before
+// they have returned. Any may be nil.
 type Events struct {
-	// Elected begins a term.
+	// Elected is called when a term begins.
 	Elected func(Term)
-	// Unelected ends it, once, whatever the reason.
+	// Unelected is called once when it ends, whatever the reason.
 	Unelected func(term Term, cause error)
-	// Leader is called when another leader becomes known, be it this candidate.
+	// Leader is called when another leader becomes known, which may be this candidate.
 	Leader func(name string)
-	// Error tells of trouble that is being dealt with: the next attempt follows.
+	// Error reports an error that is being handled: the next attempt follows.
 	Error func(error)
 }
 
@@ -36,18 +36,18 @@ func (e Events) withDefaults() Events {
 	return e
 }
 
-// Change is how an election stands here.
+// Change is the state of an election on this member.
 type Change struct {
-	// Running is what IsRunning says.
+	// Running is the result of IsRunning.
 	Running bool
-	// Term is that of this candidate, zero while it does not lead.
+	// Term is this candidate's term, zero while it does not lead.
 	Term Term
-	// Leader is what CurrentLeader says.
+	// Leader is the result of CurrentLeader.
 	Leader string
 }
 
-// Changes yields how the election stands, and then whenever that has changed,
-// until ctx ends. A caller that is slow misses what did not last.
+// Changes yields the state of the election, and then again whenever it has changed,
+// until ctx ends. A slow caller misses states that did not last.
 func (e *Election) Changes(ctx context.Context) iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		for last, first := (Change{}), true; ; first = false {

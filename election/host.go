@@ -9,13 +9,13 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Host lets a member stand on sessions that its owner opens, keeps alive and
-// closes for other things as well, in place of Member.Run. There is one session
-// at a time. Its methods are safe for concurrent use.
+// Host lets a member take part on sessions that their owner opens, keeps alive and
+// closes, also for other purposes, instead of Member.Run. There is one session at a
+// time. Its methods are safe for concurrent use.
 type Host struct{ member *Member }
 
-// NewHosted makes a member for an owner of sessions. The sessions' deadlines are
-// what counts then: of Config, TTL, Clock, Renewed and Fence are not used.
+// NewHosted returns a member for an owner of sessions. The deadlines of those sessions
+// apply: TTL, Clock, Renewed and Fence of Config are not used.
 func NewHosted(config Config) (*Member, *Host, error) {
 	m, err := New(config)
 	if err != nil {
@@ -25,14 +25,13 @@ func NewHosted(config Config) (*Member, *Host, error) {
 	return m, &Host{m}, nil
 }
 
-// Retention is Member.Election for the election by which nodes agree on who forgets
-// what has ended.
+// Retention is Member.Election for the election of the node that forgets ended tasks.
 func (h *Host) Retention(events Events) (*Election, error) {
 	return h.member.election(keys.RetentionElection, events)
 }
 
-// Attach makes the elections stand on a session, for as long as that lasts. The
-// caller has seen to it that the namespace's layout is one that it knows.
+// Attach makes the elections use a session for as long as it lasts. The caller has
+// checked that it supports the namespace's layout.
 func (h *Host) Attach(s *session.Session) {
 	m := h.member
 	m.mu.Lock()
@@ -45,7 +44,7 @@ func (h *Host) Attach(s *session.Session) {
 	m.broadcast()
 }
 
-// Leading are the elections in which a function runs that relies on a session, by
+// Leading returns the elections in which a function runs that relies on a session, by
 // name; nil means any session.
 func (h *Host) Leading(s *session.Session) []string {
 	var names []string
@@ -59,8 +58,8 @@ func (h *Host) Leading(s *session.Session) []string {
 }
 
 // Settle waits until no function runs that relies on a session, which has ended or
-// whose elections were stopped, or until its hard deadline passes. A session that
-// was not lost may be closed after that if Leading has nothing to name.
+// whose elections were stopped, or until the session's hard deadline passes. A session
+// that was not lost may be closed after that if Leading returns nothing.
 func (h *Host) Settle(s *session.Session) {
 	for _, e := range h.member.all() {
 		for {
@@ -77,10 +76,10 @@ func (h *Host) Settle(s *session.Session) {
 	}
 }
 
-// Stop stops all elections for good: the functions are told to return, and the
-// entries are deleted, one by one, so that a function that is slow to return holds up
-// no other election. It returns when that is done, or with an election that it was not
-// done for when ctx ends.
+// Stop stops all elections for good: the functions are told to return, and each entry
+// is deleted on its own, so that a function that is slow to return delays no other
+// election. Stop returns when that is done. If ctx ends first, it returns an error that
+// names an election that is not done.
 func (h *Host) Stop(ctx context.Context) error {
 	m := h.member
 	m.mu.Lock()
@@ -102,9 +101,9 @@ func (h *Host) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close stops all elections for good if Stop did not, and waits for every goroutine
-// of the member, but not for functions that have not returned. The last session must
-// have ended, or it lasts until that does. It is called once.
+// Close stops all elections for good if Stop did not, and waits for every goroutine of
+// the member, but not for functions that have not returned. The last session must have
+// ended, or Close lasts until it does. It is called once.
 func (h *Host) Close() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

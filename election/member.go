@@ -15,47 +15,45 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// TTLDefault is the time after which a leader that says nothing is replaced, if
-// none is configured.
+// TTLDefault is the default TTL: a leader without contact is replaced after it.
 const TTLDefault = 10 * time.Second
 
-// backoffMin is about what the first pause after a call that failed takes; the longest is
-// the time between two renewals.
+// backoffMin is about the first pause after a call that failed; the longest is the time
+// between two renewals.
 const backoffMin = 100 * time.Millisecond
 
-// pastMax bounds the sessions remembered: each lingers for a TTL at most, and
-// takes a good part of one to be lost.
+// pastMax limits the sessions remembered: each lingers for a TTL at most, and takes a
+// good part of one to be lost.
 const pastMax = 16
 
-// Config is how a member takes part. Broker, Namespace and Candidate are
-// required; the zero value of everything else works.
+// Config configures a member. Broker, Namespace and Candidate are required; the zero
+// value of every other field works.
 type Config struct {
-	// Broker is the store. It stays the caller's to close, after Run.
+	// Broker is the store. The caller closes it, after Run.
 	Broker broker.Broker
-	// Namespace is whose elections these are.
+	// Namespace is the namespace of the elections.
 	Namespace string
-	// Candidate is the name that the member stands under in all its elections.
-	// One live session at a time has a name; at most 128 bytes, no slash.
+	// Candidate is the member's name in all its elections. Only one live session at a
+	// time has a name; it is at most 128 bytes, without a slash.
 	Candidate string
-	// TTL is that of the session. Zero means TTLDefault; limits are the
-	// session's.
+	// TTL is the TTL of the session. Zero means TTLDefault; the range is that of
+	// package session.
 	TTL time.Duration
-	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil
-	// means the machine's.
+	// Clock reads the clocks that deadlines are kept by; see session.Config. Nil means
+	// the machine's clocks.
 	Clock func() (boot, day time.Duration)
-	// Renewed, if set, is told after every renewal until when what leads may run,
-	// as readings of Clock's boot: when it is told to stop and when it must have
-	// returned, if the time of day is not set forward meanwhile. It must not block.
+	// Renewed, if set, is called after every renewal with two readings of Clock's boot:
+	// when a leading function is told to stop, and when it must have returned. Both
+	// hold unless the time of day is set forward meanwhile. Renewed must not block.
 	Renewed func(stop, hard time.Duration)
-	// Fence, if set, is called with the names of the elections whose functions
-	// still run when the hard deadline of their session passes. Another leader
-	// may begin soon after. It must not wait for anything; ending the process
-	// is what it is for.
+	// Fence, if set, is called with the names of the elections whose functions still
+	// run when the hard deadline of their session passes. Another leader may begin soon
+	// after. It must not wait for anything; it is meant to end the process.
 	Fence func(elections []string)
 }
 
-// Member stands in any number of elections with one session. Its methods are
-// safe for concurrent use.
+// Member takes part in any number of elections with one session. Its methods are safe
+// for concurrent use.
 type Member struct {
 	config Config
 	space  keys.Space
@@ -82,7 +80,7 @@ type Member struct {
 	closed chan struct{}
 }
 
-// New checks the configuration. Nothing is asked of the broker before Run.
+// New checks the configuration. It makes no call to the broker before Run.
 func New(config Config) (*Member, error) {
 	if config.Broker == nil {
 		return nil, &ConfigError{"Broker", errors.New("is required")}
@@ -106,11 +104,11 @@ func New(config Config) (*Member, error) {
 	}, nil
 }
 
-// Candidate is the name that the member stands under.
+// Candidate returns the name of the member in its elections.
 func (m *Member) Candidate() string { return m.config.Candidate }
 
-// Election returns the member's part in an election, which then waits to be
-// started. A member has one for each name, or it would compete with itself.
+// Election returns the member's part in an election, which the caller then starts. A
+// member has only one for each name, or it would compete with itself.
 func (m *Member) Election(name string, events Events) (*Election, error) {
 	if name == keys.RetentionElection {
 		return nil, &ConfigError{"name", fmt.Errorf("%q is the nodes' own", name)}
@@ -132,14 +130,14 @@ func (m *Member) election(name string, events Events) (*Election, error) {
 	return e, nil
 }
 
-// Run keeps a session alive, and opens another when it is lost, until ctx ends.
-// Then it stops all elections, and revokes the session when every function that
-// led has returned. It waits for them up to the hard deadline, and returns
-// ErrAbandoned if one has not returned by then. It is called once.
+// Run keeps a session alive, and opens another when it is lost, until ctx ends. It then
+// stops all elections, and revokes the session once every function that led has
+// returned. It waits for them up to the hard deadline, and returns ErrAbandoned if one
+// has not returned by then. It is called once.
 //
-// A broker that goes away never ends Run. It fails only when it never had a
-// session: with ErrLayout when the namespace's layout is newer than this version
-// knows, and with broker.ErrPermission.
+// An unreachable broker never ends Run. Run fails only if it never had a session: with
+// ErrLayout if the namespace's layout is newer than this version supports, and with
+// broker.ErrPermission.
 func (m *Member) Run(ctx context.Context) error {
 	m.mu.Lock()
 	again := m.running
@@ -210,7 +208,7 @@ func (m *Member) open(ctx context.Context, first bool) (s *session.Session, rele
 	return nil, nil, nil
 }
 
-// acceptLayout refuses a namespace from the future.
+// acceptLayout refuses a namespace with a newer layout.
 func (m *Member) acceptLayout(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.timing.Try)
 	defer cancel()
@@ -271,7 +269,7 @@ func (m *Member) await(ctx context.Context, report func(error)) *session.Session
 	}
 }
 
-// wasOurs tells whether a session was this member's before.
+// wasOurs reports whether a session was this member's before.
 func (m *Member) wasOurs(id broker.SessionID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

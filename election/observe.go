@@ -29,14 +29,14 @@ func resignValue(candidate string) []byte {
 	return b
 }
 
-// isResigning tells whether an entry asks for a resignation. What cannot be read,
-// or names another candidate, asks for nothing: a name may look like JSON.
+// isResigning reports whether an entry asks for a resignation. An entry that cannot be
+// parsed, or names another candidate, does not: a name may look like JSON.
 func isResigning(entry broker.KV) bool {
 	var v resignation
 	return json.Unmarshal(entry.Value, &v) == nil && v.Resign && v.Candidate == candidateOf(entry.Key)
 }
 
-// isEntry tells whether what was read is a certain entry.
+// isEntry reports whether kv is a certain entry.
 func isEntry(kv *broker.KV, created broker.Revision) bool {
 	return kv != nil && kv.Created == created
 }
@@ -112,11 +112,11 @@ func (l lines) info(space keys.Space, election string) ElectionInfo {
 	return info
 }
 
-// Leadership is who leads. The zero value means nobody.
+// Leadership says who leads. The zero value means nobody.
 type Leadership struct {
 	// Leader is the candidate's name.
 	Leader string
-	// Token is that of the term.
+	// Token is the token of the term.
 	Token int64
 }
 
@@ -124,15 +124,15 @@ func leadershipOf(kv broker.KV) Leadership {
 	return Leadership{Leader: candidateOf(kv.Key), Token: int64(kv.Created)}
 }
 
-// CandidateInfo is one candidate in line.
+// CandidateInfo is one candidate in the queue.
 type CandidateInfo struct {
-	// Name is the candidate's.
+	// Name is the name of the candidate.
 	Name string
-	// Token is that of the term which the candidate has or will have.
+	// Token is the token of the term that the candidate has or will have.
 	Token int64
-	// Session is the one that the entry lives with.
+	// Session is the session that the entry belongs to.
 	Session broker.SessionID
-	// Resigning tells that the candidate was asked to give up.
+	// Resigning is true if the candidate was asked to give up.
 	Resigning bool
 }
 
@@ -140,11 +140,11 @@ type CandidateInfo struct {
 type ElectionInfo struct {
 	// Name is the election's.
 	Name string
-	// Candidates are in line in this order; the first one leads.
+	// Candidates lists the candidates in the order of the queue; the first one leads.
 	Candidates []CandidateInfo
 }
 
-// List returns the elections in which anyone stands, by name.
+// List returns the elections that have candidates, by name.
 func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInfo, error) {
 	space, err := keys.New(namespace)
 	if err != nil {
@@ -162,10 +162,10 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	return infos, nil
 }
 
-// RequestResign asks the leader of an election to give up and stand again at the
-// end, and returns whose leadership that is. It does not wait until it is over. Who
-// has ceased to lead meanwhile is not asked, which is ErrNotLeader, and neither is
-// the next.
+// RequestResign asks the leader of an election to give up and join again at the end,
+// and returns its leadership. It does not wait until the term is over. If the leader
+// has changed meanwhile, it returns ErrNotLeader and asks nobody, not even the next
+// leader.
 func RequestResign(ctx context.Context, b broker.Broker, namespace, election string) (Leadership, error) {
 	space, err := named(namespace, election)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Term is one time of leading, from being elected to the end.
+// Term is one period of leadership.
 type Term struct {
-	// Election and Candidate say whose term it is.
+	// Election and Candidate name the election and its leader.
 	Election, Candidate string
 	// Token is higher than that of every earlier term of the election.
 	Token int64
@@ -20,11 +20,11 @@ type Term struct {
 	entry string
 }
 
-// Holds is the condition that the candidate is still the leader of this very
-// term, for transactions that nobody else may make.
+// Holds returns the condition that the candidate is still the leader of this very term,
+// for transactions that nobody else may make.
 func (t Term) Holds() broker.Cond { return broker.Created(t.entry, broker.Revision(t.Token)) }
 
-// String names the term.
+// String returns a description of the term.
 func (t Term) String() string {
 	return fmt.Sprintf("term %d of %q in election %q", t.Token, t.Candidate, t.Election)
 }
@@ -45,23 +45,23 @@ type term struct {
 	turn *turn
 }
 
-// holds tells whether the term can be relied on, by this machine's clock. The
-// context alone would not do: timers stand still with the machine.
+// holds reports whether the term can be relied on, by this machine's clock. The context
+// alone is not enough: timers stand still with the machine.
 func (t *term) holds() bool {
 	return t.turn.ctx.Err() == nil && t.turn.session.Context().Err() == nil && t.turn.session.Remaining() > 0
 }
 
-// Lead runs a function whenever this candidate leads, until ctx ends or the
-// election is stopped (ErrStopped), and returns the reason. The election must
-// have been started. The function's context ends when the term does, with the
-// cause: ErrResigned, ErrDeposed, ErrLost or ErrStopped; it must return then, and
-// has the session's grace to do so, in which Term.Holds may still hold. It is
-// never run twice at once, and the entry is kept until it has returned.
+// Lead runs a function whenever this candidate leads, until ctx ends or the election is
+// stopped (ErrStopped), and returns the reason. The election must have been started.
+// The function's context ends when the term does, with the cause ErrResigned,
+// ErrDeposed, ErrLost or ErrStopped. The function must then return, and has the
+// session's grace to do so, in which Term.Holds may still hold. It is never run twice
+// at once, and the entry is kept until it has returned.
 //
-// A function that returns while it leads has had enough: the leadership is given
-// up, and Lead returns with what it returned. One that panics gives it up as well.
-// One that returns an error of its own after its term had ended also ends Lead;
-// that a write was refused (ErrNotLeader) is none of its own.
+// If the function returns or panics while it leads, the leadership is given up. After a
+// return, Lead returns the function's error. An error of the function's own after its
+// term had ended also ends Lead; ErrNotLeader, for a write that was refused, does not
+// count as its own.
 func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term Term) error) error {
 	select {
 	case e.leads <- struct{}{}:
@@ -141,11 +141,11 @@ func (e *Election) runIn(caller context.Context, t *term, run func(context.Conte
 	return err
 }
 
-// Commit commits a transaction on the condition that the term still holds, and
-// returns ErrNotLeader when it does not. The term is named by the caller, so that
-// a function left over from an old term cannot write in the name of a new one.
-// A refusal of the present term ends it at once. The condition and a read take one
-// place each of broker.TxnOpsMax.
+// Commit commits a transaction on the condition that the term still holds, and returns
+// ErrNotLeader if it does not. The caller passes the term, so that a function left over
+// from an old term cannot write in the name of a new one. If a transaction of the
+// present term is refused, the term ends at once. The condition and a read each use one
+// of broker.TxnOpsMax.
 func (e *Election) Commit(ctx context.Context, t Term, txn broker.Txn) (broker.Result, error) {
 	txn.If = append(append([]broker.Cond(nil), txn.If...), t.Holds())
 	txn.Else = append(append([]broker.Op(nil), txn.Else...), broker.Read(t.entry))

@@ -11,18 +11,19 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// LineChange is an election whose line has changed, or in which nobody stands any more.
+// LineChange is an election whose queue has changed, or that has no candidates any
+// more.
 type LineChange struct {
 	Election ElectionInfo
-	// Gone tells that nobody stands in it; only its name is set then.
+	// Gone is true if it has no candidates; only its name is set then.
 	Gone bool
-	// Revision is that of the store at which the watch knew of it.
+	// Revision is the store revision at which the watch learned of the change.
 	Revision int64
 }
 
-// Watch yields the elections in which anyone stands, by name, and then every change
-// of a line, until ctx ends or the caller stops. An error is yielded and followed by
-// another attempt, unless it is a ConfigError.
+// Watch yields the elections that have candidates, by name, and then every change of a
+// queue, until ctx ends or the caller stops. It yields an error and then retries,
+// unless it is a ConfigError.
 func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[LineChange, error] {
 	return func(yield func(LineChange, error) bool) {
 		space, err := keys.New(namespace)
@@ -48,9 +49,9 @@ func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[Lin
 	}
 }
 
-// Observe follows who leads an election without standing in it: it yields who
-// does, and then every change, until ctx ends. An error is yielded and followed
-// by another attempt, unless it is a ConfigError.
+// Observe follows who leads an election without being a candidate: it yields the
+// leader, and then every change, until ctx ends. It yields an error and then retries,
+// unless it is a ConfigError.
 func Observe(ctx context.Context, b broker.Broker, namespace, election string) iter.Seq2[Leadership, error] {
 	return func(yield func(Leadership, error) bool) {
 		space, err := named(namespace, election)
@@ -128,5 +129,5 @@ func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix strin
 	})
 }
 
-// same tells whether an entry is as it was.
+// same reports whether an entry is unchanged.
 func same(a, b broker.KV) bool { return a.Created == b.Created && a.Modified == b.Modified }

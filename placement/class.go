@@ -12,33 +12,32 @@ import (
 // AnyType in Node.Types stands for every type.
 const AnyType = "*"
 
-// Class is everything about a task that decides where it may and should run.
-// Most tasks of a cluster share few classes; Classes keeps one of each.
+// Class has everything about a task that decides where it may and should run. Most
+// tasks of a cluster share few classes; Classes keeps one copy of each.
 type Class struct {
 	// Type names the handler.
 	Type string
 	// Weight is how much of a node's share the task takes. Zero counts as 1.
 	Weight int
-	// Require are the labels that a node must have, Prefer those that it had
-	// better have. The label "zone" is the node's zone where it has no label of
-	// that name.
+	// Require lists the labels that a node must have, Prefer those that it should have.
+	// The label "zone" matches the node's zone if the node has no label of that name.
 	Require, Prefer map[string]string
 	// Node, if set, is the only node that may run the task.
 	Node string
-	// Group, if set, is what the task is spread with: tasks of one group go to
-	// different zones and nodes as far as there are any.
+	// Group, if set, spreads the task: tasks of one group go to different zones and
+	// nodes as far as there are any.
 	Group string
 
-	// pool tells the classes that the same nodes can run, and weight the same.
+	// pool identifies the classes that the same nodes can run and that weigh the same.
 	pool string
 }
 
-// Classes keeps one copy of each class that is in use, so that classes can be
-// compared and counted by their address. The zero value is ready. It is not safe
-// for concurrent use.
+// Classes keeps one copy of each class in use, so that classes can be compared and
+// counted by their address. The zero value is ready to use. It is not safe for
+// concurrent use.
 type Classes struct {
 	byKey map[string]weak.Pointer[Class]
-	// sweepAt is how many there are when those that are out of use are dropped.
+	// sweepAt is the number of classes at which unused ones are dropped.
 	sweepAt int
 }
 
@@ -57,8 +56,7 @@ func (cs *Classes) Of(c Class) *Class {
 	return &c
 }
 
-// sweep drops what nobody uses any more, each time that there are twice as many
-// as there were after the last time.
+// sweep drops unused classes whenever there are twice as many as after the last time.
 func (cs *Classes) sweep() {
 	const few = 1000
 	if cs.byKey == nil {
@@ -68,7 +66,7 @@ func (cs *Classes) sweep() {
 	cs.sweepAt = max(2*len(cs.byKey), few)
 }
 
-// labels spells a set of labels in one way only.
+// labels encodes a set of labels in a unique way.
 func labels(set map[string]string) string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(set)) {
@@ -79,30 +77,30 @@ func labels(set map[string]string) string {
 
 // Node is what the planner knows of a node.
 type Node struct {
-	// Name, unique in the cluster.
+	// Name is unique in the cluster.
 	Name string
-	// Types of task that it runs.
+	// Types lists the types of task that it runs.
 	Types []string
-	// Pulls are types that it takes when it asks for them, and that nobody is to
-	// plan for it, whatever its Types say.
+	// Pulls lists the types that it takes only on request. They are never planned for
+	// it, whatever its Types are.
 	Pulls []string
-	// Zone is where it is, for the spread of groups.
+	// Zone is its zone, for the spread of groups.
 	Zone string
-	// Labels that tasks may ask for.
+	// Labels are what tasks can require or prefer.
 	Labels map[string]string
-	// Weight is its share of the work beside the other nodes. Zero counts as 1.
+	// Weight is its share of the work relative to the other nodes. Zero counts as 1.
 	Weight int
-	// Capacity bounds the weight of the tasks that it takes; zero is no bound.
+	// Capacity limits the total weight of the tasks that it takes; zero means no limit.
 	Capacity int
-	// Limits bound how many tasks of a type it takes, by type; AnyType stands for
-	// each of the types that are not listed. None is no bound.
+	// Limits limits how many tasks of each type it takes. The AnyType entry applies to
+	// each type that is not listed. No entry means no limit.
 	Limits map[string]int
-	// Closed, if set, says why it takes no task at present: it is frozen,
-	// draining or overloaded.
+	// Closed, if set, says why it currently takes no tasks: it is frozen, draining or
+	// overloaded.
 	Closed string
 }
 
-// Limit is how many tasks of a type the node takes; false for no bound.
+// Limit returns how many tasks of a type the node takes; false if there is no limit.
 func (n *Node) Limit(taskType string) (most int, ok bool) {
 	if most, ok = n.Limits[taskType]; !ok {
 		most, ok = n.Limits[AnyType]
@@ -120,7 +118,7 @@ func (n *Node) label(name string) (string, bool) {
 	return value, ok
 }
 
-// Excludes says which rule keeps a node from ever running tasks of a class,
+// Excludes returns the rule that keeps a node from ever running tasks of a class,
 // whatever its load; empty if none does.
 func (n *Node) Excludes(c *Class) string {
 	if c.Node != "" && c.Node != n.Name {
@@ -133,7 +131,7 @@ func (n *Node) Excludes(c *Class) string {
 		return "it has no handler for type " + strconv.Quote(c.Type)
 	}
 	if len(c.Require) == 0 {
-		return "" // nearly always; it is asked of each node for each task
+		return "" // nearly always; this is called for each node and task
 	}
 	for _, k := range slices.Sorted(maps.Keys(c.Require)) {
 		switch value, ok := n.label(k); {

@@ -23,8 +23,8 @@ func typedOf(nodes []Node, held *Tally) typed {
 	return t
 }
 
-// Full says why a node takes no more tasks of the type of a class, whatever else it
-// has room for; empty if it does.
+// Full returns why a node takes no more tasks of a class's type, even if it has room
+// for others; empty if it does.
 func (n *Node) Full(c *Class, held Holding) string {
 	most, ok := n.Limit(c.Type)
 	if !ok {

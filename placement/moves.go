@@ -8,19 +8,19 @@ import (
 // Move is a number of tasks that should go from one node to another.
 type Move struct {
 	From, To string
-	// Like is a class of them: the tasks are those of all classes that differ
-	// from it in group and preferences alone.
+	// Like is one class of these tasks. They are of all classes that differ from it
+	// only in group and preferences.
 	Like  *Class
 	Tasks int
 }
 
-// Covers tells whether a task of a class is one of those that move.
+// Covers reports whether tasks of a class are among those that move.
 func (m Move) Covers(c *Class) bool { return c.pool == m.Like.pool }
 
-// Moves are the tasks that should move so that the nodes have the loads that
-// they should have, most urgent first, at most that many tasks. There are none
-// while no move would help a node that is further from its fair share than the
-// tolerance, a part of it of at least 0, and one task; with 0 all moves count.
+// Moves returns the tasks that should move to balance the nodes, most urgent first, at
+// most that many tasks. Unless tolerance is 0, it returns none if no move helps a node
+// that is further from its fair share than the tolerance, a fraction of that share of
+// at least 0, plus one task.
 func (p *Plan) Moves(most int, tolerance float64) []Move {
 	if p.level() {
 		return nil
@@ -56,8 +56,8 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	return m.moves
 }
 
-// level tells that no move of even a task of weight 1 could help, whatever may
-// run where: which is so nearly always, and is quickly found out.
+// level reports that no move of even a task of weight 1 could help, whatever may run
+// where. This is nearly always so, and quick to find out.
 func (p *Plan) level() bool {
 	high, low := -1, -1
 	for i := range p.nodes {
@@ -72,7 +72,7 @@ func (p *Plan) level() bool {
 	return high < 0 || (p.loads[low]+1)*p.nodes[high].weight() >= p.loads[high]*p.nodes[low].weight()
 }
 
-// worthIt tells whether some move helps a node that is out of its bounds.
+// worthIt reports whether some move helps a node that is out of its bounds.
 func (m *mover) worthIt(tolerance float64) bool {
 	for r := range m.index {
 		from, to := m.fair[r.from], m.fair[r.to]
@@ -204,8 +204,8 @@ func (m *mover) record(from, to int, q *pool) {
 	m.moves[k].Tasks++
 }
 
-// Imbalance is the highest load for its weight over the mean, less one: 0 is
-// even, 1 is a node with twice its share. It is 0 without tasks.
+// Imbalance returns the highest load relative to weight divided by the mean, minus one:
+// 0 is even, 1 means a node with twice its share. It is 0 without tasks.
 func (p *Plan) Imbalance() float64 {
 	worst := 0.0
 	for i, fair := range p.fairShares() {
@@ -216,7 +216,7 @@ func (p *Plan) Imbalance() float64 {
 	return worst
 }
 
-// Load is the weight that a node will hold when every open task has its place.
+// Load returns the weight that a node will hold when every open task is placed.
 func (p *Plan) Load(node string) int {
 	if i, ok := slices.BinarySearchFunc(p.nodes, Node{Name: node}, byName); ok {
 		return p.loads[i]

@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// View is a moment of the cluster.
+// View is the cluster at one moment.
 type View struct {
-	// Nodes are the registered ones.
+	// Nodes lists the registered nodes.
 	Nodes []Node
 	// Held counts what they hold.
 	Held *Tally
-	// Open are the tasks that nobody holds and that could run now, by class.
+	// Open counts the tasks that no node holds and that could run now, by class.
 	Open map[*Class]int
-	// Leaving are the tasks that are about to be open: a node that is draining
-	// holds them.
+	// Leaving counts the tasks that are about to be open, because a draining node holds
+	// them.
 	Leaving map[*Class]int
-	// Brief are the types whose tasks end about as soon as they have begun. What a
-	// node holds of them says nothing by the time that others hear of it, so it is
-	// no load, and they go where their names say.
+	// Brief lists the types whose tasks end about as soon as they have begun. By the
+	// time others learn what a node holds of them, it has changed. So they do not count
+	// as load, and they are assigned by name.
 	Brief map[string]bool
 }
 
@@ -64,7 +64,7 @@ type pool struct {
 	byName bool
 }
 
-// New makes the plan for a moment.
+// New returns the plan for a view.
 func New(v View) *Plan {
 	p := &Plan{pools: map[string]*pool{}, view: v}
 	for _, n := range v.Nodes {
@@ -171,8 +171,8 @@ func (v *View) brief(node string) (weight int) {
 	return weight
 }
 
-// Take gives an open task to a node, and returns its name; empty if no node can
-// have it now. Tasks are to be given in the same order everywhere: the oldest
+// Take assigns an open task to a node and returns the node's name; empty if no node can
+// have the task now. Every caller must assign tasks in the same order: the oldest
 // first.
 func (p *Plan) Take(task string, c *Class) string {
 	q := p.pools[c.pool]
@@ -238,7 +238,7 @@ func (p *Plan) bid(q *pool, c *Class, i int, task uint64) bid {
 	return b
 }
 
-// beats tells whether a node is to have a task rather than another.
+// beats reports whether a node gets a task rather than another.
 func (b *bid) beats(other *bid, task uint64) bool {
 	switch m, n := b.node.weight(), other.node.weight(); {
 	case b.prefers != other.prefers:
@@ -255,8 +255,8 @@ func (b *bid) beats(other *bid, task uint64) bool {
 	return compareScore(b.hash, other.hash, b.node.Name, other.node.Name, task) < 0
 }
 
-// Given notes that an open task was given to a node before. It returns false if
-// that node should not have it any more: the plan is to be made anew.
+// Given records that open tasks were assigned to a node before. It returns false if
+// that node should no longer have them: a new plan is then needed.
 func (p *Plan) Given(c *Class, node string, tasks int) bool {
 	q := p.pools[c.pool]
 	if q == nil {
@@ -271,14 +271,14 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || q.brief
 }
 
-// ByName tells whether Take gives tasks of a class to nodes by their names, and nothing
-// else decides: other numbers and loads give them to the same nodes.
+// ByName reports whether Take assigns tasks of a class by name alone: other numbers and
+// loads do not change the node.
 func (p *Plan) ByName(c *Class) bool {
 	q := p.pools[c.pool]
 	return q != nil && q.byName && len(c.Prefer) == 0
 }
 
-// limited tells whether a node limits the tasks of the type of a pool.
+// limited reports whether a node limits the tasks of a pool's type.
 func (p *Plan) limited(q *pool, k int) bool {
 	_, ok := p.nodes[q.eligible[k]].Limit(q.class.Type)
 	return ok
@@ -298,7 +298,7 @@ func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 	}
 }
 
-// full tells whether a task of the pool is too much for a node.
+// full reports whether a task of the pool is too much for a node.
 func (p *Plan) full(q *pool, k int) bool {
 	i := q.eligible[k]
 	limit := p.nodes[i].Capacity
@@ -344,5 +344,5 @@ func (s *spread) add(n *Node, tasks int) {
 	s.zones[n.Zone] += tasks
 }
 
-// Unplaced is the weight of the open tasks that no node can have now.
+// Unplaced returns the weight of the open tasks that no node can have now.
 func (p *Plan) Unplaced() int { return p.unplaced }

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Rank is how many nodes are to claim a task before the named one does, if the
-// plan gives it to first: that node has rank 0, and the others follow in the
-// order of their preference. Nodes that are closed or may not run the task are
-// left out; a node that is not among the rest comes after all.
+// Rank returns how many nodes are to claim a task before the named one does, if the
+// plan assigns it to first. That node has rank 0, and the others follow in their order
+// of preference. Nodes that are closed or may not run the task are left out; a node
+// that is not listed comes last.
 func Rank(task string, c *Class, nodes []Node, first, name string) int {
 	if name == first {
 		return 0
@@ -36,8 +36,8 @@ func Rank(task string, c *Class, nodes []Node, first, name string) int {
 	return rank
 }
 
-// comparePreference is negative if a is to have a task rather than b, whatever
-// their loads.
+// comparePreference returns a negative number if a should get a task rather than b,
+// whatever their loads.
 func comparePreference(a, b *Node, c *Class, task uint64) int {
 	if len(c.Prefer) > 0 {
 		if order := cmp.Compare(b.Preferred(c), a.Preferred(c)); order != 0 {

@@ -1,7 +1,7 @@
 package placement
 
-// Tally counts the tasks of a cluster by who holds them, and the tasks of each
-// group by node. The zero value is ready. It is not safe for concurrent use.
+// Tally counts the tasks of a cluster by holder, and the tasks of each group by node.
+// The zero value is ready to use. It is not safe for concurrent use.
 type Tally struct {
 	holdings map[string]*Holding
 	groups   map[string]map[string]int
@@ -9,13 +9,13 @@ type Tally struct {
 
 // Holding is what one node holds.
 type Holding struct {
-	// Tasks is how many, Weight what they weigh together.
+	// Tasks is the number of tasks, Weight their total weight.
 	Tasks, Weight int
 	// Classes counts them by class.
 	Classes map[*Class]int
 }
 
-// Add counts by more tasks of a class that a node holds; by may be negative.
+// Add adds by tasks of a class to those that a node holds; by may be negative.
 func (t *Tally) Add(node string, c *Class, by int) {
 	h := t.holdings[node]
 	if h == nil {
@@ -55,10 +55,10 @@ func (t *Tally) addToGroup(group, node string, by int) {
 	}
 }
 
-// InGroup is how many tasks of a group a node holds.
+// InGroup returns how many tasks of a group a node holds.
 func (t *Tally) InGroup(group, node string) int { return t.groups[group][node] }
 
-// Of is what a node holds. It must not be changed.
+// Of returns what a node holds. The caller must not modify it.
 func (t *Tally) Of(node string) Holding {
 	if h := t.holdings[node]; h != nil {
 		return *h

@@ -7,8 +7,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Keep opens a session and keeps it alive until release is called, which waits for that to
-// end. ctx is for opening it only.
+// Keep opens a session and keeps it alive until release is called; release waits for
+// its end. ctx is used for opening only.
 func Keep(ctx context.Context, b broker.Broker, config Config) (s *Session, release func(), err error) {
 	s, err = Open(ctx, b, config)
 	if err != nil {

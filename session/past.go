@@ -7,17 +7,17 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Past are sessions of one owner that nothing runs on any more and that the broker
-// could not be told to end, because it was away. When it is back it may give them
-// their whole TTL again, which others would wait for. The zero value has none. Its
-// methods are safe for concurrent use.
+// Past has sessions of one owner on which nothing runs any more and which the broker
+// could not be told to end, because it was unreachable. When it is back it may give
+// them their whole TTL again, for which others would have to wait. The zero value has
+// none. Its methods are safe for concurrent use.
 type Past struct {
 	mu       sync.Mutex // never held during I/O
 	sessions []*Session
 }
 
-// Close closes a session as its own Close does, which takes one Try at most, and keeps it
-// in mind if that could not be told to the broker.
+// Close closes a session as its own Close does, which takes at most one Try, and
+// remembers it if the broker could not be told.
 func (p *Past) Close(ctx context.Context, s *Session) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.Try)
 	defer cancel()
@@ -30,8 +30,8 @@ func (p *Past) Close(ctx context.Context, s *Session) error {
 	return err
 }
 
-// Settle tells the broker again to end the sessions that are kept in mind, which takes one
-// Try for each at most. Those for which that fails once more stay.
+// Settle tells the broker again to end the remembered sessions, which takes at most one
+// Try for each. It keeps those for which that fails again.
 func (p *Past) Settle(ctx context.Context) error {
 	p.mu.Lock()
 	sessions := p.sessions

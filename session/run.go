@@ -10,16 +10,16 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// checkEvery is how often the deadline is looked at beside its timer, at most.
-// Timers stand still while the machine is suspended and the clock does not, and
-// know nothing of a time of day that is set, so after either this is how late the
-// deadline may be noticed; it stays within the slack that is kept for lateness.
+// checkEvery is the longest time between two checks of the deadline besides its timer.
+// Timers stand still while the machine is suspended and the clock does not, and they
+// ignore changes of the time of day. After either, the deadline may be noticed this
+// much too late, which is within the slack.
 const checkEvery = time.Second
 
-// Run keeps the session alive until it ends for whatever reason, and returns
-// the cause: ErrClosed after Close, otherwise why it was lost. After the
-// context ended it goes on until the hard deadline, or until ctx, which stands
-// for the interest in that, is done.
+// Run keeps the session alive until it ends for any reason, and returns the cause:
+// ErrClosed after Close, otherwise why it was lost. After the session's context ended,
+// Run continues until the hard deadline, or until ctx is done, which means that nobody
+// needs the deadline any more.
 func (s *Session) Run(ctx context.Context) error {
 	var both sync.WaitGroup
 	both.Go(func() { s.renewUntilEnd(ctx) })
@@ -28,8 +28,8 @@ func (s *Session) Run(ctx context.Context) error {
 	return context.Cause(s.ctx)
 }
 
-// renewUntilEnd sends a renewal every Timing.Renew, and more often after one
-// failed, until the session has ended or ctx is done.
+// renewUntilEnd sends a renewal every Timing.Renew, and more often after one failed,
+// until the session has ended or ctx is done.
 func (s *Session) renewUntilEnd(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -47,8 +47,8 @@ func (s *Session) renewUntilEnd(ctx context.Context) {
 	}
 }
 
-// untilNextRenewal spaces renewals from the last good one while things go well,
-// and by a fraction of that while they do not.
+// untilNextRenewal returns the pause before the next renewal: Timing.Renew after the
+// last good one, and a fraction of that after a failure.
 func (s *Session) untilNextRenewal() time.Duration {
 	now := s.now.Read()
 	s.mu.Lock()
@@ -69,8 +69,8 @@ func (s *Session) renewOnce(ctx context.Context) error {
 	return nil
 }
 
-// enforceDeadlines ends the context when the stop deadline passes, and reports
-// when the hard one does. It does no I/O.
+// enforceDeadlines ends the context when the stop deadline passes, and reports when the
+// hard deadline passes. It does no I/O.
 func (s *Session) enforceDeadlines(ctx context.Context) {
 	for {
 		hard := s.untilHard(s.now.Read())

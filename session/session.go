@@ -13,37 +13,36 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// The reasons for which a session ends; match the cause of its context with
-// errors.Is.
+// The reasons why a session ends; match the cause of its context with errors.Is.
 var (
-	// ErrLost is every reason but ErrClosed.
+	// ErrLost covers every reason except ErrClosed.
 	ErrLost = errors.New("the session was lost")
-	// ErrExpired: the broker said that the session is gone. It is an ErrLost.
+	// ErrExpired: the broker reported that the session is gone. It is an ErrLost.
 	ErrExpired = fmt.Errorf("%w: the broker ended it", ErrLost)
-	// ErrDeadline: no renewal succeeded in time, so the session can no longer
-	// be trusted, whatever the broker thinks. It is an ErrLost.
+	// ErrDeadline: no renewal succeeded in time, so the session can no longer be
+	// trusted, whatever its state in the broker. It is an ErrLost.
 	ErrDeadline = fmt.Errorf("%w: it could not be renewed in time", ErrLost)
 	// ErrClosed: its owner closed it.
 	ErrClosed = errors.New("the session was closed")
 )
 
-// Config is how a session is opened. The zero value works.
+// Config configures a session. The zero value works.
 type Config struct {
-	// TTL is asked for. Zero means TTLDefault; TTLMin to TTLMax.
+	// TTL is the requested TTL. Zero means TTLDefault; the range is TTLMin to TTLMax.
 	TTL time.Duration
-	// Folder is where the broker may keep what it needs of its own, a prefix that ends in
-	// a slash; see broker.Broker.Grant.
+	// Folder is the prefix, ending in a slash, below which the broker may keep its own
+	// data; see broker.Broker.Grant.
 	Folder string
-	// Clock reads the clocks that deadlines are kept by, and what passed is what
-	// the one says that says more: boot never goes back and runs through a
-	// suspension of the machine, day is the time of day. Nil means the machine's.
+	// Clock reads the clocks that deadlines are kept by. boot never goes back and runs
+	// through a suspension of the machine; day is the time of day. The larger of the
+	// two elapsed times counts. Nil means the machine's clocks.
 	Clock func() (boot, day time.Duration)
-	// Renewed, if set, is called after every successful renewal, and once at
-	// the start, with the readings of boot at which the session now stops, if
-	// the time of day is not set forward meanwhile. It must not block.
+	// Renewed, if set, is called after every successful renewal, and once at the start,
+	// with the readings of boot at which the session now stops, unless the time of day
+	// is set forward meanwhile. It must not block.
 	Renewed func(stop, hard time.Duration)
-	// Hard, if set, is called once if the hard deadline passes. It must not
-	// wait for anything that needs the broker.
+	// Hard, if set, is called once if the hard deadline passes. It must not wait for
+	// anything that needs the broker.
 	Hard func()
 }
 
@@ -63,9 +62,10 @@ type Session struct {
 	mu sync.Mutex // never held during I/O or a callback
 	// sent is when the last successful renewal was sent.
 	sent clock.Reading
-	// hard is how long after that the hard deadline passes. Invariant: hard <= timing.Hard.
+	// hard is how long after that the hard deadline passes. Invariant: hard <=
+	// timing.Hard.
 	hard time.Duration
-	// ended tells that ctx is cancelled and that sent and hard are final.
+	// ended is true once ctx is cancelled; sent and hard are then final.
 	ended bool
 	// rearm wakes the deadline goroutine when hard was brought forward.
 	rearm chan struct{}
@@ -73,11 +73,11 @@ type Session struct {
 	hardPassed chan struct{}
 }
 
-// Open asks the broker for a session. Run must then be called to keep it alive. From
-// where the broker is so far away that renewals would come too late there is none: it
-// would be lost and opened again every few seconds, and what it had was moved each time.
-// parent's end does not end the session's context before the session is closed:
-// handlers are stopped by their owner, in order, not by accident.
+// Open requests a session from the broker. The caller must then call Run to keep it
+// alive. Open fails if the broker is so far away that renewals would come too late.
+// Such a session would be lost and opened again every few seconds, and its tasks would
+// move each time. The end of parent does not end the session's context before the
+// session is closed: its owner stops the handlers, in order.
 func Open(parent context.Context, b broker.Broker, config Config) (*Session, error) {
 	if err := CheckTTL(config.TTL); err != nil {
 		return nil, err
@@ -116,50 +116,50 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	return s, nil
 }
 
-// ID is the broker's name of the session.
+// ID returns the broker's ID of the session.
 func (s *Session) ID() broker.SessionID { return s.id }
 
-// Incarnation names this session's owner for the session's life, in a form that
+// Incarnation returns a name for this session's owner during the session's life. It
 // rises with time and is never used again (a UUIDv7).
 func (s *Session) Incarnation() string { return s.incarnation }
 
-// Timing is what was derived from the granted TTL.
+// Timing returns the times derived from the granted TTL.
 func (s *Session) Timing() Timing { return s.timing }
 
-// Context ends when the session can no longer be trusted; its cause says why.
-// Every handler's context descends from it.
+// Context returns a context that ends when the session can no longer be trusted; its
+// cause says why. Every handler's context descends from it.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Remaining is the time left until the stop deadline, at which handlers are told
-// to stop, negative once it passed. Every renewal moves it.
+// Remaining returns the time left until the stop deadline, at which handlers are told
+// to stop; negative once it passed. Every renewal moves it.
 func (s *Session) Remaining() time.Duration {
 	return s.untilHard(s.now.Read()) - s.timing.Grace
 }
 
-// untilHard is the time left until the hard deadline, at which handlers must have
-// returned, negative once it passed.
+// untilHard returns the time left until the hard deadline, by which handlers must have
+// returned; negative once it passed.
 func (s *Session) untilHard(now clock.Reading) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hard - now.Since(s.sent)
 }
 
-// HardPassed is closed when the session was lost and its hard deadline has
-// passed, after Config.Hard has returned.
+// HardPassed returns a channel that is closed when the session was lost and its hard
+// deadline has passed, after Config.Hard has returned.
 func (s *Session) HardPassed() <-chan struct{} { return s.hardPassed }
 
-// MayStart tells whether enough of the session is left to start something on
-// it. Nothing starts late in a session's life.
+// MayStart reports whether enough of the session is left to start something on it.
+// Nothing starts late in a session's life.
 func (s *Session) MayStart() bool {
 	return s.ctx.Err() == nil && s.Remaining() > s.timing.Claim
 }
 
-// End ends the session's context at once, for a cause that its owner found out:
-// that a key of the session is gone, for example. The first cause counts.
+// End ends the session's context at once, for a cause that its owner found out, for
+// example that a key of the session is gone. The first cause counts.
 func (s *Session) End(cause error) { s.end(cause, s.timing.Grace) }
 
-// end cancels the context, and brings the hard deadline forward to at most
-// grace from now.
+// end cancels the context, and brings the hard deadline forward to at most grace from
+// now.
 func (s *Session) end(cause error, grace time.Duration) {
 	now := s.now.Read()
 	s.mu.Lock()
@@ -179,9 +179,9 @@ func (s *Session) end(cause error, grace time.Duration) {
 	}
 }
 
-// Close ends the session here and at the broker, so that its keys vanish at
-// once. Call it only when nothing that relied on the session is running any
-// more; otherwise let it expire. It is idempotent.
+// Close ends the session here and in the broker, so that its keys vanish at once. Call
+// it only when nothing that relied on the session is running any more; otherwise let
+// the session expire. It is idempotent.
 func (s *Session) Close(ctx context.Context) error {
 	s.end(ErrClosed, 0)
 	return s.broker.Revoke(ctx, s.id)

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Limits and default of the one setting.
+// Limits and default of the TTL, the only setting.
 const (
 	// TTLDefault is used where no TTL is configured.
 	TTLDefault = 15 * time.Second
 	// TTLMin is the shortest TTL: below it, a single election of the broker's
 	// members would end every session.
 	TTLMin = 5 * time.Second
-	// TTLMax is the longest TTL. etcd checkpoints only leases longer than this,
-	// and with checkpoints comes a way of expiring early.
+	// TTLMax is the longest TTL. etcd checkpoints only leases longer than this, and a
+	// checkpoint can make a lease expire early.
 	TTLMax = 300 * time.Second
 )
 
-// Timing is everything that is derived from a session's TTL.
+// Timing has all times that derive from a session's TTL.
 type Timing struct {
-	// TTL is what the broker granted.
+	// TTL is the TTL that the broker granted.
 	TTL time.Duration
 	// Renew is the time between the sending of two renewals.
 	Renew time.Duration
-	// Try bounds one attempt at renewing.
+	// Try limits one attempt to renew.
 	Try time.Duration
 	// Grace is how long a handler has to return after its context ended.
 	Grace time.Duration
-	// Slack is what a timer may be late by, and what killing may take.
+	// Slack is how late a timer may fire, and how long killing may take.
 	Slack time.Duration
-	// Drift is what is taken off for clocks of different rates.
+	// Drift is the allowance for clocks of different rates.
 	Drift time.Duration
 	// Stop is the age of a renewal at which handlers are told to stop.
 	// Invariant: Stop + Grace + Slack + Drift == TTL.
@@ -65,7 +65,8 @@ func (t Timing) String() string {
 		r(t.TTL), r(t.Renew), r(t.Try), r(t.Stop), r(t.Grace), r(t.Hard), r(t.Slack), r(t.Drift), r(t.Claim))
 }
 
-// CheckTTL refuses a TTL out of its limits. Zero is fine and means the default.
+// CheckTTL returns an error for a TTL out of range. Zero is allowed and means the
+// default.
 func CheckTTL(ttl time.Duration) error {
 	if ttl != 0 && (ttl < TTLMin || ttl > TTLMax) {
 		return fmt.Errorf("session TTL %v: must be between %v and %v", ttl, TTLMin, TTLMax)

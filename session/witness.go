@@ -7,10 +7,10 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// Witness keeps a session that nothing hangs on, for who looks on and has none: on some
-// brokers a session that is not renewed is ended by those who have one in the same folder,
-// which takes somebody who is left. It returns when ctx ends, or with the error of a broker
-// that gives it no session at all.
+// Witness keeps a session that nothing depends on, for an observer that has none. On
+// some brokers a session that is not renewed is ended only by other sessions in the
+// same folder, so one must be left. Witness returns when ctx ends, or with the error of
+// a broker that grants no session at all.
 func Witness(ctx context.Context, b broker.Broker, config Config) error {
 	timing := Derive(TTLDefault)
 	if config.TTL > 0 {

@@ -9,38 +9,37 @@ import (
 	"time"
 )
 
-// Command is a message with what it needs: what is sent to a task, what a handler
-// returns, and what an error handler decides. Its JSON is the value of
-// commands/<task>.
+// Command is a message and its parameters: sent to a task, returned by a handler, or
+// decided by an error handler. Its JSON is the value of commands/<task>.
 type Command struct {
-	// Message is what is to happen.
+	// Message is the message.
 	Message Message `json:"message"`
-	// Until is when to wake up; Sleep needs it, and nothing else has it.
+	// Until is when to wake up; required for Sleep, and set for nothing else.
 	Until *time.Time `json:"until,omitempty"`
-	// Error is what went wrong; Error needs it, and nothing else has it.
+	// Error is the error's text; required for Error, and set for nothing else.
 	Error string `json:"error,omitempty"`
 }
 
-// SleepUntil is the command to sleep until a time.
+// SleepUntil returns the command to sleep until a time.
 func SleepUntil(t time.Time) Command {
 	t = t.UTC()
 	return Command{Message: Sleep, Until: &t}
 }
 
-// Fail is the command that carries an error.
+// Fail returns the command that carries an error.
 func Fail(text string) Command { return Command{Message: Error, Error: text} }
 
-// CommandError says what is wrong with a command.
+// CommandError describes an invalid command.
 type CommandError struct {
-	// Field is "message", "until" or "error", Value what it was, Limit what is
-	// allowed.
+	// Field is "message", "until" or "error", Value is its value, and Limit says what
+	// is allowed.
 	Field, Value, Limit string
 }
 
 // Error implements error.
 func (e *CommandError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Limit) }
 
-// Validate refuses, with a *CommandError, what is incomplete or unknown.
+// Validate returns a *CommandError for a command that is incomplete or unknown.
 func (c Command) Validate() error {
 	switch {
 	case !slices.Contains(Messages, c.Message):
@@ -61,8 +60,8 @@ func (c Command) Validate() error {
 	return nil
 }
 
-// ParseCommand reads the value of commands/<task>: JSON, or the plain message of
-// the oldest layout.
+// ParseCommand parses the value of commands/<task>: JSON, or the plain message of the
+// oldest layout.
 func ParseCommand(value []byte) (Command, error) {
 	text := bytes.TrimSpace(value)
 	c := Command{Message: Message(text)}
@@ -78,7 +77,7 @@ func ParseCommand(value []byte) (Command, error) {
 	return c, nil
 }
 
-// Messages are all of them.
+// Messages lists every Message.
 var Messages = []Message{Run, Sleep, Pause, Release, Error, Kill, Complete, Checkpoint}
 
 func joinMessages(messages []Message) string {

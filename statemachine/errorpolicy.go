@@ -4,16 +4,15 @@ import (
 	"time"
 )
 
-// RetryPolicy says what the default error handler makes of errors. The zero value
-// stands for the defaults.
+// RetryPolicy controls the default error handler. The zero value means the defaults.
 type RetryPolicy struct {
-	// Errors is how many errors fail the task, the latest included. Zero and below
-	// mean that none does; at most RetryErrorsLimit.
+	// Errors is how many errors fail the task, the latest included. Zero or less means
+	// that no number does; the maximum is RetryErrorsLimit.
 	Errors int
 	// Window is how far back errors count. Zero means FaultWindow.
 	Window time.Duration
-	// Min and Max bound the sleep after an error, which doubles with every one
-	// that counts. Zero means a second and ten minutes.
+	// Min and Max limit the sleep after an error, which doubles with every error that
+	// counts. Zero means a second and ten minutes.
 	Min, Max time.Duration
 }
 
@@ -21,10 +20,10 @@ type RetryPolicy struct {
 const (
 	// FaultWindow is how far back errors count.
 	FaultWindow = 4 * time.Hour
-	// BackOffMin and BackOffMax bound the sleep after an error.
+	// BackOffMin and BackOffMax limit the sleep after an error.
 	BackOffMin = time.Second
 	BackOffMax = 10 * time.Minute
-	// RetryErrorsLimit bounds RetryPolicy.Errors.
+	// RetryErrorsLimit limits RetryPolicy.Errors.
 	RetryErrorsLimit = 1000
 )
 
@@ -44,8 +43,8 @@ func (p RetryPolicy) withDefaults() RetryPolicy {
 	return p
 }
 
-// recent counts the errors within the window. Only the last ErrorsMax are on
-// record; if all of them count, failures says how many there were.
+// recent counts the errors within the window. Only the last ErrorsMax are recorded; if
+// all of them count, failures is the number of errors.
 func (p RetryPolicy) recent(errs []ErrorEntry, failures int, now time.Time) int {
 	n := 0
 	for _, e := range errs {
@@ -59,11 +58,11 @@ func (p RetryPolicy) recent(errs []ErrorEntry, failures int, now time.Time) int 
 	return n
 }
 
-// HandleErrors is the default error handler: sleep, for a time that doubles from
-// about a second to ten minutes, and fail the task when there were as many errors
-// within the window as the policy says, the latest included. failures is
-// Record.Failures. random, in [0,1), spreads the sleep over its upper
-// half, so that tasks which failed together do not come back together.
+// HandleErrors is the default error handler. It makes the task sleep, for a time that
+// doubles from about a second to ten minutes. It fails the task once the errors within
+// the window, the latest included, reach the policy's number. failures is
+// Record.Failures. random, in [0,1), spreads the sleep over its upper half, so that
+// tasks which failed together do not come back together.
 func (p RetryPolicy) HandleErrors(errs []ErrorEntry, failures int, now time.Time, random float64) Command {
 	p = p.withDefaults()
 	recent := p.recent(errs, failures, now)
@@ -82,8 +81,8 @@ func (p RetryPolicy) HandleErrors(errs []ErrorEntry, failures int, now time.Time
 	return SleepUntil(now.Add(sleep))
 }
 
-// CountFailure is the number of failures after one more error, at a time, for a
-// record that has some.
+// CountFailure returns the number of failures of a record after one more error at a
+// time.
 func (p RetryPolicy) CountFailure(errs []ErrorEntry, failures int, now time.Time) int {
 	if n := len(errs); n > 0 && now.Sub(errs[n-1].Timestamp) >= p.withDefaults().Window {
 		return 1

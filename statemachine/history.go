@@ -10,50 +10,48 @@ import (
 	"github.com/windlass-go/windlass/internal/stored"
 )
 
-// History is the value of history/<task>: what happened to a task, bounded. It
-// is for people; nothing is decided by it.
+// History is the value of history/<task>: the latest events of a task. It is for
+// people; nothing is decided by it.
 type History struct {
-	// Claims is how often the task was claimed, and Interruptions how often a
-	// claim ended without its handler or a command wanting it: a node that died,
-	// drained or lost its session, a task that was moved. They count what is not
-	// in Entries any more as well.
+	// Claims counts the claims of the task. Interruptions counts the claims that ended
+	// without its handler or a command requesting it: a node died, was drained or lost
+	// its session, or the task was moved. Both include what is no longer in Entries.
 	Claims        int `json:"claims"`
 	Interruptions int `json:"interruptions"`
-	// Entries are the latest of them, in order of claims, the oldest first.
+	// Entries lists the latest entries in order of claims, the oldest first.
 	Entries []HistoryEntry `json:"entries"`
 
 	unknown stored.Unknown
 }
 
-// HistoryEntry is one thing that happened to a task.
+// HistoryEntry is one event of a task.
 type HistoryEntry struct {
-	// At is when, by the clock of the node that says so.
+	// At is the time of the event, by the clock of the node that recorded it.
 	At time.Time `json:"at"`
-	// Event is what.
+	// Event is the event.
 	Event Event `json:"event"`
 	// Node held the task, under Token.
 	Node  string `json:"node,omitempty"`
 	Token int64  `json:"token,omitempty"`
-	// Interruption tells of the end of a claim that counts as one.
+	// Interruption is true for the end of a claim that counts as one.
 	Interruption bool `json:"interruption,omitempty"`
-	// Detail says more, for people, in at most HistoryDetailBytesMax bytes.
+	// Detail is additional text for people, at most HistoryDetailBytesMax bytes.
 	Detail string `json:"detail,omitempty"`
 
 	unknown stored.Unknown
 }
 
-// Event is what happened to a task. A change of its state is named like the
-// state.
+// Event is an event of a task. A change of its state is named after the state.
 type Event string
 
-// The events that are no states.
+// The events that are not states.
 const (
 	// EventClaimed: a node claimed it; the detail says why.
 	EventClaimed Event = "claimed"
 	// EventReleased: the node gave the claim back; the detail says why.
 	EventReleased Event = "released"
-	// EventLost: the claim ended without anybody saying so: its session
-	// expired, or the owner key was deleted. Whoever claims next concludes it.
+	// EventLost: the claim ended without a record: its session expired, or the owner
+	// key was deleted. The next claim records it.
 	EventLost Event = "lost"
 	// EventCommand: a command to the task was handled; the detail says which.
 	EventCommand Event = "command"
@@ -65,12 +63,12 @@ const (
 const (
 	// HistoryMax is how many entries are kept.
 	HistoryMax = 20
-	// HistoryDetailBytesMax bounds the detail of an entry; a longer one keeps
-	// its head.
+	// HistoryDetailBytesMax limits the detail of an entry; a longer one keeps its
+	// beginning.
 	HistoryDetailBytesMax = 200
 )
 
-// ParseHistory reads a history. Nothing at all is an empty one. Unknown fields are
+// ParseHistory parses a history. An empty value is an empty history. Unknown fields are
 // kept for Encode.
 func ParseHistory(value []byte) (History, error) {
 	var h History
@@ -100,7 +98,7 @@ func (h *History) keepUnknown(value []byte) {
 	}
 }
 
-// Encode returns the value of the key, with what a newer version wrote into it.
+// Encode returns the value of the key, including what a newer version wrote into it.
 func (h History) Encode() ([]byte, error) {
 	if !slices.ContainsFunc(h.Entries, func(e HistoryEntry) bool { return e.unknown != "" }) {
 		return stored.MarshalWith(h, h.unknown)
@@ -115,16 +113,16 @@ func (h History) Encode() ([]byte, error) {
 	}{h, entries}, h.unknown)
 }
 
-// endsClaim tells whether nothing follows in the name of the same claim.
+// endsClaim reports whether nothing follows for the same claim.
 func (e Event) endsClaim() bool {
 	return e == EventReleased || e == EventLost || State(e).Terminal()
 }
 
-// Add enters what happened. It can be repeated: what is there already is not
-// entered again, nor what is older than everything that is kept, so an attempt
-// whose outcome is unknown may be made once more. Nodes write down what they did a
-// little later, and so not in order: an entry goes where its claim is, and the end
-// of a claim that was taken for lost meanwhile corrects that.
+// Add adds entries. It can be repeated: entries that are present already, or older than
+// all that is kept, are not added, so an attempt whose outcome is unknown can be
+// repeated. Nodes write their entries a little later, and so not in order: Add inserts
+// an entry at its claim. The late entry of a claim's end replaces the assumption that
+// the claim was lost.
 func (h *History) Add(entries ...HistoryEntry) {
 	for _, e := range entries {
 		e.Detail = cut(e.Detail, HistoryDetailBytesMax)
@@ -143,7 +141,7 @@ func (h *History) trim() {
 	}
 }
 
-// forgotten tells whether an entry is from before what is kept.
+// forgotten reports whether an entry is older than what is kept.
 func (h *History) forgotten(e HistoryEntry) bool {
 	if len(h.Entries) < HistoryMax {
 		return false
@@ -190,7 +188,7 @@ func (h *History) concludeLost() {
 	}
 }
 
-// endedBy tells whether the entry before a place ends the claim of another one.
+// endedBy reports whether the entry before a position ends the claim of another one.
 func (h *History) endedBy(at int, e HistoryEntry) bool {
 	return at > 0 && h.Entries[at-1].Token == e.Token && h.Entries[at-1].Event.endsClaim() && !e.Event.endsClaim()
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/internal/stored"
 )
 
-// Record is the value of state/<task>. The first three fields are Metafora's;
-// the rest describes the task once its own key is gone.
+// Record is the value of state/<task>. The first three fields are Metafora's; the rest
+// describes the task once its own key is gone.
 type Record struct {
 	// State of the task.
 	State State `json:"state"`
@@ -19,7 +19,7 @@ type Record struct {
 	// Errors are the latest errors, the oldest first, at most ErrorsMax.
 	Errors []ErrorEntry `json:"errors,omitempty"`
 
-	// Type, Priority, SubmittedAt and Digest are the spec's.
+	// Type, Priority, SubmittedAt and Digest are those of the spec.
 	Type        string     `json:"type,omitempty"`
 	Priority    int        `json:"priority,omitempty"`
 	SubmittedAt *time.Time `json:"submitted_at,omitempty"`
@@ -31,16 +31,16 @@ type Record struct {
 	// written, both by the node's clock.
 	ClaimedAt *time.Time `json:"claimed_at,omitempty"`
 	ChangedAt *time.Time `json:"changed_at,omitempty"`
-	// Result is what the handler left, as JSON.
+	// Result is the handler's result, as JSON.
 	Result json.RawMessage `json:"result,omitempty"`
-	// Failures counts the errors without a pause of RetryPolicy.Window between
-	// them, those that are not in Errors any more included.
+	// Failures counts the errors without a pause of RetryPolicy.Window between them,
+	// including those no longer in Errors.
 	Failures int `json:"failures,omitempty"`
-	// Command is the revision of the last command that changed the state, for
-	// whoever sent it.
+	// Command is the revision of the last command that changed the state, for its
+	// sender.
 	Command int64 `json:"command,omitempty"`
 
-	// Unknown are the fields that a newer version wrote, as the members of a JSON
+	// Unknown has the fields that a newer version wrote, as the members of a JSON
 	// object without its braces. Encode keeps them.
 	Unknown string `json:"-"`
 }
@@ -57,12 +57,12 @@ type ErrorEntry struct {
 const (
 	// ErrorsMax is how many errors are kept.
 	ErrorsMax = 8
-	// ErrorBytesMax bounds the text of one error; a longer one keeps its head.
+	// ErrorBytesMax limits the text of one error; a longer one keeps its beginning.
 	ErrorBytesMax = 4 << 10
 )
 
-// Parse reads a record. Nothing at all is a runnable task. Unknown fields are
-// kept for Encode; a state that is not known is an error.
+// Parse parses a record. An empty value is a runnable task. Unknown fields are kept for
+// Encode; an unknown state is an error.
 func Parse(value []byte) (Record, error) {
 	if len(value) == 0 {
 		return Record{State: Runnable}, nil
@@ -97,7 +97,7 @@ func (r *Record) keepUnknown(value []byte) {
 	}
 }
 
-// Encode returns the value of the key, with what a newer version wrote into it.
+// Encode returns the value of the key, including what a newer version wrote into it.
 func (r Record) Encode() ([]byte, error) {
 	if !slices.ContainsFunc(r.Errors, func(e ErrorEntry) bool { return e.unknown != "" }) {
 		return stored.MarshalWith(r, stored.Unknown(r.Unknown))
@@ -112,8 +112,8 @@ func (r Record) Encode() ([]byte, error) {
 	}{r, errs}, stored.Unknown(r.Unknown))
 }
 
-// AddError returns errs with one more entry, cut to the limits. It does not
-// change errs.
+// AddError returns errs with one more entry, cut to the limits. It does not modify
+// errs.
 func AddError(errs []ErrorEntry, at time.Time, text string) []ErrorEntry {
 	if len(text) > ErrorBytesMax {
 		text = text[:ErrorBytesMax] + "… (cut)"

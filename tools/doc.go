@@ -1,3 +1,3 @@
-// Package tools pins what is used to check this project and is no part of it; its
-// test reads the expressions of alerts and of the dashboard as Prometheus does.
+// Package tools pins the tools that check this project and are not part of it. Its test
+// parses the expressions of alerts and of the dashboard as Prometheus does.
 package tools

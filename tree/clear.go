@@ -10,13 +10,12 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Clear removes all jobs of the tree with everything that is known of them: those
-// that wait, those that are worked on, whose context ends, and those that have
-// ended. Other tasks of the namespace stay. It returns the paths of what it removed,
-// or would remove, and can be repeated after an error.
+// Clear removes all jobs of the tree with all their data: waiting jobs, held jobs,
+// whose context ends, and ended jobs. Other tasks of the namespace stay. It returns the
+// paths of what it removed, or would remove, and can be repeated after an error.
 //
-// What the node of a job that is worked on writes into its history afterwards is
-// left to Client.Prune.
+// The node of a held job may write into its history afterwards; Client.Prune removes
+// that.
 func (t *Tree) Clear(ctx context.Context, dryRun bool) (cleared []Path, err error) {
 	t.mu.Lock()
 	t.children = nil

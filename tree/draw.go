@@ -9,32 +9,32 @@ import (
 	"unicode/utf8"
 )
 
-// ChildrenShownMax is how many children of one job are drawn if DrawOptions do
-// not say otherwise.
+// ChildrenShownMax is the default of DrawOptions.ChildrenMax.
 const ChildrenShownMax = 20
 
-// DrawOptions say how to draw a forest. The zero value draws all levels in
+// DrawOptions controls how a forest is drawn. The zero value draws all levels in
 // Unicode, without colours.
 type DrawOptions struct {
-	// ASCII draws without any Unicode, with letters as marks; names too are
-	// written in ASCII.
+	// ASCII draws without any Unicode, with letters as marks; names are written in
+	// ASCII too.
 	ASCII bool
-	// Color is by status, with the sequences of a terminal.
+	// Color adds colours by status, with terminal escape sequences.
 	Color bool
-	// Depth is the number of levels; what is deeper is summed up. 0 means all.
+	// Depth is the number of levels; deeper ones are summed up. 0 means all.
 	Depth int
-	// ChildrenMax is how many children of one job are drawn, and how many roots.
-	// If there are more, those come first in which, or below which, there is most
-	// to see, failed, fault and running ones before others, and the rest is summed
-	// up. 0 means ChildrenShownMax, a negative number all.
+	// ChildrenMax is how many children of one job are drawn, and how many roots. If
+	// there are more, those are drawn in order of interest, their own or that of jobs
+	// below them: failed, fault and running ones before others. The rest is summed up.
+	// 0 means ChildrenShownMax, a negative number all.
 	ChildrenMax int
-	// Width is the number of runes that lines are cut to. 0 means unlimited.
+	// Width is the number of runes to which lines are cut. 0 means unlimited.
 	Width int
-	// Now is what the times of what runs are told from; zero tells none.
+	// Now is the time from which the durations of running jobs are computed; zero omits
+	// them.
 	Now time.Time
 }
 
-// Draw draws the forest for a terminal, a line for each job.
+// Draw draws the forest for a terminal, one line per job.
 func (f *Forest) Draw(w io.Writer, o DrawOptions) error {
 	if o.ChildrenMax == 0 {
 		o.ChildrenMax = ChildrenShownMax

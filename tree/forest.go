@@ -9,12 +9,11 @@ import (
 )
 
 // Forest is a view of jobs as a tree, or of the part below one of them. It never
-// changes, so it can be used by several goroutines at once. The zero value is
-// empty.
+// changes, so several goroutines can use it at once. The zero value is empty.
 //
-// The nodes are kept in the order in which they are drawn: each right before
-// everything below it. A part of the tree is therefore a range, and shares the
-// nodes; what a job inherits from above is known in the part as well.
+// The nodes are kept in the order in which they are drawn: each right before everything
+// below it. A part of the tree is therefore a range, and shares the nodes; what a job
+// inherits from above is known in the part as well.
 type Forest struct {
 	nodes []node
 	at    map[Path]int
@@ -41,10 +40,10 @@ type node struct {
 	stuck bool
 }
 
-// NewForest makes a tree of jobs. Their order does not matter; of two with the
-// same path the later counts, and one without a path is left out. A job whose
-// parent is not among them is drawn below the place of it, which has the empty
-// status: it was never queued, or is known no more.
+// NewForest returns a tree of jobs. Their order does not matter. Of two with the same
+// path the later counts, and a job without a path is omitted. A job whose parent is not
+// among them is drawn below a placeholder with the empty status: the parent was never
+// queued, or is no longer known.
 func NewForest(jobs []JobInfo) *Forest {
 	order := make([]int, 0, len(jobs))
 	for i := range jobs {
@@ -74,7 +73,7 @@ func NewForest(jobs []JobInfo) *Forest {
 	return f.part(0, len(f.nodes))
 }
 
-// above tells whether one path is an ancestor of another.
+// above reports whether one path is an ancestor of another.
 func above(a, b Path) bool {
 	return len(a) < len(b) && b[len(a)] == pathSeparator[0] && b[:len(a)] == a
 }
@@ -140,11 +139,11 @@ func (f *Forest) index(p Path) (int, bool) {
 	return i, ok && f.from <= i && i < f.to
 }
 
-// Len is the number of jobs.
+// Len returns the number of jobs.
 func (f *Forest) Len() int { return f.jobs }
 
-// Jobs are all of them in the order in which they are drawn: each before what is
-// below it, siblings by their segments.
+// Jobs returns all jobs in the order in which they are drawn: each before those below
+// it, siblings by their segments.
 func (f *Forest) Jobs() []JobInfo {
 	jobs := make([]JobInfo, 0, f.jobs)
 	for i := f.from; i < f.to; i++ {
@@ -155,7 +154,7 @@ func (f *Forest) Jobs() []JobInfo {
 	return jobs
 }
 
-// Get returns a job; false if there is none of that path.
+// Get returns a job; false if there is none with that path.
 func (f *Forest) Get(p Path) (JobInfo, bool) {
 	i, ok := f.index(p)
 	if !ok || !f.nodes[i].queued {
@@ -164,11 +163,11 @@ func (f *Forest) Get(p Path) (JobInfo, bool) {
 	return f.nodes[i].job, true
 }
 
-// Roots are the topmost paths, among them those of jobs that are missing.
+// Roots returns the topmost paths, including those of missing jobs.
 func (f *Forest) Roots() []Path { return f.paths(f.from, f.to) }
 
-// Children are the paths right below one, among them those of jobs that are
-// missing. Those of the empty path are the roots.
+// Children returns the paths right below one, including those of missing jobs. Those of
+// the empty path are the roots.
 func (f *Forest) Children(p Path) []Path {
 	if p == "" {
 		return f.Roots()
@@ -188,8 +187,8 @@ func (f *Forest) paths(from, to int) (paths []Path) {
 	return paths
 }
 
-// Subtree is the job with all below it; it is empty if there is no such path.
-// That of the empty path is everything.
+// Subtree returns the job with all those below it; it is empty if there is no such
+// path. The empty path returns everything.
 func (f *Forest) Subtree(p Path) *Forest {
 	if p == "" {
 		return f
@@ -201,8 +200,7 @@ func (f *Forest) Subtree(p Path) *Forest {
 	return f.part(i, f.nodes[i].end)
 }
 
-// Find returns the jobs of any depth that match, in the order in which they are
-// drawn.
+// Find returns the matching jobs of any depth, in the order in which they are drawn.
 func (f *Forest) Find(p Pattern) ([]JobInfo, error) { return f.find(context.Background(), p) }
 
 // find ends when ctx does: a short pattern can take milliseconds for each job.

@@ -8,9 +8,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// JobInfo is a job as it was when it was read. Its JSON is stable. In a Forest
-// the path is what identifies it: ID, Name, Type and Parent always follow from
-// it, and no list is nil.
+// JobInfo is a job as it was when it was read. Its JSON is stable. In a Forest the path
+// identifies it: ID, Name, Type and Parent always follow from it, and no list is nil.
 type JobInfo struct {
 	Path Path `json:"path"`
 	// ID of its task.
@@ -21,20 +20,22 @@ type JobInfo struct {
 	Parent Path            `json:"parent"`
 	Data   json.RawMessage `json:"data"`
 	Status windlass.Status `json:"status"`
-	// Node holds it, or held it last; Token is the fencing token of that claim.
+	// Node holds the job, or held it last if the job has ended; Token is the fencing
+	// token of that claim.
 	Node     string `json:"node"`
 	Token    int64  `json:"token"`
 	Priority int    `json:"priority"`
-	// QueuedAt, ClaimedAt and FinishedAt are nil if it was not, or is not known.
+	// QueuedAt, ClaimedAt and FinishedAt are nil if that has not happened, or is not
+	// known.
 	QueuedAt   *time.Time `json:"queued_at"`
 	ClaimedAt  *time.Time `json:"claimed_at"`
 	FinishedAt *time.Time `json:"finished_at"`
-	// Needs are the IDs of the tasks that it was queued to wait for, beside its
-	// ancestors.
+	// Needs lists the IDs of the tasks that it was queued to wait for, in addition to
+	// its ancestors.
 	Needs []string `json:"needs"`
-	// BlockedBy are the IDs of the tasks that it waits for now.
+	// BlockedBy lists the IDs of the tasks that it waits for now.
 	BlockedBy []string `json:"blocked_by"`
-	// Errors are the latest ones, the oldest first.
+	// Errors lists the latest errors, the oldest first.
 	Errors []statemachine.ErrorEntry `json:"errors"`
 	// Until is when it runs again, if it sleeps.
 	Until *time.Time `json:"until,omitempty"`
@@ -42,20 +43,20 @@ type JobInfo struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Pending tells whether it waits to be taken: nobody holds it.
+// Pending reports whether the job is live and not held.
 func (j JobInfo) Pending() bool { return j.Status != "" && !j.Ended() && j.Node == "" }
 
-// Working tells whether somebody holds it, although it may be at rest.
+// Working reports whether the job is held, even if it sleeps or is paused.
 func (j JobInfo) Working() bool { return j.Status != "" && !j.Ended() && j.Node != "" }
 
-// Completed tells whether it is done.
+// Completed reports whether the job is done.
 func (j JobInfo) Completed() bool { return j.Status == windlass.StatusCompleted }
 
-// Ended tells whether it has come to an end, be it good or bad.
+// Ended reports whether the job has ended, successfully or not.
 func (j JobInfo) Ended() bool { return j.Completed() || j.gaveUp() }
 
-// gaveUp tells whether it ended without having been done, so that what is below
-// it does not run.
+// gaveUp reports whether the job ended without being done, so that those below it do
+// not run.
 func (j JobInfo) gaveUp() bool {
 	return j.Status == windlass.StatusFailed || j.Status == windlass.StatusKilled
 }

@@ -10,13 +10,13 @@ import (
 
 const pathSeparator = "/"
 
-// Path is a job's place in the tree, the segments of its ancestors and itself
-// with slashes between them: requestFile_alpha/downloadFile_alpha. The empty path
-// is above all roots.
+// Path is a job's place in the tree: the segments of its ancestors and its own,
+// separated by slashes, such as requestFile_alpha/downloadFile_alpha. The empty path is
+// above all roots.
 type Path string
 
-// ParsePath reads a path in either spelling, with slashes, of which one may lead,
-// or as the ID of the job's task.
+// ParsePath parses a path in either spelling: with slashes, of which one may lead, or
+// as the ID of the job's task.
 func ParsePath(text string) (Path, error) {
 	if strings.Contains(text, pathSeparator) && strings.Contains(text, keys.JobSeparator) {
 		return "", &windlass.BadInputError{Field: "job path", Value: text,
@@ -39,18 +39,18 @@ func pathOf(id string) Path {
 	return Path(strings.ReplaceAll(id, keys.JobSeparator, pathSeparator))
 }
 
-// ID of the job's task.
+// ID returns the ID of the job's task.
 func (p Path) ID() string {
 	return strings.ReplaceAll(string(p), pathSeparator, keys.JobSeparator)
 }
 
-// Name of the job, without those of its ancestors.
+// Name returns the name of the job, without those of its ancestors.
 func (p Path) Name() string {
 	name, _, _ := keys.ParseJobSegment(p.segment())
 	return name
 }
 
-// Type of the job.
+// Type returns the type of the job.
 func (p Path) Type() string {
 	_, jobType, _ := keys.ParseJobSegment(p.segment())
 	return jobType
@@ -61,12 +61,12 @@ func (p Path) segment() string {
 	return string(p[strings.LastIndex(string(p), pathSeparator)+1:])
 }
 
-// Parent is the path of the level above, empty for a root.
+// Parent returns the path of the level above, empty for a root.
 func (p Path) Parent() Path {
 	return p[:max(0, strings.LastIndex(string(p), pathSeparator))]
 }
 
-// Depth is the number of levels: 1 for a root, 0 for the empty path.
+// Depth returns the number of levels: 1 for a root, 0 for the empty path.
 func (p Path) Depth() int {
 	if p == "" {
 		return 0
@@ -74,7 +74,7 @@ func (p Path) Depth() int {
 	return 1 + strings.Count(string(p), pathSeparator)
 }
 
-// Child is the path of a job below; of a root, if p is empty. It checks nothing:
+// Child returns the path of a child job; of a root, if p is empty. It checks nothing;
 // ParsePath does.
 func (p Path) Child(name, jobType string) Path {
 	segment := Path(keys.JobSegment(name, jobType))
@@ -84,7 +84,7 @@ func (p Path) Child(name, jobType string) Path {
 	return p + pathSeparator + segment
 }
 
-// String is the path with slashes.
+// String returns the path with slashes.
 func (p Path) String() string { return string(p) }
 
 // comparePaths orders paths by their segments, so that everything below a job

@@ -10,12 +10,12 @@ import (
 	"github.com/windlass-go/windlass/internal/shorten"
 )
 
-// PatternBytesMax bounds each of the expressions of a pattern.
+// PatternBytesMax limits each of the expressions of a pattern.
 const PatternBytesMax = 1000
 
-// Pattern selects jobs by their own name and type, whatever is above them. Both
-// are regular expressions in Go's syntax that have to match the whole of it, so
-// that a plain name selects that name only; an empty one matches everything.
+// Pattern selects jobs by their own name and type, whatever their ancestors. Both are
+// regular expressions in Go's syntax that must match the whole text, so a plain name
+// selects only that name. An empty expression matches everything.
 type Pattern struct {
 	Name string `json:"name"`
 	Type string `json:"type"`

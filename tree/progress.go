@@ -9,25 +9,26 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// Progress is how far the jobs of a forest have come. Its JSON is stable.
+// Progress is the progress of a forest's jobs. Its JSON is stable.
 type Progress struct {
-	// Total is the number of jobs, Counts that of each status that occurs.
+	// Total is the number of jobs, Counts the number of each status that occurs.
 	Total  int                     `json:"total"`
 	Counts map[windlass.Status]int `json:"counts"`
-	// Done have ended, be it good or bad; Percent of all, 0 if there are none.
+	// Done counts the jobs that have ended, successfully or not. Percent is their share
+	// of all, 0 if there are none.
 	Done    int     `json:"done"`
 	Percent float64 `json:"percent"`
-	// BlockedForGood cannot run because of a job or task that failed or was
-	// killed, unless somebody sees to that.
+	// BlockedForGood counts the jobs that cannot run because of a job or task that
+	// failed or was killed, unless somebody resolves that.
 	BlockedForGood int `json:"blocked_for_good"`
-	// StartedAt is when the first one was claimed, FinishedAt when the last one
+	// StartedAt is when the first job was claimed. FinishedAt is when the last one
 	// ended, nil while any has not.
 	StartedAt  *time.Time `json:"started_at"`
 	FinishedAt *time.Time `json:"finished_at"`
-	// Rate is how many ended in a second, lately; 0 if it is not known.
+	// Rate is how many jobs per second ended recently; 0 if it is not known.
 	Rate float64 `json:"rate"`
-	// Left is how long what can still run takes at that rate; nil if nobody can
-	// tell, 0 if nothing is left. In JSON it is left_seconds, a number.
+	// Left estimates how long the jobs that can still run take at that rate; nil if it
+	// cannot be estimated, 0 if none is left. In JSON it is left_seconds, a number.
 	Left *time.Duration `json:"-"`
 }
 
@@ -39,7 +40,7 @@ type progressJSON struct {
 	LeftSeconds *float64 `json:"left_seconds"`
 }
 
-// MarshalJSON writes the time left in seconds.
+// MarshalJSON encodes the time left in seconds.
 func (p Progress) MarshalJSON() ([]byte, error) {
 	out := progressJSON{plainProgress: plainProgress(p)}
 	if p.Left != nil {
@@ -49,7 +50,7 @@ func (p Progress) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON parses the output of MarshalJSON.
 func (p *Progress) UnmarshalJSON(data []byte) error {
 	var in progressJSON
 	if err := json.Unmarshal(data, &in); err != nil {
@@ -74,7 +75,7 @@ const (
 	leftMax = 10 * 365 * 24 * time.Hour
 )
 
-// Progress sums up all jobs of the forest; of a part, ask Subtree for it.
+// Progress sums up all jobs of the forest; use Subtree for a part.
 func (f *Forest) Progress(now time.Time) Progress {
 	p := Progress{Counts: map[windlass.Status]int{}}
 	var endings []time.Time

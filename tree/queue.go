@@ -13,47 +13,46 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// Limits of a tree. Whatever is over one is refused with an error that names it.
+// Limits of a tree. Input over a limit is refused with an error that names it.
 const (
-	// DepthMax bounds the levels of the tree. The path of a job is at most 512
-	// bytes long besides.
+	// DepthMax limits the levels of the tree. In addition, the path of a job is at most
+	// 512 bytes long.
 	DepthMax = windlass.JobDepthMax
-	// ChildrenMax bounds the jobs right below one.
+	// ChildrenMax limits the children of one job.
 	ChildrenMax = 10_000
-	// QueueMax bounds the jobs that one call of Queue makes.
+	// QueueMax limits the jobs that one call of Queue makes.
 	QueueMax = 100_000
 )
 
-// ErrNoMatch: no job of the tree is one that others were to be queued under.
+// ErrNoMatch: no job of the tree matches the pattern under which jobs were to be
+// queued.
 var ErrNoMatch = errors.New("no job matches")
 
-// Request is a job to be queued, or one below each of several.
+// Request is a job to queue, or one to queue below each of several jobs.
 type Request struct {
-	// Name and Type of the job, without spaces, slashes, backslashes and vertical
-	// bars; a type has no underscore either. Together they are unique below one
-	// job.
+	// Name and Type of the job, without spaces, slashes, backslashes and vertical bars;
+	// a type has no underscore either. Together they are unique among the children of
+	// one job.
 	Name, Type string
-	// Data is what its handler gets as the properties of its task: any JSON of at
+	// Data becomes the properties of the job's task, for its handler: any JSON of at
 	// most windlass.PropsBytesMax, or nil.
 	Data json.RawMessage
-	// Parent is the job to queue it under. Empty means the root, unless Under is
-	// set.
+	// Parent is the job to queue it under. Empty means the root, unless Under is set.
 	Parent Path
-	// Under queues one under every job of the tree that matches when Queue is
-	// called, at whatever level; never under one that the call makes.
+	// Under queues one job under every job of the tree that matches when Queue is
+	// called, at any level; never under one that the call makes.
 	Under *Pattern
-	// NameOf makes the name of each from that of its parent and Name, for Parent
+	// NameOf makes the name of each job from that of its parent and Name, for Parent
 	// and Under. Nil keeps Name.
 	NameOf func(parent, child string) string
-	// Spec is what else its task is submitted with: priority, needs, what its
-	// failure is for those below it, and so on. Type and Job are set by Queue;
-	// Needs are IDs of tasks, or paths of jobs.
+	// Spec has the other settings of the job's task: priority, needs, the effect of its
+	// failure on those below it, and so on. Queue sets Type and Job; Needs are IDs of
+	// tasks, or paths of jobs.
 	Spec windlass.Spec
-	// Requeue has a job that is worked on queued again once its run has ended.
-	// Without it that is refused with windlass.ErrWorking.
+	// Requeue queues a job that is held again once its run has ended. Without it, that
+	// is refused with windlass.ErrWorking.
 	Requeue bool
-	// Cascade queues the jobs below again, too, that have ended. Without it, they
-	// stay completed.
+	// Cascade also queues the ended jobs below again. Without it, they stay completed.
 	Cascade bool
 }
 
@@ -61,18 +60,16 @@ type Request struct {
 type Queued struct {
 	Path Path   `json:"path"`
 	ID   string `json:"id"`
-	// Effect is what that did: it was created, it was pending and is what was
-	// queued now, it had ended and is pending again, or it is worked on and runs
-	// again afterwards.
+	// Effect is the outcome: the job was created; it was pending and was replaced; it
+	// had ended and is pending again; or it is held and runs again afterwards.
 	Effect windlass.Effect `json:"effect"`
 }
 
-// Queue makes jobs pending: new ones, those that are pending already with the new
-// data, and those that have ended again. It returns what it queued, also with an
-// error: requests are independent of each other, and so are the jobs of one. A
-// request that finds no parent is ErrNoMatch, a *windlass.BadInputError anywhere
-// refuses the whole call. Of jobs that are queued in one call at the same priority
-// it is not said which is first.
+// Queue makes jobs pending: new jobs, pending ones with the new data, and ended ones
+// again. It returns what it queued, also with an error: requests are independent of
+// each other, and so are the jobs of one. A request that finds no parent is ErrNoMatch;
+// a *windlass.BadInputError anywhere refuses the whole call. The order of jobs that are
+// queued in one call at the same priority is unspecified.
 func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error) {
 	plans := make([]plan, len(requests))
 	patterns := false
@@ -164,8 +161,8 @@ func (p *plan) read(r Request) error {
 	return nil
 }
 
-// Validate refuses what Queue would refuse whatever jobs there are. The names that
-// NameOf makes for Under are not known before.
+// Validate returns the error with which Queue would refuse the request whatever jobs
+// there are. The names that NameOf makes for Under are not known before.
 func (r Request) Validate() error {
 	var p plan
 	if err := p.read(r); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// Tree queues the jobs of a namespace and tells how they are. Its methods are safe
-// for concurrent use. Errors of the broker come through as package broker's.
+// Tree queues the jobs of a namespace and reads their state. Its methods are safe for
+// concurrent use. Broker errors are passed on as those of package broker.
 type Tree struct {
 	broker broker.Broker
 	client *windlass.Client
@@ -27,8 +27,8 @@ type Tree struct {
 	children childCounts
 }
 
-// New returns the tree of a namespace; an empty one is windlass.NamespaceDefault.
-// It does not close the broker. The options are those of its client.
+// New returns the tree of a namespace; an empty one means windlass.NamespaceDefault. It
+// does not close the broker. The options are those of its client.
 func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*Tree, error) {
 	client, err := windlass.NewClient(b, namespace, options...)
 	if err != nil {
@@ -44,7 +44,7 @@ func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*
 	return &Tree{broker: b, client: client, space: space}, nil
 }
 
-// Init makes the namespace, if there is none; otherwise it changes nothing.
+// Init creates the namespace if there is none; otherwise it changes nothing.
 func (t *Tree) Init(ctx context.Context) error { return t.client.Init(ctx) }
 
 // records are the jobs as they were queued.
@@ -68,7 +68,7 @@ func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Pa
 	return records, revisions, nil
 }
 
-// Load reads all jobs, with how they are.
+// Load reads all jobs and their state.
 func (t *Tree) Load(ctx context.Context) (*Forest, error) {
 	// The tree comes first: a job that is queued in between has no place in it, and
 	// one that is pruned in between has no task.
@@ -134,19 +134,19 @@ func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
 	return j
 }
 
-// Pending lists the jobs that nobody holds and that have not ended, blocked ones
-// included.
+// Pending returns the jobs that are not held and have not ended, including blocked
+// ones.
 func (t *Tree) Pending(ctx context.Context) ([]JobInfo, error) { return t.list(ctx, JobInfo.Pending) }
 
-// Working lists the jobs that somebody holds.
+// Working returns the jobs that are held.
 func (t *Tree) Working(ctx context.Context) ([]JobInfo, error) { return t.list(ctx, JobInfo.Working) }
 
-// Completed lists the jobs that are done.
+// Completed returns the jobs that are done.
 func (t *Tree) Completed(ctx context.Context) ([]JobInfo, error) {
 	return t.list(ctx, JobInfo.Completed)
 }
 
-// Find lists the jobs whose name and type match a pattern.
+// Find returns the jobs whose name and type match a pattern.
 func (t *Tree) Find(ctx context.Context, p Pattern) ([]JobInfo, error) {
 	if _, err := p.compile(); err != nil {
 		return nil, err
@@ -166,9 +166,9 @@ func (t *Tree) list(ctx context.Context, selected func(JobInfo) bool) ([]JobInfo
 	return slices.DeleteFunc(forest.Jobs(), func(j JobInfo) bool { return !selected(j) }), nil
 }
 
-// Watch yields the tree as it is, and again whenever it has changed, at most as
-// often as every, until ctx is done or the caller stops. A broker that goes away
-// yields its error, and the watch goes on when it is back.
+// Watch yields the tree, and again whenever it has changed, at most as often as every,
+// until ctx is done or the caller stops. If the broker is unreachable, it yields the
+// error and continues once the broker is back.
 func (t *Tree) Watch(ctx context.Context, every time.Duration) func(yield func(*Forest, error) bool) {
 	return func(yield func(*Forest, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

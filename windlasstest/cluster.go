@@ -22,20 +22,20 @@ type Options struct {
 	// Open connects to the broker, once for each node and client. Nil means a
 	// broker in memory. Whatever it needs must live in the same bubble.
 	Open func() broker.Broker
-	// SessionTTL is that of nodes whose configuration names none. Zero means
+	// SessionTTL is the TTL of nodes whose configuration sets none. Zero means
 	// Windlass's default.
 	SessionTTL time.Duration
-	// AllowOverlaps leaves it to the test to judge two handlers of one task at
-	// one moment.
+	// AllowOverlaps leaves it to the test to judge two handlers of one task at one
+	// moment.
 	AllowOverlaps bool
-	// Fence kills a node whose handlers are overdue, which is what a service
-	// does whose Config.Fence ends its process. Without it they are left behind.
-	// A node whose own configuration has a Fence keeps that.
+	// Fence kills a node whose handlers are overdue, like a service whose Config.Fence
+	// ends its process. Without it the handlers are left behind. A node whose own
+	// configuration has a Fence keeps that.
 	Fence bool
 }
 
-// Cluster is some nodes on one broker. Its methods are for the test's own
-// goroutine, those that say otherwise excepted.
+// Cluster is a number of nodes on one broker. Its methods are for the test's own
+// goroutine, unless they say otherwise.
 type Cluster struct {
 	t       testing.TB
 	options Options
@@ -51,15 +51,15 @@ type Cluster struct {
 	closed  bool
 }
 
-// Test runs a test with a cluster in virtual time, and checks at its end that no
-// task ever had two handlers at one moment. When the test fails, for whatever
-// reason, its log tells what happened to the nodes and tasks, and when.
+// Test runs a test with a cluster in virtual time, and checks at its end that no task
+// ever had two handlers at one moment. If the test fails, for whatever reason, its log
+// shows what happened to the nodes and tasks, and when.
 func Test(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	TestWith(t, Options{}, test)
 }
 
-// TestWith is Test with options.
+// TestWith is like Test with options.
 func TestWith(t *testing.T, options Options, test func(t *testing.T, c *Cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +71,8 @@ func TestWith(t *testing.T, options Options, test func(t *testing.T, c *Cluster)
 	})
 }
 
-// New makes a cluster without nodes, inside a bubble that exists, for the test of
-// that bubble, at whose end it is closed.
+// New returns a cluster without nodes, inside an existing bubble, for the test of that
+// bubble. It is closed at the end of the test.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, options: options}
@@ -91,9 +91,9 @@ func New(t testing.TB, options Options) *Cluster {
 	return c
 }
 
-// Close heals everything, stops the nodes, waits until every handler has
-// returned, and checks that no node had ended by itself and, unless the options
-// allow them, that there were no overlaps. Closing twice does nothing.
+// Close heals everything, stops the nodes and waits until every handler has returned.
+// It checks that no node had ended by itself and, unless the options allow them, that
+// there were no overlaps. Closing twice does nothing.
 func (c *Cluster) Close() {
 	c.t.Helper()
 	if c.closed {
@@ -165,16 +165,16 @@ func (c *Cluster) awaitHandlers() {
 	}
 }
 
-// Client is a client without faults.
+// Client returns a client without faults.
 func (c *Cluster) Client() *windlass.Client { return c.client }
 
-// NewLedger makes a store outside of Windlass.
+// NewLedger returns a store outside of Windlass.
 func (c *Cluster) NewLedger() *Ledger {
 	return &Ledger{records: &c.records, journal: &c.journal, entries: map[string]Entry{}}
 }
 
-// Connect opens one more connection to the broker, whose faults the test sets;
-// the cluster closes it.
+// Connect opens one more connection to the broker, whose faults the test sets; the
+// cluster closes it.
 func (c *Cluster) Connect() *faulty.Broker {
 	line := faulty.Wrap(c.options.Open(), nil)
 	c.lines = append(c.lines, line)
@@ -191,7 +191,7 @@ func (c *Cluster) Submit(submissions ...windlass.Submission) {
 	}
 }
 
-// Advance lets time pass, and everything that is due by then happen.
+// Advance lets time pass, so that everything due by then happens.
 func (c *Cluster) Advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

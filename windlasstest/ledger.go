@@ -11,21 +11,21 @@ import (
 // ErrStale: the ledger has seen a higher token for that task.
 var ErrStale = errors.New("the token is older than one that was seen")
 
-// Entry is what a ledger has for a task.
+// Entry is what a ledger stores for a task.
 type Entry struct {
-	// Token is the highest that was seen, Writes how many writes were taken.
+	// Token is the highest token seen, Writes the number of accepted writes.
 	Token  int64
 	Writes int
-	// Value is the last one written, as JSON.
+	// Value is the last value written, as JSON.
 	Value json.RawMessage
 }
 
 // Ledger stands for a database outside of Windlass in which handlers keep their
-// progress, and which refuses the writes of old claims, as a statement like
+// progress. It refuses the writes of old claims, like the statement
 //
 //	UPDATE progress SET value = $1, fence = $2 WHERE id = $3 AND fence <= $2
 //
-// does. Its methods may be called from anywhere.
+// Its methods are safe for concurrent use.
 type Ledger struct {
 	records *records
 	journal *journal
@@ -34,9 +34,9 @@ type Ledger struct {
 	refused int
 }
 
-// Write keeps the JSON of a value for the claim's task. It fails with ErrStale
-// when a later claim has written or read before, and with ErrKilled when the
-// claim's node was killed, which could not have called it.
+// Write stores the JSON of a value for the claim's task. It fails with ErrStale if a
+// later claim has written or read before, and with ErrKilled if the claim's node was
+// killed, since a dead process could not have called it.
 func (l *Ledger) Write(claim *windlass.Claim, value any) error {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -48,9 +48,9 @@ func (l *Ledger) Write(claim *windlass.Claim, value any) error {
 	})
 }
 
-// Read reads what was kept for the claim's task into a value, and tells whether
-// there was anything. From then on writes of earlier claims are refused: who
-// reads to go on from there must not be overtaken.
+// Read reads what was stored for the claim's task into a value, and reports whether
+// there was anything. From then on writes of earlier claims are refused: a claim that
+// reads in order to continue from there must not be overtaken.
 func (l *Ledger) Read(claim *windlass.Claim, into any) (found bool, err error) {
 	var content json.RawMessage
 	if err := l.touch(claim, func(e *Entry) { content = e.Value }); err != nil || content == nil {
@@ -78,14 +78,14 @@ func (l *Ledger) touch(claim *windlass.Claim, change func(*Entry)) error {
 	return nil
 }
 
-// Entry is what the ledger has for a task.
+// Entry returns what the ledger stores for a task.
 func (l *Ledger) Entry(task string) Entry {
 	l.records.mu.Lock()
 	defer l.records.mu.Unlock()
 	return l.entries[task]
 }
 
-// Refused is how many writes and reads were refused as stale.
+// Refused returns how many writes and reads were refused as stale.
 func (l *Ledger) Refused() int {
 	l.records.mu.Lock()
 	defer l.records.mu.Unlock()

@@ -12,9 +12,8 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// ErrKilled is the cause with which handlers end on a node that was killed.
-// Nothing like it exists outside of tests: a process that is killed tells
-// nobody.
+// ErrKilled is the cause with which handlers end on a node that was killed. It exists
+// only in tests: a killed process notifies nobody.
 var ErrKilled = errors.New("the process was killed")
 
 // Node is a node of a cluster, as if it were a process of its own.
@@ -33,9 +32,8 @@ type Node struct {
 	frozen, partitioned bool
 }
 
-// Start starts a node, under a name that no living one has. Broker, Namespace
-// and Name of the configuration are set by the cluster, and the clock where
-// there is none.
+// Start starts a node with a name that no live node has. The cluster sets Broker,
+// Namespace and Name of the configuration, and the clock if there is none.
 func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	c.t.Helper()
 	for _, other := range c.nodes {
@@ -122,9 +120,9 @@ func after[A, B any](first func(), event func(A, B)) func(A, B) {
 }
 
 // Kill ends the node as kill -9 ends a process: nothing that it does from now on
-// reaches the broker or a ledger, and its session is left to expire. Its runs end
-// now; the contexts of their handlers end with ErrKilled. It may be called from
-// anywhere, Config.Fence included.
+// reaches the broker or a ledger, and its session is left to expire. Its runs end now;
+// the contexts of their handlers end with ErrKilled. Kill may be called from any
+// goroutine, and from Config.Fence.
 func (n *Node) Kill() {
 	if n.die("killed") {
 		n.cluster.journal.note(n.Name(), "is killed")
@@ -147,25 +145,25 @@ func (n *Node) die(how string) bool {
 	return lived
 }
 
-// Killed tells whether the node was killed, or has stopped: a process that has
-// exited runs nothing either.
+// Killed reports whether the node was killed, or has stopped: a process that has exited
+// runs nothing either.
 func (n *Node) Killed() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.dead != ""
 }
 
-// Freeze lets nothing through between the node and the broker, in neither
-// direction, without an error, as a network does that drops packets; what is
-// under way arrives after Thaw. The embedded node's Frozen tells of something
-// else, of being told to claim nothing.
+// Freeze lets nothing through between the node and the broker, in either direction and
+// without an error, like a network that drops packets. What is in transit arrives after
+// Thaw. It is unrelated to the embedded node's Frozen, which reports that the node was
+// told to claim nothing.
 func (n *Node) Freeze() { n.set(&n.frozen, true, "is frozen", n.faults.Freeze) }
 
 // Thaw ends Freeze.
 func (n *Node) Thaw() { n.set(&n.frozen, false, "is thawed", n.faults.Thaw) }
 
-// Partition fails every call of the node to the broker at once, as a network
-// does that refuses connections.
+// Partition fails every call of the node to the broker at once, like a network that
+// refuses connections.
 func (n *Node) Partition() { n.set(&n.partitioned, true, "is partitioned", n.faults.Cut) }
 
 // Heal ends Partition. A node that was killed stays dead.
@@ -185,9 +183,8 @@ func (n *Node) set(fault *bool, on bool, what string, do func()) {
 	do()
 }
 
-// Use makes a plan of faults, in the language of package broker/faulty, strike
-// the node's calls; an empty one ends it. It fails the test if the plan makes no
-// sense.
+// Use applies a plan of faults, in the language of package broker/faulty, to the node's
+// calls; an empty plan ends them. It fails the test if the plan is invalid.
 func (n *Node) Use(plan string) {
 	n.cluster.t.Helper()
 	p, err := faulty.Parse(plan)
@@ -198,12 +195,12 @@ func (n *Node) Use(plan string) {
 	n.faults.Use(p)
 }
 
-// Faults is the node's connection to the broker. What is switched there, Settle
-// does not know of.
+// Faults returns the node's connection to the broker. Settle does not know of faults
+// that are set there.
 func (n *Node) Faults() *faulty.Broker { return n.faults }
 
-// Drain is the embedded node's: it gives back what the node holds and returns
-// when nothing is left, or when ctx is done. The node runs on and takes nothing.
+// Drain is that of the embedded node: it gives back what the node holds and returns
+// when nothing is left, or when ctx is done. The node keeps running and takes nothing.
 func (n *Node) Drain(ctx context.Context) error {
 	n.cluster.journal.note(n.Name(), "is drained")
 	err := n.Node.Drain(ctx)
@@ -214,8 +211,8 @@ func (n *Node) Drain(ctx context.Context) error {
 	return err
 }
 
-// Stop ends the node as SIGTERM ends a service, waits for it, and returns what
-// Run returned. Then the process exits, and with it handlers that are late.
+// Stop ends the node as SIGTERM ends a service, waits for it, and returns what Run
+// returned. The process then exits, and late handlers end with it.
 func (n *Node) Stop() error {
 	if !n.Killed() {
 		n.cluster.journal.note(n.Name(), "is told to stop")
@@ -228,8 +225,7 @@ func (n *Node) Stop() error {
 	return n.err
 }
 
-// Over returns what Run returned if it has returned an error, and nil while it
-// goes on.
+// Over returns the error that Run returned, and nil while Run continues.
 func (n *Node) Over() error {
 	if n.hasEnded() {
 		return n.err
@@ -237,8 +233,8 @@ func (n *Node) Over() error {
 	return nil
 }
 
-// Restart starts a node of the same name and configuration, as a supervisor does
-// with a process that has ended or was killed. One that lives fails the test.
+// Restart starts a node with the same name and configuration, as a supervisor does with
+// a process that has ended or was killed. If the node is alive, it fails the test.
 func (n *Node) Restart() *Node {
 	n.cluster.t.Helper()
 	return n.cluster.Start(n.Name(), n.config)

@@ -13,15 +13,15 @@ import (
 
 // Run is one run of a handler.
 type Run struct {
-	// Task is its ID, Node the name of the node, Token the fencing token of the
-	// claim.
+	// Task is the ID of the task, Node the name of the node, Token the fencing token of
+	// the claim.
 	Task  string
 	Node  string
 	Token int64
 	// Started is when the handler was called. Ended is when it returned, or when
 	// its node was killed; zero while it runs.
 	Started, Ended time.Time
-	// Killed tells that its node was killed, or exited, while it ran.
+	// Killed is true if its node was killed, or exited, while it ran.
 	Killed bool
 	// Err is what it returned, or some error if it panicked.
 	Err error
@@ -44,10 +44,10 @@ func (r Run) String() string {
 	}
 }
 
-// Overlap is two runs of one task at one moment.
+// Overlap is a case of two runs of one task at one moment.
 type Overlap struct {
 	First, Second Run
-	// For is how long both ran, up to now for runs that go on.
+	// For is how long both ran, up to now for runs that continue.
 	For time.Duration
 }
 
@@ -155,7 +155,7 @@ func (rs *records) each(do func(*record)) {
 	}
 }
 
-// Runs are all runs of a task, by the time of their start.
+// Runs returns all runs of a task, by the time of their start.
 func (c *Cluster) Runs(task string) []Run {
 	c.records.mu.Lock()
 	defer c.records.mu.Unlock()
@@ -166,7 +166,7 @@ func (c *Cluster) Runs(task string) []Run {
 	return runs
 }
 
-// Ran are the IDs of all tasks that ever had a run, sorted.
+// Ran returns the IDs of all tasks that ever had a run, sorted.
 func (c *Cluster) Ran() []string {
 	c.records.mu.Lock()
 	defer c.records.mu.Unlock()
@@ -178,10 +178,10 @@ func (c *Cluster) Ran() []string {
 	return ids
 }
 
-// Running is how many handlers of a task run.
+// Running returns how many handlers of a task run now.
 func (c *Cluster) Running(task string) int { return len(c.records.live()[task]) }
 
-// Overlaps are all cases of two runs of one task at one moment, by task.
+// Overlaps returns all cases of two runs of one task at one moment, by task.
 func (c *Cluster) Overlaps() []Overlap {
 	now := time.Now()
 	var overlaps []Overlap

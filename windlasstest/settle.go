@@ -16,8 +16,8 @@ import (
 // settleStep is how often a condition is looked at.
 const settleStep = 50 * time.Millisecond
 
-// WaitUntil lets time pass until a condition holds, and returns how long that
-// took. It fails the test when it takes longer than within.
+// WaitUntil lets time pass until a condition holds, and returns how long that took. It
+// fails the test if that takes longer than within.
 func (c *Cluster) WaitUntil(within time.Duration, what string, holds func() bool) time.Duration {
 	c.t.Helper()
 	start := time.Now()
@@ -31,8 +31,8 @@ func (c *Cluster) WaitUntil(within time.Duration, what string, holds func() bool
 	return time.Since(start)
 }
 
-// WaitFor lets time pass until a task has a status, and returns the task. It
-// fails the test when it takes longer than within.
+// WaitFor lets time pass until a task has a status, and returns the task. It fails the
+// test if that takes longer than within.
 func (c *Cluster) WaitFor(within time.Duration, task string, status windlass.Status) windlass.TaskDetail {
 	c.t.Helper()
 	for start := time.Now(); ; c.Advance(settleStep) {
@@ -61,11 +61,10 @@ func describe(detail windlass.TaskDetail, err error) string {
 	return text
 }
 
-// Settle lets time pass until every task that can run does, on exactly one node,
-// which is neither frozen nor partitioned, and returns how long that took. Tasks
-// that are done, sleep, are paused, wait for others or are not due are as they
-// should be. It fails the test, naming what is amiss, when it takes longer than
-// within.
+// Settle lets time pass until every task that can run does so on exactly one node,
+// which is neither frozen nor partitioned, and returns how long that took. Tasks that
+// are done, sleep, are paused, wait for others or are not due are left alone. If it
+// takes longer than within, Settle fails the test and lists the tasks in a wrong state.
 func (c *Cluster) Settle(within time.Duration) time.Duration {
 	c.t.Helper()
 	for start := time.Now(); ; c.Advance(settleStep) {
@@ -85,8 +84,8 @@ func (c *Cluster) Settle(within time.Duration) time.Duration {
 // amissMax bounds what Unsettled says.
 const amissMax = 10
 
-// Unsettled says, for each task that is not as it should be after a while
-// without faults, what is wrong; at most the first ten.
+// Unsettled returns a problem for each task that is not in the state that it should be
+// in after a while without faults; at most the first ten.
 func (c *Cluster) Unsettled(ctx context.Context) (amiss []string, err error) {
 	tasks, err := c.client.Tasks(ctx, windlass.Filter{})
 	if err != nil {
@@ -146,8 +145,8 @@ func (c *Cluster) whyPending(task windlass.TaskInfo) string {
 	return fmt.Sprintf("%q is pending, and no node that lives has a handler for the type %q", task.ID, task.Type)
 }
 
-// Holder is the node on which the handler of a task runs. It fails the test if
-// there is not exactly one: Settle first.
+// Holder returns the node on which the handler of a task runs. It fails the test if
+// there is not exactly one: call Settle first.
 func (c *Cluster) Holder(task string) *Node {
 	c.t.Helper()
 	live := c.records.live()[task]

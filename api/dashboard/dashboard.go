@@ -88,8 +88,8 @@ var kinds = map[string]string{
 	".txt": "text/plain; charset=utf-8",
 }
 
-// Has tells whether there is a file at a path, which begins with a slash. It must
-// be spelled exactly: nothing is decoded or cleaned.
+// Has reports whether there is a file at a path, which begins with a slash. It must be
+// spelled exactly: nothing is decoded or cleaned.
 func (p *Pages) Has(path string) bool { return p.files[path] != nil }
 
 // policy lets the pages load and run what comes from here, and nothing else. The
@@ -97,9 +97,9 @@ func (p *Pages) Has(path string) bool { return p.files[path] != nil }
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// ServeHTTP implements http.Handler. The path of the request is that below the
-// prefix, with its slash at the beginning. Anything but GET and HEAD is a 405, and
-// what is not there a 404.
+// ServeHTTP implements http.Handler. The path of the request is the one below the
+// prefix, with its slash at the beginning. Methods other than GET and HEAD return 405,
+// and unknown paths 404.
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := p.files[r.URL.Path]
 	if f == nil {

@@ -4,17 +4,17 @@
 //	browser ── GET / ─────────▶ Pages (no data, no token)
 //	   └────── /v1/…, token ──▶ package api
 //
-// The pages are a client of the HTTP API like any other; package api serves both on
-// one port. They ask nothing of any other server.
+// The pages are an ordinary client of the HTTP API; package api serves both on one
+// port. They send no requests to any other server.
 //
-// What it guarantees:
+// Guarantees:
 //
-//   - Only what is in dist is served, at exactly spelled paths, to GET and HEAD.
-//   - A policy goes with every page by which browsers refuse scripts, styles and
-//     connections that are not from the same server, and inline ones.
-//   - A test builds nothing: it compares the hash of web/ that the build has written
-//     into dist, so that output which is out of date fails.
+//   - Only the files in dist are served, at exactly spelled paths, to GET and HEAD.
+//   - Every page has a content security policy: browsers refuse scripts, styles and
+//     connections from other servers, and inline scripts and styles.
+//   - The tests build nothing: one compares the hash of web/ with the hash that the
+//     build wrote into dist, so that outdated output fails.
 //
-// What it does not do: it knows nothing of tasks, callers or brokers. "make
-// dashboard" builds dist; Go programs need no npm.
+// What it does not do: it knows nothing of tasks, callers or brokers. "make dashboard"
+// builds dist; Go programs need no npm.
 package dashboard

@@ -47,22 +47,22 @@ type Broker struct {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Options of New. The zero value is for a client that has a connection.
+// Options are the options of New. The zero value is for a client that has a connection.
 type Options struct {
 	// RequestTimeout is as in Config.
 	RequestTimeout time.Duration
-	// Address names the store in error texts; empty is the client's endpoints.
+	// Address names the store in error texts; empty means the client's endpoints.
 	Address string
-	// Txns, Watches and Leases replace what is opened on the client's
-	// connection. A client that talks to a server
-	// in this process has no connection, and its own watcher does not work inside
-	// a testing/synctest bubble, because it waits on a channel made outside of it.
+	// Txns, Watches and Leases replace what is opened on the client's connection. A
+	// client of a server in this process has no connection. Its own watcher does not
+	// work inside a testing/synctest bubble, because it waits on a channel made outside
+	// of it.
 	Txns    pb.KVClient
 	Watches pb.WatchClient
 	Leases  pb.LeaseClient
-	// Defragment replaces the client's, for a server in this process: there the
-	// client's ends in a panic (etcd 3.7.3), because it has nobody to tell that the
-	// server is busy.
+	// Defragment replaces the client's, for a server in this process. There the
+	// client's own panics (etcd 3.7.3), because it has nobody to tell that the server
+	// is busy.
 	Defragment func() error
 	// OnClose, if set, is called once, at the end of the first Close.
 	OnClose func()
@@ -70,8 +70,8 @@ type Options struct {
 	tls bool
 }
 
-// New makes a broker of an existing client and owns it from then on: Close
-// closes the client too.
+// New returns a broker of an existing client and owns the client from then on: Close
+// closes it too.
 func New(client *clientv3.Client, options Options) *Broker {
 	b := &Broker{
 		client:  client,
@@ -110,14 +110,15 @@ func New(client *clientv3.Client, options Options) *Broker {
 	return b
 }
 
-// Address names the store: the endpoints, or the data folder of an embedded one.
+// Address returns a name for the store: the endpoints, or the data folder of an
+// embedded one.
 func (b *Broker) Address() string { return b.address }
 
 // Close implements broker.Broker. When it returns, no request is in flight.
 func (b *Broker) Close() error { return b.CloseCause(nil) }
 
-// CloseCause closes the broker; what is in flight, and every later call, reports
-// ErrClosed with the given cause, which may be nil.
+// CloseCause closes the broker; calls in flight, and every later call, return ErrClosed
+// with the given cause, which may be nil.
 func (b *Broker) CloseCause(cause error) error {
 	b.mu.Lock()
 	first := !b.closed

@@ -24,10 +24,10 @@ const (
 	// RequestTimeoutDefault is used when Config.RequestTimeout is zero. It
 	// outlasts an election (1 to 2 s with etcd's defaults).
 	RequestTimeoutDefault = 5 * time.Second
-	// TimeoutMax bounds both timeouts: longer than that a caller learns nothing
-	// from waiting.
+	// TimeoutMax limits both timeouts: waiting longer gives a caller no further
+	// information.
 	TimeoutMax = time.Minute
-	// EndpointsMax bounds the number of endpoints.
+	// EndpointsMax limits the number of endpoints.
 	EndpointsMax = 64
 )
 
@@ -47,41 +47,40 @@ const (
 	redialMax = time.Second
 )
 
-// Config says where the cluster is and how to talk to it. Only Endpoints is
-// needed.
+// Config configures a connection to a cluster. Only Endpoints is required.
 type Config struct {
-	// Endpoints are the members' client addresses: "host:port",
-	// "http://host:port", "https://host:port", "unix:///path" or
-	// "unixs:///path"; at least one, at most EndpointsMax, and either all with
-	// TLS or all without. Give every member, so that one may fail.
+	// Endpoints are the members' client addresses: "host:port", "http://host:port",
+	// "https://host:port", "unix:///path" or "unixs:///path"; at least one, at most
+	// EndpointsMax, and either all with TLS or all without. List every member, so that
+	// one may fail.
 	Endpoints []string
 
-	// DialTimeout bounds Open: the time in which some member must answer and
-	// know a leader. Zero is DialTimeoutDefault; at most TimeoutMax.
+	// DialTimeout limits Open: the time in which some member must answer and know a
+	// leader. Zero means DialTimeoutDefault; the maximum is TimeoutMax.
 	DialTimeout time.Duration
 
-	// RequestTimeout bounds each request to the cluster, of which one call may
-	// make several. Zero is RequestTimeoutDefault; at most TimeoutMax.
+	// RequestTimeout limits each request to the cluster, of which one call may make
+	// several. Zero means RequestTimeoutDefault; the maximum is TimeoutMax.
 	RequestTimeout time.Duration
 
-	// TLS secures the connection: the roots, the client's certificate, the
-	// minimum version. Nil is no TLS, except for https and unixs endpoints,
-	// which then use the system's roots. It is not modified.
+	// TLS secures the connection: the roots, the client's certificate, the minimum
+	// version. Nil means no TLS, except for https and unixs endpoints, which then use
+	// the system's roots. It is not modified.
 	TLS *tls.Config
 
-	// Username and Password are those of an etcd user; empty is none. Without
-	// TLS they cross the network in the clear. A client certificate whose
-	// common name is the user needs neither.
+	// Username and Password are those of an etcd user; empty means none. Without TLS
+	// they cross the network in the clear. A client certificate whose common name is
+	// the user needs neither.
 	Username string
 	// Password goes with Username.
 	Password string
 
-	// Logger receives what the etcd client has to say, all of it at debug level
-	// because what matters is returned as an error. Nil is silence.
+	// Logger receives the messages of the etcd client, all at debug level, because
+	// important ones are returned as errors. Nil discards them.
 	Logger *slog.Logger
 }
 
-// String prints the configuration with its derived values and without secrets.
+// String returns the configuration with its derived values and without secrets.
 func (c Config) String() string {
 	c = c.withDefaults()
 	user := c.Username
@@ -92,7 +91,7 @@ func (c Config) String() string {
 		strings.Join(c.Endpoints, ","), c.secure(), user, c.DialTimeout, c.RequestTimeout)
 }
 
-// LogValue makes a structured logger print what String prints.
+// LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {

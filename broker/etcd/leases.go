@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Leases counts the leases of the cluster, whosever they are, and those among the first
-// examine of them that hold no key. Such a lease was granted and is of no use to anybody;
-// it goes when its time is over.
+// Leases counts all leases of the cluster, and those among the first examine of them
+// that hold no key. Such a lease was granted and is of no use to anybody; it expires by
+// itself.
 func (b *Broker) Leases(ctx context.Context, examine int) (all, bare int, err error) {
 	var found *pb.LeaseLeasesResponse
 	e := b.call(ctx, "leases", "", func(ctx context.Context) (err error) {

@@ -20,26 +20,25 @@ import (
 type Member struct {
 	// Endpoint is the address at which it was asked, or by which it is known.
 	Endpoint string
-	// ID is zero for an endpoint at which nobody answered and that is not known
-	// to be a member's.
+	// ID is zero for an endpoint that did not answer and is not known to be a member's.
 	ID uint64
-	// Name is what the cluster calls it; empty where the user may not ask.
+	// Name is its name in the cluster; empty if the user may not ask.
 	Name string
-	// Version is that of its server, such as "3.7.3".
+	// Version is the version of its server, such as "3.7.3".
 	Version string
-	// Leader tells that it leads; Leaderless that it knows nobody who does;
-	// Learner that it has no vote.
+	// Leader is true if it leads, Leaderless if it knows no leader, Learner if it has
+	// no vote.
 	Leader, Leaderless, Learner bool
-	// DBSize and InUse are the bytes of its database's file, and those of them
-	// that are in use. Quota is the size at which it raises an alarm, zero if it
-	// has none or does not tell, which those before 3.6 do not.
+	// DBSize is the size of its database's file in bytes, and InUse how many of them
+	// are in use. Quota is the size at which it raises an alarm, zero if it has none or
+	// does not report it, which versions before 3.6 do not.
 	DBSize, InUse, Quota int64
-	// Alarms are those that it knows of, such as "NOSPACE", whosever they are.
+	// Alarms lists the alarms that it knows of, such as "NOSPACE", of any member.
 	Alarms []string
-	// Term is that of the election that it last heard of: one that was cut off and led, or
-	// follows who led, knows an older one than the others for a moment.
+	// Term is the Raft term that it last heard of. A member that was cut off and led,
+	// or follows who led, knows an older one than the others for a moment.
 	Term uint64
-	// RaftIndex is the last entry of the log that it knows to be agreed on.
+	// RaftIndex is the last entry of the log that it knows to be committed.
 	RaftIndex uint64
 	// Err is why nothing is known of it, nil if it answered.
 	Err error
@@ -52,10 +51,9 @@ const AlarmNoSpace = "NOSPACE"
 // memberTimeout bounds the time that one member has to describe itself.
 const memberTimeout = 3 * time.Second
 
-// Members asks every member to describe itself, side by side: those at the
-// endpoints, and those that the cluster knows beside. It needs no leader. One
-// that does not answer is in the list with its error. They are in order of their
-// names.
+// Members asks every member to describe itself, concurrently: those at the endpoints,
+// and further ones that the cluster knows. It needs no leader. A member that does not
+// answer is in the list with its error. The list is in order of names.
 func (b *Broker) Members(ctx context.Context) ([]Member, error) {
 	if !b.enter() {
 		return nil, b.closedError("members", "")
@@ -81,8 +79,9 @@ func (b *Broker) Members(ctx context.Context) ([]Member, error) {
 	return sortMembers(b.join(ctx, asked, list.Members)), nil
 }
 
-// Space tells how large the database of a member is, and the size at which it
-// raises an alarm; zero if it does not tell. It asks the first member that answers.
+// Space returns the size of a member's database, and the size at which the member
+// raises an alarm; zero if it does not report that. It asks the first member that
+// answers.
 func (b *Broker) Space(ctx context.Context) (used, quota int64, err error) {
 	if !b.enter() {
 		return 0, 0, b.closedError("space", "")
@@ -104,8 +103,8 @@ func (b *Broker) Space(ctx context.Context) (used, quota int64, err error) {
 	return 0, 0, broker.NewError("space", b.address, broker.ErrUnavailable, err)
 }
 
-// Members asks the members of a cluster as the method does, and connects only
-// for that. It is for a cluster without a leader, to which Open does not connect.
+// Members asks the members of a cluster as the method does, and connects only for that.
+// It is for a cluster without a leader, to which Open does not connect.
 func Members(ctx context.Context, config Config) ([]Member, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -263,9 +262,9 @@ func sortMembers(members []Member) []Member {
 	return members
 }
 
-// Compact forgets the history before a revision and waits until it is gone from
-// disk. It is no part of broker.Broker: a cluster compacts by its own settings,
-// and this is for maintenance and tests.
+// Compact forgets the history before a revision and waits until it is gone from disk.
+// It is not part of broker.Broker: a cluster compacts by its own settings, and this is
+// for maintenance and tests.
 func (b *Broker) Compact(ctx context.Context, revision broker.Revision) error {
 	e := b.call(ctx, "compact", "", func(ctx context.Context) error {
 		_, err := b.client.KV.Compact(ctx, int64(revision), clientv3.WithCompactPhysical())
@@ -274,11 +273,11 @@ func (b *Broker) Compact(ctx context.Context, revision broker.Revision) error {
 	return writing(e)
 }
 
-// Reclaim frees space: it forgets the history, gives the pages that are free
-// then back to the file system, on one member after the other and on the leader
-// last, and disarms the alarm. A member does not answer meanwhile, for longer the
-// more it has in use. When what is left has no room for one value more, the alarm stays
-// and the error is broker.ErrNoSpace. It needs the rights of etcd's root.
+// Reclaim frees space. It forgets the history, then returns the free pages to the file
+// system, on one member after the other and on the leader last, and disarms the alarm.
+// A member does not answer meanwhile, for longer the more it has in use. If there is
+// still no room for one more value, the alarm stays and the error is broker.ErrNoSpace.
+// It needs the rights of etcd's root.
 func (b *Broker) Reclaim(ctx context.Context) error {
 	before, err := b.Members(ctx)
 	if err != nil {

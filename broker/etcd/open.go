@@ -15,10 +15,10 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// Open connects to a cluster. It returns only when a member has answered and
-// knows a leader, or with an error that names the addresses, the time spent and
-// what the last attempt met: the client alone would connect in the background
-// and leave the caller's first request to hang.
+// Open connects to a cluster. It returns only when a member has answered and knows a
+// leader, or with an error that has the addresses, the time spent and the error of the
+// last attempt. The client alone would connect in the background and leave the caller's
+// first request to hang.
 func Open(ctx context.Context, config Config) (*Broker, error) {
 	if err := config.validate(); err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ func (b *Broker) discard(ctx context.Context, folder string, ids ...broker.Sessi
 	b.Commit(ctx, txns...)
 }
 
-// KeepAlive implements broker.Broker. It gets through as long as any member that has a
+// KeepAlive implements broker.Broker. It succeeds as long as any member that has a
 // quorum can be reached.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	h, known := b.holds(id)

@@ -43,8 +43,8 @@ type Broker struct {
 	fitted, struck []int
 }
 
-// Wrap puts the faults of a plan before a broker, which it then owns. A nil plan
-// is one without faults.
+// Wrap injects the faults of a plan into a broker, which it then owns. A nil plan has
+// no faults.
 func Wrap(b broker.Broker, plan *Plan) *Broker {
 	f := &Broker{inner: b, thawed: make(chan struct{})}
 	f.link, f.endLink = context.WithCancelCause(context.Background())
@@ -52,8 +52,8 @@ func Wrap(b broker.Broker, plan *Plan) *Broker {
 	return f
 }
 
-// Use replaces the plan and counts calls anew. Calls under way keep the faults
-// they have.
+// Use replaces the plan and restarts the counting of calls. Calls in flight keep their
+// faults.
 func (b *Broker) Use(plan *Plan) {
 	if plan == nil {
 		plan = &Plan{}
@@ -68,16 +68,16 @@ func (b *Broker) Use(plan *Plan) {
 	b.fitted, b.struck = make([]int, len(rules)), make([]int, len(rules))
 }
 
-// Struck returns how many calls each rule of the plan has struck, for a test to
-// see that its fault happened.
+// Struck returns how many calls each rule of the plan has affected, so that a test can
+// check that its fault happened.
 func (b *Broker) Struck() []int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]int(nil), b.struck...)
 }
 
-// Freeze holds every request and every reply, batches of watches included, until
-// Thaw or until the call's context ends. It is a process or a network that hangs.
+// Freeze holds every request and every reply, batches of watches included, until Thaw
+// or until the call's context ends, like a process or a network that hangs.
 func (b *Broker) Freeze() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +93,8 @@ func (b *Broker) Thaw() {
 	b.thawed = make(chan struct{})
 }
 
-// Cut fails every call with ErrUnavailable: those to come as never sent, those
-// under way with an unknown outcome. Watches end.
+// Cut fails every call with ErrUnavailable: new calls as never sent, calls in flight
+// with an unknown outcome. Watches end.
 func (b *Broker) Cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,8 +110,8 @@ func (b *Broker) Heal() {
 	}
 }
 
-// Close implements broker.Broker. It waits until every late request was passed
-// on, however long that takes: on a network they would arrive as well.
+// Close implements broker.Broker. It waits until every late request was passed on,
+// however long that takes: on a network they would arrive as well.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true

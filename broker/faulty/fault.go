@@ -30,8 +30,8 @@ const (
 
 var opNames = []string{"get", "list", "commit", "watch", "batch", "grant", "keepalive", "revoke"}
 
-// String returns the names of the operations, divided by commas, in the order of
-// the constants.
+// String returns the names of the operations, separated by commas, in the order of the
+// constants.
 func (o Ops) String() string {
 	var names []string
 	for i, name := range opNames {
@@ -62,7 +62,7 @@ func parseOps(s string) (Ops, error) {
 	return ops, nil
 }
 
-// Fault is what happens to a call.
+// Fault is a kind of fault.
 type Fault uint8
 
 // The faults. What a duration means is said where a fault takes one.
@@ -79,10 +79,10 @@ const (
 	// Late reports an error at once and passes the request on after the
 	// duration, during which anything else may be applied.
 	Late
-	// Refuse fails a call at once, as something that was never sent.
+	// Refuse fails a call at once, like a call that was never sent.
 	Refuse
-	// Forbid fails a call at once with ErrPermission, as a user without the right
-	// sees it.
+	// Forbid fails a call at once with ErrPermission, like a call of a user without the
+	// right.
 	Forbid
 	// Stall holds a request back until Thaw.
 	Stall

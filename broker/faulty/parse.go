@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Error says what is wrong with the text of a plan.
+// Error describes an error in the text of a plan.
 type Error struct {
-	// Line is where, counted from one; zero for the plan as a whole.
+	// Line is the number of the line, counted from one; zero for the plan as a whole.
 	Line int
-	// Cause is what.
+	// Cause is the error.
 	Cause error
 }
 
@@ -27,8 +27,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Parse reads a plan: a line "seed <number>", which may be left out, and one for
-// each rule:
+// Parse parses a plan: an optional line "seed <number>", and one line per rule:
 //
 //	<fault> [<duration>] [on <op>,<op>] [below "<key prefix>"] [call <n>] [chance <p>]
 //
@@ -62,8 +61,8 @@ func Parse(text string) (*Plan, error) {
 	return p, nil
 }
 
-// MustParse is Parse for a plan written in the test itself. It panics when the
-// plan is wrong.
+// MustParse is like Parse, for a plan written in the test itself, and panics on an
+// invalid plan.
 func MustParse(text string) *Plan {
 	p, err := Parse(text)
 	if err != nil {

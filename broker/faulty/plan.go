@@ -8,39 +8,38 @@ import (
 	"time"
 )
 
-// RulesMax bounds the rules of a plan.
+// RulesMax limits the rules of a plan.
 const RulesMax = 1000
 
-// Plan is what goes wrong. The zero value is a broker without faults.
+// Plan defines faults. The zero value has none.
 type Plan struct {
 	// Seed decides the chances.
 	Seed uint64
-	// Rules are looked at in order; at most RulesMax.
+	// Rules are evaluated in order; at most RulesMax.
 	Rules []Rule
 }
 
-// Rule is a fault, and which calls it strikes: those that fit all of its fields.
+// Rule is a fault and the calls that it affects: those that match all of its fields.
 type Rule struct {
-	// Fault is what happens.
+	// Fault is the fault.
 	Fault Fault
-	// Duration is the fault's, if it takes one; zero means at once.
+	// Duration is the duration of the fault, if it takes one; zero means at once.
 	Duration time.Duration
-	// Ops are the operations struck. Zero means all that the fault can strike.
+	// Ops are the operations affected. Zero means all that the fault can affect.
 	Ops Ops
-	// Below is what the key begins with. Empty means any key, and calls without
-	// one. The key of a listing or a watch is its prefix, a batch has those of
-	// its events too. Of a commit only the transactions are lost, refused or
-	// late that name such a key, the others are not.
+	// Below is a prefix of the key. Empty means any key, and calls without one. The key
+	// of a listing or a watch is its prefix; a batch also has those of its events. For
+	// a commit, only the transactions that name such a key are lost, refused or late.
 	Below string
-	// Call is which of the calls that fit the fields above is struck, counted
-	// from one. Zero means every call.
+	// Call is the number of the affected call among those that match the fields above,
+	// counted from one. Zero means every call.
 	Call int
-	// Chance is the part of these calls that is struck, above 0 and at most 1.
+	// Chance is the fraction of these calls that is affected, above 0 and at most 1.
 	// Zero means all.
 	Chance float64
 }
 
-// String prints the plan, one rule a line, so that Parse reads it back.
+// String returns the plan, one rule per line, in the form that Parse accepts.
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d\n", p.Seed)
@@ -51,7 +50,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// String prints the rule as a line of a plan.
+// String returns the rule as a line of a plan.
 func (r Rule) String() string {
 	s := r.Fault.String()
 	if faults[r.Fault].duration {

@@ -57,9 +57,9 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 // pageKeysMax bounds a page. It is small enough for a test to see several.
 const pageKeysMax = 1000
 
-// List implements broker.Broker. The snapshot is taken when the iteration
-// begins. That it could be served after a compaction is kept secret: a real
-// store could not.
+// List implements broker.Broker. The snapshot is taken when the iteration begins. It
+// still ends with ErrCompacted after a compaction, because a real store could not serve
+// it.
 func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
 	return func(yield func(broker.Page, error) bool) {
 		if err := broker.CheckPrefix(prefix); err != nil {

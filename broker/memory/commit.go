@@ -10,7 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Commit implements broker.Broker. Each transaction takes the lock anew, so that
+// Commit implements broker.Broker. Each transaction takes the lock separately, so that
 // those of other connections may come between, as with a real store.
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := make([]broker.Result, len(txns))

@@ -1,7 +1,6 @@
-// Package memory is a broker inside this process, for tests and simulations. It
-// keeps the contract of package broker to the letter, in virtual time as well as
-// in real time, and is stricter than etcd where etcd permits what a ZooKeeper
-// ensemble cannot do.
+// Package memory is an in-process broker for tests and simulations. It keeps the
+// contract of package broker to the letter, in virtual time as well as in real time. It
+// is stricter than etcd where etcd permits what a ZooKeeper ensemble cannot do.
 //
 //	store := memory.New()
 //	defer store.Close()
@@ -12,15 +11,14 @@
 //	        Store                one lock around all
 //	  tree | history | sessions  keys by path, changes by revision, timers
 //
-// It starts no goroutine: a watch runs in the goroutine that iterates it, and a
-// session is a timer. So it may be used in a testing/synctest bubble, in which
-// the store must then have been created, and leaves nothing behind.
+// It starts no goroutine: a watch runs in the goroutine that iterates over it, and a
+// session is a timer. So it can be used in a testing/synctest bubble, in which the
+// store must then have been created, and it leaves nothing behind.
 //
-// What it does not give: durability, or anything that survives the process; and
-// no faults, as a call is never slow and its outcome never unknown. Package
-// faulty adds those.
+// It has no durability: nothing survives the process. It has no faults either: a call
+// is never slow and its outcome never unknown. Package faulty adds those.
 //
-// How it fails: a put below a key of a session, or a session's key put where
-// there are keys below it, is ErrInvalid. A watch or a listing that is slower
-// than HistoryMax changes ends with ErrCompacted.
+// Failures: putting a key below a session's key, or a session's key above existing
+// keys, is ErrInvalid. A watch or a listing that falls more than HistoryMax changes
+// behind ends with ErrCompacted.
 package memory

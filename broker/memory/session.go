@@ -19,8 +19,7 @@ type session struct {
 	keys     map[string]struct{}
 }
 
-// Grant implements broker.Broker. Like other stores it keeps whole seconds,
-// rounded up.
+// Grant implements broker.Broker. Like other stores it uses whole seconds, rounded up.
 func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker.Session, error) {
 	if ttl <= 0 {
 		return broker.Session{}, broker.NewError("grant", "", broker.ErrInvalid, fmt.Errorf("TTL %v: it is positive", ttl))
@@ -101,8 +100,8 @@ func (b *Broker) Revoke(ctx context.Context, id broker.SessionID) error {
 	return nil
 }
 
-// ExpireSession ends a session at once, as if its time had come, and tells
-// whether it was alive.
+// ExpireSession ends a session at once, as if its TTL had passed, and reports whether
+// it was alive.
 func (s *Store) ExpireSession(id broker.SessionID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Store is the state that connections share. Its methods are safe for
-// concurrent use.
+// Store is the state that connections share. Its methods are safe for concurrent use.
 type Store struct {
 	historyMax int
 	closed     chan struct{} // closed by Close
@@ -31,15 +30,14 @@ type Store struct {
 	watchers    map[*watcher]struct{}
 }
 
-// HistoryMaxDefault is how many changes a store remembers for its watches,
-// unless it is told otherwise.
+// HistoryMaxDefault is how many changes a store keeps for its watches by default.
 const HistoryMaxDefault = 1 << 20
 
-// Option is a choice made when a store is created.
+// Option is an option of New.
 type Option func(*Store)
 
-// HistoryMax bounds how many changes the store remembers. When there are more,
-// the older half is compacted away. Values below 1 mean HistoryMaxDefault.
+// HistoryMax limits how many changes the store keeps. When there are more, the older
+// half is compacted away. Values below 1 mean HistoryMaxDefault.
 func HistoryMax(changes int) Option {
 	return func(s *Store) { s.historyMax = changes }
 }
@@ -65,9 +63,8 @@ func (s *Store) Broker() *Broker {
 	return &Broker{store: s, closed: make(chan struct{})}
 }
 
-// Close ends every call and every connection with ErrClosed and stops the
-// timers of the sessions, whose keys then stay as they are. Closing twice is no
-// error.
+// Close ends every call and every connection with ErrClosed and stops the timers of the
+// sessions, whose keys then stay. Closing twice is no error.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,15 +77,15 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Revision returns that of the last change.
+// Revision returns the revision of the last change.
 func (s *Store) Revision() broker.Revision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.revision
 }
 
-// Compact drops the history up to and including a revision, which the store must
-// have reached. What is gone already is no error.
+// Compact drops the history up to and including a revision, which the store must have
+// reached. If that is already gone, it is no error.
 func (s *Store) Compact(ctx context.Context, rev broker.Revision) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -61,9 +61,9 @@ type Broker struct {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Open connects to an ensemble. It returns only when a server has answered and
-// knows its leader, or with an error that names the addresses and what the last
-// attempt met.
+// Open connects to an ensemble. It returns only when a server has answered and knows
+// its leader, or with an error that has the addresses and the error of the last
+// attempt.
 func Open(ctx context.Context, config Config) (*Broker, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	return b, nil
 }
 
-// Address names the ensemble.
+// Address returns a name for the ensemble.
 func (b *Broker) Address() string { return b.address }
 
 // now is the clock of connections and sessions. Go's own stands still while the machine is

@@ -21,18 +21,18 @@ const (
 	DialTimeoutDefault = 5 * time.Second
 	// RequestTimeoutDefault is used when Config.RequestTimeout is zero.
 	RequestTimeoutDefault = 5 * time.Second
-	// TimeoutMax bounds the timeouts.
+	// TimeoutMax limits the timeouts.
 	TimeoutMax = time.Minute
-	// ServersMax bounds the number of servers.
+	// ServersMax limits the number of servers.
 	ServersMax = 64
 	// TickTimeDefault is used when Config.TickTime is zero.
 	TickTimeDefault = 3 * time.Second
-	// TickTimeMax bounds Config.TickTime.
+	// TickTimeMax limits Config.TickTime.
 	TickTimeMax = time.Minute
 	// MessageBytesDefault is used when Config.MessageBytes is zero. It is the
 	// servers' own default.
 	MessageBytesDefault = 1<<20 - 1
-	// WideMax bounds the number of names in Config.Wide.
+	// WideMax limits the number of names in Config.Wide.
 	WideMax = 64
 )
 
@@ -40,61 +40,60 @@ const (
 // Config.Wide is nil and the chroot is new.
 var WideDefault = []string{"claims", "commands", "history", "progress", "state", "tasks", "tree"}
 
-// Config says where the ensemble is and how to talk to it. Only Servers is needed.
+// Config configures a connection to an ensemble. Only Servers is required.
 type Config struct {
 	// Servers are the client addresses, "host:port", at least one and at most
-	// ServersMax. Give every member, so that one may fail.
+	// ServersMax. List every member, so that one may fail.
 	Servers []string
 
-	// Chroot is the znode below which everything is kept, such as "/windlass". It
-	// is created if it is missing. Empty is the root.
+	// Chroot is the znode below which everything is stored, such as "/windlass". It is
+	// created if it is missing. Empty means the root.
 	Chroot string
 
-	// DialTimeout bounds Open: the time in which some server must answer. Zero is
-	// DialTimeoutDefault; at most TimeoutMax.
+	// DialTimeout limits Open: the time in which some server must answer. Zero means
+	// DialTimeoutDefault; the maximum is TimeoutMax.
 	DialTimeout time.Duration
 
-	// RequestTimeout bounds each call, the time in which a lost connection is
-	// restored included. Zero is RequestTimeoutDefault; at most TimeoutMax.
+	// RequestTimeout limits each call, including the time in which a lost connection is
+	// restored. Zero means RequestTimeoutDefault; the maximum is TimeoutMax.
 	RequestTimeout time.Duration
 
-	// TickTime is the servers' tickTime, or more. Half of it is taken off a
-	// session's TTL; see the package's documentation. Zero is TickTimeDefault, at
-	// most TickTimeMax. Less than the servers' makes sessions unsafe; where that is
-	// above 3 s and the servers' minSessionTimeout is the default, it is noticed and
-	// theirs is used.
+	// TickTime is the servers' tickTime, or more. Half of it is subtracted from a
+	// session's TTL; see the package's documentation. Zero means TickTimeDefault; the
+	// maximum is TickTimeMax. A value below the servers' makes sessions unsafe. If
+	// theirs is above 3 s and their minSessionTimeout is the default, this is detected
+	// and theirs is used.
 	TickTime time.Duration
 
-	// MessageBytes is the servers' jute.maxbuffer: the largest request they take.
-	// What is larger is ErrTooLarge. Zero is MessageBytesDefault, the servers'
-	// own. Every limit of package broker needs some 2 MiB.
+	// MessageBytes is the servers' jute.maxbuffer: the largest request they accept. A
+	// larger request is ErrTooLarge. Zero means MessageBytesDefault, the servers' own
+	// default. Every limit of package broker needs some 2 MiB.
 	MessageBytes int
 
-	// Wide are the names of directories whose children are kept in buckets; at
-	// most WideMax. It is settled when the chroot is used first, and kept there.
-	// Nil takes what is kept, or WideDefault; anything else must be the same.
+	// Wide lists the directories whose children are kept in buckets; at most WideMax.
+	// It is set when the chroot is first used, and stored there. Nil means the stored
+	// value, or WideDefault; any other value must equal the stored one.
 	Wide []string
 
-	// Username and Password are those of ZooKeeper's digest scheme; empty is none.
+	// Username and Password are those of ZooKeeper's digest scheme; empty means none.
 	// Without TLS they cross the network in the clear.
 	Username string
 	// Password goes with Username.
 	Password string
 
-	// ACL is given to every znode that is created, each entry as
-	// "scheme:id:permissions" with permissions out of "cdrwa", such as
-	// "sasl:windlass:cdrwa". Empty is everything for the Username, or, if there is
-	// none, for everyone.
+	// ACL is set on every znode that is created, each entry as "scheme:id:permissions"
+	// with permissions out of "cdrwa", such as "sasl:windlass:cdrwa". Empty grants
+	// everything to the Username, or, if there is none, to everyone.
 	ACL []string
 
-	// TLS secures the connections. Nil is no TLS. It is not modified.
+	// TLS secures the connections. Nil means no TLS. It is not modified.
 	TLS *tls.Config
 
-	// Dial opens the connections. Nil is plain TCP. TLS goes on top of it.
+	// Dial opens the connections. Nil means plain TCP. TLS is added on top of it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// String prints the configuration with its derived values and without secrets.
+// String returns the configuration with its derived values and without secrets.
 func (c Config) String() string {
 	c = c.withDefaults()
 	user := c.Username
@@ -105,7 +104,7 @@ func (c Config) String() string {
 		strings.Join(c.Servers, ","), c.Chroot+"/", c.TLS != nil, user, c.DialTimeout, c.RequestTimeout, c.TickTime, c.MessageBytes)
 }
 
-// LogValue makes a structured logger print what String prints.
+// LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {

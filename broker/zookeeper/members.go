@@ -13,12 +13,12 @@ import (
 
 // Member is a server of the ensemble, as it describes itself.
 type Member struct {
-	// Address is the one at which it was asked.
+	// Address is the address at which it was asked.
 	Address string
-	// Version is that of the server, such as "3.8.0".
+	// Version is the version of the server, such as "3.8.0".
 	Version string
-	// Mode is "leader", "follower", "observer" or "standalone", and empty for a server
-	// that does not serve, which is one without a quorum.
+	// Mode is "leader", "follower", "observer" or "standalone". It is empty for a
+	// server that does not serve, which is one without a quorum.
 	Mode string
 	// Err is why nothing is known of it, nil if it answered.
 	Err error
@@ -31,10 +31,10 @@ const (
 	memberBytesMax = 64 << 10
 )
 
-// Members asks the servers of a configuration, side by side, by the command "srvr",
-// which every server answers unless its 4lw.commands.whitelist leaves it out. It needs
-// no leader. One that does not answer is in the list with its error. They are in the
-// order of Config.Servers.
+// Members asks the servers of a configuration to describe themselves, concurrently, by
+// the command "srvr". Every server answers it unless its 4lw.commands.whitelist leaves
+// it out. It needs no leader. A server that does not answer is in the list with its
+// error. The list is in the order of Config.Servers.
 func Members(ctx context.Context, config Config) ([]Member, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func Members(ctx context.Context, config Config) ([]Member, error) {
 	return members, nil
 }
 
-// Members asks the servers of the ensemble how they are; see the function.
+// Members asks the servers of the ensemble to describe themselves; see the function.
 func (b *Broker) Members(ctx context.Context) ([]Member, error) { return Members(ctx, b.config) }
 
 // ask sends a command of four letters and returns the answer.

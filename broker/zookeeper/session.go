@@ -181,8 +181,9 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// renewed notes a renewal, when it was sent and by which transaction it was written. Before the first, as of a claim that nobody is to renew, there
-// are no pings: the beginning of the connection is what the leader was told last.
+// renewed records when a renewal was sent and the transaction that wrote it. Before the
+// first renewal, as for a claim that nobody renews, there are no pings: the leader last
+// heard of the session when the connection began.
 func (s *session) renewed(at time.Duration, written int64) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
@@ -266,7 +267,7 @@ func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, 
 }
 
 // KeepAlive implements broker.Broker. A renewal is a write: the answer to a ping only
-// says that one server is there, which may be cut off from the others.
+// shows that one server is there, which may be cut off from the others.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	ctx, leave, err := b.enter(ctx, "keepalive", "")
 	if err != nil {

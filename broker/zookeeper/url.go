@@ -11,19 +11,19 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Scheme begins the address of an ensemble; see ParseAddress.
+// Scheme is the beginning of an ensemble's address; see ParseAddress.
 const Scheme = "zookeeper://"
 
 // serverPort is that of a server whose address has none.
 const serverPort = ":2181"
 
-// ParseAddress reads an address such as
+// ParseAddress parses an address such as
 //
 //	zookeeper://host:port,host:port/chroot?tick_time=2s&message_bytes=4194304&acl=sasl:windlass:cdrwa
 //
 // into Servers, Chroot, TickTime, MessageBytes and ACL of a Config. Only a server is
-// needed; one without a port gets 2181, and acl may come several times. It has no
-// place for a password, because a command line can be read by others.
+// required; one without a port gets 2181, and acl may appear several times. There is no
+// place for a password, because others can read a command line.
 func ParseAddress(address string) (Config, error) {
 	invalid := func(format string, args ...any) error {
 		return broker.NewError("open", address, broker.ErrInvalid, fmt.Errorf(format, args...))

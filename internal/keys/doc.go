@@ -1,4 +1,4 @@
-// Package keys is the only place that spells or parses a key of the store.
+// Package keys is the only place that builds or parses a key of the store.
 //
 // Everything of a namespace lives below /<namespace>:
 //
@@ -19,7 +19,7 @@
 //	commands/<task>              a command to it
 //	elections/<election>/<candidate>   a candidate in line, with its session
 //
-// Names are validated before they become part of a key, and a key is parsed by
-// its depth, so nothing done to task "a" can touch "ab", "a|b" or "a-1".
-// Unknown keys parse to Unknown and are left alone.
+// Names are validated before they become part of a key, and a key is parsed by its
+// depth, so nothing done to task "a" can affect "ab", "a|b" or "a-1". Unknown keys
+// parse to Unknown and are left alone.
 package keys

@@ -10,27 +10,29 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// NeedsMax bounds the tasks that one waits for, its ancestors included: the claim has a
-// condition for each, and one more for a task without a key of its own.
+// NeedsMax limits the tasks that one task waits for, its ancestors included. The claim
+// has a condition for each, and one more for a task without a key of its own.
 const NeedsMax = keys.JobDepthMax - 1
 
-// Answer says whether a task could be claimed by some node, now.
+// Answer says whether some node could claim a task now.
 type Answer struct {
-	// Open tells that it could: to be run, or to be killed if Skipped is set.
+	// Open is true if the task could be claimed: to run it, or to kill it if Skipped is
+	// set.
 	Open bool
-	// Until is the time before which it cannot be claimed; zero if it waits for no time.
+	// Until is the time before which it cannot be claimed; zero if it waits for no
+	// time.
 	Until time.Time
-	// Waits tells that it waits for other tasks.
+	// Waits is true if it waits for other tasks.
 	Waits bool
-	// Skipped is the task whose failure is why this one is to be killed, empty for none,
-	// and SkippedAt the revision at which that was marked.
+	// Skipped is the task whose failure causes this one to be killed, empty for none.
+	// SkippedAt is the revision at which that failure was marked.
 	Skipped   string
 	SkippedAt broker.Revision
 }
 
-// Claimable says whether a task of a copy could be claimed, by what it waits for: the tasks
-// that Blockers has named, and a time. What is to be killed because of a failure waits for
-// neither.
+// Claimable returns whether a task of a copy could be claimed, given what it waits for:
+// the tasks that Blockers returned, and a time. A task that is to be killed because of
+// a failure waits for neither.
 func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks, now time.Time) (a Answer) {
 	if t.Owned() || f.Err != nil {
 		return a
@@ -49,8 +51,9 @@ func (f *Facts) Claimable(t *mirror.Task, blockers []string, tasks *mirror.Tasks
 	return a
 }
 
-// Blockers are the tasks that a task waits for, be they there or not, its ancestors first.
-// The error says that they are more than a claim can depend on, so that it is never open.
+// Blockers returns the tasks that a task waits for, whether they exist or not, its
+// ancestors first. It returns an error if they are more than a claim can depend on, so
+// that the task is never open.
 func (f *Facts) Blockers(t *mirror.Task) ([]string, error) {
 	blockers := depend.Blockers(t.ID, f.Needs)
 	most := NeedsMax
@@ -63,8 +66,8 @@ func (f *Facts) Blockers(t *mirror.Task) ([]string, error) {
 	return blockers, nil
 }
 
-// Waits are those of some tasks that others wait for, and Failed those of them that have
-// failed or were killed.
+// Waits returns those of some tasks that others wait for, and in failed those of them
+// that have failed or were killed.
 func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
 	for _, b := range blockers {
 		left := tasks.Remains(b)
@@ -79,7 +82,7 @@ func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
 	return waits, failed
 }
 
-// blocks tells whether those that wait for a task wait for what is left of it.
+// blocks reports whether tasks that wait for a task wait for what is left of it.
 func blocks(left *mirror.Task) bool {
 	return left != nil && (left.HasKey || left.Failed != mirror.NotFailed)
 }

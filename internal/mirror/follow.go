@@ -13,12 +13,12 @@ import (
 
 // Update is one step of a copy. Exactly one of its forms is set.
 type Update struct {
-	// Snapshot is not nil for a whole new listing.
+	// Snapshot is a whole new listing, if not nil.
 	Snapshot *Snapshot
-	// Batch has changes to apply, or mere progress.
+	// Batch has changes to apply, or progress only.
 	Batch broker.Batch
-	// Err tells that the broker could not be followed for now. The copy stays
-	// as it is and Follow tries again.
+	// Err is set if the broker cannot be followed for now. The copy stays as it is and
+	// Follow retries.
 	Err error
 }
 
@@ -26,7 +26,7 @@ type Update struct {
 type Snapshot struct {
 	KVs      []broker.KV
 	Revision broker.Revision
-	// tasks is what Tasks.Prepare made of it.
+	// tasks is the result of Tasks.Prepare.
 	tasks *Tasks
 }
 
@@ -39,14 +39,14 @@ type Source struct {
 	// Strip, if set, may drop the value of a key that the copy does not keep,
 	// so that a snapshot is never in memory with all its values.
 	Strip func(*broker.KV)
-	// Prepare, if set, is given each snapshot before it is sent.
+	// Prepare, if set, is called with each snapshot before it is sent.
 	Prepare func(*Snapshot)
-	// Reconcile is the time after which to look whether the watch has missed anything; it
-	// varies by a tenth so that nodes do not do it together.
+	// Reconcile is the period after which Follow checks whether the watch has missed
+	// anything. It varies by a tenth so that nodes do not check together.
 	Reconcile time.Duration
 }
 
-// Bounds of the pause before the broker is tried again.
+// Limits of the pause before the broker is tried again.
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = 2 * time.Second
@@ -65,12 +65,12 @@ func Follow(ctx context.Context, source Source, send func(Update)) {
 	}
 }
 
-// replaysMax is how often what changed is compared before everything is listed anew.
+// replaysMax is how often changes are compared before everything is listed again.
 const replaysMax = 30
 
-// followOnce lists, then watches. When the reconcile period is over it watches anew from
-// where it had begun, so that what it has told is told again, by another stream, and can be
-// compared. It returns nil when it is time to list again, or an error.
+// followOnce lists, then watches. When the reconcile period is over, it starts another
+// watch from the same revision, so that another stream repeats the changes for
+// comparison. It returns nil when it is time to list again, or an error.
 func (s Source) followOnce(ctx context.Context, send func(Update), healthy func()) error {
 	snapshot := &Snapshot{}
 	for page, err := range s.Broker.List(ctx, s.Prefix) {
@@ -95,13 +95,13 @@ func (s Source) followOnce(ctx context.Context, send func(Update), healthy func(
 			return err
 		}
 		if told = next; told.to-told.from > listed {
-			return nil // to list is no more than to watch that again
+			return nil // a listing costs no more than watching that again
 		}
 	}
 	return nil
 }
 
-// span are the changes after one revision and up to another, in short.
+// span summarizes the changes after one revision and up to another.
 type span struct {
 	from, to broker.Revision
 	// sum combines the hashes of the changes by exclusive or.
@@ -118,9 +118,10 @@ func (s *span) add(e broker.Event) {
 	}{e.KV.Key, e.KV.Modified, e.Deleted})
 }
 
-// watch watches from where a span begins until the reconcile period is over. What is of
-// the span has been told already: it is compared, and what comes after it is told. It
-// returns what it has told, and whether to go on like that: not if something was missed.
+// watch watches from the start of a span until the reconcile period is over. Changes
+// within the span were sent already and are compared; later changes are sent. It
+// returns the span of what it has sent, and whether to continue like that: not if
+// something was missed.
 func (s Source) watch(ctx context.Context, told span, send func(Update), healthy func()) (next span, again bool, err error) {
 	watching, cancel := context.WithTimeout(ctx, s.period())
 	defer cancel()
@@ -133,7 +134,7 @@ func (s Source) watch(ctx context.Context, told span, send func(Update), healthy
 			<-watching.Done()
 			return next, compared, nil
 		case errors.Is(err, broker.ErrCompacted) && followed:
-			return next, false, nil // listing anew is the whole cure, but not without a pause each time
+			return next, false, nil // a new listing repairs everything, but needs a pause each time
 		case err != nil:
 			return next, false, err
 		}
@@ -171,8 +172,8 @@ func (s Source) period() time.Duration {
 	return s.Reconcile - s.Reconcile/20 + rand.N(s.Reconcile/10+1)
 }
 
-// isOver tells whether a context has ended, or is about to: the other side may
-// notice a moment earlier.
+// isOver reports whether a context has ended, or is about to: the other side may notice
+// a moment earlier.
 func isOver(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return ctx.Err() != nil || bounded && time.Until(deadline) <= time.Millisecond

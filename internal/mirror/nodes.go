@@ -13,8 +13,8 @@ import (
 type Node struct {
 	// Name of the node.
 	Name string
-	// Info is its registration, as stored; Registered, Session and the
-	// revisions are that key's. They are unset where only commands remain.
+	// Info is its registration, as stored; Registered, Session and the revisions are
+	// those of its key. They are unset if only commands remain.
 	Info              []byte
 	Registered        bool
 	Session           broker.SessionID
@@ -25,14 +25,14 @@ type Node struct {
 
 // Command is a command that waits for its node.
 type Command struct {
-	// Key is its full key, Value what was written.
+	// Key is its full key, Value the value written.
 	Key   string
 	Value []byte
 	// Created orders commands.
 	Created broker.Revision
 }
 
-// Commands are the waiting commands in the order in which they were sent.
+// Commands returns the waiting commands in the order in which they were sent.
 func (n *Node) Commands() []Command {
 	return slices.SortedFunc(maps.Values(n.commands), func(a, b Command) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
@@ -44,7 +44,7 @@ type Nodes struct {
 	space    keys.Space
 	revision broker.Revision
 	nodes    map[string]*Node
-	// gone has the registrations that the last update took away, as they were.
+	// gone has the last values of the registrations that the last update removed.
 	gone map[string][]byte
 }
 
@@ -53,18 +53,18 @@ func NewNodes(space keys.Space) *Nodes {
 	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string][]byte{}}
 }
 
-// Revision is the one up to which the copy is complete, zero before the first
+// Revision returns the revision up to which the copy is complete, zero before the first
 // snapshot.
 func (m *Nodes) Revision() broker.Revision { return m.revision }
 
 // Get returns a node, or nil. The result must not be kept across updates.
 func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
 
-// Gone is the registration that the last update took away from a node, as it was
-// at the end; nil if it took none.
+// Gone returns the last value of a node's registration if the last update removed it,
+// else nil.
 func (m *Nodes) Gone(name string) []byte { return m.gone[name] }
 
-// Registered are the registered nodes, by name.
+// Registered returns the registered nodes, by name.
 func (m *Nodes) Registered() []*Node {
 	var nodes []*Node
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
@@ -75,7 +75,7 @@ func (m *Nodes) Registered() []*Node {
 	return nodes
 }
 
-// Apply takes a batch of a watch and returns the names of the nodes whose
+// Apply applies a batch of a watch and returns the names of the nodes whose
 // registration it changed, each once.
 func (m *Nodes) Apply(batch broker.Batch) []string {
 	var changed []string
@@ -89,7 +89,7 @@ func (m *Nodes) Apply(batch broker.Batch) []string {
 	return dedupe(changed)
 }
 
-// Reset takes a whole snapshot and returns the names of the nodes whose
+// Reset replaces the copy by a snapshot and returns the names of the nodes whose
 // registration differs from the copy before.
 func (m *Nodes) Reset(snapshot *Snapshot) []string {
 	before := m.nodes

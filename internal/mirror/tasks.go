@@ -14,47 +14,47 @@ import (
 type Task struct {
 	// ID of the task.
 	ID string
-	// Kind is what Keep.Kind made of the spec, nil if the task has no key of its
-	// own. Where that is not set, it is the spec: see Spec.
+	// Kind is the result of Keep.Kind for the spec, nil if the task has no key of its
+	// own. If Keep.Kind is not set, it is the spec: see Spec.
 	Kind any
-	// HasKey tells that the task's own key exists; HasProps, that its
-	// properties do. Invariant: one of them is true, for a task exists by
-	// either.
+	// HasKey is true if the task's own key exists, HasProps if its properties do.
+	// Invariant: one of them is true, because a task exists by either.
 	HasKey, HasProps bool
-	// Failed tells that the last task of this ID has failed or was killed, and
-	// what that is for those that wait for it.
+	// Failed says whether the last task with this ID has failed or was killed, and the
+	// effect on those that wait for it.
 	Failed Failure
-	// Created is the revision at which its own key came into being, or its
-	// properties if it has no key; zero for the remains of a task.
+	// Created is the revision at which its own key was created, or its properties if it
+	// has no key; zero for the remains of a task.
 	Created broker.Revision
-	// Owner is the node that holds the claim. It is empty without a claim, and
-	// also where the owner key is not readable.
+	// Owner is the node that holds the claim. It is empty without a claim, and if the
+	// owner key is not readable.
 	Owner string
 	// Token is the revision at which the claim was granted, zero without one.
 	Token broker.Revision
-	// Session is the session that the claim lives with.
+	// Session is the session that the claim belongs to.
 	Session broker.SessionID
-	// Last is the node that held it last, as far as this copy saw that end.
+	// Last is the node that held it last, as far as this copy saw the end of that
+	// claim.
 	Last string
 	// For is the node that it was released for, or that its holder is about to release
-	// it for; empty for anyone.
+	// it for; empty for any node.
 	For string
 
-	// keyCreated and propsCreated are the revisions that Created is made from,
+	// keyCreated and propsCreated are the revisions from which Created is computed;
 	// keyModified is that of Spec.
 	keyCreated, keyModified, propsCreated broker.Revision
 	// props is nil unless the copy keeps properties: most do not.
 	props *[]byte
 }
 
-// Spec is the value of the task's own key, nil if it has none or where Kind is
-// kept instead.
+// Spec returns the value of the task's own key, nil if it has none or if Kind is kept
+// instead.
 func (t *Task) Spec() []byte {
 	spec, _ := t.Kind.([]byte)
 	return spec
 }
 
-// Props are the properties, kept only where the mirror was told to.
+// Props returns the properties, kept only if the mirror was told to.
 func (t *Task) Props() []byte {
 	if t.props == nil {
 		return nil
@@ -62,25 +62,25 @@ func (t *Task) Props() []byte {
 	return *t.props
 }
 
-// Failure is what the end of a task is for those that wait for it.
+// Failure is the effect of a task's end on the tasks that wait for it.
 type Failure uint8
 
 // The kinds of failures.
 const (
 	// NotFailed: nothing.
 	NotFailed Failure = iota
-	// FailedBlocks: they go on waiting.
+	// FailedBlocks: they keep waiting.
 	FailedBlocks
 	// FailedSkips: they are to be killed.
 	FailedSkips
 )
 
-// Exists tells a task from the remains of one, such as an owner key whose task
-// was deleted by hand.
+// Exists reports whether the task exists. It is false for the remains of one, such as
+// an owner key whose task was deleted by hand.
 func (t *Task) Exists() bool { return t.HasKey || t.HasProps }
 
-// CreatedAs is the revision at which the task's own key came into being, or its
-// properties if propsOnly; zero where that does not exist. It tells a task from
+// CreatedAs returns the revision at which the task's own key was created, or its
+// properties if propsOnly; zero if that does not exist. It distinguishes a task from
 // another that was submitted under its ID later.
 func (t *Task) CreatedAs(propsOnly bool) broker.Revision {
 	switch {
@@ -92,11 +92,11 @@ func (t *Task) CreatedAs(propsOnly bool) broker.Revision {
 	return 0
 }
 
-// Modified is the revision at which the task's own key changed last, zero if it
+// Modified returns the revision of the last change of the task's own key, zero if it
 // has none.
 func (t *Task) Modified() broker.Revision { return t.keyModified }
 
-// Owned tells whether someone holds the claim.
+// Owned reports whether a node holds the claim.
 func (t *Task) Owned() bool { return t.Token != 0 }
 
 // Tasks is the copy of tasks/. It is not safe for concurrent use.
@@ -107,49 +107,47 @@ type Tasks struct {
 	tasks    map[string]*Task
 	// owned counts the existing tasks by owner.
 	owned map[string]int
-	// failedAt are the revisions at which failures were marked.
+	// failedAt has the revisions at which failures were marked.
 	failedAt map[string]broker.Revision
-	// handovers are the notes of who a task was released for, by task. There are few.
+	// handovers has the handover notes, by task. There are few.
 	handovers map[string]handover
-	// sums are what Sums tells.
+	// sums is the result of Sums.
 	sums Sums
-	// names has the name that an owner key says, by its value, for there are
-	// few of them and many owner keys.
+	// names caches the name in an owner key by its value: there are few names and many
+	// owner keys.
 	names map[string]string
 }
 
-// handover is a note of who a task is meant for, nobody if that is not readable, and when it
-// was written.
+// handover is the note of a task's intended node, empty if it is not readable, and the
+// revision at which it was written.
 type handover struct {
 	node string
 	at   broker.Revision
 }
 
-// Keep says what a copy is to keep of each task. The zero value keeps the spec
-// as it is.
+// Keep says what a copy keeps of each task. The zero value keeps the spec as it is.
 type Keep struct {
 	// Props keeps the properties.
 	Props bool
-	// Kind, if set, makes what is kept of a spec, which is not changed
-	// afterwards.
+	// Kind, if set, makes the value to keep of a spec; it is not modified afterwards.
 	Kind func(spec []byte) any
-	// Count, if set, is told by how many the tasks of a kind that a node holds
-	// have changed.
+	// Count, if set, is called with the change of the number of tasks of a kind that a
+	// node holds.
 	Count func(t *Task, by int)
-	// Recount, if set, is told that all are about to be counted anew.
+	// Recount, if set, is called before all tasks are counted again.
 	Recount func()
-	// Mine is the session whose claims Sums tells of.
+	// Mine is the session whose claims Sums covers.
 	Mine broker.SessionID
-	// Skips, if set, reads whether a mark of a failure says that those that wait
-	// are to be killed.
+	// Skips, if set, reports whether a failure mark says that the waiting tasks are to
+	// be killed.
 	Skips func(mark []byte) bool
 }
 
-// Sums say in short what a copy has, for comparing it with what should be there
-// without looking at every task.
+// Sums summarize a copy, for comparison with the expected contents without looking at
+// every task.
 type Sums struct {
-	// Unowned counts the existing tasks that nobody holds, Owned those that
-	// somebody does, Remnants the claims without a task.
+	// Unowned counts the existing tasks that no node holds, Owned those that a node
+	// holds, Remnants the claims without a task.
 	Unowned, Owned, Remnants int
 	// Claims combines ClaimSum of all claims of Keep.Mine by exclusive or.
 	Claims uint64
@@ -157,8 +155,8 @@ type Sums struct {
 
 var claimSeed = maphash.MakeSeed()
 
-// ClaimSum is a number for a claim, in this process: of a task, by the revisions at
-// which the task came to exist and the claim was granted.
+// ClaimSum returns a number for a claim, valid in this process, from the task's ID and
+// the revisions at which the task was created and the claim was granted.
 func ClaimSum(id string, created, token broker.Revision) uint64 {
 	return maphash.Comparable(claimSeed, struct {
 		id             string
@@ -179,7 +177,7 @@ func (m *Tasks) Strip(kv *broker.KV) {
 	}
 }
 
-// Revision is the one up to which the copy is complete, zero before the first
+// Revision returns the revision up to which the copy is complete, zero before the first
 // snapshot.
 func (m *Tasks) Revision() broker.Revision { return m.revision }
 
@@ -191,11 +189,11 @@ func (m *Tasks) Get(id string) *Task {
 	return nil
 }
 
-// Remains returns whatever is known below a task's ID, nil if nothing; an owner
-// key without a task included.
+// Remains returns whatever is known below a task's ID, including an owner key without a
+// task; nil if nothing is.
 func (m *Tasks) Remains(id string) *Task { return m.tasks[id] }
 
-// All yields every existing task, in no order.
+// All yields every existing task, in no particular order.
 func (m *Tasks) All() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, t := range m.tasks {
@@ -206,7 +204,7 @@ func (m *Tasks) All() iter.Seq[*Task] {
 	}
 }
 
-// Remnants yields every claim without a task, in no order.
+// Remnants yields every claim without a task, in no particular order.
 func (m *Tasks) Remnants() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, t := range m.tasks {
@@ -217,14 +215,14 @@ func (m *Tasks) Remnants() iter.Seq[*Task] {
 	}
 }
 
-// Sums tells what the copy has.
+// Sums returns the summary of the copy.
 func (m *Tasks) Sums() Sums { return m.sums }
 
-// Owned is the number of existing tasks that a node holds.
+// Owned returns the number of existing tasks that a node holds.
 func (m *Tasks) Owned(node string) int { return m.owned[node] }
 
-// Apply takes a batch of a watch and returns the IDs of the tasks it changed,
-// each once.
+// Apply applies a batch of a watch and returns the IDs of the tasks it changed, each
+// once.
 func (m *Tasks) Apply(batch broker.Batch) []string {
 	var changed []string
 	last := ""
@@ -238,11 +236,11 @@ func (m *Tasks) Apply(batch broker.Batch) []string {
 	return dedupe(changed)
 }
 
-// Prepare reads a snapshot for Reset, in whatever goroutine: with very many tasks
-// this takes longer than whoever calls Reset may be held up.
+// Prepare parses a snapshot for Reset, in any goroutine: with very many tasks this
+// takes longer than the caller of Reset may be delayed.
 func (m *Tasks) Prepare(snapshot *Snapshot) { snapshot.tasks = m.read(snapshot.KVs) }
 
-// read makes a copy of a listing, which counts for nobody.
+// read builds a copy of a listing and calls no counters.
 func (m *Tasks) read(kvs []broker.KV) *Tasks {
 	keep := m.keep
 	keep.Count, keep.Recount = nil, nil
@@ -253,7 +251,7 @@ func (m *Tasks) read(kvs []broker.KV) *Tasks {
 	return next
 }
 
-// Reset takes a whole snapshot and returns the IDs of the tasks that differ
+// Reset replaces the copy by a snapshot and returns the IDs of the tasks that differ
 // from the copy before, each once.
 func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	next := snapshot.tasks
@@ -293,7 +291,7 @@ func (m *Tasks) Reset(snapshot *Snapshot) []string {
 	return changed
 }
 
-// recount counts all tasks anew for who keeps count.
+// recount reports all tasks again to Keep.Count.
 func (m *Tasks) recount() {
 	if m.keep.Recount != nil {
 		m.keep.Recount()
@@ -394,8 +392,8 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 			m.handovers[t.ID] = handover{node: m.ownerName(e.KV.Value), at: e.KV.Modified}
 		}
 	}
-	// A claim can be under way while another node holds the task and releases it. It
-	// leaves that note behind, so one that is older than the claim says nothing.
+	// A claim can be in progress while another node holds the task and releases it. The
+	// claim leaves that note behind, so a note older than the claim means nothing.
 	t.For = ""
 	if h := m.handovers[t.ID]; h.at > t.Token {
 		t.For = h.node
@@ -406,17 +404,16 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	}
 }
 
-// HasNote tells whether there is a note of who a task was released for, however old and
-// readable or not.
+// HasNote reports whether a task has a handover note, however old and readable or not.
 func (m *Tasks) HasNote(id string) bool {
 	_, there := m.handovers[id]
 	return there
 }
 
-// FailedAt is the revision at which a failure was marked, zero if none is.
+// FailedAt returns the revision at which a failure was marked, zero if there is none.
 func (m *Tasks) FailedAt(id string) broker.Revision { return m.failedAt[id] }
 
-// failure reads the mark of one.
+// failure parses a failure mark.
 func (m *Tasks) failure(id string, e broker.Event) Failure {
 	delete(m.failedAt, id)
 	if !e.Deleted {
@@ -431,7 +428,7 @@ func (m *Tasks) failure(id string, e broker.Event) Failure {
 	return FailedBlocks
 }
 
-// namesMax bounds the names that are remembered.
+// namesMax limits the names that are cached.
 const namesMax = 4096
 
 func (m *Tasks) ownerName(value []byte) string {
@@ -445,8 +442,8 @@ func (m *Tasks) ownerName(value []byte) string {
 	return name
 }
 
-// ParseOwner reads an owner key: the JSON of today, or the plain name of the
-// oldest layout. It returns nothing for a value that is neither.
+// ParseOwner parses an owner key: JSON, or the plain name of the oldest layout. It
+// returns an empty text for a value that is neither.
 func ParseOwner(value []byte) string {
 	if len(value) > 0 && value[0] == '{' {
 		var owner struct {

@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Unbounded is a bound of a lane that has none.
+// Unbounded means no limit of a lane.
 const Unbounded = math.MaxInt
 
-// Lane is a queue of writes of one sort. A key waits at most once: a later value replaces
-// the one that waits, and changes nothing about what is under way. A lane that is empty
-// keeps no memory, however much it held.
+// Lane is a queue of writes of one sort. A key waits at most once: a later value
+// replaces the waiting one, and does not affect calls in flight. An empty lane keeps no
+// memory, however much it held.
 type Lane[K comparable, V any] struct {
-	// BatchMax bounds the writes in one call, CallsMax the calls that are under way at
-	// once. A lane sends nothing before both are set.
+	// BatchMax limits the writes in one call, CallsMax the calls in flight at once. A
+	// lane sends nothing before both are set.
 	BatchMax, CallsMax int
 
-	// items are what waits or is under way. waiting is sorted by time; writes of the same
-	// time stay in the order in which they came.
+	// items are the writes that wait or are in flight. waiting is sorted by time;
+	// writes with the same time stay in the order in which they came.
 	items   map[K]*item[K, V]
 	waiting []*item[K, V]
-	// calls are those under way, pausedUntil is when the next one may begin.
+	// calls is the number of calls in flight, pausedUntil the time before which no
+	// other may begin.
 	calls       int
 	pausedUntil time.Time
 }
 
-// item is a write that waits until a time, or is under way in some calls, or both.
+// item is a write that waits until a time, or is in flight in some calls, or both.
 type item[K comparable, V any] struct {
 	key      K
 	value    V // of what waits
@@ -36,14 +37,15 @@ type item[K comparable, V any] struct {
 	underWay int
 }
 
-// Call is what goes to the broker together. Whoever takes it may change its values.
+// Call is a group of writes to send together. The caller of Take may change its values.
 type Call[K comparable, V any] struct {
 	Keys   []K
 	Values []V
 }
 
-// Put has a write wait until a time at least, zero for no longer than it must. It replaces
-// the write of that key that waits, and keeps its place if the time is the same.
+// Put queues a write that waits at least until a time; zero means no longer than
+// necessary. It replaces the waiting write of that key, and keeps its place if the time
+// is the same.
 func (l *Lane[K, V]) Put(key K, value V, notBefore time.Time) {
 	i := l.items[key]
 	if i == nil {
@@ -66,8 +68,8 @@ func (l *Lane[K, V]) Put(key K, value V, notBefore time.Time) {
 	l.waiting = slices.Insert(l.waiting, to, i)
 }
 
-// Take returns the next call, which counts as under way from now on. It returns false if
-// nothing is due, enough calls are under way, or the lane is paused.
+// Take returns the next call, which is in flight from now on. It returns false if
+// nothing is due, enough calls are in flight, or the lane is paused.
 func (l *Lane[K, V]) Take(now time.Time) (c Call[K, V], ok bool) {
 	n := min(l.due(now), l.BatchMax)
 	if n == 0 {
@@ -83,7 +85,7 @@ func (l *Lane[K, V]) Take(now time.Time) (c Call[K, V], ok bool) {
 	return c, true
 }
 
-// Done ends a call. A write of it that is to be tried again is Put again.
+// Done ends a call. The caller puts writes to be retried again.
 func (l *Lane[K, V]) Done(c Call[K, V]) {
 	l.calls--
 	for _, key := range c.Keys {
@@ -93,11 +95,11 @@ func (l *Lane[K, V]) Done(c Call[K, V]) {
 	}
 }
 
-// Sift drops what is due and not worth sending any more. It looks at nothing while Take would
-// return nothing. keep must leave the lane alone.
+// Sift drops due writes that are no longer worth sending. It does nothing while Take
+// would return nothing. keep must not use the lane.
 func (l *Lane[K, V]) Sift(now time.Time, keep func(K, V) bool) { l.drop(l.due(now), keep) }
 
-// DropAll drops all that waits, and returns it in order.
+// DropAll drops all waiting writes, and returns them in order.
 func (l *Lane[K, V]) DropAll() (dropped []V) {
 	l.drop(len(l.waiting), func(_ K, v V) bool {
 		dropped = append(dropped, v)
@@ -106,14 +108,14 @@ func (l *Lane[K, V]) DropAll() (dropped []V) {
 	return dropped
 }
 
-// Pause lets no call begin before a time, however much is due.
+// Pause prevents calls from beginning before a time, however much is due.
 func (l *Lane[K, V]) Pause(until time.Time) { l.pausedUntil = until }
 
 // Paused reports whether the lane is paused.
 func (l *Lane[K, V]) Paused(now time.Time) bool { return now.Before(l.pausedUntil) }
 
-// Wake is when Take returns something by itself: zero if nothing waits, or if it waits for the
-// answer to a call.
+// Wake returns when Take will return something without further events. It is zero if
+// nothing waits, or if the lane waits for the answer to a call.
 func (l *Lane[K, V]) Wake() time.Time {
 	if len(l.waiting) == 0 || l.calls >= l.CallsMax {
 		return time.Time{}
@@ -121,22 +123,22 @@ func (l *Lane[K, V]) Wake() time.Time {
 	return latest(time.Unix(0, 0), l.waiting[0].at, l.pausedUntil) // zero would be never
 }
 
-// Has reports whether a write of a key waits or is under way.
+// Has reports whether a write of a key waits or is in flight.
 func (l *Lane[K, V]) Has(key K) bool { return l.items[key] != nil }
 
-// UnderWay reports whether a write of a key is under way.
+// UnderWay reports whether a write of a key is in flight.
 func (l *Lane[K, V]) UnderWay(key K) bool { return l.Has(key) && l.items[key].underWay > 0 }
 
-// Len is how many writes wait.
+// Len returns how many writes wait.
 func (l *Lane[K, V]) Len() int { return len(l.waiting) }
 
-// Calls is how many calls are under way.
+// Calls returns how many calls are in flight.
 func (l *Lane[K, V]) Calls() int { return l.calls }
 
-// Empty reports whether nothing waits or is under way.
+// Empty reports whether nothing waits or is in flight.
 func (l *Lane[K, V]) Empty() bool { return len(l.items) == 0 }
 
-// due is how many of those that wait could be sent now.
+// due returns how many of the waiting writes could be sent now.
 func (l *Lane[K, V]) due(now time.Time) int {
 	if l.calls >= l.CallsMax || l.Paused(now) {
 		return 0
@@ -144,7 +146,7 @@ func (l *Lane[K, V]) due(now time.Time) int {
 	return sort.Search(len(l.waiting), func(n int) bool { return l.waiting[n].at.After(now) })
 }
 
-// drop takes those of the first n that wait out that are not to be kept.
+// drop removes those of the first n waiting writes that keep rejects.
 func (l *Lane[K, V]) drop(n int, keep func(K, V) bool) {
 	kept := 0
 	for _, i := range l.waiting[:n] {
@@ -162,7 +164,7 @@ func (l *Lane[K, V]) drop(n int, keep func(K, V) bool) {
 	}
 }
 
-// forget gives up what neither waits nor is under way.
+// forget removes an item that neither waits nor is in flight.
 func (l *Lane[K, V]) forget(i *item[K, V]) {
 	if i.waits || i.underWay > 0 {
 		return
@@ -172,7 +174,7 @@ func (l *Lane[K, V]) forget(i *item[K, V]) {
 	}
 }
 
-// latest is the last of some times.
+// latest returns the latest of some times.
 func latest(t time.Time, others ...time.Time) time.Time {
 	for _, other := range others {
 		if other.After(t) {

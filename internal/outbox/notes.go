@@ -6,30 +6,31 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 )
 
-// Notes is the lane of audit records: why a task was claimed, and its history. Nothing waits
-// for them, and they wait for claims and endings, for a while. There is one call at a time.
+// Notes is the lane of audit records: why a task was claimed, and its history. Nothing
+// waits for them, and they wait for claims and endings, for a while. There is one call
+// at a time.
 type Notes struct {
 	Lane[string, coordinator.Note]
-	// BusyAt is when claims or endings have last come back.
+	// BusyAt is when claims or endings last came back.
 	BusyAt time.Time
 	// begunAt is when the last call began.
 	begunAt time.Time
 }
 
 const (
-	// notesPause is the time between two calls, so that tasks that change all the
-	// time do not double the requests.
+	// notesPause is the time between two calls, so that tasks that change all the time
+	// do not double the requests.
 	notesPause = 200 * time.Millisecond
-	// notesQuiet is how long nothing must have come back: where tasks move from
-	// node to node, each has something to do only now and then.
+	// notesQuiet is how long no claims or endings must have come back: where tasks move
+	// from node to node, each node is busy only now and then.
 	notesQuiet = 100 * time.Millisecond
-	// notesWaitMax bounds for how long notes wait for claims and endings.
+	// notesWaitMax limits how long notes wait for claims and endings.
 	notesWaitMax = 10 * time.Second
-	// notesRetry is when notes that failed at the broker are tried again.
+	// notesRetry is the delay before notes that failed at the broker are retried.
 	notesRetry = time.Second
 )
 
-// Add queues what happened to a task, after what is queued of it.
+// Add queues a note about a task, after the notes already queued for it.
 func (ns *Notes) Add(n coordinator.Note) {
 	if i := ns.items[n.ID]; i != nil && i.waits {
 		n = merge(i.value, n)
@@ -37,7 +38,7 @@ func (ns *Notes) Add(n coordinator.Note) {
 	ns.Put(n.ID, n, time.Time{})
 }
 
-// Again queues a note that was not written, before what has come since.
+// Again queues a note that was not written, before those that have come since.
 func (ns *Notes) Again(n coordinator.Note, now time.Time) {
 	if i := ns.items[n.ID]; i != nil && i.waits {
 		n = merge(n, i.value)
@@ -47,7 +48,7 @@ func (ns *Notes) Again(n coordinator.Note, now time.Time) {
 	ns.Pause(now.Add(notesRetry))
 }
 
-// merge makes one note of two about a task.
+// merge combines two notes about a task.
 func merge(n, next coordinator.Note) coordinator.Note {
 	n.History = append(n.History, next.History...)
 	if next.Claimed != nil {
@@ -56,9 +57,9 @@ func merge(n, next coordinator.Note) coordinator.Note {
 	return n
 }
 
-// Due is when to write what is queued, zero while there is nothing or a call is under way:
-// soon, if there is nothing else to do. A node that is always busy goes on with what is
-// overdue, and one that closes waits for nothing.
+// Due returns when to write the queued notes, zero if there is nothing to write or a
+// call is in flight: soon, if there is nothing else to do. A node that is always busy
+// writes overdue notes anyway, and one that closes waits for nothing.
 func (ns *Notes) Due(now time.Time, closing, busy bool) time.Time {
 	wake := ns.Wake()
 	switch {
@@ -81,8 +82,8 @@ func (ns *Notes) Take(now time.Time, closing, busy bool) (c Call[string, coordin
 	return ns.Lane.Take(now)
 }
 
-// HandDown takes out what concerns the next session of the node: the claims are over, and
-// what happened has happened.
+// HandDown removes and returns the notes for the next session of the node: the claims
+// are over, but their history remains to be written.
 func (ns *Notes) HandDown() []coordinator.Note {
 	left := ns.DropAll()
 	for i := range left {

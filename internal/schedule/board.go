@@ -8,10 +8,10 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// Board has the tasks that nobody holds, and decides which of them this node claims.
+// Board has the tasks that no node holds, and decides which of them this node claims.
 //
-// A task that the copy shows as nobody's is a candidate, but for one that is being
-// claimed: that is a flight until its Landed is called, once.
+// A task that the copy shows without an owner is a candidate, unless this node is
+// claiming it: then it is in flight until its Landed is called, once.
 type Board struct {
 	fleet *Fleet
 	tasks *mirror.Tasks
@@ -22,37 +22,37 @@ type Board struct {
 	candidates candidates
 	targets    *targets
 	standIns   standIns
-	// flights are those that are queued to be claimed, or being claimed. flightsMost is
-	// how many there have been since there were none.
+	// flights are the candidates whose claims are queued or in flight. flightsMost is
+	// the largest number of them since there were none.
 	flights     map[string]*Candidate
 	flightsMost int
-	// holds are tasks that this node leaves to others until a time.
+	// holds has the tasks that this node leaves to others until a time.
 	holds map[string]time.Time
 	// loadFell is set when a claim of this node has ended since the last pass.
 	loadFell bool
 
-	// Lag is by how much the copy is behind.
+	// Lag is how far the copy lags behind.
 	Lag Lag
 }
 
-// Rules are what a board asks its node. They must not block.
+// Rules are a board's callbacks to its node. They must not block.
 type Rules struct {
-	// Held reports whether the node holds a task already, or knows that the copy is too
-	// old to say anything about it.
+	// Held reports whether the node already holds a task, or knows that the copy is too
+	// old to tell.
 	Held func(id string) bool
 	// LeftBehind reports whether an earlier handler of a task has not returned.
 	LeftBehind func(id string) bool
 	// Read reads a task. It returns false if the node leaves the task to others without
 	// knowing whether they take it.
 	Read func(t *mirror.Task) (Reading, bool)
-	// Balancer returns what the balancer says about each task whose turn it is in one
-	// pass, and if it refuses one, when to ask again; zero for after a second. What it
-	// takes is claimed.
+	// Balancer returns a function that asks the balancer about each task whose turn it
+	// is in one pass. If the balancer refuses the task, again is when to ask again;
+	// zero means after a second. A task that it accepts is claimed.
 	Balancer func(now time.Time) func(c *Candidate) (ok bool, again time.Time)
 }
 
-// NewBoard returns the board of a node. tasks is its copy, to which the board listens by
-// way of Changed.
+// NewBoard returns the board of a node. tasks is its copy; the caller reports its
+// changes by Changed.
 func NewBoard(fleet *Fleet, tasks *mirror.Tasks, rules Rules) *Board {
 	return &Board{
 		fleet: fleet, tasks: tasks, rules: rules, candidates: newCandidates(), targets: newTargets(fleet), standIns: standIns{window: 1},
@@ -61,18 +61,19 @@ func NewBoard(fleet *Fleet, tasks *mirror.Tasks, rules Rules) *Board {
 }
 
 const (
-	// retryAfter is when a claim that failed at the broker is tried again.
+	// retryAfter is the delay before a claim that failed at the broker is retried.
 	retryAfter = 500 * time.Millisecond
-	// reconsiderEvery bounds how often the end of a run makes a node look again at
-	// everything that its balancer refused.
+	// reconsiderEvery is the shortest time between two reviews of all refused tasks
+	// that the end of runs can cause.
 	reconsiderEvery = 100 * time.Millisecond
 	// heldFor is how long a task that this node has given back is left to others.
 	heldFor = 2 * time.Second
-	// againDefault is when to look again at a task that cannot be claimed for now.
+	// againDefault is the delay before a task that cannot be claimed for now is checked
+	// again.
 	againDefault = time.Second
 )
 
-// Changed brings the board up to date with one task of the copy.
+// Changed updates the board for one task of the copy.
 func (b *Board) Changed(id string, now time.Time) {
 	t := b.tasks.Get(id)
 	if t == nil {
@@ -104,12 +105,12 @@ func (b *Board) Changed(id string, now time.Time) {
 	}
 }
 
-// Relisted notes that the copy has been listed anew: it may have missed what came and
-// went. It is to be called before Changed.
+// Relisted reports that the copy has been listed again: it may have missed changes. It
+// must be called before Changed.
 func (b *Board) Relisted() { b.candidates.believeAll() }
 
-// Shown notes that the copy has taken in what came, and whether that changed a task. It
-// is to be called after Changed.
+// Shown reports that the copy has applied an update, and whether that changed a task.
+// It must be called after Changed.
 func (b *Board) Shown(changed bool, now time.Time) {
 	b.Lag.Shown(b.tasks.Revision(), now)
 	b.standAgain()
@@ -118,7 +119,7 @@ func (b *Board) Shown(changed bool, now time.Time) {
 	}
 }
 
-// Add makes a task a candidate, to be looked at in the next pass, unless it is one
+// Add makes a task a candidate, to be checked in the next pass, unless it is one
 // already.
 func (b *Board) Add(t *mirror.Task, now time.Time) *Candidate {
 	if c := b.candidates.byID[t.ID]; c != nil && c.Created == t.Created && c.Modified == t.Modified() {
@@ -144,8 +145,8 @@ func (b *Board) drop(id string) {
 	}
 }
 
-// Reconsider looks again at all that could be claimed: something about this node or the
-// others has changed.
+// Reconsider checks everything that could be claimed again: this node or the others
+// have changed.
 func (b *Board) Reconsider() {
 	for _, c := range b.candidates.byID {
 		refusedUntil := c.refusedUntil
@@ -158,8 +159,8 @@ func (b *Board) Reconsider() {
 	b.candidates.refusedByBalancer = false
 }
 
-// FleetChanged looks again at everything because other nodes take tasks than before.
-// Whoever has gone claims none of what it was to have, and whoever has come may be the one
+// FleetChanged checks everything again because the set of nodes that take tasks has
+// changed. A node that is gone claims none of its tasks, and a new node may be the one
 // that a task was released for.
 func (b *Board) FleetChanged() {
 	b.Reconsider()
@@ -167,19 +168,20 @@ func (b *Board) FleetChanged() {
 	b.targets.planAt = time.Time{}
 }
 
-// LifetimesChanged has what comes from now on planned with other types as short-lived. Unless
-// a capacity is in the way, what has a target keeps it until nothing changes any more: the
-// others have the same targets, and see the change of types at other times.
+// LifetimesChanged makes the board plan new candidates with another set of short-lived
+// types. Unless a capacity prevents it, candidates keep their targets until nothing
+// changes any more. The other nodes have the same targets, and see the change of types
+// at other times.
 func (b *Board) LifetimesChanged(now time.Time) {
 	b.targets.dirty, b.targets.agreed, b.targets.changedAt = true, false, now
 }
 
-// Back looks again at what was kept for a node that is back.
+// Back checks the tasks again that were kept for a node that is back.
 func (b *Board) Back(node string) {
 	b.lookAgain(func(t *mirror.Task) bool { return t.Last == node })
 }
 
-// lookAgain looks again at some of those that could not be claimed so far.
+// lookAgain checks some of the tasks again that could not be claimed so far.
 func (b *Board) lookAgain(at func(t *mirror.Task) bool) {
 	for id, c := range b.candidates.byID {
 		if t := b.tasks.Get(id); !c.open && t != nil && at(t) {
@@ -188,24 +190,24 @@ func (b *Board) lookAgain(at func(t *mirror.Task) bool) {
 	}
 }
 
-// RoomChanged looks again at what no node had room for, if there is anything: a
-// handler has returned here, which the copy says later, or never.
+// RoomChanged checks the unplaced tasks again, if there are any: a handler has returned
+// here, which the copy shows later, or never.
 func (b *Board) RoomChanged() {
 	if len(b.targets.nowhere) > 0 {
 		b.targets.dirty = true
 	}
 }
 
-// LoadFell notes that a claim of this node has ended: its balancer may take what it
-// has refused.
+// LoadFell reports that a claim of this node has ended: its balancer may now accept
+// what it refused.
 func (b *Board) LoadFell() { b.loadFell = true }
 
-// Hold leaves a task to others for a while, so that this node does not claim again at once
-// what it has just given back.
+// Hold leaves a task to others for a while, so that this node does not immediately
+// claim what it has just given back.
 func (b *Board) Hold(id string, now time.Time) { b.holds[id] = now.Add(heldFor) }
 
-// Pass looks at every candidate that is due, plans who is to have what, and returns
-// those to claim, the most important first. self is this node.
+// Pass checks every candidate that is due, plans the targets, and returns the
+// candidates to claim, the most important first. self is this node.
 func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 	b.self = self
 	if b.candidates.refusedByBalancer && b.loadFell && !now.Before(b.candidates.retryAt) {
@@ -218,7 +220,7 @@ func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 			continue
 		}
 		if c.Pulled && c.Skipped != "" {
-			claims = append(claims, b.claim(c)) // to end it, which nobody needs to ask for
+			claims = append(claims, b.claim(c)) // to end it, which needs no balancer
 			continue
 		}
 		if c.planned && c.target == self.Name {
@@ -248,7 +250,8 @@ func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 	return claims
 }
 
-// Pull returns what to claim for some calls of Dequeue of a type that wait.
+// Pull returns the candidates to claim for a number of waiting calls of Dequeue of a
+// type.
 func (b *Board) Pull(taskType string, calls int, now time.Time) (claims []*Candidate) {
 	queue := b.targets.pulled[taskType]
 	for wanted := calls - b.fleet.UnderWay(taskType); wanted > 0; {
@@ -257,7 +260,7 @@ func (b *Board) Pull(taskType string, calls int, now time.Time) (claims []*Candi
 			break
 		}
 		if !b.mayTake(c, now) {
-			b.targets.remove(c) // it is looked at again when it may be
+			b.targets.remove(c) // it is checked again when it may be claimed
 			continue
 		}
 		claims = append(claims, b.claim(c))
@@ -266,8 +269,8 @@ func (b *Board) Pull(taskType string, calls int, now time.Time) (claims []*Candi
 	return claims
 }
 
-// look reports whether nothing but rank and balance speaks against claiming. If
-// something does, it arranges for when to look again.
+// look reports whether only rank and balance can prevent the claim. If something else
+// does, it schedules the next check.
 func (b *Board) look(c *Candidate, now time.Time) bool {
 	t := b.tasks.Get(c.ID)
 	if t == nil || t.Owned() || b.busy(c.ID) {
@@ -304,9 +307,9 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 	return true
 }
 
-// reservedUntil is until when a task is left to the node that it was released for, or that
-// held it last; a time that is over for not at all. seen is when it was first seen without
-// an owner.
+// reservedUntil returns until when a task is left to the node that it was released for,
+// or that held it last; a past time means not at all. seen is when it was first seen
+// without an owner.
 func (b *Board) reservedUntil(t *mirror.Task, seen, now time.Time) time.Time {
 	if t.For == "" {
 		return b.fleet.ReservedUntil(t.Last, seen, now)
@@ -317,8 +320,8 @@ func (b *Board) reservedUntil(t *mirror.Task, seen, now time.Time) time.Time {
 	return seen.Add(RankStep) // it may have just come: whoever released the task knows of it
 }
 
-// mayTake reports whether this node may claim a candidate now; if not, it arranges
-// for when to look again.
+// mayTake reports whether this node may claim a candidate now; if not, it schedules the
+// next check.
 func (b *Board) mayTake(c *Candidate, now time.Time) bool {
 	if b.rules.LeftBehind(c.ID) {
 		b.candidates.lookAt(c, now.Add(retryAfter))
@@ -335,8 +338,8 @@ func (b *Board) mayTake(c *Candidate, now time.Time) bool {
 // busy reports whether this node holds a task, is claiming it, or cannot tell.
 func (b *Board) busy(id string) bool { return b.flights[id] != nil || b.rules.Held(id) }
 
-// consider reports whether to claim a candidate whose turn it is here, or arranges for
-// when to look again.
+// consider reports whether to claim a candidate whose turn it is here, or schedules the
+// next check.
 func (b *Board) consider(c *Candidate, ask func(*Candidate) (bool, time.Time), now time.Time) bool {
 	again, ok := now.Add(againDefault), c.Ours && b.room(c) && b.fleet.MayClaim(c.Kind.Class.Type)
 	if ok {
@@ -351,13 +354,13 @@ func (b *Board) consider(c *Candidate, ask func(*Candidate) (bool, time.Time), n
 		}
 	}
 	if !ok {
-		// A balancer that names the past must not make the loop spin.
+		// A balancer that returns a past time must not make the loop spin.
 		b.candidates.lookAt(c, later(again, now.Add(time.Millisecond)))
 	}
 	return ok
 }
 
-// refused notes that the balancer does not take a candidate until a time.
+// refused records that the balancer refuses a candidate until a time.
 func (b *Board) refused(c *Candidate, until, now time.Time) {
 	c.refusedUntil = until
 	if b.fleet.Limited(c.Kind.Class.Type) || b.self.Capacity > 0 {
@@ -369,13 +372,13 @@ func (b *Board) refused(c *Candidate, until, now time.Time) {
 	}
 }
 
-// room reports whether this node's capacity leaves room for a candidate.
+// room reports whether this node's capacity has room for a candidate.
 func (b *Board) room(c *Candidate) bool {
 	limit := b.self.Capacity
 	return limit == 0 || b.fleet.HeldBy(b.self.Name).Weight+c.Kind.Class.Weight <= limit
 }
 
-// claim makes a flight of a candidate.
+// claim turns a candidate into a flight.
 func (b *Board) claim(c *Candidate) *Candidate {
 	if c.target != b.self.Name && !c.Pulled {
 		c.InsteadOf = c.target
@@ -391,24 +394,24 @@ func (b *Board) claim(c *Candidate) *Candidate {
 	return c
 }
 
-// Answer is what became of a flight.
+// Answer is the outcome of a flight.
 type Answer uint8
 
 // The answers.
 const (
 	// Granted: this node has the task.
 	Granted Answer = iota + 1
-	// Taken: it is another's, or gone.
+	// Taken: another node has it, or it is gone.
 	Taken
 	// Changed: it is not what the copy showed when it was claimed.
 	Changed
-	// Failed: it was refused, or could not be made, for another reason.
+	// Failed: it was refused, or the claim could not be made, for another reason.
 	Failed
-	// Withdrawn: it was not asked for.
+	// Withdrawn: the claim was not sent.
 	Withdrawn
 )
 
-// Landed takes a flight down, and returns nil if there is none of that name.
+// Landed ends a flight and returns it, nil if there is none with that ID.
 func (b *Board) Landed(id string, a Answer) *Candidate {
 	c := b.flights[id]
 	if c == nil {
@@ -430,8 +433,8 @@ func (b *Board) Landed(id string, a Answer) *Candidate {
 	return c
 }
 
-// Refused has a task that was refused, and that the copy shows as nobody's, looked at
-// again. was is its flight, nil if it was no claim.
+// Refused schedules another check of a task whose claim was refused and that the copy
+// shows without an owner. was is its flight, nil if it was no claim.
 func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time) {
 	c := b.Add(t, now)
 	switch {
@@ -447,8 +450,7 @@ func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time)
 	}
 }
 
-// Wake is when there is something to do in a Pass, zero for nothing before something
-// changes.
+// Wake returns when a Pass has something to do, zero if not before something changes.
 func (b *Board) Wake(now time.Time) (at time.Time) {
 	ts := b.targets
 	sooner := func(t time.Time) {
@@ -475,23 +477,23 @@ func (b *Board) Wake(now time.Time) (at time.Time) {
 	return at
 }
 
-// longAgo is a time that is over: zero stands for never.
+// longAgo is a past time: zero stands for never.
 var longAgo = time.Unix(0, 0)
 
-// Waiting reports whether there are candidates to look at at some time.
+// Waiting reports whether any candidate is scheduled for a check.
 func (b *Board) Waiting() bool { return !b.candidates.next().IsZero() }
 
-// IsFlight reports whether a task is being claimed, or queued to be.
+// IsFlight reports whether the claim of a task is queued or in flight.
 func (b *Board) IsFlight(id string) bool { return b.flights[id] != nil }
 
-// Len is how many tasks nobody holds, but for those that are being claimed.
+// Len returns how many tasks no node holds, without those in flight.
 func (b *Board) Len() int { return len(b.candidates.byID) }
 
-// InFlight is how many tasks are being claimed, or queued to be.
+// InFlight returns how many claims are queued or in flight.
 func (b *Board) InFlight() int { return len(b.flights) }
 
-// Recount counts the tasks that are being claimed, but for those that calls of Dequeue
-// asked for, for a tally that begins anew.
+// Recount adds the tasks in flight to a tally that starts again, without those for
+// calls of Dequeue.
 func (b *Board) Recount() {
 	for _, c := range b.flights {
 		if !c.Pulled {
@@ -500,13 +502,14 @@ func (b *Board) Recount() {
 	}
 }
 
-// Foreign is how many tasks other nodes are to claim that this one could run.
+// Foreign returns how many tasks that this node could run other nodes are to claim.
 func (b *Board) Foreign() int { return b.targets.foreign }
 
-// Open counts the tasks that could be claimed, by class. It must not be changed.
+// Open returns the number of tasks that could be claimed, by class. The caller must not
+// modify it.
 func (b *Board) Open() map[*placement.Class]int { return b.targets.open }
 
-// Planned is how many tasks of a group a node is about to claim.
+// Planned returns how many tasks of a group a node is about to claim.
 func (b *Board) Planned(group, node string) (n int) {
 	for c, byNode := range b.targets.planned {
 		if c.Group == group {

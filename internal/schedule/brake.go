@@ -2,19 +2,18 @@ package schedule
 
 import "time"
 
-// brakeRest is how long nothing must have been waiting for the brake before it is
-// taken off.
+// brakeRest is how long nothing must have waited for the brake before it is released.
 const brakeRest = 10 * time.Second
 
-// brake slows down the taking over of tasks when most nodes are gone: it may be this
-// node that sees them no more.
+// brake slows down the takeover of tasks when most nodes are gone: it may be this node
+// that no longer sees the others.
 type brake struct {
-	// vanished are the nodes that went without a word, and when.
+	// vanished has the nodes that left without notice, and when.
 	vanished map[string]time.Time
 	on       bool
-	// since is when it went on.
+	// since is when the brake was applied.
 	since time.Time
-	// every is the time between two tasks, next when the next one may go.
+	// every is the time between two tasks, next when the next one may be claimed.
 	every time.Duration
 	next  time.Time
 }
@@ -23,8 +22,8 @@ func newBrake(perSecond int) brake {
 	return brake{vanished: map[string]time.Time{}, every: time.Second / time.Duration(perSecond)}
 }
 
-// decide puts the brake on if at least two nodes, and more than are there, vanished
-// since a time. It returns how many if the brake goes on.
+// decide applies the brake if at least two nodes, and more than are there, vanished
+// since a time. It returns their number if it applies the brake.
 func (b *brake) decide(there int, since, now time.Time) int {
 	if b.on && !b.rested(now) {
 		return 0
@@ -58,8 +57,8 @@ func (b *brake) holdsBack(node string) bool {
 	return b.on && vanished
 }
 
-// Slot reports whether a task that a node held last may be claimed now, and if not
-// when to ask again. slot is the time that the brake has given the task, zero for none
+// Slot reports whether a task that a node held last may be claimed now, and if not when
+// to ask again. slot is the time that the brake has assigned to the task, zero for none
 // yet.
 func (f *Fleet) Slot(last string, slot *time.Time, now time.Time) (again time.Time, ok bool) {
 	b := &f.brake

@@ -8,98 +8,98 @@ import (
 	"github.com/windlass-go/windlass/internal/kind"
 )
 
-// Candidate is a task that nobody holds, as this node sees it.
+// Candidate is a task that no node holds, as this node sees it.
 type Candidate struct {
-	// ID is that of the task. Created and Modified are the revisions at which it came
-	// to exist and was changed last.
+	// ID is the ID of the task. Created and Modified are the revisions of its creation
+	// and of its last change.
 	ID                string
 	Created, Modified broker.Revision
 	// Since is when this node first saw it claimable.
 	Since time.Time
 
 	Reading
-	// Skipped is the task whose failure is why this one is to be killed, empty for
-	// none, and SkippedAt the revision at which that was marked.
+	// Skipped is the task whose failure causes this one to be killed, empty for none.
+	// SkippedAt is the revision at which that failure was marked.
 	Skipped   string
 	SkippedAt broker.Revision
-	// InsteadOf is the node that should have claimed it and has not, once it is claimed
-	// in that node's stead.
+	// InsteadOf is the node that should have claimed it and has not, once this node
+	// claims it in that node's stead.
 	InsteadOf string
 
-	// lastOwner is the node that held it last, empty if that is not known; seen is when
+	// lastOwner is the node that held it last, empty if that is not known. seen is when
 	// this node first saw it without an owner.
 	lastOwner string
 	seen      time.Time
-	// slot is the time that the brake has given it, zero for none; refusedUntil is when
-	// the balancer wants to be asked again.
+	// slot is the time that the brake has assigned to it, zero for none. refusedUntil
+	// is when the balancer wants to be asked again.
 	slot, refusedUntil time.Time
 	look
 	targeting
 }
 
-// Reading is what a node makes of a task.
+// Reading is the node's view of a task.
 type Reading struct {
-	// Kind is what its spec says, and Blockers the tasks that it waits for.
+	// Kind is the content of its spec, and Blockers the tasks that it waits for.
 	Kind     *kind.Facts
 	Blockers []string
-	// Ours reports that this node may run it: it has a handler for it, and whatever
-	// else the task asks for. Pulled reports that it takes it for a call of Dequeue
-	// only.
+	// Ours is true if this node may run the task: it has a handler for it and meets the
+	// task's requirements. Pulled is true if it takes the task only for a call of
+	// Dequeue.
 	Ours, Pulled bool
-	// App is whatever the node keeps with it.
+	// App is the node's own data about the task.
 	App any
 }
 
-// look is when to look at a candidate again.
+// look says when to check a candidate again.
 type look struct {
 	// soon is set for the next pass.
 	soon bool
 	// read is set once there is a Reading.
 	read bool
-	// doubted is set while the store has refused it as owned or gone, and the copy does
-	// not show that yet.
+	// doubted is set while the store has refused its claim as owned or gone, and the
+	// copy does not show that yet.
 	doubted bool
-	// changed is set when the copy has shown a change of it while it was being claimed.
+	// changed is set if the copy has shown a change of it while it was being claimed.
 	changed bool
 }
 
-// targeting is who is to have a candidate.
+// targeting says which node is to have a candidate.
 type targeting struct {
-	// open is set if nothing but rank and balance speaks against claiming it. planned is
-	// set if it has a target, since plannedAt, and foreign if that is another node
+	// open is set if only rank and balance can prevent its claim. planned is set if it
+	// has a target, since plannedAt. foreign is set if the target is another node
 	// although this one could run it.
 	open, planned, foreign bool
 	target                 string
 	plannedAt              time.Time
 	// byName is set if its target was chosen by names, so that nodes which have seen
 	// other tasks choose the same. rank is this node's place among those that stand in
-	// for the target, zero while that is not known.
+	// for the target, zero while not known.
 	byName bool
 	rank   int
-	// queue is where it waits for someone with room, nil if it does not, and place its
+	// queue is where it waits for a node with room, nil if it does not, and place its
 	// place there. next and last link those that have a target.
 	queue      *openQueue
 	place      int
 	next, last *Candidate
 }
 
-// candidates are all of them, with when to look at each again.
+// candidates has all candidates and when to check each again.
 type candidates struct {
 	byID map[string]*Candidate
-	// soon are those to be looked at in the next pass, with some that are not any
-	// more; due says when to look at others. Most wait for nothing, and a heap
-	// of them all would cost more than everything else about them.
+	// soon has those to check in the next pass, and some that no longer need it. due
+	// says when to check others. Most wait for nothing, and a heap of them all would
+	// cost more than everything else about them.
 	soon []*Candidate
 	due  Times
-	// doubts is how many of them are doubted.
+	// doubts is the number of doubted candidates.
 	doubts int
-	// waiters are the candidates that wait for a task to go, by that task.
+	// waiters has the candidates that wait for the end of a task, by that task.
 	waiters map[string]map[string]struct{}
-	// refusedByBalancer is set if the balancer refused some since it was last asked about all of
-	// them, at retryAt at the earliest.
+	// refusedByBalancer is set if the balancer refused some since it was last asked
+	// about all of them, which is repeated at retryAt at the earliest.
 	refusedByBalancer bool
 	retryAt           time.Time
-	// most is how many there have been since there were none.
+	// most is the largest number of candidates since there were none.
 	most int
 }
 
@@ -107,19 +107,19 @@ func newCandidates() candidates {
 	return candidates{byID: map[string]*Candidate{}, waiters: map[string]map[string]struct{}{}}
 }
 
-// shrinkFrom is how many candidates there must have been for their maps to be
-// given up when none is left: maps keep the size that they had, and a node may look
-// at a hundred thousand tasks once and at none ever after.
+// shrinkFrom is the number of candidates from which their maps are replaced once none
+// is left. Maps keep the size that they had, and a node may look at a hundred thousand
+// tasks once and at none ever after.
 const shrinkFrom = 1000
 
-// emptied reports whether there is none any more, of so many that the maps are to be
-// given up.
+// emptied reports whether no candidate is left after so many that the maps are to be
+// replaced.
 func (cs *candidates) emptied() bool {
 	cs.most = max(cs.most, len(cs.byID)+1)
 	return len(cs.byID) == 0 && cs.most > shrinkFrom
 }
 
-// lookSoon has a candidate looked at in the next pass.
+// lookSoon schedules a candidate for the next pass.
 func (cs *candidates) lookSoon(c *Candidate) {
 	if c.soon {
 		return
@@ -132,14 +132,14 @@ func (cs *candidates) lookSoon(c *Candidate) {
 	cs.soon = append(cs.soon, c)
 }
 
-// lookAt has a candidate looked at when it is time, and not before.
+// lookAt schedules a candidate for a time, and not before.
 func (cs *candidates) lookAt(c *Candidate, at time.Time) {
 	c.soon = false
 	cs.due.Set(c.ID, at)
 }
 
-// doubt has a candidate that was refused as owned or gone looked at when the copy shows
-// what has become of it, or at some time at the latest.
+// doubt schedules a candidate that was refused as owned or gone for when the copy shows
+// what happened to it, or for a given time at the latest.
 func (cs *candidates) doubt(c *Candidate, until time.Time) {
 	if !c.doubted {
 		c.doubted = true
@@ -148,7 +148,7 @@ func (cs *candidates) doubt(c *Candidate, until time.Time) {
 	cs.lookAt(c, until)
 }
 
-// believe takes a doubt back, and reports whether there was one.
+// believe ends a doubt, and reports whether there was one.
 func (cs *candidates) believe(c *Candidate) bool {
 	was := c.doubted
 	if c.doubted = false; was {
@@ -157,8 +157,8 @@ func (cs *candidates) believe(c *Candidate) bool {
 	return was
 }
 
-// believeAll has all that is doubted looked at: the copy shows how everything is, and not
-// what has come and gone before that.
+// believeAll schedules everything that is doubted: the copy shows the current state,
+// and not what came and went before that.
 func (cs *candidates) believeAll() {
 	if cs.doubts == 0 {
 		return
@@ -170,7 +170,7 @@ func (cs *candidates) believeAll() {
 	}
 }
 
-// popDue takes out the candidates that are to be looked at now.
+// popDue removes and returns the candidates to check now.
 func (cs *candidates) popDue(now time.Time) []*Candidate {
 	due := make([]*Candidate, 0, len(cs.soon))
 	for _, c := range cs.soon {
@@ -189,7 +189,7 @@ func (cs *candidates) popDue(now time.Time) []*Candidate {
 	return due
 }
 
-// next is when to look at one of them, zero for never.
+// next returns when to check one of them, zero for never.
 func (cs *candidates) next() time.Time {
 	if len(cs.soon) > 0 {
 		return cs.soon[0].seen // which is in the past
@@ -210,8 +210,8 @@ func (cs *candidates) drop(c *Candidate) {
 	cs.believe(c)
 }
 
-// wait notes that a candidate waits for other tasks to go. It does for all of them: one
-// that is not there now may be submitted and fail while another one is waited for.
+// wait records that a candidate waits for other tasks to go. It waits for all of them:
+// one that is absent now may be submitted and fail while another one is waited for.
 func (cs *candidates) wait(c *Candidate) {
 	for _, b := range c.Blockers {
 		if cs.waiters[b] == nil {
@@ -221,7 +221,7 @@ func (cs *candidates) wait(c *Candidate) {
 	}
 }
 
-// freed looks again at what waited for a task that is gone.
+// freed checks again what waited for a task that is gone.
 func (cs *candidates) freed(id string) {
 	for waiter := range cs.waiters[id] {
 		if c := cs.byID[waiter]; c != nil {

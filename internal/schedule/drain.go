@@ -2,27 +2,28 @@ package schedule
 
 import "time"
 
-// DrainTick is the time between two steps in which a draining node gives claims away.
+// DrainTick is the interval at which a draining node gives claims away.
 const DrainTick = 100 * time.Millisecond
 
 // drain is the pace at which a draining node gives claims away.
 type drain struct {
 	perSecond int
-	// next is when the next few go, zero for never.
+	// next is when the next few are given away, zero for never.
 	next time.Time
 }
 
-// Drain has the node give everything away, so many claims a second, in calls of Drained.
+// Drain makes the node give everything away, at that many claims per second, in calls
+// of Drained.
 func (g *Giving) Drain(perSecond int, now time.Time) {
 	g.drain = drain{perSecond: perSecond, next: now}
 }
 
-// EndDrain ends that.
+// EndDrain ends the drain.
 func (g *Giving) EndDrain() { g.drain.next = time.Time{} }
 
-// Drained queues the next few claims to be given away of a node that drains. told reports
-// that the others can know by now that it does: a task that is given away before would be
-// meant for this node in their plans.
+// Drained queues the next few claims of a draining node to be given away. told is true
+// if the others can already know that it drains: in their plans, a task that is given
+// away before would be assigned to this node.
 func (g *Giving) Drained(told bool, now time.Time) {
 	d := &g.drain
 	if d.next.IsZero() || now.Before(d.next) || !told {

@@ -16,39 +16,39 @@ type Peer struct {
 	placement.Node
 	// Incarnation is the session that it is registered with.
 	Incarnation string
-	// Why it takes nothing, if it does not. A node that is Returning is being stopped
-	// and means to come back.
+	// The reasons why it takes nothing, if it does not. A Returning node is being
+	// stopped and intends to come back.
 	Frozen, Draining, Returning, Overloaded bool
-	// ReturnWithin is for how long its tasks are kept for it when it goes; zero is not
+	// ReturnWithin is how long its tasks are kept for it when it goes; zero means not
 	// at all.
 	ReturnWithin time.Duration
-	// ShortLived are the types that it names as short-lived.
+	// ShortLived lists the types that it reports as short-lived.
 	ShortLived []string
 }
 
-// Takes reports whether the peer takes tasks of a class at present.
+// Takes reports whether the peer currently takes tasks of a class.
 func (p *Peer) Takes(c *placement.Class) bool { return p.Closed == "" && p.Excludes(c) == "" }
 
 // Config is what a Fleet needs to know of its node.
 type Config struct {
 	// Name is that of the node.
 	Name string
-	// Limits bound how many tasks of a type the node runs at a time, as in
+	// Limits limits how many tasks of a type the node runs at a time, as in
 	// placement.Node.
 	Limits map[string]int
-	// TTL is that of the node's session: nodes that die together are seen to be gone
-	// within it.
+	// TTL is the TTL of the node's session: the others notice within it that nodes
+	// which die together are gone.
 	TTL time.Duration
-	// FailoverRate is how many tasks a second the node takes over while most others
+	// FailoverRate is how many tasks per second the node takes over while most others
 	// have vanished at once. It is at least one.
 	FailoverRate int
 }
 
 // Fleet is the cluster as one node knows it.
 //
-// The tally has each claim once: of other nodes by what the store shows, of this one
-// by its own knowledge, and each task that is on its way to another node as that
-// node's.
+// The tally counts each claim once: claims of other nodes from the store, and those of
+// this node from its own knowledge. It counts each task on its way to another node as
+// that node's.
 type Fleet struct {
 	config Config
 	// peers are the other registered nodes, by name.
@@ -58,21 +58,21 @@ type Fleet struct {
 	limits map[string]int
 
 	tally placement.Tally
-	// active counts the handlers that have not returned, claiming the claims under
-	// way, by type.
+	// active counts the handlers that have not returned, claiming the claims in flight,
+	// by type.
 	active, claiming map[string]int
 
 	lifetimes lifetimes
-	// away are nodes that are gone and mean to be back by a time.
+	// away has the nodes that are gone and intend to be back by a time.
 	away  map[string]time.Time
 	brake brake
-	// claimedAt is when a node was last seen to claim a task. overdue are the nodes
-	// that were stood in for since then.
+	// claimedAt is when a node was last seen to claim a task. overdue has the nodes
+	// that another node stood in for since then.
 	claimedAt map[string]time.Time
 	overdue   map[string]bool
 
-	// listedAt is when the nodes were listed first, zero for not yet. ownRevision is
-	// that of what this node has published first after it.
+	// listedAt is when the nodes were first listed, zero for not yet. ownRevision is
+	// the revision of what this node first published after it.
 	listedAt    time.Time
 	ownRevision broker.Revision
 }
@@ -86,22 +86,22 @@ func NewFleet(config Config) *Fleet {
 	}
 }
 
-// Change is what a new list of peers changes.
+// Change is the effect of a new list of peers.
 type Change struct {
-	// Joined reports that a node takes tasks which was not there before, or took none.
+	// Joined is true if a node now takes tasks that was absent before, or took none.
 	Joined bool
-	// Same reports that the nodes which take tasks are those that did.
+	// Same is true if the set of nodes that take tasks is unchanged.
 	Same bool
-	// Back are the nodes that are back of those whose tasks were kept for them.
+	// Back lists the nodes that are back and whose tasks were kept for them.
 	Back []string
-	// ShortLived reports that other types are taken for short-lived than before.
+	// ShortLived is true if the set of short-lived types has changed.
 	ShortLived bool
-	// Braked is how many nodes have vanished if the brake goes on because of it.
+	// Braked is how many nodes have vanished if the brake is applied because of it.
 	Braked int
 }
 
-// Update replaces the peers, by name. last returns what a node that is gone had
-// published last, where it is known: it may have said that it would go in the same
+// Update replaces the peers, by name. last returns the last registration of a node that
+// is gone, if it is known: the node may have announced that it would go in the same
 // batch of changes.
 func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now time.Time) Change {
 	before := f.peers
@@ -140,8 +140,8 @@ func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now ti
 	return c
 }
 
-// compareTakers compares the nodes that take tasks. One that was only overloaded
-// has not come when it takes tasks again.
+// compareTakers compares the nodes that take tasks. A node that was only overloaded has
+// not joined when it takes tasks again.
 func compareTakers(before, now []Peer) Change {
 	type taker struct{ name, incarnation string }
 	were := map[taker]bool{}
@@ -165,10 +165,11 @@ func compareTakers(before, now []Peer) Change {
 	return c
 }
 
-// Peers are the other registered nodes, by name. They must not be changed.
+// Peers returns the other registered nodes, by name. The caller must not modify them.
 func (f *Fleet) Peers() []Peer { return f.peers }
 
-// Peer is another registered node by its name, nil if there is none. It must not be changed.
+// Peer returns another registered node by its name, nil if there is none. The caller
+// must not modify it.
 func (f *Fleet) Peer(name string) *Peer {
 	i, ok := sort.Find(len(f.peers), func(i int) int { return cmp.Compare(name, f.peers[i].Name) })
 	if !ok {
@@ -177,15 +178,15 @@ func (f *Fleet) Peer(name string) *Peer {
 	return &f.peers[i]
 }
 
-// Size is how many nodes there are, this one included.
+// Size returns how many nodes there are, this one included.
 func (f *Fleet) Size() int { return len(f.peers) + 1 }
 
-// AnyTakes reports whether another node takes tasks of a class at present.
+// AnyTakes reports whether another node currently takes tasks of a class.
 func (f *Fleet) AnyTakes(c *placement.Class) bool {
 	return slices.ContainsFunc(f.peers, func(p Peer) bool { return p.Takes(c) })
 }
 
-// Listed notes that the nodes are listed.
+// Listed records that the nodes are listed.
 func (f *Fleet) Listed(now time.Time) (first bool) {
 	if first = f.listedAt.IsZero(); first {
 		f.listedAt = now
@@ -193,21 +194,21 @@ func (f *Fleet) Listed(now time.Time) (first bool) {
 	return first
 }
 
-// Published notes a revision at which this node has published something.
+// Published records a revision at which this node has published something.
 func (f *Fleet) Published(revision broker.Revision) {
 	if f.ownRevision == 0 {
 		f.ownRevision = revision
 	}
 }
 
-// completeWithin is how long a node waits to be sure that it knows the others. It
-// only keeps tasks from moving once more.
+// completeWithin is how long a node waits to be sure that it knows the others. The wait
+// only prevents tasks from moving once more.
 const completeWithin = time.Second
 
-// Complete reports whether the copy of the nodes, which has reached a revision,
-// lacks none that had registered before this one listed them. A watch that has just
-// begun can be a tenth of a second behind, and until then this node would plan as if
-// it were alone.
+// Complete reports whether the copy of the nodes, which has reached a revision, has all
+// nodes that had registered before this one listed them. A watch that has just begun
+// can lag by a tenth of a second, and until then this node would plan as if it were
+// alone.
 func (f *Fleet) Complete(revision broker.Revision, now time.Time) bool {
 	switch {
 	case f.listedAt.IsZero():
@@ -218,18 +219,18 @@ func (f *Fleet) Complete(revision broker.Revision, now time.Time) bool {
 	return now.Sub(f.listedAt) >= completeWithin
 }
 
-// SeenToClaim notes that a node has claimed a task.
+// SeenToClaim records that a node has claimed a task.
 func (f *Fleet) SeenToClaim(node string, now time.Time) {
 	f.claimedAt[node] = now
 	delete(f.overdue, node)
 }
 
-// ClaimedAt is when a node was last seen to claim a task, zero for never.
+// ClaimedAt returns when a node was last seen to claim a task, zero for never.
 func (f *Fleet) ClaimedAt(node string) time.Time { return f.claimedAt[node] }
 
-// StoodInFor notes that a task is claimed in a node's stead.
+// StoodInFor records that a task is claimed in a node's stead.
 func (f *Fleet) StoodInFor(node string) { f.overdue[node] = true }
 
-// Overdue reports whether a node was stood in for since it was last seen to claim a
-// task.
+// Overdue reports whether another node stood in for a node since that was last seen to
+// claim a task.
 func (f *Fleet) Overdue(node string) bool { return f.overdue[node] }

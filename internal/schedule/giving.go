@@ -28,73 +28,74 @@ type Held struct {
 	ID    string
 	Token broker.Revision
 	Class *placement.Class
-	// Started is when its handler was, zero if it has none. One that is Parked waits
-	// without.
+	// Started is when its handler was started, zero if it has none. A Parked claim
+	// waits without a handler.
 	Started time.Time
 	Parked  bool
-	// Leaves reports that the claim is on its way out, Saving that a state is being
-	// stored, and Pulled that it was made for a call of Dequeue.
+	// Leaves is true if the claim is being given away, Saving if a state is being
+	// stored, and Pulled if it was made for a call of Dequeue.
 	Leaves, Saving, Pulled bool
 }
 
-// GivingRules are what a Giving needs to know of its node. What it asks must not block.
+// GivingRules are the settings and callbacks of a Giving. Callbacks must not block.
 type GivingRules struct {
-	// Session is that of the node.
+	// Session is the session of the node.
 	Session broker.SessionID
-	// MovesMax bounds how many claims are given away in one round of balancing.
+	// MovesMax limits how many claims are given away in one round of balancing.
 	MovesMax int
-	// Planned reports that the balancer releases what the plan moves elsewhere.
+	// Planned is true if the balancer releases what the plan moves elsewhere.
 	Planned bool
-	// ReviewEvery is how often the balancer is asked when nothing has changed; nil for
-	// never.
+	// ReviewEvery returns how often the balancer is asked when nothing has changed; nil
+	// means never.
 	ReviewEvery func() time.Duration
 
-	// Self returns the node as it is now.
+	// Self returns the current node.
 	Self func() Self
 	// Held yields the claims that it holds, and Get returns one of them.
 	Held func() iter.Seq[Held]
 	Get  func(id string) (Held, bool)
-	// Balance asks the balancer which of the running tasks, the longest running first, to
-	// give away. planned returns those that the plan moves elsewhere.
+	// Balance asks the balancer which of the running tasks, the longest running first,
+	// to give away. planned returns those that the plan moves elsewhere.
 	Balance func(t Trigger, running []Held, planned func() []string, now time.Time) []string
-	// HasMore reports whether the node holds more than its share. It is asked where the
-	// balancer does not go by the plan.
+	// HasMore reports whether the node holds more than its share. It is called if the
+	// balancer does not follow the plan.
 	HasMore func(now time.Time) bool
-	// Leaves tells that a claim is to be given away, to a node, or to anyone if that is
-	// empty: it counts no more.
+	// Leaves reports that a claim is to be given away to a node, or to any node if that
+	// is empty: it no longer counts.
 	Leaves func(id, to string)
-	// Balanced tells how many claims are given away for a trigger.
+	// Balanced reports how many claims are given away for a trigger.
 	Balanced func(t Trigger, claims int)
 }
 
-// Self is a node that decides what to give away.
+// Self is the node whose claims are given away.
 type Self struct {
 	// Node is the node for the planner.
 	placement.Node
-	// Frozen nodes balance only when they are told to.
+	// A Frozen node balances only on command.
 	Frozen bool
-	// Idle is set while the node balances nothing: it drains or ends, or does not know the
-	// cluster yet.
+	// Idle is set while the node balances nothing: it drains or ends, or does not know
+	// the cluster yet.
 	Idle bool
 }
 
-// NewGiving returns what a node that holds nothing gives away.
+// NewGiving returns the Giving of a node that holds nothing.
 func NewGiving(fleet *Fleet, board *Board, rules GivingRules) *Giving {
 	g := &Giving{fleet: fleet, board: board, rules: rules, leaving: leaving{stopped: map[string]time.Time{}, moving: map[string]moving{}}}
 	g.offers.clear()
 	return g
 }
 
-// FleetChanged notes that other nodes take tasks than before, and whether one has joined.
+// FleetChanged reports that the set of nodes that take tasks has changed, and whether
+// one has joined.
 func (g *Giving) FleetChanged(joined bool, now time.Time) {
 	g.offers.clear()
 	g.triggers.fleetChanged(joined, now)
 }
 
-// TasksChanged notes that tasks came, went, or found an owner.
+// TasksChanged reports that tasks came, went, or found an owner.
 func (g *Giving) TasksChanged(now time.Time) { g.triggers.settleSoon(now) }
 
-// Shown notes what the copy shows of one task; nil if it is gone.
+// Shown reports the state of one task in the copy; nil if it is gone.
 func (g *Giving) Shown(id string, t *mirror.Task, now time.Time) {
 	if t == nil || t.Session != g.rules.Session {
 		g.moved(id)
@@ -105,7 +106,7 @@ func (g *Giving) Shown(id string, t *mirror.Task, now time.Time) {
 	g.offers.shown(id, t, g.rules.Session, now)
 }
 
-// Claimed notes that this node claims a task, which another may have given to it.
+// Claimed reports that this node claims a task, which another may have given to it.
 func (g *Giving) Claimed(c *Candidate, moved bool, now time.Time) {
 	if c.InsteadOf != "" {
 		g.offers.force(c.ID, c.Kind.Class.Type, c.InsteadOf, now)
@@ -117,14 +118,15 @@ func (g *Giving) Claimed(c *Candidate, moved bool, now time.Time) {
 	}
 }
 
-// Landed notes that flights have landed, and what they brought is held.
+// Landed reports that flights have landed, and that granted claims are held.
 func (g *Giving) Landed() {
 	if again := g.triggers.again; again != 0 {
 		g.triggers.again, g.triggers.due = 0, again
 	}
 }
 
-// Pass balances for whatever is due. What is open and being claimed must be decided before.
+// Pass balances for whatever is due. Open tasks and claims in flight must be decided
+// before.
 func (g *Giving) Pass(now time.Time) {
 	g.confirm(now)
 	if every := g.rules.ReviewEvery; every != nil && !now.Before(g.triggers.reviewAt) {
@@ -138,8 +140,8 @@ func (g *Giving) Pass(now time.Time) {
 	}
 }
 
-// Wake is when there is something to do in a Pass, a Drained or for Departures, zero for
-// nothing before something changes. told is as for Drained.
+// Wake returns when a Pass, a Drained or Departures has something to do, zero if not
+// before something changes. told is as for Drained.
 func (g *Giving) Wake(told bool) (at time.Time) {
 	sooner := func(t time.Time) {
 		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
@@ -160,7 +162,7 @@ func (g *Giving) Wake(told bool) (at time.Time) {
 	return at
 }
 
-// Give gives one claim away, to whom the plan would give the task.
+// Give gives one claim away, to the node to which the plan would assign the task.
 func (g *Giving) Give(h *Held, now time.Time) {
 	v := g.view(g.fleet.ShortLived())
 	v.Nodes[0].Closed = "it gives the task away"
@@ -196,7 +198,8 @@ func (g *Giving) Balance(trigger Trigger, now time.Time) {
 	}
 }
 
-// movable are the claims that could be given away for a trigger, the longest running first.
+// movable returns the claims that could be given away for a trigger, the longest
+// running first.
 func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
 	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: Settle, TriggerReview: Settle}[trigger]
 	for h := range g.rules.Held() {
@@ -215,16 +218,16 @@ func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
 	return running
 }
 
-// view is the cluster for the planner. shortLived are the types whose tasks end about as soon
-// as they have begun.
+// view returns the cluster for the planner. shortLived has the types whose tasks end
+// about as soon as they have begun.
 func (g *Giving) view(shortLived map[string]bool) placement.View {
 	v := g.fleet.View(g.rules.Self().Node, g.board.Open(), shortLived)
 	v.Nodes = slices.Clone(v.Nodes) // what is closed in it is closed in this plan only
 	return v
 }
 
-// plannedMoves are the tasks that the plan moves away from this node, the
-// youngest first, and where each is to go.
+// plannedMoves returns the tasks that the plan moves away from this node, the youngest
+// first, and the target of each.
 func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (ids []string, targets map[string]string) {
 	v, tolerance := g.view(g.fleet.SurelyShortLived()), 0.0
 	if g.rules.Self().Frozen {
@@ -266,12 +269,13 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 	return ids, targets
 }
 
-// harms are the degrees of harm that a move may do: none, and a preference that
-// is given up. What spreads its group is not moved for balance at all.
+// harms is the number of degrees of harm that a move may do: none, and a preference
+// that is given up. A move that reduces the spread of a group is never made for
+// balance.
 const harms = 2
 
-// harm is what moving a task of a class to another node does to what it asks for. nodes are
-// all, this one first.
+// harm returns the degree to which moving a task of a class to another node violates
+// what the task asks for. nodes are all nodes, this one first.
 func (g *Giving) harm(c *placement.Class, to string, nodes []placement.Node) int {
 	if c.Group == "" && len(c.Prefer) == 0 {
 		return 0 // nearly always; it is asked of each task that could move
@@ -306,7 +310,7 @@ func (g *Giving) harm(c *placement.Class, to string, nodes []placement.Node) int
 	return 0
 }
 
-// inGroup is how many tasks of a group a node holds or is about to claim.
+// inGroup returns how many tasks of a group a node holds or is about to claim.
 func (g *Giving) inGroup(group, node string) int {
 	return g.fleet.InGroup(group, node) + g.board.Planned(group, node)
 }

@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/windlass-go/windlass/placement"
 
-// View returns the fleet for the planner: self is this node, open are the tasks that
-// nobody holds, by class, and shortLived the types whose tasks end about as soon as
+// View returns the cluster for the planner. self is this node, open are the tasks that
+// no node holds, by class, and shortLived the types whose tasks end about as soon as
 // they have begun. It is valid until the next call.
 func (f *Fleet) View(self placement.Node, open map[*placement.Class]int, shortLived map[string]bool) placement.View {
 	v := placement.View{Nodes: f.Nodes(self), Held: &f.tally, Open: open, Brief: shortLived}
@@ -21,15 +21,15 @@ func (f *Fleet) View(self placement.Node, open map[*placement.Class]int, shortLi
 	return v
 }
 
-// Nodes are the registered nodes for the planner, this one first. They are valid until
-// the next call.
+// Nodes returns the registered nodes for the planner, this one first. They are valid
+// until the next call.
 func (f *Fleet) Nodes(self placement.Node) []placement.Node {
 	f.nodes[0] = f.limited(self)
 	return f.nodes
 }
 
-// limited is this node with the limits that its own planner goes by. What it holds and
-// does not run takes nothing of them, which other nodes cannot know.
+// limited returns this node with the limits that its own planner uses. Claims that it
+// holds but does not run do not count against them; other nodes cannot know of those.
 func (f *Fleet) limited(self placement.Node) placement.Node {
 	if len(f.config.Limits) == 0 {
 		return self
@@ -60,34 +60,35 @@ func (f *Fleet) limited(self placement.Node) placement.Node {
 	return self
 }
 
-// Hold counts by more tasks of a class that a node holds; by may be negative.
+// Hold adds by tasks of a class to those that a node holds; by may be negative.
 func (f *Fleet) Hold(node string, c *placement.Class, by int) { f.tally.Add(node, c, by) }
 
-// Recount forgets what every node holds, for it all to be counted anew.
+// Recount forgets what every node holds, so that all can be counted again.
 func (f *Fleet) Recount() { f.tally = placement.Tally{} }
 
-// HeldBy is what a node holds. It must not be changed.
+// HeldBy returns what a node holds. The caller must not modify it.
 func (f *Fleet) HeldBy(node string) placement.Holding { return f.tally.Of(node) }
 
-// InGroup is how many tasks of a group a node holds.
+// InGroup returns how many tasks of a group a node holds.
 func (f *Fleet) InGroup(group, node string) int { return f.tally.InGroup(group, node) }
 
-// Active counts by more handlers of a type that have not returned. Those that sleep or
-// are paused have.
+// Active adds by handlers of a type that have not returned. Handlers of sleeping or
+// paused tasks have.
 func (f *Fleet) Active(taskType string, by int) { f.active[taskType] += by }
 
-// Claiming counts by more claims under way of a type.
+// Claiming adds by claims in flight of a type.
 func (f *Fleet) Claiming(taskType string, by int) { f.claiming[taskType] += by }
 
-// UnderWay is how many claims of a type are.
+// UnderWay returns how many claims of a type are in flight.
 func (f *Fleet) UnderWay(taskType string) int { return f.claiming[taskType] }
 
-// limit is how many tasks of a type this node runs at a time; false for no bound.
+// limit returns how many tasks of a type this node runs at a time; false if there is no
+// limit.
 func (f *Fleet) limit(taskType string) (most int, ok bool) {
 	return (&placement.Node{Limits: f.config.Limits}).Limit(taskType)
 }
 
-// Limited reports whether there is a bound on how many tasks of a type this node runs
+// Limited reports whether there is a limit on how many tasks of a type this node runs
 // at a time.
 func (f *Fleet) Limited(taskType string) bool {
 	_, ok := f.limit(taskType)

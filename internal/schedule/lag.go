@@ -7,25 +7,25 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// lagKept is how long a copy must have been less behind for others to be told. Each time
-// that they are costs every node a message.
+// lagKept is how long the lag of a copy must have been smaller before a smaller one is
+// published. Each publication costs every node a message.
 const lagKept = 30 * time.Second
 
-// Lag is by how much the node's copy of the tasks is behind: how long after a claim was
-// granted the copy shows it. One claim at a time is timed, as TCP times one segment for
-// each round trip (RFC 6298). The zero value is ready.
+// Lag is how far the node's copy of the tasks lags behind: the time from the grant of a
+// claim until the copy shows it. One claim at a time is timed, as TCP times one segment
+// for each round trip (RFC 6298). The zero value is ready to use.
 type Lag struct {
-	// newest is the newest token that was granted here. timed is the one that is waited
-	// for since a time, zero for none.
+	// newest is the newest token that was granted here. timed is the token that is
+	// waited for since a time, zero for none.
 	newest, timed broker.Revision
 	since         time.Time
-	// told is what others are told, zero for nothing; reachedAt is when it was last as
-	// much.
+	// told is the published lag, zero for none; reachedAt is when the lag was last as
+	// large.
 	told      time.Duration
 	reachedAt time.Time
 }
 
-// Granted notes a claim that was granted when the copy had reached a revision: it may
+// Granted records a claim that was granted when the copy had reached a revision: it may
 // have shown the claim before the answer came.
 func (l *Lag) Granted(token, revision broker.Revision, now time.Time) {
 	l.newest = max(l.newest, token)
@@ -34,7 +34,7 @@ func (l *Lag) Granted(token, revision broker.Revision, now time.Time) {
 	}
 }
 
-// Shown notes the revision that the copy has reached.
+// Shown records the revision that the copy has reached.
 func (l *Lag) Shown(revision broker.Revision, now time.Time) {
 	if l.timed != 0 && revision >= l.timed {
 		l.note(now)
@@ -45,15 +45,14 @@ func (l *Lag) Shown(revision broker.Revision, now time.Time) {
 // Behind reports whether the copy, at a revision, is known to lack something.
 func (l *Lag) Behind(revision broker.Revision) bool { return revision < l.newest }
 
-// note takes for how long the copy has not shown what is timed.
+// note records how long the copy has not shown the timed claim.
 func (l *Lag) note(now time.Time) {
 	if late := inPowers(now.Sub(l.since)); late > 0 && late >= l.told {
 		l.told, l.reachedAt = late, now
 	}
 }
 
-// Told is by how much the copy is behind for others to know: a power of two in seconds,
-// zero for less than one.
+// Told returns the lag to publish: a power of two in seconds, zero below one.
 func (l *Lag) Told(now time.Time) time.Duration {
 	if l.timed != 0 {
 		l.note(now)
@@ -64,7 +63,7 @@ func (l *Lag) Told(now time.Time) time.Duration {
 	return l.told
 }
 
-// Next is when that may become something else, zero for not by itself.
+// Next returns when that may change by itself, zero for never.
 func (l *Lag) Next() (at time.Time) {
 	if l.told > 0 {
 		at = l.reachedAt.Add(lagKept)
@@ -78,7 +77,8 @@ func (l *Lag) Next() (at time.Time) {
 	return at
 }
 
-// inPowers is the largest power of two in seconds that is not above d, zero below one.
+// inPowers returns the largest power of two in seconds that is not above d, zero below
+// one.
 func inPowers(d time.Duration) time.Duration {
 	if s := uint64(max(d, 0) / time.Second); s > 0 {
 		return time.Second << (bits.Len64(s) - 1)

@@ -7,21 +7,23 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// leaving are the claims that this node gives away of its own accord. Their handlers are
-// told to stop a few at a time, as fast as others take the tasks up: all at once, each
-// would stand still until its turn among the claims of thousands came.
+// leaving are the claims that this node gives away by its own decision. Their handlers
+// are told to stop a few at a time, as fast as other nodes take the tasks. If all
+// stopped at once, each task would stand still until its turn among the claims of
+// thousands.
 type leaving struct {
-	// queue are those that will be told to stop, in order.
+	// queue has those that will be told to stop, in order.
 	queue []Departure
-	// nextAt is when the next may be.
+	// nextAt is when the next may be told.
 	nextAt time.Time
-	// stopped are those whose handler has returned, since when, until somebody
-	// else holds them.
+	// stopped has those whose handler has returned, and since when, until another node
+	// holds them.
 	stopped map[string]time.Time
-	// moving are those that are meant for another node, until the copy shows that this
-	// one does not hold them any more.
+	// moving has those that are meant for another node, until the copy shows that this
+	// one no longer holds them.
 	moving map[string]moving
-	// nextRound is the trigger to balance for when these are gone; zero for none.
+	// nextRound is the trigger for another round of balancing when these are gone; zero
+	// for none.
 	nextRound Trigger
 }
 
@@ -35,9 +37,9 @@ type Departure struct {
 	// ID and Token are those of the claim.
 	ID    string
 	Token broker.Revision
-	// To is the node that is to have the task, empty for anyone.
+	// To is the node that is to have the task, empty for any node.
 	To string
-	// Draining reports that it goes because the node drains.
+	// Draining is true if it leaves because the node drains.
 	Draining bool
 }
 
@@ -49,7 +51,7 @@ const (
 	leavingMax    = time.Second
 )
 
-// next are those to be told to stop now.
+// next returns those to be told to stop now.
 func (l *leaving) next(now time.Time) (told []Departure) {
 	if len(l.queue) == 0 || now.Before(l.nextAt) {
 		return nil
@@ -67,7 +69,7 @@ func (l *leaving) next(now time.Time) (told []Departure) {
 	return told
 }
 
-// depart queues a claim to be given away: to a node, or to anyone if that is empty.
+// depart queues a claim to be given away to a node, or to any node if that is empty.
 func (g *Giving) depart(h *Held, to string, draining bool, now time.Time) {
 	g.board.Hold(h.ID, now)
 	g.rules.Leaves(h.ID, to)
@@ -78,13 +80,13 @@ func (g *Giving) depart(h *Held, to string, draining bool, now time.Time) {
 	g.leaving.queue = append(g.leaving.queue, Departure{ID: h.ID, Token: h.Token, To: to, Draining: draining})
 }
 
-// Departures are the claims whose handlers are to be told to stop now.
+// Departures returns the claims whose handlers are to be told to stop now.
 func (g *Giving) Departures(now time.Time) []Departure { return g.leaving.next(now) }
 
-// Returned notes that the handler of a claim which is given away has returned.
+// Returned reports that the handler of a claim which is given away has returned.
 func (g *Giving) Returned(id string, now time.Time) { g.leaving.stopped[id] = now }
 
-// Stay takes back what was queued to be given away, and returns it.
+// Stay removes and returns what was queued to be given away.
 func (g *Giving) Stay() (stays []Departure) {
 	stays = g.leaving.queue
 	for i := range stays {
@@ -94,12 +96,12 @@ func (g *Giving) Stay() (stays []Departure) {
 	return stays
 }
 
-// DropQueued forgets what was queued to be given away: the node tells all its handlers to
+// DropQueued drops what was queued to be given away: the node tells all its handlers to
 // stop.
 func (g *Giving) DropQueued() { g.leaving.queue = nil }
 
-// moved takes a task off those on their way, and goes on with the next round of
-// moves after the last.
+// moved removes a task from those on their way. After the last one it starts the next
+// round of moves.
 func (g *Giving) moved(id string) {
 	l := &g.leaving
 	m, ok := l.moving[id]
@@ -113,7 +115,7 @@ func (g *Giving) moved(id string) {
 	}
 }
 
-// Recount counts the tasks on their way to other nodes, for a tally that begins anew.
+// Recount adds the tasks on their way to other nodes to a tally that starts again.
 func (g *Giving) Recount() {
 	for _, m := range g.leaving.moving {
 		g.fleet.Hold(m.to, m.class, 1)

@@ -7,71 +7,73 @@ import (
 )
 
 // Settle is how long an imbalance that no join or leave caused must last before tasks
-// move for it, and how long a task must have been running to be moved then: finite
+// move for it, and how long a task must have been running to be moved then. Finite
 // tasks that come and go unevenly are best left alone.
 const Settle = 10 * time.Second
 
-// ShortLivedMax bounds the types that a node names as short-lived.
+// ShortLivedMax limits the types that a node reports as short-lived.
 const ShortLivedMax = 100
 
 const (
-	// shortLivedMax is how long the tasks of a type take, from the claim until the
-	// handler returns, for them to be short-lived: others would hear of a change of the
-	// load after it is over.
+	// shortLivedMax is the longest time from the claim until the handler returns for
+	// which the tasks of a type are short-lived: other nodes would learn of a change of
+	// the load after it is over.
 	shortLivedMax = 500 * time.Millisecond
-	// shortLivedAfter is how many of them must have ended for the type to be named: it is
-	// soon, because their comings and goings are seen at different times.
+	// shortLivedAfter is how many of them must have ended before the type is reported.
+	// It is early, because their comings and goings are seen at different times.
 	shortLivedAfter = 4
-	// surelyAfter is how many must have ended for those that run to be no load that
-	// could be moved: others of the type may last.
+	// surelyAfter is how many must have ended before running ones no longer count as
+	// load that could be moved: others of the type may last.
 	surelyAfter = 32
-	// endsSoonAfter is how many must have ended for the others to be left in peace.
+	// endsSoonAfter is how many must have ended before the others are left alone.
 	endsSoonAfter = 8
-	// typesMax bounds the types that are watched for it.
+	// typesMax limits the types that are observed for it.
 	typesMax = 1000
 
-	// nameEvery bounds how often a node decides which types it names: all that it watches are
-	// looked at, and a change costs every node a message.
+	// nameEvery is the shortest time between two decisions of a node on which types it
+	// reports: a decision checks all observed types, and a change costs every node a
+	// message.
 	nameEvery = time.Second
-	// namedAgainAfter is how long the tasks of a type must not have taken long for it to be
-	// named again, so that one with tasks of both sorts is not named and dropped by turns.
+	// namedAgainAfter is how long the tasks of a type must not have taken long before
+	// it is reported again, so that a type with tasks of both sorts does not alternate.
 	namedAgainAfter = time.Minute
-	// namedFor is how long a type is named after a task of it has ended here. Tasks that
-	// never end must not be taken for short-lived for ever because of some that did.
+	// namedFor is how long a type is reported after a task of it has ended here. Tasks
+	// that never end must not be treated as short-lived forever because some did end.
 	namedFor = 10 * time.Minute
 )
 
-// lifetimes are how long the tasks of a type have taken recently on this node, and the
-// types that the nodes name as short-lived.
+// lifetimes has how long the tasks of a type have taken recently on this node, and the
+// types that nodes report as short-lived.
 //
-// Where a task goes depends on whether its type is short-lived, so nodes must agree about
-// it. A type is short-lived for a node if the node itself or a registered peer names it.
-// What a node has seen decides only what it names: if it could overrule what others name,
-// it would place tasks differently from them for as long as both names and evidence last.
+// The placement of a task depends on whether its type is short-lived, so nodes must
+// agree about it. A type is short-lived for a node if the node itself or a registered
+// peer reports it. What a node has observed decides only what it reports. If it could
+// overrule the reports of others, it would place tasks differently from them as long as
+// both last.
 type lifetimes struct {
 	byType map[string]*lifetime
-	// surely are the types whose tasks surely are short-lived.
+	// surely has the types whose tasks surely are short-lived.
 	surely map[string]bool
 
-	// named are those that this node names, sorted.
+	// named lists the types that this node reports, sorted.
 	named []string
-	// changed is set when something speaks for naming others. namedAt is when that was
-	// decided last, lapseAt when one of them may have to be dropped.
+	// changed is set when the report may have to change. namedAt is when it was last
+	// decided, lapseAt when a type may have to be dropped from it.
 	changed          bool
 	namedAt, lapseAt time.Time
-	// shortLived are the types that any node names.
+	// shortLived has the types that any node reports.
 	shortLived map[string]bool
 }
 
 type lifetime struct {
 	mean  time.Duration
 	ended int
-	// endedAt is when a task ended last, lastedAt when the mean was last too long.
+	// endedAt is when a task last ended, lastedAt when the mean was last too long.
 	endedAt, lastedAt time.Time
 }
 
-// Ended notes how long a task took that has ended on this node. A single one that
-// takes long counts: most that are like it may have just begun.
+// Ended records how long a task took that has ended on this node. A single long one
+// counts: most that are like it may have just begun.
 func (f *Fleet) Ended(taskType string, took time.Duration, now time.Time) {
 	l := &f.lifetimes
 	t := l.byType[taskType]
@@ -95,7 +97,7 @@ func (f *Fleet) Ended(taskType string, took time.Duration, now time.Time) {
 	}
 }
 
-// forget forgets all types but those that are named.
+// forget forgets all types except those that are reported.
 func (l *lifetimes) forget() {
 	byType := map[string]*lifetime{}
 	l.surely = map[string]bool{}
@@ -105,15 +107,15 @@ func (l *lifetimes) forget() {
 	l.byType = byType
 }
 
-// isToBeNamed reports whether a type is short-lived by what this node has seen.
+// isToBeNamed reports whether a type is short-lived by this node's observations.
 func (t *lifetime) isToBeNamed(now time.Time) bool {
 	return t.ended >= shortLivedAfter && t.mean < shortLivedMax && now.Sub(t.endedAt) < namedFor &&
 		(t.lastedAt.IsZero() || now.Sub(t.lastedAt) >= namedAgainAfter)
 }
 
-// Named are the types that this node is to name as short-lived, sorted. changed reports that
-// it has named others until now. They count here from now on, and
-// elsewhere once they are published.
+// Named returns the types for this node to report as short-lived, sorted. changed is
+// true if the set differs from before. They take effect here at once, and elsewhere
+// once they are published.
 func (f *Fleet) Named(now time.Time) (types []string, changed bool) {
 	l := &f.lifetimes
 	if at := f.NextNamed(); at.IsZero() || now.Before(at) {
@@ -147,7 +149,7 @@ func (f *Fleet) Named(now time.Time) (types []string, changed bool) {
 	return types, true
 }
 
-// NextNamed is when Named may become something else, zero for not by itself.
+// NextNamed returns when the result of Named may change by itself, zero for never.
 func (f *Fleet) NextNamed() time.Time {
 	l := &f.lifetimes
 	switch {
@@ -159,7 +161,8 @@ func (f *Fleet) NextNamed() time.Time {
 	return later(l.lapseAt, l.namedAt.Add(nameEvery))
 }
 
-// unite finds the types that any node names, and reports whether they are others.
+// unite collects the types that any node reports, and reports whether the set has
+// changed.
 func (f *Fleet) unite() (changed bool) {
 	l := &f.lifetimes
 	named := map[string]bool{}
@@ -176,17 +179,19 @@ func (f *Fleet) unite() (changed bool) {
 	return changed
 }
 
-// ShortLived are the types that some node names as short-lived. It must not be changed.
+// ShortLived returns the types that some node reports as short-lived. The caller must
+// not modify it.
 func (f *Fleet) ShortLived() map[string]bool { return f.lifetimes.shortLived }
 
-// SurelyShortLived are the types whose tasks are known here to be.
+// SurelyShortLived returns the types whose tasks are known here to be short-lived.
 func (f *Fleet) SurelyShortLived() map[string]bool { return f.lifetimes.surely }
 
-// EndsSoon reports whether a task that has been running for some time had better not be
-// moved for balance: those of its type end within seconds, and it is not much older than
-// they become. settling is whether it would move for what a join or a leave has left
-// uneven. Tasks that end at different times look the same, so a single one that has ended
-// is enough then: those that end first say little about how long the rest takes.
+// EndsSoon reports whether a task that has been running for some time should not be
+// moved for balance, because tasks of its type end within seconds and it is not much
+// older than they become. settling is true if it would move because of an imbalance
+// that a join or a leave has caused. Tasks that end at different times look the same,
+// so a single one that has ended is then enough: the first ones to end say little about
+// the rest.
 func (f *Fleet) EndsSoon(taskType string, running time.Duration, settling bool) bool {
 	t := f.lifetimes.byType[taskType]
 	if t == nil || t.mean >= Settle {

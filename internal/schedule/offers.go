@@ -7,28 +7,28 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// offers are when tasks that were claimed above this node's share, because nobody else
-// took them, are given back again.
+// offers schedules when to give back tasks that were claimed above this node's share
+// because no other node took them.
 type offers struct {
-	// forced are those tasks, with their types.
+	// forced has those tasks, with their types.
 	forced map[string]string
 	byType map[string]offer
 }
 
-// offer is when a forced task of some type is given back, to see whether others can take
-// it by now. One task stands for all of its type: if it comes back, the pause until the
-// next attempt doubles, and beyond offerMax there is none, so that what only this node can
-// run is not interrupted for ever.
+// offer schedules when a forced task of a type is given back, to see whether other
+// nodes can take it by now. One task stands for all of its type. If it comes back, the
+// pause until the next attempt doubles, and beyond offerMax there is none. So tasks
+// that only this node can run are not interrupted forever.
 type offer struct {
 	at    time.Time
 	pause time.Duration
-	// probe is the task that was given back, empty for none, and to whom: empty
-	// for anyone.
+	// probe is the task that was given back, empty for none, and to the node that is to
+	// take it, empty for any.
 	probe, to string
-	// token is that of the claim on it that was given up.
+	// token is the token of the claim on it that was given up.
 	token broker.Revision
-	// refusers are the nodes that should have claimed tasks of the type and did
-	// not: nothing else is moved to them.
+	// refusers has the nodes that should have claimed tasks of the type and did not:
+	// nothing else is moved to them.
 	refusers map[string]bool
 }
 
@@ -38,15 +38,16 @@ const (
 	offerMax = time.Hour
 )
 
-// again is the next attempt after one that failed.
+// again returns the next attempt after one that failed.
 func (o offer) again(now time.Time) offer {
 	return offer{at: now.Add(2 * o.pause), pause: 2 * o.pause, refusers: o.refusers}
 }
 
-// clear forgets all: whoever came may take what nobody took.
+// clear forgets all: a new node may take what no node took.
 func (o *offers) clear() { *o = offers{forced: map[string]string{}, byType: map[string]offer{}} }
 
-// force notes that a task is claimed although a node that refused it should have.
+// force records that a task is claimed although a node that refused it should have
+// claimed it.
 func (o *offers) force(id, taskType, refuser string, now time.Time) {
 	o.forced[id] = taskType
 	next, ok := o.byType[taskType]
@@ -72,8 +73,8 @@ func (o *offers) due(taskType string, now time.Time) bool {
 	return next.probe == "" && next.pause <= offerMax && !next.at.After(now)
 }
 
-// refuses reports whether a node is to be left out of moves, because it has not
-// claimed what it should have and it is not time to try again.
+// refuses reports whether a node is to be left out of moves, because it has not claimed
+// what it should have and it is not time to try again.
 func (o *offers) refuses(node string, now time.Time) bool {
 	for taskType, next := range o.byType {
 		if next.refusers[node] && !o.due(taskType, now) {
@@ -83,7 +84,7 @@ func (o *offers) refuses(node string, now time.Time) bool {
 	return false
 }
 
-// take reports whether a task may go to a node, and notes that it does.
+// take reports whether a task may go to a node, and records that it does.
 func (o *offers) take(h *Held, to string) bool {
 	next := o.byType[h.Class.Type]
 	if _, forced := o.forced[h.ID]; !forced && !next.refusers[to] {
@@ -97,8 +98,8 @@ func (o *offers) take(h *Held, to string) bool {
 	return true
 }
 
-// shown takes what became of a task that was offered: if another node has it, others
-// of its type can go as well. self is the session of this node.
+// shown handles the state of a task that was offered: if another node has it, others of
+// its type can go as well. self is the session of this node.
 func (o *offers) shown(id string, t *mirror.Task, self broker.SessionID, now time.Time) {
 	if t == nil {
 		delete(o.forced, id)

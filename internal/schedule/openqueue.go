@@ -2,12 +2,12 @@ package schedule
 
 import "github.com/windlass-go/windlass/internal/heap"
 
-// openQueue has the candidates of a kind that could be claimed and have to wait
-// for someone with room, in the order in which it is their turn. There may be very
-// many, so each knows its own place.
+// openQueue has the candidates of a kind that could be claimed but must wait for a node
+// with room, in the order of their turn. There may be very many, so each knows its own
+// place.
 type openQueue struct{ heap *heap.Heap[*Candidate] }
 
-// order compares two candidates by whose turn it is.
+// order compares two candidates by their turn.
 func (c *Candidate) order(d *Candidate) int {
 	return c.Kind.Place(c.ID, c.Created).Compare(d.Kind.Place(d.ID, d.Created))
 }
@@ -24,13 +24,13 @@ func (q *openQueue) push(c *Candidate) {
 	q.heap.Push(c)
 }
 
-// remove forgets a candidate that is in the queue.
+// remove removes a candidate from the queue.
 func (q *openQueue) remove(c *Candidate) {
 	q.heap.Remove(c.place)
 	c.queue = nil
 }
 
-// first is whose turn it is, nil if nobody waits.
+// first returns the candidate whose turn it is, nil if none waits.
 func (q *openQueue) first() *Candidate {
 	if q == nil || q.heap.Len() == 0 {
 		return nil
@@ -38,7 +38,8 @@ func (q *openQueue) first() *Candidate {
 	return q.heap.First()
 }
 
-// newTurns makes a heap of queues that are not empty, by whose turn it is in each.
+// newTurns returns a heap of queues that are not empty, ordered by the turn of the
+// first of each.
 func newTurns() *heap.Heap[*openQueue] {
 	return heap.New(func(p, q *openQueue) bool { return p.first().order(q.first()) < 0 }, nil)
 }

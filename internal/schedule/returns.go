@@ -2,13 +2,13 @@ package schedule
 
 import "time"
 
-// RankStep is how much longer each next node waits before it claims a task in
-// another's stead.
+// RankStep is how much longer each next node in rank order waits before it claims a
+// task in another's stead.
 const RankStep = 250 * time.Millisecond
 
-// ReservedUntil is until when a task is left to the node that held it last, because
-// that node asked for it and may be back soon; a time that is over for not at all. seen
-// is when the task was first seen without an owner.
+// ReservedUntil returns until when a task is left to the node that held it last,
+// because that node asked for it and may be back soon; a past time means not at all.
+// seen is when the task was first seen without an owner.
 func (f *Fleet) ReservedUntil(last string, seen, now time.Time) time.Time {
 	if last == "" || last == f.config.Name {
 		return time.Time{}

@@ -6,35 +6,36 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// standIns are the claims on tasks that another node should have claimed by now. That
-// it has not may be what a copy shows that is behind, and then every such claim is in
-// vain, and costs those whose copies are the more for it. So each is a probe first, like
-// the packets of a TCP connection that has just begun (RFC 5681, slow start): one may be
-// under way, and one more for each that was granted, until one is refused.
+// standIns limits the claims on tasks that another node should have claimed by now. The
+// other node may have claimed them and this node's copy may lag. Then every such claim
+// is refused, and costs most for the nodes whose copies lag most. So each is a probe
+// first, like the packets of a TCP connection that has just begun (RFC 5681, slow
+// start): one may be in flight, and one more for each that was granted, until one is
+// refused.
 type standIns struct {
-	// window is how many may be under way, inFlight how many are.
+	// window is how many may be in flight, inFlight how many are.
 	window, inFlight int
-	// barred is set when there was no room for one.
+	// barred is set if there was no room for one.
 	barred bool
 }
 
 // mayStandIn reports whether another claim in another node's stead may be made. None is
-// made while the copy is known to be behind.
+// made while the copy is known to lag.
 func (b *Board) mayStandIn() bool {
 	s := &b.standIns
 	s.barred = s.inFlight >= s.window || b.candidates.doubts > 0 || b.Lag.Behind(b.tasks.Revision())
 	return !s.barred
 }
 
-// standAgain has those looked at again for which there was no room, once there is: it
-// means to look at all that others should claim.
+// standAgain checks the candidates again for which there was no room, once there is:
+// this looks at all that others should claim.
 func (b *Board) standAgain() {
 	if b.standIns.barred && b.mayStandIn() {
 		b.targets.sweepAt = time.Time{}
 	}
 }
 
-// answered takes what the answer to a claim says about claims in others' stead.
+// answered handles the answer to a claim that was made in another node's stead.
 func (s *standIns) answered(a Answer) {
 	s.inFlight--
 	switch a {
@@ -45,26 +46,26 @@ func (s *standIns) answered(a Answer) {
 	}
 }
 
-// Times that others wait for the target of a task.
+// Times for which other nodes wait for the target of a task.
 const (
 	// patience is how much longer than RankStep they all wait for a node that has not
-	// let them down: it may have just come, or be on a busy machine, and what others
-	// take from it comes back to it later, which interrupts it once more.
+	// failed them. It may have just joined, or be on a busy machine. What others take
+	// from it comes back to it later, which interrupts the task once more.
 	patience = 2 * time.Second
-	// ranksMax bounds the ranks that wait one after the other; whoever comes
-	// later claims together with them.
+	// ranksMax limits the ranks that wait one after the other; later ranks claim
+	// together with the last.
 	ranksMax = 40
-	// busyMax bounds for how long a node that goes on claiming other tasks is
-	// waited for.
+	// busyMax limits how long the others wait for a node that keeps claiming other
+	// tasks.
 	busyMax = 10 * time.Second
 )
 
-// awaited is a way in which candidates are waited for.
+// awaited identifies candidates that are waited for in the same way.
 type awaited struct {
 	// target is the node that should claim them.
 	target string
-	// gaveBack is set if the target is the one that held them last: it has given them
-	// back, for others to have first.
+	// gaveBack is set if the target held them last: it has given them back, so that
+	// others can have them first.
 	gaveBack bool
 }
 
@@ -72,16 +73,16 @@ func (c *Candidate) awaited() awaited {
 	return awaited{target: c.target, gaveBack: c.target == c.lastOwner}
 }
 
-// waitFor notes since when the target of a candidate is waited for.
+// waitFor records since when the target of a candidate is waited for.
 func (ts *targets) waitFor(c *Candidate) {
 	if since, ok := ts.oldest[c.awaited()]; !ok || c.plannedAt.Before(since) {
 		ts.oldest[c.awaited()] = c.plannedAt
 	}
 }
 
-// lateFrom is from when the steps count in which others stand in for a target
-// that has had a candidate since some time: while it goes on claiming, or this
-// node does, it has much to do.
+// lateFrom returns from when the steps count in which others stand in for a target that
+// has had a candidate since some time. While the target or this node keeps claiming, it
+// is busy.
 func (ts *targets) lateFrom(a awaited, since time.Time) time.Time {
 	from := earliest(later(since, later(ts.fleet.ClaimedAt(a.target), ts.busyAt)), since.Add(busyMax))
 	if !a.gaveBack && !ts.fleet.Overdue(a.target) { // or there is no patience left with it
@@ -90,8 +91,8 @@ func (ts *targets) lateFrom(a awaited, since time.Time) time.Time {
 	return from
 }
 
-// noneLate reports whether no target can be late with any of its candidates, and
-// until when. It does not look at the candidates.
+// noneLate reports whether no target can be late with any of its candidates, and until
+// when. It does not look at the candidates.
 func (ts *targets) noneLate(now time.Time) (until time.Time, ok bool) {
 	until = now.Add(time.Minute)
 	for a, since := range ts.oldest {
@@ -100,9 +101,9 @@ func (ts *targets) noneLate(now time.Time) (until time.Time, ok bool) {
 	return until, until.After(now)
 }
 
-// sweep finds the tasks that their target should have claimed by now and has
-// not, and whose turn it is for this node: it may be about to die, or its
-// balancer may refuse them. While a node goes on claiming it has much to do.
+// sweep returns the tasks that their target should have claimed by now and has not, and
+// whose turn it is for this node. The target may be about to die, or its balancer may
+// refuse them. While a node keeps claiming, it is busy.
 func (b *Board) sweep(now time.Time) (turn []*Candidate) {
 	ts := b.targets
 	if ts.foreign == 0 || now.Before(ts.sweepAt) {
@@ -158,7 +159,7 @@ func (b *Board) sweep(now time.Time) (turn []*Candidate) {
 	return turn
 }
 
-// earliest is the earlier of two times.
+// earliest returns the earlier of two times.
 func earliest(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -166,7 +167,7 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// later is the later of two times.
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -8,53 +8,52 @@ import (
 )
 
 const (
-	// agreeAfter is how long nothing must have changed before what others should
-	// have claimed by now is planned anew: nodes that saw tasks come in different
-	// portions have different plans, and agree when they have all seen the same.
+	// agreeAfter is how long nothing must have changed before what others should have
+	// claimed by now is planned again. Nodes that saw tasks come in different portions
+	// have different plans, and agree when they have all seen the same.
 	agreeAfter = 50 * time.Millisecond
-	// replanEvery, or replanCost for each task that nobody holds and each node, if that
-	// is more, bounds how often all of those tasks are planned anew. replanMax is the
-	// longest that it comes to.
+	// replanEvery is the shortest time between two plans of all tasks that no node
+	// holds, or, if that is longer, replanCost for each of those tasks and each node.
+	// replanMax is the longest such time.
 	replanEvery = 20 * time.Millisecond
 	replanCost  = 2 * time.Microsecond
 	replanMax   = time.Second
 )
 
-// targets are what a node knows of who is to have which of the tasks that nobody
-// holds. Every node plans for all of them, in the same way.
+// targets is what a node knows of the targets of the tasks that no node holds. Every
+// node plans for all of them, in the same way.
 type targets struct {
 	fleet *Fleet
-	// open counts the candidates that could be claimed, by class; planned are
-	// those of them that have a target, by class and node.
+	// open counts the candidates that could be claimed, by class. planned has those of
+	// them that have a target, by class and node.
 	open    map[*placement.Class]int
 	planned map[*placement.Class]map[string]int
-	// fresh are candidates that could be claimed and that no target was looked for
-	// yet.
+	// fresh has candidates that could be claimed and have not been planned yet.
 	fresh map[string]*Candidate
-	// ring links those that have one.
+	// ring links those that have a target.
 	ring Candidate
-	// foreign counts those whose target is another node and that this node can
-	// run.
+	// foreign counts those whose target is another node and that this node can run.
 	foreign int
-	// nowhere are those that no node can have now, by class. Those of a class in
-	// full need not be asked about before something changes.
+	// nowhere has those that no node can have now, by class. Those of a class in full
+	// need not be checked before something changes.
 	nowhere map[*placement.Class]*openQueue
 	full    map[*placement.Class]bool
-	// pulled are those that this node takes for calls of Dequeue only, by type.
+	// pulled has those that this node takes for calls of Dequeue only, by type.
 	pulled map[string]*openQueue
-	// dirty is set when something has changed about the cluster that could make
-	// the plan another one; stale when it has.
+	// dirty is set when a change of the cluster could change the plan; stale when it
+	// has.
 	dirty, stale bool
 	// changedAt is when the last change of a task was seen; agreed is set once
-	// everything was planned anew since.
+	// everything was planned again since.
 	changedAt time.Time
 	agreed    bool
-	// agreeing is set when it is to be, but for what is planned by names.
+	// agreeing is set when everything is to be planned again, except what is planned by
+	// names.
 	agreeing bool
-	// planAt is when everything can be planned anew again, sweepAt when to look
-	// for tasks that their target has not claimed.
+	// planAt is when everything can be planned again, sweepAt when to look for tasks
+	// that their target has not claimed.
 	planAt, sweepAt time.Time
-	// oldest is since when, at the earliest, one of the foreign candidates that are
+	// oldest is the earliest time since when one of the foreign candidates that are
 	// waited for in some way has had its target.
 	oldest map[awaited]time.Time
 	// busyAt is when this node was last seen to claim something.
@@ -71,7 +70,7 @@ func newTargets(fleet *Fleet) *targets {
 	return ts
 }
 
-// emptied is the same without candidates.
+// emptied returns the same without candidates.
 func (ts *targets) emptied() *targets {
 	e := newTargets(ts.fleet)
 	e.dirty, e.stale, e.changedAt, e.agreed, e.agreeing = ts.dirty, ts.stale, ts.changedAt, ts.agreed, ts.agreeing
@@ -79,7 +78,7 @@ func (ts *targets) emptied() *targets {
 	return e
 }
 
-// add takes up a candidate that could be claimed.
+// add adds a candidate that could be claimed.
 func (ts *targets) add(c *Candidate) {
 	if c.open {
 		return
@@ -93,7 +92,7 @@ func (ts *targets) add(c *Candidate) {
 	ts.fresh[c.ID] = c
 }
 
-// queueOf finds or makes a queue.
+// queueOf returns a queue, and creates it if needed.
 func queueOf[K comparable](queues map[K]*openQueue, of K) *openQueue {
 	q := queues[of]
 	if q == nil {
@@ -103,7 +102,7 @@ func queueOf[K comparable](queues map[K]*openQueue, of K) *openQueue {
 	return q
 }
 
-// remove forgets a candidate that is claimed, gone or not to be claimed now.
+// remove removes a candidate that is claimed, gone or not to be claimed now.
 func (ts *targets) remove(c *Candidate) {
 	if !c.open {
 		return
@@ -151,7 +150,7 @@ func (ts *targets) assign(c *Candidate, target string, self string, now time.Tim
 	}
 }
 
-// unassign takes its target from a candidate, which remembers it.
+// unassign removes the target of a candidate, which remembers it.
 func (ts *targets) unassign(c *Candidate) {
 	if !c.planned {
 		return
@@ -171,8 +170,8 @@ func (ts *targets) unassign(c *Candidate) {
 	c.planned, c.foreign = false, false
 }
 
-// plan makes the plan for this moment, in which what was assigned keeps its
-// target. It returns false if some of that is out of date.
+// plan returns the current plan, in which assigned candidates keep their targets. It
+// returns false if some of them are out of date.
 func (ts *targets) plan(self placement.Node) (p *placement.Plan, upToDate bool) {
 	p, upToDate = placement.New(ts.fleet.View(self, ts.open, ts.fleet.ShortLived())), true
 	for c, byNode := range ts.planned {
@@ -185,9 +184,8 @@ func (ts *targets) plan(self placement.Node) (p *placement.Plan, upToDate bool) 
 	return p, upToDate
 }
 
-// planPass gives every candidate that has none a target, and all of them anew
-// when the cluster is not what it was. It returns those whose target this node
-// has become.
+// planPass assigns a target to every candidate that has none, and to all of them again
+// if the cluster has changed. It returns those whose target this node has become.
 func (b *Board) planPass(now time.Time) (mine []*Candidate) {
 	ts := b.targets
 	if len(ts.open) == 0 {
@@ -242,15 +240,17 @@ func (b *Board) planPass(now time.Time) (mine []*Candidate) {
 	return mine
 }
 
-// exchangeLook bounds how many targets are looked at for one that is to be planned anew.
+// exchangeLook limits how many targets are checked for one that is to be planned again.
 const exchangeLook = 1000
 
-// claimedBy takes its target from the first task that is meant for the owner of a candidate,
-// if the candidate was meant for another node that claims what it should.
+// claimedBy handles a candidate that was claimed by a node other than its target,
+// although the target claims what it should. It removes the target of the first task
+// that is assigned to the new owner.
 //
-// Nodes that disagree give two tasks to two nodes the other way round. Each is seen to be
-// claimed at its own time, and what is planned between goes by loads that are wrong by one, so
-// that without this a disagreement comes back a lag later, for as long as tasks go on coming.
+// Nodes that disagree assign two tasks to two nodes in opposite ways. The two claims
+// are seen at different times, and plans in between use loads that are wrong by one.
+// Without this exchange, a disagreement would return one lag later, for as long as
+// tasks keep coming.
 func (b *Board) claimedBy(c *Candidate, owner string) {
 	ts := b.targets
 	if !c.planned || c.byName || c.target == owner || c.target == b.self.Name || b.fleet.Overdue(c.target) || ts.planned[c.Kind.Class][owner] == 0 {
@@ -270,13 +270,13 @@ func (b *Board) claimedBy(c *Candidate, owner string) {
 	}
 }
 
-// mayPlanAnew reports whether what has a target is to be given one anew now.
+// mayPlanAnew reports whether candidates that have a target may get another one now.
 func (ts *targets) mayPlanAnew(now time.Time) bool {
 	return (ts.stale || ts.agreeing) && !now.Before(ts.planAt)
 }
 
-// replanPause is how long a plan lasts: the more there is to plan and the more nodes
-// do it, the less it gains to do it again.
+// replanPause returns how long a plan lasts: the more there is to plan and the more
+// nodes do it, the less another plan gains.
 func (ts *targets) replanPause() time.Duration {
 	open := 0
 	for _, n := range ts.open {
@@ -285,8 +285,8 @@ func (ts *targets) replanPause() time.Duration {
 	return min(max(replanEvery, time.Duration(open*ts.fleet.Size())*replanCost), replanMax)
 }
 
-// assignQueued gives those that wait and some fresh ones, in their order, to the nodes that have
-// room, each in its turn, until there is room for none.
+// assignQueued assigns the waiting candidates and some fresh ones, in their order, to
+// the nodes that have room, until there is room for none.
 func (ts *targets) assignQueued(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
 	turns := newTurns()
 	for class, q := range ts.nowhere {
@@ -330,14 +330,14 @@ func (ts *targets) assignQueued(plan *placement.Plan, fresh []*Candidate, place 
 	}
 }
 
-// toAgree reports whether everything is to be planned anew once nothing changes any
-// more. What this node is about to be granted will change something, and so will what the
-// copy is known to lack.
+// toAgree reports whether to plan everything again once nothing changes any more.
+// Claims that are about to be granted to this node will change something, and so will
+// what the copy is known to lack.
 func (b *Board) toAgree() bool {
 	return b.targets.foreign > 0 && !b.targets.agreed && len(b.flights) == 0 && !b.Lag.Behind(b.tasks.Revision())
 }
 
-// handedTo is the node that a candidate was released for, if that is there to
+// handedTo returns the node that a candidate was released for, if that node is there to
 // take it.
 func (b *Board) handedTo(c *Candidate) string {
 	t := b.tasks.Get(c.ID)

@@ -6,8 +6,8 @@ import (
 	"github.com/windlass-go/windlass/internal/heap"
 )
 
-// Times holds names until their time comes, in time order. A name that is
-// set again moves to its new time. The zero value is ready.
+// Times holds names until their time comes, in time order. Setting a name again moves
+// it to its new time. The zero value is ready to use.
 type Times struct {
 	heap  *heap.Heap[timed]
 	index map[string]int // place in the heap
@@ -18,7 +18,7 @@ type timed struct {
 	at   time.Time
 }
 
-// Set gives a name its time.
+// Set sets the time of a name.
 func (q *Times) Set(name string, at time.Time) {
 	if q.heap == nil {
 		q.index = map[string]int{}
@@ -39,23 +39,23 @@ func (q *Times) moved(t timed, place int) {
 	}
 }
 
-// Len is how many names there are.
+// Len returns how many names there are.
 func (q *Times) Len() int { return len(q.index) }
 
-// Remove forgets a name.
+// Remove removes a name.
 func (q *Times) Remove(name string) {
 	if i, ok := q.index[name]; ok {
 		q.heap.Remove(i)
 	}
 }
 
-// Has reports whether a name is in it.
+// Has reports whether it has a name.
 func (q *Times) Has(name string) bool {
 	_, ok := q.index[name]
 	return ok
 }
 
-// Next is the earliest time, zero if there is none.
+// Next returns the earliest time, zero if there is none.
 func (q *Times) Next() time.Time {
 	if q.Len() == 0 {
 		return time.Time{}
@@ -63,7 +63,7 @@ func (q *Times) Next() time.Time {
 	return q.heap.First().at
 }
 
-// PopDue takes the names out whose time has come, in time order.
+// PopDue removes and returns the names whose time has come, in time order.
 func (q *Times) PopDue(now time.Time) (due []string) {
 	for q.Len() > 0 && !q.heap.First().at.After(now) {
 		due = append(due, q.heap.Pop().name)

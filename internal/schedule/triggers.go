@@ -13,47 +13,48 @@ type Trigger uint8
 const (
 	// TriggerMembership: a node joined, left, froze or drained.
 	TriggerMembership Trigger = iota + 1
-	// TriggerCommand: someone asked for it.
+	// TriggerCommand: a command asked for it.
 	TriggerCommand
-	// TriggerDrift: tasks came or went, a while ago.
+	// TriggerDrift: tasks came or went a while ago.
 	TriggerDrift
-	// TriggerSettling: nodes joined or left a few seconds ago, and everybody has balanced
-	// since.
+	// TriggerSettling: nodes joined or left a few seconds ago, and every node has
+	// balanced since.
 	TriggerSettling
-	// TriggerReview: it is time to ask.
+	// TriggerReview: a review is due.
 	TriggerReview
 )
 
 const (
-	// confirmEvery is the time between two looks at whether the moves that a join or a
-	// leave has caused have made it even, and how long a task must have been running to
-	// move for that; confirmsMax is how many looks there are at most.
+	// confirmEvery is the time between two checks of whether the moves that a join or a
+	// leave has caused have balanced the nodes, and how long a task must have been
+	// running to move for that. confirmsMax is the largest number of checks.
 	confirmEvery = time.Second
 	confirmsMax  = 10
-	// driftTolerance is how far from its share a node may be, as a part of it, before
-	// tasks move only because others came or went. It keeps finite tasks from being
-	// moved towards the end of their lives, when counts differ for an instant.
+	// driftTolerance is how far a node may be from its share, as a fraction of it,
+	// before tasks move only because others came or went. It keeps finite tasks from
+	// being moved towards the end of their lives, when counts differ for an instant.
 	driftTolerance = 0.1
 )
 
-// triggers are when a node balances.
+// triggers says when a node balances.
 type triggers struct {
-	// due is the trigger to balance for once everything that has come in is planned,
-	// again the one to balance for once more when claims that were in flight have come
-	// in; zero for none.
+	// due is the trigger to balance for once everything that has come in is planned.
+	// again is the one to balance for once more when the claims in flight have landed.
+	// Zero means none.
 	due, again Trigger
-	// confirmAt is when to look again whether what a join or a leave has caused
-	// is even by now, zero for never; confirms is how often still. uneven is set if it
-	// was not at the last look: tasks that end everywhere at once are seen to end
-	// elsewhere first.
+	// confirmAt is when to check again whether a join or a leave has been balanced,
+	// zero for never; confirms is how many checks are left. uneven is set if it was not
+	// at the last check: tasks that end everywhere at once are seen to end elsewhere
+	// first.
 	confirmAt time.Time
 	confirms  int
 	uneven    bool
-	// settleAt is when to look whether tasks that came or went have left it uneven, zero
-	// for never; unsettled tells that the plan wanted more tasks to move than could.
+	// settleAt is when to check whether tasks that came or went have left an imbalance,
+	// zero for never. unsettled is set if the plan wanted more tasks to move than
+	// could.
 	settleAt  time.Time
 	unsettled bool
-	// reviewAt is when to ask a balancer that wants to be asked when nothing has changed.
+	// reviewAt is when to call a balancer that wants reviews when nothing has changed.
 	reviewAt time.Time
 }
 
@@ -71,17 +72,17 @@ func (t *triggers) settleSoon(now time.Time) {
 	}
 }
 
-// arriving notes that a task comes which another node has given away: what a join has set
-// in motion is not over.
+// arriving records that a task arrives which another node has given away: the moves
+// that a join has caused are not over.
 func (t *triggers) arriving() {
 	if !t.confirmAt.IsZero() {
 		t.confirms = confirmsMax
 	}
 }
 
-// confirm balances once more a while after nodes came or went. Moves are
-// decided by each node alone, while others move and claim as well, so the sum of
-// all need not be even at first.
+// confirm balances once more a while after nodes came or went. Each node decides its
+// moves alone, while others move and claim as well, so the sum need not be even at
+// first.
 func (g *Giving) confirm(now time.Time) {
 	t := &g.triggers
 	if t.confirmAt.IsZero() || now.Before(t.confirmAt) {
@@ -100,14 +101,15 @@ func (g *Giving) confirm(now time.Time) {
 	}
 }
 
-// even tells whether the plan moves nothing. It does not look at the tasks, of
-// which there may be very many.
+// even reports whether the plan moves nothing. It does not look at the tasks, of which
+// there may be very many.
 func (g *Giving) even() bool {
 	return g.rules.Planned && len(placement.New(g.view(g.fleet.SurelyShortLived())).Moves(1, 0)) == 0
 }
 
 // settle balances a while after tasks came or went, and again while this node has more
-// than its share: its tasks may have been too young to move, or others not ready for them.
+// than its share: its tasks may have been too young to move, or others not ready for
+// them.
 func (g *Giving) settle(now time.Time) {
 	t := &g.triggers
 	if t.settleAt.IsZero() || now.Before(t.settleAt) {

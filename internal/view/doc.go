@@ -1,5 +1,5 @@
-// Package view has what the command line prints with -o json and what the HTTP
-// API answers, as one set of types: whoever reads the one can read the other. It
-// also reads what both take in: the lines of a file of tasks or jobs, and the
-// edits of a plan. It prints nothing and asks nothing of a broker.
+// Package view has the output of the command line with -o json and of the HTTP API, as
+// one set of types: whoever parses the one can parse the other. It also parses the
+// input of both: the lines of a file of tasks or jobs, and the edits of a plan. It
+// prints nothing and makes no call to a broker.
 package view

@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// The calls to the store, as the label op has them.
+// The calls to the store, as in the label op.
 const (
 	opGet, opList, opCommit                       = "get", "list", "commit"
 	opWatch, opGrant, opKeepAlive, opRevoke       = "watch", "grant", "keepalive", "revoke"
@@ -22,8 +22,8 @@ const (
 	watchTasks, watchNodes, watchOther, kindOther = "tasks", "nodes", "other", "other"
 )
 
-// kinds are the errors of a broker, as the label kind has them. That a key is not
-// there is an answer.
+// kinds are the errors of a broker, as in the label kind. ErrNotFound is left out,
+// because it is an answer.
 var kinds = []struct {
 	err  error
 	name string
@@ -33,8 +33,7 @@ var kinds = []struct {
 	{broker.ErrInvalid, "invalid"}, {broker.ErrClosed, "closed"},
 }
 
-// Broker returns a broker that is measured. It owns the other one, as far as
-// closing goes.
+// Broker returns a broker whose calls are measured. Closing it closes b.
 func (m *Metrics) Broker(b broker.Broker) broker.Broker {
 	timed := map[string]prometheus.Observer{}
 	for _, op := range []string{opGet, opList, opCommit, opGrant, opKeepAlive, opRevoke} {
@@ -189,7 +188,7 @@ func (b *measured) Revoke(ctx context.Context, id broker.SessionID) error {
 // Close implements broker.Broker.
 func (b *measured) Close() error { return b.inner.Close() }
 
-// Unwrap is the broker that is measured.
+// Unwrap returns the broker that is measured.
 func (b *measured) Unwrap() broker.Broker { return b.inner }
 
 // flow knows how far the store is, as far as this process has heard, and how far

@@ -1,6 +1,6 @@
-// Package metrics feeds Prometheus with what nodes do. It attaches from outside,
-// by the seams of the library: a broker that measures its calls, the events of a
-// node, its coordinator, and its Stats, which are read when somebody asks.
+// Package metrics exports what nodes do to Prometheus. It attaches from outside,
+// through the interfaces of the library: a broker that measures its calls, the events
+// of a node, its coordinator, and its Stats, which are read when metrics are scraped.
 //
 //	m, err := metrics.New(metrics.Config{})
 //	…
@@ -14,10 +14,9 @@
 //	          └── Events, Fence ──▶ windlass_run_seconds, windlass_handover_seconds, …
 //	node ────── Stats, when scraped ──▶ windlass_tasks, windlass_lease_margin_seconds, …
 //
-// It adds no call to the broker; Config.Space is the one exception, and it is the
-// caller's. What is done for each claim and each run are additions to atomic
-// numbers. No label has the name of a task, a node or an election; the types of
-// tasks are bounded by Config.TypesMax.
+// It adds no call to the broker, except for Config.Space if the caller sets it. For
+// each claim and each run it only adds to atomic numbers. No label has the name of a
+// task, a node or an election; Config.TypesMax limits the types of tasks.
 //
-// docs/operations.md says what each metric means and what to do about it.
+// docs/operations.md says what each metric means and how to react to it.
 package metrics

@@ -15,22 +15,22 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// Config says what is measured. The zero value works.
+// Config configures what is measured. The zero value works.
 type Config struct {
-	// Namespace of the tasks, for the label ns. Empty is
+	// Namespace is the namespace of the tasks, for the label ns. Empty means
 	// windlass.NamespaceDefault.
 	Namespace string
-	// Registry that the metrics are added to. Nil is one of their own, with those
-	// of the Go runtime and of the process.
+	// Registry is the registry that the metrics are added to. Nil means a new one, with
+	// the metrics of the Go runtime and of the process.
 	Registry *prometheus.Registry
-	// Also are served along with it: an embedded etcd's, say.
+	// Also are further gatherers to serve, such as that of an embedded etcd.
 	Also []prometheus.Gatherer
-	// TypesMax bounds the types of tasks that have series of their own; those that
-	// come later are counted as "other". Zero means TypesMaxDefault.
+	// TypesMax limits the types of tasks that have series of their own; later types are
+	// counted as "other". Zero means TypesMaxDefault.
 	TypesMax int
-	// Space, if set, tells how many bytes of how many the broker uses; a quota of
-	// zero is none. It is asked when somebody scrapes, once in SpaceEvery at most,
-	// and has SpaceTimeout to answer.
+	// Space, if set, returns how many bytes the broker uses, and its quota; a quota of
+	// zero means none. It is called at a scrape, at most once in SpaceEvery, and has
+	// SpaceTimeout to answer.
 	Space func(ctx context.Context) (used, quota int64, err error)
 }
 
@@ -38,9 +38,9 @@ type Config struct {
 const (
 	// TypesMaxDefault is how many types have series of their own.
 	TypesMaxDefault = 50
-	// SpaceEvery is how long an answer of Config.Space is good for.
+	// SpaceEvery is how long a result of Config.Space is used.
 	SpaceEvery = 30 * time.Second
-	// SpaceTimeout is how long it may take.
+	// SpaceTimeout is how long Config.Space may take.
 	SpaceTimeout = 2 * time.Second
 )
 
@@ -50,7 +50,7 @@ const (
 	TypeNone  = "none"
 )
 
-// Metrics are those of one process and one namespace, for any number of nodes in
+// Metrics are the metrics of one process and one namespace, for any number of nodes in
 // it. Its methods are safe for concurrent use.
 type Metrics struct {
 	config   Config
@@ -65,8 +65,8 @@ type Metrics struct {
 	counts func() map[windlass.Status]int
 }
 
-// New makes the metrics. It fails where the registry has some of them already, and
-// on a TypesMax that is negative.
+// New returns the metrics. It fails if the registry has some of them already, and on a
+// negative TypesMax.
 func New(c Config) (*Metrics, error) {
 	if c.TypesMax < 0 {
 		return nil, &windlass.BadInputError{Field: "TypesMax", Value: fmt.Sprint(c.TypesMax), Limit: "must be at least 1, or 0 for the default"}
@@ -96,19 +96,20 @@ func New(c Config) (*Metrics, error) {
 	return m, nil
 }
 
-// Gatherer has all that is served.
+// Gatherer returns a gatherer of everything that is served.
 func (m *Metrics) Gatherer() prometheus.Gatherer {
 	return append(prometheus.Gatherers{m.registry}, m.config.Also...)
 }
 
-// Handler serves them, for any path. A collector that fails leaves out its own.
+// Handler serves the metrics, for any path. If a collector fails, only its own metrics
+// are missing.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.Gatherer(), promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// Instrument returns a node's configuration that is measured: its broker, its
-// events, its coordinator and its fence. What was set stays in effect. Call it
-// last, and Watch with the node that is made of it.
+// Instrument returns a node's configuration with its broker, its events, its
+// coordinator and its fence measured. Existing settings stay in effect. Call it last,
+// and then Watch with the node.
 func (m *Metrics) Instrument(c windlass.Config) windlass.Config {
 	if c.Broker != nil {
 		c.Broker = m.Broker(c.Broker)
@@ -125,15 +126,15 @@ func (m *Metrics) Instrument(c windlass.Config) windlass.Config {
 	return c
 }
 
-// Watch has the Stats of a node read at each scrape, until its Run has returned.
+// Watch reads the Stats of a node at each scrape, until its Run has returned.
 func (m *Metrics) Watch(n *windlass.Node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.nodes = append(m.nodes, n)
 }
 
-// Count has the tasks counted by status at each scrape; nil where they are not
-// known. A server of the HTTP API knows them.
+// Count sets a function that counts the tasks by status at each scrape; it returns nil
+// if the counts are not known. A server of the HTTP API knows them.
 func (m *Metrics) Count(counts func() map[windlass.Status]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 
 var claimResults = []string{claimWon, claimLost, claimAmbiguous, claimFailed}
 
-// Events measures a node, and passes its events on.
+// Events returns events that measure a node and are passed on to next.
 func (m *Metrics) Events(next windlass.Events) windlass.Events {
 	e := next
 	e.Left = func(incarnation string, cause error, abandoned []string) {
@@ -105,7 +105,7 @@ func fenceReason(cause error) string {
 	return fenceLost
 }
 
-// Election measures an election, and passes its events on.
+// Election returns events that measure an election and are passed on to next.
 func (m *Metrics) Election(next election.Events) election.Events {
 	e := next
 	e.Elected = func(t election.Term) {

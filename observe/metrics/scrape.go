@@ -136,8 +136,8 @@ func (s *space) ratio() (float64, bool) {
 	return s.value, s.known
 }
 
-// Only has those metrics of a gatherer whose names begin with one of some prefixes:
-// those of an embedded etcd, say, out of the default registry.
+// Only returns a gatherer of the metrics of g whose names begin with one of some
+// prefixes, for example those of an embedded etcd in the default registry.
 func Only(g prometheus.Gatherer, prefixes ...string) prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		all, err := g.Gather()

@@ -1,7 +1,7 @@
-// Package tracing makes OpenTelemetry spans of what happens to tasks: that one is
-// submitted, claimed, run, moved to another node and completed. All spans of a task
-// are in the trace of its submission, on whatever node they are made, because the
-// submission's name travels with the task, as a W3C traceparent.
+// Package tracing makes OpenTelemetry spans for tasks: that a task is submitted,
+// claimed, run, moved to another node and completed. All spans of a task are in the
+// trace of its submission, on whatever node they are made, because the submission's
+// span travels with the task, as a W3C traceparent.
 //
 //	tracer := tracing.New(provider)
 //	client, err := windlass.NewClient(store, "", windlass.WithTracer(tracer))
@@ -10,10 +10,10 @@
 //	submit ─┬─ claim ── run                    on the node that had it first
 //	        └─ move ─── claim ── run ── complete   on the one that took it over
 //
-// It needs the API of OpenTelemetry alone; the provider, with its exporter, is the
-// program's. That must not block when a span begins or ends: a batch processor does
-// not, a simple one does. What else a trace carries, its state and baggage, is left
-// out of the task.
+// It needs only the API of OpenTelemetry; the program brings the provider with its
+// exporter. The provider must not block when a span begins or ends: a batch processor
+// does not, a simple one does. The task does not carry the rest of a trace, its state
+// and baggage.
 package tracing
 
 import (
@@ -44,18 +44,18 @@ const (
 	// KeyCause is why it was claimed, KeyFrom the node that held it before.
 	KeyCause = attribute.Key("windlass.cause")
 	KeyFrom  = attribute.Key("windlass.from")
-	// KeyOutcome is what became of it.
+	// KeyOutcome is what happened to it.
 	KeyOutcome = attribute.Key("windlass.outcome")
 	// KeyTasks is how many were submitted at once.
 	KeyTasks = attribute.Key("windlass.tasks")
 )
 
-// New returns a tracer whose spans the provider makes.
+// New returns a tracer that uses a provider.
 func New(provider trace.TracerProvider) windlass.Tracer {
 	return &tracer{provider.Tracer(Scope)}
 }
 
-// Service is the attribute of a resource that says which program makes the spans.
+// Service returns the resource attribute that names the program which makes the spans.
 func Service(name string) attribute.KeyValue { return attribute.String("service.name", name) }
 
 type tracer struct{ spans trace.Tracer }

@@ -14,71 +14,72 @@ import (
 const (
 	// QuotaBytesDefault is used when Config.QuotaBytes is zero.
 	QuotaBytesDefault = 2 << 30
-	// QuotaBytesMax is as far as etcd is meant to go.
+	// QuotaBytesMax is the largest database that etcd is meant for.
 	QuotaBytesMax = 8 << 30
 	// HistoryDefault is used when Config.History is zero.
 	HistoryDefault = 5 * time.Minute
-	// TickDefault is used when Config.Tick is zero, ElectionTicks of it for the
-	// election timeout.
+	// TickDefault is used when Config.Tick is zero; the election timeout is
+	// ElectionTicks of it.
 	TickDefault = 100 * time.Millisecond
-	// TickMin and TickMax bound Config.Tick.
+	// TickMin and TickMax are the range of Config.Tick.
 	TickMin = time.Millisecond
 	// TickMax keeps the election timeout within etcd's limit of 50 s.
 	TickMax = 5 * time.Second
-	// ElectionTicks is the election timeout in ticks. No session is shorter
-	// than one and a half of it.
+	// ElectionTicks is the election timeout in ticks. No session is shorter than one
+	// and a half of it.
 	ElectionTicks = 10
 )
 
-// Config says how to run the server. Its zero value is a server without a
-// listener in a temporary folder.
+// Config configures the server. Its zero value is a server without a listener in a
+// temporary folder.
 type Config struct {
-	// Dir is the folder for the data, made if it does not exist. Empty is a new
+	// Dir is the folder for the data, created if it does not exist. Empty means a new
 	// temporary folder that Close removes.
 	Dir string
 
-	// Socket makes other processes of this user able to connect: they find the
-	// way with Dial or Find. It needs a Dir that they know.
+	// Socket lets other processes of this user connect with Dial or Find. It needs a
+	// Dir that they know.
 	Socket bool
 
-	// Listener, if set, has clients come to the server over connections, as Socket does;
-	// not both. It is for tests, of users with a password: a login is as cheap as can be.
+	// Listener, if set, lets clients reach the server over connections, as Socket does;
+	// not both. It is for tests, of users with a password: a login is as cheap as
+	// possible.
 	Listener net.Listener
 
-	// Logger receives what etcd has to say; nil is silence. What is part of
-	// every start and stop is at debug level, and so is all that etcd calls
+	// Logger receives the messages of etcd; nil discards them. The ordinary messages of
+	// every start and stop are at debug level, and so is all that etcd calls
 	// information.
 	Logger *slog.Logger
 
-	// Fatal is told when etcd cannot go on, because its disk is full or gone, and
-	// does not return: the process must end, for what etcd has in memory may be
-	// more than it will find on its disk. Nil is a panic.
+	// Fatal is called when etcd cannot continue because its disk is full or gone, and
+	// must not return. The process must end, because etcd may have more in memory than
+	// it will find on its disk. Nil panics.
 	Fatal func(text string)
 
 	// QuotaBytes is the size of the database at which writes are refused with
-	// broker.ErrNoSpace. Zero is QuotaBytesDefault; at most QuotaBytesMax.
+	// broker.ErrNoSpace. Zero means QuotaBytesDefault; the maximum is QuotaBytesMax.
 	QuotaBytes int64
 
-	// History is how long changes are kept for watches that come late; it is
-	// compacted away after between one and two of it. Zero is HistoryDefault;
-	// at least a second.
+	// History is how long changes are kept for watches that start late. They are
+	// compacted away after between one and two of it. Zero means HistoryDefault; the
+	// minimum is one second.
 	History time.Duration
 
-	// Tick is the heartbeat interval. Zero is TickDefault; TickMin to TickMax.
-	// The shortest session is 15 ticks, rounded up to a second: 2 s by default.
-	// It is for tests.
+	// Tick is the heartbeat interval. Zero means TickDefault; the range is TickMin to
+	// TickMax. The shortest session is 15 ticks, rounded up to a second: 2 s by
+	// default. It is for tests.
 	Tick time.Duration
 
-	// UnsafeNoFsync leaves writing to disk to the operating system. What was
-	// acknowledged is then lost in a crash of the machine. It is for tests.
+	// UnsafeNoFsync leaves writing to disk to the operating system. Acknowledged writes
+	// are then lost in a crash of the machine. It is for tests.
 	UnsafeNoFsync bool
 
-	// Between, if set, stands between each connection that Broker returns and the
-	// server. It is for tests, of what another member would answer.
+	// Between, if set, is placed between each connection that Broker returns and the
+	// server. It is for tests, to imitate the answers of another member.
 	Between func(pb.KVClient, pb.LeaseClient) (pb.KVClient, pb.LeaseClient)
 }
 
-// String prints the configuration with its derived values.
+// String returns the configuration with its derived values.
 func (c Config) String() string {
 	c = c.withDefaults()
 	dir := c.Dir
@@ -89,7 +90,7 @@ func (c Config) String() string {
 		dir, c.Socket, c.QuotaBytes, c.History, c.Tick, c.Tick*ElectionTicks, !c.UnsafeNoFsync)
 }
 
-// LogValue makes a structured logger print what String prints.
+// LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {

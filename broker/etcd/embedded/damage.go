@@ -16,9 +16,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// DamagedError tells that the files in a data folder cannot be read.
+// DamagedError reports that the files in a data folder cannot be read.
 type DamagedError struct {
-	// Path is what cannot be read, and Cause why.
+	// Path is the file that cannot be read, and Cause the reason.
 	Path  string
 	Cause error
 }
@@ -28,7 +28,7 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s is damaged: %v; restore the data folder from a copy", e.Path, e.Cause)
 }
 
-// Unwrap makes the cause visible.
+// Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
 // checkData reads what etcd is about to read. etcd itself panics over a database

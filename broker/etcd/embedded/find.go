@@ -18,8 +18,8 @@ var (
 	ErrNoSocket = errors.New("it has no socket, so only its own process can use it (or it is still starting)")
 )
 
-// Find returns the socket of the server that has a data folder open, and who
-// that is; of a server without a socket it still says who it is.
+// Find returns the socket of the server that has a data folder open, and its holder.
+// For a server without a socket it still returns the holder.
 func Find(dir string) (socket string, holder Holder, err error) {
 	// A folder that was ours may have been removed since, and made again by
 	// somebody else, who would be the broker then.

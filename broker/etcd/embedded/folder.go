@@ -10,12 +10,12 @@ import (
 	"strconv"
 )
 
-// FolderError tells that a folder is not fit to hold data, because another user
-// could change or replace what is in it.
+// FolderError reports that a folder must not hold data, because another user could
+// change or replace its contents.
 type FolderError struct {
-	// Path is the folder that is not fit: the data folder or the one it is in.
+	// Path is the refused folder: the data folder or its parent.
 	Path string
-	// Problem says what is wrong and Hint what would mend it.
+	// Problem says what is wrong and Hint how to fix it.
 	Problem string
 	// Hint is a command or advice.
 	Hint string

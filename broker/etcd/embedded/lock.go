@@ -17,22 +17,21 @@ const lockName = "windlass.lock"
 // lockBytesMax bounds what is read of a lock file.
 const lockBytesMax = 64 << 10
 
-// Holder is the process that has a data folder open, as it wrote into the lock
-// file.
+// Holder is the process that has a data folder open, as it wrote into the lock file.
 type Holder struct {
 	// PID is its process ID, in its own PID namespace.
 	PID int `json:"pid"`
 	// Host is the name of its machine or container.
 	Host string `json:"host"`
-	// StartedAt is when it opened the folder, by its clock.
+	// StartedAt is when it opened the folder, by its own clock.
 	StartedAt time.Time `json:"started_at"`
 	// Socket is the path of its unix socket, empty if it has none.
 	Socket string `json:"socket"`
-	// Version is that of its etcd.
+	// Version is the version of its etcd.
 	Version string `json:"version"`
 }
 
-// String is for people.
+// String returns a description for people.
 func (h Holder) String() string {
 	if h.PID == 0 {
 		return "a process that has not said which"
@@ -40,12 +39,12 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d on %s since %s", h.PID, h.Host, h.StartedAt.Format(time.RFC3339))
 }
 
-// LockedError tells that another process, or another server of this one, has
-// the data folder open.
+// LockedError reports that another process, or another server of this one, has the data
+// folder open.
 type LockedError struct {
 	// Dir is the data folder.
 	Dir string
-	// Holder is who has it open.
+	// Holder is the process that has it open.
 	Holder Holder
 }
 

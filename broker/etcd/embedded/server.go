@@ -45,8 +45,8 @@ type Server struct {
 	brokers map[*etcd.Broker]struct{}
 }
 
-// Start runs a server and returns when it is ready. The context bounds the
-// start only; the server runs until Close.
+// Start starts a server and returns when it is ready. The context limits the start
+// only; the server runs until Close.
 func Start(ctx context.Context, config Config) (*Server, error) {
 	config = config.withDefaults()
 	if err := config.validate(); err != nil {
@@ -220,8 +220,8 @@ func (s *Server) shutdown() error {
 	return errors.Join(errs...)
 }
 
-// Broker returns a new connection that goes straight into the server. Closing it
-// leaves the server alone; closing the server closes it.
+// Broker returns a new connection that goes straight into the server. Closing it does
+// not affect the server; closing the server closes it.
 func (s *Server) Broker() *etcd.Broker {
 	server := s.etcd.Server
 	txns := adapter.KvServerToKvClient(v3rpc.NewQuotaKVServer(server))
@@ -254,10 +254,10 @@ func (s *Server) Broker() *etcd.Broker {
 	return b
 }
 
-// Dir returns the data folder's real path.
+// Dir returns the real path of the data folder.
 func (s *Server) Dir() string { return s.dir }
 
-// Socket returns the path of the socket, empty without one.
+// Socket returns the path of the socket, empty if there is none.
 func (s *Server) Socket() string {
 	if s.listener == nil {
 		return ""
@@ -272,12 +272,12 @@ func (s *Server) Compact(ctx context.Context, revision broker.Revision) error {
 	return b.Compact(ctx, revision)
 }
 
-// Done is closed when the server has stopped and freed all that it held, whether
-// by Close or by itself.
+// Done returns a channel that is closed when the server has stopped, by Close or by
+// itself, and has freed all that it held.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says, once Done is closed, why the server stopped by itself or what went
-// wrong in closing it.
+// Err returns, once Done is closed, why the server stopped by itself or what failed in
+// closing it.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:
@@ -287,8 +287,8 @@ func (s *Server) Err() error {
 	}
 }
 
-// Close stops the server and waits until it has. Its brokers are closed, a
-// temporary folder is removed. Closing twice is no error.
+// Close stops the server and waits until it has stopped. It closes the server's brokers
+// and removes a temporary folder. Closing twice is no error.
 func (s *Server) Close() error {
 	s.stop()
 	<-s.done

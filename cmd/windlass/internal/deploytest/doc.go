@@ -1,8 +1,8 @@
-// Package deploytest has the tests of what Windlass is packaged with, in the folder deploy:
-// the file of a container image, units of systemd and a Helm chart. They see that every flag
-// and variable that is used there exists in the program, and that what a node needs to leave
-// in good order is there.
+// Package deploytest tests the packaging of Windlass in the folder deploy: the file of
+// a container image, units of systemd and a Helm chart. The tests check that every flag
+// and variable used there exists in the program, and that everything is there that a
+// node needs to leave in good order.
 //
-// The chart itself is checked by deploy/helm/check, which needs Helm: what it renders is kept
-// in deploy/helm/rendered, and read here.
+// deploy/helm/check checks the chart itself and needs Helm: its output is kept in
+// deploy/helm/rendered, and read here.
 package deploytest

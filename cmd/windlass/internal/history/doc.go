@@ -1,8 +1,8 @@
-// Package history checks everything that was ever written below a namespace: the
-// event log of the store itself, from its first revision on, replayed in order.
-// It trusts no node's view of what it did.
+// Package history checks everything that was ever written below a namespace: it replays
+// the store's own event log in order, from its first revision on. It trusts no node's
+// view of what it did.
 //
-// The invariants, by the numbers that the tests and the documentation use:
+// The invariants, by the numbers used in the tests and the documentation:
 //
 //	I1   one grant at a time: a task's owner key is created only while there is none
 //	I2   a state is written only by the claim that is live at that revision, of
@@ -22,9 +22,9 @@
 //	M55  being told to stop counts as no error of a task
 //	M04  a node's registration is not taken over while its session lives
 //
-// What a log cannot know, it is told: which endings nodes asked for, what clients
-// deleted, what an operator did by hand.
+// The log does not show everything, so the caller adds the rest: which endings nodes
+// asked for, what clients deleted, and what an operator did by hand.
 //
-// Log is not safe for concurrent use but for Ending, Deleting, Unblocking and ByHand,
-// which must be called before the write that they announce is sent.
+// Log is not safe for concurrent use except for Ending, Deleting, Unblocking and
+// ByHand, which must be called before the write that they announce is sent.
 package history

@@ -1,7 +1,7 @@
-// Package loadgen measures how many tasks a second come to run on a fleet of nodes, how
-// many jobs a second they complete, and how soon tasks run again after a node has died.
-// Beside that it measures what the broker does at best, in the same run, because rates
-// belong to a machine and their ratios do not.
+// Package loadgen measures how many tasks a second start to run on a fleet of nodes,
+// how many jobs a second they complete, and how soon tasks run again after a node has
+// died. In the same run it measures the best that the broker can do, because rates
+// depend on the machine and their ratios do not.
 //
 //	+------------------- this process -------------------+
 //	| raw puts and claims, submissions -- connection 0 --|---+
@@ -12,15 +12,15 @@
 // A node dies by losing its connection: it can give nothing back, so the others have to
 // wait until its session has expired, as after a power cut.
 //
-// # What is guaranteed
+// # Guarantees
 //
-// All that it writes to the broker is in a namespace of its own, which is deleted in the
-// end, also after an error or an interrupt. Every wait is bounded and says what it waited
-// for.
+// Everything that it writes to the broker is in a namespace of its own, which is
+// deleted in the end, also after an error or an interrupt. Every wait is bounded and
+// names what it waited for.
 //
-// # What is not
+// # What is not guaranteed
 //
-// All nodes share one process, and the processors of one machine; the figures are not those
-// of a fleet on several machines. Whether a task ever runs twice is not looked at: the tests
-// of the cluster do that.
+// All nodes share one process, and the processors of one machine; the figures are not
+// those of a fleet on several machines. It does not check whether a task ever runs
+// twice: the tests of the cluster do that.
 package loadgen

@@ -5,18 +5,18 @@
 //	election.Watch    ─┘    ▲                  every Refresh           │
 //	tree.Watch, while shown ┘                                   control ──▶ broker
 //
-// The feed follows the broker by the library's own watches and keeps the latest
-// change of each thing until the model takes them, so that a terminal that does not
-// keep up costs no more memory than there are tasks. The model is pure: messages in,
-// a frame out. It keeps all tasks sorted, puts changed ones in their places without
-// sorting the others, and draws the rows of the window only.
+// The feed follows the broker by the library's own watches. It keeps the latest change
+// of each task, node or election until the model takes them, so that a slow terminal
+// costs no more memory than there are tasks. The model is pure: messages in, a frame
+// out. It keeps all tasks sorted, inserts changed ones without sorting the others, and
+// draws only the rows of the window.
 //
-// What it does not do: remember. Rates count from its start, and nothing is kept.
+// It keeps no history: rates count from its start, and nothing is stored.
 //
-// When the broker goes away the frame says since when, and goes on showing what was
-// known. As a watch does not tell that it is back where nothing changes, the broker
-// is asked once in a while then, and only then.
+// If the broker is unreachable, the frame says since when, and continues to show what
+// was known. A watch does not report that the broker is back if nothing changes, so in
+// that case only, the broker is asked from time to time.
 //
-// Names come from whoever submits tasks or starts nodes. No text of theirs reaches
-// the terminal without view.Printable.
+// Names come from whoever submits tasks or starts nodes. Their text reaches the
+// terminal only through view.Printable.
 package top

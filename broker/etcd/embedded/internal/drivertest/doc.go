@@ -1,3 +1,3 @@
-// Package drivertest has the tests of package etcd that need a server, which is no part of
-// that package's module.
+// Package drivertest has the tests of package etcd that need a server, which is not
+// part of that package's module.
 package drivertest
