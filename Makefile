@@ -75,7 +75,7 @@ dashboard-check: ## check the types of api/dashboard/web, and run its unit tests
 	cd api/dashboard/web && $(NPM) ci --silent && $(NPM) run --silent check && $(NPM) run --silent test
 
 # Two commits are compared with go run golang.org/x/perf/cmd/benchstat@latest before.txt after.txt,
-# which wants six runs of each; docs/benchmarks.md has the loop.
+# which wants six runs of each; docs/internals/benchmarks.md has the loop.
 .PHONY: bench
 bench: ## benchmarks, as ratios to the broker's raw rates in the same run
 	cd bench && $(GO) test -run '^$$' -bench . -benchtime 1x -count 3 -timeout 0 .

@@ -33,7 +33,7 @@
 // nobody deletes sessions by hand, and handlers return soon after their context ended.
 // A node that loses its connection stops its handlers before any other node can be
 // granted their tasks. [Config.Fence] is for handlers that do not return.
-// docs/safety.md lists the assumptions.
+// docs/internals/safety.md lists the assumptions.
 //
 // # What is not guaranteed
 //

@@ -303,7 +303,7 @@ func (in *incarnation) arrive(take func()) bool {
 	}
 }
 
-// LayoutVersion is the version of the layout of the store, docs/layout.md, that
+// LayoutVersion is the version of the layout of the store, docs/reference/layout.md, that
 // this version of Windlass reads and writes.
 const LayoutVersion = layout.Version
 

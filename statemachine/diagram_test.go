@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite what docs/states.md shows of the transitions")
+var update = flag.Bool("update", false, "rewrite what docs/guide/states.md shows of the transitions")
 
 // guide is the document that shows them, for who reads rather than imports.
-const guide = "../docs/states.md"
+const guide = "../docs/guide/states.md"
 
 // diagram draws the transitions, an arrow for each pair of states.
 func diagram() string {

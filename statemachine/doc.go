@@ -7,6 +7,6 @@
 // returned by its handler, or decided by its error handler. An absent state means
 // runnable.
 //
-// The transition table is in state.go only. docs/states.md draws it, checked by a test,
+// The transition table is in state.go only. docs/guide/states.md draws it, checked by a test,
 // and says what each message does to a running task.
 package statemachine

@@ -135,14 +135,14 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 	if err := yaml.UnmarshalStrict(read(t, "../testdata/root/deploy/prometheus/windlass.rules.yml"), &alerts); err != nil {
 		t.Fatal(err)
 	}
-	document := string(read(t, "../testdata/root/docs/operations.md"))
+	document := string(read(t, "../testdata/root/docs/operate/operations.md"))
 	for _, g := range alerts.Groups {
 		for _, r := range g.Rules {
 			if problems := unknown(r.Expr, there); len(problems) > 0 || r.Expr == "" {
 				t.Errorf("%s asks for %q", r.Alert, problems)
 			}
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || !strings.Contains(document, "`"+r.Alert+"`") {
-				t.Errorf("%s says not how bad it is, what, or is not in docs/operations.md", r.Alert)
+				t.Errorf("%s says not how bad it is, what, or is not in docs/operate/operations.md", r.Alert)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 	for name := range there {
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
 		if strings.HasPrefix(name, "windlass_") && !strings.Contains(table, "`"+name) {
-			t.Errorf("docs/operations.md has no %s", name)
+			t.Errorf("docs/operate/operations.md has no %s", name)
 		}
 		if strings.HasPrefix(name, "windlass_") && name != "windlass_nodes" && !strings.Contains(shown, name) {
 			t.Errorf("the dashboard does not show %s", name)
@@ -186,7 +186,7 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 		_, plain := there[name]
 		_, histogram := there[name+"_count"]
 		if strings.HasPrefix(name, "windlass_") && !plain && !histogram {
-			t.Errorf("docs/operations.md has %s, which nobody serves", name)
+			t.Errorf("docs/operate/operations.md has %s, which nobody serves", name)
 		}
 	}
 }

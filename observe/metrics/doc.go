@@ -18,5 +18,5 @@
 // each claim and each run it only adds to atomic numbers. No label has the name of a
 // task, a node or an election; Config.TypesMax limits the types of tasks.
 //
-// docs/operations.md says what each metric means and how to react to it.
+// docs/operate/operations.md says what each metric means and how to react to it.
 package metrics

@@ -48,7 +48,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the HTTP API and the dashboard",
 		Long: `Serve the HTTP API: what these commands do, with the same JSON, and changes as they
-happen. GET /openapi.json describes it; docs/api.md is its guide. The dashboard, pages
+happen. GET /openapi.json describes it; docs/reference/api.md is its guide. The dashboard, pages
 for a browser that use it, is at the same address; --no-dashboard leaves it out.
 
 Without --token-file and --client-ca it answers this machine alone, on a loopback

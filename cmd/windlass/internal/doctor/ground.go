@@ -115,7 +115,7 @@ func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
 	switch {
 	case len(refused) > 0:
 		c.Status, c.Found = Problem, fmt.Sprintf("%d right(s) missing", len(refused))
-		c.Do = "grant the role that docs/security.md shows, for the prefix " + d.Space.All()
+		c.Do = "grant the role that docs/operate/security.md shows, for the prefix " + d.Space.All()
 		c.Details = refused
 	case full:
 		c.Status, c.Found = Unknown, "the broker is full and refuses writes to everyone"

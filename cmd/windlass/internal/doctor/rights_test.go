@@ -16,7 +16,7 @@ import (
 )
 
 // TestPermissions_OfEtcdAreFoundWithoutWriting asks as users of an etcd with
-// access control: one with the role of docs/security.md, one who may only read,
+// access control: one with the role of docs/operate/security.md, one who may only read,
 // and one with rights elsewhere.
 func TestPermissions_OfEtcdAreFoundWithoutWriting(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Socket: true, UnsafeNoFsync: true, Tick: 10 * time.Millisecond})

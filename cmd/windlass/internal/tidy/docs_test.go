@@ -17,7 +17,7 @@ import (
 func markdown(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		paths, err := fs.Glob(project, pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -81,7 +81,7 @@ func deadLinks(path, text string) (problems []string) {
 
 func TestTidy_LinksInDocumentsLeadSomewhere(t *testing.T) {
 	docs := markdown(t)
-	for _, needed := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/contract.md"} {
+	for _, needed := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/internals/architecture.md", "docs/internals/contract.md"} {
 		if docs[needed] == "" {
 			t.Errorf("%s is missing", needed)
 		}
@@ -92,8 +92,8 @@ func TestTidy_LinksInDocumentsLeadSomewhere(t *testing.T) {
 }
 
 func TestTidy_LinkCheckFails(t *testing.T) {
-	dead := "[x](nowhere.md) [y](docs/safety.md#nothing) [z](#none)"
-	live := "# A `b` c\n[x](go.mod) [y](https://a/b#c) [z](#a-b-c) [s](docs/safety.md#what-happens-when)"
+	dead := "[x](nowhere.md) [y](docs/internals/safety.md#nothing) [z](#none)"
+	live := "# A `b` c\n[x](go.mod) [y](https://a/b#c) [z](#a-b-c) [s](docs/internals/safety.md#what-happens-when)"
 	if len(deadLinks("README.md", dead)) != 3 || len(deadLinks("README.md", live)) != 0 {
 		t.Error("it does not tell a dead link from a live one")
 	}
@@ -106,7 +106,7 @@ var figure = regexp.MustCompile(`[0-9][0-9.,]*\s?(?:ms|µs|ns|%|×|kB|KiB|MiB|/s
 func unfounded(path, text, benchmarks string) (problems []string) {
 	for _, f := range figure.FindAllString(text, -1) {
 		if !strings.Contains(benchmarks, f) {
-			problems = append(problems, fmt.Sprintf("%s: %q is not in docs/benchmarks.md, which says how it was measured", path, f))
+			problems = append(problems, fmt.Sprintf("%s: %q is not in docs/internals/benchmarks.md, which says how it was measured", path, f))
 		}
 	}
 	return problems
@@ -114,7 +114,7 @@ func unfounded(path, text, benchmarks string) (problems []string) {
 
 func TestTidy_FiguresInTheReadmeAreAmongTheBenchmarks(t *testing.T) {
 	docs := markdown(t)
-	report(t, unfounded("README.md", docs["README.md"], docs["docs/benchmarks.md"]))
+	report(t, unfounded("README.md", docs["README.md"], docs["docs/internals/benchmarks.md"]))
 }
 
 func TestTidy_FigureCheckFails(t *testing.T) {
@@ -180,7 +180,7 @@ func withCoverage(document string, tests map[string][]string) (text string, unkn
 }
 
 func TestTidy_TheContractNamesTheTestsThatProveIt(t *testing.T) {
-	const path = "docs/contract.md"
+	const path = "docs/internals/contract.md"
 	before, err := fs.ReadFile(project, path)
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +306,7 @@ func exportedType(spec *ast.TypeSpec, show func(any) string) (lines []string) {
 }
 
 func TestTidy_TheExportedAPIIsWrittenDown(t *testing.T) {
-	generated(t, "docs/api.txt", exported(sources(t)))
+	generated(t, "docs/reference/api.txt", exported(sources(t)))
 }
 
 func TestTidy_APICheckFails(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// logKey is a row of the table of keys in docs/operations.md.
+// logKey is a row of the table of keys in docs/operate/operations.md.
 var logKey = regexp.MustCompile("(?m)^\\| (`[a-z_`, ]+`) \\| ")
 
 // logKeys are the keys that the table has.
 func logKeys(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := fs.ReadFile(project, "docs/operations.md")
+	text, err := fs.ReadFile(project, "docs/operate/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func logKeyCheck(known map[string]bool) func(source) []string {
 		}
 		for key, at := range keysUsed(s) {
 			if !known[key] {
-				problems = append(problems, fmt.Sprintf("%s: the log key %q is not in docs/operations.md", at, key))
+				problems = append(problems, fmt.Sprintf("%s: the log key %q is not in docs/operate/operations.md", at, key))
 			}
 		}
 		return problems
@@ -121,7 +121,7 @@ func TestTidy_LogKeysAreThoseOfTheTable(t *testing.T) {
 	}
 	for _, key := range sorted(known) {
 		if !used[key] {
-			t.Errorf("docs/operations.md has the log key %q, and nothing logs it", key)
+			t.Errorf("docs/operate/operations.md has the log key %q, and nothing logs it", key)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// limits are the rows of the table in docs/operations.md: what is bounded, by how much,
+// limits are the rows of the table in docs/operate/operations.md: what is bounded, by how much,
 // and by which constant.
 var limits = []struct {
 	what  string
@@ -102,7 +102,7 @@ func generatedPart(t *testing.T, path, name, text string) {
 }
 
 func TestTidy_TheLimitsInTheDocumentsAreThoseOfTheCode(t *testing.T) {
-	generatedPart(t, "docs/operations.md", "limits", limitsTable())
+	generatedPart(t, "docs/operate/operations.md", "limits", limitsTable())
 	api, err := fs.ReadFile(project, "config.go")
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func mutantsTable(t *testing.T) string {
 }
 
 func TestTidy_TheMutantsInTheDocumentsAreThoseOfTheTree(t *testing.T) {
-	generatedPart(t, "docs/safety.md", "mutants", mutantsTable(t))
+	generatedPart(t, "docs/internals/safety.md", "mutants", mutantsTable(t))
 }
 
 func TestTidy_GeneratedPartsStandBetweenMarks(t *testing.T) {
