@@ -17,16 +17,17 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// prospect is what a node keeps with a claim that is on its way.
+// prospect is the node's own data about a claim in flight.
 type prospect struct {
 	task Task
-	// adopted tells that the claim on it turned up, and that nobody knows any more
-	// what it was made for.
+	// adopted is true if the claim turned up later, and nobody knows any more why it
+	// was made.
 	adopted bool
-	// skipped is the task whose failure is why it is claimed, to be killed; empty for none.
+	// skipped is the task whose failure causes this one to be claimed, in order to kill
+	// it; empty for none.
 	skipped string
-	// reason is why it is claimed, for people; cause is that in one word, and from
-	// the node that held it before.
+	// reason says for people why it is claimed; cause is that in one word, and from the
+	// node that held it before.
 	reason string
 	cause  GrantCause
 	from   string
@@ -34,24 +35,24 @@ type prospect struct {
 	since time.Time
 }
 
-// newBoard makes the board of this node.
+// newBoard returns the board of this node.
 func (in *incarnation) newBoard() *schedule.Board {
 	return schedule.NewBoard(in.fleet, in.tasks, schedule.Rules{
 		Held: in.occupied, LeftBehind: in.node.isLeftBehind, Read: in.read, Balancer: in.askBalancer,
 	})
 }
 
-// occupied tells whether this node holds a task, is asking whether it does, or knows that the
-// copy is too old to say anything about it.
+// occupied reports whether this node holds a task, is asking whether it does, or knows
+// that the copy is too old to tell.
 func (in *incarnation) occupied(id string) bool {
 	return in.runs[id] != nil || in.out.adopts.UnderWay(id) || in.endedByUs.after(id, in.tasks.Revision())
 }
 
-// busyWith tells whether this node holds a task, is claiming it, or cannot tell.
+// busyWith reports whether this node holds a task, is claiming it, or cannot tell.
 func (in *incarnation) busyWith(id string) bool { return in.board.IsFlight(id) || in.occupied(id) }
 
-// read reads what a task is. It returns false if this node leaves it to others without
-// knowing whether they take it.
+// read reads a task for the board. It returns false if this node leaves the task to
+// others without knowing whether they take it.
 func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 	k := in.kinds.OfTask(t)
 	if k.Err != nil {
@@ -79,7 +80,7 @@ func (in *incarnation) read(t *mirror.Task) (r schedule.Reading, ok bool) {
 	return r, true
 }
 
-// makeTask makes a task of its properties, nil if the application ignores it.
+// makeTask makes a task from its properties, nil if the application ignores it.
 func (in *incarnation) makeTask(id string, props json.RawMessage) Task {
 	if in.config.NewTask == nil {
 		return plainTask(id)
@@ -91,7 +92,7 @@ func (in *incarnation) makeTask(id string, props json.RawMessage) Task {
 	return task
 }
 
-// safeNewTask keeps a panic in the application's function to its own task.
+// safeNewTask limits a panic in the application's function to its own task.
 func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -101,8 +102,8 @@ func safeNewTask(f NewTask, id string, props json.RawMessage) (task Task, err er
 	return f(id, props), nil
 }
 
-// askBalancer asks the balancer about tasks, one after the other. It sees those that it
-// takes as this node's.
+// askBalancer asks the balancer about tasks, one after the other. The balancer sees
+// those that it accepts as this node's.
 func (in *incarnation) askBalancer(now time.Time) func(c *schedule.Candidate) (bool, time.Time) {
 	view := in.view(now)
 	return func(c *schedule.Candidate) (bool, time.Time) {
@@ -117,7 +118,7 @@ func (in *incarnation) askBalancer(now time.Time) func(c *schedule.Candidate) (b
 	}
 }
 
-// claimPass queues the claims on what this node should have.
+// claimPass queues the claims on the tasks that this node should have.
 func (in *incarnation) claimPass(now time.Time) {
 	for _, c := range in.board.Pass(in.info.placed(), now) {
 		in.claim(c, now)
@@ -159,7 +160,7 @@ func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 	return "placed"
 }
 
-// grantCause is why a node claims a task.
+// grantCause returns why a node claims a task.
 func grantCause(c *schedule.Candidate, t *mirror.Task, node string) GrantCause {
 	switch {
 	case c.Pulled:
@@ -174,7 +175,7 @@ func grantCause(c *schedule.Candidate, t *mirror.Task, node string) GrantCause {
 	return GrantTakenOver
 }
 
-// answerOf is what the answer to a claim says.
+// answerOf converts the error of a claim.
 func answerOf(err error) schedule.Answer {
 	switch {
 	case err == nil:
@@ -187,8 +188,8 @@ func answerOf(err error) schedule.Answer {
 	return schedule.Failed
 }
 
-// isFree tells whether a claim that is queued could be granted, as far as the copy shows by
-// now. If not, it is taken back.
+// isFree reports whether a queued claim could still be granted, as far as the copy
+// shows. If not, the claim is withdrawn.
 func (in *incarnation) isFree(id string, _ coordinator.Wanted) bool {
 	if t := in.tasks.Get(id); t != nil && !t.Owned() {
 		return true
@@ -198,7 +199,7 @@ func (in *incarnation) isFree(id string, _ coordinator.Wanted) bool {
 	return false
 }
 
-// dropQueued takes back the claims that were not asked for yet.
+// dropQueued withdraws the claims that were not sent yet.
 func (in *incarnation) dropQueued() {
 	now := time.Now()
 	for _, w := range in.out.claims.DropAll() {
@@ -209,7 +210,7 @@ func (in *incarnation) dropQueued() {
 	}
 }
 
-// claimed takes the results of a call to claim or adopt.
+// claimed handles the results of a call to claim or adopt.
 func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinator.Result, adopted bool) {
 	now := time.Now()
 	in.out.audit.BusyAt = now
@@ -237,16 +238,16 @@ func (in *incarnation) claimed(wanted []coordinator.Wanted, results []coordinato
 	in.giving.Landed()
 }
 
-// isOver tells of a claim whose grant is only now known that it has ended since:
-// the mirror is ahead of the answer and shows that it is gone.
+// isOver reports whether a claim whose grant is only now known has ended since: the
+// mirror is ahead of the answer and shows that it is gone.
 func (in *incarnation) isOver(g coordinator.Granted) bool {
 	t := in.tasks.Remains(g.ID)
 	held := t != nil && t.Session == in.session.ID() && t.Token == g.Token
 	return in.endedByUs[g.ID].token == g.Token || (in.tasks.Revision() >= g.Token && !held)
 }
 
-// claimRefused arranges for another look where one is worth it. was is what was to be
-// claimed, nil if an owner was asked about.
+// claimRefused schedules another check of a task where that is useful. was is the
+// candidate that was to be claimed, nil if an owner was asked about.
 func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now time.Time, was *schedule.Candidate) {
 	id := wanted.ID
 	switch {
@@ -265,7 +266,7 @@ func (in *incarnation) claimRefused(wanted coordinator.Wanted, err error, now ti
 	in.board.Refused(t, was, answerOf(err), now)
 }
 
-// ended takes the results of a call to end.
+// ended handles the results of a call to end.
 func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator.Ended) {
 	now := time.Now()
 	in.out.audit.BusyAt = now
@@ -282,8 +283,8 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 		case errors.Is(err, coordinator.ErrSuperseded):
 			in.superseded(run)
 		case errors.Is(err, coordinator.ErrStateChanged):
-			// Someone wrote it by hand, or an older save of ours came late: the
-			// owner's word is the last.
+			// Someone wrote it by hand, or an older save of ours was applied late: what
+			// the owner writes replaces it.
 			run.stateRevision = result.StateRevision
 			run.ending.Replaces = result.StateRevision
 			in.queueEnding(run)
@@ -311,8 +312,8 @@ func (in *incarnation) ended(endings []coordinator.Ending, results []coordinator
 	}
 }
 
-// lasted is how long a task took that is over now: until its handler returned. How long it
-// took to store that says how busy the fleet is, and not how long such tasks take.
+// lasted returns how long a task took that has ended: until its handler returned. The
+// time to store that shows how busy the cluster is, and not how long such tasks take.
 func (n *Node) lasted(r *run, now time.Time) time.Duration {
 	if r.returned != 0 {
 		now = n.timeOf(r.returned)
@@ -320,13 +321,13 @@ func (n *Node) lasted(r *run, now time.Time) time.Duration {
 	return now.Sub(r.claim.claimedAt)
 }
 
-// queueEnding has what becomes of a run stored, as soon as the broker takes it.
+// queueEnding queues the ending of a run, to be sent as soon as the broker takes it.
 func (in *incarnation) queueEnding(r *run) {
 	in.out.endings.Put(r.claim.id, *r.ending, time.Time{})
 }
 
-// endAgain queues an ending again that the broker did not answer or could not
-// take now. It is repeated for as long as the incarnation lasts.
+// endAgain queues an ending again that the broker did not answer or could not apply
+// now. It is repeated for as long as the incarnation lasts.
 func (in *incarnation) endAgain(r *run, err error) {
 	r.ending.Again = r.ending.Again || broker.MaybeApplied(err)
 	in.queueEnding(r)
@@ -336,8 +337,8 @@ func (in *incarnation) endAgain(r *run, err error) {
 	}
 }
 
-// endRefused handles a state that the broker will never take, for example
-// because it is too large: the claim is given back without it.
+// endRefused handles a state that the broker will never accept, for example because it
+// is too large: the claim is given back without it.
 func (in *incarnation) endRefused(r *run, err error) {
 	in.events.Corrupt(in.node.space.State(r.claim.ID()), fmt.Errorf("store state: %w", err))
 	if r.ending.Kind == coordinator.Release {
@@ -347,7 +348,7 @@ func (in *incarnation) endRefused(r *run, err error) {
 	in.release(r)
 }
 
-// saved continues a run whose state is stored now.
+// saved continues a run whose state is now stored.
 func (in *incarnation) saved(r *run) {
 	switch {
 	case in.lost || errors.Is(r.cause, ErrLost):
@@ -367,7 +368,7 @@ func (in *incarnation) saved(r *run) {
 	}
 }
 
-// patientGet is Get of a broker that may be away: it tries again until ctx is done.
+// patientGet is Get for a broker that may be unreachable: it retries until ctx is done.
 func patientGet(ctx context.Context, b broker.Broker, key string) (broker.KV, error) {
 	for {
 		kv, err := b.Get(ctx, key)
@@ -377,13 +378,13 @@ func patientGet(ctx context.Context, b broker.Broker, key string) (broker.KV, er
 	}
 }
 
-// parkedQueue holds the runs that are to go on at a time, the earliest first. A
-// node can hold a hundred thousand tasks that sleep, so each knows its own place
-// instead of being looked up.
+// parkedQueue holds the runs that are to continue at a time, the earliest first. A node
+// can hold a hundred thousand sleeping tasks, so each knows its own place instead of
+// being looked up.
 type parkedQueue struct{ heap *heap.Heap[parkedRun] }
 
-// parkedRun is a run with when it is to go on, in nanoseconds since 1970: it is a
-// time of the wall clock, for all nodes to agree on.
+// parkedRun is a run and when it is to continue, in nanoseconds since 1970. That is
+// wall clock time, on which all nodes agree.
 type parkedRun struct {
 	run *run
 	at  int64
@@ -396,7 +397,7 @@ func newParkedQueue() parkedQueue {
 	)}
 }
 
-// set gives a run its time, or another one.
+// set sets or changes the time of a run.
 func (q parkedQueue) set(r *run, at time.Time) {
 	if p := (parkedRun{run: r, at: wallNanos(at)}); r.wakes > 0 {
 		q.heap.Set(int(r.wakes-1), p)
@@ -405,14 +406,14 @@ func (q parkedQueue) set(r *run, at time.Time) {
 	}
 }
 
-// remove forgets a run.
+// remove removes a run.
 func (q parkedQueue) remove(r *run) {
 	if r.wakes > 0 {
 		q.heap.Remove(int(r.wakes - 1))
 	}
 }
 
-// next is the earliest time, zero if there is none.
+// next returns the earliest time, zero if there is none.
 func (q parkedQueue) next() time.Time {
 	if q.heap.Len() == 0 {
 		return time.Time{}
@@ -420,7 +421,7 @@ func (q parkedQueue) next() time.Time {
 	return time.Unix(0, q.heap.First().at)
 }
 
-// popDue takes the runs out whose time has come, in time order.
+// popDue removes and returns the runs whose time has come, in time order.
 func (q parkedQueue) popDue(now time.Time) (due []*run) {
 	for q.heap.Len() > 0 && q.heap.First().at <= now.UnixNano() {
 		due = append(due, q.heap.Pop().run)
@@ -428,7 +429,8 @@ func (q parkedQueue) popDue(now time.Time) (due []*run) {
 	return due
 }
 
-// wallNanos is a time for parkedRun. Whatever is later than the year 2262 is then.
+// wallNanos converts a time for parkedRun. Times after the year 2262 become its largest
+// value.
 func wallNanos(t time.Time) int64 {
 	if t.After(time.Unix(0, math.MaxInt64)) {
 		return math.MaxInt64

@@ -18,22 +18,22 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// incarnation is one life of a node: one session, and everything that hangs on
-// it. Its loop is the one goroutine that owns all fields below; every other
-// goroutine sends to its channels.
+// incarnation is one life of a node: one session, and everything that belongs to it.
+// Its loop is the only goroutine that uses the fields below; every other goroutine
+// sends to its channels.
 type incarnation struct {
 	node    *Node
 	config  Config
 	events  Events
 	session *session.Session
 	coord   coordinator.Coordinator
-	// listener hears the commands to tasks.
+	// listener reports the commands to tasks.
 	listener coordinator.Listener
 
 	tasks *mirror.Tasks
 	nodes *mirror.Nodes
-	// fleet is who is there, and what they hold; board has the tasks that nobody holds, and
-	// giving decides what this node gives away.
+	// fleet has the nodes and what they hold, board has the tasks that no node holds,
+	// and giving decides what this node gives away.
 	fleet  *schedule.Fleet
 	board  *schedule.Board
 	giving *schedule.Giving
@@ -47,26 +47,26 @@ type incarnation struct {
 	// claims combines the sums of all runs, as mirror.Sums does.
 	claims uint64
 	parked parkedQueue
-	// timeouts are when the time of a handler is over.
+	// timeouts has the times at which runs exceed their timeout.
 	timeouts schedule.Times
-	// commands are the commands that wait for the owners of tasks, of all tasks.
+	// commands has the waiting commands to all tasks.
 	commands map[string]*taskCommand
-	// commandsKnown tells that those were listed that were there before. Until
-	// then nothing is claimed: its command would come after its handler started.
+	// commandsKnown is true once the existing commands were listed. Until then nothing
+	// is claimed: a command would be heard only after the task's handler started.
 	commandsKnown bool
-	// alive ends when the session is lost or the node is told to stop, for calls
-	// that nothing depends on then.
+	// alive ends when the session is lost or the node is told to stop. It is for calls
+	// on which nothing depends then.
 	alive      context.Context
 	deactivate context.CancelFunc
 
-	// kinds reads specs.
+	// kinds parses specs.
 	kinds *kind.Kinds[Spec]
-	// loadAt is when to ask for the load again.
+	// loadAt is when to read the load again.
 	loadAt time.Time
-	// endedByUs are claims that this node has ended.
+	// endedByUs has the claims that this node has ended.
 	endedByUs endedClaims
 
-	// out is what goes to the broker.
+	// out has the pending writes and reads.
 	out *outgoing
 
 	commandsDone map[string]bool
@@ -75,18 +75,18 @@ type incarnation struct {
 	closeBy      time.Time
 	lost         bool
 
-	// updates takes in what those bring that follow the broker, in the order of each;
-	// inbox whatever else arrives. The latter has no buffer: a return of a handler that
-	// lay in it when the loop ends would be lost.
+	// updates carries the updates of the followers of the broker, in the order of each;
+	// inbox carries everything else. inbox has no buffer: if the return of a handler
+	// were in it when the loop ends, it would be lost.
 	updates, inbox chan func()
-	// over is closed when the loop has ended and reads its channels no more.
+	// over is closed when the loop has ended and no longer reads its channels.
 	over chan struct{}
-	// work are the goroutines of calls to the broker.
+	// work counts the goroutines of calls to the broker.
 	work sync.WaitGroup
 }
 
-// incarnate lives one life: it opens a session, registers, works, and cleans
-// up. It returns nil after a graceful stop.
+// incarnate runs one incarnation: it opens a session, registers, works, and cleans up.
+// It returns nil after a graceful stop.
 func (n *Node) incarnate(ctx context.Context) error {
 	s, release, err := session.Keep(ctx, n.config.Broker, session.Config{
 		TTL: n.config.SessionTTL, Folder: n.space.Sessions(), Clock: n.config.Clock, Renewed: n.config.Renewed, Hard: n.fence,
@@ -167,10 +167,10 @@ func (in *incarnation) join(ctx context.Context) error {
 	return nil
 }
 
-// register puts the node's info key, and the layout's version where there is
-// none. A holder of the name gets twice as long as its session can last to turn
-// out dead, for a renewal of a dead one may be under way, or the broker may
-// change its leader; one that lives on has the name.
+// register writes the node's info key, and the layout's version if there is none. If
+// another session holds the name, register waits twice as long as that session can
+// last, because a renewal of a dead holder may be in flight, or the broker may change
+// its leader. A holder that is still alive then keeps the name.
 func (in *incarnation) register(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -245,8 +245,8 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	return abandoned
 }
 
-// leave ends the session, unless handlers, or functions that lead, still run on it:
-// their claims and entries must not be free before the session would have expired.
+// leave ends the session, unless handlers or leading functions still run on it. Their
+// claims and entries must not become free before the session would have expired.
 func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
 	cause := context.Cause(in.session.Context())
 	if len(abandoned) == 0 {
@@ -261,8 +261,8 @@ func (in *incarnation) leave(ctx context.Context, abandoned []string) error {
 	return cause
 }
 
-// closeSession revokes the session, or lets it expire if the broker does not
-// answer soon.
+// closeSession revokes the session, or lets it expire if the broker does not answer
+// soon.
 func (in *incarnation) closeSession(ctx context.Context) {
 	if err := in.node.past.Close(context.WithoutCancel(ctx), in.session); err != nil {
 		in.events.BrokerTrouble(err)
@@ -272,7 +272,7 @@ func (in *incarnation) closeSession(ctx context.Context) {
 // updatesAhead is how many updates may wait for the loop.
 const updatesAhead = 64
 
-// follow starts those that follow the broker; the loop takes in what they bring.
+// follow starts the followers of the broker; the loop applies their updates.
 func (in *incarnation) follow(ctx context.Context) {
 	bring := func(take func()) {
 		select {
@@ -293,7 +293,7 @@ func (in *incarnation) follow(ctx context.Context) {
 	})
 }
 
-// arrive has the loop take something in. It returns false if that is over.
+// arrive passes an update to the loop. It returns false if the loop is over.
 func (in *incarnation) arrive(take func()) bool {
 	select {
 	case in.inbox <- take:
@@ -303,17 +303,17 @@ func (in *incarnation) arrive(take func()) bool {
 	}
 }
 
-// LayoutVersion is the version of the layout of the store, docs/reference/layout.md, that
-// this version of Windlass reads and writes.
+// LayoutVersion is the version of the store's layout, docs/reference/layout.md, that this
+// version of Windlass reads and writes.
 const LayoutVersion = layout.Version
 
-// LayoutError says that a namespace's layout is of a version from the future. It
-// is an ErrLayout.
+// LayoutError reports that a namespace's layout is newer than this version supports. It
+// matches ErrLayout.
 type LayoutError = layout.Error
 
-// Layout returns the version of the namespace's layout, zero if the namespace
-// has none because no node ever joined it, or only such as did not write one. A
-// version above LayoutVersion is returned with a *LayoutError.
+// Layout returns the version of the namespace's layout. It is zero if the namespace has
+// none, because no node ever joined it, or only nodes that did not write one. A version
+// above LayoutVersion is returned with a *LayoutError.
 func (c *Client) Layout(ctx context.Context) (version int, err error) {
 	kv, err := c.broker.Get(ctx, c.space.Layout())
 	switch {
@@ -328,8 +328,8 @@ func (c *Client) Layout(ctx context.Context) (version int, err error) {
 	return version, layout.Check(c.space.Root(), version)
 }
 
-// Init makes the namespace, if there is none: it says there which version of the
-// layout it has. Nodes do so, too; it changes nothing about one that is there.
+// Init creates the namespace if there is none, by writing its layout version. Nodes do
+// so, too. It does not change an existing namespace.
 func (c *Client) Init(ctx context.Context) error {
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("init: %w", err)
@@ -343,17 +343,17 @@ func (c *Client) Init(ctx context.Context) error {
 	return nil
 }
 
-// unreadableLayout marks the error of a value that says nothing. It must not stop
-// anyone: a damaged key would then be an outage.
+// unreadableLayout marks the error of a layout value that cannot be read. It must not
+// stop a node or a client: otherwise a damaged key would be an outage.
 type unreadableLayout struct{ error }
 
-// Unwrap makes the cause visible.
+// Unwrap returns the cause.
 func (e *unreadableLayout) Unwrap() error { return e.error }
 
-// checkLayout refuses to write into a layout from the future. What it read is
-// good for a while, so that a client that writes all the time has no round trip
-// more for each batch. That nobody changes the layout under a client's feet is
-// not its business: nodes must be stopped for that anyway.
+// checkLayout returns an error if the layout is newer than this version supports. The
+// result is used for a while, so that a client that writes all the time needs no extra
+// round trip for each batch. A change of the layout during that time is not detected:
+// nodes must be stopped for it anyway.
 func (c *Client) checkLayout(ctx context.Context) error {
 	if last := c.layoutRead.Load(); last != nil && time.Since(*last) < layoutReadEvery {
 		return nil
@@ -368,9 +368,9 @@ func (c *Client) checkLayout(ctx context.Context) error {
 	return nil
 }
 
-// registration is the transaction that registers the node. It holds only for
-// the layout that was read before, and creates it where there was none, so that
-// no node ever joins a layout that it has not looked at.
+// registration returns the transaction that registers the node. It applies only to the
+// layout that was read before, and creates the layout if there was none, so that no
+// node ever joins a layout that it has not checked.
 func (in *incarnation) registration(known *broker.KV) broker.Txn {
 	key, layoutKey := in.node.space.NodeInfo(in.config.Name), in.node.space.Layout()
 	txn := broker.Txn{
@@ -391,8 +391,8 @@ func (in *incarnation) registration(known *broker.KV) broker.Txn {
 	return txn
 }
 
-// acceptLayout decides whether to join a namespace. An unreadable value is
-// reported and stops nobody.
+// acceptLayout decides whether to join a namespace. An unreadable value is reported and
+// does not prevent joining.
 func (in *incarnation) acceptLayout(found *broker.KV) error {
 	if found == nil {
 		return nil
@@ -405,8 +405,8 @@ func (in *incarnation) acceptLayout(found *broker.KV) error {
 	return layout.Check(in.node.space.Root(), version)
 }
 
-// sameRevision tells whether two readings of a key, nil where it did not exist,
-// saw the same.
+// sameRevision reports whether two reads of a key, nil if it did not exist, saw the
+// same revision.
 func sameRevision(a, b *broker.KV) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -19,18 +19,18 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// taskIndex puts together what is stored about tasks in different places. It keeps what a
-// list shows and nothing else, for there may be very many: no properties, no results.
+// taskIndex combines what is stored about tasks in different places. It keeps only what
+// a list shows, because there may be very many tasks: no properties, no results.
 type taskIndex struct {
 	space  keys.Space
 	tasks  *mirror.Tasks
 	states map[string]*stateSeen
-	// claimed is when each claim was granted, nil where that is not readable.
+	// claimed is when each claim was granted, nil if that is not readable.
 	claimed map[string]*time.Time
-	// fading are tasks whose keys are gone, as they were last: their states may come to be
+	// fading has tasks whose keys are gone, in their last form: their states may become
 	// known a moment later.
 	fading map[string]fading
-	// words are what many tasks share, such as their types.
+	// words has texts that many tasks share, such as their types.
 	words map[string]string
 }
 
@@ -41,10 +41,10 @@ type fading struct {
 	until time.Time
 }
 
-// wordsMax bounds the words that are remembered.
+// wordsMax limits the words that are remembered.
 const wordsMax = 4096
 
-// word is a text that is kept once for all tasks.
+// word returns a text that is stored once for all tasks.
 func (b *taskIndex) word(s string) string {
 	if known, ok := b.words[s]; ok {
 		return known
@@ -55,7 +55,7 @@ func (b *taskIndex) word(s string) string {
 	return s
 }
 
-// stateSeen is what a list shows of the state of a task.
+// stateSeen is the part of a task's state that a list shows.
 type stateSeen struct {
 	state                         statemachine.State
 	taskType, node                string
@@ -63,11 +63,11 @@ type stateSeen struct {
 	token                         int64
 	until, submitted, claimed, at *time.Time
 	errors                        []statemachine.ErrorEntry
-	// err says that it cannot be read.
+	// err is set if it cannot be read.
 	err error
 }
 
-// specSeen is what a list shows of a spec.
+// specSeen is the part of a spec that a list shows.
 type specSeen struct {
 	taskType         string
 	priority, weight int
@@ -91,7 +91,7 @@ func seeSpec(value []byte) *specSeen {
 	return s
 }
 
-// spec is that of a task; of one that exists by its properties alone there is none.
+// spec returns the spec of a task. A task that has only properties has none.
 func (b *taskIndex) spec(t *mirror.Task) *specSeen {
 	if s, ok := t.Kind.(*specSeen); ok {
 		return s
@@ -107,8 +107,8 @@ const (
 	sourceCount
 )
 
-// sources are where it is all stored. The tasks come first: one that is done between the
-// readings is then found in the states.
+// sources returns the prefixes where the data is stored. The tasks come first: a task
+// that is done between the reads is then found in the states.
 func (b *taskIndex) sources() []mirror.Source {
 	return []mirror.Source{
 		taskSource:  {Prefix: b.space.Tasks(), Strip: b.tasks.Strip, Prepare: b.tasks.Prepare},
@@ -117,7 +117,7 @@ func (b *taskIndex) sources() []mirror.Source {
 	}
 }
 
-// loadTaskIndex reads everything. What is not kept goes page by page.
+// loadTaskIndex reads everything. Values that are not kept are dropped page by page.
 func loadTaskIndex(ctx context.Context, store broker.Broker, space keys.Space) (*taskIndex, error) {
 	for attempt := 1; ; attempt++ {
 		b := newTaskIndex(space)
@@ -168,7 +168,7 @@ func (b *taskIndex) readBlockers(ctx context.Context, store broker.Broker, id st
 	return nil
 }
 
-// set takes a change of a key, and returns the task that it is of; empty for none.
+// set applies a change of a key, and returns the key's task; empty for none.
 func (b *taskIndex) set(e broker.Event) string {
 	p := b.space.Parse(e.KV.Key)
 	switch p.Kind {
@@ -200,7 +200,7 @@ func (b *taskIndex) seeState(value []byte) *stateSeen {
 	}
 }
 
-// state is that of a task; of one that has none stored it is empty.
+// state returns the state of a task; empty if none is stored.
 func (b *taskIndex) state(id string) *stateSeen {
 	if s := b.states[id]; s != nil {
 		return s
@@ -208,7 +208,7 @@ func (b *taskIndex) state(id string) *stateSeen {
 	return &stateSeen{}
 }
 
-// has tells whether a key is there.
+// has reports whether a key exists.
 func (b *taskIndex) has(key string) bool {
 	p := b.space.Parse(key)
 	t := b.tasks.Remains(p.Name)
@@ -230,8 +230,8 @@ func (b *taskIndex) has(key string) bool {
 	return there
 }
 
-// lists tells whether there is a task, live or done, or was just now. The state that a
-// deleted task left behind is none.
+// lists reports whether there is a task, live or done, or was until just now. The state
+// that a deleted task left behind does not count.
 func (b *taskIndex) lists(id string) bool {
 	_, fades := b.fading[id]
 	return fades || b.tasks.Get(id) != nil || b.state(id).state.Terminal()
@@ -253,8 +253,7 @@ func (b *taskIndex) ids() iter.Seq[string] {
 	}
 }
 
-// each hands the selected ones of some tasks, which are sorted, to take until it returns
-// false.
+// each passes the selected ones of some sorted tasks to take until it returns false.
 func (b *taskIndex) each(ids []string, f Filter, take func(TaskInfo) bool) {
 	now := time.Now()
 	from, _ := slices.BinarySearch(ids, max(f.After, f.IDPrefix))
@@ -327,7 +326,7 @@ func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.
 	}
 }
 
-// newGiving makes what decides what this node gives away.
+// newGiving returns the Giving of this node.
 func (in *incarnation) newGiving() *schedule.Giving {
 	rules := schedule.GivingRules{
 		Session: in.session.ID(), MovesMax: in.config.MovesMax,
@@ -345,13 +344,13 @@ func (in *incarnation) newGiving() *schedule.Giving {
 	return schedule.NewGiving(in.fleet, in.board, rules)
 }
 
-// givingSelf is this node as it decides what to give away.
+// givingSelf returns this node for its Giving.
 func (in *incarnation) givingSelf() schedule.Self {
 	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
 	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen, Idle: idle}
 }
 
-// view is the cluster as it is now, for the balancer.
+// view returns the current cluster for the balancer.
 func (in *incarnation) view(now time.Time) *View {
 	held := in.fleet.HeldBy(in.config.Name)
 	v := &View{Now: now, Self: NodeLoad{
@@ -375,20 +374,21 @@ func (in *incarnation) view(now time.Time) *View {
 	return v
 }
 
-// sharesTypes reports whether another node handles a type that this one handles. One that
-// does not can take none of this node's tasks, and has none that this node could take.
+// sharesTypes reports whether another node handles a type that this one handles. A node
+// that does not can take none of this node's tasks, and has none that this node could
+// take.
 func (c Config) sharesTypes(types []string) bool {
 	return slices.ContainsFunc(types, func(taskType string) bool {
 		return c.handler(taskType) != nil || taskType == AnyType && len(c.Handlers) > 0
 	})
 }
 
-// leaving tells whether a run is on its way out and no longer counts.
+// leaving reports whether a run is ending or being given away and no longer counts.
 func (r *run) leaving() bool {
 	return r.departing || r.phase == phaseStopping || r.phase == phaseEnding
 }
 
-// held yields what this node holds.
+// held yields the claims that this node holds.
 func (in *incarnation) held() iter.Seq[schedule.Held] {
 	return func(yield func(schedule.Held) bool) {
 		for id := range in.runs {
@@ -399,7 +399,7 @@ func (in *incarnation) held() iter.Seq[schedule.Held] {
 	}
 }
 
-// heldBy is the claim that this node holds on a task.
+// heldBy returns the claim that this node holds on a task.
 func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 	r := in.runs[id]
 	if r == nil {
@@ -421,14 +421,14 @@ func (in *incarnation) askToBalance(t schedule.Trigger, running []schedule.Held,
 	return in.config.Balancer.Balance(view)
 }
 
-// leaves has a run count no more, because it is to be given away.
+// leaves makes a run no longer count, because it is to be given away.
 func (in *incarnation) leaves(id, to string) {
 	r := in.runs[id]
 	r.departing, r.handTo = true, to
 	in.countRun(r)
 }
 
-// stay has those runs count again whose handlers were not yet told to stop.
+// stay makes those runs count again whose handlers were not yet told to stop.
 func (in *incarnation) stay() {
 	for _, d := range in.giving.Stay() {
 		if r := in.runs[d.ID]; r != nil && r.claim.token() == d.Token {
@@ -439,11 +439,11 @@ func (in *incarnation) stay() {
 	}
 }
 
-// announceAfter is how long a handler may take to stop before it is noted beside
-// its task where that is going, for whoever plans meanwhile.
+// announceAfter is how long a handler may take to stop before the target of its task is
+// noted beside the task, for nodes that plan meanwhile.
 const announceAfter = 100 * time.Millisecond
 
-// giveAway tells the next tasks to stop that are to be given away.
+// giveAway tells the handlers of the next tasks that are to be given away to stop.
 func (in *incarnation) giveAway(now time.Time) {
 	if in.lost || in.closing {
 		in.giving.DropQueued() // everything was told to stop
@@ -464,8 +464,8 @@ func (in *incarnation) giveAway(now time.Time) {
 	}
 }
 
-// hint notes where a task is going. If it is not written, nobody knows before the task is
-// released.
+// hint returns the transaction that notes where a task is going. Without the note, no
+// other node knows before the task is released.
 func (in *incarnation) hint(r *run) broker.Txn {
 	return broker.Txn{
 		If:   []broker.Cond{broker.Created(in.node.space.Owner(r.claim.id), r.claim.token())},

@@ -12,9 +12,9 @@ import (
 	"github.com/windlass-go/windlass/internal/schedule"
 )
 
-// loop is the node's one loop. It ends when everything was given back after ctx
-// was done, when the session was lost and every handler has returned, or when
-// the time for either is over. ending bounds the calls that end claims.
+// loop is the node's single loop. It ends when everything was given back after ctx was
+// done, when the session was lost and every handler has returned, or when the time for
+// either is over. ending limits the calls that end claims.
 func (in *incarnation) loop(ctx, ending context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -45,12 +45,12 @@ func (in *incarnation) loop(ctx, ending context.Context) {
 	}
 }
 
-// arrivedMax bounds what is taken in before what is due is done.
+// arrivedMax limits how many updates are applied before due work is done.
 const arrivedMax = 256
 
-// takeArrived takes in what else has arrived by now, so that all of it is answered
-// once. With many nodes most of what arrives tells of what others do, and a node that
-// answered each by itself would fall ever further behind.
+// takeArrived applies the other updates that have arrived by now, so that the node
+// reacts to all of them once. With many nodes most updates are about other nodes. A
+// node that reacted to each separately would lag ever more.
 func (in *incarnation) takeArrived() {
 	for range arrivedMax {
 		select {
@@ -64,7 +64,7 @@ func (in *incarnation) takeArrived() {
 	}
 }
 
-// step does what is due and returns how long nothing else is.
+// step does what is due and returns how long until something else is.
 func (in *incarnation) step(ending context.Context) time.Duration {
 	now := time.Now()
 	in.drainStep(now)
@@ -85,9 +85,9 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	return in.nextWake(now)
 }
 
-// nextWake is how long until something is due by itself. What is due already and
-// has to wait for something else, a call in flight or the end of the handlers,
-// must not count: the loop would spin.
+// nextWake returns how long until something is due by itself. Work that is due but
+// waits for something else, a call in flight or the end of the handlers, must not
+// count: the loop would spin.
 func (in *incarnation) nextWake(now time.Time) time.Duration {
 	next := now.Add(time.Minute)
 	earlier := func(t time.Time) {
@@ -112,7 +112,7 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 	return max(next.Sub(now), 0)
 }
 
-// wakeForTasks names the times at which something could be claimed.
+// wakeForTasks reports the times at which something could be claimed.
 func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	switch {
 	case in.mayClaim():
@@ -123,13 +123,14 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 	}
 }
 
-// frozenOrLeaving tells whether the node means to claim nothing.
+// frozenOrLeaving reports whether the node claims nothing by choice.
 func (in *incarnation) frozenOrLeaving() bool {
 	return in.closing || in.lost || in.info.Frozen || in.info.Draining
 }
 
-// mayClaim tells whether claims can be made now: both copies are there, that of the
-// nodes without a gap, and the commands to tasks, and enough of the session is left.
+// mayClaim reports whether claims can be made now: both copies are there, the copy of
+// the nodes without a gap; the commands to tasks are known; and enough of the session
+// is left.
 func (in *incarnation) mayClaim() bool {
 	return !in.frozenOrLeaving() && in.tasks.Revision() > 0 && in.fleet.Complete(in.nodes.Revision(), time.Now()) && in.commandsKnown && in.session.MayStart()
 }
@@ -152,8 +153,8 @@ func (in *incarnation) beginClosing() {
 	}
 }
 
-// sessionLost waits for the handlers, whose contexts have ended with the
-// session's. Nothing is given back: the session's end does that.
+// sessionLost waits for the handlers, whose contexts have ended with the session's.
+// Nothing is given back: the end of the session does that.
 func (in *incarnation) sessionLost() {
 	if in.lost {
 		return
@@ -169,9 +170,9 @@ func (in *incarnation) sessionLost() {
 	}
 }
 
-// finished tells whether the loop may end: nothing runs and nothing is under
-// way, or the time that closing may take is over. Once the session is lost, only
-// its hard deadline ends the waiting for handlers.
+// finished reports whether the loop may end: nothing runs and no call is in flight, or
+// the time for closing is over. Once the session is lost, only its hard deadline ends
+// the wait for handlers.
 func (in *incarnation) finished() bool {
 	if !in.closing && !in.lost {
 		return false
@@ -182,7 +183,7 @@ func (in *incarnation) finished() bool {
 	return len(in.runs) == 0 && in.out.settled(in.lost)
 }
 
-// applyTasks takes an update of the tasks' mirror.
+// applyTasks applies an update of the tasks' mirror.
 func (in *incarnation) applyTasks(u mirror.Update) {
 	var changed []string
 	switch {
@@ -210,16 +211,16 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 	}
 }
 
-// checkRevision ends the incarnation when the broker's revision went back: it
-// was restored from a copy of an earlier time, which may know this session and
-// not the claims that were made with it since.
+// checkRevision ends the incarnation if the broker's revision went back. The broker was
+// then restored from an older copy, which may know this session but not the claims that
+// were made with it since.
 func (in *incarnation) checkRevision(before, now broker.Revision) {
 	if now < before {
 		in.session.End(fmt.Errorf("%w: the broker went back from revision %d to %d", ErrLost, before, now))
 	}
 }
 
-// taskChanged brings everything that depends on one task up to date.
+// taskChanged updates everything that depends on one task.
 func (in *incarnation) taskChanged(id string, now time.Time) {
 	t := in.tasks.Get(id)
 	in.giving.Shown(id, t, now)
@@ -227,7 +228,8 @@ func (in *incarnation) taskChanged(id string, now time.Time) {
 	in.checkClaim(id)
 }
 
-// endedClaims are claims that this node has ended, by task, until its copy has seen it.
+// endedClaims are claims that this node has ended, by task, until its copy shows the
+// end.
 type endedClaims map[string]endedClaim
 
 type endedClaim struct {
@@ -236,11 +238,12 @@ type endedClaim struct {
 	audited bool
 }
 
-// after reports whether this node has held a task and is done with it, all after a revision.
+// after reports whether this node has held a task and ended the claim, all after a
+// revision.
 func (ts endedClaims) after(id string, revision broker.Revision) bool { return ts[id].token > revision }
 
-// checkClaim compares a task's owner key with what this node holds. The mirror
-// says something about a claim only once it has reached the claim's token.
+// checkClaim compares a task's owner key with what this node holds. The mirror is
+// informative about a claim only once it has reached the claim's token.
 func (in *incarnation) checkClaim(id string) {
 	t := in.tasks.Remains(id)
 	held := t != nil && t.Session == in.session.ID()
@@ -263,16 +266,15 @@ func (in *incarnation) checkClaim(id string) {
 	}
 }
 
-// isOrphan tells whether the mirror shows a claim of this node that nothing here
-// belongs to.
+// isOrphan reports whether the mirror shows a claim of this node that has no run here.
 func (in *incarnation) isOrphan(id string) bool {
 	t := in.tasks.Remains(id)
 	return t != nil && t.Session == in.session.ID() && !in.busyWith(id) && in.endedByUs[id].token != t.Token
 }
 
-// auditStep looks at every claim from time to time, for what no single update
-// would show: an outcome that stayed unknown, a request that was applied long
-// after it was given up.
+// auditStep checks every claim from time to time, for what no single update would show:
+// an outcome that stayed unknown, or a request that was applied long after it was given
+// up.
 func (in *incarnation) auditStep(now time.Time) {
 	if now.Before(in.auditAt) || in.tasks.Revision() == 0 || in.lost {
 		return
@@ -310,16 +312,16 @@ func (in *incarnation) auditStep(now time.Time) {
 	}
 }
 
-// agrees tells that the mirror shows exactly the claims that are held here, and no
-// task without an owner that is not a candidate. A node that holds a hundred
-// thousand tasks need not look at each to know that.
+// agrees reports whether the mirror shows exactly the claims that are held here, and no
+// task without an owner that is not a candidate. A node that holds a hundred thousand
+// tasks need not look at each for that.
 func (in *incarnation) agrees() bool {
 	sums := in.tasks.Sums()
 	return sums.Claims == in.claims && sums.Remnants == 0 && len(in.endedByUs) == 0 &&
 		sums.Unowned == in.board.Len() && in.board.InFlight() == 0 && in.out.adopts.Calls() == 0
 }
 
-// applyNodes takes an update of the nodes' mirror.
+// applyNodes applies an update of the nodes' mirror.
 func (in *incarnation) applyNodes(u mirror.Update) {
 	now := time.Now()
 	var changed []string
@@ -343,8 +345,8 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 	in.runCommands()
 }
 
-// checkRegistration ends the incarnation when its registration is gone: the
-// name could be another's by now.
+// checkRegistration ends the incarnation if its registration is gone: another node
+// could have the name by now.
 func (in *incarnation) checkRegistration() {
 	if in.closing || in.lost || in.nodes.Revision() < in.infoCreated {
 		return
@@ -354,7 +356,7 @@ func (in *incarnation) checkRegistration() {
 	}
 }
 
-// peersChanged reads the other nodes anew, and balances if that may be needed.
+// peersChanged reads the other nodes again, and balances if that may be needed.
 func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	isChanged := map[string]bool{}
 	for _, name := range changed {
@@ -394,8 +396,8 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 	in.giving.FleetChanged(change.Joined, now)
 }
 
-// readPeer reads a registration. One that is not readable is a node that is
-// there and takes nothing.
+// readPeer parses a registration. An unreadable one is a node that exists and takes
+// nothing.
 func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	var info NodeInfo
 	if err := json.Unmarshal(value, &info); err != nil {
@@ -414,8 +416,8 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	return p
 }
 
-// validTypes are the first of some types that another node names, as many as one may. What
-// is no name of a type is left out.
+// validTypes returns the first of some types that another node reports, at most as many
+// as a node may report. Invalid type names are left out.
 func validTypes(named []string) (types []string) {
 	for _, name := range named {
 		if len(types) == schedule.ShortLivedMax {

@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// exited decides what becomes of a task whose handler returned.
+// exited decides what happens to a task whose handler returned.
 func (in *incarnation) exited(x exit) {
 	r := in.runs[x.id]
 	if r == nil || r.claim.token() != x.token {
@@ -80,14 +80,15 @@ func (in *incarnation) kill(r *run) {
 	in.end(r, coordinator.Done)
 }
 
-// keepResult records what the handler has set; without, the last one stays.
+// keepResult records the result that the handler has set; if it set none, the last one
+// stays.
 func (r *run) keepResult() {
 	if result := r.claim.takeResult(); result != nil {
 		r.record.Result = result
 	}
 }
 
-// conclude does what a handler asked for by the message that it returned.
+// conclude carries out the message that a handler returned.
 func (in *incarnation) conclude(r *run, c statemachine.Command) {
 	r.keepResult()
 	err := c.Validate()
@@ -111,8 +112,8 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 	}
 }
 
-// apply changes the recorded state by a message, and has it stored; it takes
-// effect then. A state that stays as it is, is not stored.
+// apply changes the recorded state by a message and stores it; the change takes effect
+// then. An unchanged state is not stored.
 func (in *incarnation) apply(r *run, c statemachine.Command) error {
 	next, err := statemachine.Next(r.record.State, c.Message)
 	if err != nil {
@@ -148,11 +149,11 @@ func sameTime(a, b *time.Time) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
-// restartPause keeps a handler that returns at once, to be run again, from going
-// round at full speed.
+// restartPause prevents a handler that returns at once, to be run again, from looping
+// at full speed.
 const restartPause = 100 * time.Millisecond
 
-// unchanged goes on with a run whose state stays as it is.
+// unchanged continues a run whose state stays as it is.
 func (in *incarnation) unchanged(r *run) {
 	in.discard(r, nil)
 	r.before = nil
@@ -177,14 +178,14 @@ func (in *incarnation) fault(r *run, err error) {
 	in.decideFault(r, err)
 }
 
-// retryPolicy is that of a task, for the default error handler.
+// retryPolicy returns the retry policy of the task, for the default error handler.
 func (r *run) retryPolicy() statemachine.RetryPolicy {
 	return r.claim.kind.Spec.retryPolicy()
 }
 
-// decideFault asks the error handler what to do about a task in fault. What it
-// says when it gives the task up becomes the last of the task's errors. err is nil
-// where another node was to ask.
+// decideFault asks the error handler what to do about a task in fault. The text with
+// which it fails the task becomes the last of the task's errors. err is nil if another
+// node was to ask.
 func (in *incarnation) decideFault(r *run, err error) {
 	now := time.Now()
 	decision, problem := in.config.decideFault(Fault{
@@ -219,7 +220,7 @@ func (in *incarnation) decideFault(r *run, err error) {
 	in.save(r)
 }
 
-// lastError is the text of the latest error, empty if there is none.
+// lastError returns the text of the latest error, empty if there is none.
 func lastError(errs []statemachine.ErrorEntry) string {
 	if len(errs) == 0 {
 		return ""
@@ -227,8 +228,8 @@ func lastError(errs []statemachine.ErrorEntry) string {
 	return errs[len(errs)-1].Error
 }
 
-// decideFault asks the error handler of the task's type. What it must not decide, or a panic
-// in it, is a problem, and leaves the decision to the default.
+// decideFault asks the error handler of the task's type. If that panics or decides what
+// it must not, decideFault returns the problem and the default decision.
 func (c Config) decideFault(f Fault, byDefault func() statemachine.Command) (decision statemachine.Command, problem error) {
 	handler := c.errorHandler(f.Spec.Type)
 	if handler == nil {
@@ -257,7 +258,7 @@ func (in *incarnation) fail(r *run, err error) {
 	in.end(r, coordinator.Done)
 }
 
-// timeoutStep tells the handlers to stop whose time is over.
+// timeoutStep tells the handlers whose time is over to stop.
 func (in *incarnation) timeoutStep(now time.Time) {
 	for _, id := range in.timeouts.PopDue(now) {
 		if r := in.runs[id]; r != nil && r.phase == phaseRunning {
@@ -269,33 +270,35 @@ func (in *incarnation) timeoutStep(now time.Time) {
 	}
 }
 
-// outgoing is all that a node has to tell the broker or to ask it: a lane for each sort.
+// outgoing has everything that a node has to write to the broker or to ask it: a lane
+// for each sort.
 type outgoing struct {
 	claims outbox.Lane[string, coordinator.Wanted]
-	// adopts ask about claims that the copy shows as this node's and that no run belongs to.
-	// Nothing else is begun with those meanwhile, so that an answer is never older than what
-	// is known already.
+	// adopts ask about claims that the copy shows as this node's and that have no run.
+	// Nothing else is begun with those meanwhile, so that an answer is never older than
+	// what is already known.
 	adopts outbox.Lane[string, coordinator.Wanted]
-	// asks find out whether a command to a task is still there.
+	// asks find out whether a command to a task still exists.
 	asks    outbox.Lane[*taskCommand, asking]
 	endings outbox.Lane[string, coordinator.Ending]
 	// discards delete commands to tasks that changed nothing.
 	discards outbox.Lane[discard, coordinator.Ending]
-	// checkpoints have as their keys the channels on which their outcomes are waited for.
+	// checkpoints are keyed by the channels on which their outcomes are awaited.
 	checkpoints outbox.Lane[chan<- coordinator.Ended, coordinator.Ending]
 	audit       journal
-	// hints say where tasks are going whose handlers take their time.
+	// hints note where tasks are going whose handlers take long to stop.
 	hints outbox.Lane[string, broker.Txn]
-	// commands delete those to this node that were carried out.
+	// commands delete commands to this node that were carried out.
 	commands outbox.Lane[string, broker.Txn]
-	// info publishes what the node is, as it is when that is sent. One call at a time does,
-	// on the condition that the last one has written published, or else an older one that
-	// is applied late would hide a newer one.
+	// info publishes the node's registration as it is when the call is sent. There is
+	// one call at a time, on the condition that the last one has written published.
+	// Otherwise an older one that is applied late would hide a newer one.
 	info      outbox.Lane[struct{}, struct{}]
 	published broker.Revision
 }
 
-// newOutgoing returns empty lanes of a node, but for the notes that are left of an earlier session.
+// newOutgoing returns the empty lanes of a node, except for the notes that are left of
+// an earlier session.
 func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
 	o := &outgoing{audit: journal{node: node, incarnation: incarnation}}
 	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
@@ -314,22 +317,23 @@ func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
 	return o
 }
 
-// lane is what all lanes have in common.
+// lane has the common methods of all lanes.
 type lane interface {
 	Wake() time.Time
 	Calls() int
 }
 
-// lanes are all but the notes, which have rules of their own.
+// lanes returns all lanes except the notes, which have rules of their own.
 func (o *outgoing) lanes() [9]lane {
 	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.info}
 }
 
-// publishInfo queues the publication of what the node is.
+// publishInfo queues the publication of the node's registration.
 func (o *outgoing) publishInfo() { o.info.Put(struct{}{}, struct{}{}, time.Time{}) }
 
-// settled reports whether the node may go: no call is under way, and no ending waits. While
-// its session is not lost, it writes the notes too, and tells the others that it means to go.
+// settled reports whether the node may leave: no call is in flight, and no ending
+// waits. While its session is not lost, the node also writes the notes, and publishes
+// that it is leaving.
 func (o *outgoing) settled(lost bool) bool {
 	calls := o.audit.Calls()
 	for _, l := range o.lanes() {
@@ -338,9 +342,10 @@ func (o *outgoing) settled(lost bool) bool {
 	return calls+o.endings.Len() == 0 && (lost || o.audit.Len()+o.info.Len() == 0)
 }
 
-// send sends what is due: everything that is ready goes in the next call of its lane, and
-// nothing waits for a batch to fill. A node that closes asks about nothing any more. Once the
-// session is lost, only endings and checkpoints are sent, whose outcome somebody waits for.
+// send sends what is due: everything that is ready goes in the next call of its lane,
+// and nothing waits for a batch to fill. A node that closes sends no more questions.
+// Once the session is lost, only endings and checkpoints are sent, whose outcome
+// somebody waits for.
 func (in *incarnation) send(ctx context.Context, now time.Time) {
 	out, b := in.out, in.config.Broker
 	out.claims.CallsMax = callsInFlightMax - out.adopts.Calls() // these count as calls to claim
@@ -404,14 +409,14 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 	}
 }
 
-// isBusy reports whether there is something more important to do than to write notes, for
-// this node or, with what is left to claim, for another one.
+// isBusy reports whether there is something more important to do than to write notes,
+// for this node or, with what is left to claim, for another one.
 func (in *incarnation) isBusy() bool {
 	o := in.out
 	return in.board.InFlight() > 0 || in.board.Foreign() > 0 || o.claims.Calls()+o.adopts.Calls() > 0 || !o.endings.Empty()
 }
 
-// wakeToSend names the times at which something becomes due.
+// wakeToSend reports the times at which something becomes due.
 func (in *incarnation) wakeToSend(now time.Time, earlier func(time.Time)) {
 	earlier(in.out.endings.Wake())
 	if in.lost {
@@ -426,15 +431,15 @@ func (in *incarnation) wakeToSend(now time.Time, earlier func(time.Time)) {
 	}
 }
 
-// dispatch begins the calls of a lane that are due. What a call returns follows from its
-// answer, in the loop.
+// dispatch begins the due calls of a lane. A call returns a function that handles its
+// answer in the loop.
 func dispatch[K comparable, V any](in *incarnation, l *outbox.Lane[K, V], now time.Time, call func([]K, []V) func()) {
 	for c, ok := l.Take(now); ok; c, ok = l.Take(now) {
 		begin(in, l, c, func() func() { return call(c.Keys, c.Values) })
 	}
 }
 
-// begin begins one call, beside the loop.
+// begin begins one call, outside the loop.
 func begin[K comparable, V any](in *incarnation, l *outbox.Lane[K, V], c outbox.Call[K, V], call func() func()) {
 	in.work.Go(func() {
 		then := call()
@@ -442,8 +447,8 @@ func begin[K comparable, V any](in *incarnation, l *outbox.Lane[K, V], c outbox.
 	})
 }
 
-// commitWithin applies independent transactions, for so long, and returns an error of one
-// that failed.
+// commitWithin applies independent transactions within a time limit, and returns the
+// error of one that failed.
 func commitWithin(ctx context.Context, b broker.Broker, limit time.Duration, txns []broker.Txn) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -458,17 +463,17 @@ func commitWithin(ctx context.Context, b broker.Broker, limit time.Duration, txn
 // journal is what a node writes into the histories of tasks.
 type journal struct {
 	outbox.Notes
-	// node is its name, incarnation that of its session.
+	// node is the name of the node, incarnation that of its session.
 	node, incarnation string
 }
 
-// add queues what happened to a task that is held.
+// add queues an entry about a held task.
 func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
 	entry.At, entry.Token, entry.Node = at.UTC(), r.claim.Token(), j.node
 	j.Add(coordinator.Note{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
 }
 
-// claimed notes that a claim was granted, and why it was made.
+// claimed records that a claim was granted, and why it was made.
 func (j *journal) claimed(r *run, reason string) {
 	at := r.claim.claimedAt.UTC()
 	j.Add(coordinator.Note{
@@ -480,7 +485,7 @@ func (j *journal) claimed(r *run, reason string) {
 	})
 }
 
-// stored notes the state that was stored.
+// stored records the state that was stored.
 func (j *journal) stored(r *run, now time.Time) {
 	detail := ""
 	switch {
@@ -492,7 +497,7 @@ func (j *journal) stored(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
 }
 
-// ended notes how a claim ended.
+// ended records how a claim ended.
 func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	if kind == coordinator.Done {
 		j.stored(r, now)
@@ -510,12 +515,12 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	j.add(r, now, e)
 }
 
-// requeued notes that a task whose run has ended was submitted again before.
+// requeued records that a task was submitted again before its run ended.
 func (j *journal) requeued(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
 }
 
-// commanded notes that a command was handled, or why it was not.
+// commanded records that a command was handled, or why it was not.
 func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 	detail := string(o.Message)
 	if err != nil {
@@ -524,8 +529,8 @@ func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventCommand, Detail: detail})
 }
 
-// markRecorded marks the runs whose claims are about to be recorded, and takes off the notes
-// what concerns claims that are over, or about to be.
+// markRecorded marks the runs whose claims are about to be recorded. It removes from
+// the notes the records of claims that are over, or about to be.
 func (in *incarnation) markRecorded(notes []coordinator.Note) {
 	for i := range notes {
 		n := &notes[i]
@@ -537,7 +542,7 @@ func (in *incarnation) markRecorded(notes []coordinator.Note) {
 	}
 }
 
-// noted takes the results of writing notes. What failed for now is queued again.
+// noted handles the results of writing notes. Temporary failures are queued again.
 func (in *incarnation) noted(notes []coordinator.Note, errs []error) {
 	now := time.Now()
 	for i, err := range errs {

@@ -27,7 +27,7 @@ const (
 	phaseStopping
 	// phaseEnding: the claim is being given back, or the task removed.
 	phaseEnding
-	// phaseSaving: a state is being stored that takes effect afterwards.
+	// phaseSaving: a state is being stored and takes effect afterwards.
 	phaseSaving
 	// phaseParked: the claim is held without a handler.
 	phaseParked
@@ -37,26 +37,26 @@ const (
 type run struct {
 	claim  *Claim
 	record progress
-	// phase is set by enter alone.
+	// phase is set by enter only.
 	phase phase
-	// counted tells that it counts as this node's load.
+	// counted is true if it counts as this node's load.
 	counted bool
-	// active tells that it is counted as one whose handler has not returned.
+	// active is true if it is counted as one whose handler has not returned.
 	active bool
-	// recorded tells that the record of its claim may have been written.
+	// recorded is true if the record of its claim may have been written.
 	recorded bool
 	// dequeued is set while the task is with a caller of Dequeue.
 	dequeued *Dequeued
-	// departing tells that it is queued to be given away, or has been.
+	// departing is true if it is queued to be given away, or has been.
 	departing bool
-	// wakes is its place in the queue of those that wait for a time, zero if it
-	// is not in it.
+	// wakes is its place in the queue of runs that wait for a time, zero if it is not
+	// in it.
 	wakes int32
-	// handTo is the node that it is to be released for, empty for anyone.
+	// handTo is the node that it is to be released for, empty for any node.
 	handTo string
 	// handle is set while the handler has not returned.
 	handle *runner.Run
-	// returned is when it has, zero if it was not called.
+	// returned is when the handler has returned, zero if none was called.
 	returned moment
 	// since is when the recorded state was entered.
 	since moment
@@ -66,26 +66,26 @@ type run struct {
 	// revision of the last one that was.
 	command *taskCommand
 	applied broker.Revision
-	// before is the record that a command has changed and that is not stored
-	// yet; nil otherwise.
+	// before is the record before a change by a command that is not stored yet; nil
+	// otherwise.
 	before *progress
-	// expired tells that the handler was told to stop because its time was over,
-	// unreadable that the stored state is not to be touched.
+	// expired is true if the handler was told to stop because its time was over;
+	// unreadable is true if the stored state must not be touched.
 	expired, unreadable bool
 	// stateRevision is the revision of the stored state, zero for none.
 	stateRevision broker.Revision
-	// ending is what is being stored, and outcome what that means.
+	// ending is the ending that is being stored, and outcome what it means.
 	ending  *coordinator.Ending
 	outcome Outcome
-	// published is what others than the loop see of it. The loop alone writes it, under
-	// the node's mu.
+	// published is the part of a run that is visible outside the loop. Only the loop
+	// writes it, under the node's mu.
 	published published
 }
 
-// published is a run as others than the loop see it.
+// published is the part of a run that is visible outside the loop.
 type published struct {
-	// started is when the handler was, and stopped when it was told to stop; zero
-	// if it was not.
+	// started is when the handler was started, and stopped when it was told to stop;
+	// zero if that has not happened.
 	started, stopped moment
 	// since is when the state was entered.
 	since  moment
@@ -105,9 +105,9 @@ var codedStates = []statemachine.State{
 
 func codeOf(s statemachine.State) stateCode { return stateCode(max(slices.Index(codedStates, s), 0)) }
 
-// moment is a time in as few bytes as possible, because a node keeps them of
-// every task that it holds: nanoseconds since the node was made, by a clock that
-// nobody sets, and one more; zero for none.
+// moment is a time in as few bytes as possible, because a node keeps several for every
+// task that it holds: nanoseconds since the node was made, by a clock that nobody sets,
+// plus one; zero for none.
 type moment int64
 
 func (n *Node) momentOf(t time.Time) moment { return moment(t.Sub(n.startedAt)) + 1 }
@@ -119,10 +119,10 @@ func (n *Node) timeOf(m moment) time.Time {
 	return n.startedAt.Add(time.Duration(m - 1))
 }
 
-// class is what kind of task it is for the planner.
+// class returns the task's class for the planner.
 func (r *run) class() *placement.Class { return r.claim.kind.Class }
 
-// enter brings a run to a phase, and the load of this node up to date.
+// enter changes the phase of a run, and updates the load of this node.
 func (in *incarnation) enter(r *run, p phase) {
 	r.phase = p
 	in.countRun(r)
@@ -141,7 +141,7 @@ func (in *incarnation) countRun(r *run) {
 	r.counted = counts
 }
 
-// progress is what of a task's record changes while it is held.
+// progress is the part of a task's record that changes while it is held.
 type progress struct {
 	State    statemachine.State
 	Until    *time.Time
@@ -159,12 +159,11 @@ type exit struct {
 	id    string
 	token broker.Revision
 	err   error
-	// at is when it did.
+	// at is when the handler returned.
 	at time.Time
 }
 
-// begin takes over a claim that was granted: it runs it, parks it, or gives it
-// back.
+// begin takes over a granted claim: it runs it, parks it, or gives it back.
 func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.endedByUs, g.ID)
 	claim := &Claim{
@@ -216,21 +215,20 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	in.resume(r)
 }
 
-// waited tells whether a task has others to wait for. A claim on one is good only
-// for what it was made for: to run it, or to end it.
+// waited reports whether a task has others to wait for. A claim on such a task is valid
+// only for its purpose: to run the task, or to end it.
 func (r *run) waited() bool {
 	return len(depend.Blockers(r.claim.id, r.claim.kind.Spec.Needs)) > 0
 }
 
-// skip ends a task because one that it waits for has failed.
+// skip ends a task because a task that it waits for has failed.
 func (in *incarnation) skip(r *run, failed string) {
 	r.record.Errors = statemachine.AddError(r.record.Errors, time.Now().UTC(),
 		fmt.Sprintf("skipped: task %q, which it waits for, failed or was killed", failed))
 	in.kill(r)
 }
 
-// resume continues a claim in the state that is recorded, unless a command says
-// otherwise.
+// resume continues a claim in the recorded state, unless a command says otherwise.
 func (in *incarnation) resume(r *run) {
 	if !r.record.State.Terminal() && in.applyToIdle(r) {
 		return
@@ -257,7 +255,7 @@ func (in *incarnation) resume(r *run) {
 	}
 }
 
-// start runs the handler, unless the session is too late in its life by now.
+// start runs the handler, unless too little of the session is left.
 func (in *incarnation) start(r *run) {
 	if !in.session.MayStart() {
 		in.release(r)
@@ -331,7 +329,7 @@ func (in *incarnation) awake(r *run) {
 	in.save(r)
 }
 
-// stopRun tells a run to stop, for a cause. A parked one is given back at once.
+// stopRun tells a run to stop, for a cause. A parked run is given back at once.
 func (in *incarnation) stopRun(id string, cause error) {
 	r := in.runs[id]
 	switch {
@@ -354,7 +352,7 @@ func (in *incarnation) stopRun(id string, cause error) {
 	}
 }
 
-// markStopped shows that the handler of a run was told to stop.
+// markStopped publishes that the handler of a run was told to stop.
 func (n *Node) markStopped(r *run) {
 	if r.published.stopped != 0 {
 		return
@@ -379,8 +377,8 @@ func (in *incarnation) release(r *run) {
 	in.queueEnding(r)
 }
 
-// abandon gives back the claim on a task that was deleted. Only now may a task
-// that was submitted under its ID be claimed: its handlers have returned.
+// abandon gives back the claim on a task that was deleted. Only then may a task that
+// was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
 	r.handTo, r.command = "", nil // a command in the slot is another task's
 	if r.cause == nil {
@@ -390,8 +388,8 @@ func (in *incarnation) abandon(r *run) {
 	r.outcome = OutcomeDropped
 }
 
-// isDeleted tells whether the mirror shows that the task of a claim is gone, or
-// is another by now, while the claim is held.
+// isDeleted reports whether the mirror shows that the task of a held claim is gone, or
+// has been replaced by another one.
 func (in *incarnation) isDeleted(r *run) bool {
 	c := r.claim
 	if c.created == 0 {
@@ -454,7 +452,7 @@ func (in *incarnation) drop(r *run, cause error) {
 	in.forget(r.claim.ID())
 }
 
-// lose handles a claim that the mirror says is gone.
+// lose handles a claim that the mirror shows as gone.
 func (in *incarnation) lose(r *run, cause error) {
 	switch r.phase {
 	case phaseParked:
@@ -471,8 +469,8 @@ func (in *incarnation) lose(r *run, cause error) {
 	}
 }
 
-// forget takes a claim off the records. What the mirror still shows of it, or
-// has not shown yet, is not to be taken for a claim without a run.
+// forget removes a claim from the records. What the mirror still shows of it, or has
+// not shown yet, must not be mistaken for a claim without a run.
 func (in *incarnation) forget(id string) {
 	r := in.runs[id]
 	delete(in.runs, id)
@@ -499,14 +497,14 @@ func (in *incarnation) forget(id string) {
 	}
 }
 
-// publishRun shows a run to Node.Tasks and to the fence.
+// publishRun publishes a run for Node.Tasks and the fence.
 func (n *Node) publishRun(r *run) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.showRun(r)
 }
 
-// showRun is publishRun for who has the lock.
+// showRun is publishRun for callers that hold the lock.
 func (n *Node) showRun(r *run) {
 	f := &r.published
 	n.uncount(r.claim.id)
@@ -515,7 +513,7 @@ func (n *Node) showRun(r *run) {
 	n.states[f.state]++
 }
 
-// reportGrant tells of a claim that was granted, and traces it.
+// reportGrant reports a granted claim, and traces it.
 func (in *incarnation) reportGrant(claim *Claim, p *prospect) {
 	g := Grant{Task: claim.id, Type: claim.kind.Spec.Type, Token: claim.Token(), Cause: p.cause, From: p.from}
 	if p.adopted {
