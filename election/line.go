@@ -11,17 +11,17 @@ import (
 
 // place is where a candidate stands in line.
 type place struct {
-	// ahead are those before it, in their order. Those of them that were not read may
-	// have left since they were.
+	// ahead has those before it, in their order. Those that were not read again may
+	// have left since.
 	ahead []broker.KV
-	// leader is who leads, empty where that was not read.
+	// leader is the current leader, empty if that was not read.
 	leader string
 	// rev is when.
 	rev broker.Revision
 }
 
-// follow waits in line until the turn to lead has come, leads, and returns why
-// that ended.
+// follow waits in the queue until this candidate is first, leads, and returns why that
+// ended.
 func (c *candidacy) follow(t *turn) error {
 	ctx := t.ctx
 	p, err := c.find(ctx)
@@ -69,13 +69,13 @@ func (c *candidacy) find(ctx context.Context) (place, error) {
 	return c.standing(&line[own], line[:own:own], 0, rev)
 }
 
-// readMax is how many of those ahead are read by name: what one request can read beside
-// the own entry.
+// readMax is how many of those ahead are read by name: the number that one request can
+// read besides the candidate's own entry.
 const readMax = broker.TxnOpsMax - 1
 
-// look reads the own entry and those that were ahead. Nobody else can be: who joins again
-// is at the end. Of more than one request can read it reads the nearest, and lists the line
-// where that one has left.
+// look reads the candidate's own entry and those that were ahead. No others can be
+// ahead: a candidate that rejoins goes to the end. If there are more than one request
+// can read, look reads only the nearest one, and lists the queue if that one has left.
 func (c *candidacy) look(ctx context.Context, ahead []broker.KV) (place, error) {
 	unread := 0
 	if len(ahead) > readMax {
@@ -115,14 +115,14 @@ func (c *candidacy) standing(own *broker.KV, ahead []broker.KV, unread int, rev 
 	return p, nil
 }
 
-// isOwn tells whether what was read is the candidate's entry, and would go with its
-// session.
+// isOwn reports whether kv is the candidate's entry and belongs to its session.
 func (c *candidacy) isOwn(kv *broker.KV) bool {
 	return isEntry(kv, c.joins.own) && kv.Session == c.session.ID()
 }
 
-// isGone tells whether an event of the own key means that the own entry is there no
-// more, or would not go with the session. What is left of it is deleted with the turn.
+// isGone reports whether an event of the own key means that the own entry no longer
+// exists, or does not belong to the session. What is left of it is deleted at the end
+// of the turn.
 func (c *candidacy) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
