@@ -387,8 +387,8 @@ const (
 	// SubmitBatchMax limits the tasks in one call of SubmitAll.
 	SubmitBatchMax = 10_000
 	// claimBatchMax limits the claims, and the endings, in one call of the coordinator.
-	// It is several times the largest request that a broker takes; adapters send those
-	// requests side by side.
+	// A call spans several of the largest requests that a broker takes; adapters send
+	// those side by side.
 	claimBatchMax = 1000
 	// commandsDoneMax limits the commands that a node remembers as carried out. A
 	// sender whose reply was lost may send a command again after it was carried out and

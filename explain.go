@@ -31,7 +31,7 @@ type Explanation struct {
 	// Node holds the task, or held it last if the task has ended. It is empty for a
 	// live task that no node holds.
 	Node string `json:"node"`
-	// Why is the answer in a sentence.
+	// Why is the answer in one sentence.
 	Why string `json:"why"`
 	// Decision is the reason that the node recorded with its claim. Empty without a
 	// claim.
@@ -59,7 +59,8 @@ type NodeVerdict struct {
 	Node string `json:"node"`
 	// Takes is true if the node could claim the task now.
 	Takes bool `json:"takes"`
-	// Why names the rule that keeps it from that, or what it is to the task.
+	// Why names the rule that keeps the node from claiming it, or the node's relation
+	// to the task.
 	Why string `json:"why"`
 }
 

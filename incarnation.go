@@ -96,7 +96,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 	}
 	defer release()
 	in := newIncarnation(n, s)
-	// Whoever is to take the tasks of earlier incarnations, and this node's own
+	// The new owners of earlier incarnations' tasks, and this node's own
 	// registration, would wait for their sessions to expire.
 	if err := n.past.Settle(ctx); err != nil {
 		in.events.BrokerTrouble(err)
@@ -156,7 +156,7 @@ func (in *incarnation) join(ctx context.Context) error {
 	if in.config.Coordinator != nil {
 		in.coord = in.config.Coordinator(coord)
 	}
-	// Losing a session is no restart: what the node was told still holds.
+	// Losing a session is no restart: the node's modes still apply.
 	in.info.Frozen, in.info.Draining = n.Frozen(), n.draining.Load()
 	if err := in.register(ctx); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (in *incarnation) live(ctx context.Context) (abandoned []string) {
 	}
 	slices.Sort(abandoned)
 	// Recorded before over is closed: a handler that returns later finds over
-	// closed and takes itself off the record.
+	// closed and removes itself from the record.
 	in.node.leaveBehind(abandoned)
 	close(in.over)
 	in.work.Wait()

@@ -78,7 +78,7 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 		in.claimPass(now)
 		in.giveUpPulls(now)
 	}
-	// What to give away is decided by what is open and being claimed by now.
+	// What to give away depends on the current open tasks and claims in flight.
 	in.giving.Pass(now)
 	in.giveAway(now)
 	in.send(ending, now)
@@ -194,8 +194,8 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.checkRevision(in.tasks.Revision(), u.Snapshot.Revision)
 		changed = in.tasks.Reset(u.Snapshot)
 		in.board.Relisted()
-		// What came and went while nothing was seen is no difference between
-		// two snapshots, and may have been a claim of this node.
+		// A claim that came and went while nothing was seen is no difference between
+		// two snapshots, and may have been this node's.
 		in.auditAt = time.Time{}
 	default:
 		changed = in.tasks.Apply(u.Batch)

@@ -235,7 +235,7 @@ func (in *incarnation) resume(r *run) {
 	}
 	switch s := r.record.State; {
 	case s.Terminal():
-		// Nobody runs a task that has ended; what is left of it goes.
+		// No node runs a task that has ended; its remains are deleted.
 		r.outcome = OutcomeDropped
 		in.end(r, coordinator.Done)
 	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):

@@ -199,7 +199,7 @@ func (c *Claim) traceGrant(g Grant) {
 // traced makes a handler run in a span of its own.
 func (c *Claim) traced(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		// A span of who started the node is not what the task belongs to.
+		// The task does not belong to a span of the program that started the node.
 		within, span := c.in.config.Tracer.Start(context.Background(), c.spanOf(SpanRun, c.trace.claim))
 		c.trace.mu.Lock()
 		c.trace.run = span.Trace()

@@ -120,7 +120,7 @@ type Limits struct {
 	ListMax int
 }
 
-// withDefaults fills in what is zero.
+// withDefaults fills in the default of every zero field.
 func (l Limits) withDefaults() Limits {
 	set(&l.BodyBytesMax, 4<<20)
 	set(&l.HeaderTimeout, 10*time.Second)
@@ -163,7 +163,7 @@ func (l Limits) validate() error {
 	return nil
 }
 
-// validate refuses a configuration that makes no sense.
+// validate refuses an invalid configuration.
 func (c Config) validate() error {
 	switch {
 	case c.Broker == nil:
@@ -185,7 +185,7 @@ func (c Config) validate() error {
 	return c.Limits.validate()
 }
 
-// open tells whether nobody has to show who they are.
+// open reports whether callers need not identify themselves.
 func (c Config) open() bool {
 	return c.Tokens == nil && c.CertificateRole == 0 && c.Authenticate == nil
 }
@@ -206,7 +206,7 @@ func (c Config) CheckListen(address net.Addr) error {
 	return nil
 }
 
-// isLoopback tells whether host:port is of this machine alone.
+// isLoopback reports whether host:port is reachable from this machine only.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -9,44 +9,44 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// endpoint is what is said of an operation of the API.
+// endpoint describes an operation of the API.
 type endpoint struct {
 	ID, Method, Path string
 	Tag              string
 	Summary          string
 	Description      string
-	// Role is who may; RoleView if it is not set.
+	// Role is the role it requires; RoleView if it is not set.
 	Role Role
 	// Public endpoints need no role at all.
 	Public bool
-	// Looks tells that one which is no GET changes nothing.
+	// Looks is true if it changes nothing although its method is not GET.
 	Looks bool
-	// Offline tells that the broker is not asked.
+	// Offline is true if it makes no call to the broker.
 	Offline bool
-	// Waits tells that the request may ask to wait, Stream that the answer goes on
+	// Waits is true if the request may ask to wait, Stream if the answer continues
 	// until the viewer leaves.
 	Waits, Stream bool
 	// Status of success, if it is not 200; Also is another.
 	Status, Also int
-	// Media is the type of the answer if that is not described by its Go type.
+	// Media is the media type of the answer if its Go type does not describe it.
 	Media string
-	// Errors are the statuses of the errors that others have not.
+	// Errors lists the statuses of errors that other endpoints do not have.
 	Errors []int
 
-	// Whole: it reads all tasks or jobs, however little it answers.
+	// Whole is true if it reads all tasks or jobs, however little it returns.
 	Whole bool
 
 	hasBody bool
 }
 
-// changes tells whether it changes anything.
+// changes reports whether it changes anything.
 func (e *endpoint) changes() bool { return e.Method != http.MethodGet && !e.Looks }
 
-// works tells whether it keeps the broker busy while it lasts.
+// works reports whether it keeps the broker busy while it lasts.
 func (e *endpoint) works() bool { return !e.Offline && !e.Public && !e.Stream }
 
-// statuses are those of all errors that it can have. There is a 500 besides, for
-// what should not be.
+// statuses returns the statuses of all errors that it can have. In addition there is
+// 500, for what should not happen.
 func (e *endpoint) statuses() []int {
 	all := []int{http.StatusForbidden, http.StatusMisdirectedRequest, http.StatusUnprocessableEntity}
 	if !e.Public {

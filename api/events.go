@@ -104,7 +104,7 @@ func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, misse
 	}
 }
 
-// comment is nothing that is told, only that the stream is alive.
+// comment carries no event; it only shows that the stream is alive.
 const comment = ":\n\n"
 
 // text is an event as it is sent. Its data is JSON on one line.
@@ -112,9 +112,9 @@ func (e event) text() string {
 	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.id, e.kind, e.data)
 }
 
-// publisher passes the changes of one kind on. It remembers what it has told of each
-// thing, by its hash: whenever the broker is listed anew, as it is now and then, a
-// watch yields much that has not changed.
+// publisher passes on the changes of one kind. It remembers a hash of what it last
+// published of each object: whenever the broker is listed again, as happens now and
+// then, a watch yields much that has not changed.
 type publisher struct {
 	server    *Server
 	kind      string
@@ -126,7 +126,7 @@ func (s *Server) publisher(kind string) *publisher {
 	return &publisher{server: s, kind: kind, seed: maphash.MakeSeed(), published: map[string]uint64{}}
 }
 
-// publish passes on what a thing is now; a nil value tells that it is gone.
+// publish passes on the current value of an object; nil means that it is gone.
 func (t *publisher) publish(name string, revision int64, value any) {
 	data, err := encode(value)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *publisher) publish(name string, revision int64, value any) {
 	t.server.hub.publish(t.kind, revision, data)
 }
 
-// trouble tells that the broker cannot be followed.
+// trouble reports that the broker cannot be followed.
 func (t *publisher) trouble(err error) {
 	if data, problem := encode(map[string]string{"detail": err.Error()}); problem == nil {
 		t.server.hub.publish(kindTrouble, 0, data)

@@ -14,9 +14,9 @@ const (
 	kindTask = "task"
 	// kindNode: a node joined or changed, or is gone.
 	kindNode = "node"
-	// kindElection: the line of an election changed, or nobody stands in it.
+	// kindElection: the queue of an election changed, or it has no candidates any more.
 	kindElection = "election"
-	// kindList: list again; what happened before is not told.
+	// kindList: list again; earlier events are not sent.
 	kindList = "list"
 	// kindTrouble: the broker cannot be followed for now.
 	kindTrouble = "trouble"
@@ -29,22 +29,23 @@ type event struct {
 	data []byte
 }
 
-// hub passes what happens on to the viewers, and keeps the latest events for those
-// that come back.
+// hub passes events on to the viewers, and keeps the latest events for those that
+// reconnect.
 //
-// An event's ID is REVISION.SERVER.POSITION: the highest revision of the store that
-// was seen by then, which server this is, and the event's place among all that it
-// has passed on. The place is what a viewer resumes from. A revision alone would not
-// do: tasks, nodes and elections are followed each by itself, so that two servers
-// pass the same changes on in different orders, and a viewer that moves from one to
-// the other by the revision would miss some. It is told to list again instead.
+// An event's ID is REVISION.SERVER.POSITION: the highest revision of the store that was
+// seen by then, which server this is, and the event's position among all that it has
+// passed on. A viewer resumes from the position. A revision alone is not enough: tasks,
+// nodes and elections are followed separately, so two servers pass the same changes on
+// in different orders, and a viewer that moved from one to the other by the revision
+// would miss some. Such a viewer is told to list again instead.
 type hub struct {
 	limits Limits
 	server string
 
 	mu      sync.Mutex
 	running bool
-	// kept are the latest events, the oldest first; the last one has the place last.
+	// kept has the latest events, the oldest first; the position of the last one is
+	// last.
 	kept     []event
 	last     uint64
 	revision int64
@@ -53,7 +54,7 @@ type hub struct {
 
 // viewer is one stream of events.
 type viewer struct {
-	// events are closed when the viewer is too far behind, or the server stops.
+	// events is closed when the viewer lags too far behind, or the server stops.
 	events chan event
 	kinds  map[string]bool
 	caller string
@@ -63,7 +64,7 @@ func newHub(l Limits) *hub {
 	return &hub{limits: l, server: strings.ToLower(rand.Text()[:10]), viewers: map[*viewer]bool{}}
 }
 
-// start begins passing on; false if that was begun already.
+// start begins passing events on; false if it was started already.
 func (h *hub) start() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,8 +73,8 @@ func (h *hub) start() bool {
 	return begins
 }
 
-// stop sends all viewers away. What happens until the next start is not known, so
-// nothing is resumed over it.
+// stop ends all streams. What happens until the next start is not known, so no stream
+// resumes across it.
 func (h *hub) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +85,7 @@ func (h *hub) stop() {
 	}
 }
 
-// cut ends a viewer's stream; it can come back.
+// cut ends a viewer's stream; the viewer can reconnect.
 func (h *hub) cut(v *viewer) {
 	close(v.events)
 	delete(h.viewers, v)
@@ -92,8 +93,8 @@ func (h *hub) cut(v *viewer) {
 
 func (h *hub) id() string { return fmt.Sprintf("%d.%s.%d", h.revision, h.server, h.last) }
 
-// publish passes a change on that was known at a revision; zero for none. It waits
-// for nobody: a viewer that has no room left is cut off.
+// publish passes on a change that was known at a revision; zero means none. It never
+// waits: a viewer that has no room left is cut off.
 func (h *hub) publish(kind string, revision int64, data []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,15 +122,15 @@ func (v *viewer) wants(kind string) bool {
 	return len(v.kinds) == 0 || v.kinds[kind] || kind == kindList || kind == kindTrouble
 }
 
-// reasons are why a viewer has to list.
+// The reasons why a viewer has to list.
 const (
 	reasonStart = "start"
 	reasonGap   = "gap"
 )
 
-// enter adds a viewer that has seen everything up to the event of an ID, and
-// returns what it has missed since; or a list event if it is new, or that is not
-// known any more.
+// enter adds a viewer that has seen everything up to the event with an ID, and returns
+// the events it has missed since. It returns a list event if the viewer is new, or that
+// event is no longer known.
 func (h *hub) enter(after string, kinds map[string]bool, caller Caller) (*viewer, []event, *Problem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,7 +189,8 @@ func (h *hub) tooMany(caller Caller) *Problem {
 	return p
 }
 
-// since are the events after that of an ID; false if not all of them are known.
+// since returns the events after the one with an ID; false if not all of them are
+// known.
 func (h *hub) since(id string) ([]event, bool) {
 	parts := strings.Split(id, ".")
 	if len(parts) != 3 || parts[1] != h.server {
@@ -201,14 +203,14 @@ func (h *hub) since(id string) ([]event, bool) {
 	return h.kept[uint64(len(h.kept))-(h.last-at):], true
 }
 
-// count is the number of viewers.
+// count returns the number of viewers.
 func (h *hub) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.viewers)
 }
 
-// leave forgets a viewer.
+// leave removes a viewer.
 func (h *hub) leave(v *viewer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,14 +19,14 @@ type limiter struct {
 	callsMax int
 }
 
-// callersMax bounds the callers of one generation.
+// callersMax limits the callers of one generation.
 const callersMax = 10_000
 
 func newLimiter(l Limits) *limiter {
 	return &limiter{rate: rate.Limit(l.Rate), burst: l.RateBurst, young: map[string]*rate.Limiter{}, callsMax: callersMax}
 }
 
-// allow takes one request of a caller's bucket, and tells whether there was one.
+// allow takes one request from a caller's bucket, and reports whether there was one.
 func (l *limiter) allow(caller string) bool {
 	l.mu.Lock()
 	bucket := l.young[caller]

@@ -171,8 +171,8 @@ func (s *Server) follow(ctx context.Context) {
 	following.Wait()
 }
 
-// Times of a connection outside of a request. They are no limits of callers, who
-// have others.
+// Times of a connection outside of a request. They do not limit callers, who have their
+// own limits.
 const (
 	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 32 << 10

@@ -112,8 +112,8 @@ func (m *Memory) machine() (used, total uint64, err error) {
 	return total - min(available, total), total, nil
 }
 
-// group is the memory of one control group. One without a limit, as the
-// topmost, has the largest number for one.
+// group returns the memory of one control group. A group without a limit, such as the
+// topmost, has the largest number as its limit.
 func (m *Memory) group(mount groupMount, dir string) (used, limit uint64, err error) {
 	files := mount.files()
 	limit, err = m.number(filepath.Join(dir, files.limit))

@@ -10,11 +10,11 @@ import (
 type groupMount struct {
 	// point is where it is mounted, root the group that is seen there.
 	point, root string
-	// v2 tells that it is of version 2, the one hierarchy for everything.
+	// v2 is true for version 2, the single hierarchy for everything.
 	v2 bool
 }
 
-// groupFiles are what a version calls its files, and the cache that the kernel
+// groupFiles are a version's names for its files, and for the cache that the kernel
 // gives up first.
 type groupFiles struct{ limit, usage, cache string }
 

@@ -26,9 +26,9 @@ type moves struct {
 	calm time.Time
 }
 
-// move is the last time that a task was to be released, with the token of its claim, and
-// for how long not again. If the task has that token still, it was not released: others
-// of its type stand for it, or it was told to stay.
+// move records the last time that a task was to be released, with the token of its
+// claim, and how long not to release it again. If the task still has that token, it was
+// not released: others of its type stand for it, or it was told to stay.
 type move struct {
 	at    time.Time
 	token int64
@@ -37,7 +37,7 @@ type move struct {
 
 func (m *moves) forget() { clear(m.byID) }
 
-// observe notes whether the node has too many tasks.
+// observe records whether the node has too many tasks.
 func (m *moves) observe(now time.Time, tooMany bool) {
 	switch {
 	case tooMany:
@@ -49,8 +49,8 @@ func (m *moves) observe(now time.Time, tooMany bool) {
 	}
 }
 
-// youngest picks the n tasks that were started last of those that may move, and
-// notes that they do. The longest running are first.
+// youngest picks the n movable tasks that were started last, and records them. running
+// has the longest running first.
 func (m *moves) youngest(running []windlass.RunningTask, now time.Time, n int) (ids []string) {
 	for i := len(running) - 1; i >= 0 && len(ids) < n; i-- {
 		t := running[i]

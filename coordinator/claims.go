@@ -127,7 +127,7 @@ type Identity struct {
 	Namespace string
 	// Node is the owner's name.
 	Node string
-	// Session is what claims live with, Incarnation its name.
+	// Session is the session that claims belong to, Incarnation its name.
 	Session     broker.SessionID
 	Incarnation string
 }
@@ -144,7 +144,7 @@ func New(b broker.Broker, identity Identity) (Coordinator, error) {
 	return &claims{broker: b, space: space, Identity: identity, owner: OwnerValue(identity.Node)}, nil
 }
 
-// claims is the Coordinator over a broker.
+// claims is the Coordinator for a broker.
 type claims struct {
 	Identity
 	broker broker.Broker
@@ -222,7 +222,7 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 		txn.Then = append(txn.Then, broker.Delete(c.space.Handover(id)))
 	}
 	if w.PropsOnly {
-		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a key could have needs that nobody has checked
+		txn.If = append(txn.If, broker.Absent(c.space.Task(id))) // a task key could have needs that nobody has checked
 	}
 	if w.Skipped != "" {
 		txn.If = append(txn.If, broker.Modified(c.space.Failed(w.Skipped), w.SkippedAt))

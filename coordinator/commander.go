@@ -24,7 +24,7 @@ type Sending struct {
 
 // Sent is the outcome of sending one command.
 type Sent struct {
-	// Revision tells the command from those sent to the task before and after.
+	// Revision distinguishes the command from those sent to the task before and after.
 	Revision broker.Revision
 	// State is the stored state record, if the task does not exist.
 	State []byte
@@ -48,10 +48,10 @@ type Heard struct {
 	All bool
 	// Commands lists commands that wait, or that are gone.
 	Commands []Waiting
-	// Revision is up to which this is complete.
+	// Revision is the revision up to which this is complete.
 	Revision broker.Revision
-	// Err tells that the broker could not be followed for now. What was told
-	// before stays, and listening goes on.
+	// Err is set if the broker cannot be followed for now. Earlier reports stay valid,
+	// and listening continues.
 	Err error
 }
 
@@ -61,7 +61,7 @@ type Waiting struct {
 	ID string
 	// Value is the command as stored; nil if it is gone.
 	Value []byte
-	// Revision is that of the command, zero if it is gone.
+	// Revision is the revision of the command, zero if it is gone.
 	Revision broker.Revision
 }
 

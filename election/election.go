@@ -33,19 +33,19 @@ type Election struct {
 	running *term
 	// idleSince is when the last function or Unelected returned.
 	idleSince time.Time
-	// leader is the last known one, empty while none is known; told is the one
-	// of the last event.
+	// leader is the last known one, empty while none is known; told is the one in the
+	// last event.
 	leader, told string
 	// changed is closed and replaced whenever one of the above is another.
 	changed chan struct{}
 }
 
-// stand is what lasts from Start to Stop, and the clearing up after it.
+// stand is the time from Start to Stop, including the cleanup after it.
 type stand struct {
 	// ctx ends with Stop; its cause is ErrStopped.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// stopped is when. It is written before ctx ends.
+	// stopped is when Stop was called. It is written before ctx ends.
 	stopped time.Time
 	// left is closed when Stop may return, done when nothing is going on any
 	// more. Sweeping is between the two, and ends with sweep.
@@ -227,8 +227,8 @@ func (e *Election) broadcast() {
 	e.changed = make(chan struct{})
 }
 
-// learn notes who leads. The empty name means that nobody is known to, which is
-// no event.
+// learn records who leads. An empty name means that no leader is known, which is not an
+// event.
 func (e *Election) learn(leader string) {
 	e.mu.Lock()
 	changed := e.leader != leader

@@ -11,16 +11,16 @@ import (
 
 // place is where a candidate stands in line.
 type place struct {
-	// ahead is the one right before it, nil for the first.
+	// ahead is the entry right before it, nil for the first.
 	ahead *broker.KV
-	// leader is who leads.
+	// leader is the current leader.
 	leader string
 	// rev is when.
 	rev broker.Revision
 }
 
-// follow waits in line until the turn to lead has come, leads, and returns why
-// that ended.
+// follow waits in the queue until this candidate is first, leads, and returns why that
+// ended.
 func (c *candidacy) follow(t *turn) error {
 	ctx := t.ctx
 	p, err := c.find(ctx)
@@ -66,14 +66,14 @@ func (c *candidacy) find(ctx context.Context) (p place, err error) {
 	return p, nil
 }
 
-// isOwn tells whether what was read is the candidate's entry, and would go with its
-// session.
+// isOwn reports whether kv is the candidate's entry and belongs to its session.
 func (c *candidacy) isOwn(kv *broker.KV) bool {
 	return isEntry(kv, c.joins.own) && kv.Session == c.session.ID()
 }
 
-// isGone tells whether an event of the own key means that the own entry is there no
-// more, or would not go with the session. What is left of it is deleted with the turn.
+// isGone reports whether an event of the own key means that the own entry no longer
+// exists, or does not belong to the session. What is left of it is deleted at the end
+// of the turn.
 func (c *candidacy) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
 // lead begins a term and returns why it ended. The own entry is known to be the

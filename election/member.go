@@ -65,18 +65,18 @@ type Member struct {
 	mu sync.Mutex // never held during I/O or a callback; taken before an Election's
 	// elections are all that were made, by name.
 	elections map[string]*Election
-	// running and ended tell that Run was called and that it is coming to its
-	// end. Invariant: nothing is added to work once ended is set, but by Run.
+	// running is true once Run was called, ended once it is coming to its end.
+	// Invariant: only Run adds to work once ended is set.
 	running, ended bool
 	// session is the last one, which may be over; nil before the first.
 	session *session.Session
 	// trouble is why no other could be opened, nil once one was.
 	trouble error
-	// past are the sessions before, which may linger at the broker; at most pastMax.
+	// past has earlier sessions, which may linger in the broker; at most pastMax.
 	past []broker.SessionID
 	// changed is closed and replaced whenever session or trouble is another.
 	changed chan struct{}
-	// closed tells a hosted member that nobody keeps its sessions any more.
+	// closed is closed when nobody keeps a hosted member's sessions any more.
 	closed chan struct{}
 }
 
@@ -179,8 +179,8 @@ func (m *Member) Run(ctx context.Context) error {
 	return refused
 }
 
-// open opens a session and keeps it alive, however long that takes; there is none when
-// ctx ended first. The first time it gives up when it is refused.
+// open opens a session and keeps it alive. It retries until ctx ends, and then returns
+// none. The first time it gives up if it is refused.
 func (m *Member) open(ctx context.Context, first bool) (s *session.Session, release func(), err error) {
 	wait := pause.Backoff{Min: backoffMin, Max: m.timing.Renew}
 	for ctx.Err() == nil {
@@ -238,14 +238,14 @@ func (m *Member) retire(s *session.Session, release func()) {
 	}
 }
 
-// broadcast wakes whoever waits for a change. m.mu is held.
+// broadcast wakes everyone who waits for a change. m.mu is held.
 func (m *Member) broadcast() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// await returns a session to stand on, nil when there is none and ctx has ended.
-// What is in the way is reported.
+// await returns a session to use, nil if there is none and ctx has ended. It reports
+// what prevents a session.
 func (m *Member) await(ctx context.Context, report func(error)) *session.Session {
 	var reported error
 	for {

@@ -14,8 +14,8 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// resignation is what an entry says whose candidate is asked to give up. Any other
-// says the candidate's name and nothing else.
+// resignation is the value of an entry whose candidate is asked to give up. Other
+// entries have only the candidate's name.
 type resignation struct {
 	Candidate string `json:"candidate"`
 	Resign    bool   `json:"resign"`
@@ -41,16 +41,16 @@ func isEntry(kv *broker.KV, created broker.Revision) bool {
 	return kv != nil && kv.Created == created
 }
 
-// candidateOf is whose entry a key is.
+// candidateOf returns the candidate of a key.
 func candidateOf(key string) string { return path.Base(key) }
 
-// byOrder is the order of the line. Several entries can come into being at one
-// revision only if one caller puts them all.
+// byOrder compares two entries by their order in the queue. Several entries can be
+// created at one revision only if one caller puts them all.
 func byOrder(a, b broker.KV) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
 }
 
-// lineOf lists the candidates of an election in their order.
+// lineOf returns the candidates of an election in their order.
 func lineOf(ctx context.Context, b broker.Broker, space keys.Space, election string) ([]broker.KV, broker.Revision, error) {
 	all, rev, err := broker.Collect(ctx, b, space.Election(election))
 	return linesOf(space, all).line(election), rev, err
@@ -67,8 +67,7 @@ func linesOf(space keys.Space, all []broker.KV) lines {
 	return l
 }
 
-// apply takes a change, and returns the election that it is of, empty for a key of
-// somebody else.
+// apply applies a change, and returns its election, empty for an unrelated key.
 func (l lines) apply(space keys.Space, e broker.Event) string {
 	p := space.Parse(e.KV.Key)
 	switch {
@@ -86,12 +85,12 @@ func (l lines) apply(space keys.Space, e broker.Event) string {
 	return p.Name
 }
 
-// line are the entries of an election in their order.
+// line returns the entries of an election in their order.
 func (l lines) line(election string) []broker.KV {
 	return slices.SortedFunc(maps.Values(l[election]), byOrder)
 }
 
-// first is who leads an election.
+// first returns the leader of an election.
 func (l lines) first(election string) (first Leadership) {
 	var least broker.KV
 	for _, kv := range l[election] {

@@ -12,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// joins is what has become of the attempts to join with one session.
+// joins records the attempts to join with one session.
 type joins struct {
 	session broker.SessionID
 	// own is the entry that is there, zero when there is none for certain.
@@ -21,8 +21,7 @@ type joins struct {
 	unknown int
 }
 
-// found notes an entry that is there. One that was not known of is what an attempt
-// has put.
+// found records an existing entry. An entry that was not known was put by an attempt.
 func (j *joins) found(created broker.Revision) {
 	if created != j.own {
 		j.own, j.unknown = created, max(0, j.unknown-1)
@@ -41,8 +40,8 @@ type candidacy struct {
 	backoff, watching pause.Backoff
 }
 
-// run stands until it is stopped, on one session after the other. A stand that is
-// stopped before it has begun still clears up, for the one before left that to it.
+// run takes part until it is stopped, on one session after the other. A stand that is
+// stopped before it has begun still cleans up, because the one before left that to it.
 func (e *Election) run(st *stand) {
 	e.mu.Lock()
 	e.told = ""
@@ -68,10 +67,10 @@ func (e *Election) run(st *stand) {
 	}
 }
 
-// alive tells whether the session can be relied on.
+// alive reports whether the session can be relied on.
 func (c *candidacy) alive() bool { return c.session.Context().Err() == nil }
 
-// take takes one turn: in at the end of the line, and out of it.
+// take takes one turn: it joins the end of the queue, and leaves it.
 func (c *candidacy) take() {
 	if !c.awaitReturn() {
 		return
@@ -128,9 +127,10 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 	c.mu.Unlock()
 }
 
-// awaitReturn waits until no function runs. It gives up, and says so, only when
-// the election is stopped and the hard deadline of the function's own session,
-// which may be an earlier one, has passed, or nobody watches over that any more.
+// awaitReturn waits until no function runs. It gives up only if the election is stopped
+// and the hard deadline of the function's own session, which may be an earlier one, has
+// passed, or nobody enforces that deadline any more. It reports whether it has waited
+// to the end.
 func (c *candidacy) awaitReturn() bool {
 	stopped := c.st.ctx.Done()
 	for {
@@ -254,8 +254,8 @@ func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.
 	return err
 }
 
-// lookEvery is about how often a candidate looks where it stands without having
-// been told to, so that a watch which has gone silent holds nobody up for ever.
+// lookEvery is about how often a candidate checks its place without an event, so that a
+// silent watch delays nobody forever.
 const lookEvery = 2 * time.Minute
 
 // watchKey watches one key until an event is the one waited for, which it returns,
@@ -281,8 +281,7 @@ func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revisi
 	return nil, ctx.Err()
 }
 
-// remove deletes the entry, and goes on until it is certain that it is gone or
-// ctx ends.
+// remove deletes the entry, and retries until the entry is certainly gone or ctx ends.
 func (c *candidacy) remove(ctx context.Context) {
 	if c.joins.own == 0 {
 		return
@@ -302,9 +301,8 @@ func (c *candidacy) remove(ctx context.Context) {
 	}
 }
 
-// clear leaves nothing behind after a stop. Stop waits for it, but no longer than
-// one Try; it goes on until nothing can come any more, the session ends or the
-// election is started again.
+// clear cleans up after a stop. Stop waits for it at most one Try. It continues until
+// no entry can be created any more, the session ends or the election is started again.
 func (c *candidacy) clear() {
 	began := c.st.stopped
 	if running, _ := c.runningOn(nil); running {

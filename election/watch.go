@@ -77,12 +77,12 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 // step is what follow knows after a listing, or after the changes of one revision.
 type step struct {
 	lines lines
-	// changed are the elections that have changed since the last step without more.
+	// changed has the elections that have changed since the last step without more.
 	changed map[string]bool
 	at      broker.Revision
-	// more tells that later changes are at hand.
+	// more is true if later changes are available.
 	more bool
-	// err, if set, is the trouble that there is in place of all that.
+	// err, if set, is an error that takes the place of all that.
 	err error
 }
 

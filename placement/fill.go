@@ -6,14 +6,14 @@ import "github.com/windlass-go/windlass/internal/heap"
 type vessel struct {
 	// at is the node's place in the plan; places are in the order of names.
 	at int
-	// load is what it has, weight what it should have in proportion to,
-	// capacity the bound on load, zero for none.
+	// load is its current load, weight its share, capacity the limit on load, zero for
+	// none.
 	load, weight, capacity int
 	// most is how many tasks it takes at most.
 	most int
 }
 
-// with is how many tasks of a weight fit besides.
+// room returns how many more tasks of a weight fit.
 func (v vessel) room(each, most int) int {
 	if most = min(most, v.most); v.capacity == 0 {
 		return most
@@ -21,9 +21,9 @@ func (v vessel) room(each, most int) int {
 	return min(max((v.capacity-v.load)/each, 0), most)
 }
 
-// fill divides n tasks of one weight: each goes to the vessel that is the least
-// loaded for its weight with it, the first by name of those that are equal. It
-// returns how many each gets, in the order of vessels, and how many fit nowhere.
+// fill divides n tasks of one weight. Each goes to the vessel that would have the
+// lowest load for its weight with it, the first by name among equals. It returns how
+// many each gets, in the order of vessels, and how many fit nowhere.
 func fill(vessels []vessel, n, each int) (gets []int, left int) {
 	gets = make([]int, len(vessels))
 	left = n
@@ -58,8 +58,8 @@ func fill(vessels []vessel, n, each int) (gets []int, left int) {
 	return gets, left
 }
 
-// below is how many of n tasks a vessel takes without rising over a level, its
-// load for its weight.
+// below returns how many of n tasks a vessel takes without exceeding a level, its load
+// for its weight.
 func below(v vessel, level float64, n, each int) int {
 	over := (level*float64(v.weight) - float64(v.load)) / float64(each)
 	return min(max(int(over), 0), v.room(each, n))

@@ -48,7 +48,7 @@ func (t typed) add(node int, taskType string, tasks int) {
 	}
 }
 
-// room is how many tasks of a type a node takes besides.
+// room returns how many more tasks of a type a node takes.
 func (t typed) room(nodes []Node, node int, taskType string) int {
 	if t[node] == nil {
 		return math.MaxInt

@@ -83,7 +83,7 @@ func (m *mover) worthIt(tolerance float64) bool {
 	return false
 }
 
-// fairShares are the loads in proportion to the weights.
+// fairShares returns the loads in proportion to the weights.
 func (p *Plan) fairShares() []float64 {
 	total, weights := 0, 0
 	for i := range p.nodes {
@@ -113,7 +113,7 @@ type route struct {
 	pool     *pool
 }
 
-// donor is a node that may give tasks away, and what it has to give.
+// donor is a node that may give tasks away, and the tasks it holds.
 type donor struct {
 	at    int
 	holds map[string]*held

@@ -26,41 +26,41 @@ type View struct {
 type Plan struct {
 	nodes  []Node // those that are not closed, by name
 	hashes []uint64
-	// loads are the weights that the nodes hold, and will hold when every open
-	// and leaving task has its place.
+	// held has the weights that the nodes hold, and loads those they will hold when
+	// every open and leaving task is placed.
 	held, loads []int
-	// levels are the weights that the nodes hold or were given, but for brief tasks.
+	// levels has the weights that the nodes hold or were assigned, without brief tasks.
 	levels []int
 	// heldOf and loadsOf are the same by type, for limits.
 	heldOf, loadsOf typed
 	pools           map[string]*pool
 	view            View
-	// groups counts the tasks of the groups that Take was asked about.
+	// groups counts the tasks of the groups that Take was called for.
 	groups map[string]*spread
 	// unplaced is the weight of the open tasks that fit nowhere.
 	unplaced int
 }
 
-// pool are the tasks that the same nodes can run and that weigh the same.
+// pool has the tasks that the same nodes can run and that weigh the same.
 type pool struct {
 	class *Class // any of them: Type, Weight, Require and Node are the same
-	// eligible are the places of the nodes that can run them, quota how many
-	// more of the open tasks each gets.
+	// eligible are the positions of the nodes that can run them, quota how many more of
+	// the open tasks each gets.
 	eligible, quota []int
 	open            int
-	// brief tells that they end about as soon as they have begun.
+	// brief is true if they end about as soon as they have begun.
 	brief bool
-	// capped tells that one of them has a capacity. Then quotas decide who gets how many,
-	// because what is heavy has its place first.
+	// capped is true if one of these nodes has a capacity. Quotas then decide how many
+	// tasks each gets, because heavy tasks are placed first.
 	capped bool
-	// reserved is, by node, the weight that pools of as few eligible nodes are still to
-	// give; before are those of fewer.
+	// reserved is, by node, the weight that pools with as few eligible nodes still have
+	// to assign; before is that of pools with fewer.
 	reserved []int
 	before   [][]int
-	// spread tells that some of them are in a group, whose spread counts more
-	// than quotas do.
+	// spread is true if some of them are in a group, whose spread takes precedence over
+	// quotas.
 	spread bool
-	// byName tells that they go where their names say, and nothing else.
+	// byName is true if they are assigned by their names alone.
 	byName bool
 }
 
@@ -96,7 +96,7 @@ func New(v View) *Plan {
 	return p
 }
 
-// pool finds or makes the pool of a class.
+// pool returns the pool of a class, and creates it if needed.
 func (p *Plan) pool(c *Class) *pool {
 	if q := p.pools[c.pool]; q != nil {
 		return q
@@ -113,8 +113,8 @@ func (p *Plan) pool(c *Class) *pool {
 	return q
 }
 
-// divide spreads every pool over its nodes: first what few can run, then what is
-// heavy, because what comes last evens out.
+// divide divides every pool over its nodes. Tasks that few nodes can run come first,
+// then heavy ones, because what comes last evens out.
 func (p *Plan) divide() {
 	order := make([]*pool, 0, len(p.pools))
 	for _, q := range p.pools {
@@ -154,11 +154,11 @@ func (p *Plan) divide() {
 	}
 }
 
-// briefSlack is by how many more brief tasks than its share a node can have: enough
-// for their names to decide, and not so many that one node could have them all.
+// briefSlack is how many brief tasks more than its share a node can have: enough for
+// their names to decide, and not so many that one node could have them all.
 const briefSlack = 64
 
-// brief is the weight of what a node holds of brief tasks.
+// brief returns the weight of the brief tasks that a node holds.
 func (v *View) brief(node string) (weight int) {
 	if len(v.Brief) == 0 {
 		return 0
@@ -195,8 +195,8 @@ func (p *Plan) Take(task string, c *Class) string {
 	return p.nodes[q.eligible[best]].Name
 }
 
-// best is the place among the eligible nodes of the one that is to have a task, of those
-// that may; -1 for none.
+// best returns the position, among the eligible nodes that may have a task, of the one
+// that gets it; -1 for none.
 func (p *Plan) best(q *pool, c *Class, task uint64, may func(k int) bool) int {
 	best := -1
 	var first bid
@@ -211,12 +211,12 @@ func (p *Plan) best(q *pool, c *Class, task uint64, may func(k int) bool) int {
 	return best
 }
 
-// bid is what speaks for a node to have a task.
+// bid has the criteria by which nodes compete for a task.
 type bid struct {
 	node *Node
 	hash uint64
-	// prefers is how many labels of the node the task prefers. inZone and onNode are how
-	// many of its group are there.
+	// prefers is how many labels of the node the task prefers. inZone and onNode count
+	// the tasks of its group there.
 	prefers, inZone, onNode int
 	// level is the weight that the node would have with it, zero for a brief task.
 	level int
@@ -305,8 +305,8 @@ func (p *Plan) full(q *pool, k int) bool {
 	return limit > 0 && p.held[i]+q.class.Weight > limit || p.heldOf.room(p.nodes, i, q.class.Type) == 0
 }
 
-// filled is the weight that a node holds, was given, and is to be given of what fewer nodes
-// can run than the tasks of a pool.
+// filled returns the weight that a node holds, was assigned, and is to be assigned of
+// tasks that fewer nodes can run than those of a pool.
 func (p *Plan) filled(q *pool, node int) int {
 	level := p.levels[node]
 	for _, reserved := range q.before {
@@ -315,7 +315,7 @@ func (p *Plan) filled(q *pool, node int) int {
 	return level
 }
 
-// spread is where the tasks of a group are, those given out included.
+// spread says where the tasks of a group are, including those just assigned.
 type spread struct {
 	nodes, zones map[string]int
 }

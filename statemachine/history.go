@@ -85,8 +85,7 @@ func ParseHistory(value []byte) (History, error) {
 	return h, nil
 }
 
-// keepUnknown takes what the history has no fields for from the value that it was
-// read from.
+// keepUnknown keeps the fields of the parsed value that the history does not define.
 func (h *History) keepUnknown(value []byte) {
 	h.unknown = stored.UnknownIn(value, *h)
 	var raw struct {

@@ -84,8 +84,7 @@ func Parse(value []byte) (Record, error) {
 	return r, nil
 }
 
-// keepUnknown takes what the record has no fields for from the value that it was
-// read from.
+// keepUnknown keeps the fields of the parsed value that the record does not define.
 func (r *Record) keepUnknown(value []byte) {
 	r.Unknown = string(stored.UnknownIn(value, *r))
 	var raw struct {

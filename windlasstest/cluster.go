@@ -17,10 +17,10 @@ import (
 // Namespace is the namespace of every cluster.
 const Namespace = "test"
 
-// Options are how a cluster is made. The zero value works.
+// Options configures a cluster. The zero value works.
 type Options struct {
-	// Open connects to the broker, once for each node and client. Nil means a
-	// broker in memory. Whatever it needs must live in the same bubble.
+	// Open connects to the broker, once for each node and client. Nil means a broker in
+	// memory. Everything it needs must live in the same bubble.
 	Open func() broker.Broker
 	// SessionTTL is the TTL of nodes whose configuration sets none. Zero means
 	// Windlass's default.

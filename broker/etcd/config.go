@@ -31,17 +31,17 @@ const (
 	EndpointsMax = 64
 )
 
-// A connection whose peer is gone without a word is noticed within 13 seconds.
-// etcd's servers end a connection that pings more often than every 5 seconds, or
-// that pings while it has no stream, so pings are sent only along streams.
+// A connection whose peer vanishes silently is detected within 13 seconds. etcd's
+// servers end a connection that pings more often than every 5 seconds, or that pings
+// while it has no stream, so pings are sent only along streams.
 const (
 	pingInterval = 10 * time.Second
 	pingTimeout  = 3 * time.Second
 )
 
-// Bounds of the pause before a lost connection is tried again. gRPC's own, a
-// second to begin with and two minutes in the end, lost sessions to a store that
-// was away for half a second.
+// Limits of the pause before a lost connection is retried. gRPC's own, initially a
+// second and finally two minutes, lost sessions to a store that was away for half a
+// second.
 const (
 	redialMin = 100 * time.Millisecond
 	redialMax = time.Second

@@ -14,11 +14,12 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// Whoever has a session in a folder observes others. The first few, in the order of their
-// keys, are lookouts: they look at all. The others look at the lookouts, and at all for a
-// while once none of those is renewed. So what all together look at grows with the number of
-// sessions and not with its square, and if the lookouts die together with others, those
-// are ended within three TTLs.
+// A connection with a session in a folder observes other sessions. The first few
+// sessions, in the order of their keys, are lookouts: they observe all sessions. The
+// others observe the lookouts, and all sessions for a while once none of the lookouts
+// is renewed. So the total number of observations grows with the number of sessions and
+// not with its square. If the lookouts die together with others, those are ended within
+// three TTLs.
 const (
 	// lookouts is how many there are.
 	lookouts = 20

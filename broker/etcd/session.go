@@ -16,13 +16,13 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// A session that is renewed does not live by etcd's word. A member that led, froze and
-// goes on answers renewals for a moment that nobody else knows of, and ends leases that
-// were renewed elsewhere (etcd 3.7.3, server.go, ensureLeadership and
-// revokeExpiredLeases). So a renewal is a write, which takes a quorum, and the end is
-// declared by the other sessions: by one that has seen no renewal for a whole TTL, on the
-// condition that there still is none. The lease only keeps the keys together. It is long
-// enough for no member to take it for expired.
+// etcd does not decide whether a renewed session lives. A member that led, froze
+// and resumes answers renewals for a moment that nobody else knows of, and ends leases
+// that were renewed elsewhere (etcd 3.7.3, server.go, ensureLeadership and
+// revokeExpiredLeases). So a renewal is a write, which takes a quorum. Another session
+// declares the end if it has seen no renewal for a whole TTL, on the condition that
+// there still is none. The lease only keeps the keys together. It is so long that no
+// member takes it for expired.
 //
 //	<folder>/<id>/lease   lives while the session does; its value is the TTL
 //	<folder>/<id>/pulse   is put with each renewal
@@ -36,16 +36,17 @@ import (
 //	that died then                                               delete both
 //	no pulse           if lease is there and pulse is not:       put pulse
 //
-// A grant puts the keys first, so that the others find what it leaves behind when it dies or
-// its answers are lost; the lease alone would stay for its whole TTL, and nobody knows of it.
-// Keys that are on no lease stay for at least grantLate: a member that was frozen may yet
-// carry the grant out.
+// A grant puts the keys first, so that the others find what is left if it dies or its
+// answers are lost. The lease alone would stay for its whole TTL, and nobody would know
+// of it. Keys that are on no lease stay for at least grantLate: a member that was
+// frozen may yet carry out the grant.
 //
-// An etcd without space takes deletions alone. A session without a pulse cannot be ended,
-// and once somebody could put one again it has a whole TTL to answer.
+// An etcd without space accepts deletions only. A session without a pulse cannot be
+// ended, and once somebody could put one again it has a whole TTL to answer.
 //
-// After Gray and Cheriton, Leases, 1989. That others judge by when they saw it renewed is
-// as in client-go's leader election (kubernetes/client-go 9a8caafa, leaderelection.go).
+// After Gray and Cheriton, Leases, 1989. The rule that others judge by when they saw a
+// session renewed is that of client-go's leader election (kubernetes/client-go
+// 9a8caafa, leaderelection.go).
 const (
 	keyLease = "lease"
 	keyPulse = "pulse"

@@ -10,8 +10,8 @@ import (
 // Ops is a set of operations.
 type Ops uint16
 
-// The operations of a broker. OpBatch is each batch that a watch is about to
-// deliver, whereas OpWatch is the watch's beginning.
+// The operations of a broker. OpBatch is each batch that a watch is about to deliver;
+// OpWatch is the beginning of the watch.
 const (
 	OpGet Ops = 1 << iota
 	OpList
@@ -65,7 +65,7 @@ func parseOps(s string) (Ops, error) {
 // Fault is a kind of fault.
 type Fault uint8
 
-// The faults. What a duration means is said where a fault takes one.
+// The faults. If a fault takes a duration, its comment says what the duration means.
 const (
 	// DelayRequest holds a request back for the duration.
 	DelayRequest Fault = iota + 1

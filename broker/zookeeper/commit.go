@@ -29,9 +29,9 @@ var (
 //	send      one multi for each transaction that writes: what was seen still holds,
 //	          and the writes
 //
-// A transaction that somebody got in the way of is looked at again. So is one that
-// writes nothing, or is refused, unless it was looked at behind a barrier: what it tells
-// would otherwise be of the past.
+// A transaction with which another one interfered is read again. So is a transaction
+// that writes nothing, or is refused, unless it was read behind a barrier: its result
+// would otherwise be outdated.
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := make([]broker.Result, len(txns))
 	pending := make([]int, 0, len(txns))

@@ -24,8 +24,8 @@ type Member struct {
 	Err error
 }
 
-// memberTimeout bounds the time that one server has to describe itself, and
-// memberBytesMax what it may say.
+// memberTimeout limits the time that one server has to describe itself, and
+// memberBytesMax the size of its answer.
 const (
 	memberTimeout  = 3 * time.Second
 	memberBytesMax = 64 << 10

@@ -7,8 +7,8 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// What the data of a znode means. A value is kept as it is, so that a plain client
-// reads it, unless it begins with one of the marks or there is more to say.
+// The meaning of a znode's data. A value is stored as it is, so that a plain client can
+// read it, unless it begins with one of the marks or needs a header.
 //
 //	00                          no key: a directory
 //	00 value                    a value that begins with a mark

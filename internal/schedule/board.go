@@ -97,8 +97,8 @@ func (b *Board) Changed(id string, now time.Time) {
 		}
 		b.drop(id)
 	case !b.busy(id):
-		// What could not be read, or was ignored, may have been mended; and what was claimed
-		// and released again within one batch is free once more.
+		// A task that could not be read, or was ignored, may have been fixed. A task
+		// that was claimed and released again within one batch is free again.
 		if c := b.Add(t, now); b.candidates.believe(c) || !c.read {
 			b.candidates.lookSoon(c)
 		}
@@ -442,7 +442,7 @@ func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time)
 		b.candidates.lookAt(c, now.Add(retryAfter))
 	case a == Changed && c.Modified != was.Modified: // what it says now is known already
 	case a == Taken && !was.changed:
-		// The copy is behind: it shows what has become of the task before long, and until
+		// The copy lags: it will soon show what happened to the task, and until
 		// then the answer stays the same.
 		b.candidates.doubt(c, now.Add(busyMax))
 	default:

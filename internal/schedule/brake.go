@@ -42,7 +42,7 @@ func (b *brake) decide(there int, since, now time.Time) int {
 	return gone
 }
 
-// rested reports that nothing has waited for the brake for a while.
+// rested reports whether nothing has waited for the brake for a while.
 func (b *brake) rested(now time.Time) bool {
 	last := b.since
 	if b.next.After(last) {

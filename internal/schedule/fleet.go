@@ -53,7 +53,8 @@ type Fleet struct {
 	config Config
 	// peers are the other registered nodes, by name.
 	peers []Peer
-	// nodes are those of the last View, this node first. limits are its limits there.
+	// nodes are the nodes of the last View, this node first; limits are its limits
+	// there.
 	nodes  []placement.Node
 	limits map[string]int
 

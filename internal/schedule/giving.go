@@ -238,8 +238,8 @@ func (g *Giving) plannedMoves(trigger Trigger, running []Held, now time.Time) (i
 			v.Nodes[i].Closed = "it did not claim what it should have"
 		}
 	}
-	// Whoever came gets its share to the task. Otherwise nothing that runs well
-	// is moved for a task or two: who left has its tasks taken over evenly.
+	// A node that joined gets its exact share. Otherwise nothing that runs well
+	// is moved for a task or two: the tasks of a node that left are taken over evenly.
 	if trigger != TriggerCommand && g.triggers.confirmAt.IsZero() {
 		tolerance = driftTolerance
 	}

@@ -43,8 +43,8 @@ type Departure struct {
 	Draining bool
 }
 
-// The pace of leaving: at most so many stand still, and in each step at most so
-// many more are told to stop. One that nobody takes up is not waited for.
+// The pace of leaving: the largest number of tasks that stand still, and how many more
+// are told to stop in each step. A task that no node takes is not waited for.
 const (
 	leavingWindow = 40
 	leavingStep   = 5 * time.Millisecond

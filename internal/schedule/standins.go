@@ -114,8 +114,8 @@ func (b *Board) sweep(now time.Time) (turn []*Candidate) {
 		return nil
 	}
 	if len(b.flights) > b.standIns.inFlight {
-		// Whoever has claims of its own under way cannot say that others are late:
-		// theirs stand in the same queue.
+		// A node with claims in flight cannot tell whether others are late:
+		// their claims wait in the same queue.
 		ts.busyAt = now
 	}
 	if until, ok := ts.noneLate(now); ok {

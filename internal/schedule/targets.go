@@ -125,7 +125,7 @@ func (ts *targets) remove(c *Candidate) {
 	}
 }
 
-// assign makes a node the target of a candidate.
+// assign sets the target of a candidate.
 func (ts *targets) assign(c *Candidate, target string, self string, now time.Time) {
 	delete(ts.fresh, c.ID)
 	if c.target != target || c.plannedAt.IsZero() {

@@ -191,8 +191,8 @@ func (b *measured) Close() error { return b.inner.Close() }
 // Unwrap returns the broker that is measured.
 func (b *measured) Unwrap() broker.Broker { return b.inner }
 
-// flow knows how far the store is, as far as this process has heard, and how far
-// its watches are.
+// flow knows the latest revision of the store that this process has seen, and the
+// revisions that its watches have reached.
 type flow struct {
 	head atomic.Int64
 
@@ -200,13 +200,13 @@ type flow struct {
 	watches map[*position]struct{}
 }
 
-// position is how far a watch is.
+// position is the revision that a watch has reached.
 type position struct {
 	subject string
 	at      atomic.Int64
 }
 
-// saw notes a revision of the store.
+// saw records a revision of the store.
 func (f *flow) saw(revision broker.Revision) {
 	for {
 		head := f.head.Load()
@@ -234,7 +234,7 @@ func (f *flow) close(p *position) {
 	delete(f.watches, p)
 }
 
-// lag is by how much the last of the watches of each subject is behind.
+// lag returns how far the last of the watches of each subject lags behind.
 func (f *flow) lag() map[string]int64 {
 	head := f.head.Load()
 	f.mu.Lock()

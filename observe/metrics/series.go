@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The buckets of what takes as long as a call to the broker, as a task stands still,
-// and as a handler runs: to 16 s, 9 minutes and 2 days.
+// The buckets for times as long as a call to the broker, as the wait of a task, and as
+// the run of a handler: to 16 s, 9 minutes and 2 days.
 var (
 	callBuckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
 	waitBuckets = prometheus.ExponentialBuckets(0.001, 3, 13)

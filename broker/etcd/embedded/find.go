@@ -9,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// What Find says when there is no way to a server. That there is no such folder
-// is fs.ErrNotExist, and that it is in other users' reach is a FolderError.
+// The errors of Find. A folder that does not exist is fs.ErrNotExist, and one that
+// other users can reach is a FolderError.
 var (
 	// ErrNotRunning: no process has the folder open.
 	ErrNotRunning = errors.New("no embedded etcd is running there")

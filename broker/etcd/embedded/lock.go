@@ -60,8 +60,8 @@ func (e *LockedError) Error() string {
 // lockFile is the lock file while this process holds its lock.
 type lockFile struct{ file *os.File }
 
-// Somebody who only asks whether a lock is held holds it for a moment. A server
-// that starts right then tries again.
+// A process that only checks whether a lock is held holds it for a moment. A server
+// that starts right then retries.
 const (
 	lockAttemptsMax = 5
 	lockPause       = 5 * time.Millisecond
