@@ -17,7 +17,7 @@ func Example() {
 	store := memory.New() // a store within the process; in production etcd or ZooKeeper
 	node, err := windlass.NewNode(windlass.Config{
 		Broker: store.Broker(), // a connection of its own
-		Name:   "node-1",
+		Name:   "node-1",       // one of its own for each replica; the host's name if left out
 		Handlers: map[string]windlass.NewHandler{
 			"poll": windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
 				fmt.Printf("%s polls %s every %s\n", c.Node(), c.ID(), c.Props())

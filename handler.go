@@ -380,8 +380,9 @@ type Retry struct {
 	Errors int `json:"errors,omitempty"`
 	// Window is how far back errors count. Zero means 4 h.
 	Window Duration `json:"window,omitempty"`
-	// Min and Max limit the time that the task sleeps after an error. The time doubles
-	// with every error that counts and varies by half. Zero means 1 s and 10 min.
+	// The task sleeps after an error: between half of Min and Min after the first, twice
+	// as long after every further error that counts, between half of Max and Max at
+	// most. Zero means 1 s and 10 min.
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
 }

@@ -145,6 +145,9 @@ func (c Config) validate() error {
 		if found && !strings.Contains(" http https unix unixs ", " "+scheme+" ") {
 			return invalid("endpoint %q: the scheme is one of http, https, unix, unixs", endpoint)
 		}
+		if strings.HasPrefix(endpoint, "/") {
+			return invalid("endpoint %q is a path; write unix://%s for a socket", endpoint, endpoint)
+		}
 		secure := endpointSecure(endpoint, c.TLS != nil)
 		if c.TLS != nil && !secure {
 			return invalid("endpoint %q is without TLS, but TLS is configured", endpoint)

@@ -18,6 +18,7 @@ func TestAConfigurationThatWouldNotProtectIsRefused(t *testing.T) {
 		"0 endpoints":         {},
 		"has no address":      {Endpoints: []string{"http://"}},
 		"the scheme is":       {Endpoints: []string{"zookeeper://a:1"}},
+		"unix:///run/x.sock":  {Endpoints: []string{"/run/x.sock"}},
 		"without TLS, but":    {Endpoints: []string{"http://a:1"}, TLS: secure},
 		"all endpoints use":   {Endpoints: []string{"https://a:1", "b:1"}},
 		"go together":         {Endpoints: []string{"a:1"}, Username: "u"},

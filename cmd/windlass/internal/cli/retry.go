@@ -17,7 +17,7 @@ type retryFlags struct {
 func (r *retryFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&r.errors, "retry-errors", 0, "how many errors within --retry-window fail it for good, 1 to 1000; -1 for no limit; default 25 for a job of the tree, no limit for other tasks")
 	flags.DurationVar(&r.window, "retry-window", 0, "how far back errors count; default 4h")
-	flags.DurationVar(&r.min, "retry-min", 0, "pause after the first error, which doubles with every one that counts; default 1s")
+	flags.DurationVar(&r.min, "retry-min", 0, "pause after the first error, half of that to all of it, which doubles with every one that counts; default 1s")
 	flags.DurationVar(&r.max, "retry-max", 0, "bound on that pause; default 10m")
 }
 
