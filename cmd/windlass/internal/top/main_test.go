@@ -161,7 +161,7 @@ func (s *screen) golden(name string) {
 		s.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		s.Errorf("%s differs (-want +got); go test ./internal/top -update rewrites it:\n%s", path, diff)
+		s.Errorf("%s differs (-want +got); go test ./cmd/windlass/internal/top -update rewrites it:\n%s", path, diff)
 	}
 }
 
