@@ -183,7 +183,7 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 	if m.test != "" {
 		pkg, test, _ := strings.Cut(m.test, ".")
 		cmd := exec.Command("go", "test", "-tags", "e2e", "-vet=off", "-count=1", "-overlay", overlay, "-run", "^"+test+"$", "./"+pkg)
-		cmd.Dir = moduleRoot
+		cmd.Dir = realRoot(t)
 		out, err := cmd.CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "--- FAIL: "+test) {
 			t.Errorf("survived %s: %s\n%.2000s", m.test, m.what, out)
@@ -210,18 +210,26 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 	return caught{by: "**nothing**", seed: catchMax, took: time.Since(began)}
 }
 
-// overlay writes the changed files, and returns the list of them for the
-// compiler.
-func (m mutant) overlay(t *testing.T) string {
+// realRoot is the real path of the root, by which the compiler knows files: by another one it
+// does not find that they were changed.
+func realRoot(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	root, err := filepath.EvalSymlinks(moduleRoot) // the compiler knows files by their real paths
+	root, err := filepath.EvalSymlinks(moduleRoot)
 	if err == nil {
 		root, err = filepath.Abs(root)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root
+}
+
+// overlay writes the changed files, and returns the list of them for the
+// compiler.
+func (m mutant) overlay(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	root := realRoot(t)
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for name, content := range m.files {
 		changed := filepath.Join(dir, strings.ReplaceAll(name, "/", "-"))
