@@ -320,11 +320,11 @@ func (c *candidacy) clear() {
 	defer context.AfterFunc(c.session.Context(), cancel)()
 	c.remove(ctx)
 	for c.joins.unknown > 0 && ctx.Err() == nil {
-		read, rev, err := c.read(ctx, c.entry)
+		own, rev, err := c.read(ctx, c.entry)
 		if err != nil {
 			return
 		}
-		if own := read[0]; own != nil && own.Session == c.session.ID() {
+		if own != nil && own.Session == c.session.ID() {
 			c.joins.found(own.Created)
 			c.remove(ctx)
 			continue
@@ -339,16 +339,14 @@ func (c *candidacy) clear() {
 	}
 }
 
-// read reads keys, all at one revision, until it succeeds or ctx ends.
-func (c *candidacy) read(ctx context.Context, names ...string) (kvs []*broker.KV, rev broker.Revision, err error) {
-	var txn broker.Txn
-	for _, name := range names {
-		txn.Then = append(txn.Then, broker.Read(name))
-	}
+// read reads a key until it succeeds or ctx ends; nil for one that does not exist.
+func (c *candidacy) read(ctx context.Context, key string) (kv *broker.KV, rev broker.Revision, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
-		r, err := broker.CommitOne(ctx, c.broker, txn)
-		kvs, rev = r.Reads, r.Revision
+		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(key)}})
+		if err == nil {
+			kv, rev = r.Reads[0], r.Revision
+		}
 		return err
 	})
-	return kvs, rev, err
+	return kv, rev, err
 }
