@@ -236,7 +236,8 @@ func (f *fleet) place(tasks int) (rate float64) {
 	return float64(placed) / took.Seconds()
 }
 
-func (f *fleet) submit(tasks int) {
+// submit submits tasks that wait for those that they need, if any.
+func (f *fleet) submit(tasks int, needs ...string) {
 	f.b.Helper()
 	client, err := windlass.NewClient(f.open(), "")
 	if err != nil {
@@ -244,7 +245,7 @@ func (f *fleet) submit(tasks int) {
 	}
 	submissions := make([]windlass.Submission, tasks)
 	for i := range submissions {
-		submissions[i] = windlass.Submission{ID: taskName(i), Spec: windlass.Spec{Type: "task"}}
+		submissions[i] = windlass.Submission{ID: taskName(i), Spec: windlass.Spec{Type: "task", Needs: needs}}
 	}
 	if err := errors.Join(client.SubmitAll(f.b.Context(), submissions)...); err != nil {
 		f.b.Fatal(err)
