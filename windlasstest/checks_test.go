@@ -279,3 +279,39 @@ func TestWaitFor_ReturnsTheTask(t *testing.T) {
 		}
 	})
 }
+
+func TestOptions_SleepDecidesHowTimePasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := windlasstest.New(t, windlasstest.Options{Sleep: func(d time.Duration) {
+			time.Sleep(2 * d)
+			synctest.Wait()
+		}})
+		began := time.Now()
+		c.Advance(time.Minute)
+		if passed := time.Since(began); passed != 2*time.Minute {
+			t.Errorf("%v have passed", passed)
+		}
+	})
+}
+
+func TestStart_ANodeMayHaveItsOwnConnectionAndTheNameOfOneThatIsCutOff(t *testing.T) {
+	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+		own := config(untilStopped)
+		line := c.Connect()
+		own.Broker = line
+		c.Submit(windlass.Submission{ID: "task"})
+		first := c.Start("a", own)
+		c.Settle(time.Minute)
+		line.Cut()
+		c.Advance(time.Minute)
+		if c.Running("task") != 0 {
+			t.Error("its calls take another way")
+		}
+		first.Partition()
+		c.Start("a", config(untilStopped))
+		c.Settle(time.Minute)
+		if runs := c.Runs("task"); len(runs) != 2 || runs[0].Ended.IsZero() {
+			t.Errorf("the runs %v", runs)
+		}
+	})
+}

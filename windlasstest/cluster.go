@@ -22,6 +22,10 @@ type Options struct {
 	// Open connects to the broker, once for each node and client. Nil means a broker in
 	// memory. Everything it needs must live in the same bubble.
 	Open func() broker.Broker
+	// Sleep lets a duration pass and everything happen that is due then, for a cluster
+	// outside of a bubble, whose broker and time are real. Nil means the virtual time of
+	// the bubble that the cluster is in.
+	Sleep func(time.Duration)
 	// SessionTTL is the TTL of nodes whose configuration sets none. Zero means
 	// Windlass's default.
 	SessionTTL time.Duration
@@ -72,7 +76,7 @@ func TestWith(t *testing.T, options Options, test func(t *testing.T, c *Cluster)
 }
 
 // New returns a cluster without nodes, inside an existing bubble, for the test of that
-// bubble. It is closed at the end of the test.
+// bubble; with Options.Sleep in any test. It is closed at the end of the test.
 func New(t testing.TB, options Options) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, options: options}
@@ -82,6 +86,12 @@ func New(t testing.TB, options Options) *Cluster {
 	if options.Open == nil {
 		c.store = memory.New()
 		c.options.Open = func() broker.Broker { return c.store.Broker() }
+	}
+	if options.Sleep == nil {
+		c.options.Sleep = func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
 	}
 	client, err := windlass.NewClient(c.Connect(), Namespace)
 	if err != nil {
@@ -149,7 +159,7 @@ const closeMax = time.Hour
 // awaitHandlers waits for the handlers that their nodes have left behind.
 func (c *Cluster) awaitHandlers() {
 	for start := time.Now(); ; {
-		synctest.Wait() // a handler that was only just started must be on record
+		c.Advance(0) // a handler that was only just started must be on record
 		left := c.records.working()
 		if len(left) == 0 {
 			return
@@ -161,7 +171,7 @@ func (c *Cluster) awaitHandlers() {
 			panic(fmt.Sprintf("windlasstest: %v after the cluster was closed these handlers have not returned: %v\nwhat happened:\n%v",
 				closeMax, left, &c.journal))
 		}
-		time.Sleep(time.Second)
+		c.Advance(time.Second)
 	}
 }
 
@@ -175,8 +185,14 @@ func (c *Cluster) NewLedger() *Ledger {
 
 // Connect opens one more connection to the broker, whose faults the test sets; the
 // cluster closes it.
-func (c *Cluster) Connect() *faulty.Broker {
-	line := faulty.Wrap(c.options.Open(), nil)
+func (c *Cluster) Connect() *faulty.Broker { return c.connect(nil) }
+
+// connect puts faults before a connection, a new one if it is nil.
+func (c *Cluster) connect(plain broker.Broker) *faulty.Broker {
+	if plain == nil {
+		plain = c.options.Open()
+	}
+	line := faulty.Wrap(plain, nil)
 	c.lines = append(c.lines, line)
 	return line
 }
@@ -192,7 +208,4 @@ func (c *Cluster) Submit(submissions ...windlass.Submission) {
 }
 
 // Advance lets time pass, so that everything due by then happens.
-func (c *Cluster) Advance(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
+func (c *Cluster) Advance(d time.Duration) { c.options.Sleep(d) }

@@ -32,17 +32,18 @@ type Node struct {
 	frozen, partitioned bool
 }
 
-// Start starts a node with a name that no live node has. The cluster sets Broker,
-// Namespace and Name of the configuration, and the clock if there is none.
+// Start starts a node with a name that no live node has, unless that one is frozen or
+// partitioned: as after a process of which its supervisor has lost sight. The cluster sets
+// Namespace and Name of the configuration, and Broker and Clock if there is none.
 func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	c.t.Helper()
 	for _, other := range c.nodes {
-		if other.Name() == name && other.lives() {
+		if other.Name() == name && other.lives() && other.trouble() == "" {
 			c.t.Fatalf("start node %s: one of that name lives; Kill or Stop it before", name)
 		}
 	}
 	n := &Node{cluster: c, config: config, ended: make(chan struct{})}
-	n.faults = c.Connect()
+	n.faults = c.connect(config.Broker)
 	config.Broker, config.Namespace, config.Name = n.faults, Namespace, name
 	if config.Clock == nil {
 		config.Clock = clock.Process

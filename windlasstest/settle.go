@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -21,7 +20,7 @@ const settleStep = 50 * time.Millisecond
 func (c *Cluster) WaitUntil(within time.Duration, what string, holds func() bool) time.Duration {
 	c.t.Helper()
 	start := time.Now()
-	synctest.Wait()
+	c.Advance(0)
 	for !holds() {
 		if time.Since(start) >= within {
 			c.fatalf("not within %v: %s", within, what)
@@ -36,7 +35,7 @@ func (c *Cluster) WaitUntil(within time.Duration, what string, holds func() bool
 func (c *Cluster) WaitFor(within time.Duration, task string, status windlass.Status) windlass.TaskDetail {
 	c.t.Helper()
 	for start := time.Now(); ; c.Advance(settleStep) {
-		synctest.Wait()
+		c.Advance(0)
 		detail, err := c.client.Task(c.t.Context(), task)
 		switch {
 		case err == nil && detail.Status == status:
@@ -68,7 +67,7 @@ func describe(detail windlass.TaskDetail, err error) string {
 func (c *Cluster) Settle(within time.Duration) time.Duration {
 	c.t.Helper()
 	for start := time.Now(); ; c.Advance(settleStep) {
-		synctest.Wait()
+		c.Advance(0)
 		amiss, err := c.Unsettled(c.t.Context())
 		switch {
 		case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/balancer"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func withFair(cfg *windlass.Config) { cfg.Balancer = fair() }
@@ -19,15 +20,15 @@ func TestBalancer_ANodeThatOnlyPullsIsNoReasonToMoveTasks(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("a", withFair)
 		c.join("b", withFair)
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.submit(30, windlass.Spec{Type: "h"})
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		before := 0
 		for i := range 30 {
 			before += c.startsOf(fmt.Sprintf("task-%03d", i))
 		}
 		c.join("c", pulling("t"))
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		after := 0
 		for i := range 30 {
 			after += c.startsOf(fmt.Sprintf("task-%03d", i))
@@ -42,9 +43,9 @@ func TestBalancer_WhatIsDequeuedIsNotMoved(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		p := c.join("p", withFair, func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.submit(20, windlass.Spec{Type: "h"})
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		var all []*windlass.Dequeued
 		for i := range 5 {
 			c.job(fmt.Sprintf("%d_t", i))
@@ -55,7 +56,7 @@ func TestBalancer_WhatIsDequeuedIsNotMoved(t *testing.T) {
 			all = append(all, d)
 		}
 		c.join("q", withFair)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		for _, d := range all {
 			if d.Context().Err() != nil {
 				t.Errorf("%s was taken from its caller: %v", d.ID(), context.Cause(d.Context()))
@@ -86,7 +87,7 @@ func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *
 			"task-000": now.Add(3 * time.Minute), "task-001": now.Add(time.Minute), "task-002": now.Add(2 * time.Minute),
 		}}
 		var order []string
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Balancer = p
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 				order = append(order, claim.ID())
@@ -97,7 +98,7 @@ func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *
 			})
 		})
 		c.submit(3, windlass.Spec{})
-		c.sleep(4 * time.Minute)
+		c.Advance(4 * time.Minute)
 		if !slices.Equal(order, []string{"task-001", "task-002", "task-000"}) {
 			t.Errorf("order %q", order)
 		}
@@ -106,7 +107,6 @@ func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *
 				t.Errorf("the balancer was asked about %s %d times", id, n)
 			}
 		}
-		n.leave()
 	})
 }
 
@@ -119,18 +119,18 @@ func TestBalancer_M43_TheOnlyTaskOfAClusterNeverBounces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, c *cluster) {
 				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
-				nodes := []*member{c.join("a", with), c.join("b", with), c.join("c", with)}
+				nodes := []*windlasstest.Node{c.join("a", with), c.join("b", with), c.join("c", with)}
 				c.submit(1, windlass.Spec{})
-				c.eventually(5*time.Second, "it runs", c.allRunning(1))
+				c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 				for _, n := range nodes {
 					c.send(n.Name(), "balance", "")
 				}
-				c.sleep(30 * time.Minute)
+				c.Advance(30 * time.Minute)
 				if n := c.startsOf("task-000"); n != 1 {
 					t.Errorf("it was started %d times", n)
 				}
 				for _, n := range nodes {
-					n.leave()
+					n.Stop()
 				}
 			})
 		})
@@ -146,20 +146,20 @@ func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, c *cluster) {
 				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
-				var nodes []*member
+				var nodes []*windlasstest.Node
 				for _, n := range []string{"a", "b", "c", "d"} {
 					nodes = append(nodes, c.join(n, with))
 					c.submit1(n, 25)
-					c.sleep(3 * time.Second)
+					c.Advance(3 * time.Second)
 				}
-				c.eventually(10*time.Second, "all run", c.allRunning(100))
-				c.sleep(time.Minute)
+				c.WaitUntil(10*time.Second, "all run", c.allRunning(100))
+				c.Advance(time.Minute)
 				starts := 0
-				for _, n := range c.starts {
+				for _, n := range c.starts() {
 					starts += n
 				}
-				c.sleep(time.Hour)
-				for _, n := range c.starts {
+				c.Advance(time.Hour)
+				for _, n := range c.starts() {
 					starts -= n
 				}
 				if starts != 0 {
@@ -171,7 +171,7 @@ func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(
 					}
 				}
 				for _, n := range nodes {
-					n.leave()
+					n.Stop()
 				}
 			})
 		})

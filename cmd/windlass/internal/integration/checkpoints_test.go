@@ -13,13 +13,13 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				for row := range 3 {
 					if err := claim.Checkpoint(ctx, map[string]int{"row": row}); err != nil {
 						return err
@@ -35,7 +35,7 @@ func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "all three were saved", func() bool {
+		c.WaitUntil(time.Second, "all three were saved", func() bool {
 			p, err := c.client.Progress(t.Context(), "t")
 			return err == nil && string(p) == `{"row":2}`
 		})
@@ -68,7 +68,7 @@ func TestCheckpoint_M54_ProgressThatCannotBeReadFailsNoTask(t *testing.T) {
 			})
 		})
 		c.submit(1, windlass.Spec{})
-		c.sleep(time.Hour)
+		c.Advance(time.Hour)
 		if s := c.status("task-000"); s != windlass.StatusRunning {
 			t.Errorf("it is %s", s)
 		}
@@ -111,7 +111,6 @@ func TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext(t *testing.
 // counting is a handler that counts the seconds, and saves each.
 func (c *cluster) counting(counted *[]int) windlass.NewHandler {
 	return windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-		defer c.began(claim)()
 		stored, err := claim.Progress(ctx)
 		if err != nil {
 			return windlass.ErrRelease
@@ -142,7 +141,7 @@ func (c *cluster) counting(counted *[]int) windlass.NewHandler {
 func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var counted []int
-		join := func(name string) (*member, *faulty.Broker) {
+		join := func(name string) (*windlasstest.Node, *faulty.Broker) {
 			var f *faulty.Broker
 			m := c.join(name, func(cfg *windlass.Config) {
 				f = faulty.Wrap(cfg.Broker, faulty.MustParse("lose-reply 100ms on commit chance 0.1"))
@@ -153,19 +152,19 @@ func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) 
 		}
 		a, _ := join("a")
 		c.submit(1, windlass.Spec{})
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		_, cut := join("b")
-		if err := a.leave(); err != nil {
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		join("d")
 		cut.Freeze() // which is how the others see it die
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if _, err := c.commandTo("task-000", command("sleep")); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(2 * time.Hour)
+		c.Advance(2 * time.Hour)
 		cut.Thaw()
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -186,10 +185,10 @@ func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) 
 func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		claims := make(chan *windlass.Claim, 3)
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 				claims <- claim
-				return c.untilStopped(ctx, claim)
+				return untilStopped(ctx, claim)
 			})
 		})
 		c.submit(1, windlass.Spec{})
@@ -200,7 +199,7 @@ func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 		if _, err := c.commandTo("task-000", command("release")); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(10*time.Second, "it runs again", c.allRunning(1))
+		c.WaitUntil(10*time.Second, "it runs again", c.allRunning(1))
 		if err := old.Checkpoint(t.Context(), "too late"); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("the old claim: %v", err)
 		}
@@ -224,7 +223,6 @@ func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 		if p, err := c.client.Progress(t.Context(), "task-000"); err != nil || p != nil {
 			t.Errorf("a deleted task left the progress %s, %v", p, err)
 		}
-		n.leave()
 	})
 }
 
@@ -240,7 +238,6 @@ func TestCheckpoint_ManyShareRequests(t *testing.T) {
 			counted.Broker, counted.takes = cfg.Broker, 100*time.Millisecond
 			cfg.Broker = counted
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				together.Done()
 				together.Wait()
 				if err := claim.Checkpoint(ctx, claim.ID()); err != nil {
@@ -251,11 +248,11 @@ func TestCheckpoint_ManyShareRequests(t *testing.T) {
 			})
 		})
 		c.submit(tasks, windlass.Spec{})
-		c.eventually(time.Minute, "all have saved", func() bool {
+		c.WaitUntil(time.Minute, "all have saved", func() bool {
 			p, err := c.client.Progress(t.Context(), fmt.Sprintf("task-%03d", tasks-1))
 			return err == nil && p != nil
 		})
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if n := counted.commits.Load(); n > 40 {
 			t.Errorf("%d calls for %d tasks", n, tasks)
 		}

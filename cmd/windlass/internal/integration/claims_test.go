@@ -28,13 +28,13 @@ func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 		put("/test/tasks/by-both/props", `{"a":1}`)
 		put("/test/tasks/by-props/props", `{"b":2}`)
 		props := make(chan string, 3)
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 				props <- claim.ID() + "=" + string(claim.Props())
 				return nil
 			})
 		})
-		c.eventually(time.Second, "all three ran", func() bool { return len(props) == 3 })
+		c.WaitUntil(time.Second, "all three ran", func() bool { return len(props) == 3 })
 		got := []string{<-props, <-props, <-props}
 		slices.Sort(got)
 		want := []string{`by-both={"a":1}`, "by-key=", `by-props={"b":2}`}
@@ -46,7 +46,6 @@ func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 				t.Errorf("%s is %s", id, s)
 			}
 		}
-		n.leave()
 	})
 }
 
@@ -57,8 +56,8 @@ func TestClaim_M03_AnOwnerInTheOldestFormIsRespected(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		n := c.join("n")
-		c.sleep(10 * time.Second)
+		c.join("n")
+		c.Advance(10 * time.Second)
 		if c.startsOf("a") != 0 {
 			t.Error("a task that is owned was run")
 		}
@@ -66,7 +65,6 @@ func TestClaim_M03_AnOwnerInTheOldestFormIsRespected(t *testing.T) {
 		if err != nil || d.Node != "old-node" || d.Status != windlass.StatusRunning {
 			t.Errorf("task %+v, %v", d, err)
 		}
-		n.leave()
 	})
 }
 
@@ -86,8 +84,8 @@ func TestNode_M06_ACorruptValueCostsOnlyItsOwnTask(t *testing.T) {
 			cfg.Events.Corrupt = func(key string, _ error) { corrupt[key]++ }
 		})
 		c.submit(3, windlass.Spec{})
-		c.eventually(time.Second, "the good ones run", c.allRunning(3))
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Second, "the good ones run", c.allRunning(3))
+		c.Advance(time.Minute)
 		for _, key := range []string{"/test/tasks/bad-spec", "/test/nodes/ghost/info", "/test/state/bad-state"} {
 			if corrupt[key] == 0 {
 				t.Errorf("%s was not reported", key)
@@ -100,7 +98,7 @@ func TestNode_M06_ACorruptValueCostsOnlyItsOwnTask(t *testing.T) {
 				t.Errorf("%s is %s, want %s", id, got, want)
 			}
 		}
-		n.leave()
+		n.Stop()
 		for _, key := range []string{"/test/tasks/bad-spec", "/test/unknown/thing", "/test/tasks/_metafora", "/test/state/bad-state"} {
 			if _, err := c.store.Get(t.Context(), key); err != nil {
 				t.Errorf("%s was touched: %v", key, err)
@@ -113,7 +111,7 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		order := make(chan string, 10)
 		gate := make(chan struct{})
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 				<-gate
 				order <- claim.ID()
@@ -135,9 +133,9 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 		if err != nil || d.Status != windlass.StatusBlocked || !slices.Equal(d.BlockedBy, []string{"left", "right"}) {
 			t.Errorf("report: %s, blocked by %q, %v", d.Status, d.BlockedBy, err)
 		}
-		c.sleep(5 * time.Second)
+		c.Advance(5 * time.Second)
 		close(gate)
-		c.eventually(5*time.Second, "all are done", func() bool { return len(order) == 6 })
+		c.WaitUntil(5*time.Second, "all are done", func() bool { return len(order) == 6 })
 		close(order)
 		place := map[string]int{}
 		for id := range order {
@@ -148,13 +146,12 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 				t.Errorf("%s ran before %s: %v", pair[1], pair[0], place)
 			}
 		}
-		n.leave()
 	})
 }
 
 func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
 				return claim.SetResult(map[string]any{"answer": 42})
 			})
@@ -169,7 +166,7 @@ func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c.eventually(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
+		c.WaitUntil(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
 		d, err := c.client.Task(t.Context(), "a")
 		if err != nil || string(d.Result) != `{"answer":42}` || d.Node != "n" || d.Token == 0 || d.Type != "t" || d.Priority != 3 {
 			t.Errorf("%+v, %v", d, err)
@@ -181,7 +178,6 @@ func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
 		if n := len(claimsLeft(t, c)); n != 0 {
 			t.Errorf("%d records of claims left", n)
 		}
-		n.leave()
 	})
 }
 
@@ -195,21 +191,20 @@ func claimsLeft(t *testing.T, c *cluster) []broker.KV {
 
 func TestNode_M15_AHandlerWhoseOwnerKeyIsDeletedByHandIsTold(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		n := c.join("n")
+		c.join("n")
 		ids := c.submit(2, windlass.Spec{})
-		c.eventually(time.Second, "both run", c.allRunning(2))
+		c.WaitUntil(time.Second, "both run", c.allRunning(2))
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/" + ids[0] + "/owner")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "the handler was told", func() bool { return len(c.causesOf(ids[0])) == 1 })
+		c.WaitUntil(time.Second, "the handler was told", func() bool { return len(c.causesOf(ids[0])) == 1 })
 		if cause := c.causesOf(ids[0])[0]; !errors.Is(cause, windlass.ErrLost) {
 			t.Errorf("cause %v", cause)
 		}
-		c.eventually(10*time.Second, "it runs again, with a new claim", func() bool { return c.startsOf(ids[0]) == 2 })
+		c.WaitUntil(10*time.Second, "it runs again, with a new claim", func() bool { return c.startsOf(ids[0]) == 2 })
 		if c.startsOf(ids[1]) != 1 {
 			t.Error("another task was disturbed")
 		}
-		n.leave()
 	})
 }
 
@@ -222,7 +217,7 @@ func errUnanswered() error {
 }
 
 // replace deletes a task and submits it anew with needs.
-func (w *world) replace(id string, needs ...string) {
+func (w *cluster) replace(id string, needs ...string) {
 	w.t.Helper()
 	if err := w.client.Delete(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
@@ -235,15 +230,15 @@ func (w *world) replace(id string, needs ...string) {
 // A claim on the way was granted for the task that had been submitted since,
 // which waits for another.
 func TestClaim_M11_ATaskThatWasReplacedOnTheWayIsNotClaimedForTheOneThatWas(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "")
 		w.submitted(w.client, "blocker", 1)
-		w.sleep(5 * time.Second)
-		n.use(t, `delay-request 3s on commit below "/test/tasks/"`)
+		w.Advance(5 * time.Second)
+		n.Use(`delay-request 3s on commit below "/test/tasks/"`)
 		w.submitted(w.client, "a", 1)
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.replace("a-0", "blocker-0")
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if n := w.startsOf("a-0"); n != 0 {
 			t.Errorf("it is blocked, and started %d times", n)
 		}
@@ -269,14 +264,14 @@ func unansweredClaims(id string, after time.Duration) func(*windlass.Config) {
 // A claim that turned up late was adopted for the task that had been submitted
 // since.
 func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
 		w.submitted(w.client, "blocker", 1)
-		w.sleep(5 * time.Second)
+		w.Advance(5 * time.Second)
 		w.submitted(w.client, "a", 1)
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.replace("a-0", "blocker-0")
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if n := w.startsOf("a-0"); n != 0 {
 			t.Errorf("it is blocked, and started %d times", n)
 		}
@@ -286,15 +281,15 @@ func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T)
 // A claim whose outcome was unknown, on a task that was deleted meanwhile, was
 // held for ever with nobody behind it.
 func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		if err := w.client.Delete(t.Context(), "a-0"); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if kv, held := w.holderOf("a-0"); held {
 			t.Errorf("%s is held by %s, and nobody is behind it", kv.Key, kv.Value)
 		}
@@ -302,7 +297,7 @@ func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
 }
 
 func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var failed atomic.Bool
 		lost := unansweredClaims("a-0", 0)
 		w.joins("n", "", func(cfg *windlass.Config) {
@@ -321,9 +316,9 @@ func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testi
 				return m
 			}
 		})
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if kv, held := w.holderOf("a-0"); held || !failed.Load() {
 			t.Errorf("%s is held by %s; asked in vain: %t", kv.Key, kv.Value, failed.Load())
 		}
@@ -333,29 +328,29 @@ func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testi
 // While a claim was on its way another node released the task for somebody. A note that is
 // older than the claim says nothing, and was left behind when the task ended.
 func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 20 * time.Second }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 20 * time.Second }
 		n := w.joins("n", "")
-		w.sleep(5 * time.Second)
+		w.Advance(5 * time.Second)
 		other, err := w.store.Grant(t.Context(), "", time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.use(t, `delay-request 3s on commit below "/test/tasks/"`)
+		n.Use(`delay-request 3s on commit below "/test/tasks/"`)
 		ids := w.submitted(w.client, "a", 1)
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		note := "/test/tasks/" + ids[0] + "/handover"
 		if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{broker.PutSession(note, []byte(`{"node":"n"}`), other.ID)}}); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(5 * time.Second)
-		n.use(t, "")
+		w.Advance(5 * time.Second)
+		n.Use("")
 		if owner, held := w.holderOf(ids[0]); !held {
 			t.Fatal("nobody holds it")
 		} else if kv, err := w.store.Get(t.Context(), note); err != nil || kv.Modified > owner.Created {
 			t.Fatalf("the note is not older than the claim: %+v, %v", kv, err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if _, held := w.holderOf(ids[0]); held {
 			t.Error("the task has not ended")
 		}
@@ -407,7 +402,7 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 		}
 		for i, ended := range []string{"completed", "failed", "completed"} {
 			id := ids[i]
-			c.eventually(time.Minute, id+" has "+ended, func() bool {
+			c.WaitUntil(time.Minute, id+" has "+ended, func() bool {
 				return strings.Contains(read("state/"+id), `"state":"`+ended+`"`) && strings.Contains(read("history/"+id), `"event":"`+ended+`"`)
 			})
 			for _, key := range []string{"state/", "history/"} {
@@ -443,18 +438,17 @@ func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *te
 			t.Fatal(err)
 		}
 		var corrupt, trouble int
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Events.Corrupt = func(string, error) { corrupt++ }
 			cfg.Events.BrokerTrouble = func(error) { trouble++ }
 		})
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if corrupt == 0 || trouble != 0 || c.startsOf("a") != 0 {
 			t.Errorf("%d reports, %d refusals of the broker, %d starts", corrupt, trouble, c.startsOf("a"))
 		}
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", nil)}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "it runs", c.allRunning(1))
-		n.leave()
+		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 	})
 }

@@ -16,15 +16,15 @@ import (
 
 // A task that waits for the run of a deleted one of its ID was shown as running.
 func TestClient_M22_ATaskThatWaitsForAnOlderRunOfItsIDIsPending(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", w.slowToStop(3*time.Second))
 		ids := w.submit(1, windlass.Spec{})
-		w.eventually(time.Minute, "it runs", w.allRunning(1))
+		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		w.replace(ids[0])
 		if status := w.status(ids[0]); status != windlass.StatusPending {
 			t.Errorf("it is %s", status)
 		}
-		w.eventually(time.Minute, "it runs anew", func() bool {
+		w.WaitUntil(time.Minute, "it runs anew", func() bool {
 			return w.startsOf(ids[0]) == 2 && w.status(ids[0]) == windlass.StatusRunning
 		})
 	})
@@ -63,10 +63,10 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 				t.Errorf("%+v: %q, want %q", f, got, want)
 			}
 		}
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Zone, cfg.Labels, cfg.Capacity = "z1", map[string]string{"disk": "ssd"}, 50
 		})
-		c.eventually(time.Second, "two run", c.allRunning(2))
+		c.WaitUntil(time.Second, "two run", c.allRunning(2))
 		if got := ids(windlass.Filter{Nodes: []string{"n"}}); got != "a:running b:running" {
 			t.Errorf("on n: %q", got)
 		}
@@ -78,7 +78,7 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 		if node.Name != "n" || node.Tasks != 2 || node.Zone != "z1" || node.Labels["disk"] != "ssd" || node.Capacity != 50 || node.SessionTTL != "15s" {
 			t.Errorf("node %+v", node)
 		}
-		c.sleep(time.Second) // when it was claimed is written down a moment later
+		c.Advance(time.Second) // when it was claimed is written down a moment later
 		d, err := c.client.Task(t.Context(), "b")
 		if err != nil || d.ClaimedAt == nil || d.SubmittedAt == nil || d.Priority != 7 || d.Spec.Type != "x" {
 			t.Errorf("task %+v, %v", d, err)
@@ -86,7 +86,6 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 		if _, err := c.client.Task(t.Context(), "nobody"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("a task that is not there: %v", err)
 		}
-		n.leave()
 	})
 }
 
@@ -118,20 +117,20 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 				c.mu.Unlock()
 			}
 		}()
-		c.sleep(time.Second)
-		n := c.join("n")
-		c.eventually(time.Second, "it runs", c.allRunning(1))
+		c.Advance(time.Second)
+		c.join("n")
+		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "task-000|child"}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		cancel()
 		<-done
-		c.settle()
+		c.Advance(0)
 		want := []string{"task-000:pending", "task-000:running", "task-000|child:blocked", "task-000:gone", "task-000|child:running"}
 		var got []string
 		for _, entry := range seen { // the child may be seen unblocked before it is claimed
@@ -142,7 +141,6 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("seen %q, want %q", seen, want)
 		}
-		n.leave()
 	})
 }
 
@@ -165,17 +163,17 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 				c.mu.Unlock()
 			}
 		}()
-		c.sleep(time.Second) // a watch that is just beginning may show several changes as one
+		c.Advance(time.Second) // a watch that is just beginning may show several changes as one
 		n := c.join("n")
-		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
-		c.sleep(time.Second)
+		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.Advance(time.Second)
 		c.submit(1, windlass.Spec{})
-		c.eventually(time.Second, "it runs", c.allRunning(1))
-		c.sleep(time.Second)
+		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
+		c.Advance(time.Second)
 		c.send("n", "freeze", "")
-		c.sleep(time.Second)
-		n.leave()
-		c.sleep(time.Second)
+		c.Advance(time.Second)
+		n.Stop()
+		c.Advance(time.Second)
 		cancel()
 		<-done
 		joined, frozen := slices.Index(seen, "n 0 false false"), slices.Index(seen, "n 1 true false")
@@ -187,12 +185,17 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 
 func TestClient_ABrokerThatIsClosedIsReported(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.store.Close()
-		err := c.client.Submit(t.Context(), windlass.Submission{ID: "a"})
+		store := c.open()
+		client, err := windlass.NewClient(store, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed(t, store)
+		err = client.Submit(t.Context(), windlass.Submission{ID: "a"})
 		if !errors.Is(err, broker.ErrClosed) || !strings.Contains(err.Error(), `"a"`) {
 			t.Errorf("submit: %v", err)
 		}
-		if _, err := c.client.Tasks(t.Context(), windlass.Filter{}); !errors.Is(err, broker.ErrClosed) {
+		if _, err := client.Tasks(t.Context(), windlass.Filter{}); !errors.Is(err, broker.ErrClosed) {
 			t.Errorf("list: %v", err)
 		}
 	})
@@ -200,7 +203,7 @@ func TestClient_ABrokerThatIsClosedIsReported(t *testing.T) {
 
 func TestConfig_M01_BadOnesAreErrorsAndNeverPanics(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		good := windlass.Config{Broker: c.store, Name: "n", Handlers: map[string]windlass.NewHandler{"": windlass.HandlerFunc(c.untilStopped)}}
+		good := windlass.Config{Broker: c.store, Name: "n", Handlers: map[string]windlass.NewHandler{"": windlass.HandlerFunc(untilStopped)}}
 		if _, err := windlass.NewNode(good); err != nil {
 			t.Fatal(err)
 		}
@@ -233,11 +236,11 @@ func TestConfig_M01_BadOnesAreErrorsAndNeverPanics(t *testing.T) {
 func TestNode_RunsOnlyOnce(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
-		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
 		if err := n.Run(t.Context()); !errors.Is(err, windlass.ErrRunning) {
 			t.Errorf("a second Run: %v", err)
 		}
-		n.leave()
+		n.Stop()
 		if err := n.Run(t.Context()); !errors.Is(err, windlass.ErrRunning) {
 			t.Errorf("Run after it ended: %v", err)
 		}

@@ -2,10 +2,9 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"slices"
+	"io"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,39 +16,38 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/memory"
-	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/internal/zksuite"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is a real etcd with nodes in one bubble of virtual time, and a record
-// of what their handlers did.
+// cluster is a cluster of windlasstest, and what many tests ask of it.
 type cluster struct {
-	t *testing.T
-	// real tells that time is.
-	real bool
-	// server is nil on another broker.
-	server   *embedded.Server
-	connect  func() broker.Broker
-	shutDown func() error
-	client   *windlass.Client
-	store    broker.Broker
-	// members are all nodes that were ever started.
-	members []*member
-
+	*windlasstest.Cluster
+	t      *testing.T
+	server *embedded.Server // nil on another broker
+	client *windlass.Client
+	store  broker.Broker
+	open   func() broker.Broker
+	// takes says how long the default handler runs; zero means until it is stopped.
+	takes func(id string) time.Duration
+	// mu guards what a test shares with its handlers.
 	mu sync.Mutex
-	// running counts the handlers of a task that run right now.
-	running map[string]int
-	// overlaps are the tasks that ever had two.
-	overlaps []string
-	starts   map[string]int
-	where    map[string]string
-	causes   map[string][]error
 }
 
-// inEach runs a test twice, each time in a bubble: on an etcd that nobody listens
-// to, and on a store in memory.
+// runIn runs a test with a cluster on a broker.
+func runIn(t *testing.T, options windlasstest.Options, test func(t *testing.T, c *cluster)) {
+	plain := windlasstest.New(t, options)
+	// Before the broker is closed, and before the test's own Cleanup functions.
+	defer plain.Close()
+	test(t, &cluster{
+		Cluster: plain, t: t, client: plain.Client(), store: plain.Connect(), open: options.Open, takes: func(string) time.Duration { return 0 },
+	})
+}
+
+// inEach runs a test twice, in virtual time: on an etcd without a listener, and on the
+// broker in memory. Instead it runs it once, in real time, where there is a ZooKeeper.
 func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 	if zksuite.On() {
 		zksuite.Parallel(t)
@@ -57,231 +55,151 @@ func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 		return
 	}
 	t.Run("etcd", func(t *testing.T) { inCluster(t, test) })
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			newCluster(t, func() broker.Broker { return store.Broker() }, store.Close).run(t, test)
+	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
+}
+
+func inMemory(t *testing.T, test func(t *testing.T, c *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
+		defer closed(t, store)
+		runIn(t, windlasstest.Options{Open: func() broker.Broker { return store.Broker() }}, test)
+	})
+}
+
+func onZooKeeper(t *testing.T, test func(t *testing.T, c *cluster)) {
+	runIn(t, windlasstest.Options{Open: zksuite.Connect(t), Sleep: func(d time.Duration) { zksuite.Sleep(t, d) }}, test)
+}
+
+func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
+	inClusterWith(t, windlasstest.Options{}, test)
+}
+
+// inClusterWith runs a test on an etcd without a listener.
+func inClusterWith(t *testing.T, options windlasstest.Options, test func(t *testing.T, c *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closed(t, server)
+		options.Open = func() broker.Broker { return server.Broker() }
+		runIn(t, options, func(t *testing.T, c *cluster) {
+			c.server = server
+			test(t, c)
 		})
 	})
 }
 
-// onZooKeeper runs a test on a real server, which takes real time.
-func onZooKeeper(t *testing.T, test func(t *testing.T, c *cluster)) {
-	c := newCluster(t, zksuite.Connect(t), func() error { return nil })
-	c.real = true
-	c.run(t, test)
-}
-
-// inCluster runs a test in a bubble, with an etcd that nobody listens to.
-func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := newCluster(t, func() broker.Broker { return server.Broker() }, server.Close)
-		c.server = server
-		c.run(t, test)
-	})
-}
-
-func newCluster(t *testing.T, connect func() broker.Broker, shutDown func() error) *cluster {
-	store := connect()
-	client, err := windlass.NewClient(store, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &cluster{
-		t: t, connect: connect, shutDown: shutDown, client: client, store: store, running: map[string]int{}, starts: map[string]int{},
-		where: map[string]string{}, causes: map[string][]error{},
+func closed(t *testing.T, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
-func (c *cluster) run(t *testing.T, test func(t *testing.T, c *cluster)) {
-	// Also when the test gave up: a bubble with goroutines left is a panic
-	// that hides why.
-	defer func() {
-		for _, m := range c.members {
-			m.leave()
-		}
-		if err := c.shutDown(); err != nil {
-			t.Error(err)
-		}
-	}()
-	test(t, c)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.overlaps) > 0 {
-		t.Errorf("two handlers at once for %q", c.overlaps)
-	}
-}
-
-// member is a node of the cluster that can be stopped.
-type member struct {
-	*windlass.Node
-	stop  context.CancelFunc
-	ended chan struct{}
-	err   error // set before ended is closed
-}
-
-// leave stops the node and waits for it.
-func (m *member) leave() error {
-	m.stop()
-	<-m.ended
-	return m.err
-}
-
-// join starts a node. configure may change its configuration.
-func (c *cluster) join(name string, configure ...func(*windlass.Config)) *member {
+// join starts a node that has one handler for all types. configure may change its
+// configuration.
+func (c *cluster) join(name string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	c.t.Helper()
-	config := windlass.Config{
-		Broker: c.connect(), Namespace: "test", Name: name, Clock: clock.Process,
-		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)},
-	}
-	if testing.Verbose() && os.Getenv("WINDLASS_TEST_LOG") != "" {
-		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", name)
-		config.Events = windlass.LogEvents(log)
-	}
+	config := windlass.Config{Broker: c.open(), Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.work)}}
 	for _, f := range configure {
 		f(&config)
 	}
-	node, err := windlass.NewNode(config)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	m := &member{Node: node, stop: stop, ended: make(chan struct{})}
-	go func() {
-		defer close(m.ended)
-		m.err = node.Run(ctx)
-	}()
-	c.members = append(c.members, m)
-	return m
+	return c.Start(name, config)
 }
 
-// untilStopped is the handler of a task that never ends by itself.
-func (c *cluster) untilStopped(ctx context.Context, claim *windlass.Claim) error {
-	defer c.began(claim)()
+// joins is join of a node with a plan of faults.
+func (c *cluster) joins(name, plan string, configure ...func(*windlass.Config)) *windlasstest.Node {
+	c.t.Helper()
+	n := c.join(name, configure...)
+	n.Use(plan)
+	return n
+}
+
+// work is a handler that runs for as long as takes says.
+func (c *cluster) work(ctx context.Context, claim *windlass.Claim) error {
+	if d := c.takes(claim.ID()); d > 0 {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return untilStopped(ctx, claim)
+}
+
+// untilStopped is a handler that does not return by itself.
+func untilStopped(ctx context.Context, _ *windlass.Claim) error {
 	<-ctx.Done()
-	c.mu.Lock()
-	c.causes[claim.ID()] = append(c.causes[claim.ID()], context.Cause(ctx))
-	c.mu.Unlock()
 	return ctx.Err()
 }
 
-// began records that a handler runs, until the function it returns is called.
-func (c *cluster) began(claim *windlass.Claim) (ended func()) {
-	id := claim.ID()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.running[id]++
-	c.starts[id]++
-	c.where[id] = claim.Node()
-	if c.running[id] > 1 {
-		c.overlaps = append(c.overlaps, id)
+// starts is how often each task was started.
+func (c *cluster) starts() map[string]int {
+	starts := map[string]int{}
+	for _, id := range c.Ran() {
+		starts[id] = len(c.Runs(id))
 	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.running[id]--; c.running[id] == 0 {
-			delete(c.running, id)
+	return starts
+}
+
+func (c *cluster) startsOf(id string) int { return len(c.Runs(id)) }
+
+// causesOf are the causes for which the runs of a task were told to stop.
+func (c *cluster) causesOf(id string) (causes []error) {
+	for _, r := range c.Runs(id) {
+		if r.Cause != nil {
+			causes = append(causes, r.Cause)
 		}
 	}
+	return causes
 }
 
-func (c *cluster) startsOf(id string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.starts[id]
+// holders says which node runs each task that runs.
+func (c *cluster) holders() map[string]string {
+	held := map[string]string{}
+	for _, id := range c.Ran() {
+		for _, r := range c.Runs(id) {
+			if r.Ended.IsZero() {
+				held[id] = r.Node
+			}
+		}
+	}
+	return held
 }
 
-func (c *cluster) causesOf(id string) []error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.causes[id])
-}
-
-func (c *cluster) runningOn(name string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := 0
-	for id := range c.running {
-		if c.where[id] == name {
+func (c *cluster) runningOn(name string) (n int) {
+	for _, node := range c.holders() {
+		if node == name {
 			n++
 		}
 	}
 	return n
 }
 
+func (c *cluster) allRunning(n int) func() bool {
+	return func() bool { return len(c.holders()) == n }
+}
+
 // submit submits n tasks named task-000 and so on.
-func (c *cluster) submit(n int, spec windlass.Spec) []string {
+func (c *cluster) submit(n int, spec windlass.Spec) (ids []string) {
 	c.t.Helper()
-	var ids []string
-	var submissions []windlass.Submission
+	var batch []windlass.Submission
 	for i := range n {
-		id := fmt.Sprintf("task-%03d", i)
-		ids = append(ids, id)
-		submissions = append(submissions, windlass.Submission{ID: id, Spec: spec})
+		ids = append(ids, fmt.Sprintf("task-%03d", i))
+		batch = append(batch, windlass.Submission{ID: ids[i], Spec: spec})
 	}
-	for _, err := range c.client.SubmitAll(c.t.Context(), submissions) {
-		if err != nil {
-			c.t.Fatal(err)
-		}
-	}
+	c.Submit(batch...)
 	return ids
 }
 
-// eventually waits, in virtual time, until a condition holds.
-func (c *cluster) eventually(within time.Duration, what string, holds func() bool) time.Duration {
-	c.t.Helper()
-	start := time.Now()
-	c.settle()
-	for !holds() {
-		if time.Since(start) > within {
-			c.t.Fatalf("not within %v: %s", within, what)
-		}
-		c.sleep(10 * time.Millisecond)
-	}
-	return time.Since(start)
-}
-
-// locked makes a condition over what handlers have written under c.mu.
+// locked makes a condition on what handlers have written under c.mu.
 func (c *cluster) locked(holds func() bool) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return holds()
-	}
-}
-
-// sleep lets virtual time pass and everything that is due then happen.
-func (c *cluster) sleep(d time.Duration) {
-	if c.real {
-		zksuite.Sleep(c.t, d)
-		return
-	}
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-// settle lets everything that is due happen.
-func (c *cluster) settle() {
-	if c.real {
-		time.Sleep(zksuite.SettleTime)
-		return
-	}
-	synctest.Wait()
-}
-
-func (c *cluster) allRunning(n int) func() bool {
-	return func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.running) == n
 	}
 }
 
@@ -292,4 +210,41 @@ func (c *cluster) status(id string) windlass.Status {
 		c.t.Fatal(err)
 	}
 	return d.Status
+}
+
+// tell sends a node a command.
+// shownFrozen tells whether the store says of a node that it is frozen.
+func (c *cluster) shownFrozen(name string) bool {
+	nodes, err := c.client.Nodes(c.t.Context())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, n := range nodes {
+		if n.Name == name {
+			return n.Frozen
+		}
+	}
+	return false
+}
+
+// delete deletes keys as an operator would, by hand.
+func (c *cluster) delete(keys ...string) {
+	c.t.Helper()
+	var txn broker.Txn
+	for _, key := range keys {
+		txn.Then = append(txn.Then, broker.Delete(key))
+	}
+	if _, err := broker.CommitOne(c.t.Context(), c.store, txn); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// holderOf is the claim on a task.
+func (c *cluster) holderOf(id string) (broker.KV, bool) {
+	c.t.Helper()
+	kv, err := c.store.Get(c.t.Context(), "/test/tasks/"+id+"/owner")
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
+		c.t.Fatal(err)
+	}
+	return kv, err == nil
 }

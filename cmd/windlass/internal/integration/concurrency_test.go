@@ -36,7 +36,7 @@ func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) 
 				return results
 			}
 		}))
-		c.sleep(time.Hour)
+		c.Advance(time.Hour)
 		n, err := c.client.Count(ctx, windlass.Filter{})
 		if err != nil || n[windlass.StatusCompleted] != 2 {
 			t.Errorf("after an hour: %v, %v", n, err)
@@ -71,7 +71,7 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 		}
 		c.join("n1", limited)
 		c.join("n2", limited)
-		c.sleep(500 * time.Millisecond)
+		c.Advance(500 * time.Millisecond)
 		for id := range 40 {
 			e, err := c.client.Explain(t.Context(), fmt.Sprintf("t%02d", id))
 			if err != nil {
@@ -83,7 +83,7 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 				}
 			}
 		}
-		took := c.eventually(time.Minute, "all complete", func() bool {
+		took := c.WaitUntil(time.Minute, "all complete", func() bool {
 			n, err := c.client.Count(t.Context(), windlass.Filter{})
 			return err == nil && n[windlass.StatusCompleted] == 40
 		})
@@ -118,7 +118,7 @@ func TestConcurrency_Z13_WhatSleepsAfterAnErrorIsNotInTheWayOfOthers(t *testing.
 			}})(config)
 			config.Concurrency = map[string]int{windlass.AnyType: 1}
 		})
-		c.eventually(5*time.Second, "the others complete", func() bool {
+		c.WaitUntil(5*time.Second, "the others complete", func() bool {
 			return c.status("b") == windlass.StatusCompleted && c.status("c") == windlass.StatusCompleted
 		})
 		if got := c.status("a-bad"); got != windlass.StatusSleeping {
@@ -179,7 +179,7 @@ func TestConcurrency_AClaimThatIsRefusedOnceDoesNotWedgeItsType(t *testing.T) {
 							return m.Coordinator.Claim(ctx, wanted)
 						}
 					}))
-				c.sleep(time.Hour)
+				c.Advance(time.Hour)
 				n, err := c.client.Count(t.Context(), windlass.Filter{})
 				if err != nil || n[windlass.StatusCompleted] != 3 {
 					t.Errorf("after an hour: %v, %v", n, err)
@@ -204,17 +204,17 @@ func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *te
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(time.Second)
+			c.Advance(time.Second)
 		}
 		sub("a", windlass.Spec{})
 		sub("b", windlass.Spec{}) // nowhere: the class is full
 		if err := c.client.Delete(t.Context(), "b"); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		sub("c", windlass.Spec{NotBefore: time.Now().Add(time.Minute)})
 		close(proceed)
-		c.sleep(time.Hour)
+		c.Advance(time.Hour)
 		if got := c.status("c"); got != windlass.StatusCompleted {
 			t.Errorf("an hour after its time it is %s", got)
 		}
@@ -230,8 +230,8 @@ func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 		if err := c.client.Submit(ctx, windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Minute, "it is paused", c.hasStatus("a", windlass.StatusPaused))
-		if err := first.leave(); err != nil {
+		c.WaitUntil(time.Minute, "it is paused", c.hasStatus("a", windlass.StatusPaused))
+		if err := first.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.client.Submit(ctx, windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}}); err != nil {
@@ -244,7 +244,7 @@ func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 				return results
 			}
 		}))
-		c.sleep(time.Hour)
+		c.Advance(time.Hour)
 		if got := c.status("b"); got != windlass.StatusCompleted {
 			t.Errorf("after an hour b is %s, a is %s", got, c.status("a"))
 		}
@@ -261,16 +261,16 @@ func countClaims(n *atomic.Int64) func(*windlass.Config) {
 }
 
 func TestConcurrency_AHandlerThatIsSlowToStopDoesNotMakeTheNextOneGoRound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var claims atomic.Int64
 		w.joins("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), limit(1), countClaims(&claims))
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submit(2, windlass.Spec{Timeout: windlass.Duration(2 * time.Second), Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(2 * time.Hour)}})
-		w.sleep(2500 * time.Millisecond)
+		w.Advance(2500 * time.Millisecond)
 		if err := w.client.Submit(t.Context(), windlass.Submission{ID: "x"}); err != nil { // something changes meanwhile
 			t.Fatal(err)
 		}
-		w.sleep(2 * time.Second)
+		w.Advance(2 * time.Second)
 		if n := claims.Load(); n > 3 {
 			t.Errorf("%d claims for two tasks, one after the other", n)
 		}
@@ -282,9 +282,9 @@ func TestConcurrency_ANodeThatIsFullDoesNotStandInForOthers(t *testing.T) {
 		var claims atomic.Int64
 		c.join("a", limit(1), countClaims(&claims))
 		c.join("b", func(cfg *windlass.Config) { cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil } })
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.submit(20, windlass.Spec{})
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if n := claims.Load(); n > 30 {
 			t.Errorf("%d claims in a minute by a node that runs one task at a time", n)
 		}
@@ -306,7 +306,7 @@ func TestConcurrency_TheImportantOneIsFirstAlthoughOthersAreHeavier(t *testing.T
 			<-time.After(time.Second)
 			return nil
 		}}))
-		c.eventually(time.Minute, "all are done", c.hasStatus("important", windlass.StatusCompleted))
+		c.WaitUntil(time.Minute, "all are done", c.hasStatus("important", windlass.StatusCompleted))
 		if len(order) > 2 {
 			t.Errorf("the important one ran as number %d", len(order))
 		}
@@ -327,7 +327,7 @@ func TestConcurrency_WhatABalancerRefusesIsNotInTheWayOfOthers(t *testing.T) {
 		c.submit(3, windlass.Spec{Type: "t"})
 		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}),
 			func(cfg *windlass.Config) { cfg.Balancer = refuses{"task-000"} })
-		c.sleep(30 * time.Minute)
+		c.Advance(30 * time.Minute)
 		n, err := c.client.Count(t.Context(), windlass.Filter{})
 		if err != nil || n[windlass.StatusCompleted] != 2 {
 			t.Errorf("after half an hour: %v, %v", n, err)

@@ -15,13 +15,13 @@ import (
 // A deletion that was refused for something beside the task said that the task
 // was gone.
 func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
-	for name, meanwhile := range map[string]func(w *world){
-		"a claim of no session goes": func(w *world) { w.delete("/test/tasks/a-0/owner") },
-		"properties come": func(w *world) {
+	for name, meanwhile := range map[string]func(w *cluster){
+		"a claim of no session goes": func(w *cluster) { w.delete("/test/tasks/a-0/owner") },
+		"properties come": func(w *cluster) {
 			w.store.Commit(context.Background(), broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a-0/props", []byte("{}"))}})
 		},
 	} {
-		inWorld(t, func(t *testing.T, w *world) {
+		inWorld(t, func(t *testing.T, w *cluster) {
 			w.submitted(w.client, "a", 1)
 			w.store.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a-0/owner", []byte("old"))}})
 			client := w.clientBehind("lose-request 2s on commit call 2")
@@ -42,7 +42,7 @@ func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 // A deletion whose request came late deleted the task that had been submitted
 // since under the same ID.
 func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "")
 		ids := w.submit(1, windlass.Spec{})
 		w.settles(time.Minute, ids)
@@ -50,11 +50,11 @@ func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.
 		if err := client.Delete(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually(time.Second, "it is stopped", w.allRunning(0))
+		w.WaitUntil(time.Second, "it is stopped", w.allRunning(0))
 		if err := client.Submit(t.Context(), windlass.Submission{ID: ids[0]}); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		w.settles(0, ids)
 	})
 }
@@ -63,13 +63,13 @@ func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.
 // next task of that ID ran it beside.
 func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T) {
 	for _, plan := range []string{"", "stall on batch\nrefuse on list,watch"} {
-		inWorld(t, func(t *testing.T, w *world) {
+		inWorld(t, func(t *testing.T, w *cluster) {
 			slow := w.joins("slow", "", w.slowToStop(5*time.Second))
 			ids := w.submit(2, windlass.Spec{})
 			w.settles(time.Minute, ids)
 			w.joins("other", "", func(cfg *windlass.Config) { cfg.Balancer = oneAtATime{} })
-			w.sleep(30 * time.Second)
-			slow.use(t, plan) // the node learns of nothing
+			w.Advance(30 * time.Second)
+			slow.Use(plan) // the node learns of nothing
 			id := slow.Tasks()[0].ID
 			kv, _ := w.holderOf(id)
 			for range 2 {
@@ -79,13 +79,13 @@ func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T
 				if err := w.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
 					t.Fatal(err)
 				}
-				w.sleep(time.Second)
+				w.Advance(time.Second)
 				if now, held := w.holderOf(id); !held || now.Created != kv.Created {
 					t.Error("the claim was taken away while the handler ran")
 				}
 			}
-			slow.use(t, "")
-			slow.faults.Thaw()
+			slow.Use("")
+			slow.Thaw()
 			w.settles(time.Minute, ids)
 			if got := w.causesOf(id); len(got) > 0 && !errors.Is(got[0], windlass.ErrDeleted) {
 				t.Errorf("it was stopped for %v", got[0])
@@ -97,31 +97,31 @@ func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T
 // What an old run says after its task was deleted concerned the task that had
 // been submitted since: it was completed without having run.
 func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 5 * time.Second }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 5 * time.Second }
 		n := w.joins("n", "")
 		ids := w.submit(1, windlass.Spec{})
-		w.eventually(time.Minute, "it runs", w.allRunning(1))
-		n.use(t, "stall on batch\nrefuse on list,watch")
+		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
+		n.Use("stall on batch\nrefuse on list,watch")
 		if err := w.client.Delete(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.client.Submit(t.Context(), windlass.Submission{ID: ids[0]}); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(8 * time.Second)
+		w.Advance(8 * time.Second)
 		if status := w.status(ids[0]); status == windlass.StatusCompleted {
 			t.Errorf("the new task is %s and has not run", status)
 		}
-		n.use(t, "")
-		n.faults.Thaw()
-		w.eventually(time.Minute, "it has run", func() bool { return w.startsOf(ids[0]) == 2 && w.status(ids[0]) == windlass.StatusCompleted })
+		n.Use("")
+		n.Thaw()
+		w.WaitUntil(time.Minute, "it has run", func() bool { return w.startsOf(ids[0]) == 2 && w.status(ids[0]) == windlass.StatusCompleted })
 	})
 }
 
 // A context that the caller gives up leaves nothing half done.
 func TestDelete_M21_AnUnansweredDeletionSaysThatItMayHaveHappened(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		ids := w.submit(1, windlass.Spec{})
 		client := w.clientBehind("lose-reply 1h on commit call 2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -148,34 +148,33 @@ func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "failing", Spec: windlass.Spec{Type: "fails"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "they run", c.allRunning(3)) // a|b waits for a
+		c.WaitUntil(time.Second, "they run", c.allRunning(3)) // a|b waits for a
 		if err := c.client.Delete(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "the handler was told", func() bool { return len(c.causesOf("a")) == 1 })
+		c.WaitUntil(time.Second, "the handler was told", func() bool { return len(c.causesOf("a")) == 1 })
 		if cause := c.causesOf("a")[0]; !errors.Is(cause, windlass.ErrDeleted) {
 			t.Errorf("cause %v", cause)
 		}
-		c.eventually(time.Second, "its child runs", c.allRunning(3))
+		c.WaitUntil(time.Second, "its child runs", c.allRunning(3))
 		if c.startsOf("ab") != 1 || c.startsOf("a-1") != 1 {
 			t.Error("a sibling was disturbed")
 		}
 		if err := c.client.Delete(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("deleted twice: %v", err)
 		}
-		c.eventually(time.Second, "it sleeps", func() bool { return c.status("failing") == windlass.StatusSleeping })
+		c.WaitUntil(time.Second, "it sleeps", func() bool { return c.status("failing") == windlass.StatusSleeping })
 		if err := c.client.Delete(t.Context(), "failing"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.store.Get(t.Context(), "/test/state/failing"); err != nil {
 			t.Errorf("its state: %v", err)
 		}
-		c.eventually(time.Second, "the node lets it go", func() bool { return len(n.Tasks()) == 3 })
+		c.WaitUntil(time.Second, "the node lets it go", func() bool { return len(n.Tasks()) == 3 })
 		// What a deleted task left behind does not keep its ID from being used.
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "failing"}); err != nil {
 			t.Errorf("the ID again: %v", err)
 		}
-		c.eventually(5*time.Second, "it runs afresh", c.allRunning(4))
-		n.leave()
+		c.WaitUntil(5*time.Second, "it runs afresh", c.allRunning(4))
 	})
 }

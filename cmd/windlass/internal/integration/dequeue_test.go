@@ -19,7 +19,7 @@ func TestJobs_WhatIsPulledIsSkippedThoughNobodyAsksForIt(t *testing.T) {
 		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing}), func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure = windlass.FailureSkips })
 		c.job("a_fail|b_t")
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if got := c.status("a_fail|b_t"); got != windlass.StatusKilled {
 			t.Errorf("it is %s", got)
 		}
@@ -31,7 +31,7 @@ func TestDequeue_TryDequeueFindsATaskThatHasJustBeenUpdated(t *testing.T) {
 		ctx := t.Context()
 		n := c.join("n", pulling("t"))
 		c.job("a_t")
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		for range 20 {
 			c.job("a_t", func(s *windlass.Submission) { s.Update = true })
 			d, err := n.TryDequeue(ctx, "t")
@@ -41,7 +41,7 @@ func TestDequeue_TryDequeueFindsATaskThatHasJustBeenUpdated(t *testing.T) {
 			if err := d.Release(ctx); err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(time.Second)
+			c.Advance(time.Second)
 		}
 	})
 }
@@ -53,7 +53,7 @@ func TestDequeue_AJobThatIsDequeuedAfterItSleptIsWorkedOn(t *testing.T) {
 		if err := c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(30 * time.Second)
+		c.Advance(30 * time.Second)
 		c.detach("t", "a_t")
 		if got := c.status("a_t"); got != windlass.StatusRunning {
 			t.Errorf("while somebody works on it it is %s", got)
@@ -78,7 +78,7 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		c.job("w_u")
 		take := func(want string) *windlass.Dequeued {
 			t.Helper()
-			c.sleep(time.Second) // for the node to see what was queued, all of it
+			c.Advance(time.Second) // for the node to see what was queued, all of it
 			d, err := m.TryDequeue(ctx, "t")
 			if err != nil || d.ID() != want {
 				t.Fatalf("dequeued %v, %v, want %s", d, err, want)
@@ -116,8 +116,8 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		if err := c.client.Delete(ctx, "z_t|x_t"); err != nil {
 			t.Fatal(err)
 		}
-		c.settle()
-		c.sleep(time.Second)
+		c.Advance(0)
+		c.Advance(time.Second)
 		if cause := context.Cause(x.Context()); !errors.Is(cause, windlass.ErrDeleted) {
 			t.Errorf("its context ended with %v", cause)
 		}
@@ -146,12 +146,12 @@ func TestDequeue_Z08_WhatItsHolderLeavesBehindIsTakenByAnother(t *testing.T) {
 			}
 			got <- d
 		}()
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		go func() {
 			<-d.Context().Done()
 			_ = d.Release(ctx)
 		}()
-		if err := first.leave(); err != nil {
+		if err := first.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		again := <-got
@@ -173,7 +173,7 @@ func TestDequeue_Z08_WhatItsHolderLeavesBehindIsTakenByAnother(t *testing.T) {
 			t.Errorf("a wait that was given up: %v", err)
 		}
 		c.job("b_t")
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if got := c.status("b_t"); got != windlass.StatusPending {
 			t.Errorf("a job is %s although nobody asked for one", got)
 		}
@@ -214,7 +214,7 @@ func TestDequeue_Z13_PullAndPushWorkOnTheSameJobs(t *testing.T) {
 				}
 			}
 		}()
-		c.eventually(time.Minute, "all complete", func() bool {
+		c.WaitUntil(time.Minute, "all complete", func() bool {
 			n, err := c.client.Count(ctx, windlass.Filter{})
 			return err == nil && n[windlass.StatusCompleted] == 100
 		})
@@ -262,21 +262,20 @@ func within(c *cluster, d time.Duration, f func() error) (err error, back bool) 
 }
 
 func TestDequeue_CompleteAfterTheIncarnationIsOverReturns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.forgive()
+	inWorldWith(t, windlasstest.Options{AllowOverlaps: true}, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", pulling("t"))
 		w.job("a_t")
 		d, err := n.Dequeue(t.Context(), "t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.faults.Cut()
-		w.sleep(time.Minute)
-		n.faults.Heal()
-		w.sleep(time.Minute)
+		n.Partition()
+		w.Advance(time.Minute)
+		n.Heal()
+		w.Advance(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err, back := within(w.cluster, time.Hour, func() error { return d.Complete(ctx) })
+		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
 		if !back {
 			t.Errorf("Complete has not returned after an hour; the context of the task: %v", context.Cause(d.Context()))
 		} else if !errors.Is(err, windlass.ErrFenced) {
@@ -286,46 +285,46 @@ func TestDequeue_CompleteAfterTheIncarnationIsOverReturns(t *testing.T) {
 }
 
 func TestDequeue_CompleteWhileTheBrokerIsAwayReturns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", pulling("t"))
 		w.job("a_t")
 		d, err := n.Dequeue(t.Context(), "t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.faults.Cut()
+		n.Partition()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err, back := within(w.cluster, time.Hour, func() error { return d.Complete(ctx) })
+		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
 		if !back {
 			t.Errorf("Complete has not returned after an hour")
 		} else {
 			t.Logf("Complete: %v", err)
 		}
-		n.faults.Heal()
-		w.sleep(time.Minute)
+		n.Heal()
+		w.Advance(time.Minute)
 	})
 }
 
 func TestDequeue_CompleteWhileTheBrokerIsSilentReturns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", pulling("t"))
 		w.job("a_t")
 		d, err := n.Dequeue(t.Context(), "t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.faults.Freeze()
+		n.Freeze()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err, back := within(w.cluster, time.Hour, func() error { return d.Complete(ctx) })
+		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
 		if !back {
 			t.Errorf("Complete has not returned after an hour")
 		} else {
 			t.Logf("Complete: %v", err)
 		}
-		n.faults.Thaw()
-		w.sleep(time.Minute)
+		n.Thaw()
+		w.Advance(time.Minute)
 	})
 }
 
@@ -337,7 +336,7 @@ func TestDequeue_CompleteAfterRunHasReturnedReturns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Log(n.leave())
+		t.Log(n.Stop())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if err, back := within(c, time.Hour, func() error { return d.Complete(ctx) }); !back {
@@ -356,11 +355,11 @@ func TestDequeue_CompleteAfterRunHasReturnedReturns(t *testing.T) {
 func TestDequeue_TryDequeueReturnsOnAFrozenNode(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n", pulling("t"))
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := n.TryDequeue(ctx, "t"); !errors.Is(err, windlass.ErrEmpty) {
@@ -370,29 +369,29 @@ func TestDequeue_TryDequeueReturnsOnAFrozenNode(t *testing.T) {
 }
 
 func TestDequeue_TryDequeueReturnsWhileTheBrokerIsAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", pulling("t"))
-		w.sleep(time.Second)
-		n.faults.Cut()
-		w.sleep(20 * time.Second)
+		w.Advance(time.Second)
+		n.Partition()
+		w.Advance(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		if _, err := n.TryDequeue(ctx, "t"); errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("TryDequeue: %v", err)
 		}
-		n.faults.Heal()
-		w.sleep(time.Minute)
+		n.Heal()
+		w.Advance(time.Minute)
 	})
 }
 
 func TestDequeue_TasksOfATypeThatANodePullsAreNotMovedToIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("a-pusher", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": c.untilStopped}))
-		c.sleep(time.Second)
+		c.join("a-pusher", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": untilStopped}))
+		c.Advance(time.Second)
 		ids := c.submit(20, windlass.Spec{Type: "t"})
-		c.sleep(20 * time.Second)
+		c.Advance(20 * time.Second)
 		c.join("b-both", func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		starts := 0
 		for _, id := range ids {
 			starts += c.startsOf(id)
@@ -413,7 +412,7 @@ func TestDequeue_DequeueLeavesWhatMayNotRunHere(t *testing.T) {
 				c.job("a_t", func(s *windlass.Submission) {
 					s.Spec.Node, s.Spec.Require = spec.Node, spec.Require
 				})
-				c.sleep(time.Second)
+				c.Advance(time.Second)
 				d, err := n.TryDequeue(t.Context(), "t")
 				if err == nil {
 					t.Errorf("%s was dequeued on n", d.ID())
@@ -425,7 +424,7 @@ func TestDequeue_DequeueLeavesWhatMayNotRunHere(t *testing.T) {
 }
 
 func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		hold := make(chan struct{})
 		var holding atomic.Bool
@@ -440,7 +439,7 @@ func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
 				return results
 			}
 		}))
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		holding.Store(true)
 		got := make(chan *windlass.Dequeued, 1)
 		go func() {
@@ -448,23 +447,23 @@ func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
 			got <- d
 		}()
 		w.job("a_t")
-		w.sleep(time.Second)
-		n.use(t, `compact on batch below "/test/tasks/"`)
+		w.Advance(time.Second)
+		n.Use(`compact on batch below "/test/tasks/"`)
 		w.job("b_t")
-		w.sleep(5 * time.Second)
-		n.use(t, "")
+		w.Advance(5 * time.Second)
+		n.Use("")
 		w.job("c_t")
-		w.sleep(5 * time.Second)
+		w.Advance(5 * time.Second)
 		close(hold)
 		d := <-got
 		if err := d.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		if err := w.client.Submit(ctx, windlass.Submission{ID: "h"}); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if w.startsOf("h") != 1 {
 			t.Errorf("the node holds nothing and has capacity for one; h is %s", w.status("h"))
 		}

@@ -115,11 +115,11 @@ func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		first := c.detach("t", "a_t")
-		c.sleep(55 * time.Second)
+		c.Advance(55 * time.Second)
 		if got := c.status("a_t"); got != windlass.StatusRunning {
 			t.Fatalf("before its lease is over it is %s", got)
 		}
-		c.sleep(20 * time.Second)
+		c.Advance(20 * time.Second)
 		second := c.detach("t", "a_t")
 		if err := c.client.CompleteDetached(t.Context(), "a_t", first.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("the first one completed what it had lost: %v", err)
@@ -151,7 +151,7 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		if _, err := c.client.DequeueDetached(ctx, "t", "script", 0); !errors.Is(err, windlass.ErrEmpty) {
 			t.Errorf("while it sleeps: %v", err)
 		}
-		c.sleep(11 * time.Second)
+		c.Advance(11 * time.Second)
 		d = c.detach("t", "a_t")
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusRunning || info.Until != nil {
 			t.Errorf("once it is taken again it is %+v, %v", info.TaskInfo, err)
@@ -164,7 +164,7 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
 		}
 		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"u": done}))
-		c.eventually(5*time.Second, "what waits for it is skipped", c.hasStatus("a_t|b_u", windlass.StatusKilled))
+		c.WaitUntil(5*time.Second, "what waits for it is skipped", c.hasStatus("a_t|b_u", windlass.StatusKilled))
 	})
 }
 
@@ -176,11 +176,11 @@ func TestDetached_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
 		if err := c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "a node holds it", func() bool {
+		c.WaitUntil(5*time.Second, "a node holds it", func() bool {
 			info, err := c.client.Task(t.Context(), "a_t")
 			return err == nil && info.Status == windlass.StatusSleeping && info.Node == "n1"
 		})
-		c.eventually(20*time.Second, "and runs it", c.hasStatus("a_t", windlass.StatusCompleted))
+		c.WaitUntil(20*time.Second, "and runs it", c.hasStatus("a_t", windlass.StatusCompleted))
 	})
 }
 
@@ -202,8 +202,8 @@ func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		c.join("n1")
-		c.eventually(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
-		c.sleep(2 * time.Second)
+		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.Advance(2 * time.Second)
 		info, err := c.client.Task(t.Context(), "a_t")
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +214,7 @@ func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 		if _, err := c.client.DequeueDetached(t.Context(), "t", "n1", 0); !errors.Is(err, windlass.ErrNameTaken) {
 			t.Errorf("in the name of a node: %v", err)
 		}
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if got := c.status("a_t"); got != windlass.StatusRunning {
 			t.Errorf("it is %s", got)
 		}
@@ -258,7 +258,7 @@ func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
 			})
 		}
 		scripts.Wait()
-		c.eventually(time.Minute, "all complete", func() bool {
+		c.WaitUntil(time.Minute, "all complete", func() bool {
 			n, err := c.client.Count(ctx, windlass.Filter{})
 			return err == nil && n[windlass.StatusCompleted] == jobs
 		})
@@ -276,7 +276,7 @@ func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
 		inEach(t, func(t *testing.T, c *cluster) {
 			ctx := t.Context()
 			plan := faulty.MustParse(fmt.Sprintf("lose-reply 1s on commit call %d", call))
-			client, err := windlass.NewClient(faulty.Wrap(c.connect(), plan), "test")
+			client, err := windlass.NewClient(faulty.Wrap(c.Connect(), plan), "test")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 // lineUp are the candidates of an election, in order.
@@ -35,7 +36,7 @@ func (c *cluster) lineUp(name string) (candidates []string) {
 }
 
 // electing starts an election of a node, and lead when it leads.
-func (c *cluster) electing(m *member, name string, lead func(context.Context, election.Term) error) (*election.Election, <-chan error) {
+func (c *cluster) electing(m *windlasstest.Node, name string, lead func(context.Context, election.Term) error) (*election.Election, <-chan error) {
 	c.t.Helper()
 	e, err := m.Election(name, election.Events{})
 	if err == nil {
@@ -58,12 +59,12 @@ func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		first, led := c.electing(a, "reports", untilOver)
-		c.eventually(5*time.Second, "a leads", first.IsLeader)
+		c.WaitUntil(5*time.Second, "a leads", first.IsLeader)
 		b := c.join("b")
 		second, _ := c.electing(b, "reports", untilOver)
 		other, _ := c.electing(b, "bills", untilOver)
-		c.eventually(5*time.Second, "b leads another", other.IsLeader)
-		c.eventually(5*time.Second, "b is second", func() bool { return slices.Equal(c.lineUp("reports"), []string{"a", "b"}) })
+		c.WaitUntil(5*time.Second, "b leads another", other.IsLeader)
+		c.WaitUntil(5*time.Second, "b is second", func() bool { return slices.Equal(c.lineUp("reports"), []string{"a", "b"}) })
 		nodes, elections := c.nodes(), must(election.List(t.Context(), c.store, "test"))
 		for _, info := range elections {
 			for _, candidate := range info.Candidates {
@@ -76,13 +77,13 @@ func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
 		}
 		term, _ := first.Term()
 		before := time.Now()
-		if err := a.leave(); err != nil {
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-led; !errors.Is(err, election.ErrStopped) {
 			t.Errorf("what led ended with %v", err)
 		}
-		c.eventually(time.Second, "b leads", second.IsLeader)
+		c.WaitUntil(time.Second, "b leads", second.IsLeader)
 		if next, _ := second.Term(); next.Token <= term.Token || time.Since(before) > session.TTLDefault/2 {
 			t.Errorf("%v follows %v after %v", next, term, time.Since(before))
 		}
@@ -107,20 +108,20 @@ func TestElections_ANodeThatLosesItsSessionStandsAgain(t *testing.T) {
 			causes = append(causes, context.Cause(ctx))
 			return nil
 		})
-		c.eventually(5*time.Second, "a leads", first.IsLeader)
+		c.WaitUntil(5*time.Second, "a leads", first.IsLeader)
 		second, _ := c.electing(c.join("b"), "reports", untilOver)
-		c.eventually(5*time.Second, "b is second", func() bool { return len(c.lineUp("reports")) == 2 })
+		c.WaitUntil(5*time.Second, "b is second", func() bool { return len(c.lineUp("reports")) == 2 })
 		faults.Cut()
-		c.eventually(2*session.TTLDefault, "b leads", second.IsLeader)
+		c.WaitUntil(2*session.TTLDefault, "b leads", second.IsLeader)
 		if first.IsLeader() || len(causes) != 1 || !errors.Is(causes[0], session.ErrLost) {
 			t.Errorf("the old leader: %v, %v", first.IsLeader(), causes)
 		}
 		faults.Heal()
-		c.eventually(30*time.Second, "a stands again", func() bool { return slices.Equal(c.lineUp("reports"), []string{"b", "a"}) })
+		c.WaitUntil(30*time.Second, "a stands again", func() bool { return slices.Equal(c.lineUp("reports"), []string{"b", "a"}) })
 		if err := second.Resign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "a leads again", first.IsLeader)
+		c.WaitUntil(5*time.Second, "a leads again", first.IsLeader)
 		if n := terms.Load(); n != 2 {
 			t.Errorf("%d terms", n)
 		}
@@ -132,15 +133,15 @@ func TestElections_ALeaderThatDoesNotReturnIsAbandonedWithItsNode(t *testing.T) 
 		a := c.join("a")
 		release := make(chan struct{})
 		e, led := c.electing(a, "reports", func(context.Context, election.Term) error { <-release; return nil })
-		c.eventually(5*time.Second, "a leads", e.IsLeader)
+		c.WaitUntil(5*time.Second, "a leads", e.IsLeader)
 		b, _ := c.electing(c.join("b"), "reports", untilOver)
 		stopped := time.Now()
-		err := a.leave()
+		err := a.Stop()
 		if !errors.Is(err, windlass.ErrAbandoned) || err.Error() != windlass.ErrAbandoned.Error()+`: ["election:reports"]` {
 			t.Errorf("the node ended with %v", err)
 		}
 		for b.IsLeader() == false {
-			c.sleep(100 * time.Millisecond)
+			c.Advance(100 * time.Millisecond)
 		}
 		if hard := session.Derive(session.TTLDefault).Grace; time.Since(stopped) < hard {
 			t.Errorf("the next one led %v after the first was told to stop; its function still ran", time.Since(stopped))
@@ -204,26 +205,26 @@ func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 			return context.Cause(ctx)
 		})
 		other, _ := c.electing(a, "bills", untilOver)
-		c.eventually(5*time.Second, "a leads", func() bool { return e.IsLeader() && other.IsLeader() })
+		c.WaitUntil(5*time.Second, "a leads", func() bool { return e.IsLeader() && other.IsLeader() })
 		faults.Cut()
-		c.sleep(2 * session.TTLDefault)
+		c.Advance(2 * session.TTLDefault)
 		if e.IsLeader() || !slices.EqualFunc(fenced, [][]string{{"election:reports"}}, slices.Equal) {
 			t.Errorf("fenced: %q", fenced)
 		}
 		faults.Heal()
-		c.eventually(30*time.Second, "the other again", other.IsLeader)
+		c.WaitUntil(30*time.Second, "the other again", other.IsLeader)
 		c.submit(1, windlass.Spec{})
-		c.eventually(30*time.Second, "a task runs", func() bool { return c.runningOn("a") == 1 })
-		c.sleep(30 * time.Second)
+		c.WaitUntil(30*time.Second, "a task runs", func() bool { return c.runningOn("a") == 1 })
+		c.Advance(30 * time.Second)
 		if got := c.lineUp("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}
 		close(release)
-		c.eventually(5*time.Second, "leads again", e.IsLeader)
+		c.WaitUntil(5*time.Second, "leads again", e.IsLeader)
 		if terms.Load() != 2 {
 			t.Errorf("%d terms", terms.Load())
 		}
-		if err := a.leave(); err != nil {
+		if err := a.Stop(); err != nil {
 			t.Error(err)
 		}
 		if err := <-led; !errors.Is(err, election.ErrStopped) {
@@ -237,9 +238,9 @@ func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("a")
-		c.sleep(time.Second)
-		node, err := windlass.NewNode(windlass.Config{Broker: c.connect(), Namespace: "test", Name: "a",
-			Handlers:  map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)},
+		c.Advance(time.Second)
+		node, err := windlass.NewNode(windlass.Config{Broker: c.Connect(), Namespace: "test", Name: "a",
+			Handlers:  map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)},
 			Retention: windlass.Retention{Count: 3}})
 		if err != nil {
 			t.Fatal(err)
@@ -253,7 +254,7 @@ func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
 		}
 		led := make(chan error)
 		go func() { led <- e.Lead(context.Background(), untilOver) }()
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if got := c.lineUp("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}
@@ -332,10 +333,10 @@ func (c *lagging) AfterFunc(f func()) (stop func() bool) {
 // ended, before the function that leaves the elections.
 func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		store := c.connect()
+		store := c.Connect()
 		defer store.Close()
 		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a", Clock: clock.Process,
-			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(c.untilStopped)}})
+			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -350,7 +351,7 @@ func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 		ran, led := make(chan error, 1), make(chan error, 1)
 		go func() { ran <- node.Run(ctx) }()
 		go func() { led <- e.Lead(context.Background(), untilOver) }()
-		c.eventually(5*time.Second, "it leads", e.IsLeader)
+		c.WaitUntil(5*time.Second, "it leads", e.IsLeader)
 		close(ctx.done)
 		if err := <-ran; err != nil {
 			t.Errorf("Run: %v", err)
@@ -358,7 +359,7 @@ func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 		if err := <-led; !errors.Is(err, election.ErrStopped) {
 			t.Errorf("Lead: %v", err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if got := c.lineUp("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}

@@ -105,7 +105,7 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 	for _, row := range claimable {
 		stored := func(t *testing.T, f *fleet) {
 			t.Helper()
-			other, err := f.line.Grant(t.Context(), "", time.Hour)
+			other, err := f.store.Grant(t.Context(), "", time.Hour)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 				if strings.HasSuffix(key, "/owner") {
 					op = broker.PutSession(op.Key, []byte(value), other.ID)
 				}
-				if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+				if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{op}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -181,7 +181,7 @@ func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
 		n.Use(`refuse on commit below "/test/tasks/"`) // so that it kills nothing
 		f.submit("open", 3, windlass.Spec{})
 		f.submit("skipped", 2, windlass.Spec{Needs: []string{"a"}})
-		if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed","skip":true}`))}}); err != nil {
+		if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed","skip":true}`))}}); err != nil {
 			t.Fatal(err)
 		}
 		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
@@ -195,7 +195,7 @@ func TestPlan_M17_WhatOneNodeSaysOfItselfDoesNotKeepOthersFromPlanning(t *testin
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("good")
 		c.submit(4, windlass.Spec{})
-		c.eventually(5*time.Second, "they run", c.allRunning(4))
+		c.WaitUntil(5*time.Second, "they run", c.allRunning(4))
 		c.put("/test/nodes/absurd/info", `{"capacity":99999999999999999,"weight":-5}`)
 		join := func(n windlass.NodeInfo) windlass.NodeEdit {
 			return func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return append(nodes, n), nil }
@@ -219,7 +219,7 @@ func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T
 		for _, node := range []string{"a", "b"} { // registered, and no process
 			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
 			value := fmt.Appendf(nil, `{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node)
-			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", value)}}); err != nil {
+			if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", value)}}); err != nil {
 				t.Fatal(err)
 			}
 		}

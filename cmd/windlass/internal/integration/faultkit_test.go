@@ -2,11 +2,9 @@ package integration_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,42 +15,29 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// world is a cluster whose nodes have faults between them and the broker, and
-// whose whole history is checked at the end.
-type world struct {
-	*cluster
-	mu      sync.Mutex
-	members map[string]*troubled
-	clients []*faulty.Broker
-	// finite is how long a handler runs before it is done; zero means until it
-	// is stopped.
-	finite func(id string) time.Duration
+// inWorld runs a test whose nodes have faults between them and an etcd. Whatever the test
+// does, S1 is checked on everything that was ever written, and S2 unless the options allow
+// overlaps.
+func inWorld(t *testing.T, test func(t *testing.T, w *cluster)) {
+	inWorldWith(t, windlasstest.Options{}, test)
 }
 
-// troubled is a node with faults in front of its broker.
-type troubled struct {
-	*member
-	faults *faulty.Broker
-}
-
-// inWorld runs a test with faults. Whatever the test does, S1 is checked over
-// all that was ever written, and S2 unless the test breaks its assumptions.
-func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	inCluster(t, func(t *testing.T, c *cluster) {
-		w := &world{cluster: c, members: map[string]*troubled{}, finite: func(string) time.Duration { return 0 }}
+func inWorldWith(t *testing.T, options windlasstest.Options, test func(t *testing.T, w *cluster)) {
+	inClusterWith(t, options, func(t *testing.T, w *cluster) {
 		following, stop := context.WithCancel(t.Context())
 		log, err := history.New("test")
 		if err != nil {
 			t.Fatal(err)
 		}
 		log.Unannounced = true
+		store := w.server.Broker()
 		followed := make(chan struct{})
 		go func() {
 			defer close(followed)
-			for batch, err := range c.store.Watch(following, "/test/", 1) {
+			for batch, err := range store.Watch(following, "/test/", 1) {
 				if err != nil {
 					if following.Err() == nil {
 						t.Errorf("the history: %v", err)
@@ -62,85 +47,22 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 				log.Apply(batch.Events)
 			}
 		}()
-		test(t, w)
-		for _, m := range w.members {
-			m.faults.Use(nil)
-			m.faults.Thaw()
-			m.faults.Heal()
-		}
-		for _, m := range w.members {
-			_ = m.leave() // what a node that was troubled says in the end is for the test to check
-		}
-		for _, m := range w.members {
-			w.clients = append(w.clients, m.faults)
-		}
-		for _, faults := range w.clients {
-			if err := faults.Close(); err != nil { // waits for what is late
-				t.Error(err)
+		defer func() {
+			w.Close()
+			w.Advance(time.Second)
+			stop()
+			<-followed
+			for _, wrong := range log.Violations() {
+				t.Error(wrong)
 			}
-		}
-		c.sleep(time.Second)
-		stop()
-		<-followed
-		for _, wrong := range log.Violations() {
-			t.Error(wrong)
-		}
+		}()
+		test(t, w)
 	})
-}
-
-// joins starts a node behind a plan of faults.
-func (w *world) joins(name, plan string, configure ...func(*windlass.Config)) *troubled {
-	w.t.Helper()
-	p, err := faulty.Parse(plan)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	m := &troubled{faults: faulty.Wrap(w.server.Broker(), p)}
-	m.member = w.join(name, append([]func(*windlass.Config){func(cfg *windlass.Config) {
-		cfg.Broker = m.faults
-		cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(w.work)
-	}}, configure...)...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	key := name
-	for i := 2; w.members[key] != nil; i++ {
-		key = fmt.Sprintf("%s/%d", name, i)
-	}
-	w.members[key] = m
-	return m
-}
-
-// use changes a node's faults.
-func (m *troubled) use(t *testing.T, plan string) {
-	t.Helper()
-	p, err := faulty.Parse(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.faults.Use(p)
-}
-
-// work is a handler that takes as long as finite says.
-func (w *world) work(ctx context.Context, claim *windlass.Claim) error {
-	defer w.began(claim)()
-	if d := w.finite(claim.ID()); d > 0 {
-		select {
-		case <-time.After(d):
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	<-ctx.Done()
-	w.cluster.mu.Lock()
-	defer w.cluster.mu.Unlock()
-	w.causes[claim.ID()] = append(w.causes[claim.ID()], context.Cause(ctx))
-	return ctx.Err()
 }
 
 // settled tells whether each task runs once or is done, and whether someone is
 // behind every owner key. It returns what is amiss.
-func (w *world) settled(ids []string) string {
+func (w *cluster) settled(ids []string) string {
 	kvs, _, err := broker.Collect(w.t.Context(), w.store, "/test/")
 	if err != nil {
 		return err.Error()
@@ -160,11 +82,9 @@ func (w *world) settled(ids []string) string {
 			exists[id] = true
 		}
 	}
-	w.cluster.mu.Lock()
-	defer w.cluster.mu.Unlock()
 	for id, owner := range owned {
-		if w.running[id] != 1 {
-			return fmt.Sprintf("%s is held by %s, and %d handlers run", id, owner, w.running[id])
+		if w.Running(id) != 1 {
+			return fmt.Sprintf("%s is held by %s, and %d handlers run", id, owner, w.Running(id))
 		}
 	}
 	for _, id := range ids {
@@ -173,9 +93,9 @@ func (w *world) settled(ids []string) string {
 			return id + " has ended and exists"
 		case !terminal[id] && !exists[id]:
 			return id + " is lost"
-		case !terminal[id] && w.running[id] != 1:
-			return fmt.Sprintf("%s has %d handlers, owner %q", id, w.running[id], owned[id])
-		case terminal[id] && w.running[id] != 0:
+		case !terminal[id] && w.Running(id) != 1:
+			return fmt.Sprintf("%s has %d handlers, owner %q", id, w.Running(id), owned[id])
+		case terminal[id] && w.Running(id) != 0:
 			return id + " has ended and runs"
 		}
 	}
@@ -183,11 +103,11 @@ func (w *world) settled(ids []string) string {
 }
 
 // settles waits until everything is as it should be.
-func (w *world) settles(within time.Duration, ids []string) {
+func (w *cluster) settles(within time.Duration, ids []string) {
 	w.t.Helper()
 	start := time.Now()
 	for {
-		w.settle()
+		w.Advance(0)
 		wrong := w.settled(ids)
 		if wrong == "" {
 			return
@@ -195,19 +115,19 @@ func (w *world) settles(within time.Duration, ids []string) {
 		if time.Since(start) > within {
 			w.t.Fatalf("not settled within %v: %s", within, wrong)
 		}
-		w.sleep(50 * time.Millisecond)
+		w.Advance(50 * time.Millisecond)
 	}
 }
 
 // clientBehind is a client with faults in front of its broker.
-func (w *world) clientBehind(plan string) *windlass.Client {
+func (w *cluster) clientBehind(plan string) *windlass.Client {
 	w.t.Helper()
 	p, err := faulty.Parse(plan)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	faults := faulty.Wrap(w.server.Broker(), p)
-	w.clients = append(w.clients, faults)
+	faults := w.Connect()
+	faults.Use(p)
 	client, err := windlass.NewClient(faults, "test")
 	if err != nil {
 		w.t.Fatal(err)
@@ -216,7 +136,7 @@ func (w *world) clientBehind(plan string) *windlass.Client {
 }
 
 // submitted submits n tasks and returns those that were acknowledged.
-func (w *world) submitted(client *windlass.Client, name string, n int) (ids []string) {
+func (w *cluster) submitted(client *windlass.Client, name string, n int) (ids []string) {
 	for i := range n {
 		id := fmt.Sprintf("%s-%d", name, i)
 		if err := client.Submit(w.t.Context(), windlass.Submission{ID: id}); err == nil || windlass.AlreadySubmitted(err) {
@@ -224,35 +144,6 @@ func (w *world) submitted(client *windlass.Client, name string, n int) (ids []st
 		}
 	}
 	return ids
-}
-
-// forgive forgets overlaps, of a test that breaks the assumptions of S2.
-func (w *world) forgive() {
-	w.cluster.mu.Lock()
-	defer w.cluster.mu.Unlock()
-	w.overlaps = nil
-}
-
-// delete deletes keys as an operator would, by hand.
-func (w *world) delete(keys ...string) {
-	w.t.Helper()
-	var txn broker.Txn
-	for _, key := range keys {
-		txn.Then = append(txn.Then, broker.Delete(key))
-	}
-	if _, err := broker.CommitOne(w.t.Context(), w.store, txn); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// holderOf is the claim on a task.
-func (w *world) holderOf(id string) (broker.KV, bool) {
-	w.t.Helper()
-	kv, err := w.store.Get(w.t.Context(), "/test/tasks/"+id+"/owner")
-	if err != nil && !errors.Is(err, broker.ErrNotFound) {
-		w.t.Fatal(err)
-	}
-	return kv, err == nil
 }
 
 // split says which task a key is about, and what it says of it.
@@ -328,10 +219,9 @@ func finiteSome(id string) time.Duration {
 }
 
 // slowToStop is a handler that takes a while to return after it was told to.
-func (w *world) slowToStop(d time.Duration) func(*windlass.Config) {
+func (w *cluster) slowToStop(d time.Duration) func(*windlass.Config) {
 	return func(cfg *windlass.Config) {
 		cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-			defer w.began(claim)()
 			<-ctx.Done()
 			<-time.After(d)
 			return ctx.Err()
@@ -347,23 +237,3 @@ func (oneAtATime) CanClaim(v *windlass.View, _ windlass.Candidate) (bool, time.T
 }
 
 func (oneAtATime) Balance(*windlass.View) []string { return nil }
-
-func (w *world) command(node, command string) {
-	w.t.Helper()
-	if err := w.client.Send(w.t.Context(), node, windlass.Command{Command: command}); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) shownFrozen(name string) bool {
-	nodes, err := w.client.Nodes(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, n := range nodes {
-		if n.Name == name {
-			return n.Frozen
-		}
-	}
-	return false
-}

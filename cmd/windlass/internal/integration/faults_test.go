@@ -13,34 +13,35 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/simulation"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestFaults_M10_M11_M12_M13_M16_EveryTaskRunsAndOnOneNodeOnly(t *testing.T) {
 	for i, plan := range simulation.Plans {
 		t.Run(fmt.Sprintf("%d %s", i, plan), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
+			inWorld(t, func(t *testing.T, w *cluster) {
 				plan := fmt.Sprintf("seed %d\n%s", i+1, plan)
-				w.finite = finiteSome
+				w.takes = finiteSome
 				client := w.clientBehind(plan)
-				nodes := []*troubled{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
+				nodes := []*windlasstest.Node{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
 				var ids []string
 				for step := range 12 {
 					ids = append(ids, w.submitted(client, fmt.Sprintf("step%02d", step), 5)...)
-					w.sleep(5 * time.Second)
+					w.Advance(5 * time.Second)
 					switch step {
 					case 4:
 						nodes = append(nodes, w.joins("d", plan))
 					case 8:
 						start := time.Now()
-						_ = nodes[0].leave() // an error says that its handlers are late, which settles finds out
+						_ = nodes[0].Stop() // an error says that its handlers are late, which settles finds out
 						if took := time.Since(start); took > 15*time.Second {
 							t.Errorf("leaving took %v", took)
 						}
 					}
 				}
 				for _, n := range nodes {
-					n.faults.Use(nil)
-					n.faults.Thaw()
+					n.Use("")
+					n.Thaw()
 				}
 				if len(ids) < 20 {
 					t.Errorf("only %d submissions were acknowledged", len(ids))
@@ -53,13 +54,15 @@ func TestFaults_M10_M11_M12_M13_M16_EveryTaskRunsAndOnOneNodeOnly(t *testing.T) 
 
 func TestNode_M15_ARevokedSessionAndDeletedOwnersAreNoticedAtOnceAndRepaired(t *testing.T) {
 	for _, what := range []string{"session", "owners", "owner while its release is lost", "registration"} {
-		inWorld(t, func(t *testing.T, w *world) {
+		// But for a registration, the store is told to break its promise.
+		options := windlasstest.Options{AllowOverlaps: what != "registration"}
+		inWorldWith(t, options, func(t *testing.T, w *cluster) {
 			plan := ""
 			if what == "owner while its release is lost" {
 				plan = `lose-reply 300ms on commit below "/test/tasks/" chance 0.5`
 			}
-			nodes := []*troubled{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
-			w.sleep(time.Second)
+			nodes := []*windlasstest.Node{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
+			w.Advance(time.Second)
 			ids := w.submit(12, windlass.Spec{})
 			w.settles(time.Minute, ids)
 			for i := range 20 {
@@ -79,39 +82,36 @@ func TestNode_M15_ARevokedSessionAndDeletedOwnersAreNoticedAtOnceAndRepaired(t *
 				default:
 					w.delete(kv.Key)
 				}
-				w.sleep(10 * time.Millisecond)
+				w.Advance(10 * time.Millisecond)
 				if what != "registration" && len(w.causesOf(id)) != told+1 {
 					t.Fatalf("%s: the handler of %s was not told", what, id)
 				}
-				w.sleep(time.Duration(i) * 400 * time.Millisecond)
+				w.Advance(time.Duration(i) * 400 * time.Millisecond)
 			}
 			for _, n := range nodes {
-				n.faults.Use(nil)
+				n.Use("")
 			}
 			w.settles(time.Minute, ids)
-			if what != "registration" {
-				w.forgive() // the store was told to break its promise
-			}
 		})
 	}
 }
 
 func TestClaim_M13_ACompletionThatArrivesAfterTheSessionWasLostChangesNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 5 * time.Second }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 5 * time.Second }
 		w.joins("a", "late 30s on commit below \"/test/state/task-\"\nlate 30s on keepalive")
 		ids := w.submit(10, windlass.Spec{})
-		w.sleep(2 * time.Second)
+		w.Advance(2 * time.Second)
 		w.joins("b", "")
 		w.settles(2*time.Minute, ids)
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 	})
 }
 
 func TestNode_M13_EndingsThatWaitForACallInFlightDoNotSpin(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var calls atomic.Int32
-		w.finite = func(id string) time.Duration { return time.Duration(1+id[len(id)-1]-'0') * time.Second }
+		w.takes = func(id string) time.Duration { return time.Duration(1+id[len(id)-1]-'0') * time.Second }
 		w.joins("n", "", meddle(func(m *meddler) {
 			m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 				if calls.Add(1) == 1 {
@@ -122,40 +122,40 @@ func TestNode_M13_EndingsThatWaitForACallInFlightDoNotSpin(t *testing.T) {
 			}
 		}))
 		w.settles(time.Minute, w.submit(9, windlass.Spec{}))
-		w.eventually(time.Minute, "all are done", w.allRunning(0))
+		w.WaitUntil(time.Minute, "all are done", w.allRunning(0))
 	})
 }
 
 func TestNode_M12_AClaimThatIsOursWhileTheBrokerIsAwayIsNotAskedAboutInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "delay-reply 3s on commit below \"/test/tasks/\"")
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		ids := w.submit(3, windlass.Spec{})
-		w.sleep(time.Second) // the claims are applied, and the watch has said so
-		n.faults.Cut()
-		w.sleep(5 * time.Second)
-		n.faults.Use(nil)
-		n.faults.Heal()
+		w.Advance(time.Second) // the claims are applied, and the watch has said so
+		n.Partition()
+		w.Advance(5 * time.Second)
+		n.Use("")
+		n.Heal()
 		w.settles(time.Minute, ids)
 	})
 }
 
 func TestMirror_M10_AHistoryThatIsCompactedAgainAndAgainIsNotListedInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "compact on watch")
 		w.settles(time.Minute, w.submit(3, windlass.Spec{})) // by listing alone
-		if struck := n.faults.Struck()[0]; struck > 100 {
+		if struck := n.Faults().Struck()[0]; struck > 100 {
 			t.Errorf("listed %d times", struck)
 		}
 	})
 }
 
 func TestNode_M35_ACandidateIsLookedAtAgainWhenTheLoadFallsRightAfterItWasRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 50 * time.Millisecond }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 50 * time.Millisecond }
 		w.joins("n", "", func(cfg *windlass.Config) { cfg.Balancer = oneAtATime{} })
 		ids := w.submit(10, windlass.Spec{})
-		took := w.eventually(time.Hour, "all are done", func() bool { return w.settled(ids) == "" && w.startsOf("task-009") == 1 })
+		took := w.WaitUntil(time.Hour, "all are done", func() bool { return w.settled(ids) == "" && w.startsOf("task-009") == 1 })
 		if took > 5*time.Second {
 			t.Errorf("ten tasks of 50ms took %v", took)
 		}
@@ -163,8 +163,8 @@ func TestNode_M35_ACandidateIsLookedAtAgainWhenTheLoadFallsRightAfterItWasRefuse
 }
 
 func TestClaim_M12_AnOldAnswerAboutAClaimDoesNotRunTheTaskAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return time.Second }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return time.Second }
 		var claims, adopts atomic.Int32
 		w.joins("n", "", meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
@@ -181,7 +181,7 @@ func TestClaim_M12_AnOldAnswerAboutAClaimDoesNotRunTheTaskAgain(t *testing.T) {
 			}
 		}))
 		ids := w.submit(1, windlass.Spec{})
-		w.sleep(2 * time.Minute)
+		w.Advance(2 * time.Minute)
 		w.settles(0, ids)
 		if n := w.startsOf(ids[0]); n != 1 {
 			t.Errorf("it ran %d times", n)
@@ -190,25 +190,25 @@ func TestClaim_M12_AnOldAnswerAboutAClaimDoesNotRunTheTaskAgain(t *testing.T) {
 }
 
 func TestClaim_M15_ATaskThatIsDeletedBeforeTheReplyToItsClaimNeverRuns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "delay-reply 4s on commit below \"/test/tasks/\"")
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submit(1, windlass.Spec{})
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		if err := w.client.Delete(t.Context(), "task-000"); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(30 * time.Second)
+		w.Advance(30 * time.Second)
 		if n := w.startsOf("task-000"); n != 0 {
 			t.Errorf("it ran %d times after it was deleted", n)
 		}
-		n.faults.Use(nil)
+		n.Use("")
 		w.settles(time.Minute, w.submit(1, windlass.Spec{}))
 	})
 }
 
 func TestMirror_M10_AClaimThatCameAndWentUnseenLeavesTheTaskClaimable(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var runs atomic.Int32
 		n := w.joins("n", "", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
@@ -219,36 +219,36 @@ func TestMirror_M10_AClaimThatCameAndWentUnseenLeavesTheTaskClaimable(t *testing
 			})
 		})
 		ids := w.submit(1, windlass.Spec{NotBefore: time.Now().Add(5 * time.Second)})
-		w.sleep(time.Second)
-		n.use(t, "break on batch\nrefuse on list,watch")
-		w.sleep(20 * time.Second) // it was claimed, run and released, and no watch has told
-		n.faults.Use(nil)
+		w.Advance(time.Second)
+		n.Use("break on batch\nrefuse on list,watch")
+		w.Advance(20 * time.Second) // it was claimed, run and released, and no watch has told
+		n.Use("")
 		w.settles(20*time.Second, ids)
 	})
 }
 
 func TestCommand_M33_AModeThatCannotBePublishedIsNotTriedInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "")
-		w.sleep(time.Second)
-		n.use(t, "refuse on commit")
-		w.command("n", windlass.CommandFreeze)
-		w.sleep(10 * time.Second)
-		n.use(t, "")
-		w.eventually(10*time.Second, "the mode is there for all to see", func() bool { return w.shownFrozen("n") })
+		w.Advance(time.Second)
+		n.Use("refuse on commit")
+		w.send("n", windlass.CommandFreeze, "")
+		w.Advance(10 * time.Second)
+		n.Use("")
+		w.WaitUntil(10*time.Second, "the mode is there for all to see", func() bool { return w.shownFrozen("n") })
 	})
 }
 
 func TestCommand_M33_AnOlderModeThatIsAppliedLateDoesNotHideTheNewer(t *testing.T) {
 	for _, plan := range []string{"late 3s on commit below \"/test/nodes/n/info\" call 1", "delay-request 3s on commit call 1"} {
-		inWorld(t, func(t *testing.T, w *world) {
+		inWorld(t, func(t *testing.T, w *cluster) {
 			n := w.joins("n", "")
-			w.sleep(time.Second)
-			n.use(t, plan)
-			w.command("n", windlass.CommandFreeze)
-			w.sleep(100 * time.Millisecond)
-			w.command("n", windlass.CommandUnfreeze)
-			w.sleep(20 * time.Second)
+			w.Advance(time.Second)
+			n.Use(plan)
+			w.send("n", windlass.CommandFreeze, "")
+			w.Advance(100 * time.Millisecond)
+			w.send("n", windlass.CommandUnfreeze, "")
+			w.Advance(20 * time.Second)
 			if w.shownFrozen("n") || n.Frozen() {
 				t.Errorf("%s: shown as frozen: %t, frozen: %t", plan, w.shownFrozen("n"), n.Frozen())
 			}
@@ -257,7 +257,7 @@ func TestCommand_M33_AnOlderModeThatIsAppliedLateDoesNotHideTheNewer(t *testing.
 }
 
 func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "")
 		for i, spec := range []string{"{", "{}"} {
 			if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{
@@ -265,7 +265,7 @@ func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
 			}}); err != nil {
 				t.Fatal(err)
 			}
-			w.sleep(10 * time.Second)
+			w.Advance(10 * time.Second)
 			if n := w.startsOf("a"); n != i {
 				t.Errorf("with %s it ran %d times", spec, n)
 			}
@@ -274,7 +274,7 @@ func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
 }
 
 func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var refused atomic.Int32
 		w.joins("n", "", meddle(func(m *meddler) {
 			m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
@@ -289,13 +289,13 @@ func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
 			}
 		}))
 		ids := w.submit(1, windlass.Spec{})
-		w.eventually(time.Minute, "it runs", w.allRunning(1))
+		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		if err := w.client.Send(t.Context(), "n", windlass.Command{
 			Command: windlass.CommandStopTask, Parameters: []byte(`{"task":"task-000"}`),
 		}); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually(20*time.Second, "it was released and runs again", func() bool { return w.startsOf(ids[0]) == 2 })
+		w.WaitUntil(20*time.Second, "it was released and runs again", func() bool { return w.startsOf(ids[0]) == 2 })
 	})
 }
 
@@ -318,14 +318,14 @@ func TestNode_AnEndingThatIsRetriedDoesNotSlowDownTheOthers(t *testing.T) {
 			}
 		}))
 		c.job("a_t")
-		c.eventually(10*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitUntil(10*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
 		if _, errs := c.client.Enqueue(ctx, []windlass.Submission{requeueOf("a_t")}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 		if _, err := c.client.SendTask(ctx, "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(5 * time.Second)
+		c.Advance(5 * time.Second)
 		for i := range 10 {
 			c.job(string(rune('a'+i)) + "_u")
 		}

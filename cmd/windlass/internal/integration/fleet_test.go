@@ -2,43 +2,34 @@ package integration_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// fleet is a cluster on the broker in memory whose tests are about who runs
-// what. Its handlers run until they are stopped.
+// fleet is a cluster on the broker in memory whose tests are about who runs what.
 type fleet struct {
-	*windlasstest.Cluster
-	t *testing.T
+	*cluster
 	// stopTakes is how long a handler goes on after it was told to stop.
 	stopTakes time.Duration
 	asked     atomic.Int32 // claims
-	// refused are the nodes of claims on what someone else had, or what was gone.
-	mu      sync.Mutex
+	// refused are the nodes of claims on what another node had, or what was gone.
 	refused []string
-	// braked counts the nodes' telling of Braked.
+	// braked counts the calls of Events.Braked.
 	braked atomic.Int32
-	line   broker.Broker
 }
 
 func inFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
 	t.Helper()
-	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
-		test(t, &fleet{Cluster: c, t: t, line: c.Connect()})
-	})
+	inMemory(t, func(t *testing.T, c *cluster) { test(t, &fleet{cluster: c}) })
 }
 
 // counting is a coordinator of a node that counts what became of its claims.
@@ -118,19 +109,6 @@ func (f *fleet) submit(name string, n int, spec windlass.Spec) (ids []string) {
 	return ids
 }
 
-// holders says which node runs each task that runs.
-func (f *fleet) holders() map[string]string {
-	held := map[string]string{}
-	for _, id := range f.Ran() {
-		for _, r := range f.Runs(id) {
-			if r.Ended.IsZero() {
-				held[id] = r.Node
-			}
-		}
-	}
-	return held
-}
-
 // load is how many of some tasks each node runs; of all if none are named.
 func (f *fleet) load(ids ...string) map[string]int {
 	load := map[string]int{}
@@ -140,15 +118,6 @@ func (f *fleet) load(ids ...string) map[string]int {
 		}
 	}
 	return load
-}
-
-// starts is how often each task was started.
-func (f *fleet) starts() map[string]int {
-	starts := map[string]int{}
-	for _, id := range f.Ran() {
-		starts[id] = len(f.Runs(id))
-	}
-	return starts
 }
 
 // moves is how many starts there were since.
@@ -184,7 +153,7 @@ func (f *fleet) even(names ...string) {
 // allRun waits until as many tasks run.
 func (f *fleet) allRun(within time.Duration, n int) {
 	f.t.Helper()
-	f.WaitUntil(within, fmt.Sprintf("%d tasks run", n), func() bool { return len(f.holders()) == n })
+	f.WaitUntil(within, fmt.Sprintf("%d tasks run", n), f.allRunning(n))
 }
 
 // still fails if anything moves for a while.
@@ -259,15 +228,6 @@ func (f *fleet) loaded(want map[string]int, ids ...string) {
 	f.t.Helper()
 	if got := f.load(ids...); !maps.Equal(got, want) {
 		f.t.Errorf("the nodes run %v, not %v", got, want)
-	}
-}
-
-// tell sends a node a command.
-func (f *fleet) tell(node, command, parameters string) {
-	f.t.Helper()
-	c := windlass.Command{Command: command, Parameters: json.RawMessage(parameters)}
-	if err := f.Client().Send(f.t.Context(), node, c); err != nil {
-		f.t.Fatal(err)
 	}
 }
 

@@ -53,14 +53,14 @@ func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 				f.Submit(windlass.Submission{ID: id, Spec: spec})
 			}
 			f.Advance(time.Second)
-			f.tell("n", "stop_task", `{"task":"released"}`)
+			f.send("n", "stop_task", `{"task":"released"}`)
 			for id, message := range map[string]statemachine.Message{"commanded": statemachine.Pause, "killed": statemachine.Kill} {
 				if _, err := f.Client().SendTask(t.Context(), id, statemachine.Command{Message: message}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			f.Advance(time.Minute)
-			f.tell("n", "drain", `{}`)
+			f.send("n", "drain", `{}`)
 			f.Advance(time.Second)
 			f.node("other", configure)
 			f.Advance(time.Minute)

@@ -6,19 +6,20 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		attempts := map[string]int{}
 		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-			defer c.began(claim)()
 			c.mu.Lock()
 			attempts[claim.ID()]++
 			first := attempts[claim.ID()] == 1
@@ -49,19 +50,19 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+		c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
 		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
 			spec := windlass.Spec{Retry: &windlass.Retry{Errors: 8}}
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.eventually(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
+		c.WaitUntil(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
 		d, err := c.client.Task(t.Context(), "panics")
 		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, "boom") || !strings.Contains(d.Errors[0].Error, "handlers_test.go") {
 			t.Errorf("a panic was recorded as %+v, %v", d.Errors, err)
 		}
-		c.sleep(time.Hour)
+		c.Advance(time.Hour)
 		for id, want := range map[string]struct {
 			status   windlass.Status
 			attempts int
@@ -79,7 +80,6 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 				t.Errorf("%s: %s after %d attempts with %d errors, want %+v (%v)", id, d.Status, attempts[id], len(d.Errors), want, err)
 			}
 		}
-		n.leave()
 	})
 }
 
@@ -88,14 +88,13 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-			defer c.began(claim)()
 			<-ctx.Done()
 			if strings.HasPrefix(claim.ID(), "done") {
 				return windlass.ErrDone
 			}
 			return nil
 		})
-		join := func(name string) *member {
+		join := func(name string) *windlasstest.Node {
 			return c.join(name, func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
 		}
 		a := join("a")
@@ -106,18 +105,18 @@ func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T)
 				t.Fatal(err)
 			}
 		}
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		if _, err := c.client.SendTask(t.Context(), "paused", statemachine.Command{Message: statemachine.Pause}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		b := join("b")
-		c.sleep(time.Minute)
-		a.leave()
-		a = join("a")
-		c.sleep(time.Minute)
-		b.leave()
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
+		a.Stop()
+		join("a")
+		c.Advance(time.Minute)
+		b.Stop()
+		c.Advance(time.Minute)
 		for _, id := range ids {
 			if got := c.status(id); got != windlass.StatusRunning {
 				t.Errorf("%s is %s after two nodes have gone one after the other", id, got)
@@ -134,7 +133,6 @@ func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T)
 		if err != nil || len(d.Errors) == 0 || d.Errors[0].Error != "the time for the run is over: after 1m0s" {
 			t.Errorf("the run that returned nil when its time was over: %+v, %v", d, err)
 		}
-		a.leave()
 	})
 }
 
@@ -153,17 +151,17 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(2*time.Minute, "six errors", c.locked(func() bool { return len(ran) == 6 }))
-		c.sleep(time.Second)
+		c.WaitUntil(2*time.Minute, "six errors", c.locked(func() bool { return len(ran) == 6 }))
+		c.Advance(time.Second)
 		d, _ := c.client.Task(t.Context(), "t")
 		if got := a.Tasks(); len(got) != 1 || !got[0].Parked {
 			t.Errorf("the node holds %+v", got)
 		}
-		a.leave()
+		a.Stop()
 		b := c.join("b", fails)
-		c.eventually(time.Minute, "it ran again", c.locked(func() bool { return len(ran) == 7 }))
-		c.sleep(time.Second)
-		b.leave()
+		c.WaitUntil(time.Minute, "it ran again", c.locked(func() bool { return len(ran) == 7 }))
+		c.Advance(time.Second)
+		b.Stop()
 		if woke := ran[6]; woke.Before(*d.Until) || woke.Sub(*d.Until) > 5*time.Second {
 			t.Errorf("it woke at %v; it was to sleep until %v", woke, d.Until)
 		}
@@ -176,7 +174,7 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 func TestHandler_SeesItsClaim(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		checked := make(chan struct{})
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers["check"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 				defer close(checked)
 				owner, err := c.store.Get(ctx, "/test/tasks/t/owner")
@@ -199,7 +197,6 @@ func TestHandler_SeesItsClaim(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-checked
-		n.leave()
 	})
 }
 
@@ -215,8 +212,8 @@ func TestTokens_RiseFromClaimToClaim(t *testing.T) {
 			})
 		})
 		c.submit(1, windlass.Spec{})
-		c.eventually(time.Minute, "it was claimed often", c.locked(func() bool { return len(tokens) >= 5 }))
-		n.leave()
+		c.WaitUntil(time.Minute, "it was claimed often", c.locked(func() bool { return len(tokens) >= 5 }))
+		n.Stop()
 		if !slices.IsSorted(tokens) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
 			t.Errorf("tokens %v", tokens)
 		}
@@ -234,17 +231,16 @@ func TestNode_M32_ListsWhatItRunsSortedWithTimes(t *testing.T) {
 			})
 		})
 		ids := c.submit(5, windlass.Spec{})
-		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 5 })
-		c.sleep(time.Second)
+		c.WaitUntil(time.Second, "all run", func() bool { return len(n.Tasks()) == 5 })
+		c.Advance(time.Second)
 		c.send("n", "stop_task", `{"task":"task-002"}`)
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		for i, task := range n.Tasks() {
 			if task.ID != ids[i] || task.Started.IsZero() || task.Token == 0 || task.Stopped.IsZero() == (task.ID == "task-002") {
 				t.Errorf("task %d is %+v", i, task)
 			}
 		}
 		close(slow)
-		n.leave()
 	})
 }
 
@@ -256,7 +252,7 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var got []windlass.Task
 		corrupt := 0
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.NewTask = func(id string, props json.RawMessage) windlass.Task {
 				var p struct {
 					Customer string
@@ -286,7 +282,7 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 				t.Fatal(err)
 			}
 		}
-		c.sleep(30 * time.Second)
+		c.Advance(30 * time.Second)
 		slices.SortFunc(got, func(a, b windlass.Task) int { return strings.Compare(a.ID(), b.ID()) })
 		if len(got) != 2 || got[0] != (order{"a", "acme"}) || got[1] != (order{"b", "nobody"}) || corrupt == 0 {
 			t.Errorf("ran %v; %d reports", got, corrupt)
@@ -296,7 +292,6 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 				t.Errorf("%s is %s", id, s)
 			}
 		}
-		n.leave()
 	})
 }
 
@@ -306,17 +301,17 @@ func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
 			return func(cfg *windlass.Config) {
 				cfg.Handlers = map[string]windlass.NewHandler{}
 				for _, name := range types {
-					cfg.Handlers[name] = windlass.HandlerFunc(c.untilStopped)
+					cfg.Handlers[name] = windlass.HandlerFunc(untilStopped)
 				}
 			}
 		}
 		a, b := c.join("a", only("red", "blue")), c.join("b", only("blue"))
 		c.submit(20, windlass.Spec{Type: "red"})
-		c.eventually(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
-		c.sleep(time.Minute)
-		a.leave()
-		b.leave()
-		for id, n := range c.starts {
+		c.WaitUntil(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
+		c.Advance(time.Minute)
+		a.Stop()
+		b.Stop()
+		for id, n := range c.starts() {
 			if n != 1 {
 				t.Errorf("%s was started %d times: it moves to and fro", id, n)
 			}
@@ -326,15 +321,28 @@ func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
 
 func TestNode_M36_NodesOfDifferentNamespacesDoNotMeet(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		here, there := c.join("n"), c.join("n", func(cfg *windlass.Config) { cfg.Namespace = "test2" })
+		here := c.join("n")
+		there, err := windlass.NewNode(windlass.Config{
+			Broker: c.store, Namespace: "test2", Name: "n", Handlers: map[string]windlass.NewHandler{"": windlass.HandlerFunc(untilStopped)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := there.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
 		c.submit(3, windlass.Spec{})
-		c.eventually(time.Second, "all run", c.allRunning(3))
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Second, "all run", c.allRunning(3))
+		c.Advance(time.Minute)
 		if len(here.Tasks()) != 3 || len(there.Tasks()) != 0 {
 			t.Errorf("here %v, there %v", here.Tasks(), there.Tasks())
 		}
-		here.leave()
-		there.leave()
+		stop()
+		running.Wait()
 	})
 }
 
@@ -354,14 +362,13 @@ func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "stubborn", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
+		c.WaitUntil(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
 		cutAt = time.Now()
 		conn.Close()
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if !slices.Equal(fenced, []string{"stubborn"}) || at > 15*time.Second {
 			t.Errorf("fenced %q after %v", fenced, at)
 		}
 		close(release)
-		n.leave()
 	})
 }

@@ -51,12 +51,12 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "the claim is in the history", func() bool { told, _ := c.told("t"); return told == "claimed@a" })
-		b := c.join("b", run)
-		if err := a.leave(); err != nil {
+		c.WaitUntil(time.Second, "the claim is in the history", func() bool { told, _ := c.told("t"); return told == "claimed@a" })
+		c.join("b", run)
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "b has it", func() bool {
+		c.WaitUntil(5*time.Second, "b has it", func() bool {
 			told, _ := c.told("t")
 			return told == "claimed@a released@a* claimed@b"
 		})
@@ -64,12 +64,12 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/t/owner")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it was claimed anew", func() bool {
+		c.WaitUntil(5*time.Second, "it was claimed anew", func() bool {
 			told, _ := c.told("t")
 			return told == "claimed@a released@a* claimed@b lost@b* claimed@b"
 		})
 		close(finish)
-		c.eventually(5*time.Second, "it is done", func() bool {
+		c.WaitUntil(5*time.Second, "it is done", func() bool {
 			told, _ := c.told("t")
 			return strings.HasSuffix(told, "claimed@b completed@b")
 		})
@@ -79,7 +79,6 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		if d, err := c.client.Task(t.Context(), "t"); err != nil || d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
 			t.Errorf("%+v, %v", d, err)
 		}
-		b.leave()
 	})
 }
 

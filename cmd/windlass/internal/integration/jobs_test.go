@@ -38,12 +38,12 @@ func TestJobs_ASkipIsForTheFailureThatItWasMadeFor(t *testing.T) {
 		c.join("failer", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing}))
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure = windlass.FailureSkips })
 		c.job("a_fail|b_ok")
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		<-held
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure, s.Rerun = windlass.FailureBlocks, true })
-		c.eventually(10*time.Second, "it fails again", c.hasStatus("a_fail", windlass.StatusFailed))
+		c.WaitUntil(10*time.Second, "it fails again", c.hasStatus("a_fail", windlass.StatusFailed))
 		close(hold)
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		if got := c.status("a_fail|b_ok"); got != windlass.StatusBlocked {
 			t.Errorf("it is %s although the failure blocks", got)
 		}
@@ -114,18 +114,18 @@ func TestJobs_ACascadeDoesNotStartAJobBeforeTheOneAboveIt(t *testing.T) {
 		for _, id := range ids {
 			c.job(id)
 		}
-		c.eventually(10*time.Second, "all are completed", c.hasStatus(ids[2], windlass.StatusCompleted))
-		c.sleep(time.Second)
+		c.WaitUntil(10*time.Second, "all are completed", c.hasStatus(ids[2], windlass.StatusCompleted))
+		c.Advance(time.Second)
 		c.mu.Lock()
 		order = nil
 		c.mu.Unlock()
-		jobs, err := tree.New(&overloaded{Broker: c.connect(), key: "/test/tasks/" + ids[1], until: time.Now().Add(200 * time.Millisecond)}, "test")
+		jobs, err := tree.New(&overloaded{Broker: c.Connect(), key: "/test/tasks/" + ids[1], until: time.Now().Add(200 * time.Millisecond)}, "test")
 		if err != nil {
 			t.Fatal(err)
 		}
 		queued, err := jobs.Queue(ctx, tree.Request{Name: "a", Type: "t", Cascade: true})
 		t.Logf("%v, %v", queued, err)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if !slices.Equal(order, ids) {
@@ -188,9 +188,9 @@ func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *t
 			}
 			return nil
 		}}))
-		c.eventually(5*time.Second, "the child of an ancestor that was never queued runs", c.hasStatus("never_alpha|child_alpha", windlass.StatusCompleted))
+		c.WaitUntil(5*time.Second, "the child of an ancestor that was never queued runs", c.hasStatus("never_alpha|child_alpha", windlass.StatusCompleted))
 		for i, id := range ids {
-			c.eventually(5*time.Second, id+" runs", c.hasStatus(id, windlass.StatusRunning))
+			c.WaitUntil(5*time.Second, id+" runs", c.hasStatus(id, windlass.StatusRunning))
 			for _, below := range ids[i+1:] {
 				if got := c.status(below); got != windlass.StatusBlocked {
 					t.Errorf("while %s runs, %s is %s", id, below, got)
@@ -198,7 +198,7 @@ func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *t
 			}
 			proceed <- struct{}{}
 		}
-		c.eventually(5*time.Second, "the last one completes", c.hasStatus(ids[2], windlass.StatusCompleted))
+		c.WaitUntil(5*time.Second, "the last one completes", c.hasStatus(ids[2], windlass.StatusCompleted))
 		order = slices.DeleteFunc(order, func(id string) bool { return id == "never_alpha|child_alpha" })
 		if !slices.Equal(order, ids) {
 			t.Errorf("they ran in the order %q", order)
@@ -221,8 +221,8 @@ func TestJobs_Z11_AFailedJobBlocksOrSkipsItsDescendantsOrLetsThemRun(t *testing.
 					t.Fatal(err)
 				}
 				c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
-				c.eventually(5*time.Second, "the first one fails", c.hasStatus(root, windlass.StatusFailed))
-				c.sleep(10 * time.Second)
+				c.WaitUntil(5*time.Second, "the first one fails", c.hasStatus(root, windlass.StatusFailed))
+				c.Advance(10 * time.Second)
 				for _, id := range []string{mid, leaf, other} {
 					d, err := c.client.Task(t.Context(), id)
 					if err != nil || d.Status != want {
@@ -260,19 +260,19 @@ func TestJobs_Z11_WhatIsBlockedByAFailureRunsOnceThatIsRunAgainOrForgotten(t *te
 				}
 				return nil
 			}}))
-			c.eventually(5*time.Second, "it fails", c.hasStatus("a_once", windlass.StatusFailed))
+			c.WaitUntil(5*time.Second, "it fails", c.hasStatus("a_once", windlass.StatusFailed))
 			if got := c.status("a_once|b_ok"); got != windlass.StatusBlocked {
 				t.Fatalf("the child is %s", got)
 			}
 			if forget {
-				c.sleep(time.Second)
+				c.Advance(time.Second)
 				if p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false); err != nil || len(p.IDs) != 1 {
 					t.Fatalf("prune: %v, %v", p, err)
 				}
 			} else {
 				c.job("a_once", func(s *windlass.Submission) { s.Rerun = true })
 			}
-			c.eventually(5*time.Second, "the child completes", c.hasStatus("a_once|b_ok", windlass.StatusCompleted))
+			c.WaitUntil(5*time.Second, "the child completes", c.hasStatus("a_once|b_ok", windlass.StatusCompleted))
 		})
 	}
 }
@@ -294,7 +294,7 @@ func TestJobs_Z10_APendingJobIsUpdatedAWorkingOneRefusedOrRunAgainAfterwards(t *
 			c.mu.Unlock()
 			return <-proceed
 		}}))
-		c.eventually(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
 		again := windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t", Job: true}, Props: json.RawMessage(`3`), Update: true}
 		if err := c.client.Submit(ctx, again); !errors.Is(err, windlass.ErrWorking) {
 			t.Fatalf("queueing what is worked on: %v", err)
@@ -307,19 +307,19 @@ func TestJobs_Z10_APendingJobIsUpdatedAWorkingOneRefusedOrRunAgainAfterwards(t *
 			}
 		}
 		proceed <- nil
-		c.eventually(5*time.Second, "it runs again", c.locked(func() bool { return len(seen) == 2 }))
+		c.WaitUntil(5*time.Second, "it runs again", c.locked(func() bool { return len(seen) == 2 }))
 		if got := c.status("a_t|b_t"); got != windlass.StatusBlocked {
 			t.Errorf("between the runs the child is %s", got)
 		}
 		proceed <- nil
-		c.eventually(5*time.Second, "the child runs", c.locked(func() bool { return len(seen) == 3 }))
+		c.WaitUntil(5*time.Second, "the child runs", c.locked(func() bool { return len(seen) == 3 }))
 		proceed <- nil
-		c.eventually(5*time.Second, "it completes", c.hasStatus("a_t|b_t", windlass.StatusCompleted))
+		c.WaitUntil(5*time.Second, "it completes", c.hasStatus("a_t|b_t", windlass.StatusCompleted))
 		effects, errs := c.client.Enqueue(ctx, []windlass.Submission{{ID: "a_t", Spec: windlass.Spec{Type: "t", Job: true}, Update: true, Rerun: true}})
 		if errs[0] != nil || effects[0] != windlass.EffectRerun {
 			t.Errorf("queueing a completed one: %v, %v", effects, errs)
 		}
-		c.eventually(5*time.Second, "it runs afresh", c.locked(func() bool { return len(seen) == 4 }))
+		c.WaitUntil(5*time.Second, "it runs afresh", c.locked(func() bool { return len(seen) == 4 }))
 		if got := c.status("a_t|b_t"); got != windlass.StatusCompleted {
 			t.Errorf("its completed child is %s", got)
 		}
@@ -342,21 +342,21 @@ func TestJobs_Z10_AJobThatIsToRunAgainDoesSoHoweverItsRunEnds(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}}))
-		c.eventually(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
 		c.job("a_t", func(s *windlass.Submission) { s.Requeue = true })
 		if _, err := c.client.SendTask(t.Context(), "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
+		c.WaitUntil(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
 		h, err := c.client.History(t.Context(), "a_t")
-		c.eventually(5*time.Second, "the history tells", func() bool {
+		c.WaitUntil(5*time.Second, "the history tells", func() bool {
 			h, err = c.client.History(t.Context(), "a_t")
 			return err == nil && slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool { return e.Event == statemachine.EventRequeued })
 		})
 		if _, err := c.client.SendTask(t.Context(), "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it is killed for good", c.hasStatus("a_t", windlass.StatusKilled))
+		c.WaitUntil(5*time.Second, "it is killed for good", c.hasStatus("a_t", windlass.StatusKilled))
 		if got := c.status("a_t|b_t"); got != windlass.StatusBlocked {
 			t.Errorf("the child of what was killed is %s", got)
 		}
@@ -392,8 +392,8 @@ func TestJobs_Z12_NeedsMakeAGraphAndAChainOfTheGreatestDepthRuns(t *testing.T) {
 			t.Errorf("one more need: %v", err)
 		}
 		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}))
-		c.eventually(time.Minute, "the deepest job completes", c.hasStatus(id, windlass.StatusCompleted))
-		c.eventually(time.Minute, "what needs many completes", c.hasStatus("all", windlass.StatusCompleted))
+		c.WaitUntil(time.Minute, "the deepest job completes", c.hasStatus(id, windlass.StatusCompleted))
+		c.WaitUntil(time.Minute, "what needs many completes", c.hasStatus("all", windlass.StatusCompleted))
 	})
 }
 

@@ -15,16 +15,16 @@ import (
 // A task that nobody else took once was never moved again, however long others
 // were ready for it.
 func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("a", "")
 		b := w.joins("b", "")
-		w.sleep(time.Second)
-		b.use(t, `lose-request 1s on commit below "/test/tasks/"`) // it lives, and claims nothing
+		w.Advance(time.Second)
+		b.Use(`lose-request 1s on commit below "/test/tasks/"`) // it lives, and claims nothing
 		w.submit(20, windlass.Spec{})
-		w.eventually(time.Minute, "a has taken all", func() bool { return w.runningOn("a") == 20 })
-		w.sleep(5 * time.Second)
-		b.use(t, "")
-		w.eventually(10*time.Minute, "b is offered some again, and takes its share", func() bool { return w.runningOn("b") >= 8 })
+		w.WaitUntil(time.Minute, "a has taken all", func() bool { return w.runningOn("a") == 20 })
+		w.Advance(5 * time.Second)
+		b.Use("")
+		w.WaitUntil(10*time.Minute, "b is offered some again, and takes its share", func() bool { return w.runningOn("b") >= 8 })
 	})
 }
 
@@ -117,12 +117,12 @@ func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) 
 	inFleet(t, func(t *testing.T, f *fleet) {
 		n := f.node("n")
 		f.Advance(time.Second)
-		other, err := f.line.Grant(t.Context(), "", time.Hour)
+		other, err := f.store.Grant(t.Context(), "", time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
 		owner := func(op broker.Op) {
-			if _, err := broker.CommitOne(t.Context(), f.line, broker.Txn{Then: []broker.Op{op}}); err != nil {
+			if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{op}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 const layoutKey = "/test/layout"
@@ -37,10 +38,8 @@ func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 		if v, err := c.client.Layout(t.Context()); v != 0 || err != nil {
 			t.Errorf("at first: %d, %v", v, err)
 		}
-		c.join("a")
-		c.join("b")
-		c.join("d")
-		c.eventually(time.Second, "all joined", func() bool { return len(c.nodes()) == 3 })
+		nodes := []*windlasstest.Node{c.join("a"), c.join("b"), c.join("d")}
+		c.WaitUntil(time.Second, "all joined", func() bool { return len(c.nodes()) == 3 })
 		kv := c.layout()
 		if string(kv.Value) != `{"version":1}` || kv.Session != 0 || kv.Created != kv.Modified {
 			t.Errorf("%s, %+v", kv.Value, kv)
@@ -48,8 +47,8 @@ func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 		if v, err := c.client.Layout(t.Context()); v != windlass.LayoutVersion || err != nil {
 			t.Errorf("%d, %v", v, err)
 		}
-		for _, m := range c.members {
-			if err := m.leave(); err != nil {
+		for _, m := range nodes {
+			if err := m.Stop(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -68,12 +67,11 @@ func TestLayout_IsWrittenOnceAlthoughRepliesAreLost(t *testing.T) {
 		`lose-request 1s on commit below "/test/nodes/" call 1`, `lose-reply 1s on commit below "/test/nodes/" chance 0.5`,
 	} {
 		inCluster(t, func(t *testing.T, c *cluster) {
-			for _, name := range []string{"a", "b", "d"} {
+			for i, name := range []string{"a", "b", "d"} {
 				c.join(name, func(config *windlass.Config) {
 					config.Broker = faulty.Wrap(config.Broker, faulty.MustParse(plan))
 				})
-				want := len(c.members)
-				c.eventually(time.Minute, "joined "+name+" under "+plan, func() bool { return len(c.nodes()) == want })
+				c.WaitUntil(time.Minute, "joined "+name+" under "+plan, func() bool { return len(c.nodes()) == i+1 })
 			}
 			if kv := c.layout(); kv.Created != kv.Modified {
 				t.Errorf("%s: %+v", plan, kv)
@@ -86,10 +84,11 @@ func TestLayout_OneFromTheFutureIsNotJoined(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.setLayout(`{"version":2,"note":"unknown fields do not matter"}`)
 		a := c.join("a")
-		<-a.ended
+		c.WaitUntil(time.Second, "it gives up", func() bool { return a.Over() != nil })
+		err := a.Stop()
 		var layout *windlass.LayoutError
-		if !errors.Is(a.err, windlass.ErrLayout) || !errors.As(a.err, &layout) || layout.Found != 2 || layout.Known != 1 || layout.Namespace != "/test" {
-			t.Fatalf("%v", a.err)
+		if !errors.Is(err, windlass.ErrLayout) || !errors.As(err, &layout) || layout.Found != 2 || layout.Known != 1 || layout.Namespace != "/test" {
+			t.Fatal(err)
 		}
 		for _, word := range []string{"/test", "version 2", "version 1"} {
 			if !strings.Contains(layout.Error(), word) {
@@ -113,13 +112,13 @@ func TestLayout_OneFromTheFutureMakesANodeThatHadJoinedWait(t *testing.T) {
 				waiting = append(waiting, cause)
 			}
 		})
-		c.eventually(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
 		c.setLayout(`{"version":7}`)
 		// Losing the registration ends the incarnation.
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/a/info")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Minute, "it waits", func() bool {
+		c.WaitUntil(time.Minute, "it waits", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(waiting) > 2 && errors.Is(waiting[len(waiting)-1], windlass.ErrLayout)
@@ -128,8 +127,8 @@ func TestLayout_OneFromTheFutureMakesANodeThatHadJoinedWait(t *testing.T) {
 			t.Errorf("%v", c.nodes())
 		}
 		c.setLayout(`{"version":1}`)
-		c.eventually(time.Minute, "joined again", func() bool { return len(c.nodes()) == 1 })
-		if err := a.leave(); err != nil {
+		c.WaitUntil(time.Minute, "joined again", func() bool { return len(c.nodes()) == 1 })
+		if err := a.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -149,7 +148,7 @@ func TestLayout_AnUnreadableOneIsReportedAndStopsNobody(t *testing.T) {
 					corrupt = append(corrupt, key)
 				}
 			})
-			c.eventually(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
+			c.WaitUntil(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
 			mu.Lock()
 			defer mu.Unlock()
 			if len(corrupt) != 1 || corrupt[0] != layoutKey {
@@ -218,7 +217,7 @@ func TestLayout_AClientThatWritesAllTheTimeReadsItRarely(t *testing.T) {
 			t.Errorf("%d reads for three batches", store.gets)
 		}
 		c.setLayout(`{"version":2}`)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if err := submit("e"); !errors.Is(err, windlass.ErrLayout) {
 			t.Errorf("%v", err)
 		}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 // startBusy starts a node with a task of type "busy", whose handler begins to
 // look at its messages and its context a second after it was called, and submits
 // one.
-func (c *cluster) startBusy(name string, then func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command) *member {
+func (c *cluster) startBusy(name string, then func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command) *windlasstest.Node {
 	c.t.Helper()
 	m := c.join(name, func(cfg *windlass.Config) {
 		cfg.Handlers["busy"] = windlass.Stateful(func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
@@ -24,8 +25,8 @@ func (c *cluster) startBusy(name string, then func(ctx context.Context, claim *w
 	if err != nil && !windlass.AlreadySubmitted(err) {
 		c.t.Fatal(err)
 	}
-	c.eventually(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
-	c.sleep(100 * time.Millisecond)
+	c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
+	c.Advance(100 * time.Millisecond)
 	return m
 }
 
@@ -33,7 +34,7 @@ func (c *cluster) startBusy(name string, then func(ctx context.Context, claim *w
 func (c *cluster) becomes(m statemachine.Message, want windlass.Status) {
 	c.t.Helper()
 	d, err := c.commandTo("t", command(m))
-	c.sleep(10 * time.Second)
+	c.Advance(10 * time.Second)
 	if s := c.status("t"); err != nil || s != want {
 		c.t.Errorf("%s was said to be carried out, with the task %s (%v); it is %s, want %s", m, d.Status, err, s, want)
 	}
@@ -69,12 +70,12 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItsNodeStop
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(100 * time.Millisecond)
-		if err := n.leave(); err != nil {
+		c.Advance(100 * time.Millisecond)
+		if err := n.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		c.join("b", func(cfg *windlass.Config) { cfg.Handlers["busy"] = windlass.Stateful(c.following) })
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		d, err := c.client.AwaitCommand(t.Context(), sent)
 		if err != nil || d.Status != windlass.StatusPaused {
 			t.Errorf("it is %s, %v", d.Status, err)
@@ -95,8 +96,8 @@ func TestStates_M56_ACommandThatComesBeforeTheHandlerListensIsCarriedOut(t *test
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "late"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
-		c.sleep(100 * time.Millisecond)
+		c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
+		c.Advance(100 * time.Millisecond)
 		c.becomes(statemachine.Pause, windlass.StatusPaused)
 	})
 }
@@ -117,7 +118,7 @@ func TestStates_M56_RunAfterPauseWinsWhileTheHandlerIsStillPausing(t *testing.T)
 		if _, err := c.client.SendTask(t.Context(), "t", command(statemachine.Pause)); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(1500 * time.Millisecond)
+		c.Advance(1500 * time.Millisecond)
 		c.becomes(statemachine.Run, windlass.StatusRunning)
 	})
 }

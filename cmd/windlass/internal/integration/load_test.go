@@ -72,7 +72,7 @@ func TestPlacement_ALoadThatIsNoNumberIsShownAsNone(t *testing.T) {
 		load.set(math.NaN())
 		f.node("a", loadedAt(&load))
 		f.Advance(time.Minute)
-		kv, err := f.line.Get(t.Context(), "/test/nodes/a/info")
+		kv, err := f.store.Get(t.Context(), "/test/nodes/a/info")
 		if err != nil {
 			t.Fatal(err)
 		}

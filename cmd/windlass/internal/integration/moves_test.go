@@ -19,15 +19,15 @@ import (
 // Tasks that only one node can run were given back every hour, each in its turn,
 // so that those which take longer were never done.
 func TestNode_M43_WhatOnlyOneNodeCanRunIsLeftInPeaceInTheEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 5 * time.Hour }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 5 * time.Hour }
 		w.joins("a", "")
 		w.joins("b", "", func(cfg *windlass.Config) {
 			cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil }
 		})
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		ids := w.submit(10, windlass.Spec{})
-		w.sleep(12 * time.Hour)
+		w.Advance(12 * time.Hour)
 		done, starts := 0, 0
 		for _, id := range ids {
 			starts += w.startsOf(id)
@@ -66,7 +66,7 @@ type handovers struct {
 func (f *fleet) followHandovers() *handovers {
 	h := &handovers{}
 	go func() {
-		for batch, err := range f.line.Watch(f.t.Context(), "/test/tasks/", 1) {
+		for batch, err := range f.store.Watch(f.t.Context(), "/test/tasks/", 1) {
 			if err != nil {
 				return
 			}
@@ -105,7 +105,7 @@ func TestPlacement_ATaskIsHandedOverToItsNewNodeWithTheRelease(t *testing.T) {
 // noHandovers fails if such a key is left.
 func (f *fleet) noHandovers() {
 	f.t.Helper()
-	for page, err := range f.line.List(f.t.Context(), "/test/tasks/") {
+	for page, err := range f.store.List(f.t.Context(), "/test/tasks/") {
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestPlacement_M21_ATaskThatIsDeletedWhileItMovesLeavesNothingBehind(t *test
 		f.stopTakes = 5 * time.Second
 		f.nodes(2)
 		id := f.submitted("t", windlass.Spec{})[0]
-		f.tell(f.Holder(id).Name(), windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+		f.send(f.Holder(id).Name(), windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
 		f.Advance(time.Second)
 		if err := f.Client().Delete(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func TestPlacement_M34_AStopTaskThatIsRepeatedCountsOnce(t *testing.T) {
 		for id, node := range f.holders() {
 			if node == "n00" {
 				for range 6 {
-					f.tell(node, windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
+					f.send(node, windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
 				}
 				break
 			}
@@ -274,14 +274,14 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 		f.submit("t", 30, windlass.Spec{})
 		f.settle(30)
 		before := f.starts()
-		f.tell("n00", windlass.CommandDrain, `{"per_second":10}`)
+		f.send("n00", windlass.CommandDrain, `{"per_second":10}`)
 		f.Advance(5 * time.Second)
 		f.settle(30)
 		f.even("n01", "n02")
 		f.fewMoves(before, 10)
 		f.still(time.Hour)
 		before = f.starts()
-		f.tell("n00", windlass.CommandUnfreeze, "")
+		f.send("n00", windlass.CommandUnfreeze, "")
 		f.Advance(time.Second)
 		f.settle(30)
 		f.even("n00", "n01", "n02")
@@ -342,15 +342,15 @@ func TestPlacement_ANodeThatTakesNothingKeepsTasksWaitingOnce(t *testing.T) {
 }
 
 func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		// A watch that has just begun can be a while behind.
 		w.joins("a", `delay-request 150ms on watch below "/test/nodes/"`)
-		w.sleep(20 * time.Millisecond)
+		w.Advance(20 * time.Millisecond)
 		w.joins("b", "")
 		w.joins("c", "")
-		w.sleep(50 * time.Millisecond)
+		w.Advance(50 * time.Millisecond)
 		ids := w.submitted(w.client, "t", 300)
-		w.sleep(20 * time.Second)
+		w.Advance(20 * time.Second)
 		w.fewStartedAgain(ids)
 		w.settles(time.Minute, ids)
 	})
@@ -452,7 +452,6 @@ func (c *cluster) fewStartedAgain(ids []string) {
 func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time.Duration) {
 	c.t.Helper()
 	handler := func(ctx context.Context, claim *windlass.Claim) error {
-		defer c.began(claim)()
 		select {
 		case <-ctx.Done():
 		case <-time.After(takes(claim)):
@@ -462,9 +461,9 @@ func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time
 	for _, name := range []string{"a", "b", "c"} {
 		c.join(name, handlers(map[string]func(context.Context, *windlass.Claim) error{"t": handler}))
 	}
-	c.sleep(time.Second)
+	c.Advance(time.Second)
 	ids := c.submit(tasks, windlass.Spec{Type: "t"})
-	c.sleep(30 * time.Second)
+	c.Advance(30 * time.Second)
 	c.fewStartedAgain(ids)
 }
 
@@ -481,7 +480,7 @@ type overtaken struct {
 func (o overtaken) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 	o.once.Do(func() {
 		put := broker.Put("/test/tasks/"+wanted[0].ID+"/handover", coordinator.OwnerValue(o.by))
-		if _, err := broker.CommitOne(ctx, o.f.line, broker.Txn{Then: []broker.Op{put}}); err != nil {
+		if _, err := broker.CommitOne(ctx, o.f.store, broker.Txn{Then: []broker.Op{put}}); err != nil {
 			o.f.t.Error(err)
 		}
 	})

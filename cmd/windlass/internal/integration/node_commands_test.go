@@ -22,15 +22,15 @@ import (
 // A drain that was ended left its next step due for ever, and the loop was woken
 // for it without pause.
 func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", w.slowToStop(3*time.Second))
 		w.submit(3, windlass.Spec{})
-		w.eventually(time.Minute, "all run", w.allRunning(3))
-		w.command("n", windlass.CommandDrain)
-		w.sleep(time.Second)
-		w.command("n", windlass.CommandUnfreeze)
-		w.sleep(2 * time.Minute) // which would not pass
-		w.eventually(time.Minute, "all run again", w.allRunning(3))
+		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
+		w.send("n", windlass.CommandDrain, "")
+		w.Advance(time.Second)
+		w.send("n", windlass.CommandUnfreeze, "")
+		w.Advance(2 * time.Minute) // which would not pass
+		w.WaitUntil(time.Minute, "all run again", w.allRunning(3))
 		if n.Frozen() || w.startsOf("task-000") != 2 {
 			t.Errorf("frozen: %t, started %d times", n.Frozen(), w.startsOf("task-000"))
 		}
@@ -51,7 +51,7 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 		n := c.join("n", func(cfg *windlass.Config) {
 			cfg.Events.Commanded = func(command string, err error) { ran = append(ran, fmt.Sprint(command, " ", err)) }
 		})
-		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
 		for _, command := range []string{"freeze", "balance", "unfreeze"} {
 			c.send("n", command, "")
 		}
@@ -66,15 +66,15 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 				t.Fatal(err)
 			}
 		}
-		c.eventually(time.Second, "all were carried out", func() bool { return len(ran) == 7 })
+		c.WaitUntil(time.Second, "all were carried out", func() bool { return len(ran) == 7 })
 		if got := ran[:4]; !slices.Equal(got, []string{"freeze <nil>", "balance <nil>", "unfreeze <nil>", "freeze <nil>"}) {
 			t.Errorf("in order: %q", got)
 		}
-		c.eventually(time.Second, "they are gone from the store", func() bool {
+		c.WaitUntil(time.Second, "they are gone from the store", func() bool {
 			kvs, _, err := broker.Collect(t.Context(), c.store, "/test/nodes/n/commands/")
 			return err == nil && len(kvs) == 0
 		})
-		n.leave()
+		n.Stop()
 		err = c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
 		if !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("a command to a node that is gone: %v", err)
@@ -100,23 +100,22 @@ func TestCommand_M33_FreezeKeepsWhatRunsAndClaimsNothing(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
 		c.submit(2, windlass.Spec{})
-		c.eventually(time.Second, "both run", c.allRunning(2))
+		c.WaitUntil(time.Second, "both run", c.allRunning(2))
 		c.send("n", "freeze", "")
 		c.send("n", "freeze", "")
-		c.eventually(time.Second, "clients see it", func() bool { return c.nodes()[0].Frozen && n.Frozen() })
+		c.WaitUntil(time.Second, "clients see it", func() bool { return c.nodes()[0].Frozen && n.Frozen() })
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "late"}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if c.startsOf("late") != 0 || !c.allRunning(2)() {
 			t.Error("a frozen node claimed a task, or gave one up")
 		}
 		c.send("n", "unfreeze", "")
-		c.eventually(time.Second, "it claims again", c.allRunning(3))
+		c.WaitUntil(time.Second, "it claims again", c.allRunning(3))
 		if c.nodes()[0].Frozen {
 			t.Error("clients still see it frozen")
 		}
-		n.leave()
 	})
 }
 
@@ -124,79 +123,76 @@ func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		c.submit(10, windlass.Spec{})
-		c.eventually(time.Second, "all run", c.allRunning(10))
+		c.WaitUntil(time.Second, "all run", c.allRunning(10))
 		c.send("a", "freeze", "")
-		c.eventually(time.Second, "a is frozen", a.Frozen)
-		b := c.join("b")
-		c.eventually(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Second, "a is frozen", a.Frozen)
+		c.join("b")
+		c.WaitUntil(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
+		c.Advance(time.Minute)
 		if n := c.runningOn("a"); n != 10 {
 			t.Fatalf("a frozen node rebalanced: it has %d", n)
 		}
 		c.send("a", "stop_task", `{"task":"task-003"}`)
-		c.eventually(5*time.Second, "b took it", func() bool { return c.runningOn("b") == 1 })
+		c.WaitUntil(5*time.Second, "b took it", func() bool { return c.runningOn("b") == 1 })
 		if cause := c.causesOf("task-003")[0]; !errors.Is(cause, windlass.ErrReleased) {
 			t.Errorf("cause %v", cause)
 		}
 		c.send("a", "balance", "")
-		c.eventually(time.Minute, "about even", func() bool { return c.runningOn("b") >= 4 && c.runningOn("a")+c.runningOn("b") == 10 })
-		a.leave()
-		b.leave()
+		c.WaitUntil(time.Minute, "about even", func() bool { return c.runningOn("b") >= 4 && c.runningOn("a")+c.runningOn("b") == 10 })
 	})
 }
 
 func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		a, b := c.join("a"), c.join("b")
-		c.eventually(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
-		c.sleep(time.Second) // and know of each other
+		c.join("a")
+		b := c.join("b")
+		c.WaitUntil(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
+		c.Advance(time.Second) // and know of each other
 		c.submit(100, windlass.Spec{})
-		c.eventually(time.Minute, "all run", c.allRunning(100))
+		c.WaitUntil(time.Minute, "all run", c.allRunning(100))
 		held, start := c.runningOn("a"), time.Now()
 		c.send("a", "drain", `{"per_second":20}`)
-		c.eventually(time.Duration(held/20+5)*time.Second, "a is empty", func() bool { return c.runningOn("a") == 0 })
+		c.WaitUntil(time.Duration(held/20+5)*time.Second, "a is empty", func() bool { return c.runningOn("a") == 0 })
 		if took, least := time.Since(start), time.Duration(held/20-1)*time.Second; took < least {
 			t.Errorf("%d tasks at 20 a second took %v", held, took)
 		}
-		c.eventually(time.Minute, "b has all", func() bool { return c.runningOn("b") == 100 })
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Minute, "b has all", func() bool { return c.runningOn("b") == 100 })
+		c.Advance(time.Minute)
 		nodes := c.nodes()
 		if c.runningOn("a") != 0 || !nodes[0].Draining || nodes[0].Tasks != 0 || nodes[1].Tasks != 100 {
 			t.Errorf("after draining: %+v", nodes)
 		}
 		c.send("a", "unfreeze", "")
-		c.eventually(10*time.Second, "a takes part again", func() bool { return c.runningOn("a") >= 44 }) // what drift tolerates
+		c.WaitUntil(10*time.Second, "a takes part again", func() bool { return c.runningOn("a") >= 44 }) // what drift tolerates
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if err := b.Drain(ctx); err != nil || len(b.Tasks()) != 0 {
 			t.Errorf("Drain: %v, left %v", err, b.Tasks())
 		}
-		a.leave()
-		b.leave()
 	})
 }
 
 func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
-		c.eventually(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
 		c.send("n", "freeze", "")
-		c.eventually(time.Second, "it is frozen", n.Frozen)
+		c.WaitUntil(time.Second, "it is frozen", n.Frozen)
 		before := c.nodes()[0].Incarnation
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(20*time.Second, "it is back", func() bool {
+		c.WaitUntil(20*time.Second, "it is back", func() bool {
 			nodes := c.nodes()
 			return len(nodes) == 1 && nodes[0].Incarnation != before
 		})
 		c.submit(1, windlass.Spec{})
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if !c.nodes()[0].Frozen || c.startsOf("task-000") != 0 {
 			t.Error("it forgot that it was frozen")
 		}
 		c.send("n", "unfreeze", "")
-		c.eventually(time.Second, "it claims", c.allRunning(1))
+		c.WaitUntil(time.Second, "it claims", c.allRunning(1))
 	})
 }
 
@@ -206,7 +202,7 @@ func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var ran int
 		n := c.join("n", func(cfg *windlass.Config) { cfg.Events.Commanded = func(string, error) { ran++ } })
-		c.eventually(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
 		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 1"))
 		defer shaky.Close()
 		client, err := windlass.NewClient(shaky, "test")
@@ -216,8 +212,8 @@ func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T
 		if err := client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandBalance}); err != nil {
 			t.Error(err)
 		}
-		c.sleep(10 * time.Second)
-		n.leave()
+		c.Advance(10 * time.Second)
+		n.Stop()
 		if ran != 1 {
 			t.Errorf("it was carried out %d times", ran)
 		}
@@ -266,12 +262,12 @@ func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		trouble := c.joinForbidding(refuse)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if c.startsOf("task-000") != 0 || trouble.Load() != 1 {
 			t.Errorf("%d starts although it is to pause, and %d reports", c.startsOf("task-000"), trouble.Load())
 		}
 		refuse.reads.Store(false)
-		c.eventually(5*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		c.WaitUntil(5*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
 		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || c.startsOf("task-000") != 0 {
 			t.Errorf("%s after %d starts, %v", d.Status, c.startsOf("task-000"), err)
 		}
@@ -285,9 +281,9 @@ func TestCommand_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testing.T
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		c.joinForbidding(refuse)
-		c.sleep(10 * time.Second)
-		c.deleteKey("/test/commands/task-000")
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.Advance(10 * time.Second)
+		c.delete("/test/commands/task-000")
+		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 	})
 }
 
@@ -297,14 +293,14 @@ func TestCommand_ACommandThatMayNotBeDeletedIsReportedAndDeletedOnceItMay(t *tes
 		refuse.deletes.Store(true)
 		trouble := c.joinForbidding(refuse)
 		c.submit(1, windlass.Spec{})
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 		c.tell("task-000", statemachine.Run)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if trouble.Load() != 1 {
 			t.Errorf("it was reported %d times", trouble.Load())
 		}
 		refuse.deletes.Store(false)
-		c.eventually(5*time.Second, "it is deleted once that is permitted", func() bool {
+		c.WaitUntil(5*time.Second, "it is deleted once that is permitted", func() bool {
 			_, err := c.store.Get(t.Context(), "/test/commands/task-000")
 			return errors.Is(err, broker.ErrNotFound)
 		})
@@ -315,16 +311,16 @@ func TestNode_M04_SaysWhatItIsOnceItMay(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		refuse := &forbidding{}
 		c.joinForbidding(refuse)
-		c.eventually(5*time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.WaitUntil(5*time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
 		refuse.registers.Store(true)
 		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(10 * time.Second)
+		c.Advance(10 * time.Second)
 		if c.nodes()[0].Frozen {
 			t.Fatal("what may not be written is written")
 		}
 		refuse.registers.Store(false)
-		c.eventually(5*time.Second, "it says that it is frozen", func() bool { return c.nodes()[0].Frozen })
+		c.WaitUntil(5*time.Second, "it says that it is frozen", func() bool { return c.nodes()[0].Frozen })
 	})
 }

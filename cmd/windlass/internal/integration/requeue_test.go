@@ -18,7 +18,7 @@ import (
 )
 
 func TestRequeue_ARequeueThatComesLateDoesNotUndoALaterOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		var seen []string
 		n := w.joins("n", "", pulling("t"))
@@ -37,7 +37,7 @@ func TestRequeue_ARequeueThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 		if err := w.client.Submit(ctx, again(`2`)); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		if err := d.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestRequeue_AnUpdateAfterARequeueIsTheLastWord(t *testing.T) {
 		if err := d.Release(ctx); err != nil { // it could be a crash of the node
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		t.Log(sub(`2`))
 		for range 2 {
 			waiting, cancel := context.WithTimeout(ctx, time.Minute)
@@ -91,7 +91,7 @@ func TestRequeue_AnUpdateAfterARequeueIsTheLastWord(t *testing.T) {
 			if err := d.Complete(ctx); err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(time.Second)
+			c.Advance(time.Second)
 		}
 		if seen[len(seen)-1] != "2" {
 			t.Errorf("it ran with %q, and what was submitted last is 2", seen)
@@ -105,14 +105,14 @@ func TestRequeue_AMarkThatIsLeftAloneCanBeForgotten(t *testing.T) {
 		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
 		c.job("a_fail")
 		c.job("a_fail|b_ok")
-		c.eventually(time.Minute, "it fails", c.hasStatus("a_fail", windlass.StatusFailed))
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a_fail", windlass.StatusFailed))
+		c.Advance(time.Minute)
 		if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/state/a_fail"), broker.Delete("/test/history/a_fail")}}); err != nil {
 			t.Fatal(err)
 		}
 		p, err := c.client.Prune(ctx, windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false)
 		derr := c.client.Delete(ctx, "a_fail")
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if got := c.status("a_fail|b_ok"); got != windlass.StatusCompleted {
 			t.Errorf("prune: %v, %v; delete: %v; what waits is %s", p, err, derr, got)
 		}
@@ -132,18 +132,18 @@ func TestRequeue_ARequeueIsForTheTaskThatItWasMadeFor(t *testing.T) {
 		if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/a_t")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		_ = d.Release(ctx)
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.job("a_t", func(s *windlass.Submission) { s.Props = []byte(`"new"`) })
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if d, err = n.Dequeue(ctx, "t"); err != nil {
 			t.Fatal(err)
 		}
 		if err := d.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		if d, err := n.TryDequeue(ctx, "t"); err == nil {
 			t.Errorf("it is there again, with %s", d.Props())
 			_ = d.Complete(ctx)
@@ -168,7 +168,7 @@ func TestRequeue_AnUnreadableRequeue(t *testing.T) {
 				if err := d.Complete(ctx); err != nil {
 					t.Error(err)
 				}
-				c.sleep(time.Second)
+				c.Advance(time.Second)
 				t.Log(c.status("a_t"))
 				if got := c.status("a_t"); got != windlass.StatusCompleted {
 					t.Errorf("it is %s", got)
@@ -182,7 +182,7 @@ func TestRequeue_ARequeueMakesNoCycle(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		n := c.join("n", pulling("t"))
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		sub := func(s windlass.Submission) error {
 			s.Spec.Type = "t"
 			return c.client.Submit(ctx, s)
@@ -199,7 +199,7 @@ func TestRequeue_ARequeueMakesNoCycle(t *testing.T) {
 		if err := d.Complete(ctx); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if err1 == nil && err2 == nil {
 			t.Errorf("neither was refused; a is %s and b is %s", c.status("a"), c.status("b"))
 		}
@@ -232,14 +232,14 @@ func TestRequeue_ASecondKillDoesNotWedgeAJobThatIsToRunAgain(t *testing.T) {
 			}
 		}))
 		c.job("a_t")
-		c.eventually(10*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitUntil(10*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
 		if _, errs := c.client.Enqueue(ctx, []windlass.Submission{requeueOf("a_t")}); errs[0] != nil {
 			t.Fatal(errs[0])
 		}
 		if _, err := c.client.SendTask(ctx, "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		if n := c.startsOf("a_t"); n != 2 {
 			t.Errorf("%d starts, want 2; %d attempts at its ending; it is %s", n, tries.Load(), c.status("a_t"))
 		}
@@ -284,10 +284,10 @@ func TestRequeue_ALostClaimIsGivenUpThoughTheTaskIsToRunAgain(t *testing.T) {
 }
 
 func TestRequeue_ARequeueWhoseAnswerIsLostRunsATaskOnceMore(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var mu sync.Mutex
 		n := 0
-		w.finite = func(string) time.Duration {
+		w.takes = func(string) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n == 1 {
@@ -296,12 +296,12 @@ func TestRequeue_ARequeueWhoseAnswerIsLostRunsATaskOnceMore(t *testing.T) {
 			return 10 * time.Second
 		}
 		w.joins("n", "")
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
-		w.sleep(4 * time.Second) // it runs for another second
+		w.Advance(4 * time.Second) // it runs for another second
 		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 3`)
 		effects, errs := client.Enqueue(t.Context(), []windlass.Submission{{ID: "a-0", Rerun: true, Update: true, Requeue: true}})
-		w.sleep(2 * time.Minute)
+		w.Advance(2 * time.Minute)
 		if n := w.startsOf("a-0"); n != 2 {
 			t.Errorf("%d starts, want 2; %v, %v", n, effects, errs)
 		}
@@ -309,10 +309,10 @@ func TestRequeue_ARequeueWhoseAnswerIsLostRunsATaskOnceMore(t *testing.T) {
 }
 
 func TestRequeue_ARequeueWhoseAnswerIsLostIsNoConflict(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		var mu sync.Mutex
 		n := 0
-		w.finite = func(string) time.Duration {
+		w.takes = func(string) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
 			if n++; n == 1 {
@@ -322,12 +322,12 @@ func TestRequeue_ARequeueWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 		}
 		m := w.joins("n", "")
 		_ = m
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
-		w.sleep(4 * time.Second)
+		w.Advance(4 * time.Second)
 		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 3`)
 		_, errs := client.Enqueue(t.Context(), []windlass.Submission{{ID: "a-0", Requeue: true}})
-		w.sleep(2 * time.Minute)
+		w.Advance(2 * time.Minute)
 		if n := w.startsOf("a-0"); n != 2 || errs[0] != nil {
 			t.Errorf("%d starts, want 2; %v", n, errs)
 		}
@@ -339,7 +339,7 @@ func TestRequeue_WhatIsRequeuedStandsInLineAgain(t *testing.T) {
 		ctx := t.Context()
 		n := c.join("n", pulling("t"))
 		c.job("a_t")
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.job("b_t")
 		var order []string
 		for range 5 {
@@ -354,7 +354,7 @@ func TestRequeue_WhatIsRequeuedStandsInLineAgain(t *testing.T) {
 			if err := d.Complete(ctx); err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(time.Second)
+			c.Advance(time.Second)
 		}
 		if order[1] != "b_t" {
 			t.Errorf("they were dequeued in the order %q; b was submitted before a was again", order)
@@ -380,13 +380,13 @@ func TestRequeue_AHandlerGetsTheTaskAsItWasUpdated(t *testing.T) {
 			return func(s *windlass.Submission) { s.Props, s.Update = json.RawMessage(props), true }
 		}
 		c.job("a_t")
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.job("a_t|b_t", set(`1`))
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		c.job("a_t|b_t", set(`2`))
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		close(proceed)
-		c.eventually(time.Minute, "it runs", c.hasStatus("a_t|b_t", windlass.StatusCompleted))
+		c.WaitUntil(time.Minute, "it runs", c.hasStatus("a_t|b_t", windlass.StatusCompleted))
 		if got[0] != "2" || got[1] != "2" {
 			t.Errorf("the task says %s, the properties say %s", got[0], got[1])
 		}

@@ -39,8 +39,8 @@ func (c *cluster) finish(n int, prefix string) (ids []string) {
 		if err := c.client.Submit(c.t.Context(), windlass.Submission{ID: id}); err != nil {
 			c.t.Fatal(err)
 		}
-		c.eventually(5*time.Second, id+" is done", func() bool { return c.status(id) == windlass.StatusCompleted })
-		c.sleep(time.Second)
+		c.WaitUntil(5*time.Second, id+" is done", func() bool { return c.status(id) == windlass.StatusCompleted })
+		c.Advance(time.Second)
 		ids = append(ids, id)
 	}
 	return ids
@@ -57,14 +57,14 @@ func (c *cluster) keysBelow(prefix string) (n int) {
 
 func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", finishing, func(cfg *windlass.Config) { cfg.Handlers["stays"] = windlass.HandlerFunc(c.untilStopped) })
+		c.join("n", finishing, func(cfg *windlass.Config) { cfg.Handlers["stays"] = windlass.HandlerFunc(untilStopped) })
 		c.finish(10, "t")
 		for _, id := range []string{"runs", "sleeps", "deleted"} {
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "stays"}}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
-			c.sleep(time.Second)
+			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.Advance(time.Second)
 		}
 		if _, err := c.commandTo("sleeps", command("sleep")); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 		if err := c.client.Delete(t.Context(), "deleted"); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		dry, err := c.client.Prune(t.Context(), windlass.Retention{Count: 4}, windlass.Filter{}, true)
 		if err != nil || len(dry.IDs) != 7 || c.keysBelow("/test/state/") != 11 {
 			t.Errorf("%+v, %v", dry, err) // of ten and a deleted one, four stay
@@ -122,18 +122,18 @@ func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 		a := c.join("a", finishing, keep)
 		c.join("b", finishing, keep)
 		c.finish(8, "t")
-		c.sleep(2 * windlass.RetentionEvery)
+		c.Advance(2 * windlass.RetentionEvery)
 		if n := c.keysBelow("/test/state/"); n != 3 {
 			t.Errorf("%d states are left", n)
 		}
 		if line := c.lineUp(windlass.RetentionElection); len(line) != 2 {
 			t.Errorf("%q would see to it", line)
 		}
-		if err := a.leave(); err != nil {
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		c.finish(8, "u")
-		c.sleep(2 * windlass.RetentionEvery)
+		c.Advance(2 * windlass.RetentionEvery)
 		if n := c.keysBelow("/test/state/"); n != 3 {
 			t.Errorf("%d states are left when one node has gone", n)
 		}
@@ -160,9 +160,9 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 					t.Fatal(err)
 				}
 			}
-			c.sleep(time.Second)
+			c.Advance(time.Second)
 			c.submit(100, windlass.Spec{Type: "ok"}) // which end later
-			c.sleep(5 * time.Minute)
+			c.Advance(5 * time.Minute)
 			for id, want := range map[string]windlass.Status{
 				"test_fail": windlass.StatusFailed, "test_fail|deploy_ok": windlass.StatusBlocked,
 				"needed": windlass.StatusFailed, "needs": windlass.StatusBlocked,
@@ -181,7 +181,7 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 			if err := c.client.Delete(t.Context(), "needs"); err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(2 * time.Minute)
+			c.Advance(2 * time.Minute)
 			if _, err := c.client.Task(t.Context(), "needed"); !errors.Is(err, windlass.ErrNotFound) {
 				t.Errorf("%+v: a failure that nobody waits for any more is kept: %v", retention, err)
 			}

@@ -21,7 +21,6 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		wake := time.Now().Add(3 * time.Hour)
 		fails := windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-			defer c.began(claim)()
 			return fmt.Errorf("no: %w", &fs.PathError{Op: "open", Path: claim.ID(), Err: fs.ErrNotExist})
 		})
 		decide := func(c statemachine.Command) windlass.ErrorHandler {
@@ -54,7 +53,7 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 			}
 		}
 		for kind, status := range want {
-			c.eventually(500*time.Millisecond, fmt.Sprintf("%s is %s", kind, status), func() bool { return c.status(kind) == status })
+			c.WaitUntil(500*time.Millisecond, fmt.Sprintf("%s is %s", kind, status), func() bool { return c.status(kind) == status })
 		}
 		if d, err := c.client.Task(t.Context(), "sleeps"); err != nil || !d.Until.Equal(wake) {
 			t.Errorf("it sleeps until %v, not %v (%v)", d.Until, wake, err)
@@ -76,7 +75,6 @@ func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 		back := time.Now().Add(5 * time.Hour)
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				if time.Now().Before(back) {
 					return errors.New("the database is away")
 				}
@@ -85,20 +83,20 @@ func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 		})
 		c.submit(1, windlass.Spec{})
 		c.job("a_t")
-		c.sleep(80 * time.Minute)
+		c.Advance(80 * time.Minute)
 		if got := c.status("a_t"); got != windlass.StatusSleeping {
 			t.Errorf("after 80 minutes the job is %s", got)
 		}
-		c.sleep(160 * time.Minute)
+		c.Advance(160 * time.Minute)
 		if got, n := c.status("a_t"), c.startsOf("a_t"); got != windlass.StatusFailed || n != 25 {
 			t.Errorf("after four hours the job is %s after %d runs", got, n)
 		}
-		c.sleep(time.Hour - time.Minute)
+		c.Advance(time.Hour - time.Minute)
 		e, err := c.client.Explain(t.Context(), "task-000")
 		if err != nil || e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "error(s) in a row") || !strings.Contains(e.Why, "the database is away") {
 			t.Errorf("after five hours: %+v, %v", e, err)
 		}
-		c.sleep(11 * time.Minute)
+		c.Advance(11 * time.Minute)
 		if got := c.status("task-000"); got != windlass.StatusCompleted {
 			t.Errorf("ten minutes after the database is back the task is %s", got)
 		}
@@ -129,7 +127,7 @@ func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(5*time.Second, kind+" has failed", func() bool { return c.status(kind) == windlass.StatusFailed })
+			c.WaitUntil(5*time.Second, kind+" has failed", func() bool { return c.status(kind) == windlass.StatusFailed })
 			d, err := c.client.Task(t.Context(), kind)
 			if err != nil {
 				t.Fatal(err)
@@ -151,13 +149,12 @@ func TestStates_TheRetryPolicyOfASpecHolds(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				return errors.New("no")
 			})
 		})
 		spec := windlass.Spec{Retry: &windlass.Retry{Errors: 20, Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}}
 		c.submit(1, spec)
-		took := c.eventually(time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
+		took := c.WaitUntil(time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
 		d, err := c.client.Task(t.Context(), "task-000")
 		if err != nil || c.startsOf("task-000") != 20 || len(d.Errors) != statemachine.ErrorsMax || d.State.Failures != 20 || took < 15*time.Second {
 			t.Errorf("after %v and %d runs: %d errors, %d failures, %v", took, c.startsOf("task-000"), len(d.Errors), d.State.Failures, err)
@@ -178,12 +175,12 @@ func TestStates_ATimeoutEndsARunAndCountsAsAnError(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n")
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(time.Minute), Retry: &windlass.Retry{Errors: 2}})
-		c.eventually(time.Second, "it runs", c.allRunning(1))
-		c.sleep(59 * time.Second)
+		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
+		c.Advance(59 * time.Second)
 		if !c.allRunning(1)() {
 			t.Error("it was stopped before its time")
 		}
-		c.eventually(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
+		c.WaitUntil(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
 		d, err := c.client.Task(t.Context(), "task-000")
 		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, windlass.ErrTimeout.Error()) || !strings.Contains(d.Errors[0].Error, "1m0s") {
 			t.Errorf("%+v, %v", d.Errors, err)
@@ -191,7 +188,7 @@ func TestStates_ATimeoutEndsARunAndCountsAsAnError(t *testing.T) {
 		if causes := c.causesOf("task-000"); len(causes) != 1 || !errors.Is(causes[0], windlass.ErrTimeout) {
 			t.Errorf("it was stopped with %v", causes)
 		}
-		c.eventually(2*time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
+		c.WaitUntil(2*time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
 	})
 }
 
@@ -212,7 +209,7 @@ func TestRetry_NoHandlerGoesRoundAtFullSpeed(t *testing.T) {
 					})
 				})
 				c.submit(1, windlass.Spec{Type: "x"})
-				c.sleep(5 * time.Second)
+				c.Advance(5 * time.Second)
 				if n := n.Load(); n > 100 {
 					t.Errorf("%d runs in 5 s", n)
 				}
@@ -232,7 +229,7 @@ func TestRetry_ATimeoutIsAnErrorAlsoOfAHandlerThatGivesBack(t *testing.T) {
 			})
 		})
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(10 * time.Second), Retry: &windlass.Retry{Errors: statemachine.ErrorsMax}})
-		c.sleep(30 * time.Minute)
+		c.Advance(30 * time.Minute)
 		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || d.Status != windlass.StatusFailed || n.Load() != statemachine.ErrorsMax {
 			t.Errorf("%s after %d runs, %v", d.Status, n.Load(), err)
 		}
@@ -243,7 +240,7 @@ func TestRetry_M52_AnErrorWhileSleepingKeepsTheWakeTime(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n")
 		c.submit(1, windlass.Spec{Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(time.Hour)}})
-		c.eventually(time.Second, "it runs", c.allRunning(1))
+		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 		asleep, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute)))
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +258,6 @@ func TestStates_ATimeoutOfAHandlerThatReturnsAMessageDoesWhatTheMessageSays(t *t
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.Stateful(func(ctx context.Context, claim *windlass.Claim, _ <-chan statemachine.Command) statemachine.Command {
-				defer c.began(claim)()
 				<-ctx.Done()
 				if errors.Is(context.Cause(ctx), windlass.ErrTimeout) {
 					return command(statemachine.Pause)
@@ -270,7 +266,7 @@ func TestStates_ATimeoutOfAHandlerThatReturnsAMessageDoesWhatTheMessageSays(t *t
 			})
 		})
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(time.Minute)})
-		c.eventually(2*time.Minute, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		c.WaitUntil(2*time.Minute, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
 		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || len(d.Errors) > 0 {
 			t.Errorf("%+v, %v", d.Errors, err)
 		}

@@ -163,7 +163,7 @@ func TestPlacement_WhatANodeReleasesThatMeansToReturnWhenItGoesIsTakenAtOnce(t *
 		f.nodes(2, returning(time.Minute))
 		id := f.submitted("t", windlass.Spec{})[0]
 		holder := f.Holder(id)
-		f.tell(holder.Name(), windlass.CommandStopTask, `{"task":"`+id+`"}`)
+		f.send(holder.Name(), windlass.CommandStopTask, `{"task":"`+id+`"}`)
 		f.WaitUntil(30*time.Second, "the other node takes it", func() bool {
 			now := f.holders()[id]
 			return now != "" && now != holder.Name()

@@ -17,29 +17,32 @@ import (
 
 func TestNode_M04_ASecondNodeOfALiveNameIsRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		first := c.join("same")
-		c.eventually(time.Second, "the first is there", func() bool { return len(c.nodes()) == 1 })
-		second := c.join("same")
-		<-second.ended
-		if !errors.Is(second.err, windlass.ErrNameTaken) || !strings.Contains(second.err.Error(), `"same"`) {
-			t.Errorf("the second ended with %v", second.err)
+		c.join("same")
+		c.WaitUntil(time.Second, "the first is there", func() bool { return len(c.nodes()) == 1 })
+		second, err := windlass.NewNode(windlass.Config{
+			Broker: c.store, Namespace: "test", Name: "same", Handlers: map[string]windlass.NewHandler{"": windlass.HandlerFunc(untilStopped)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := second.Run(t.Context()); !errors.Is(err, windlass.ErrNameTaken) || !strings.Contains(err.Error(), `"same"`) {
+			t.Errorf("the second ended with %v", err)
 		}
 		c.submit(1, windlass.Spec{})
-		c.eventually(time.Second, "the first still works", c.allRunning(1))
-		first.leave()
+		c.WaitUntil(time.Second, "the first still works", c.allRunning(1))
 	})
 }
 
 func TestNode_M14_ANodeThatCannotReachTheBrokerStopsBeforeOthersStart(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var cut broker.Broker
-		a := c.join("a", func(cfg *windlass.Config) { cut = cfg.Broker })
+		c.join("a", func(cfg *windlass.Config) { cut = cfg.Broker })
 		c.submit(20, windlass.Spec{})
-		c.eventually(time.Second, "all run", c.allRunning(20))
-		b := c.join("b")
-		c.eventually(time.Minute, "b has a part", func() bool { return c.runningOn("b") > 0 && c.runningOn("a")+c.runningOn("b") == 20 })
+		c.WaitUntil(time.Second, "all run", c.allRunning(20))
+		c.join("b")
+		c.WaitUntil(time.Minute, "b has a part", func() bool { return c.runningOn("b") > 0 && c.runningOn("a")+c.runningOn("b") == 20 })
 		cut.Close() // a is alive and hears nothing any more
-		took := c.eventually(30*time.Second, "b has all", func() bool { return c.runningOn("b") == 20 })
+		took := c.WaitUntil(30*time.Second, "b has all", func() bool { return c.runningOn("b") == 20 })
 		t.Logf("taken over after %v", took)
 		if took > 17*time.Second {
 			t.Errorf("taken over after %v; the session's TTL is 15s", took)
@@ -52,26 +55,23 @@ func TestNode_M14_ANodeThatCannotReachTheBrokerStopsBeforeOthersStart(t *testing
 			}
 		}
 		// The overlap check of inCluster is the point of this test.
-		a.leave()
-		b.leave()
 	})
 }
 
 func TestNode_ALostRegistrationMakesANewIncarnation(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		n := c.join("n")
+		c.join("n")
 		c.submit(3, windlass.Spec{})
-		c.eventually(time.Second, "all run", c.allRunning(3))
+		c.WaitUntil(time.Second, "all run", c.allRunning(3))
 		before := c.nodes()[0].Incarnation
 		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(20*time.Second, "it is back as another", func() bool {
+		c.WaitUntil(20*time.Second, "it is back as another", func() bool {
 			nodes := c.nodes()
 			return len(nodes) == 1 && nodes[0].Incarnation != before
 		})
-		c.eventually(20*time.Second, "all run again", c.allRunning(3))
-		n.leave()
+		c.WaitUntil(20*time.Second, "all run again", c.allRunning(3))
 	})
 }
 
@@ -95,9 +95,9 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 			})
 		})
 		c.submit(5, windlass.Spec{})
-		c.eventually(time.Second, "all run", c.allRunning(5))
+		c.WaitUntil(time.Second, "all run", c.allRunning(5))
 		start := time.Now()
-		if err := n.leave(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(start); took > time.Second {
@@ -116,9 +116,9 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(time.Second, "the stubborn one runs", func() bool { return c.status("d") == windlass.StatusRunning })
+		c.WaitUntil(time.Second, "the stubborn one runs", func() bool { return c.status("d") == windlass.StatusRunning })
 		start = time.Now()
-		err := stubborn.leave()
+		err := stubborn.Stop()
 		if took := time.Since(start); took < 3*time.Second || took > 4*time.Second {
 			t.Errorf("closing took %v; the grace is 3s", took)
 		}
@@ -129,31 +129,31 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 			t.Errorf("the claim of a handler that still runs was given up: %s", s)
 		}
 		close(release)
-		c.sleep(20 * time.Second) // the abandoned session expires
+		c.Advance(20 * time.Second) // the abandoned session expires
 	})
 }
 
 func TestNode_M14_AFrozenNodeStopsBeforeOthersStartAndRejoins(t *testing.T) {
 	for _, plan := range []string{"", `late 40s on commit chance 0.5`, `delay-reply 5s on commit chance 0.5`} {
-		inWorld(t, func(t *testing.T, w *world) {
-			w.finite = finiteSome
+		inWorld(t, func(t *testing.T, w *cluster) {
+			w.takes = finiteSome
 			a := w.joins("a", "")
 			ids := w.submitted(w.client, "before", 20)
-			w.sleep(3 * time.Second)
+			w.Advance(3 * time.Second)
 			w.joins("b", "")
-			w.sleep(time.Second)
-			a.use(t, plan)
-			w.sleep(2 * time.Second)
-			a.faults.Freeze()
+			w.Advance(time.Second)
+			a.Use(plan)
+			w.Advance(2 * time.Second)
+			a.Freeze()
 			ids = append(ids, w.submitted(w.client, "during", 20)...)
-			w.sleep(45 * time.Second)
+			w.Advance(45 * time.Second)
 			if n := w.runningOn("a"); n != 0 {
 				t.Errorf("%d handlers run on a node that has been frozen for three TTLs", n)
 			}
 			w.settles(0, ids)
-			a.faults.Thaw()
-			w.sleep(45 * time.Second)
-			a.faults.Use(nil)
+			a.Thaw()
+			w.Advance(45 * time.Second)
+			a.Use("")
 			w.settles(time.Minute, ids)
 			if w.runningOn("a") == 0 {
 				t.Error("it did not rejoin")
@@ -164,22 +164,22 @@ func TestNode_M14_AFrozenNodeStopsBeforeOthersStartAndRejoins(t *testing.T) {
 
 func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
 	for away, keeps := range map[time.Duration]bool{6 * time.Second: true, 40 * time.Second: false} {
-		inWorld(t, func(t *testing.T, w *world) {
-			nodes := []*troubled{w.joins("a", ""), w.joins("b", "")}
-			w.sleep(time.Second)
+		inWorld(t, func(t *testing.T, w *cluster) {
+			nodes := []*windlasstest.Node{w.joins("a", ""), w.joins("b", "")}
+			w.Advance(time.Second)
 			ids := w.submit(10, windlass.Spec{})
 			w.settles(time.Minute, ids)
-			w.sleep(20 * time.Second)
+			w.Advance(20 * time.Second)
 			before := w.startsOf(ids[0])
 			for range 3 {
 				for _, n := range nodes {
-					n.faults.Cut()
+					n.Partition()
 				}
-				w.sleep(away)
+				w.Advance(away)
 				for _, n := range nodes {
-					n.faults.Heal()
+					n.Heal()
 				}
-				w.sleep(time.Second) // renewals are tried every fifth of one by now
+				w.Advance(time.Second) // renewals are tried every fifth of one by now
 				w.settles(time.Minute, ids)
 			}
 			if again := w.startsOf(ids[0]) - before; again == 0 != keeps {
@@ -192,28 +192,28 @@ func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
 // The broker was away until the nodes had given their sessions up, and remembers them
 // when it is back, for longer than it takes the nodes to end them.
 func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		ttl := func(cfg *windlass.Config) {
 			cfg.SessionTTL = session.TTLMax
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(w.untilStopped)
+			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(untilStopped)
 		}
-		nodes := []*troubled{w.joins("a", "", ttl), w.joins("b", "", ttl)}
+		nodes := []*windlasstest.Node{w.joins("a", "", ttl), w.joins("b", "", ttl)}
 		ids := w.submit(10, windlass.Spec{})
-		w.eventually(time.Minute, "all run", w.allRunning(len(ids)))
-		w.sleep(20 * time.Second) // until nothing moves any more
+		w.WaitUntil(time.Minute, "all run", w.allRunning(len(ids)))
+		w.Advance(20 * time.Second) // until nothing moves any more
 		timing := session.Derive(session.TTLMax)
 		for _, n := range nodes {
-			n.faults.Cut()
+			n.Partition()
 		}
 		cut := time.Now()
-		w.sleep(timing.Stop + time.Second)
+		w.Advance(timing.Stop + time.Second)
 		if n := len(nodes[0].Tasks()) + len(nodes[1].Tasks()); n > 0 {
 			t.Fatalf("%d tasks are held", n)
 		}
 		for _, n := range nodes {
-			n.faults.Heal()
+			n.Heal()
 		}
-		w.eventually(time.Minute, "all run again", w.allRunning(len(ids)))
+		w.WaitUntil(time.Minute, "all run again", w.allRunning(len(ids)))
 		if away := time.Since(cut); away > timing.Hard-timing.Renew {
 			t.Errorf("they run %v after the last renewal could be sent, when the sessions may have expired by themselves", away)
 		}
@@ -221,24 +221,24 @@ func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testin
 }
 
 func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		first := w.joins("a", "")
 		ids := w.submit(10, windlass.Spec{})
 		w.settles(time.Minute, ids)
-		first.faults.Freeze()
+		first.Freeze()
 		second := w.joins("a", "")
-		w.sleep(5 * time.Second)
+		w.Advance(5 * time.Second)
 		if n := len(second.Tasks()); n != 0 {
 			t.Errorf("the second holds %d tasks while the first is registered", n)
 		}
-		w.sleep(30 * time.Second)
-		first.faults.Thaw()
-		w.sleep(time.Minute)
+		w.Advance(30 * time.Second)
+		first.Thaw()
+		w.Advance(time.Minute)
 		w.settles(time.Minute, ids)
 		if a, b := len(first.Tasks()), len(second.Tasks()); a != 0 || b != 10 {
 			t.Errorf("the first holds %d tasks, the second %d", a, b)
 		}
-		if err := second.leave(); err != nil {
+		if err := second.Stop(); err != nil {
 			t.Error(err)
 		}
 		w.settles(time.Minute, ids)
@@ -249,28 +249,27 @@ func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {
 }
 
 func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		release := make(chan struct{})
 		var fenced atomic.Int32
 		a := w.joins("a", "", func(cfg *windlass.Config) {
 			cfg.Fence = func(overdue func() []string) { fenced.Add(int32(len(overdue()))) }
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				defer w.began(claim)()
 				<-release
 				return nil // too late for that
 			})
 		})
 		ids := w.submit(3, windlass.Spec{})
 		w.settles(time.Minute, ids)
-		a.faults.Cut()
-		w.sleep(20 * time.Second)
-		a.faults.Heal()
-		w.sleep(2 * time.Minute) // it is the only node, and leaves them alone
+		a.Partition()
+		w.Advance(20 * time.Second)
+		a.Heal()
+		w.Advance(2 * time.Minute) // it is the only node, and leaves them alone
 		if n := fenced.Load(); n != 3 || len(a.Tasks()) != 0 || w.startsOf(ids[0]) != 1 {
 			t.Errorf("%d fenced, %d held, started %d times", n, len(a.Tasks()), w.startsOf(ids[0]))
 		}
 		close(release)
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		w.settles(time.Minute, ids)
 		if n := w.startsOf(ids[0]); n != 2 {
 			t.Errorf("started %d times", n)
@@ -281,16 +280,16 @@ func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t 
 // A loop that looks for something to do and finds nothing spins; in virtual
 // time it never ends, so that these tests then time out.
 func TestNode_M16_ADrainingNodeThatIsClosedWaitsForItsHandlersWithoutSpinning(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", w.slowToStop(3*time.Second))
 		w.submit(3, windlass.Spec{})
-		w.eventually(time.Minute, "all run", w.allRunning(3))
+		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := n.Drain(short); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("draining: %v", err)
 		}
-		if err := n.leave(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -298,51 +297,51 @@ func TestNode_M16_ADrainingNodeThatIsClosedWaitsForItsHandlersWithoutSpinning(t 
 
 func TestNode_M14_AnAuditThatFallsBetweenTheTwoDeadlinesDoesNotSpin(t *testing.T) {
 	for at := range 8 {
-		inWorld(t, func(t *testing.T, w *world) {
+		inWorld(t, func(t *testing.T, w *cluster) {
 			n := w.joins("n", "", w.slowToStop(3900*time.Millisecond))
 			ids := w.submit(3, windlass.Spec{})
-			w.eventually(time.Minute, "all run", w.allRunning(3))
-			w.sleep(time.Duration(at) * time.Second)
-			n.faults.Cut()
-			w.sleep(20 * time.Second)
-			n.faults.Heal()
+			w.WaitUntil(time.Minute, "all run", w.allRunning(3))
+			w.Advance(time.Duration(at) * time.Second)
+			n.Partition()
+			w.Advance(20 * time.Second)
+			n.Heal()
 			w.settles(time.Minute, ids)
 		})
 	}
 }
 
 func TestNode_M16_ANodeThatLosesItsSessionWhileItIsClosedEndsAtTheHardDeadline(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", w.slowToStop(time.Minute), func(cfg *windlass.Config) {
 			cfg.ShutdownGrace = 9 * time.Second
 		})
 		w.submit(1, windlass.Spec{})
-		w.eventually(time.Minute, "it runs", w.allRunning(1))
-		n.faults.Cut()
-		w.sleep(4 * time.Second)
+		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
+		n.Partition()
+		w.Advance(4 * time.Second)
 		start := time.Now()
-		if err := n.leave(); !errors.Is(err, windlass.ErrAbandoned) {
+		if err := n.Stop(); !errors.Is(err, windlass.ErrAbandoned) {
 			t.Errorf("closing: %v", err)
 		}
 		if took := time.Since(start); took > 11*time.Second {
 			t.Errorf("closing took %v", took)
 		}
-		w.eventually(time.Minute, "the handler returns", w.allRunning(0))
-		n.faults.Heal()
+		w.WaitUntil(time.Minute, "the handler returns", w.allRunning(0))
+		n.Heal()
 	})
 }
 
 func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.finite = func(string) time.Duration { return 20 * time.Second }
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.takes = func(string) time.Duration { return 20 * time.Second }
 		fenced := make(chan []string, 10)
 		n := w.joins("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue func() []string) { fenced <- overdue() } })
 		ids := w.submit(1, windlass.Spec{})
-		w.eventually(time.Minute, "it runs", w.allRunning(1))
-		w.sleep(18 * time.Second)
-		n.faults.Cut() // it returns in two seconds, and that cannot be stored
-		w.sleep(time.Minute)
-		n.faults.Heal()
+		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
+		w.Advance(18 * time.Second)
+		n.Partition() // it returns in two seconds, and that cannot be stored
+		w.Advance(time.Minute)
+		n.Heal()
 		select {
 		case ids := <-fenced:
 			t.Errorf("the fence was called for %q", ids)
@@ -353,15 +352,15 @@ func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *test
 }
 
 func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "")
 		w.submit(3, windlass.Spec{})
-		w.eventually(time.Minute, "all run", w.allRunning(3))
-		n.use(t, "stall on commit,list,batch,revoke")
-		w.command("n", windlass.CommandFreeze)
-		w.sleep(time.Minute)
+		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
+		n.Use("stall on commit,list,batch,revoke")
+		w.send("n", windlass.CommandFreeze, "")
+		w.Advance(time.Minute)
 		start := time.Now()
-		if err := n.leave(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(start); took > 8*time.Second {
@@ -371,7 +370,7 @@ func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
 }
 
 func TestNode_M14_ABrokerThatWasRestoredFromAnEarlierTimeEndsTheIncarnation(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		restored := &restored{}
 		n := w.joins("n", "", func(cfg *windlass.Config) {
 			restored.Broker = cfg.Broker
@@ -380,9 +379,9 @@ func TestNode_M14_ABrokerThatWasRestoredFromAnEarlierTimeEndsTheIncarnation(t *t
 		ids := w.submit(5, windlass.Spec{})
 		w.settles(time.Minute, ids)
 		restored.once.Store(true)
-		n.use(t, "break on batch call 1")
+		n.Use("break on batch call 1")
 		w.submitted(w.client, "more", 1)
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		if n := len(w.causesOf(ids[0])); n != 1 {
 			t.Errorf("the handler was stopped %d times", n)
 		}
@@ -446,34 +445,30 @@ func TestNode_M55_ALostSessionIsNoErrorOfTheTaskWhateverIsHeardOfFirst(t *testin
 // A session whose clock began anew, because the broker was away, outlived what a
 // node of the same name was willing to wait for.
 func TestNode_M04_WaitsLongerForADeadHolderOfItsNameWhenTheBrokerWasAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		dead := w.joins("n", "")
-		w.sleep(time.Second)
+		w.Advance(time.Second)
 		kv, err := w.store.Get(t.Context(), "/test/nodes/n/info")
 		if err != nil {
 			t.Fatal(err)
 		}
-		dead.faults.Cut()
-		w.sleep(time.Second)
+		dead.Partition()
+		w.Advance(time.Second)
 		next := w.joins("n", "")
 		for range 4 {
-			w.sleep(8 * time.Second)
+			w.Advance(8 * time.Second)
 			// As after a change of leader: the session gets all of its TTL again.
-			next.faults.Cut()
+			next.Partition()
 			if _, err := w.store.KeepAlive(t.Context(), kv.Session); err != nil {
 				t.Fatal(err)
 			}
-			w.sleep(time.Second)
-			next.faults.Heal()
+			w.Advance(time.Second)
+			next.Heal()
 		}
-		w.sleep(30 * time.Second)
-		select {
-		case <-next.ended:
-			t.Fatalf("it gave up: %v", next.err)
-		default:
+		w.Advance(30 * time.Second)
+		if err := next.Over(); err != nil {
+			t.Fatalf("it gave up: %v", err)
 		}
 		w.settles(time.Minute, w.submit(1, windlass.Spec{}))
-		_ = dead.leave() // it waits for the name by now
-		_ = next.leave()
 	})
 }

@@ -23,7 +23,7 @@ func endingAtOnce(taskType string) func(*windlass.Config) {
 // shortLived are the types that the registration of a node names.
 func (f *fleet) shortLived(node string) []string {
 	f.t.Helper()
-	kv, err := f.line.Get(f.t.Context(), "/test/nodes/"+node+"/info")
+	kv, err := f.store.Get(f.t.Context(), "/test/nodes/"+node+"/info")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (f *fleet) shortLived(node string) []string {
 func (f *fleet) register(node, fields string) {
 	f.t.Helper()
 	value := fmt.Sprintf(`{"name":%q,"frozen":true,%s}`, node, fields)
-	if _, err := broker.CommitOne(f.t.Context(), f.line, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", []byte(value))}}); err != nil {
+	if _, err := broker.CommitOne(f.t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", []byte(value))}}); err != nil {
 		f.t.Fatal(err)
 	}
 	f.Advance(time.Second)

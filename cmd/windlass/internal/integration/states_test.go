@@ -30,7 +30,7 @@ func (c *cluster) commandTo(id string, command statemachine.Command) (windlass.T
 	}
 	ctx, cancel := context.WithTimeoutCause(c.t.Context(), time.Minute, errors.New("nobody carries it out"))
 	defer cancel()
-	defer c.settle() // who sent it may read that it was carried out before the node hears so
+	defer c.Advance(0) // who sent it may read that it was carried out before the node hears so
 	return c.client.AwaitCommand(ctx, sent)
 }
 
@@ -67,7 +67,6 @@ func command(m statemachine.Message) statemachine.Command {
 
 // following is a stateful handler that returns what it is told.
 func (c *cluster) following(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
-	defer c.began(claim)()
 	for {
 		select {
 		case m := <-messages:
@@ -88,7 +87,7 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 		statemachine.Runnable: windlass.StatusRunning, statemachine.Fault: windlass.StatusSleeping, // which is what the error handler decides
 	}
 	inEach(t, func(t *testing.T, c *cluster) {
-		n := c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.following) })
+		c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.following) })
 		for _, kind := range []string{"plain", "stateful"} {
 			for _, state := range []statemachine.State{statemachine.Runnable, statemachine.Sleeping, statemachine.Paused} {
 				for _, m := range statemachine.Messages {
@@ -96,8 +95,8 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 					if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}}); err != nil {
 						t.Fatal(err)
 					}
-					c.eventually(5*time.Second, id+" runs", func() bool { return c.status(id) == windlass.StatusRunning })
-					c.sleep(time.Millisecond)
+					c.WaitUntil(5*time.Second, id+" runs", func() bool { return c.status(id) == windlass.StatusRunning })
+					c.Advance(time.Millisecond)
 					if state != statemachine.Runnable {
 						if _, err := c.commandTo(id, command(into[state])); err != nil {
 							t.Fatalf("%s: %v", id, err)
@@ -119,7 +118,7 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 					if s, ok := becomes[next]; ok {
 						want = s
 					}
-					c.eventually(5*time.Second, fmt.Sprintf("%s is %s; it is %s, %v", id, want, d.Status, err), func() bool { return c.status(id) == want })
+					c.WaitUntil(5*time.Second, fmt.Sprintf("%s is %s; it is %s, %v", id, want, d.Status, err), func() bool { return c.status(id) == want })
 					if keeps := state == statemachine.Sleeping && (m == statemachine.Checkpoint || m == statemachine.Release || m == statemachine.Error); keeps && !d.Until.Equal(*before.Until) {
 						t.Errorf("%s: it slept until %v and does until %v", id, before.Until, d.Until)
 					}
@@ -138,7 +137,6 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 				}
 			}
 		}
-		n.leave()
 	})
 }
 
@@ -155,7 +153,7 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 			}
 		})
 		c.submit(3, windlass.Spec{})
-		c.eventually(5*time.Second, "they run", c.allRunning(3))
+		c.WaitUntil(5*time.Second, "they run", c.allRunning(3))
 		if _, err := c.commandTo("task-001", command(statemachine.Pause)); err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +164,7 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 			id := fmt.Sprintf("task-%03d", i)
 			for n, bad := range []string{`{"message":"sleep"}`, `{"message":"error"}`, `{`, `{"message":"dance"}`, "", "waltz"} {
 				c.put("/test/commands/"+id, bad)
-				c.eventually(5*time.Second, "it is gone", func() bool { value, revision := c.stored("/test/commands/" + id); return value == "" && revision == 0 })
+				c.WaitUntil(5*time.Second, "it is gone", func() bool { value, revision := c.stored("/test/commands/" + id); return value == "" && revision == 0 })
 				c.mu.Lock()
 				if discarded[id] != n+1 {
 					t.Errorf("%s %q: %d were discarded, want %d", id, bad, discarded[id], n+1)
@@ -204,11 +202,11 @@ func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testi
 				c.mu.Lock()
 				seen = append(seen, fmt.Sprint(record.State, err))
 				c.mu.Unlock()
-				return c.untilStopped(ctx, claim)
+				return untilStopped(ctx, claim)
 			})
 		})
 		c.submit(1, windlass.Spec{})
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Run, statemachine.Sleep, statemachine.Run} {
 			if _, err := c.commandTo("task-000", command(m)); err != nil {
 				t.Fatal(err)
@@ -217,7 +215,7 @@ func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testi
 		if _, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute))); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(2*time.Minute, "it runs", c.allRunning(1))
+		c.WaitUntil(2*time.Minute, "it runs", c.allRunning(1))
 		if got := strings.Join(seen, " "); got != "runnable<nil> runnable<nil> runnable<nil> runnable<nil>" {
 			t.Errorf("handlers started in the states %s", got)
 		}
@@ -254,7 +252,6 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 				cfg.Broker = f
 				faults = append(faults, f)
 				cfg.Handlers["fails"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-					defer c.began(claim)()
 					return errors.New("no")
 				})
 			})
@@ -277,7 +274,7 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c.sleep(20 * time.Second)
+			c.Advance(20 * time.Second)
 			for i := range 6 {
 				if s := c.status(fmt.Sprintf("t%d", i)); statemachine.State(s).Terminal() {
 					t.Errorf("under %s t%d has ended as %s", plan, i, s)
@@ -286,10 +283,10 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 			for _, f := range faults {
 				f.Use(nil)
 			}
-			c.sleep(time.Minute)
+			c.Advance(time.Minute)
 			for i, want := range []windlass.Status{windlass.StatusPaused, windlass.StatusSleeping, windlass.StatusRunning} {
 				id := fmt.Sprintf("t%d", 2*i+1)
-				c.eventually(time.Minute, fmt.Sprintf("%s is %s after %s; it is %s", id, want, plan, c.status(id)), func() bool { return c.status(id) == want })
+				c.WaitUntil(time.Minute, fmt.Sprintf("%s is %s after %s; it is %s", id, want, plan, c.status(id)), func() bool { return c.status(id) == want })
 			}
 			for i := 1; i < 6; i += 2 {
 				if _, err := c.commandTo(fmt.Sprintf("t%d", i), command(statemachine.Run)); err != nil {
@@ -305,23 +302,23 @@ func TestStates_M54_AnUnreadableStateIsLeftAloneUntilItIsMended(t *testing.T) {
 		c.put("/test/tasks/t", "")
 		c.put("/test/state/t", `{"state":"melted"}`)
 		n := c.join("n")
-		c.eventually(5*time.Second, "it is parked", func() bool { return len(n.Tasks()) == 1 && n.Tasks()[0].Parked })
+		c.WaitUntil(5*time.Second, "it is parked", func() bool { return len(n.Tasks()) == 1 && n.Tasks()[0].Parked })
 		if s := c.status("t"); s != windlass.StatusFault {
 			t.Errorf("it is %s", s)
 		}
 		if _, err := c.client.SendTask(t.Context(), "t", command(statemachine.Kill)); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if value, _ := c.stored("/test/state/t"); value != `{"state":"melted"}` || c.startsOf("t") != 0 {
 			t.Errorf("the state is %s, and it was started %d times", value, c.startsOf("t"))
 		}
 		c.put("/test/state/t", `{"state":"runnable"}`)
-		if err := n.leave(); err != nil {
+		if err := n.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		c.join("m")
-		c.eventually(10*time.Second, "it is killed, as it was told", func() bool { return c.status("t") == windlass.StatusKilled })
+		c.WaitUntil(10*time.Second, "it is killed, as it was told", func() bool { return c.status("t") == windlass.StatusKilled })
 	})
 }
 
@@ -341,8 +338,8 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 				return nil
 			})
 		})
-		c.eventually(time.Second, "it joined", func() bool { return len(c.nodes()) == 1 })
-		c.settle()
+		c.WaitUntil(time.Second, "it joined", func() bool { return len(c.nodes()) == 1 })
+		c.Advance(0)
 		goroutines := runtime.NumGoroutine()
 		for i := range count {
 			id := fmt.Sprintf("t%04d", i)
@@ -353,8 +350,8 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 			}
 			c.put("/test/tasks/"+id, `{"type":"sleeps"}`)
 		}
-		c.eventually(time.Minute, "all are parked", func() bool { return len(n.Tasks()) == count })
-		c.sleep(time.Minute)
+		c.WaitUntil(time.Minute, "all are parked", func() bool { return len(n.Tasks()) == count })
+		c.Advance(time.Minute)
 		if now := runtime.NumGoroutine(); now > goroutines+count/10 {
 			t.Errorf("%d goroutines for %d parked tasks, and %d before", now, count, goroutines)
 		}
@@ -371,7 +368,7 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 		if len(leases) != 1 {
 			t.Errorf("%d leases", len(leases))
 		}
-		c.sleep(2 * time.Hour)
+		c.Advance(2 * time.Hour)
 		if len(woken) != count/2 {
 			t.Errorf("%d of %d woke up", len(woken), count/2)
 		}
@@ -391,7 +388,7 @@ func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		c.submit(10, windlass.Spec{})
-		c.eventually(5*time.Second, "they run", c.allRunning(10))
+		c.WaitUntil(5*time.Second, "they run", c.allRunning(10))
 		for i := range 10 {
 			m := []statemachine.Message{statemachine.Pause, statemachine.Sleep}[i%2]
 			if _, err := c.commandTo(fmt.Sprintf("task-%03d", i), command(m)); err != nil {
@@ -402,14 +399,14 @@ func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
 		if err := a.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "b has them", func() bool { return len(b.Tasks()) == 10 })
+		c.WaitUntil(5*time.Second, "b has them", func() bool { return len(b.Tasks()) == 10 })
 		for i, task := range b.Tasks() {
 			want := []statemachine.State{statemachine.Paused, statemachine.Sleeping}[i%2]
 			if !task.Parked || task.State != want || task.Since.IsZero() {
 				t.Errorf("%+v, want it %s", task, want)
 			}
 		}
-		c.sleep(2 * time.Hour)
+		c.Advance(2 * time.Hour)
 		if n := c.runningOn("b"); n != 5 {
 			t.Errorf("%d of those that slept run on b", n)
 		}
@@ -422,9 +419,9 @@ func TestStates_M58_AreSeenOnTheNodeAndInTheStore(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
 		c.submit(1, windlass.Spec{})
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
-			c.sleep(time.Minute)
+			c.Advance(time.Minute)
 			before := time.Now()
 			d, err := c.commandTo("task-000", command(m))
 			if err != nil {

@@ -18,9 +18,8 @@ import (
 
 func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		n := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers["ends"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				return nil
 			})
 		})
@@ -40,7 +39,7 @@ func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 		if err := submit(windlass.Submission{ID: "live", Spec: windlass.Spec{Priority: 5}}); !errors.As(err, &exists) || exists.Same {
 			t.Errorf("another one while it is live: %v", err)
 		}
-		c.eventually(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
+		c.WaitUntil(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
 		task.Props = json.RawMessage(`{"x":1}`) // spacing makes no difference
 		var finished *windlass.FinishedError
 		err := submit(task)
@@ -52,9 +51,8 @@ func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 		if err := submit(task); err != nil {
 			t.Errorf("run afresh: %v", err)
 		}
-		c.eventually(time.Second, "it ran again", func() bool { return c.startsOf("a") == 2 })
-		c.eventually(time.Second, "a is done again", func() bool { return c.status("a") == windlass.StatusCompleted })
-		n.leave()
+		c.WaitUntil(time.Second, "it ran again", func() bool { return c.startsOf("a") == 2 })
+		c.WaitUntil(time.Second, "a is done again", func() bool { return c.status("a") == windlass.StatusCompleted })
 	})
 }
 
@@ -218,8 +216,8 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 			if err := c.client.Submit(c.t.Context(), old); err != nil {
 				c.t.Fatal(err)
 			}
-			c.eventually(time.Minute, "it failed", func() bool { return c.status("a_t") == windlass.StatusFailed })
-			if err := n.leave(); err != nil {
+			c.WaitUntil(time.Minute, "it failed", func() bool { return c.status("a_t") == windlass.StatusFailed })
+			if err := n.Stop(); err != nil {
 				c.t.Fatal(err)
 			}
 			next := needing("a_t", "b")
@@ -241,7 +239,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 					}
 				}
 			}
-			c.sleep(time.Second) // the node writes the history of the claim
+			c.Advance(time.Second) // the node writes the history of the claim
 			next := needing("a", "b")
 			next.Requeue = true
 			return next, func() { _ = held.Release(c.t.Context()) }
@@ -308,20 +306,20 @@ func TestSubmit_Z12_OfTwoHalvesOfACycleFromTwoClientsAtOnceOneIsAccepted(t *test
 func TestSubmit_OneSubmissionWhoseAnswerIsLostRunsATaskOnce(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		t.Run("", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *world) {
-				w.finite = func(string) time.Duration { return 100 * time.Millisecond }
+			inWorld(t, func(t *testing.T, w *cluster) {
+				w.takes = func(string) time.Duration { return 100 * time.Millisecond }
 				w.joins("n", "")
-				w.sleep(time.Second)
+				w.Advance(time.Second)
 				call := "call 1"
 				want := 1
 				if before {
 					w.submitted(w.client, "a", 1)
-					w.sleep(time.Second)
+					w.Advance(time.Second)
 					call, want = "call 3", 2
 				}
 				client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" ` + call)
 				effects, errs := client.Enqueue(t.Context(), []windlass.Submission{{ID: "a-0", Rerun: true, Update: true, Requeue: true}})
-				w.sleep(time.Minute)
+				w.Advance(time.Minute)
 				if n := w.startsOf("a-0"); n != want {
 					t.Errorf("ended before: %t: %d starts, want %d; %v, %v", before, n, want, effects, errs)
 				}
@@ -331,7 +329,7 @@ func TestSubmit_OneSubmissionWhoseAnswerIsLostRunsATaskOnce(t *testing.T) {
 }
 
 func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		update := func(props string) windlass.Submission {
 			return windlass.Submission{ID: "a-0", Props: json.RawMessage(props), Update: true}
@@ -344,7 +342,7 @@ func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 		if err := w.client.Submit(ctx, update(`2`)); err != nil {
 			t.Fatal(err)
 		}
-		w.sleep(time.Minute)
+		w.Advance(time.Minute)
 		d, err := w.client.Task(ctx, "a-0")
 		if err != nil || string(d.Props) != `2` {
 			t.Errorf("the last update said 2, and it is %s, %v", d.Props, err)
@@ -353,7 +351,7 @@ func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 }
 
 func TestSubmit_ARefusalAfterAnAttemptOfUnknownOutcomeSaysThatItMayYetBeApplied(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
+	inWorld(t, func(t *testing.T, w *cluster) {
 		w.submitted(w.client, "a", 1)
 		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 1`)
 		err := client.Submit(t.Context(), windlass.Submission{ID: "a-0", Spec: windlass.Spec{Priority: 1}})

@@ -21,7 +21,6 @@ func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				<-ctx.Done()
 				if err := claim.SetResult("as far as it got"); err != nil {
 					t.Error(err)
@@ -36,7 +35,7 @@ func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(time.Second, id+" runs", func() bool { return c.startsOf(id) == 1 })
+			c.WaitUntil(time.Second, id+" runs", func() bool { return c.startsOf(id) == 1 })
 			sent, err := c.client.SendTask(t.Context(), id, command)
 			if err != nil {
 				t.Fatal(err)
@@ -113,7 +112,7 @@ func TestAwaitCommand_WaitsWhileTheBrokerIsAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it is killed", func() bool { return c.status("t") == windlass.StatusKilled })
+		c.WaitUntil(5*time.Second, "it is killed", func() bool { return c.status("t") == windlass.StatusKilled })
 		store.away = true
 		if d, err := client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled || store.away {
 			t.Errorf("%s, %v", d.Status, err)
@@ -138,7 +137,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 				cfg.Events.TaskCommanded = func(string, string, error) { carriedOut.Add(1) }
 			})
 		}
-		c.eventually(10*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		c.WaitUntil(10*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
 		if c.startsOf("task-000") != 0 {
 			t.Errorf("it ran %d times before it was paused", c.startsOf("task-000"))
 		}
@@ -163,7 +162,7 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				err := c.untilStopped(ctx, claim)
+				err := untilStopped(ctx, claim)
 				<-time.After(time.Second)
 				return err
 			})
@@ -173,13 +172,13 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
-			c.sleep(time.Millisecond)
+			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.Advance(time.Millisecond)
 			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(500 * time.Millisecond)
+			c.Advance(500 * time.Millisecond)
 			d, err := c.commandTo(id, command(m))
 			if err != nil {
 				t.Fatal(err)
@@ -188,7 +187,7 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping,
 				statemachine.Kill: windlass.StatusKilled, statemachine.Release: windlass.StatusRunning,
 			}[m]
-			c.eventually(10*time.Second, fmt.Sprintf("after pause and %s it is %s; it was %s", m, want, d.Status), func() bool { return c.status(id) == want })
+			c.WaitUntil(10*time.Second, fmt.Sprintf("after pause and %s it is %s; it was %s", m, want, d.Status), func() bool { return c.status(id) == want })
 			if d, err := c.client.Task(t.Context(), id); err != nil || d.State != nil && d.State.Command == first.Revision {
 				t.Errorf("%s: the first command was carried out, too: %+v, %v", id, d.State, err)
 			}
@@ -202,27 +201,27 @@ func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		c.submit(1, windlass.Spec{})
-		c.eventually(5*time.Second, "it runs", c.allRunning(1))
+		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 		var shaky *faulty.Broker
 		c.join("b", func(cfg *windlass.Config) {
 			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
 			cfg.Broker = shaky
 		})
-		c.sleep(2 * time.Second)
+		c.Advance(2 * time.Second)
 		// From now on b hears of commands late.
 		shaky.Use(faulty.MustParse(`delay-request 20s on batch below "/test/commands/"`))
 		if _, err := c.client.SendTask(t.Context(), "task-000", command(statemachine.Sleep)); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
+		c.WaitUntil(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
 		if _, err := c.commandTo("task-000", command(statemachine.Run)); err != nil {
 			t.Fatal(err)
 		}
-		if err := a.leave(); err != nil {
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		c.eventually(10*time.Second, "b runs it", func() bool { return c.runningOn("b") == 1 })
-		c.sleep(time.Minute)
+		c.WaitUntil(10*time.Second, "b runs it", func() bool { return c.runningOn("b") == 1 })
+		c.Advance(time.Minute)
 		if s := c.status("task-000"); s != windlass.StatusRunning || c.runningOn("b") != 1 || c.startsOf("task-000") != 3 {
 			t.Errorf("it is %s after %d runs, of which two were on a: an old command was carried out", s, c.startsOf("task-000"))
 		}
@@ -243,21 +242,21 @@ func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
-			c.sleep(time.Second) // until its history is written
+			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.Advance(time.Second) // until its history is written
 			slow.Use(faulty.MustParse(`delay-request 2s on commit`))
 			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
 			if err != nil {
 				t.Fatal(err)
 			}
 			// The node hears of the second one only when the first is decided.
-			c.sleep(100 * time.Millisecond)
+			c.Advance(100 * time.Millisecond)
 			slow.Use(faulty.MustParse("break on batch below \"/test/commands/\"\nrefuse on list below \"/test/commands/\""))
 			second, err := c.client.SendTask(t.Context(), id, command(m))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.sleep(3 * time.Second)
+			c.Advance(3 * time.Second)
 			slow.Use(nil)
 			if _, err := c.client.AwaitCommand(t.Context(), second); err != nil {
 				t.Error(err)
@@ -265,7 +264,7 @@ func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 			want := map[statemachine.Message]windlass.Status{
 				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping, statemachine.Kill: windlass.StatusKilled,
 			}[m]
-			c.eventually(10*time.Second, fmt.Sprintf("after %s it is %s", m, want), func() bool { return c.status(id) == want })
+			c.WaitUntil(10*time.Second, fmt.Sprintf("after %s it is %s", m, want), func() bool { return c.status(id) == want })
 			if _, err := c.client.AwaitCommand(t.Context(), first); err == nil && m != statemachine.Run {
 				if d, err := c.client.Task(t.Context(), id); err != nil || d.State.Command == first.Revision {
 					t.Errorf("the first command was carried out: %+v, %v", d.State, err)
@@ -281,7 +280,6 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		listens := func(cfg *windlass.Config) {
 			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				defer c.began(claim)()
 				messages := claim.Messages()
 				switch claim.ID() {
 				case "never-receives":
@@ -303,22 +301,22 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
 				t.Fatal(err)
 			}
-			c.eventually(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
 		}
-		c.sleep(time.Millisecond)
+		c.Advance(time.Millisecond)
 		for _, id := range ids {
 			if _, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c.sleep(time.Millisecond) // or what b's coming moves is not told any more
+		c.Advance(time.Millisecond) // or what b's coming moves is not told any more
 		c.join("b", listens)
-		c.sleep(time.Second)
-		if err := a.leave(); err != nil {
+		c.Advance(time.Second)
+		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			c.eventually(10*time.Second, id+" is paused", func() bool { return c.status(id) == windlass.StatusPaused })
+			c.WaitUntil(10*time.Second, id+" is paused", func() bool { return c.status(id) == windlass.StatusPaused })
 		}
 	})
 }
@@ -345,14 +343,6 @@ func (c *cluster) tellAll(ids []string, m statemachine.Message) {
 	}
 }
 
-// deleteKey deletes a key by hand.
-func (c *cluster) deleteKey(key string) {
-	c.t.Helper()
-	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete(key)}}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var starts atomic.Int32
@@ -363,11 +353,11 @@ func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *test
 			})
 		})
 		c.submit(1, windlass.Spec{})
-		c.sleep(5 * time.Second)
+		c.Advance(5 * time.Second)
 		c.tell("task-000", statemachine.Run)
-		c.sleep(time.Second)
+		c.Advance(time.Second)
 		before := starts.Load()
-		c.sleep(10 * time.Minute)
+		c.Advance(10 * time.Minute)
 		if starts.Load() == before {
 			t.Error("it was not started for ten minutes")
 		}
@@ -380,7 +370,6 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 			inEach(t, func(t *testing.T, c *cluster) {
 				c.join("n", func(cfg *windlass.Config) {
 					cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-						defer c.began(claim)()
 						claim.Messages()
 						<-ctx.Done()
 						<-time.After(time.Second)
@@ -388,12 +377,12 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 					})
 				})
 				c.submit(1, windlass.Spec{})
-				c.eventually(2*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
-				c.sleep(time.Second)
+				c.WaitUntil(2*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+				c.Advance(time.Second)
 				c.tell("task-000", statemachine.Kill)
-				c.sleep(500 * time.Millisecond)
+				c.Advance(500 * time.Millisecond)
 				sent := c.tell("task-000", m)
-				c.sleep(700 * time.Millisecond)
+				c.Advance(700 * time.Millisecond)
 				d, err := c.client.AwaitCommand(t.Context(), sent)
 				if err != nil || len(d.Errors) > 0 || m == statemachine.Pause && d.Status != windlass.StatusPaused {
 					t.Errorf("%s with the errors %v, %v", d.Status, d.Errors, err)
@@ -409,8 +398,8 @@ func TestTaskCommand_ACommandThatWasReplacedIsNotSaidToBeCarriedOut(t *testing.T
 		a := c.tell("task-000", statemachine.Pause)
 		c.tell("task-000", statemachine.Run)
 		c.join("n")
-		c.eventually(5*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
-		c.sleep(time.Second)
+		c.WaitUntil(5*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+		c.Advance(time.Second)
 		if d, err := c.client.AwaitCommand(t.Context(), a); err == nil {
 			t.Errorf("it was replaced, and the task is %s", d.Status)
 		}
@@ -425,18 +414,18 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 			cfg.Broker = slow
 		})
 		ids := c.submit(120, windlass.Spec{})
-		c.eventually(5*time.Second, "runs", c.allRunning(120))
-		c.sleep(time.Second)
+		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
+		c.Advance(time.Second)
 		slow.Use(faulty.MustParse(`delay-request 1500ms on commit`))
 		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
-		c.sleep(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
+		c.Advance(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
 		c.tellAll(ids, statemachine.Kill)
 		for range 10 {
-			c.sleep(100 * time.Millisecond)
+			c.Advance(100 * time.Millisecond)
 			c.tellAll(ids, statemachine.Run)
 		}
 		slow.Use(nil)
-		c.sleep(5 * time.Minute)
+		c.Advance(5 * time.Minute)
 		if n := len(m.Tasks()); n > 0 {
 			t.Errorf("the drain has not ended: %d tasks are left", n)
 		}
@@ -452,11 +441,11 @@ func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
 			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(`delay-request 10s on get below "/test/commands/"`))
 			cfg.Broker = slow
 		})
-		c.sleep(3 * time.Second)
-		c.deleteKey("/test/tasks/task-000/owner")
-		c.sleep(2 * time.Second)
-		c.deleteKey("/test/commands/task-000")
-		c.sleep(20 * time.Minute)
+		c.Advance(3 * time.Second)
+		c.delete("/test/tasks/task-000/owner")
+		c.Advance(2 * time.Second)
+		c.delete("/test/commands/task-000")
+		c.Advance(20 * time.Minute)
 		if c.startsOf("task-000") == 0 {
 			t.Error("it was not started for twenty minutes")
 		}
@@ -474,7 +463,6 @@ func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
 				case 2:
 					return windlass.Message(command(statemachine.Pause))
 				}
-				defer c.began(claim)()
 				<-ctx.Done()
 				return ctx.Err()
 			})
@@ -486,9 +474,9 @@ func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
 			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse("delay-request 30ms on list below \"/test/commands/\"\ndelay-request 30ms on get below \"/test/commands/\""))
 			cfg.Broker = shaky
 		})
-		c.sleep(50 * time.Millisecond)
-		c.deleteKey("/test/commands/task-000")
-		c.sleep(20 * time.Second)
+		c.Advance(50 * time.Millisecond)
+		c.delete("/test/commands/task-000")
+		c.Advance(20 * time.Second)
 		if told, _ := c.told("task-000"); starts.Load() != 2 || c.status("task-000") != windlass.StatusPaused {
 			t.Errorf("%d starts: %s", starts.Load(), told)
 		}
@@ -499,7 +487,7 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n")
 		ids := c.submit(120, windlass.Spec{})
-		c.eventually(5*time.Second, "runs", c.allRunning(120))
+		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
 		paused := func() int {
 			counts, err := c.client.Count(t.Context(), windlass.Filter{})
 			if err != nil {
@@ -508,14 +496,14 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 			return counts[windlass.StatusPaused]
 		}
 		c.tellAll(ids, statemachine.Pause)
-		c.eventually(5*time.Second, "all are paused", func() bool { return paused() == len(ids) })
-		c.sleep(5 * time.Second)
+		c.WaitUntil(5*time.Second, "all are paused", func() bool { return paused() == len(ids) })
+		c.Advance(5 * time.Second)
 		c.send("n", windlass.CommandDrain, `{"per_second":10000}`)
-		c.sleep(200 * time.Millisecond)
+		c.Advance(200 * time.Millisecond)
 		c.tellAll(ids, statemachine.Run)
-		c.sleep(100 * time.Millisecond)
+		c.Advance(100 * time.Millisecond)
 		c.send("n", windlass.CommandUnfreeze, ``)
-		c.sleep(40 * time.Second)
+		c.Advance(40 * time.Second)
 		if n := paused(); n > 0 {
 			t.Errorf("%d of %d are paused still", n, len(ids))
 		}
@@ -530,13 +518,13 @@ func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.
 			cfg.Broker = shaky
 		})
 		c.submit(1, windlass.Spec{})
-		c.eventually(5*time.Second, "runs", c.allRunning(1))
-		c.sleep(2 * time.Second)
+		c.WaitUntil(5*time.Second, "runs", c.allRunning(1))
+		c.Advance(2 * time.Second)
 		shaky.Use(faulty.MustParse(`delay-request 1s on batch below "/test/tasks/"`))
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "wake-up-the-batch"}); err != nil {
 			t.Fatal(err)
 		}
-		c.sleep(50 * time.Millisecond)
+		c.Advance(50 * time.Millisecond)
 		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
 			t.Fatal(err)
 		}
@@ -544,7 +532,7 @@ func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.
 			t.Fatal(err)
 		}
 		sent := c.tell("task-000", statemachine.Kill)
-		c.sleep(time.Minute)
+		c.Advance(time.Minute)
 		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled {
 			t.Errorf("the kill was lost: %s, %v", d.Status, err)
 		}
@@ -556,17 +544,15 @@ func TestTaskCommand_ANodeLeavesAlthoughACommandCannotBeRead(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		c.tell("task-000", statemachine.Pause)
 		var shaky *faulty.Broker
-		m := c.join("n", func(cfg *windlass.Config) {
+		c.join("n", func(cfg *windlass.Config) {
 			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(`refuse on get below "/test/commands/"`))
 			cfg.Broker = shaky
 		})
-		c.sleep(5 * time.Second)
-		m.stop()
-		select {
-		case <-m.ended:
-		case <-time.After(10 * time.Minute):
+		c.Advance(5 * time.Second)
+		late := time.AfterFunc(10*time.Minute, func() {
 			t.Error("it has not left after 10 minutes")
 			shaky.Use(nil)
-		}
+		})
+		defer late.Stop()
 	})
 }
