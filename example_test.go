@@ -2,12 +2,15 @@ package windlass_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker/memory"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // A node that runs tasks of one type, and a client that submits one. In
@@ -39,4 +42,119 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output: node-1 polls device-7 every "10s"
+}
+
+// A handler that receives messages and says, by the message that it returns, what
+// is to become of its task. Here the task is paused, and runs on when told to.
+func ExampleStateful() {
+	store := memory.New()
+	defer store.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	listening := make(chan struct{})
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: store.Broker(), Name: "node-1",
+		Handlers: map[string]windlass.NewHandler{"watch": windlass.Stateful(
+			func(ctx context.Context, c *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
+				fmt.Println("it runs")
+				listening <- struct{}{}
+				select {
+				case m := <-messages:
+					fmt.Println("told to", m.Message)
+					return m
+				case <-ctx.Done(): // the node stops: another one goes on
+					return statemachine.Command{Message: statemachine.Release}
+				}
+			})},
+	})
+	client, clientErr := windlass.NewClient(store.Broker(), "")
+	if err := errors.Join(err, clientErr); err != nil {
+		log.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- node.Run(ctx) }()
+	tell := func(m statemachine.Message) {
+		sent, err := client.SendTask(ctx, "door", statemachine.Command{Message: m})
+		if err == nil && m != statemachine.Run {
+			var task windlass.TaskDetail
+			task, err = client.AwaitCommand(ctx, sent)
+			fmt.Println("it is", task.Status)
+		}
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	if err := client.Submit(ctx, windlass.Submission{ID: "door", Spec: windlass.Spec{Type: "watch"}}); err != nil {
+		log.Fatal(err)
+	}
+	<-listening
+	tell(statemachine.Pause)
+	tell(statemachine.Run)
+	<-listening
+	tell(statemachine.Complete)
+	stop()
+	if err := <-ended; err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// it runs
+	// told to pause
+	// it is paused
+	// it runs
+	// told to complete
+	// it is completed
+}
+
+// A handler that fails in the middle, and goes on where it was when it is run
+// again, on whatever node.
+func ExampleClaim_Checkpoint() {
+	store := memory.New()
+	defer store.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	fails := true
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: store.Broker(), Name: "node-1",
+		Handlers: map[string]windlass.NewHandler{"import": windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
+			var at struct {
+				Page int `json:"page"`
+			}
+			saved, err := c.Progress(ctx) // nil at first
+			if err != nil {
+				return err
+			}
+			if saved != nil {
+				if err := json.Unmarshal(saved, &at); err != nil {
+					return err
+				}
+			}
+			for at.Page < 4 {
+				at.Page++
+				fmt.Println("page", at.Page)
+				if at.Page == 3 && fails {
+					fails = false
+					return errors.New("page 3 is not there yet")
+				}
+				if err := c.Checkpoint(ctx, at); err != nil { // stored when it returns
+					return err
+				}
+			}
+			stop() // enough for an example
+			return nil
+		})},
+	})
+	client, clientErr := windlass.NewClient(store.Broker(), "")
+	if err := errors.Join(err, clientErr); err != nil {
+		log.Fatal(err)
+	}
+	soon := &windlass.Retry{Max: windlass.Duration(10 * time.Millisecond)}
+	task := windlass.Submission{ID: "book", Spec: windlass.Spec{Type: "import", Retry: soon}}
+	if err := errors.Join(client.Submit(ctx, task), node.Run(ctx)); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// page 1
+	// page 2
+	// page 3
+	// page 3
+	// page 4
 }
