@@ -18,23 +18,19 @@ import (
 
 func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				for row := range 3 {
-					if err := claim.Checkpoint(ctx, map[string]int{"row": row}); err != nil {
-						return err
-					}
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			for row := range 3 {
+				if err := claim.Checkpoint(ctx, map[string]int{"row": row}); err != nil {
+					return err
 				}
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		})
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}))
 		if p, err := c.client.Progress(t.Context(), "t"); p != nil || err != nil {
 			t.Errorf("before there is any: %s, %v", p, err)
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "t"})
 		c.WaitUntil(time.Second, "all three were saved", func() bool {
 			p, err := c.client.Progress(t.Context(), "t")
 			return err == nil && string(p) == `{"row":2}`
@@ -161,9 +157,7 @@ func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) 
 		join("d")
 		cut.Freeze() // which is how the others see it die
 		c.Advance(time.Minute)
-		if _, err := c.commandTo("task-000", command("sleep")); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", command("sleep"))
 		c.Advance(2 * time.Hour)
 		cut.Thaw()
 		c.mu.Lock()
@@ -185,20 +179,16 @@ func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) 
 func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		claims := make(chan *windlass.Claim, 3)
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				claims <- claim
-				return untilStopped(ctx, claim)
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			claims <- claim
+			return untilStopped(ctx, claim)
+		}))
 		c.submit(1, windlass.Spec{})
 		old := <-claims
 		if err := old.Checkpoint(t.Context(), "old"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.commandTo("task-000", command("release")); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", command("release"))
 		c.WaitUntil(10*time.Second, "it runs again", c.allRunning(1))
 		if err := old.Checkpoint(t.Context(), "too late"); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("the old claim: %v", err)

@@ -19,21 +19,17 @@ import (
 func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		put := func(key, value string) {
-			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
-				t.Fatal(err)
-			}
+			c.put(key, value)
 		}
 		put("/test/tasks/by-key", "")
 		put("/test/tasks/by-both", "")
 		put("/test/tasks/by-both/props", `{"a":1}`)
 		put("/test/tasks/by-props/props", `{"b":2}`)
 		props := make(chan string, 3)
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				props <- claim.ID() + "=" + string(claim.Props())
-				return nil
-			})
-		})
+		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			props <- claim.ID() + "=" + string(claim.Props())
+			return nil
+		}))
 		c.WaitUntil(time.Second, "all three ran", func() bool { return len(props) == 3 })
 		got := []string{<-props, <-props, <-props}
 		slices.Sort(got)
@@ -52,9 +48,7 @@ func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 func TestClaim_M03_AnOwnerInTheOldestFormIsRespected(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		for _, kv := range [][2]string{{"/test/tasks/a", ""}, {"/test/tasks/a/owner", "old-node"}} {
-			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(kv[0], []byte(kv[1]))}}); err != nil {
-				t.Fatal(err)
-			}
+			c.put(kv[0], kv[1])
 		}
 		c.join("n")
 		c.Advance(10 * time.Second)
@@ -75,9 +69,7 @@ func TestNode_M06_ACorruptValueCostsOnlyItsOwnTask(t *testing.T) {
 			"/test/unknown/thing": "keep", "/test/tasks/bad-owner": "", "/test/tasks/bad-owner/owner": `{"node":`,
 			"/test/tasks/bad-state": "", "/test/state/bad-state": "][",
 		} {
-			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
-				t.Fatal(err)
-			}
+			c.put(key, value)
 		}
 		corrupt := map[string]int{}
 		n := c.join("n", func(cfg *windlass.Config) {
@@ -111,24 +103,18 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		order := make(chan string, 10)
 		gate := make(chan struct{})
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				<-gate
-				order <- claim.ID()
-				return nil
-			})
-		})
+		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			<-gate
+			order <- claim.ID()
+			return nil
+		}))
 		for _, s := range []windlass.Submission{
 			{ID: "left"}, {ID: "right"}, {ID: "left|child"}, {ID: "left|child|grandchild"},
 			{ID: "orphan|child"}, // its parent was never submitted, which blocks nothing
 		} {
-			if err := c.client.Submit(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(s)
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "report", Spec: windlass.Spec{Needs: []string{"left", "right"}}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "report", Spec: windlass.Spec{Needs: []string{"left", "right"}}})
 		d, err := c.client.Task(t.Context(), "report")
 		if err != nil || d.Status != windlass.StatusBlocked || !slices.Equal(d.BlockedBy, []string{"left", "right"}) {
 			t.Errorf("report: %s, blocked by %q, %v", d.Status, d.BlockedBy, err)
@@ -151,20 +137,16 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 
 func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				return claim.SetResult(map[string]any{"answer": 42})
-			})
-		})
+		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			return claim.SetResult(map[string]any{"answer": 42})
+		}))
 		err := c.client.Submit(t.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t", Priority: 3}, Props: json.RawMessage(`[1]`)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		// Siblings with a common beginning must survive it.
 		for _, id := range []string{"ab", "a-1"} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}})
 		}
 		c.WaitUntil(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
 		d, err := c.client.Task(t.Context(), "a")
@@ -194,9 +176,7 @@ func TestNode_M15_AHandlerWhoseOwnerKeyIsDeletedByHandIsTold(t *testing.T) {
 		c.join("n")
 		ids := c.submit(2, windlass.Spec{})
 		c.WaitUntil(time.Second, "both run", c.allRunning(2))
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/" + ids[0] + "/owner")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.delete("/test/tasks/" + ids[0] + "/owner")
 		c.WaitUntil(time.Second, "the handler was told", func() bool { return len(c.causesOf(ids[0])) == 1 })
 		if cause := c.causesOf(ids[0])[0]; !errors.Is(cause, windlass.ErrLost) {
 			t.Errorf("cause %v", cause)
@@ -222,9 +202,7 @@ func (w *cluster) replace(id string, needs ...string) {
 	if err := w.client.Delete(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.client.Submit(w.t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}})
 }
 
 // A claim on the way was granted for the task that had been submitted since,
@@ -340,9 +318,7 @@ func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
 		ids := w.submitted(w.client, "a", 1)
 		w.Advance(time.Second)
 		note := "/test/tasks/" + ids[0] + "/handover"
-		if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{broker.PutSession(note, []byte(`{"node":"n"}`), other.ID)}}); err != nil {
-			t.Fatal(err)
-		}
+		w.commit(broker.PutSession(note, []byte(`{"node":"n"}`), other.ID))
 		w.Advance(5 * time.Second)
 		n.Use("")
 		if owner, held := w.holderOf(ids[0]); !held {
@@ -368,9 +344,7 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 	ids := []string{"sleeps", "fails", "detached"}
 	inEach(t, func(t *testing.T, c *cluster) {
 		write := func(key, value string) {
-			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/"+key, []byte(value))}}); err != nil {
-				t.Fatal(err)
-			}
+			c.put("/test/"+key, value)
 		}
 		read := func(key string) string {
 			if kv, err := c.store.Get(t.Context(), "/test/"+key); err == nil {
@@ -434,9 +408,7 @@ func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *te
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", spec)}}); err != nil {
-			t.Fatal(err)
-		}
+		c.commit(broker.Put("/test/tasks/a", spec))
 		var corrupt, trouble int
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Events.Corrupt = func(string, error) { corrupt++ }
@@ -446,9 +418,7 @@ func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *te
 		if corrupt == 0 || trouble != 0 || c.startsOf("a") != 0 {
 			t.Errorf("%d reports, %d refusals of the broker, %d starts", corrupt, trouble, c.startsOf("a"))
 		}
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a", nil)}}); err != nil {
-			t.Fatal(err)
-		}
+		c.put("/test/tasks/a", "")
 		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 	})
 }

@@ -37,9 +37,7 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 			{ID: "b", Spec: windlass.Spec{Type: "x", Priority: 7}}, {ID: "a"}, {ID: "a|child"},
 			{ID: "later", Spec: windlass.Spec{NotBefore: now.Add(time.Hour)}},
 		} {
-			if err := c.client.Submit(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(s)
 		}
 		ids := func(f windlass.Filter) string {
 			tasks, err := c.client.Tasks(t.Context(), f)
@@ -120,9 +118,7 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 		c.Advance(time.Second)
 		c.join("n")
 		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "task-000|child"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "task-000|child"})
 		c.Advance(time.Second)
 		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
 			t.Fatal(err)

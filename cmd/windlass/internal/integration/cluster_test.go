@@ -108,6 +108,11 @@ func (c *cluster) join(name string, configure ...func(*windlass.Config)) *windla
 	return c.Start(name, config)
 }
 
+// running gives a node one handler for all types.
+func running(run func(context.Context, *windlass.Claim) error) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Handlers[windlass.AnyType] = windlass.HandlerFunc(run) }
+}
+
 // joins is join of a node with a plan of faults.
 func (c *cluster) joins(name, plan string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	c.t.Helper()
@@ -227,17 +232,17 @@ func (c *cluster) shownFrozen(name string) bool {
 	return false
 }
 
-// delete deletes keys as an operator would, by hand.
-func (c *cluster) delete(keys ...string) {
+// commit writes to the store as an operator would, by hand.
+func (c *cluster) commit(ops ...broker.Op) {
 	c.t.Helper()
-	var txn broker.Txn
-	for _, key := range keys {
-		txn.Then = append(txn.Then, broker.Delete(key))
-	}
-	if _, err := broker.CommitOne(c.t.Context(), c.store, txn); err != nil {
+	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: ops}); err != nil {
 		c.t.Fatal(err)
 	}
 }
+
+func (c *cluster) put(key, value string) { c.commit(broker.Put(key, []byte(value))) }
+
+func (c *cluster) delete(key string) { c.commit(broker.Delete(key)) }
 
 // holderOf is the claim on a task.
 func (c *cluster) holderOf(id string) (broker.KV, bool) {

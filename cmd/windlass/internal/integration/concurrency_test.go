@@ -48,9 +48,7 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		for i := range 40 {
 			s := windlass.Submission{ID: fmt.Sprintf("t%02d", i), Spec: windlass.Spec{Type: "t", Priority: i % 2}}
-			if err := c.client.Submit(t.Context(), s); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(s)
 		}
 		var order []string
 		running, most := 0, 0
@@ -105,9 +103,7 @@ func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 func TestConcurrency_Z13_WhatSleepsAfterAnErrorIsNotInTheWayOfOthers(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		for _, id := range []string{"a-bad", "b", "c"} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
 		}
 		c.join("n1", func(config *windlass.Config) {
 			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
@@ -201,9 +197,7 @@ func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *te
 		sub := func(id string, spec windlass.Spec) {
 			t.Helper()
 			spec.Type = "t"
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: spec})
 			c.Advance(time.Second)
 		}
 		sub("a", windlass.Spec{})
@@ -223,20 +217,15 @@ func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *te
 
 func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		ctx := t.Context()
 		first := c.join("first", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(context.Context, *windlass.Claim) error {
 			return windlass.Message(statemachine.Command{Message: statemachine.Pause})
 		}}))
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}})
 		c.WaitUntil(time.Minute, "it is paused", c.hasStatus("a", windlass.StatusPaused))
 		if err := first.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}})
 		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
@@ -293,11 +282,8 @@ func TestConcurrency_ANodeThatIsFullDoesNotStandInForOthers(t *testing.T) {
 
 func TestConcurrency_TheImportantOneIsFirstAlthoughOthersAreHeavier(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		ctx := t.Context()
 		c.submit(20, windlass.Spec{Type: "t", Weight: 2})
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "important", Spec: windlass.Spec{Type: "t", Priority: 100}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "important", Spec: windlass.Spec{Type: "t", Priority: 100}})
 		var order []string
 		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()

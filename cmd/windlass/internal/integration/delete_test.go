@@ -76,9 +76,7 @@ func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T
 				if err := w.client.Delete(t.Context(), id); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
-					t.Fatal(err)
-				}
+				w.Submit(windlass.Submission{ID: id})
 				w.Advance(time.Second)
 				if now, held := w.holderOf(id); !held || now.Created != kv.Created {
 					t.Error("the claim was taken away while the handler ran")
@@ -106,9 +104,7 @@ func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *tes
 		if err := w.client.Delete(t.Context(), ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.client.Submit(t.Context(), windlass.Submission{ID: ids[0]}); err != nil {
-			t.Fatal(err)
-		}
+		w.Submit(windlass.Submission{ID: ids[0]})
 		w.Advance(8 * time.Second)
 		if status := w.status(ids[0]); status == windlass.StatusCompleted {
 			t.Errorf("the new task is %s and has not run", status)
@@ -141,13 +137,9 @@ func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings
 			cfg.Handlers["fails"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return errors.New("no") })
 		})
 		for _, id := range []string{"a", "ab", "a|b", "a-1"} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Props: json.RawMessage("1")}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Props: json.RawMessage("1")})
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "failing", Spec: windlass.Spec{Type: "fails"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "failing", Spec: windlass.Spec{Type: "fails"}})
 		c.WaitUntil(time.Second, "they run", c.allRunning(3)) // a|b waits for a
 		if err := c.client.Delete(t.Context(), "a"); err != nil {
 			t.Fatal(err)

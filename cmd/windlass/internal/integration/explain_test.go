@@ -117,9 +117,7 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 				if strings.HasSuffix(key, "/owner") {
 					op = broker.PutSession(op.Key, []byte(value), other.ID)
 				}
-				if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{op}}); err != nil {
-					t.Fatal(err)
-				}
+				f.commit(op)
 			}
 		}
 		t.Run(row.name, func(t *testing.T) {
@@ -181,9 +179,7 @@ func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
 		n.Use(`refuse on commit below "/test/tasks/"`) // so that it kills nothing
 		f.submit("open", 3, windlass.Spec{})
 		f.submit("skipped", 2, windlass.Spec{Needs: []string{"a"}})
-		if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed","skip":true}`))}}); err != nil {
-			t.Fatal(err)
-		}
+		f.put("/test/tasks/a/failed", `{"state":"failed","skip":true}`)
 		report, err := f.Client().Plan(t.Context(), func(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) { return nodes, nil })
 		if want := []windlass.PlannedMove{{To: "n", Tasks: 3}}; err != nil || !slices.Equal(report.Moves, want) || report.Waiting != 0 {
 			t.Errorf("moves %v, %d wait (%v)", report.Moves, report.Waiting, err)
@@ -219,9 +215,7 @@ func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T
 		for _, node := range []string{"a", "b"} { // registered, and no process
 			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
 			value := fmt.Appendf(nil, `{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node)
-			if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", value)}}); err != nil {
-				t.Fatal(err)
-			}
+			f.commit(broker.Put("/test/nodes/"+node+"/info", value))
 		}
 		for _, id := range f.submit("job", 20, windlass.Spec{Type: "job"}) {
 			e, err := f.Client().Explain(t.Context(), id)

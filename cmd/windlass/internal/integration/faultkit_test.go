@@ -220,13 +220,11 @@ func finiteSome(id string) time.Duration {
 
 // slowToStop is a handler that takes a while to return after it was told to.
 func (w *cluster) slowToStop(d time.Duration) func(*windlass.Config) {
-	return func(cfg *windlass.Config) {
-		cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-			<-ctx.Done()
-			<-time.After(d)
-			return ctx.Err()
-		})
-	}
+	return running(func(ctx context.Context, claim *windlass.Claim) error {
+		<-ctx.Done()
+		<-time.After(d)
+		return ctx.Err()
+	})
 }
 
 // oneAtATime claims one task, and names an hour for the others.

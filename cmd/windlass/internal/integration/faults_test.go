@@ -210,14 +210,12 @@ func TestClaim_M15_ATaskThatIsDeletedBeforeTheReplyToItsClaimNeverRuns(t *testin
 func TestMirror_M10_AClaimThatCameAndWentUnseenLeavesTheTaskClaimable(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		var runs atomic.Int32
-		n := w.joins("n", "", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				if runs.Add(1) == 1 {
-					return windlass.ErrRelease
-				}
-				return w.work(ctx, claim)
-			})
-		})
+		n := w.joins("n", "", running(func(ctx context.Context, claim *windlass.Claim) error {
+			if runs.Add(1) == 1 {
+				return windlass.ErrRelease
+			}
+			return w.work(ctx, claim)
+		}))
 		ids := w.submit(1, windlass.Spec{NotBefore: time.Now().Add(5 * time.Second)})
 		w.Advance(time.Second)
 		n.Use("break on batch\nrefuse on list,watch")
@@ -260,11 +258,7 @@ func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "")
 		for i, spec := range []string{"{", "{}"} {
-			if _, err := broker.CommitOne(t.Context(), w.store, broker.Txn{Then: []broker.Op{
-				broker.Put("/test/tasks/a", []byte(spec)),
-			}}); err != nil {
-				t.Fatal(err)
-			}
+			w.commit(broker.Put("/test/tasks/a", []byte(spec)))
 			w.Advance(10 * time.Second)
 			if n := w.startsOf("a"); n != i {
 				t.Errorf("with %s it ran %d times", spec, n)

@@ -53,9 +53,7 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 		c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
 		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
 			spec := windlass.Spec{Retry: &windlass.Retry{Errors: 8}}
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: spec})
 		}
 		c.WaitUntil(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
 		d, err := c.client.Task(t.Context(), "panics")
@@ -101,14 +99,10 @@ func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T)
 		ids := c.submit(20, windlass.Spec{})
 		for id, timeout := range map[string]time.Duration{"done": 0, "paused": 0, "done-in-no-time": time.Minute, "timeout": time.Minute} {
 			spec := windlass.Spec{Timeout: windlass.Duration(timeout)}
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: spec}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: spec})
 		}
 		c.Advance(10 * time.Second)
-		if _, err := c.client.SendTask(t.Context(), "paused", statemachine.Command{Message: statemachine.Pause}); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("paused", statemachine.Pause)
 		c.Advance(time.Minute)
 		b := join("b")
 		c.Advance(time.Minute)
@@ -139,18 +133,14 @@ func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T)
 func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var ran []time.Time
-		fails := func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				ran = append(ran, time.Now())
-				return errors.New("no")
-			})
-		}
+		fails := running(func(context.Context, *windlass.Claim) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			ran = append(ran, time.Now())
+			return errors.New("no")
+		})
 		a := c.join("a", fails)
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "t"})
 		c.WaitUntil(2*time.Minute, "six errors", c.locked(func() bool { return len(ran) == 6 }))
 		c.Advance(time.Second)
 		d, _ := c.client.Task(t.Context(), "t")
@@ -193,9 +183,7 @@ func TestHandler_SeesItsClaim(t *testing.T) {
 				return nil
 			})
 		})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "check"}, Props: json.RawMessage(`{"x":1}`)}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "check"}, Props: json.RawMessage(`{"x":1}`)})
 		<-checked
 	})
 }
@@ -203,14 +191,12 @@ func TestHandler_SeesItsClaim(t *testing.T) {
 func TestTokens_RiseFromClaimToClaim(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var tokens []int64
-		n := c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				tokens = append(tokens, claim.Token())
-				return windlass.ErrRelease
-			})
-		})
+		n := c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			tokens = append(tokens, claim.Token())
+			return windlass.ErrRelease
+		}))
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(time.Minute, "it was claimed often", c.locked(func() bool { return len(tokens) >= 5 }))
 		n.Stop()
@@ -223,13 +209,11 @@ func TestTokens_RiseFromClaimToClaim(t *testing.T) {
 func TestNode_M32_ListsWhatItRunsSortedWithTimes(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		slow := make(chan struct{})
-		n := c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
-				<-ctx.Done()
-				<-slow
-				return ctx.Err()
-			})
-		})
+		n := c.join("n", running(func(ctx context.Context, _ *windlass.Claim) error {
+			<-ctx.Done()
+			<-slow
+			return ctx.Err()
+		}))
 		ids := c.submit(5, windlass.Spec{})
 		c.WaitUntil(time.Second, "all run", func() bool { return len(n.Tasks()) == 5 })
 		c.Advance(time.Second)
@@ -278,9 +262,7 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 			})
 		})
 		for id, props := range map[string]string{"a": `{"customer":"acme"}`, "b": "", "ignored": `{}`, "panics": `{"panic":true}`} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Props: json.RawMessage(props)}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Props: json.RawMessage(props)})
 		}
 		c.Advance(30 * time.Second)
 		slices.SortFunc(got, func(a, b windlass.Task) int { return strings.Compare(a.ID(), b.ID()) })
@@ -359,9 +341,7 @@ func TestFence_IsCalledWithTheHandlersThatIgnoreTheirContext(t *testing.T) {
 			cfg.Handlers["stubborn"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { <-release; return nil })
 		})
 		c.submit(2, windlass.Spec{})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "stubborn", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "stubborn", Spec: windlass.Spec{Type: "stubborn"}})
 		c.WaitUntil(time.Second, "all run", func() bool { return len(n.Tasks()) == 3 })
 		cutAt = time.Now()
 		conn.Close()

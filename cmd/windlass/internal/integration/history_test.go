@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -37,20 +36,16 @@ func (c *cluster) told(id string) (string, statemachine.History) {
 func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		finish := make(chan struct{})
-		run := func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
-				select {
-				case <-finish:
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			})
-		}
+		run := running(func(ctx context.Context, _ *windlass.Claim) error {
+			select {
+			case <-finish:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
 		a := c.join("a", run)
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "t"})
 		c.WaitUntil(time.Second, "the claim is in the history", func() bool { told, _ := c.told("t"); return told == "claimed@a" })
 		c.join("b", run)
 		if err := a.Stop(); err != nil {
@@ -61,9 +56,7 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 			return told == "claimed@a released@a* claimed@b"
 		})
 		// The claim is taken away by hand: nobody says how it ended.
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/t/owner")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.delete("/test/tasks/t/owner")
 		c.WaitUntil(5*time.Second, "it was claimed anew", func() bool {
 			told, _ := c.told("t")
 			return told == "claimed@a released@a* claimed@b lost@b* claimed@b"

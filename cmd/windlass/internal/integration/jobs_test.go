@@ -54,9 +54,7 @@ func TestJobs_ASkipIsForTheFailureThatItWasMadeFor(t *testing.T) {
 func TestJobs_AJobIsQueuedBelowOneOfTheSameCallThatWasAPlainTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t"}})
 		d := c.detach("t", "a_t")
 		if err := c.client.CompleteDetached(ctx, "a_t", d.Token, nil); err != nil {
 			t.Fatal(err)
@@ -174,9 +172,7 @@ func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *t
 		for _, id := range ids {
 			c.job(id)
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "never_alpha|child_alpha", Spec: windlass.Spec{Type: "alpha"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "never_alpha|child_alpha", Spec: windlass.Spec{Type: "alpha"}})
 		var order []string
 		proceed := make(chan struct{})
 		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"alpha": func(ctx context.Context, claim *windlass.Claim) error {
@@ -217,9 +213,7 @@ func TestJobs_Z11_AFailedJobBlocksOrSkipsItsDescendantsOrLetsThemRun(t *testing.
 				c.job(root, func(s *windlass.Submission) { s.Spec.OnFailure = policy })
 				c.job(mid)
 				c.job(leaf)
-				if err := c.client.Submit(t.Context(), windlass.Submission{ID: other, Spec: windlass.Spec{Type: "ok", Needs: []string{root}}}); err != nil {
-					t.Fatal(err)
-				}
+				c.Submit(windlass.Submission{ID: other, Spec: windlass.Spec{Type: "ok", Needs: []string{root}}})
 				c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
 				c.WaitUntil(5*time.Second, "the first one fails", c.hasStatus(root, windlass.StatusFailed))
 				c.Advance(10 * time.Second)
@@ -344,18 +338,14 @@ func TestJobs_Z10_AJobThatIsToRunAgainDoesSoHoweverItsRunEnds(t *testing.T) {
 		}}))
 		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
 		c.job("a_t", func(s *windlass.Submission) { s.Requeue = true })
-		if _, err := c.client.SendTask(t.Context(), "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("a_t", statemachine.Kill)
 		c.WaitUntil(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
 		h, err := c.client.History(t.Context(), "a_t")
 		c.WaitUntil(5*time.Second, "the history tells", func() bool {
 			h, err = c.client.History(t.Context(), "a_t")
 			return err == nil && slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool { return e.Event == statemachine.EventRequeued })
 		})
-		if _, err := c.client.SendTask(t.Context(), "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("a_t", statemachine.Kill)
 		c.WaitUntil(5*time.Second, "it is killed for good", c.hasStatus("a_t", windlass.StatusKilled))
 		if got := c.status("a_t|b_t"); got != windlass.StatusBlocked {
 			t.Errorf("the child of what was killed is %s", got)
@@ -381,13 +371,9 @@ func TestJobs_Z12_NeedsMakeAGraphAndAChainOfTheGreatestDepthRuns(t *testing.T) {
 		needs := []string{}
 		for i := range windlass.NeedsMax {
 			needs = append(needs, fmt.Sprintf("n%d", i))
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: needs[i], Spec: windlass.Spec{Type: "t"}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: needs[i], Spec: windlass.Spec{Type: "t"}})
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "all", Spec: windlass.Spec{Type: "t", Needs: needs}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "all", Spec: windlass.Spec{Type: "t", Needs: needs}})
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "n", Spec: windlass.Spec{Type: "t", Needs: append(needs, id)}}); !errors.As(err, &wrong) {
 			t.Errorf("one more need: %v", err)
 		}

@@ -122,9 +122,7 @@ func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) 
 			t.Fatal(err)
 		}
 		owner := func(op broker.Op) {
-			if _, err := broker.CommitOne(t.Context(), f.store, broker.Txn{Then: []broker.Op{op}}); err != nil {
-				t.Fatal(err)
-			}
+			f.commit(op)
 		}
 		n.Use(`delay-request 3s on batch below "/test/tasks/"`)
 		f.submit("t", 1, windlass.Spec{})

@@ -19,9 +19,7 @@ const layoutKey = "/test/layout"
 // setLayout writes the layout key by hand.
 func (c *cluster) setLayout(value string) {
 	c.t.Helper()
-	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(layoutKey, []byte(value))}}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.commit(broker.Put(layoutKey, []byte(value)))
 }
 
 func (c *cluster) layout() broker.KV {
@@ -115,9 +113,7 @@ func TestLayout_OneFromTheFutureMakesANodeThatHadJoinedWait(t *testing.T) {
 		c.WaitUntil(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
 		c.setLayout(`{"version":7}`)
 		// Losing the registration ends the incarnation.
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/a/info")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.delete("/test/nodes/a/info")
 		c.WaitUntil(time.Minute, "it waits", func() bool {
 			mu.Lock()
 			defer mu.Unlock()

@@ -93,9 +93,7 @@ func TestStates_M56_ACommandThatComesBeforeTheHandlerListensIsCarriedOut(t *test
 				return windlass.Message(c.following(ctx, claim, claim.Messages()))
 			})
 		})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "late"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "late"}})
 		c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
 		c.Advance(100 * time.Millisecond)
 		c.becomes(statemachine.Pause, windlass.StatusPaused)
@@ -115,9 +113,7 @@ func TestStates_M56_RunAfterPauseWinsWhileTheHandlerIsStillPausing(t *testing.T)
 				return statemachine.Command{Message: statemachine.Release}
 			}
 		})
-		if _, err := c.client.SendTask(t.Context(), "t", command(statemachine.Pause)); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("t", statemachine.Pause)
 		c.Advance(1500 * time.Millisecond)
 		c.becomes(statemachine.Run, windlass.StatusRunning)
 	})

@@ -62,9 +62,7 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 		}
 		for i, value := range []string{"freeze", `{"command":`, `{"command":"dance"}`, `{"command":"stop_task","parameters":{"task":5}}`} {
 			key := fmt.Sprintf("/test/nodes/n/commands/%d", i)
-			if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.PutSession(key, []byte(value), info.Session)}}); err != nil {
-				t.Fatal(err)
-			}
+			c.commit(broker.PutSession(key, []byte(value), info.Session))
 		}
 		c.WaitUntil(time.Second, "all were carried out", func() bool { return len(ran) == 7 })
 		if got := ran[:4]; !slices.Equal(got, []string{"freeze <nil>", "balance <nil>", "unfreeze <nil>", "freeze <nil>"}) {
@@ -104,9 +102,7 @@ func TestCommand_M33_FreezeKeepsWhatRunsAndClaimsNothing(t *testing.T) {
 		c.send("n", "freeze", "")
 		c.send("n", "freeze", "")
 		c.WaitUntil(time.Second, "clients see it", func() bool { return c.nodes()[0].Frozen && n.Frozen() })
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "late"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "late"})
 		c.Advance(time.Minute)
 		if c.startsOf("late") != 0 || !c.allRunning(2)() {
 			t.Error("a frozen node claimed a task, or gave one up")
@@ -179,9 +175,7 @@ func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T)
 		c.send("n", "freeze", "")
 		c.WaitUntil(time.Second, "it is frozen", n.Frozen)
 		before := c.nodes()[0].Incarnation
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.delete("/test/nodes/n/info")
 		c.WaitUntil(20*time.Second, "it is back", func() bool {
 			nodes := c.nodes()
 			return len(nodes) == 1 && nodes[0].Incarnation != before

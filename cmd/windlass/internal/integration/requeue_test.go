@@ -34,9 +34,7 @@ func TestRequeue_ARequeueThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 		if err := client.Submit(ctx, again(`1`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.client.Submit(ctx, again(`2`)); err != nil {
-			t.Fatal(err)
-		}
+		w.Submit(again(`2`))
 		w.Advance(time.Minute)
 		if err := d.Complete(ctx); err != nil {
 			t.Fatal(err)
@@ -107,9 +105,7 @@ func TestRequeue_AMarkThatIsLeftAloneCanBeForgotten(t *testing.T) {
 		c.job("a_fail|b_ok")
 		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a_fail", windlass.StatusFailed))
 		c.Advance(time.Minute)
-		if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/state/a_fail"), broker.Delete("/test/history/a_fail")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.commit(broker.Delete("/test/state/a_fail"), broker.Delete("/test/history/a_fail"))
 		p, err := c.client.Prune(ctx, windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false)
 		derr := c.client.Delete(ctx, "a_fail")
 		c.Advance(time.Minute)
@@ -129,9 +125,7 @@ func TestRequeue_ARequeueIsForTheTaskThatItWasMadeFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.job("a_t", func(s *windlass.Submission) { s.Requeue, s.Props = true, []byte(`"old"`) })
-		if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/tasks/a_t")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.commit(broker.Delete("/test/tasks/a_t"))
 		c.Advance(time.Second)
 		_ = d.Release(ctx)
 		c.Advance(time.Second)
@@ -162,9 +156,7 @@ func TestRequeue_AnUnreadableRequeue(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := broker.CommitOne(ctx, c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a_t/requeue", []byte(value))}}); err != nil {
-					t.Fatal(err)
-				}
+				c.commit(broker.Put("/test/tasks/a_t/requeue", []byte(value)))
 				if err := d.Complete(ctx); err != nil {
 					t.Error(err)
 				}

@@ -36,9 +36,7 @@ func (c *cluster) finish(n int, prefix string) (ids []string) {
 	c.t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("%s%d", prefix, i)
-		if err := c.client.Submit(c.t.Context(), windlass.Submission{ID: id}); err != nil {
-			c.t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: id})
 		c.WaitUntil(5*time.Second, id+" is done", func() bool { return c.status(id) == windlass.StatusCompleted })
 		c.Advance(time.Second)
 		ids = append(ids, id)
@@ -60,15 +58,11 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 		c.join("n", finishing, func(cfg *windlass.Config) { cfg.Handlers["stays"] = windlass.HandlerFunc(untilStopped) })
 		c.finish(10, "t")
 		for _, id := range []string{"runs", "sleeps", "deleted"} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "stays"}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "stays"}})
 			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
 			c.Advance(time.Second)
 		}
-		if _, err := c.commandTo("sleeps", command("sleep")); err != nil {
-			t.Fatal(err)
-		}
+		c.command("sleeps", command("sleep"))
 		if err := c.client.Delete(t.Context(), "deleted"); err != nil {
 			t.Fatal(err)
 		}
@@ -89,9 +83,7 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 			t.Errorf("%+v, %v", none, err)
 		}
 		// A note that was written for somebody who does not need it any more.
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/t3/handover", nil)}}); err != nil {
-			t.Fatal(err)
-		}
+		c.put("/test/tasks/t3/handover", "")
 		all, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{}, false)
 		if err != nil || len(all.IDs) != 10 || all.Kept != 0 {
 			t.Errorf("%+v, %v", all, err)
@@ -156,9 +148,7 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 				{ID: "needed", Spec: windlass.Spec{Type: "fail"}},
 				{ID: "needs", Spec: windlass.Spec{Type: "ok", Needs: []string{"other", "needed"}}},
 			} {
-				if err := c.client.Submit(t.Context(), s); err != nil {
-					t.Fatal(err)
-				}
+				c.Submit(s)
 			}
 			c.Advance(time.Second)
 			c.submit(100, windlass.Spec{Type: "ok"}) // which end later

@@ -48,9 +48,7 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 			"default": windlass.StatusSleeping,
 		}
 		for kind := range want {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}})
 		}
 		for kind, status := range want {
 			c.WaitUntil(500*time.Millisecond, fmt.Sprintf("%s is %s", kind, status), func() bool { return c.status(kind) == status })
@@ -73,14 +71,12 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		back := time.Now().Add(5 * time.Hour)
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				if time.Now().Before(back) {
-					return errors.New("the database is away")
-				}
-				return nil
-			})
-		})
+		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			if time.Now().Before(back) {
+				return errors.New("the database is away")
+			}
+			return nil
+		}))
 		c.submit(1, windlass.Spec{})
 		c.job("a_t")
 		c.Advance(80 * time.Minute)
@@ -124,9 +120,7 @@ func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing
 			}
 		})
 		for kind, want := range map[string][]string{"explains": {"no", "given up: no"}, "repeats": {"no"}} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}})
 			c.WaitUntil(5*time.Second, kind+" has failed", func() bool { return c.status(kind) == windlass.StatusFailed })
 			d, err := c.client.Task(t.Context(), kind)
 			if err != nil {
@@ -147,11 +141,9 @@ func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing
 
 func TestStates_TheRetryPolicyOfASpecHolds(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				return errors.New("no")
-			})
-		})
+		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			return errors.New("no")
+		}))
 		spec := windlass.Spec{Retry: &windlass.Retry{Errors: 20, Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}}
 		c.submit(1, spec)
 		took := c.WaitUntil(time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
@@ -221,13 +213,11 @@ func TestRetry_NoHandlerGoesRoundAtFullSpeed(t *testing.T) {
 func TestRetry_ATimeoutIsAnErrorAlsoOfAHandlerThatGivesBack(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var n atomic.Int32
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				n.Add(1)
-				<-ctx.Done()
-				return windlass.ErrRelease
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			n.Add(1)
+			<-ctx.Done()
+			return windlass.ErrRelease
+		}))
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(10 * time.Second), Retry: &windlass.Retry{Errors: statemachine.ErrorsMax}})
 		c.Advance(30 * time.Minute)
 		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || d.Status != windlass.StatusFailed || n.Load() != statemachine.ErrorsMax {
@@ -241,10 +231,7 @@ func TestRetry_M52_AnErrorWhileSleepingKeepsTheWakeTime(t *testing.T) {
 		c.join("n")
 		c.submit(1, windlass.Spec{Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(time.Hour)}})
 		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
-		asleep, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		asleep := c.command("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute)))
 		failed, err := c.commandTo("task-000", statemachine.Fail("x"))
 		if err != nil || !failed.Until.Equal(*asleep.Until) || len(failed.Errors) != 1 {
 			t.Errorf("until %v with %v, and it was %v (%v)", failed.Until, failed.Errors, asleep.Until, err)

@@ -64,9 +64,7 @@ func TestNode_ALostRegistrationMakesANewIncarnation(t *testing.T) {
 		c.submit(3, windlass.Spec{})
 		c.WaitUntil(time.Second, "all run", c.allRunning(3))
 		before := c.nodes()[0].Incarnation
-		if _, err := broker.CommitOne(t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Delete("/test/nodes/n/info")}}); err != nil {
-			t.Fatal(err)
-		}
+		c.delete("/test/nodes/n/info")
 		c.WaitUntil(20*time.Second, "it is back as another", func() bool {
 			nodes := c.nodes()
 			return len(nodes) == 1 && nodes[0].Incarnation != before
@@ -113,9 +111,7 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 				return nil
 			})}
 		})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "stubborn"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "stubborn"}})
 		c.WaitUntil(time.Second, "the stubborn one runs", func() bool { return c.status("d") == windlass.StatusRunning })
 		start = time.Now()
 		err := stubborn.Stop()

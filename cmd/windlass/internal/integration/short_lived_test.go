@@ -38,9 +38,7 @@ func (f *fleet) shortLived(node string) []string {
 func (f *fleet) register(node, fields string) {
 	f.t.Helper()
 	value := fmt.Sprintf(`{"name":%q,"frozen":true,%s}`, node, fields)
-	if _, err := broker.CommitOne(f.t.Context(), f.store, broker.Txn{Then: []broker.Op{broker.Put("/test/nodes/"+node+"/info", []byte(value))}}); err != nil {
-		f.t.Fatal(err)
-	}
+	f.commit(broker.Put("/test/nodes/"+node+"/info", []byte(value)))
 	f.Advance(time.Second)
 }
 

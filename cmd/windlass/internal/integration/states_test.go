@@ -34,11 +34,14 @@ func (c *cluster) commandTo(id string, command statemachine.Command) (windlass.T
 	return c.client.AwaitCommand(ctx, sent)
 }
 
-func (c *cluster) put(key, value string) {
+// command is commandTo of a command that is carried out.
+func (c *cluster) command(id string, command statemachine.Command) windlass.TaskDetail {
 	c.t.Helper()
-	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: []broker.Op{broker.Put(key, []byte(value))}}); err != nil {
+	d, err := c.commandTo(id, command)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	return d
 }
 
 // stored is the value of a key, empty if there is none, and its revision.
@@ -92,9 +95,7 @@ func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 			for _, state := range []statemachine.State{statemachine.Runnable, statemachine.Sleeping, statemachine.Paused} {
 				for _, m := range statemachine.Messages {
 					id := fmt.Sprintf("%s-%s-%s", kind, state, m)
-					if err := c.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}}); err != nil {
-						t.Fatal(err)
-					}
+					c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}})
 					c.WaitUntil(5*time.Second, id+" runs", func() bool { return c.status(id) == windlass.StatusRunning })
 					c.Advance(time.Millisecond)
 					if state != statemachine.Runnable {
@@ -154,12 +155,8 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 		})
 		c.submit(3, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "they run", c.allRunning(3))
-		if _, err := c.commandTo("task-001", command(statemachine.Pause)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.commandTo("task-002", command(statemachine.Sleep)); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-001", command(statemachine.Pause))
+		c.command("task-002", command(statemachine.Sleep))
 		for i, status := range []windlass.Status{windlass.StatusRunning, windlass.StatusPaused, windlass.StatusSleeping} {
 			id := fmt.Sprintf("task-%03d", i)
 			for n, bad := range []string{`{"message":"sleep"}`, `{"message":"error"}`, `{`, `{"message":"dance"}`, "", "waltz"} {
@@ -195,46 +192,34 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var seen []string
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				value, _ := c.stored("/test/state/" + claim.ID())
-				record, err := statemachine.Parse([]byte(value))
-				c.mu.Lock()
-				seen = append(seen, fmt.Sprint(record.State, err))
-				c.mu.Unlock()
-				return untilStopped(ctx, claim)
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			value, _ := c.stored("/test/state/" + claim.ID())
+			record, err := statemachine.Parse([]byte(value))
+			c.mu.Lock()
+			seen = append(seen, fmt.Sprint(record.State, err))
+			c.mu.Unlock()
+			return untilStopped(ctx, claim)
+		}))
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
 		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Run, statemachine.Sleep, statemachine.Run} {
-			if _, err := c.commandTo("task-000", command(m)); err != nil {
-				t.Fatal(err)
-			}
+			c.command("task-000", command(m))
 		}
-		if _, err := c.commandTo("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute))); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", statemachine.SleepUntil(time.Now().Add(time.Minute)))
 		c.WaitUntil(2*time.Minute, "it runs", c.allRunning(1))
 		if got := strings.Join(seen, " "); got != "runnable<nil> runnable<nil> runnable<nil> runnable<nil>" {
 			t.Errorf("handlers started in the states %s", got)
 		}
 		_, before := c.stored("/test/state/task-000")
 		for _, m := range []statemachine.Message{statemachine.Run, statemachine.Checkpoint} {
-			if _, err := c.commandTo("task-000", command(m)); err != nil {
-				t.Fatal(err)
-			}
+			c.command("task-000", command(m))
 		}
 		if _, after := c.stored("/test/state/task-000"); after != before {
 			t.Errorf("a state that did not change was stored")
 		}
-		if _, err := c.commandTo("task-000", command(statemachine.Pause)); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", command(statemachine.Pause))
 		_, before = c.stored("/test/state/task-000")
-		if _, err := c.commandTo("task-000", command(statemachine.Pause)); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", command(statemachine.Pause))
 		if _, after := c.stored("/test/state/task-000"); after != before {
 			t.Errorf("paused was stored when it was paused")
 		}
@@ -258,9 +243,7 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 		}
 		for i := range 6 {
 			kind := []string{"fails", "stays"}[i%2]
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: fmt.Sprintf("t%d", i), Spec: windlass.Spec{Type: kind, Retry: &windlass.Retry{Errors: -1}}}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: fmt.Sprintf("t%d", i), Spec: windlass.Spec{Type: kind, Retry: &windlass.Retry{Errors: -1}}})
 		}
 		for _, plan := range []string{
 			`lose-request 1s on commit below "/test/state/"`, `lose-reply 1s on commit below "/test/state/"`, `refuse on commit`,
@@ -289,9 +272,7 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 				c.WaitUntil(time.Minute, fmt.Sprintf("%s is %s after %s; it is %s", id, want, plan, c.status(id)), func() bool { return c.status(id) == want })
 			}
 			for i := 1; i < 6; i += 2 {
-				if _, err := c.commandTo(fmt.Sprintf("t%d", i), command(statemachine.Run)); err != nil {
-					t.Fatal(err)
-				}
+				c.command(fmt.Sprintf("t%d", i), command(statemachine.Run))
 			}
 		}
 	})
@@ -306,9 +287,7 @@ func TestStates_M54_AnUnreadableStateIsLeftAloneUntilItIsMended(t *testing.T) {
 		if s := c.status("t"); s != windlass.StatusFault {
 			t.Errorf("it is %s", s)
 		}
-		if _, err := c.client.SendTask(t.Context(), "t", command(statemachine.Kill)); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("t", statemachine.Kill)
 		c.Advance(time.Minute)
 		if value, _ := c.stored("/test/state/t"); value != `{"state":"melted"}` || c.startsOf("t") != 0 {
 			t.Errorf("the state is %s, and it was started %d times", value, c.startsOf("t"))
@@ -391,9 +370,7 @@ func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
 		c.WaitUntil(5*time.Second, "they run", c.allRunning(10))
 		for i := range 10 {
 			m := []statemachine.Message{statemachine.Pause, statemachine.Sleep}[i%2]
-			if _, err := c.commandTo(fmt.Sprintf("task-%03d", i), command(m)); err != nil {
-				t.Fatal(err)
-			}
+			c.command(fmt.Sprintf("task-%03d", i), command(m))
 		}
 		b := c.join("b")
 		if err := a.Drain(t.Context()); err != nil {
@@ -423,10 +400,7 @@ func TestStates_M58_AreSeenOnTheNodeAndInTheStore(t *testing.T) {
 		for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
 			c.Advance(time.Minute)
 			before := time.Now()
-			d, err := c.commandTo("task-000", command(m))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := c.command("task-000", command(m))
 			state, _ := statemachine.Next(statemachine.Paused, m)
 			held := n.Tasks()[0]
 			value, _ := c.stored("/test/state/task-000")

@@ -96,9 +96,7 @@ func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 			for _, s := range bad {
 				if field == "needs" && len(s.Spec.Needs) == 1 && s.Spec.Needs[0] == "a|b" {
 					// Only a cycle once the child exists: it waits for its parent.
-					if err := c.client.Submit(t.Context(), windlass.Submission{ID: "a|b"}); err != nil {
-						t.Fatal(err)
-					}
+					c.Submit(windlass.Submission{ID: "a|b"})
 				}
 				var input *windlass.BadInputError
 				if err := c.client.Submit(t.Context(), s); !errors.As(err, &input) || input.Field != field || input.Limit == "" {
@@ -198,9 +196,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 		"a pending task that is updated": func(c *cluster) (windlass.Submission, func()) {
 			old := needing("a")
 			old.Props = json.RawMessage(`{"old":true}`)
-			if err := c.client.Submit(c.t.Context(), old); err != nil {
-				c.t.Fatal(err)
-			}
+			c.Submit(old)
 			next := needing("a", "b")
 			next.Update = true
 			return next, func() {}
@@ -213,9 +209,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 			})
 			old := needing("a_t")
 			old.Spec.Job = true
-			if err := c.client.Submit(c.t.Context(), old); err != nil {
-				c.t.Fatal(err)
-			}
+			c.Submit(old)
 			c.WaitUntil(time.Minute, "it failed", func() bool { return c.status("a_t") == windlass.StatusFailed })
 			if err := n.Stop(); err != nil {
 				c.t.Fatal(err)
@@ -229,9 +223,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 			var held *windlass.Dequeued
 			for i, s := range []windlass.Submission{needing("a"), needing("a", "c")} {
 				s.Requeue = i > 0
-				if err := c.client.Submit(c.t.Context(), s); err != nil {
-					c.t.Fatal(err)
-				}
+				c.Submit(s)
 				if i == 0 {
 					var err error
 					if held, err = n.Dequeue(c.t.Context(), "t"); err != nil {
@@ -339,9 +331,7 @@ func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 		if err := client.Submit(ctx, update(`1`)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.client.Submit(ctx, update(`2`)); err != nil {
-			t.Fatal(err)
-		}
+		w.Submit(update(`2`))
 		w.Advance(time.Minute)
 		d, err := w.client.Task(ctx, "a-0")
 		if err != nil || string(d.Props) != `2` {
@@ -375,9 +365,7 @@ func TestSubmit_HTMLWithinTheLimitsIsStoredAsData(t *testing.T) {
 
 func TestSubmit_HTMLWithinTheLimitsIsStoredForAfterwards(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}})
 		c.detach("t", "plain")
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "plain", Spec: windlass.Spec{Type: "t"}, Requeue: true,
 			Props: json.RawMessage(`"` + strings.Repeat("<", 100<<10) + `"`)}); err != nil {

@@ -19,22 +19,18 @@ import (
 // put to sleep by command may have set a result before it returned.
 func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				<-ctx.Done()
-				if err := claim.SetResult("as far as it got"); err != nil {
-					t.Error(err)
-				}
-				return ctx.Err()
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			<-ctx.Done()
+			if err := claim.SetResult("as far as it got"); err != nil {
+				t.Error(err)
+			}
+			return ctx.Err()
+		}))
 		for id, command := range map[string]statemachine.Command{
 			"killed": {Message: statemachine.Kill}, "paused": {Message: statemachine.Pause},
 			"sleeping": statemachine.SleepUntil(time.Now().Add(time.Hour)),
 		} {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id})
 			c.WaitUntil(time.Second, id+" runs", func() bool { return c.startsOf(id) == 1 })
 			sent, err := c.client.SendTask(t.Context(), id, command)
 			if err != nil {
@@ -52,12 +48,8 @@ func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 // other settings than the task had.
 func TestSendTask_ATaskThatHasEndedIsNotSaidToBeAnother(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-		})
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.join("n", running(func(context.Context, *windlass.Claim) error { return nil }))
+		c.Submit(windlass.Submission{ID: "t"})
 		if _, err := c.client.Wait(t.Context(), "t", windlass.StatusCompleted); err != nil {
 			t.Fatal(err)
 		}
@@ -160,18 +152,14 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 // handler takes its time to stop for the first one.
 func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				err := untilStopped(ctx, claim)
-				<-time.After(time.Second)
-				return err
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			err := untilStopped(ctx, claim)
+			<-time.After(time.Second)
+			return err
+		}))
 		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill, statemachine.Release} {
 			id := fmt.Sprint("t", i)
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id})
 			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
 			c.Advance(time.Millisecond)
 			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
@@ -179,10 +167,7 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 				t.Fatal(err)
 			}
 			c.Advance(500 * time.Millisecond)
-			d, err := c.commandTo(id, command(m))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := c.command(id, command(m))
 			want := map[statemachine.Message]windlass.Status{
 				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping,
 				statemachine.Kill: windlass.StatusKilled, statemachine.Release: windlass.StatusRunning,
@@ -210,13 +195,9 @@ func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t
 		c.Advance(2 * time.Second)
 		// From now on b hears of commands late.
 		shaky.Use(faulty.MustParse(`delay-request 20s on batch below "/test/commands/"`))
-		if _, err := c.client.SendTask(t.Context(), "task-000", command(statemachine.Sleep)); err != nil {
-			t.Fatal(err)
-		}
+		c.tell("task-000", statemachine.Sleep)
 		c.WaitUntil(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
-		if _, err := c.commandTo("task-000", command(statemachine.Run)); err != nil {
-			t.Fatal(err)
-		}
+		c.command("task-000", command(statemachine.Run))
 		if err := a.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -239,9 +220,7 @@ func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 		})
 		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill} {
 			id := fmt.Sprint("t", i)
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id})
 			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
 			c.Advance(time.Second) // until its history is written
 			slow.Use(faulty.MustParse(`delay-request 2s on commit`))
@@ -278,36 +257,30 @@ func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 // it failed, or it was stopped for something else.
 func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		listens := func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				messages := claim.Messages()
-				switch claim.ID() {
-				case "never-receives":
-					<-time.After(3 * time.Second)
-					return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Second)))
-				case "fails":
-					<-messages
-					return errors.New("no")
-				case "is-drained":
-					<-messages
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		}
+		listens := running(func(ctx context.Context, claim *windlass.Claim) error {
+			messages := claim.Messages()
+			switch claim.ID() {
+			case "never-receives":
+				<-time.After(3 * time.Second)
+				return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Second)))
+			case "fails":
+				<-messages
+				return errors.New("no")
+			case "is-drained":
+				<-messages
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
 		a := c.join("a", listens)
 		ids := []string{"never-receives", "fails", "is-drained"}
 		for _, id := range ids {
-			if err := c.client.Submit(t.Context(), windlass.Submission{ID: id}); err != nil {
-				t.Fatal(err)
-			}
+			c.Submit(windlass.Submission{ID: id})
 			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
 		}
 		c.Advance(time.Millisecond)
 		for _, id := range ids {
-			if _, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause)); err != nil {
-				t.Fatal(err)
-			}
+			c.tell(id, statemachine.Pause)
 		}
 		c.Advance(time.Millisecond) // or what b's coming moves is not told any more
 		c.join("b", listens)
@@ -346,12 +319,10 @@ func (c *cluster) tellAll(ids []string, m statemachine.Message) {
 func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var starts atomic.Int32
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				starts.Add(1)
-				return windlass.Message(command(statemachine.Run))
-			})
-		})
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			starts.Add(1)
+			return windlass.Message(command(statemachine.Run))
+		}))
 		c.submit(1, windlass.Spec{})
 		c.Advance(5 * time.Second)
 		c.tell("task-000", statemachine.Run)
@@ -368,14 +339,12 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 	for _, m := range []statemachine.Message{statemachine.Pause, statemachine.Run} {
 		t.Run(string(m), func(t *testing.T) {
 			inEach(t, func(t *testing.T, c *cluster) {
-				c.join("n", func(cfg *windlass.Config) {
-					cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-						claim.Messages()
-						<-ctx.Done()
-						<-time.After(time.Second)
-						return ctx.Err()
-					})
-				})
+				c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+					claim.Messages()
+					<-ctx.Done()
+					<-time.After(time.Second)
+					return ctx.Err()
+				}))
 				c.submit(1, windlass.Spec{})
 				c.WaitUntil(2*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
 				c.Advance(time.Second)
@@ -455,18 +424,16 @@ func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
 func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var starts atomic.Int32
-		h := func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				switch starts.Add(1) {
-				case 1:
-					return windlass.Message(command(statemachine.Run))
-				case 2:
-					return windlass.Message(command(statemachine.Pause))
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		}
+		h := running(func(ctx context.Context, claim *windlass.Claim) error {
+			switch starts.Add(1) {
+			case 1:
+				return windlass.Message(command(statemachine.Run))
+			case 2:
+				return windlass.Message(command(statemachine.Pause))
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
 		var shaky *faulty.Broker
 		c.submit(1, windlass.Spec{})
 		c.tell("task-000", statemachine.Checkpoint)
@@ -521,16 +488,12 @@ func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(1))
 		c.Advance(2 * time.Second)
 		shaky.Use(faulty.MustParse(`delay-request 1s on batch below "/test/tasks/"`))
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "wake-up-the-batch"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "wake-up-the-batch"})
 		c.Advance(50 * time.Millisecond)
 		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "task-000"}); err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "task-000"})
 		sent := c.tell("task-000", statemachine.Kill)
 		c.Advance(time.Minute)
 		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled {
