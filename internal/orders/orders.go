@@ -13,7 +13,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Order is a command to a task, and what became of it.
+// Order is a command to a task, and its outcome.
 type Order struct {
 	view.Order
 
@@ -23,7 +23,7 @@ type Order struct {
 	Err error `json:"-"`
 }
 
-// Fail notes why it failed.
+// Fail records that and why it failed.
 func (o *Order) Fail(err error) { o.Result, o.Error, o.Err = view.ResultFailed, err.Error(), err }
 
 // Send sends a command to tasks, in few round trips.
@@ -46,14 +46,13 @@ func Send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 // AwaitersMax bounds the commands that are waited for at the same time.
 const AwaitersMax = 16
 
-// patienceMin is how long the first pass waits for one command. Each pass waits
-// twice as long, so that commands that nobody carries out do not keep the others
-// from being looked at.
+// patienceMin is how long the first pass waits for one command. Each pass waits twice as
+// long, so that commands that nobody carries out do not hide the others.
 const patienceMin = 250 * time.Millisecond
 
-// Await waits, for so long at most, until the commands that were sent have been carried out,
-// and returns those that are still open. pass is told how many are after each look at all of
-// them.
+// Await waits, at most for limit, until the commands that were sent have been carried out,
+// and returns those that are still open. It calls pass with their number after each pass
+// over all of them.
 func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Duration, pass func(open int)) (open []*Order) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -82,9 +81,6 @@ func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Dur
 
 // await leaves the result as it is if there is none in time.
 func (o *Order) await(ctx context.Context, c *windlass.Client, patience time.Duration) {
-	if ctx.Err() != nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	task, err := c.AwaitCommand(ctx, o.Sent)
@@ -96,8 +92,7 @@ func (o *Order) await(ctx context.Context, c *windlass.Client, patience time.Dur
 	}
 }
 
-// Decided reports whether waiting failed for what became of the task, rather than
-// for want of time.
+// Decided reports whether waiting failed because of the task, and not of the time.
 func Decided(err error) bool {
 	return errors.Is(err, windlass.ErrNotFound) || errors.Is(err, windlass.ErrFinished) ||
 		errors.Is(err, windlass.ErrSuperseded) || errors.Is(err, windlass.ErrDiscarded)

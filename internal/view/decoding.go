@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// DecodingError is an error of decoding JSON that does not repeat all of a value.
+// DecodingError shortens an error of decoding JSON that repeats a long value.
 func DecodingError(err error) error {
 	const shown = 80
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && len(e.Value) > shown {

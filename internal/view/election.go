@@ -4,19 +4,18 @@ import "github.com/windlass-go/windlass/election"
 
 // Election is an election in which somebody stands. Its JSON is stable.
 type Election struct {
-	Name string `json:"name"`
-	// Leader is the first of Candidates, who are in line in this order.
+	Name       string      `json:"name"`
 	Leader     string      `json:"leader"`
 	Token      int64       `json:"token" doc:"the fencing token of the leader's term"`
 	Candidates []Candidate `json:"candidates" doc:"in line in this order; the first one leads"`
 }
 
-// Candidate is one of the candidates. Its JSON is stable.
+// Candidate stands in an election. Its JSON is stable.
 type Candidate struct {
 	Name string `json:"name"`
 	// Token is that of the term that the candidate has or will have.
 	Token int64 `json:"token"`
-	// Resigning tells that it was asked to give up.
+	// Resigning is set once it was asked to resign.
 	Resigning bool `json:"resigning,omitempty"`
 }
 
@@ -29,12 +28,12 @@ func ElectionOf(info election.ElectionInfo) Election {
 	return v
 }
 
-// Resigned says who was asked, and who leads after that. Its JSON is stable.
+// Resigned is the outcome of a request to resign. Its JSON is stable.
 type Resigned struct {
 	Election string `json:"election"`
-	// Asked had the term with Token.
+	// Asked is the leader who was asked, in the term of Token.
 	Asked string `json:"asked"`
 	Token int64  `json:"token"`
-	// Leader is who leads after that, empty if nobody does or nobody waited.
+	// Leader is the next leader, empty if nobody leads or nobody waited.
 	Leader string `json:"leader"`
 }

@@ -11,49 +11,44 @@ import (
 	"unicode/utf8"
 )
 
-// shows tells whether a character is seen as itself and does nothing else to a terminal:
-// it is no control character, and does not turn the direction of what follows.
+// shows reports whether a character is visible as itself and does nothing else to a
+// terminal: no control character, and none that changes the direction of text.
 func shows(r rune) bool { return unicode.IsGraphic(r) || r == '\n' || r == '\t' }
 
-// EncodeJSON is what WriteJSON writes.
+// EncodeJSON returns a value as a line of JSON, or as several with an indent. Invisible
+// characters are escaped, those of HTML are not.
 func EncodeJSON(value any, indent string) ([]byte, error) {
 	var b bytes.Buffer
-	err := WriteJSON(&b, value, indent)
-	return b.Bytes(), err
-}
-
-// WriteJSON writes a value as a line of JSON, or as several with an indent, as everything
-// here shows it: what is not seen as itself is escaped, and nothing for HTML. It writes all
-// at once, or nothing if the value cannot be encoded.
-func WriteJSON(to io.Writer, value any, indent string) error {
-	e := json.NewEncoder(jsonEscaper{to})
+	e := json.NewEncoder(&b)
 	e.SetIndent("", indent)
 	e.SetEscapeHTML(false)
-	return e.Encode(value)
-}
-
-// jsonEscaper passes whole JSON texts on as EscapeJSON makes them.
-type jsonEscaper struct{ to io.Writer }
-
-func (e jsonEscaper) Write(text []byte) (int, error) {
-	if _, err := e.to.Write(EscapeJSON(text)); err != nil {
-		return 0, err
+	if err := e.Encode(value); err != nil {
+		return nil, err
 	}
-	return len(text), nil
+	return EscapeJSON(b.Bytes()), nil
 }
 
-// EscapeJSON writes the characters of a JSON text that are not seen as themselves as its
-// escapes, which say the same.
+// WriteJSON writes what EncodeJSON returns, at once, and nothing after an error.
+func WriteJSON(to io.Writer, value any, indent string) error {
+	text, err := EncodeJSON(value, indent)
+	if err == nil {
+		_, err = to.Write(text)
+	}
+	return err
+}
+
+// EscapeJSON replaces the invisible characters of a JSON text by its escapes, which mean the
+// same.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x7f }) {
-		return text // what is below, JSON has escaped already
+		return text // JSON has escaped all others already
 	}
 	escaped := make([]byte, 0, len(text)+16)
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		high, low := utf16.EncodeRune(r)
 		switch {
-		case r == utf8.RuneError && n == 1: // it is in no character
+		case r == utf8.RuneError && n == 1: // not UTF-8
 			escaped = append(escaped, `\ufffd`...)
 		case shows(r) || r < ' ':
 			escaped = append(escaped, text[:n]...)
@@ -67,26 +62,23 @@ func EscapeJSON(text []byte) []byte {
 	return escaped
 }
 
-// EscapeText writes the characters of a text that are not seen as themselves as Go does in
-// a string: \x1b, \u202e.
-func EscapeText(text string) string {
-	e := escaper{}
-	return string(append(e.escape([]byte(text)), e.rest()...))
-}
+// EscapeText replaces the invisible characters of a text by the escapes of Go: \x1b,
+// \u202e.
+func EscapeText(text string) string { return string((&escaper{}).escape([]byte(text), true)) }
 
-// Escaper is a writer that passes text on as EscapeText makes it. Close writes what is left
-// of a character that was not completed; it does not close the other.
+// Escaper is a writer that passes text on as EscapeText makes it. Close writes the rest of
+// an incomplete character; it does not close to.
 func Escaper(to io.Writer) io.WriteCloser { return &escaper{to: to} }
 
 type escaper struct {
 	to io.Writer
-	// begun is the beginning of a character.
+	// begun is an incomplete character.
 	begun []byte
 }
 
 // Write implements io.Writer.
 func (e *escaper) Write(text []byte) (int, error) {
-	if _, err := e.to.Write(e.escape(text)); err != nil {
+	if _, err := e.to.Write(e.escape(text, false)); err != nil {
 		return 0, err
 	}
 	return len(text), nil
@@ -94,15 +86,16 @@ func (e *escaper) Write(text []byte) (int, error) {
 
 // Close implements io.Closer.
 func (e *escaper) Close() error {
-	_, err := e.to.Write(e.rest())
+	_, err := e.to.Write(e.escape(nil, true))
 	return err
 }
 
-func (e *escaper) escape(text []byte) (escaped []byte) {
+// escape keeps an incomplete character for the next call, unless this is the end.
+func (e *escaper) escape(text []byte, end bool) (escaped []byte) {
 	text = append(e.begun, text...)
 	e.begun = nil
 	for len(text) > 0 {
-		if !utf8.FullRune(text) {
+		if !end && !utf8.FullRune(text) {
 			e.begun = slices.Clone(text)
 			break
 		}
@@ -119,14 +112,5 @@ func (e *escaper) escape(text []byte) (escaped []byte) {
 		}
 		text = text[n:]
 	}
-	return escaped
-}
-
-// rest is the beginning of a character that will not be completed.
-func (e *escaper) rest() (escaped []byte) {
-	for _, b := range e.begun {
-		escaped = fmt.Appendf(escaped, `\x%02x`, b)
-	}
-	e.begun = nil
 	return escaped
 }

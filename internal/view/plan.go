@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,24 +11,24 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// NodeEdits are changes of the nodes for a plan, spelled as people type them.
+// NodeEdits are changes of the nodes for a plan, as people type them.
 type NodeEdits struct {
-	// Joins and Sets are NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE, of which
-	// only the name is needed; Sets have frozen=BOOL besides. Leaves are names.
+	// Joins and Sets are NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE, of which only
+	// the name is needed; Sets have frozen=BOOL besides. Leaves are names.
 	Joins, Leaves, Sets []string
 }
 
-// Apply makes the nodes of a plan from the present ones; it is a
-// windlass.NodeEdit. A node that joins runs every type of task that some node runs
-// now. What cannot be read is a *windlass.BadInputError, a node that is not there
-// windlass.ErrNotFound.
+// Apply makes the nodes of a plan from the present ones; it is a windlass.NodeEdit. A
+// node that joins runs every type of task that some node runs now. It returns a
+// *windlass.BadInputError for what it cannot parse, and windlass.ErrNotFound for a node
+// that does not exist.
 func (e NodeEdits) Apply(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error) {
-	types := map[string]bool{}
+	var types []string
 	for _, n := range nodes {
-		for _, t := range n.Types {
-			types[t] = true
-		}
+		types = append(types, n.Types...)
 	}
+	slices.Sort(types)
+	types = slices.Compact(types)
 	at := func(name string) int {
 		return slices.IndexFunc(nodes, func(n windlass.NodeInfo) bool { return n.Name == name })
 	}
@@ -44,18 +45,18 @@ func (e NodeEdits) Apply(nodes []windlass.NodeInfo) ([]windlass.NodeInfo, error)
 		if i < 0 {
 			return nil, fmt.Errorf("set: node %q: %w", name, windlass.ErrNotFound)
 		}
-		nodes[i].Labels = maps.Clone(nodes[i].Labels)
 		if err := setNode(&nodes[i], settings); err != nil {
 			return nil, &windlass.BadInputError{Field: "set", Value: text, Limit: err.Error()}
 		}
 	}
 	for _, text := range e.Joins {
 		name, settings, _ := strings.Cut(text, ":")
+		n := windlass.NodeInfo{Name: name, Types: types}
+		err := setNode(&n, settings)
 		if at(name) >= 0 {
-			return nil, &windlass.BadInputError{Field: "join", Value: text, Limit: "a node of this name is there"}
+			err = errors.New("a node of this name is there")
 		}
-		n := windlass.NodeInfo{Name: name, Types: slices.Sorted(maps.Keys(types))}
-		if err := setNode(&n, settings); err != nil {
+		if err != nil {
 			return nil, &windlass.BadInputError{Field: "join", Value: text, Limit: err.Error()}
 		}
 		nodes = append(nodes, n)
@@ -83,6 +84,7 @@ func setNode(n *windlass.NodeInfo, settings string) (err error) {
 		case key == "frozen":
 			n.Frozen, err = strconv.ParseBool(value)
 		case isLabel:
+			n.Labels = maps.Clone(n.Labels)
 			if n.Labels == nil {
 				n.Labels = map[string]string{}
 			}

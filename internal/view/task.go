@@ -3,14 +3,14 @@ package view
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Spec is what a task, or a job, can be given besides its name, type and
-// properties. Its JSON is stable.
+// Spec has the options of a task or a job. Its JSON is stable.
 type Spec struct {
 	Priority  int       `json:"priority,omitempty" doc:"higher is claimed first, from -1000 to 1000"`
 	NotBefore time.Time `json:"not_before,omitzero" doc:"earliest time to start"`
@@ -29,7 +29,7 @@ type Spec struct {
 	Trace string `json:"trace,omitempty" doc:"the W3C traceparent that it belongs to"`
 }
 
-// Of is the spec of a task of a type.
+// Of returns the spec of a task of a type.
 func (s Spec) Of(taskType string) windlass.Spec {
 	return windlass.Spec{
 		Type: taskType, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
@@ -48,7 +48,7 @@ type Submission struct {
 	Spec
 }
 
-// Task is what is submitted. Properties that are null are none.
+// Task returns what is submitted. Properties that are null are none.
 func (s Submission) Task() windlass.Submission {
 	return windlass.Submission{ID: s.ID, Props: notNull(s.Props), Rerun: s.Rerun, Spec: s.Of(s.Type)}
 }
@@ -63,7 +63,7 @@ func notNull(raw json.RawMessage) json.RawMessage {
 // ErrorsShownMax bounds the errors that a summary lists.
 const ErrorsShownMax = 10
 
-// Submitted is what became of submissions. Its JSON is stable.
+// Submitted is the outcome of submissions. Its JSON is stable.
 type Submitted struct {
 	Submitted int `json:"submitted" doc:"how many there are now that were not there before"`
 	Existed   int `json:"existed" doc:"how many had been submitted before, the same in everything"`
@@ -72,41 +72,39 @@ type Submitted struct {
 	Errors []string `json:"errors" doc:"the first ten of them"`
 }
 
-// Task is all that is known of a task but its history. Its JSON is stable.
+// Task is everything about a task except its history. Its JSON is stable.
 type Task struct {
 	windlass.TaskDetail
-	// Progress is what its handler saved last.
+	// Progress is its latest checkpoint.
 	Progress json.RawMessage `json:"progress"`
 }
 
-// Order is a command to a task and what became of it. Its JSON is stable.
+// Order is a command to a task and its outcome. Its JSON is stable.
 type Order struct {
 	ID      string               `json:"id"`
 	Message statemachine.Message `json:"message"`
-	// Result is one of the results below.
-	Result string `json:"result" enum:"sent,done,failed"`
-	// Status is the task's once the command was carried out.
+	Result  string               `json:"result" enum:"sent,done,failed"`
+	// Status is that of the task once the command was carried out.
 	Status windlass.Status `json:"status,omitempty"`
 	Error  string          `json:"error,omitempty"`
 }
 
 // The results of an order.
 const (
-	// ResultSent: nobody has waited for it to be carried out, or not long enough.
+	// ResultSent: nobody waited for it to be carried out, or not long enough.
 	ResultSent = "sent"
-	// ResultDone: it was carried out.
 	ResultDone = "done"
 	// ResultFailed: it was not sent, or not carried out.
 	ResultFailed = "failed"
 )
 
-// Preview is what a command would concern. Its JSON is stable, and has all IDs.
+// Preview has the IDs of all tasks that a command would affect. Its JSON is stable.
 type Preview struct {
 	Tasks int      `json:"tasks"`
 	IDs   []string `json:"ids"`
 }
 
-// PreviewOf are the tasks of these IDs.
+// PreviewOf is the preview of a command to these tasks.
 func PreviewOf(ids []string) Preview {
 	if ids == nil {
 		ids = []string{}
@@ -114,32 +112,26 @@ func PreviewOf(ids []string) Preview {
 	return Preview{Tasks: len(ids), IDs: ids}
 }
 
-// Pruned is what was forgotten, or would be. Its JSON is stable.
+// Pruned has the tasks that were forgotten, or would be. Its JSON is stable.
 type Pruned struct {
 	Forgotten int `json:"forgotten"`
 	Kept      int `json:"kept"`
-	// Blocking is how many of these stay only because live tasks wait for them.
-	Blocking int  `json:"blocking"`
-	DryRun   bool `json:"dry_run"`
-	// IDs of the tasks that were, or would be.
-	IDs []string `json:"ids"`
+	// Blocking counts those that are kept only because live tasks wait for them.
+	Blocking int      `json:"blocking"`
+	DryRun   bool     `json:"dry_run"`
+	IDs      []string `json:"ids"`
 }
 
-// PrunedOf is what Client.Prune said.
+// PrunedOf is the view of an answer of Client.Prune.
 func PrunedOf(p windlass.Pruned, dryRun bool) Pruned {
 	return Pruned{Forgotten: len(p.IDs), Kept: p.Kept, Blocking: p.Blocking, DryRun: dryRun, IDs: PreviewOf(p.IDs).IDs}
 }
 
-// The statuses of tasks that have not ended, and of those that have.
-var Live, Ended = split(windlass.Statuses)
+// Live and Ended are the statuses of tasks that have not ended, and of those that have.
+var Live, Ended = statuses(false), statuses(true)
 
-func split(statuses []windlass.Status) (live, ended []windlass.Status) {
-	for _, s := range statuses {
-		if statemachine.State(s).Terminal() {
-			ended = append(ended, s)
-		} else {
-			live = append(live, s)
-		}
-	}
-	return live, ended
+func statuses(ended bool) []windlass.Status {
+	return slices.DeleteFunc(slices.Clone(windlass.Statuses), func(s windlass.Status) bool {
+		return statemachine.State(s).Terminal() != ended
+	})
 }

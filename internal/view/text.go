@@ -1,13 +1,17 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Printable keeps what a task or node calls itself from moving the cursor.
+// Printable replaces characters that may move the cursor of a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -17,12 +21,20 @@ func Printable(s string) string {
 	}, s)
 }
 
-// Age is how long ago something was, as people say it; "-" if that is not known.
+// Age is the time since at for people, in one unit; "-" if at is not known.
 func Age(at *time.Time, now time.Time) string {
 	if at == nil || at.IsZero() {
 		return "-"
 	}
 	return Span(now.Sub(*at))
+}
+
+// Ago is Age as a statement, such as "5m ago".
+func Ago(at *time.Time, now time.Time) string {
+	if age := Age(at, now); age != "-" {
+		return age + " ago"
+	}
+	return "-"
 }
 
 // Span is a duration in one unit, rounded down; one below zero counts as zero.
@@ -42,9 +54,23 @@ func Span(d time.Duration) string {
 }
 
 // OrDash is a text, or a dash for none.
-func OrDash(s string) string {
-	if s == "" {
-		return "-"
+func OrDash(s string) string { return cmp.Or(s, "-") }
+
+// Verdict says whether a node can take the task, and why.
+func Verdict(e windlass.Explanation, n windlass.NodeVerdict) string {
+	switch {
+	case n.Node == e.Node && e.Status == windlass.StatusRunning:
+		return n.Why
+	case n.Takes:
+		return "can take it: " + n.Why
 	}
-	return s
+	return "cannot take it: " + n.Why
+}
+
+// EventName is the event of an entry, marked if it is an interruption.
+func EventName(e statemachine.HistoryEntry) string {
+	if e.Interruption {
+		return string(e.Event) + " (interruption)"
+	}
+	return string(e.Event)
 }

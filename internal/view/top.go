@@ -15,12 +15,11 @@ type Top struct {
 	// Total and Counts are of all tasks; every status has a count.
 	Total  int                     `json:"total"`
 	Counts map[windlass.Status]int `json:"counts"`
-	// Matching is how many the filter selects, Tasks the first of them in the order
-	// that was asked for.
+	// Matching is the number of tasks that the filter selects, Tasks the first of them
+	// in the order that was asked for.
 	Matching  int                   `json:"matching"`
 	Tasks     []windlass.TaskInfo   `json:"tasks"`
 	Nodes     []windlass.NodeStatus `json:"nodes"`
 	Elections []Election            `json:"elections"`
-	// Jobs is how far the tree has come.
-	Jobs tree.Progress `json:"jobs"`
+	Jobs      tree.Progress         `json:"jobs"`
 }

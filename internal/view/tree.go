@@ -24,8 +24,8 @@ type QueueJob struct {
 	Spec
 }
 
-// Request is what is queued; what the template of the name makes is left to the
-// caller. Data that is null is none.
+// Request returns what is queued, without the template of the name, which the caller has to
+// apply. Data that is null is none.
 func (j QueueJob) Request() tree.Request {
 	return tree.Request{
 		Name: j.Name, Type: j.Type, Data: notNull(j.Data), Parent: tree.Path(j.Parent), Under: j.Under,
@@ -33,7 +33,7 @@ func (j QueueJob) Request() tree.Request {
 	}
 }
 
-// Queued is what became of several requests. Its JSON is stable.
+// Queued is the outcome of several requests. Its JSON is stable.
 type Queued struct {
 	Queued  int                     `json:"queued"`
 	Effects map[windlass.Effect]int `json:"effects"`
@@ -42,18 +42,18 @@ type Queued struct {
 	Errors []string `json:"errors"`
 }
 
-// Job is all that is known of a job but its history. Its JSON is stable.
+// Job is everything about a job except its history. Its JSON is stable.
 type Job struct {
 	tree.JobInfo
 	// Spec is gone once the job has ended.
 	Spec   *windlass.Spec       `json:"spec"`
 	State  *statemachine.Record `json:"state"`
 	Result json.RawMessage      `json:"result"`
-	// Progress is what its handler saved last.
+	// Progress is its latest checkpoint.
 	Progress json.RawMessage `json:"progress"`
 }
 
-// Forest is a tree, or a part of it, with how far it has come. Its JSON is stable.
+// Forest is a tree, or a part of it, with its progress. Its JSON is stable.
 type Forest struct {
 	Jobs     []tree.JobInfo `json:"jobs"`
 	Progress tree.Progress  `json:"progress"`
@@ -64,14 +64,14 @@ func ForestOf(f *tree.Forest, now time.Time) Forest {
 	return Forest{Jobs: append([]tree.JobInfo{}, f.Jobs()...), Progress: f.Progress(now)}
 }
 
-// Cleared is what was removed from the tree, or would be. Its JSON is stable.
+// Cleared has the jobs that were removed, or would be. Its JSON is stable.
 type Cleared struct {
 	Cleared int         `json:"cleared"`
 	DryRun  bool        `json:"dry_run"`
 	Paths   []tree.Path `json:"paths"`
 }
 
-// ClearedOf are these jobs, sorted.
+// ClearedOf is the view of an answer of Tree.Clear, with the paths sorted.
 func ClearedOf(paths []tree.Path, dryRun bool) Cleared {
 	paths = append([]tree.Path{}, paths...)
 	slices.Sort(paths)
@@ -91,7 +91,7 @@ type Leased struct {
 	Data  json.RawMessage `json:"data"`
 }
 
-// LeasedOf is what Client.DequeueDetached has claimed.
+// LeasedOf is the view of a claim of Client.DequeueDetached.
 func LeasedOf(d windlass.Detached) Leased {
 	l := Leased{ID: d.ID, Type: d.Type, Owner: d.Owner, Token: d.Token, Until: d.Until, Data: d.Props}
 	if path, err := tree.ParsePath(d.ID); err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"time"
@@ -47,9 +48,6 @@ temporary folder. With --broker it uses that one, in a namespace of its own besi
 }
 
 func (a *app) bench(ctx context.Context, c loadgen.Config) (err error) {
-	if err := a.checkOutput(); err != nil {
-		return err
-	}
 	if err := c.Check(); err != nil {
 		return usagef("--%w", err)
 	}
@@ -72,21 +70,21 @@ func (a *app) bench(ctx context.Context, c loadgen.Config) (err error) {
 	c.Done = bar.set
 	report, err := loadgen.Run(ctx, c)
 	bar.end()
-	if report.Raw != nil { // what was measured before an error is worth showing
+	if report.Raw != nil { // also after an error
 		err = errors.Join(err, a.print(report, func() table { return benchTable(report) }))
 	}
 	return err
 }
 
-// startBenchBroker starts the broker of a bench that was not given one, and returns its
-// folder. Unlike dev it announces itself to nobody. end takes its data away.
+// startBenchBroker starts a broker and returns its folder, unannounced, unlike that of dev.
+// end deletes its data.
 func (a *app) startBenchBroker(ctx context.Context) (folder string, end func() error, err error) {
 	dir, err := os.MkdirTemp("", "windlass-bench-")
 	if err != nil {
 		return "", nil, err
 	}
 	server, err := embedded.Start(ctx, embedded.Config{
-		Dir: dir, Socket: true, QuotaBytes: embedded.QuotaBytesMax, Logger: a.logger(false), Fatal: brokerEnded,
+		Dir: dir, Socket: true, QuotaBytes: embedded.QuotaBytesMax, Logger: a.logger(slog.LevelInfo, false), Fatal: brokerEnded,
 	})
 	if err != nil {
 		return "", nil, errors.Join(err, os.RemoveAll(dir))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/windlass-go/windlass"
@@ -19,6 +20,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/broker/zookeeper"
+	"github.com/windlass-go/windlass/internal/keys"
 )
 
 // brokerFlags say which broker to use, and as whom.
@@ -45,12 +47,6 @@ func (b *brokerFlags) register(flags *pflag.FlagSet) {
 // etcdScheme begins the address of an external etcd.
 const etcdScheme = "etcd://"
 
-// external returns the endpoints of an external etcd, and false if another broker
-// was asked for.
-func (b *brokerFlags) external() (endpoints string, ok bool) {
-	return strings.CutPrefix(b.address, etcdScheme)
-}
-
 // kind is which broker it is, for people.
 func (b *brokerFlags) kind() string {
 	if scheme, _, ok := strings.Cut(b.address, "://"); ok {
@@ -64,25 +60,24 @@ const embeddedKind = "embedded etcd"
 
 // open connects to the broker, each time anew.
 func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
-	address := b.address
-	if address == "" {
-		dir, err := findDev()
-		if err != nil {
-			return nil, err
-		}
-		address = dir
+	if b.address != "" {
+		return b.openAddress(ctx, "--broker", b.address)
 	}
-	return b.openAddress(ctx, "--broker", address)
+	dir, err := findDev()
+	if err != nil {
+		return nil, err
+	}
+	return b.openAddress(ctx, "--broker", dir)
 }
 
-// waitRetry and waitSay are how often what waits for the broker tries again, and says so.
+// waitRetry and waitSay are how often openPatiently tries again, and says so.
 const (
 	waitRetry = time.Second
 	waitSay   = time.Minute
 )
 
-// openPatiently connects to the broker, however long it is away or without a quorum: what
-// works beside it for as long as the machine runs may start before it.
+// openPatiently connects to the broker, and waits for it if it is away or has no quorum:
+// a service may start before its broker does.
 func (a *app) openPatiently(ctx context.Context) (broker.Broker, error) {
 	var said time.Time
 	for {
@@ -103,12 +98,11 @@ func (a *app) openPatiently(ctx context.Context) (broker.Broker, error) {
 	}
 }
 
-// openAddress connects to the broker at an address that a flag gave, with the
-// credentials of all.
+// openAddress connects to the broker at an address that a flag gave.
 func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (broker.Broker, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
-	case ok && strings.Contains(rest, "@"): // which is not shown, as it may be a password
+	case ok && strings.Contains(rest, "@"): // the address is not shown, as it may have a password
 		return nil, usagef("%s: the address must not have a user or a password in it; give --broker-user and --broker-password-file", flag)
 	case !ok:
 		return opened(embedded.Dial(ctx, address))
@@ -128,12 +122,18 @@ func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (br
 	return nil, usagef("%s %q: the scheme %q is not known; give %shost:port, %shost:port or a folder", flag, address, scheme, etcdScheme, zookeeper.Scheme)
 }
 
-// opened makes an interface of what was opened, which is nil if that failed.
+// opened makes an interface of a store, nil after an error.
 func opened[B broker.Broker](store B, err error) (broker.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
 	return store, nil
+}
+
+func (b *brokerFlags) etcdConfig(endpoints string) (config etcd.Config, err error) {
+	config.Endpoints, config.Username = strings.Split(endpoints, ","), b.user
+	config.Password, config.TLS, err = b.credentials()
+	return config, err
 }
 
 func (b *brokerFlags) zookeeperConfig(flag, address string) (zookeeper.Config, error) {
@@ -142,11 +142,16 @@ func (b *brokerFlags) zookeeperConfig(flag, address string) (zookeeper.Config, e
 		return config, usagef("%s: %w", flag, err)
 	}
 	config.Username = b.user
-	if config.Password, err = b.password(); err != nil {
-		return config, err
-	}
-	config.TLS, err = b.tlsConfig()
+	config.Password, config.TLS, err = b.credentials()
 	return config, err
+}
+
+func (b *brokerFlags) credentials() (password string, secure *tls.Config, err error) {
+	if password, err = b.password(); err != nil {
+		return "", nil, err
+	}
+	secure, err = b.tlsConfig()
+	return password, secure, err
 }
 
 // password reads the password's file, if one is given.
@@ -171,22 +176,12 @@ func (b *brokerFlags) password() (string, error) {
 	return text, nil
 }
 
-// warnIfOpen says that a secret is in a file that everybody can read. That is no error: in a
-// container, where nobody else is, such files are handed in like that.
+// warnIfOpen warns of a file with a secret that everybody can read. That is no error: in
+// containers, which have one user, secrets often have this mode.
 func (b *brokerFlags) warnIfOpen(flag, file string) {
-	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 && runtime.GOOS != "windows" {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
 		fmt.Fprintf(b.warnings, "windlass: %s %s: every user of this machine can read it (mode %04o)\n", flag, file, info.Mode().Perm())
 	}
-}
-
-func (b *brokerFlags) etcdConfig(endpoints string) (etcd.Config, error) {
-	config := etcd.Config{Endpoints: strings.Split(endpoints, ","), Username: b.user}
-	var err error
-	if config.Password, err = b.password(); err != nil {
-		return config, err
-	}
-	config.TLS, err = b.tlsConfig()
-	return config, err
 }
 
 func (b *brokerFlags) tlsConfig() (*tls.Config, error) {
@@ -195,13 +190,9 @@ func (b *brokerFlags) tlsConfig() (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if b.ca != "" {
-		pem, err := os.ReadFile(b.ca)
-		if err != nil {
-			return nil, usagef("--broker-ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("--broker-ca %s: there is no certificate in it", b.ca)
+		var err error
+		if config.RootCAs, err = readCertificates("--broker-ca", b.ca); err != nil {
+			return nil, err
 		}
 	}
 	if (b.cert == "") != (b.key == "") {
@@ -209,28 +200,74 @@ func (b *brokerFlags) tlsConfig() (*tls.Config, error) {
 	}
 	if b.cert != "" {
 		b.warnIfOpen("--broker-key", b.key)
-		// Read anew for each connection, so that a renewed certificate is used.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(b.cert, b.key)
-			return &pair, err
+		load, err := loaderOf("--broker-cert and --broker-key", b.cert, b.key)
+		if err != nil {
+			return nil, err
 		}
-		if _, err := tls.LoadX509KeyPair(b.cert, b.key); err != nil {
-			return nil, usagef("--broker-cert and --broker-key: %w", err)
-		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return config, nil
 }
 
+// withBroker calls f with the broker, and closes that after.
+func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err error) {
+	b, err := a.broker.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return f(b)
+}
+
 // withClient calls f with a client of some options, and closes its broker after.
-func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error, options ...windlass.ClientOption) (err error) {
-	store, err := a.broker.open(ctx)
-	if err != nil {
-		return err
+func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error, options ...windlass.ClientOption) error {
+	return a.withBroker(ctx, func(b broker.Broker) error {
+		client, err := windlass.NewClient(b, a.namespace, options...)
+		if err != nil {
+			return err
+		}
+		return f(client)
+	})
+}
+
+// onClient is a RunE that needs a client.
+func (a *app) onClient(run func(ctx context.Context, c *windlass.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return a.withClient(cmd.Context(), func(c *windlass.Client) error { return run(cmd.Context(), c, args) })
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	client, err := windlass.NewClient(store, a.namespace, options...)
+}
+
+// space is the namespace as keys.
+func (a *app) space() (keys.Space, error) {
+	space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
 	if err != nil {
-		return err
+		return space, usagef("--namespace: %w", err)
 	}
-	return f(client)
+	return space, nil
+}
+
+// readCertificates reads the file with the certificates of authorities that a flag names.
+func readCertificates(flag, file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, usagef("%s: %w", flag, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, usagef("%s %s: there is no certificate in it", flag, file)
+	}
+	return pool, nil
+}
+
+// loaderOf loads a certificate anew each time, so that a renewed one is used. It fails at
+// once if there is none.
+func loaderOf(flags, cert, key string) (func() (*tls.Certificate, error), error) {
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		return &pair, err
+	}
+	if _, err := load(); err != nil {
+		return nil, usagef("%s: %w", flags, err)
+	}
+	return load, nil
 }

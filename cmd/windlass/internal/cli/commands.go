@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,126 +12,96 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// order is what a command to tasks says.
-type order struct {
-	message statemachine.Message
-	// until and pause are those of sleep: the text of a time, or a duration.
-	until string
-	pause time.Duration
-}
-
-// command is what is sent. A duration counts from here, after all questions.
-func (o order) command() (statemachine.Command, error) {
-	switch {
-	case o.message != statemachine.Sleep:
-		return statemachine.Command{Message: o.message}, nil
-	case o.until == "":
-		return statemachine.SleepUntil(time.Now().Add(o.pause)), nil
-	}
-	at, err := time.Parse(time.RFC3339, o.until)
-	if err != nil {
-		return statemachine.Command{}, usagef("--until %q: must be like 2026-01-02T15:04:05Z", o.until)
-	}
-	return statemachine.SleepUntil(at), nil
-}
-
 // sendFlags are those of every command to tasks.
 type sendFlags struct {
-	order     order
+	message statemachine.Message
+	// until and pause are those of sleep: the text of a time, or a duration.
+	until     string
+	pause     time.Duration
 	selection selection
 	consent   consent
 	wait      bool
 	timeout   time.Duration
 }
 
-// waitDefault is how long a command waits for what it is told to, unless told.
+// command is what is sent. A duration counts from here, after all questions.
+func (f *sendFlags) command() (statemachine.Command, error) {
+	switch {
+	case f.message != statemachine.Sleep:
+		return statemachine.Command{Message: f.message}, nil
+	case f.until == "":
+		return statemachine.SleepUntil(time.Now().Add(f.pause)), nil
+	}
+	at, err := time.Parse(time.RFC3339, f.until)
+	if err != nil {
+		return statemachine.Command{}, usagef("--until %q: must be like 2026-01-02T15:04:05Z", f.until)
+	}
+	return statemachine.SleepUntil(at), nil
+}
+
+// waitDefault is the default of --timeout.
 const waitDefault = time.Minute
 
-// The commands to tasks.
-func (a *app) runCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Run}}, &cobra.Command{
-		Use: "run", Short: "Wake up tasks that sleep or are paused",
-		Long: `Wake up tasks that sleep, are paused or wait after an error. On one that can run
+// sendCommands are the commands to tasks.
+func (a *app) sendCommands() []*cobra.Command {
+	return []*cobra.Command{
+		a.sendCommand(statemachine.Run, "Wake up tasks that sleep or are paused",
+			`Wake up tasks that sleep, are paused or wait after an error. On one that can run
 already it changes nothing.`,
-		Example: `  windlass task run nightly --wait
-  windlass task run --status paused --type report --dry-run`,
-	})
-}
-
-func (a *app) pauseCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Pause}}, &cobra.Command{
-		Use: "pause", Short: "Stop tasks until they are told to run",
-		Long: `Stop tasks until "task run". A handler that runs is told to stop; a command of an
+			`  windlass task run nightly --wait
+  windlass task run --status paused --type report --dry-run`),
+		a.sendCommand(statemachine.Pause, "Stop tasks until they are told to run",
+			`Stop tasks until "task run". A handler that runs is told to stop; a command of an
 exec task gets SIGTERM, and SIGKILL later.`,
-		Example: `  windlass task pause nightly --wait
-  windlass task pause --type report --yes`,
-	})
-}
-
-func (a *app) releaseCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Release}}, &cobra.Command{
-		Use: "release", Short: "Make the nodes give tasks back; others may take them",
-		Long:    `Make the nodes that hold the tasks give them back. Their state stays as it is.`,
-		Example: `  windlass task release import-7`,
-	})
-}
-
-func (a *app) killCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Kill}}, &cobra.Command{
-		Use: "kill", Short: "End tasks for good",
-		Long: `End tasks for good: they are stopped, and kept as killed. "task delete" removes
+			`  windlass task pause nightly --wait
+  windlass task pause --type report --yes`),
+		a.sendCommand(statemachine.Release, "Make the nodes give tasks back; others may take them",
+			`Make the nodes that hold the tasks give them back. Their state stays as it is.`,
+			`  windlass task release import-7`),
+		a.sendCommand(statemachine.Kill, "End tasks for good",
+			`End tasks for good: they are stopped, and kept as killed. "task delete" removes
 them without a trace, and "task submit --rerun" runs a killed one afresh.`,
-		Example: `  windlass task kill import-7 --wait
+			`  windlass task kill import-7 --wait
   windlass task kill --id-prefix import- --dry-run
-  windlass task kill --id-prefix import- --yes --wait --timeout 5m`,
-	})
-}
-
-func (a *app) checkpointCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Checkpoint}}, &cobra.Command{
-		Use: "checkpoint", Short: "Ask handlers that listen to save their progress",
-		Long: `Ask the handlers of tasks to save their progress now. One that does not listen to
+  windlass task kill --id-prefix import- --yes --wait --timeout 5m`),
+		a.sendCommand(statemachine.Checkpoint, "Ask handlers that listen to save their progress",
+			`Ask the handlers of tasks to save their progress now. One that does not listen to
 commands, such as that of exec tasks, is not disturbed.`,
-		Example: `  windlass task checkpoint --type import --yes`,
-	})
+			`  windlass task checkpoint --type import --yes`),
+		a.sendCommand(statemachine.Sleep, "Stop tasks until a time",
+			`Stop tasks until a time; then they run again. "task run" wakes them up before.`,
+			`  windlass task sleep nightly --for 2h
+  windlass task sleep nightly --until 2030-01-02T15:04:05Z --wait`),
+	}
 }
 
-func (a *app) sleepCommand() *cobra.Command {
-	return a.sendCommand(sendFlags{order: order{message: statemachine.Sleep}}, &cobra.Command{
-		Use: "sleep", Short: "Stop tasks until a time",
-		Long: `Stop tasks until a time; then they run again. "task run" wakes them up before.`,
-		Example: `  windlass task sleep nightly --for 2h
-  windlass task sleep nightly --until 2030-01-02T15:04:05Z --wait`,
-	})
-}
-
-// sendCommand completes a command that sends an order to tasks.
-func (a *app) sendCommand(f sendFlags, cmd *cobra.Command) *cobra.Command {
-	cmd.Long += `
+func (a *app) sendCommand(message statemachine.Message, short, long, example string) *cobra.Command {
+	f := sendFlags{message: message}
+	name := string(message)
+	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --id-prefix P", Short: short, Example: example}
+	cmd.Long = long + `
 
 The tasks are named by their IDs, or selected by --type, --status and --id-prefix
 among those that have not ended. Whoever holds a task carries the command out, or
 whoever takes it next. It waits for as long as the task does; a later one takes its
 place.`
-	cmd.Use += " ID... | " + cmd.Use + " --type T --status S --id-prefix P"
 	cmd.ValidArgsFunction = a.completeLive
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := a.checkSend(cmd, &f, args)
 		if err != nil {
 			return err
 		}
-		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-			return a.sendTo(cmd.Context(), c, f, ids)
-		})
+		return a.withClient(cmd.Context(), func(c *windlass.Client) error { return a.sendTo(cmd.Context(), c, f, ids) })
 	}
 	flags := cmd.Flags()
-	if f.order.message == statemachine.Sleep {
-		flags.StringVar(&f.order.until, "until", "", "when to wake up, as RFC 3339")
-		flags.DurationVar(&f.order.pause, "for", 0, "how long to sleep, from now on")
+	if f.message == statemachine.Sleep {
+		flags.StringVar(&f.until, "until", "", "when to wake up, as RFC 3339")
+		flags.DurationVar(&f.pause, "for", 0, "how long to sleep, from now on")
 	}
 	flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
 	flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
@@ -139,9 +110,8 @@ place.`
 	return a.outputFlag(cmd)
 }
 
-// checkSend finds what is wrong with the command line before anything is done,
-// and returns the IDs that were given, each once: a second command to the same
-// task would take the place of the first.
+// checkSend checks the command line before anything is done, and returns the IDs that
+// were given, each once: a second command to the same task would replace the first.
 func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []string, err error) {
 	flags := cmd.Flags()
 	selects := f.selection.given(cmd)
@@ -150,23 +120,23 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 		return nil, usagef("the ID %q and --type, --status and --id-prefix exclude each other", args[0])
 	case !selects && len(args) == 0:
 		return nil, usagef("%s needs at least one ID, or --type, --status or --id-prefix", cmd.CommandPath())
-	case f.order.message == statemachine.Sleep && flags.Changed("until") == flags.Changed("for"):
+	case f.message == statemachine.Sleep && flags.Changed("until") == flags.Changed("for"):
 		return nil, usagef("%s needs --until or --for, and not both", cmd.CommandPath())
-	case flags.Changed("for") && f.order.pause <= 0:
-		return nil, usagef("--for %v: must be positive", f.order.pause)
+	case flags.Changed("for") && f.pause <= 0:
+		return nil, usagef("--for %v: must be positive", f.pause)
 	case flags.Changed("timeout") && !f.wait:
 		return nil, usagef("--timeout goes with --wait")
 	case f.timeout <= 0:
 		return nil, usagef("--timeout %v: must be positive", f.timeout)
 	}
-	command, err := f.order.command()
+	command, err := f.command()
 	switch {
 	case err != nil:
 		return nil, err
 	case command.Until != nil && command.Until.Before(time.Now()):
-		return nil, usagef("--until %q: is in the past", f.order.until)
+		return nil, usagef("--until %q: is in the past", f.until)
 	}
-	if err := errors.Join(a.checkOutput(), command.Validate()); err != nil {
+	if err := command.Validate(); err != nil {
 		return nil, usageError{err}
 	}
 	for _, id := range args {
@@ -187,7 +157,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	return nil, err
 }
 
-// sendTo sends the order to the tasks of these IDs, or to those selected.
+// sendTo sends the command to the tasks of these IDs, or to those selected.
 func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids []string) error {
 	selects := ids == nil
 	if selects {
@@ -199,19 +169,18 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 			ids = append(ids, t.ID)
 		}
 	}
-	p := newPreview(ids)
 	if f.consent.dryRun {
-		return a.print(p, func() table { return p.table(string(f.order.message) + " would go to") })
+		return a.print(view.PreviewOf(ids), func() table { return previewTable(string(f.message)+" would go to", "task", ids) })
 	}
 	if selects {
-		fmt.Fprintf(a.err, "%s goes to %s\n", f.order.message, p)
+		fmt.Fprintf(a.err, "%s goes to %s\n", f.message, previewOf(ids))
 		if len(ids) > 0 {
 			if err := f.consent.ask(ctx, a, "Send it?"); err != nil {
 				return err
 			}
 		}
 	}
-	command, err := f.order.command()
+	command, err := f.command()
 	if err != nil {
 		return err
 	}
@@ -220,4 +189,73 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 		a.await(ctx, c, sent, f.timeout)
 	}
 	return a.report(ctx, sent)
+}
+
+// sendBatch is how many commands are sent at once, between two updates of the progress.
+const sendBatch = 500
+
+// send sends a command to tasks; after an interrupt the rest fails with it.
+func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*orders.Order {
+	all := make([]*orders.Order, 0, len(ids))
+	bar := a.newProgress("sending", len(ids))
+	for some := range slices.Chunk(ids, sendBatch) {
+		all = append(all, orders.Send(ctx, c, command, some)...)
+		bar.set(len(all))
+	}
+	bar.end()
+	return all
+}
+
+// await waits until the commands that were sent have been carried out.
+func (a *app) await(ctx context.Context, c *windlass.Client, all []*orders.Order, timeout time.Duration) {
+	total := 0
+	for _, o := range all {
+		if o.Err == nil {
+			total++
+		}
+	}
+	bar := a.newProgress("waiting", total)
+	open := orders.Await(ctx, c, all, timeout, func(open int) { bar.set(total - open) })
+	bar.end()
+	if ctx.Err() != nil {
+		return // the open ones stay as sent
+	}
+	for _, o := range open {
+		o.Fail(fmt.Errorf("command %s to task %q: was sent, and not carried out within %v", o.Message, o.ID, timeout))
+	}
+}
+
+// report prints what became of the commands; the first that failed decides about
+// the exit code.
+func (a *app) report(ctx context.Context, all []*orders.Order) error {
+	printed := a.print(all, func() table {
+		return table{heading: []string{"ID", "MESSAGE", "RESULT"}, rows: rowsOf(all, func(o *orders.Order) []string {
+			return []string{o.ID, string(o.Message), orderResult(o)}
+		})}
+	})
+	if ctx.Err() != nil {
+		return errors.Join(printed, ctx.Err())
+	}
+	var first error
+	failed := 0
+	for _, o := range all {
+		if o.Err != nil {
+			first = cmp.Or(first, o.Err)
+			failed++
+		}
+	}
+	if first != nil && len(all) > 1 {
+		first = fmt.Errorf("%d of %d commands failed; the first: %w", failed, len(all), first)
+	}
+	return errors.Join(printed, first)
+}
+
+func orderResult(o *orders.Order) string {
+	switch {
+	case o.Err != nil:
+		return o.Result + ": " + o.Error
+	case o.Status != "":
+		return o.Result + ": " + string(o.Status)
+	}
+	return o.Result
 }

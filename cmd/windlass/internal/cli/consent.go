@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 // consent is asked for before a command changes tasks that were not named.
@@ -25,7 +24,7 @@ func (c *consent) register(cmd *cobra.Command) {
 
 // check refuses a command for which nobody could be asked.
 func (c *consent) check(a *app) error {
-	if f, ok := a.in.(*os.File); c.yes || c.dryRun || ok && term.IsTerminal(int(f.Fd())) {
+	if c.yes || c.dryRun || isTerminal(a.in) {
 		return nil
 	}
 	return usagef("standard input is not a terminal, so nobody can be asked: --yes is needed; --dry-run shows which tasks it would be")
@@ -33,8 +32,8 @@ func (c *consent) check(a *app) error {
 
 var errNoConsent = errors.New("nothing was done")
 
-// ask returns nil for a yes. An interrupt ends the process then and there, since
-// the read cannot be interrupted and nothing is under way.
+// ask returns nil for a yes. An interrupt ends the process at once: it cannot interrupt
+// the read, and nothing is under way.
 func (c *consent) ask(ctx context.Context, a *app, question string) error {
 	if c.yes {
 		return nil

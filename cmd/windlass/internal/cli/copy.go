@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,15 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// copyFlags say what is copied where.
+// copyFlags are the flags of "copy".
 type copyFlags struct {
-	from, to string
-	replace  bool
-	verify   bool
+	from, to        string
+	replace, verify bool
 }
 
 func (a *app) copyCommand() *cobra.Command {
@@ -46,11 +43,8 @@ BROKER is as in --broker. The other flags of the broker count for both.`,
 			case f.replace && f.verify:
 				return usagef("--verify only compares, so that it does not go with --replace")
 			}
-			space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
+			space, err := a.space()
 			if err != nil {
-				return usagef("--namespace: %w", err)
-			}
-			if err := a.checkOutput(); err != nil {
 				return err
 			}
 			return a.copy(cmd.Context(), f, space)
@@ -102,14 +96,10 @@ func (a *app) verifyCopy(ctx context.Context, c *copier) error {
 		return err
 	}
 	err = a.print(all, func() table {
-		t := table{footer: "nothing differs"}
-		if len(all) > 0 {
-			t = table{heading: []string{"IS", "KEY"}}
+		if len(all) == 0 {
+			return table{footer: "nothing differs"}
 		}
-		for _, d := range all {
-			t.rows = append(t.rows, []string{d.Is, d.Key})
-		}
-		return t
+		return table{heading: []string{"IS", "KEY"}, rows: rowsOf(all, func(d difference) []string { return []string{d.Is, d.Key} })}
 	})
 	if err == nil && len(all) > 0 {
 		err = fmt.Errorf("%w: %d key(s)", errCopyDiffers, len(all))

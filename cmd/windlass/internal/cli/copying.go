@@ -14,12 +14,11 @@ import (
 
 // Bounds of a copy.
 const (
-	// copyTxnsMax is how many keys are written at once.
+	// copyTxnsMax bounds the keys that are written at once.
 	copyTxnsMax = 256
-	// copyPassesMax is how often the source is looked at before a copy is called
-	// behind: each pass copies what has changed since the one before.
+	// copyPassesMax bounds the passes; each copies what has changed since the one before.
 	copyPassesMax = 20
-	// copyTriesMax is how often a write is repeated whose outcome is unknown.
+	// copyTriesMax bounds the attempts at a write whose outcome is unknown.
 	copyTriesMax = 5
 )
 
@@ -33,17 +32,17 @@ var (
 type copier struct {
 	from, to broker.Broker
 	space    keys.Space
-	// written are the revisions, at the source, of what the destination has.
+	// written are the revisions, at the source, of the keys of the destination.
 	written map[string]broker.Revision
-	// bar shows how far a pass has come; nil shows nothing.
+	// bar shows how far a pass has come.
 	bar *progress
 }
 
-// notAsSource is the revision of what was at the destination before.
+// notAsSource is the revision of keys that were at the destination before.
 const notAsSource = 0
 
-// isCopied tells whether a key lasts: it is not a session's, nor about nodes, nor a
-// message to somebody who is there now.
+// isCopied reports whether a key is copied: not those of a session or a node, nor messages
+// to one.
 func (c *copier) isCopied(kv broker.KV) bool {
 	switch c.space.Parse(kv.Key).Kind {
 	case keys.NodeInfo, keys.NodeCommand, keys.Owner, keys.Handover, keys.Claim, keys.TaskCommand, keys.Candidate:
@@ -54,7 +53,7 @@ func (c *copier) isCopied(kv broker.KV) bool {
 	return true
 }
 
-// list reads what of a namespace is copied.
+// list reads the keys of a namespace that are copied.
 func (c *copier) list(ctx context.Context, b broker.Broker) (map[string]broker.KV, error) {
 	kvs, _, err := broker.Collect(ctx, b, c.space.All())
 	if err != nil {
@@ -71,18 +70,18 @@ func (c *copier) list(ctx context.Context, b broker.Broker) (map[string]broker.K
 
 // copied is what a copy did. Its JSON is stable.
 type copied struct {
-	// Tasks and Keys are how many there are at the source.
+	// Tasks and Keys count those at the source.
 	Tasks int `json:"tasks"`
 	Keys  int `json:"keys"`
-	// Written and Deleted count the writes to the destination, Passes the looks at
-	// the source.
+	// Written and Deleted count the writes to the destination, Passes the reads of the
+	// source.
 	Written int `json:"written"`
 	Deleted int `json:"deleted"`
 	Passes  int `json:"passes"`
 }
 
-// run copies until a look at the source finds nothing that was not copied. With replace
-// what only the destination has is deleted.
+// run copies until the source has no changes that were not copied. With replace it deletes
+// keys that only the destination has.
 func (c *copier) run(ctx context.Context, replace bool) (copied, error) {
 	var done copied
 	there, err := c.list(ctx, c.to)
@@ -122,8 +121,8 @@ func (c *copier) pass(ctx context.Context, done *copied) (changes int, err error
 			puts = append(puts, kv)
 		}
 	}
-	// In the order in which they came into being, as far as a batch keeps it: that is
-	// the order in which tasks of the same priority are taken.
+	// In the order of their creation, as far as a batch keeps it: tasks of the same
+	// priority are taken in that order.
 	slices.SortFunc(puts, func(a, b broker.KV) int {
 		return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
 	})
@@ -170,7 +169,7 @@ func (c *copier) write(ctx context.Context, txns []broker.Txn) error {
 	return nil
 }
 
-// difference is a key that is not the same on both brokers. Its JSON is stable.
+// difference is a key that differs between the brokers. Its JSON is stable.
 type difference struct {
 	Key string `json:"key"`
 	// Is is "missing" or "extra", at the destination, or "other" for another value.

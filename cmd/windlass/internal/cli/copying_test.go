@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
@@ -38,6 +39,14 @@ func commitTo(t *testing.T, b broker.Broker, ops ...broker.Op) {
 	}
 }
 
+func (c *copier) mustDiffer(t *testing.T, when string, want ...difference) {
+	t.Helper()
+	got, err := c.compare(t.Context())
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Errorf("%s: %v\n%s", when, err, diff)
+	}
+}
+
 func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCopier(t)
@@ -49,33 +58,23 @@ func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
 			broker.Put("/test/state/b", []byte("done")), broker.Put("/test/tree/a_x/b_x", []byte("job")), broker.Put("/test/of-others", []byte("?")),
 			broker.PutSession("/test/nodes/n/info", nil, s.ID), broker.PutSession("/test/claims/a", nil, s.ID),
 			broker.PutSession("/test/tasks/a/owner", nil, s.ID), broker.Put("/test/commands/a", nil), broker.Put("/elsewhere/a", nil))
-		want := []difference{{"/test/of-others", "missing"}, {"/test/state/b", "missing"}, {"/test/tasks/a", "missing"},
-			{"/test/tasks/a/props", "missing"}, {"/test/tree/a_x/b_x", "missing"}}
-		if got, err := c.compare(t.Context()); err != nil || cmp.Diff(want, got) != "" {
-			t.Errorf("before the copy: %v\n%s", err, cmp.Diff(want, got))
-		}
+		c.mustDiffer(t, "before the copy", difference{"/test/of-others", "missing"}, difference{"/test/state/b", "missing"},
+			difference{"/test/tasks/a", "missing"}, difference{"/test/tasks/a/props", "missing"}, difference{"/test/tree/a_x/b_x", "missing"})
 		done, err := c.run(t.Context(), false)
 		if err != nil || done != (copied{Tasks: 1, Keys: 5, Written: 5, Passes: 2}) {
 			t.Errorf("%+v, %v", done, err)
 		}
-		if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
-			t.Errorf("after the copy: %v, %v", got, err)
-		}
+		c.mustDiffer(t, "after the copy")
 		if _, err := c.run(t.Context(), false); !errors.Is(err, errCopyNotEmpty) {
 			t.Errorf("a second copy: %v", err)
 		}
 		commitTo(t, c.from, broker.Put("/test/tasks/a", []byte("other")))
 		commitTo(t, c.to, broker.Put("/test/state/c", nil))
-		want = []difference{{"/test/state/c", "extra"}, {"/test/tasks/a", "other"}}
-		if got, err := c.compare(t.Context()); err != nil || cmp.Diff(want, got) != "" {
-			t.Errorf("%v\n%s", err, cmp.Diff(want, got))
-		}
+		c.mustDiffer(t, "after changes", difference{"/test/state/c", "extra"}, difference{"/test/tasks/a", "other"})
 		if _, err := c.run(t.Context(), true); err != nil {
 			t.Error(err)
 		}
-		if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
-			t.Errorf("after --replace: %v, %v", got, err)
-		}
+		c.mustDiffer(t, "after --replace")
 	})
 }
 
@@ -100,7 +99,5 @@ func TestCopy_CatchesUpWithWhatChangesMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if got, err := c.compare(t.Context()); err != nil || len(got) > 0 {
-		t.Errorf("%v, %v", got, err)
-	}
+	c.mustDiffer(t, "after the writer")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,9 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
@@ -23,15 +22,13 @@ import (
 
 // devConfig is what the flags of dev say.
 type devConfig struct {
-	nodes      int
-	data       string
-	allow      allowFlags
-	sessionTTL time.Duration
-	retention  windlass.Retention
-	verbose    bool
-	// concurrency is that of each node.
-	concurrency concurrency
-	// listen is where the HTTP API is, chosen tells that the user said so.
+	nodes   int
+	data    string
+	allow   allowFlags
+	verbose bool
+	// node is what all nodes share.
+	node workerConfig
+	// listen is the address of the HTTP API, chosen reports whether the user gave it.
 	listen string
 	chosen bool
 	noHTTP bool
@@ -70,12 +67,12 @@ without, the data goes when it ends. With --nodes 0 it is the broker alone, for
 	flags.IntVar(&c.nodes, "nodes", 3, "how many nodes to run, 0 to 64")
 	flags.StringVar(&c.data, "data", "", "folder for the data; default: a temporary one")
 	c.allow.register(flags, []string{"*"})
-	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
+	flags.DurationVar(&c.node.SessionTTL, "session-ttl", session.TTLDefault, "how long a node may be out of touch before others take over, 5s to 300s")
 	flags.StringVar(&c.listen, "listen", listenDefault, "address of this machine for the HTTP API; if it is not given and in use, another port")
 	flags.BoolVar(&c.noHTTP, "no-http", false, "do not serve the HTTP API")
 	flags.BoolVar(&c.noDashboard, "no-dashboard", false, "serve the HTTP API without its web pages")
-	c.concurrency.register(flags)
-	registerRetention(flags, &c.retention)
+	registerConcurrency(flags, &c.node.Concurrency)
+	registerRetention(flags, &c.node.Retention)
 	flags.BoolVarP(&c.verbose, "verbose", "v", false, "log what happens to each task")
 	return cmd
 }
@@ -84,14 +81,10 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 	if c.nodes < 0 || c.nodes > devNodesMax {
 		return usagef("--nodes %d: must be from 0 to %d", c.nodes, devNodesMax)
 	}
-	if err := session.CheckTTL(c.sessionTTL); err != nil {
-		return usagef("--session-ttl: %w", err)
-	}
-	if err := checkRetention(c.retention); err != nil {
+	if err := cmp.Or(checkSessionTTL(c.node.SessionTTL), checkRetention(c.node.Retention)); err != nil {
 		return err
 	}
-	allow, err := c.allow.allow()
-	if err != nil {
+	if c.node.allow, err = c.allow.allow(); err != nil {
 		return err
 	}
 	var listener net.Listener
@@ -99,7 +92,7 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		if listener, err = listenDev(c.listen, c.chosen); err != nil {
 			return err
 		}
-		defer listener.Close() // again, which is no error that anybody could do something about
+		defer listener.Close() // the API closes it as well
 	}
 	if c.data == "" {
 		if c.data, err = os.MkdirTemp("", "windlass-dev-"); err != nil {
@@ -108,8 +101,8 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(c.data)) }()
 	}
 	outliveReaders()
-	log := a.logger(c.verbose)
-	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: log, Fatal: brokerEnded})
+	c.node.log = a.logger(slog.LevelInfo, c.verbose)
+	server, err := embedded.Start(ctx, embedded.Config{Dir: c.data, Socket: true, Logger: c.node.log, Fatal: brokerEnded})
 	if err != nil {
 		return err
 	}
@@ -119,16 +112,14 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		return err
 	}
 	defer withdraw()
-	return a.runDev(ctx, server, c, allow, listener, log)
+	return a.runDev(ctx, server, c, listener)
 }
 
 // runDev runs the nodes and the API on a broker.
-func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, allow exectask.Allow, listener net.Listener, log *slog.Logger) error {
-	config := workerConfig{
-		namespace: a.namespace, sessionTTL: c.sessionTTL, retention: c.retention, concurrency: c.concurrency,
-		allow: allow, log: log, logDir: filepath.Join(server.Dir(), "logs"),
-	}
-	stopTracing, err := a.startTracing(ctx, log, &config.tracer)
+func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, listener net.Listener) error {
+	config := c.node
+	config.Namespace, config.LogDir = a.namespace, filepath.Join(server.Dir(), "logs")
+	stopTracing, err := a.startTracing(ctx, config.log, &config.Tracer)
 	if err != nil {
 		return err
 	}
@@ -145,22 +136,26 @@ func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, 
 	}
 	workers, err := startWorkers(ctx, server, c.nodes, config)
 	if err != nil {
-		return errors.Join(err, http.close())
+		if http != nil {
+			err = errors.Join(err, http.store.Close())
+		}
+		return err
 	}
 	crew.nodes.Store(&workers)
-	a.greet(server, workers, allow, http)
+	a.greet(server, workers, config.allow, http)
 	return runWorkers(ctx, server, workers, http)
 }
 
-// crew are the nodes of a dev, none until they were made.
+// crew are the nodes of a dev, none until they were started.
 type crew struct{ nodes atomic.Pointer[[]*worker] }
 
-// sessions are how long they could go on without the broker now.
+// sessions returns how long the nodes could go on without the broker now.
 func (c *crew) sessions() (all []api.Session) {
-	if c.nodes.Load() == nil {
+	nodes := c.nodes.Load()
+	if nodes == nil {
 		return nil
 	}
-	for _, w := range *c.nodes.Load() {
+	for _, w := range *nodes {
 		all = append(all, api.Session{
 			Node: w.node.Name(), MarginSeconds: max(0, w.node.Stats().Margin).Seconds(), FullSeconds: w.timing.Stop.Seconds(),
 		})
@@ -170,11 +165,11 @@ func (c *crew) sessions() (all []api.Session) {
 
 // startWorkers makes the nodes, each with its own connection.
 func startWorkers(ctx context.Context, server *embedded.Server, n int, c workerConfig) ([]*worker, error) {
-	logs, log := c.logDir, c.log
+	logs, log := c.LogDir, c.log
 	var workers []*worker
 	for i := range n {
-		c.name = fmt.Sprintf("dev-%d", i+1)
-		c.logDir, c.log = filepath.Join(logs, c.name), log.With("node", c.name)
+		c.Name = fmt.Sprintf("dev-%d", i+1)
+		c.LogDir, c.log = filepath.Join(logs, c.Name), log.With("node", c.Name)
 		w, err := newWorker(ctx, server.Broker(), c)
 		if err != nil {
 			for _, started := range workers {
@@ -192,16 +187,15 @@ func startWorkers(ctx context.Context, server *embedded.Server, n int, c workerC
 func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker, http *devAPI) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	runs := []func(context.Context) error{http.run}
+	for _, w := range workers {
+		runs = append(runs, w.run)
+	}
 	var running sync.WaitGroup
-	errs := make([]error, len(workers)+1)
-	running.Go(func() {
-		if errs[len(workers)] = http.run(ctx); errs[len(workers)] != nil {
-			cancel(errs[len(workers)])
-		}
-	})
-	for i, w := range workers {
+	errs := make([]error, len(runs))
+	for i, run := range runs {
 		running.Go(func() {
-			if errs[i] = w.run(ctx); errs[i] != nil {
+			if errs[i] = run(ctx); errs[i] != nil {
 				cancel(errs[i])
 			}
 		})

@@ -16,18 +16,18 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// devAPI is the HTTP API of a dev. A port of this machine is open to all its users,
-// and who may submit a task of type exec is this one's user; so it asks for a token,
-// which is made for each start and lies in the folder that is this user's alone.
+// devAPI is the HTTP API of a dev. All users of the machine can reach its port, and whoever
+// can submit a task of type exec acts as this user. So it requires a token, which is new for
+// each start and lies in a folder of this user's own.
 type devAPI struct {
 	server   *api.Server
 	listener net.Listener
 	store    broker.Broker
 	url      string
-	// page is the dashboard with the token behind it, and pageFile a file that has it; empty
-	// without.
+	// page is the address of the dashboard with the token, and pageFile a file that has it;
+	// empty without a dashboard.
 	page, pageFile string
-	// header is a file that curl takes with -H @FILE.
+	// header is a file for -H @FILE of curl.
 	header string
 }
 
@@ -38,7 +38,7 @@ const (
 	devPageFile   = "http-page"
 )
 
-// listenDev listens on an address; the default one need not be free.
+// listenDev listens on an address, or on a free port if the default one is in use.
 func listenDev(address string, chosen bool) (net.Listener, error) {
 	listener, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) && !chosen {
@@ -53,34 +53,33 @@ func listenDev(address string, chosen bool) (net.Listener, error) {
 	return listener, nil
 }
 
-// openDevAPI makes the API on a listener, which it closes on an error. The sessions
-// are those of the dev's nodes.
+// openDevAPI makes the API on a listener. The sessions are those of the dev's nodes.
 func (a *app) openDevAPI(server *embedded.Server, listener net.Listener, c workerConfig, pages bool, sessions func() []api.Session) (*devAPI, error) {
 	d := &devAPI{listener: listener, url: urlOf(listener.Addr().String(), false, ""), header: filepath.Join(server.Dir(), devHeaderFile)}
 	tokens, token, err := d.token(server.Dir(), c.log)
 	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+		return nil, err
+	}
+	if pages {
+		// A browser keeps what is behind the #: no server, and no log, gets it.
+		d.page, d.pageFile = d.url+"/#token="+token, filepath.Join(server.Dir(), devPageFile)
+		if err := writePrivate(d.pageFile, d.page+"\n"); err != nil {
+			return nil, fmt.Errorf("write the address of the dashboard down: %w", err)
+		}
 	}
 	d.store = server.Broker()
 	d.server, err = api.New(api.Config{
 		Broker: c.metrics.Broker(d.store), Namespace: a.namespace, Tokens: tokens, Check: checkSubmission, Logger: c.log,
-		Metrics: c.metrics.Handler(), Tracer: c.tracer, Dashboard: pages, BrokerKind: embeddedKind, Sessions: sessions,
+		Metrics: c.metrics.Handler(), Tracer: c.Tracer, Dashboard: pages, BrokerKind: embeddedKind, Sessions: sessions,
 	})
 	if err != nil {
-		return nil, errors.Join(err, listener.Close(), d.store.Close())
+		return nil, errors.Join(err, d.store.Close())
 	}
 	c.metrics.Count(d.server.TaskCounts)
-	if pages {
-		// What is behind the # stays in the browser: no server, and no log, gets it.
-		d.page, d.pageFile = d.url+"/#token="+token, filepath.Join(server.Dir(), devPageFile)
-		if err := writePrivate(d.pageFile, d.page+"\n"); err != nil {
-			return nil, errors.Join(fmt.Errorf("write the address of the dashboard down: %w", err), listener.Close(), d.store.Close())
-		}
-	}
 	return d, nil
 }
 
-// token makes one, and writes it down for this user.
+// token makes a token, and writes it to files of this user.
 func (d *devAPI) token(dir string, log *slog.Logger) (_ *api.Tokens, token string, err error) {
 	token = api.NewToken()
 	line, err := api.TokenLine(api.RoleAdmin, "dev", token)
@@ -95,8 +94,8 @@ func (d *devAPI) token(dir string, log *slog.Logger) (_ *api.Tokens, token strin
 	return tokens, token, err
 }
 
-// writePrivate makes a file that this user alone can read. One that is there is
-// removed and not written to: it would keep its mode, and those who have it open.
+// writePrivate makes a file that this user alone can read. It replaces one that exists,
+// which others may be able to read, or may have open.
 func writePrivate(path, text string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -115,12 +114,4 @@ func (d *devAPI) run(ctx context.Context) error {
 		return nil
 	}
 	return errors.Join(d.server.Serve(ctx, d.listener, nil), d.store.Close())
-}
-
-// close is for one that is not run.
-func (d *devAPI) close() error {
-	if d == nil {
-		return nil
-	}
-	return errors.Join(d.listener.Close(), d.store.Close())
 }

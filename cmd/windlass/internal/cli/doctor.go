@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/zookeeper"
@@ -19,21 +18,6 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
 )
-
-// errUnhealthy: the doctor found problems.
-var errUnhealthy = errors.New("something is wrong")
-
-// clusterAdmin is a broker that can tell of its members, and be made to free space.
-type clusterAdmin interface {
-	// Members asks every member how it is.
-	Members(ctx context.Context) ([]etcd.Member, error)
-	// Leases counts the leases, and those among the first examine that hold no key.
-	Leases(ctx context.Context, examine int) (all, bare int, err error)
-	// Reclaim frees the space that nothing uses, and disarms the alarm.
-	Reclaim(ctx context.Context) error
-}
-
-var _ clusterAdmin = (*etcd.Broker)(nil)
 
 // checkup is what the doctor prints. Its JSON is stable.
 type checkup struct {
@@ -83,15 +67,9 @@ Exit codes: 0 no problem was found, warnings allowed; 1 there are problems; 5 th
 broker does not answer or has no quorum.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput(); err != nil {
+			space, err := a.space()
+			if err := cmp.Or(checkSessionTTL(ttl), err); err != nil {
 				return err
-			}
-			if err := session.CheckTTL(ttl); err != nil {
-				return usagef("--session-ttl: %w", err)
-			}
-			space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
-			if err != nil {
-				return usagef("--namespace: %w", err)
 			}
 			return a.doctor(cmd.Context(), space, ttl, fix)
 		},
@@ -101,7 +79,7 @@ broker does not answer or has no quorum.`,
 	return a.outputFlag(cmd)
 }
 
-// doctor examines, prints, and returns what decides about the exit code.
+// doctor examines, prints, and returns the error for the exit code.
 func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, fix bool) error {
 	began := time.Now()
 	c := checkup{Broker: a.broker.address, Namespace: space.Root(), Fixed: []doctor.Fixed{}}
@@ -113,8 +91,7 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 		c.Checks = a.unreached(ctx, failed, time.Since(began))
 	} else {
 		d := &doctor.Doctor{Broker: store, Space: space, SessionTTL: ttl, Waiting: a.announceLook}
-		failed = c.examine(ctx, d, fix)
-		failed = errors.Join(failed, store.Close())
+		failed = errors.Join(c.examine(ctx, d, fix), store.Close())
 	}
 	if failed != nil {
 		c.Checks = append(c.Checks, notChecked(c.Checks)...)
@@ -127,7 +104,7 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 	case failed != nil:
 		return failed
 	case c.Problems > 0:
-		return fmt.Errorf("%w: %d problem(s) and %d warning(s)", errUnhealthy, c.Problems, c.Warnings)
+		return fmt.Errorf("something is wrong: %d problem(s) and %d warning(s)", c.Problems, c.Warnings)
 	}
 	return nil
 }
@@ -142,7 +119,7 @@ func (a *app) announceLook(d time.Duration, why string) {
 func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error {
 	began := time.Now()
 	if _, err := d.Broker.Get(ctx, d.Space.Layout()); err != nil && !errors.Is(err, broker.ErrNotFound) && !errors.Is(err, broker.ErrPermission) {
-		c.Checks = append(c.Checks, doctor.Check{Name: checkBroker, Status: doctor.Problem, Found: err.Error(), Do: "look at the broker and the network"})
+		c.Checks = append(c.Checks, brokerProblem(err.Error()))
 		c.members(ctx, d.Broker)
 		return err
 	}
@@ -156,7 +133,7 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 		}
 	}
 	c.members(ctx, d.Broker)
-	if e, ok := d.Broker.(clusterAdmin); ok {
+	if e, ok := d.Broker.(*etcd.Broker); ok {
 		c.Checks = append(c.Checks, judgeLeases(e.Leases(ctx, leasesExamined)))
 	}
 	for _, check := range []func(context.Context) (doctor.Check, error){d.RoundTrip, d.Permissions} {
@@ -168,7 +145,7 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 	}
 	found, err := d.Namespace(ctx)
 	if errors.Is(err, broker.ErrPermission) {
-		c.Checks = append(c.Checks, notChecked(c.Checks)...) // told by the check of permissions
+		c.Checks = append(c.Checks, notChecked(c.Checks)...) // the check of permissions says why
 		return nil
 	}
 	c.Checks = append(c.Checks, found...)
@@ -182,7 +159,7 @@ func (c *checkup) address(b broker.Broker) string {
 	return c.Broker
 }
 
-// members judges what the members say of themselves.
+// members checks what the members report.
 func (c *checkup) members(ctx context.Context, b broker.Broker) {
 	if z, ok := b.(*zookeeper.Broker); ok {
 		if members, err := z.Members(ctx); err == nil {
@@ -190,7 +167,7 @@ func (c *checkup) members(ctx context.Context, b broker.Broker) {
 		}
 		return
 	}
-	e, ok := b.(clusterAdmin)
+	e, ok := b.(*etcd.Broker)
 	if !ok {
 		return
 	}
@@ -202,7 +179,7 @@ func (c *checkup) members(ctx context.Context, b broker.Broker) {
 	c.Checks = append(c.Checks, judgeQuorum(members), judgeVersion(members), judgeSpace(members))
 }
 
-// fix mends the namespace first: what it deletes is space to be freed.
+// fix mends the namespace first, whose deletions make space to be freed.
 func (c *checkup) fix(ctx context.Context, d *doctor.Doctor) error {
 	fixed, err := d.Fix(ctx)
 	c.Fixed = append(c.Fixed, fixed...)
@@ -212,7 +189,7 @@ func (c *checkup) fix(ctx context.Context, d *doctor.Doctor) error {
 	case err != nil && len(fixed) == 0:
 		c.Fixed = append(c.Fixed, doctor.Fixed{What: "mend the namespace", Why: err.Error()})
 	}
-	e, ok := d.Broker.(clusterAdmin)
+	e, ok := d.Broker.(*etcd.Broker)
 	if !ok {
 		return nil
 	}
@@ -231,40 +208,47 @@ func (c *checkup) fix(ctx context.Context, d *doctor.Doctor) error {
 	return nil
 }
 
+func brokerProblem(found string) doctor.Check {
+	return doctor.Check{Name: checkBroker, Status: doctor.Problem, Found: found, Do: "look at the broker and the network"}
+}
+
 // unreached are the checks of a broker to which there is no connection.
 func (a *app) unreached(ctx context.Context, failed error, tried time.Duration) []doctor.Check {
-	b := doctor.Check{Name: checkBroker, Status: doctor.Problem, Found: failed.Error(), Do: "look at the broker and the network"}
+	b := brokerProblem(failed.Error())
 	if tried > time.Second && !errors.Is(failed, broker.ErrUnavailable) {
 		b.Found += fmt.Sprintf(" (tried for %v)", tried.Round(time.Millisecond))
 	}
 	if errors.Is(failed, errNoDev) {
 		b.Do = `start "windlass dev", or name a broker with --broker`
 	}
-	checks := []doctor.Check{b}
-	if strings.HasPrefix(a.broker.address, zookeeper.Scheme) {
-		config, err := a.broker.zookeeperConfig("--broker", a.broker.address)
+	quorum, err := a.quorumOfUnreached(ctx)
+	if err != nil {
+		return []doctor.Check{b}
+	}
+	return []doctor.Check{b, quorum}
+}
+
+// quorumOfUnreached asks the members of an external broker one by one.
+func (a *app) quorumOfUnreached(ctx context.Context) (doctor.Check, error) {
+	address := a.broker.address
+	if strings.HasPrefix(address, zookeeper.Scheme) {
+		config, err := a.broker.zookeeperConfig("--broker", address)
 		if err != nil {
-			return checks
+			return doctor.Check{}, err
 		}
 		members, err := zookeeper.Members(ctx, config)
-		if err != nil {
-			return checks
-		}
-		return append(checks, judgeEnsemble(members))
+		return judgeEnsemble(members), err
 	}
-	endpoints, external := a.broker.external()
+	endpoints, external := strings.CutPrefix(address, etcdScheme)
 	if !external {
-		return checks
+		return doctor.Check{}, errNoDev
 	}
 	config, err := a.broker.etcdConfig(endpoints)
 	if err != nil {
-		return checks
+		return doctor.Check{}, err
 	}
 	members, err := etcd.Members(ctx, config)
-	if err != nil {
-		return checks
-	}
-	return append(checks, judgeQuorum(members))
+	return judgeQuorum(members), err
 }
 
 // notChecked are the checks that are missing.
@@ -292,27 +276,27 @@ func (c *checkup) complete() {
 	}
 }
 
-// table has a line for each check, and below it what was found in detail and what
-// to do.
+// table has a line for each check, and below it the details and the advice.
 func (c *checkup) table() table {
 	t := table{heading: []string{"STATUS", "CHECK", "FOUND"}}
+	row := func(status, check, found string) { t.rows = append(t.rows, []string{status, check, found}) }
 	for _, f := range c.Fixed {
 		if f.Done {
-			t.rows = append(t.rows, []string{"done", "fix", f.What})
+			row("done", "fix", f.What)
 		} else {
-			t.rows = append(t.rows, []string{"not done", "fix", f.What + ": " + f.Why})
+			row("not done", "fix", f.What+": "+f.Why)
 		}
 	}
 	for _, check := range c.Checks {
-		t.rows = append(t.rows, []string{string(check.Status), check.Name, check.Found})
+		row(string(check.Status), check.Name, check.Found)
 		if check.Status == doctor.OK {
 			continue
 		}
 		for _, detail := range check.Details {
-			t.rows = append(t.rows, []string{"", "", "  " + detail})
+			row("", "", "  "+detail)
 		}
 		if check.Do != "" {
-			t.rows = append(t.rows, []string{"", "", "> " + check.Do})
+			row("", "", "> "+check.Do)
 		}
 	}
 	return t

@@ -3,8 +3,6 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -17,9 +15,7 @@ import (
 func TestDoctor_LooksAtAnEnsembleAlsoWithoutAQuorum(t *testing.T) {
 	e := zktest.StartEnsemble(t, zktest.Options{Tick: time.Second})
 	run := func() (code int, out string) {
-		var buffer bytes.Buffer
-		code = Main(context.Background(), []string{"doctor", "--broker", zookeeper.Scheme + strings.Join(e.Addresses(), ",") + "?tick_time=1s"}, strings.NewReader(""), &buffer, &buffer)
-		return code, buffer.String()
+		return runMain("doctor", "--broker", zookeeper.Scheme+strings.Join(e.Addresses(), ",")+"?tick_time=1s")
 	}
 	for dead, want := range []struct {
 		code  int
@@ -42,13 +38,4 @@ func TestDoctor_LooksAtAnEnsembleAlsoWithoutAQuorum(t *testing.T) {
 			t.Errorf("%d dead: exit code %d, want %d and %q\n%s", dead, code, want.code, want.words, out)
 		}
 	}
-}
-
-func containsAll(text string, words []string) bool {
-	for _, w := range words {
-		if !strings.Contains(text, w) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,25 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-// memberName is how a member is called in a report.
-func memberName(m etcd.Member) string {
-	if m.Name == "" {
-		return m.Endpoint
-	}
-	return m.Name
-}
+// memberName is how a report names a member.
+func memberName(m etcd.Member) string { return cmp.Or(m.Name, m.Endpoint) }
 
-// judgeQuorum tells whether the cluster can decide, and how many members it can
-// still lose.
+// judgeQuorum checks whether the cluster has a leader and all of its members.
 func judgeQuorum(members []etcd.Member) doctor.Check {
 	c := doctor.Check{Name: checkQuorum, Status: doctor.OK}
 	voters, answering, partaking, leader := 0, 0, 0, ""
@@ -27,14 +21,17 @@ func judgeQuorum(members []etcd.Member) doctor.Check {
 	newest := newestTerm(members)
 	for _, m := range members {
 		partakes := m.Err == nil && !m.Leaderless && m.Term == newest
+		detail := ""
 		switch {
 		case m.Err != nil:
-			c.Details = append(c.Details, fmt.Sprintf("%s (%s): %v", memberName(m), m.Endpoint, m.Err))
+			detail = m.Err.Error()
 		case m.Leaderless:
-			c.Details = append(c.Details, fmt.Sprintf("%s (%s): knows no leader", memberName(m), m.Endpoint))
+			detail = "knows no leader"
 		case !partakes:
-			c.Details = append(c.Details, fmt.Sprintf("%s (%s): has not heard of the last election (its term is %d, that of others %d)",
-				memberName(m), m.Endpoint, m.Term, newest))
+			detail = fmt.Sprintf("has not heard of the last election (its term is %d, that of others %d)", m.Term, newest)
+		}
+		if detail != "" {
+			c.Details = append(c.Details, fmt.Sprintf("%s (%s): %s", memberName(m), m.Endpoint, detail))
 		}
 		if m.ID == 0 {
 			strange = true
@@ -77,7 +74,7 @@ func judgeQuorum(members []etcd.Member) doctor.Check {
 	return c
 }
 
-// newestTerm is that of the last election among those who know its leader.
+// newestTerm returns the term of the last election that a member with a leader knows of.
 func newestTerm(members []etcd.Member) (newest uint64) {
 	for _, m := range members {
 		if m.Err == nil && !m.Leaderless {
@@ -87,8 +84,8 @@ func newestTerm(members []etcd.Member) (newest uint64) {
 	return newest
 }
 
-// versionFloors are the first versions of etcd, by minor version, that neither end
-// sessions early nor renew ended ones, nor let through who has no rights.
+// versionFloors are the first patch versions of etcd 3, by minor version, without the bugs
+// that end sessions early, renew ended ones, or skip the check of rights.
 var versionFloors = map[int]int{5: 33, 6: 14, 7: 1}
 
 // The oldest and the newest minor version in versionFloors.
@@ -126,18 +123,10 @@ func judgeVersion(members []etcd.Member) doctor.Check {
 // versionStatus judges one version such as "3.5.12" or "3.7.0-rc.1".
 func versionStatus(version string) doctor.Status {
 	release, candidate, _ := strings.Cut(version, "-")
-	parts := strings.Split(release, ".")
-	var n [3]int
-	for i := range n {
-		var err error
-		if i >= len(parts) {
-			return doctor.Unknown
-		}
-		if n[i], err = strconv.Atoi(parts[i]); err != nil {
-			return doctor.Unknown
-		}
+	var major, minor, patch int
+	if n, _ := fmt.Sscanf(release, "%d.%d.%d", &major, &minor, &patch); n < 3 {
+		return doctor.Unknown
 	}
-	major, minor, patch := n[0], n[1], n[2]
 	if candidate != "" {
 		patch-- // it comes before the release
 	}
@@ -150,7 +139,7 @@ func versionStatus(version string) doctor.Status {
 	return doctor.Warning
 }
 
-// spaceWarning is the share of the quota, in percent, from which on to act.
+// spaceWarning is the percentage of the quota from which on the doctor warns.
 const spaceWarning = 80
 
 func judgeSpace(members []etcd.Member) doctor.Check {
@@ -174,13 +163,13 @@ func judgeSpace(members []etcd.Member) doctor.Check {
 			c.Details = append(c.Details, fmt.Sprintf("%s knows of the alarm(s) %s", memberName(m), strings.Join(m.Alarms, ", ")))
 			raise(doctor.Problem, alarmAdvice(m.Alarms))
 		}
-		switch {
-		case m.Quota == 0:
-		case m.InUse*100 >= m.Quota*spaceWarning:
-			c.Details = append(c.Details, memberName(m)+": "+usage(m))
+		if m.Quota == 0 || max(m.InUse, m.DBSize)*100 < m.Quota*spaceWarning {
+			continue
+		}
+		c.Details = append(c.Details, memberName(m)+": "+usage(m))
+		if m.InUse*100 >= m.Quota*spaceWarning {
 			raise(doctor.Warning, "delete what is not needed, or raise etcd's --quota-backend-bytes")
-		case m.DBSize*100 >= m.Quota*spaceWarning:
-			c.Details = append(c.Details, memberName(m)+": "+usage(m))
+		} else {
 			raise(doctor.Warning, "compact the history and defragment each member (etcdctl compact, etcdctl defrag): most of the file is unused")
 		}
 	}
@@ -193,10 +182,10 @@ func judgeSpace(members []etcd.Member) doctor.Check {
 }
 
 const (
-	// leasesExamined bounds the leases that are asked what they hold.
+	// leasesExamined bounds the leases whose keys are counted.
 	leasesExamined = 1000
-	// bareWarning is of how many without a key the doctor warns. A node that dies between
-	// the grant of its session and the first keys of it leaves one, for a day.
+	// bareWarning is the number of leases without a key from which on the doctor warns. A
+	// node that dies right after the grant of its session leaves one, for a day.
 	bareWarning = 100
 )
 
@@ -229,7 +218,7 @@ func usage(m etcd.Member) string {
 	return text + fmt.Sprintf("; %d %% of the quota of %s", m.InUse*100/m.Quota, size(m.Quota))
 }
 
-// size is a number of bytes, as people say it.
+// size is a number of bytes for people.
 func size(bytes int64) string {
 	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	switch n := float64(bytes); {

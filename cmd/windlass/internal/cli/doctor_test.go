@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,11 +125,6 @@ func TestDoctor_FixMakesAFullBrokerTakeWritesAgain(t *testing.T) {
 	if !errors.Is(err, broker.ErrNoSpace) {
 		t.Fatal(err)
 	}
-	run := func(args ...string) (code int, out string) {
-		var buffer bytes.Buffer
-		code = Main(context.Background(), append(args, "--broker", s.Dir()), strings.NewReader(""), &buffer, &buffer)
-		return code, buffer.String()
-	}
 	for _, c := range []struct {
 		args  []string
 		code  int
@@ -140,14 +136,19 @@ func TestDoctor_FixMakesAFullBrokerTakeWritesAgain(t *testing.T) {
 		{[]string{"doctor", "--fix"}, exitDone, []string{"ok       space"}},
 		{[]string{"task", "submit", "x"}, exitDone, nil},
 	} {
-		code, out := run(c.args...)
-		if code != c.code {
-			t.Errorf("%q: exit code %d, want %d\n%s", c.args, code, c.code, out)
-		}
-		for _, words := range c.words {
-			if !strings.Contains(out, words) {
-				t.Errorf("%q does not say %q:\n%s", c.args, words, out)
-			}
+		if code, out := runMain(append(c.args, "--broker", s.Dir())...); code != c.code || !containsAll(out, c.words) {
+			t.Errorf("%q: exit code %d, want %d and %q\n%s", c.args, code, c.code, c.words, out)
 		}
 	}
+}
+
+// runMain runs the command line, and returns both of its outputs in one text.
+func runMain(args ...string) (code int, out string) {
+	var buffer bytes.Buffer
+	code = Main(context.Background(), args, strings.NewReader(""), &buffer, &buffer)
+	return code, buffer.String()
+}
+
+func containsAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }

@@ -3,10 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,13 +13,13 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// electFlags say who stands, and for how long.
+// electFlags are the flags of "elect".
 type electFlags struct {
 	name, candidate string
 	command         []string
 	observe         bool
 	once            bool
-	// wait is for how long, if it is limited.
+	// wait bounds the wait for the first term, if limited is set.
 	wait       time.Duration
 	limited    bool
 	sessionTTL time.Duration
@@ -56,12 +53,7 @@ the broker was out of reach; 130 after an interrupt.`,
 		Example: `  windlass elect reports -- ./reporter --interval 1m
   windlass elect migrate --wait 0s -- ./migrate.sh
   windlass elect reports --observe -o json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if n := cmd.ArgsLenAtDash(); n == 1 && len(args) > 1 || n == -1 && len(args) == 1 {
-				return nil
-			}
-			return usagef("%s needs one NAME; a command goes after --", cmd.CommandPath())
-		},
+		Args:              nameAndCommand("NAME"),
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.name, f.command = args[0], args[1:]
@@ -86,9 +78,6 @@ the broker was out of reach; 130 after an interrupt.`,
 }
 
 func (a *app) checkElect(cmd *cobra.Command, f *electFlags) error {
-	if err := a.checkOutput(); err != nil {
-		return err
-	}
 	excluded, why := []string{"output"}, "goes with --observe"
 	if f.observe {
 		excluded, why = []string{"candidate", "once", "wait", "session-ttl", "verbose"}, "does not go with --observe"
@@ -116,11 +105,10 @@ func (a *app) checkElect(cmd *cobra.Command, f *electFlags) error {
 		return usagef("--session-ttl %v: must be from %v to %v", f.sessionTTL, session.TTLMin, session.TTLMax)
 	}
 	if f.candidate == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return usagef("--candidate is not set, and the host has no name: %w", err)
+		var err error
+		if f.candidate, err = processName("--candidate", ""); err != nil {
+			return err
 		}
-		f.candidate = fmt.Sprintf("%s-%d", host, os.Getpid())
 	}
 	if err := keys.CheckCandidateName(f.candidate); err != nil {
 		return usagef("--candidate: %w", err)
@@ -128,7 +116,7 @@ func (a *app) checkElect(cmd *cobra.Command, f *electFlags) error {
 	return nil
 }
 
-// elect stands in an election until the command, or the interest in it, has ended.
+// elect stands in an election until the command has ended, or ctx is done.
 func (a *app) elect(ctx context.Context, f electFlags) error {
 	timing := session.Derive(f.sessionTTL)
 	commands, err := a.newSupervised(f.candidate, f.command, timing)
@@ -140,11 +128,7 @@ func (a *app) elect(ctx context.Context, f electFlags) error {
 		return err
 	}
 	outliveReaders()
-	level := slog.LevelWarn
-	if f.verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level})).With("election", f.name, "candidate", f.candidate)
+	log := a.logger(slog.LevelWarn, f.verbose).With("election", f.name, "candidate", f.candidate)
 	l := &leading{app: a, flags: f, commands: commands, log: log}
 	var e *election.Election
 	member, err := election.New(election.Config{
@@ -160,16 +144,9 @@ func (a *app) elect(ctx context.Context, f electFlags) error {
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	// The member outlives ctx: the command has to end before the entry goes.
-	standing, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	var left error
-	running.Go(func() { left = member.Run(standing) })
-	err = l.lead(ctx, e)
-	stop()
-	running.Wait()
-	if errors.Is(err, election.ErrStopped) && left != nil {
-		err = nil // left says why
+	err, ended := beside(ctx, member.Run, func(ctx context.Context) error { return l.lead(ctx, e) })
+	if errors.Is(err, election.ErrStopped) && ended != nil {
+		err = nil // ended says why
 	}
-	return errors.Join(err, left, commands.flush(ctx), b.Close())
+	return errors.Join(err, ended, commands.flush(ctx), b.Close())
 }

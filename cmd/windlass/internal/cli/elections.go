@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +18,6 @@ import (
 
 func (a *app) electionCommand() *cobra.Command {
 	return group("election", "Look after elections", a.electionListCommand(), a.electionResignCommand())
-}
-
-// withBroker opens the broker for f.
-func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err error) {
-	b, err := a.broker.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	return f(b)
 }
 
 var electionHeading = []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}
@@ -60,9 +50,6 @@ retention elect in _retention which one of them applies it.
 Exit code: 3 if nobody stands in one of those named.`,
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			return a.withBroker(cmd.Context(), func(b broker.Broker) error {
 				views, err := a.elections(cmd.Context(), b, args)
 				if err != nil {
@@ -72,11 +59,7 @@ Exit code: 3 if nobody stands in one of those named.`,
 					if len(views) == 0 {
 						return table{footer: "nobody stands in any election"}
 					}
-					t := table{heading: electionHeading}
-					for _, v := range views {
-						t.rows = append(t.rows, electionRow(v))
-					}
-					return t
+					return table{heading: electionHeading, rows: rowsOf(views, electionRow)}
 				})
 			})
 		},
@@ -95,37 +78,35 @@ func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([
 	if err != nil {
 		return nil, err
 	}
-	views := make([]view.Election, 0, len(infos))
-	byName := map[string]view.Election{}
-	for _, info := range infos {
-		v := view.ElectionOf(info)
-		views, byName[v.Name] = append(views, v), v
+	views := make([]view.Election, len(infos))
+	for i, info := range infos {
+		views[i] = view.ElectionOf(info)
 	}
 	if len(names) == 0 {
 		return views, nil
 	}
-	views = views[:0]
-	for _, name := range names {
-		v, ok := byName[name]
-		if !ok {
+	named := make([]view.Election, len(names))
+	for i, name := range names {
+		at := slices.IndexFunc(views, func(v view.Election) bool { return v.Name == name })
+		if at < 0 {
 			return nil, fmt.Errorf("election %q: %w", name, election.ErrNoLeader)
 		}
-		views = append(views, v)
+		named[i] = views[at]
 	}
-	return views, nil
+	return named, nil
 }
 
 // completeElections offers the names of elections.
 func (a *app) completeElections(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	_ = a.withBroker(cmd.Context(), func(b broker.Broker) error { // what cannot be asked for is not offered
-		views, err := a.elections(cmd.Context(), b, nil)
-		for _, v := range views {
-			names = append(names, v.Name)
-		}
-		return err
+	return complete(cmd, func(ctx context.Context, offer func(string)) error {
+		return a.withBroker(ctx, func(b broker.Broker) error {
+			views, err := a.elections(ctx, b, nil)
+			for _, v := range views {
+				offer(v.Name)
+			}
+			return err
+		})
 	})
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (a *app) electionResignCommand() *cobra.Command {
@@ -143,9 +124,6 @@ it has not stepped down within --timeout, which it may still do.`,
 		Args:              exactArgs("NAME"),
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			if timeout <= 0 {
 				return usagef("--timeout %v: must be positive", timeout)
 			}
@@ -155,9 +133,9 @@ it has not stepped down within --timeout, which it may still do.`,
 					return err
 				}
 				return a.print(v, func() table {
-					text := fmt.Sprintf("%s was asked to resign from %s", printable(v.Asked), printable(v.Election))
+					text := fmt.Sprintf("%s was asked to resign from %s", view.Printable(v.Asked), view.Printable(v.Election))
 					if wait {
-						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", printable(v.Asked), printable(v.Election), view.OrDash(printable(v.Leader)))
+						text = fmt.Sprintf("%s has resigned from %s; the leader is %s", view.Printable(v.Asked), view.Printable(v.Election), view.OrDash(view.Printable(v.Leader)))
 					}
 					return table{footer: text}
 				})
@@ -175,8 +153,7 @@ func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait boo
 	if err != nil || !wait {
 		return v, err
 	}
-	// Not a deadline: the broker would be told, and its saying first that it has passed
-	// looks like trouble.
+	// Not a deadline: the broker may report that first, which looks like trouble.
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(timeout, cancel).Stop()
@@ -201,10 +178,9 @@ func (a *app) resign(ctx context.Context, b broker.Broker, name string, wait boo
 type leaderChange struct {
 	Time     time.Time `json:"time"`
 	Election string    `json:"election"`
-	// Leader is empty when nobody leads.
+	// Leader is empty, and the token of the term zero, when nobody leads.
 	Leader string `json:"leader"`
-	// Token is that of the term, zero when nobody leads.
-	Token int64 `json:"token"`
+	Token  int64  `json:"token"`
 }
 
 // observeElection prints a line for each change of leader.
@@ -212,9 +188,8 @@ func (a *app) observeElection(ctx context.Context, name string) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		lines := lineWriter{app: a, heading: []string{"TIME", "ELECTION", "LEADER", "TOKEN"}, widths: []int{20, 16, 24, 0}}
 		for now, err := range election.Observe(ctx, b, a.namespace, name) {
-			var input *election.ConfigError
 			switch {
-			case errors.As(err, &input):
+			case is[*election.ConfigError](err):
 				return err
 			case err != nil:
 				fmt.Fprintln(a.err, "windlass:", err)

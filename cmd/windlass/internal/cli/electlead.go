@@ -17,27 +17,27 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// leadershipError is a leadership that ended while the command ran.
+// leadershipError says that a leadership ended while the command ran.
 type leadershipError struct{ error }
 
 // Unwrap makes the cause visible.
 func (e leadershipError) Unwrap() error { return e.error }
 
 var (
-	// errNotElected: another one led when there was no time left to wait.
+	// errNotElected ends the wait for the first term.
 	errNotElected = errors.New("another candidate leads")
-	// errCommandEnded ends a term whose command has ended well.
+	// errCommandEnded ends a term whose command has ended with code 0.
 	errCommandEnded = errors.New("the command has ended")
 )
 
-// What becomes of the wait for the first term.
+// The states of the wait for the first term.
 const (
 	fateWaiting = iota
 	fateElected
 	fateGivenUp
 )
 
-// electionTask begins what a command that leads is called by its supervisor.
+// electionTask is the prefix of the name that a supervisor has for the command.
 const electionTask = "election:"
 
 // leading runs the command of "elect" in one term after the other.
@@ -47,11 +47,11 @@ type leading struct {
 	commands *supervised
 	log      *slog.Logger
 	giveUp   context.CancelCauseFunc
-	// term is the token of that in which the command may run, zero for none.
+	// term is the token of the term in which the command may run, zero for none.
 	term atomic.Int64
-	// fate is decided once, by the first term or by giving up the wait for it.
+	// fate changes once, by the first term or by giving up the wait for it.
 	fate atomic.Int32
-	// taken tells that somebody else stood under the candidate's name.
+	// taken is set when somebody else stood under the candidate's name.
 	taken atomic.Bool
 }
 
@@ -70,8 +70,8 @@ func (l *leading) events() election.Events {
 	}
 }
 
-// overdue tells, for exitIfOverdue, whether what runs when it is called still does. A
-// process that was frozen for long may lead again before it is asked.
+// overdue reports, for exitIfOverdue, whether the term of now still runs when it is asked.
+// A process that was frozen for long may lead again by then.
 func (l *leading) overdue() func() []string {
 	late := l.term.Load()
 	return func() []string {
@@ -82,8 +82,7 @@ func (l *leading) overdue() func() []string {
 	}
 }
 
-// lead leads until the command has ended by itself, or, once, until the leadership
-// does.
+// lead leads until the command has ended by itself or, with --once, the leadership has.
 func (l *leading) lead(ctx context.Context, e *election.Election) error {
 	var impatience sync.WaitGroup
 	defer impatience.Wait()
@@ -95,22 +94,20 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 	l.giveUp = giveUp
 	for {
 		err := e.Lead(waiting, l.run)
-		var over leadershipError
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, errCommandEnded):
 			return nil
-		case errors.As(err, &over) && !l.flags.once: // it stands again already
+		case is[leadershipError](err) && !l.flags.once: // it stands again already
 		default:
 			return err
 		}
 	}
 }
 
-// limitWait gives up the wait for the first term: when its time is over and another
-// candidate is known to lead, or, so that who leads could have been learned, a TTL
-// later.
+// limitWait gives up the wait for the first term after --wait, once another candidate is
+// known to lead; it waits for that knowledge for another TTL.
 func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp context.CancelCauseFunc) {
 	decide := func(err error) {
 		if l.fate.CompareAndSwap(fateWaiting, fateGivenUp) {
@@ -137,11 +134,11 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp co
 	decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
 }
 
-// run runs the command in one term. What it returns is never nil: it says why the
-// term, or all of it, is over.
+// run runs the command in one term. Its error, which is never nil, says why the term, or
+// everything, has ended.
 func (l *leading) run(ctx context.Context, term election.Term) error {
 	if !l.fate.CompareAndSwap(fateWaiting, fateElected) && l.fate.Load() == fateGivenUp {
-		<-ctx.Done() // it is about to be told
+		<-ctx.Done() // it is about to end
 		return context.Cause(ctx)
 	}
 	l.term.Store(term.Token)
@@ -173,7 +170,7 @@ func (l *leading) run(ctx context.Context, term election.Term) error {
 	return errCommandEnded
 }
 
-// over is called when the leadership has ended, and not the command by itself.
+// over handles the end of a leadership while the command runs.
 func (l *leading) over(cause error) error {
 	err := leadershipError{fmt.Errorf("the leadership in %q has ended: %w", l.flags.name, cause)}
 	switch {

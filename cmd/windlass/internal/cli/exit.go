@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +29,7 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is a command line that makes no sense.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 // Unwrap makes the cause visible.
@@ -36,8 +37,7 @@ func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// hintedError is an error with what to do about it, where that depends on what
-// was being done.
+// hintedError is an error with what to do about it, where that depends on the command.
 type hintedError struct {
 	error
 	hint string
@@ -46,7 +46,15 @@ type hintedError struct {
 // Unwrap makes the cause visible.
 func (e hintedError) Unwrap() error { return e.error }
 
-// exitCodes is the one table from errors to exit codes, the first match counts.
+// withHint adds a hint to an error of one kind.
+func withHint(err, kind error, hint string) error {
+	if errors.Is(err, kind) {
+		return hintedError{err, hint}
+	}
+	return err
+}
+
+// exitCodes is the one table from errors to exit codes; the first match counts.
 var exitCodes = []struct {
 	err  error
 	code int
@@ -75,28 +83,20 @@ var exitCodes = []struct {
 	{broker.ErrNoQuorum, exitUnavailable},
 	{broker.ErrNoSpace, exitUnavailable},
 	{windlass.ErrLayout, exitFailed},
-	{errUnhealthy, exitFailed},
 	{errChanges, exitChanges},
 	{context.Canceled, exitInterrupted},
 }
 
 func exitCode(err error) int {
-	var usage usageError
-	var input *windlass.BadInputError
-	var props *exectask.InputError
-	var locked *embedded.LockedError
-	var command *commandError
-	var taken takenError
-	var over leadershipError
-	var election *election.ConfigError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &usage), errors.As(err, &input), errors.As(err, &props), errors.As(err, &election):
+	case is[usageError](err), is[*windlass.BadInputError](err), is[*exectask.InputError](err), is[*election.ConfigError](err):
 		return exitUsage
-	case errors.As(err, &locked):
+	case is[*embedded.LockedError](err):
 		return exitConflict
-	case errors.As(err, &command):
+	}
+	if command, ok := errors.AsType[*commandError](err); ok {
 		return command.code
 	}
 	for _, row := range exitCodes {
@@ -104,34 +104,37 @@ func exitCode(err error) int {
 			return row.code
 		}
 	}
-	if errors.As(err, &taken) || errors.As(err, &over) {
+	if is[takenError](err) || is[leadershipError](err) {
 		return exitConflict
 	}
 	return exitFailed
 }
 
-// describe is an error with what to do about it, where that is known.
+// is reports whether there is an error of a type in the tree of err.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// describe is the text of an error with what to do about it, where that is known.
 func describe(err error) string {
-	var hinted hintedError
-	var usage usageError
-	switch text := err.Error(); {
+	hint := ""
+	switch hinted, ok := errors.AsType[hintedError](err); {
 	case errors.Is(err, embedded.ErrNotRunning), errors.Is(err, errNoDev):
-		return text + "\nStart one with \"windlass dev\", or name another broker with --broker."
+		hint = "Start one with \"windlass dev\", or name another broker with --broker."
 	case errors.Is(err, broker.ErrNoSpace):
-		return text + "\nThe broker is full. \"windlass doctor --fix\" frees what nothing uses; delete what is not needed."
+		hint = "The broker is full. \"windlass doctor --fix\" frees what nothing uses; delete what is not needed."
 	case errors.Is(err, windlass.ErrLayout):
-		return text + "\nUse a newer version of windlass."
+		hint = "Use a newer version of windlass."
 	case errors.Is(err, windlass.ErrFenced):
-		return text + "\nWhoever took it since has another token; what was done with this one is not kept."
-	case errors.As(err, &hinted):
-		return text + "\n" + hinted.hint
-	case errors.As(err, &usage): // it names what is wrong
-		return text
+		hint = "Whoever took it since has another token; what was done with this one is not kept."
+	case ok:
+		hint = hinted.hint
+	case is[usageError](err): // it names what is wrong
 	case errors.Is(err, fs.ErrPermission):
-		return text + "\nAn embedded broker can be used by the user who started it only."
-	default:
-		return text
+		hint = "An embedded broker can be used by the user who started it only."
 	}
+	return strings.TrimSuffix(err.Error()+"\n"+hint, "\n")
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -156,5 +159,15 @@ func minimumArgs(name string) cobra.PositionalArgs {
 			return usagef("%s needs at least one %s", cmd.CommandPath(), name)
 		}
 		return nil
+	}
+}
+
+// nameAndCommand accepts a NAME, and a command after --.
+func nameAndCommand(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if n := cmd.ArgsLenAtDash(); n == 1 && len(args) > 1 || n == -1 && len(args) == 1 {
+			return nil
+		}
+		return usagef("%s needs one %s; a command goes after --", cmd.CommandPath(), name)
 	}
 }

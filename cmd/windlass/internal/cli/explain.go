@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func (a *app) taskExplainCommand() *cobra.Command {
@@ -19,47 +21,30 @@ where it is being moved, and for each node the rule that keeps it from taking th
 task. Or why it runs where it does: what its node recorded when it claimed it.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			e, err := c.Explain(ctx, args[0])
+			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				e, err := c.Explain(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return a.print(e, func() table { return explanationTable(e) })
-			})
-		},
+			return a.print(e, func() table { return explanationTable(e) })
+		}),
 	}
 	return a.outputFlag(cmd)
 }
 
 func explanationTable(e windlass.Explanation) table {
 	t := table{rows: [][]string{{"id", e.ID}, {"status", string(e.Status)}, {"why", e.Why}}}
-	add := func(name, value string) {
-		if value != "" {
-			t.rows = append(t.rows, []string{name, value})
-		}
-	}
-	add("node", e.Node)
+	t.add("node", e.Node)
 	if e.ClaimedAt != nil {
-		add("claimed", ago(e.ClaimedAt, time.Now()))
+		t.add("claimed", view.Ago(e.ClaimedAt, time.Now()))
 	}
-	add("blocked by", strings.Join(e.BlockedBy, ", "))
+	t.add("blocked by", strings.Join(e.BlockedBy, ", "))
 	if e.Errors > 0 {
-		add("errors", strconv.Itoa(e.Errors))
-		add("last error", e.LastError)
+		t.add("errors", strconv.Itoa(e.Errors))
+		t.add("last error", e.LastError)
 	}
 	for _, n := range e.Nodes {
-		verdict := "cannot take it: "
-		if n.Takes {
-			verdict = "can take it: "
-		}
-		if n.Node == e.Node && e.Status == windlass.StatusRunning {
-			verdict = ""
-		}
-		t.rows = append(t.rows, []string{"node " + n.Node, verdict + n.Why})
+		t.add("node "+n.Node, view.Verdict(e, n))
 	}
 	return t
 }

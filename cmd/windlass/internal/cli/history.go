@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -26,39 +27,28 @@ Nodes write it down a moment later.`, statemachine.HistoryMax),
   windlass task history nightly -o json | jq .interruptions`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			h, err := c.History(ctx, args[0])
+			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				h, err := c.History(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				if h.Entries == nil {
-					h.Entries = []statemachine.HistoryEntry{}
-				}
-				return a.print(h, func() table { return historyTable(h) })
-			})
-		},
+			h.Entries = append([]statemachine.HistoryEntry{}, h.Entries...) // [] in JSON for none
+			return a.print(h, func() table { return historyTable(h) })
+		}),
 	}
 	return a.outputFlag(cmd)
 }
 
 func historyTable(h statemachine.History) table {
-	t := table{
+	return table{
 		heading: []string{"AT", "EVENT", "NODE", "TOKEN", "DETAIL"},
 		footer:  fmt.Sprintf("%d claim(s), %d interruption(s)", h.Claims, h.Interruptions),
+		rows: rowsOf(h.Entries, func(e statemachine.HistoryEntry) []string {
+			token := "-"
+			if e.Token != 0 {
+				token = strconv.FormatInt(e.Token, 10)
+			}
+			return []string{e.At.Format(time.RFC3339), view.EventName(e), view.OrDash(e.Node), token, view.OrDash(e.Detail)}
+		}),
 	}
-	for _, e := range h.Entries {
-		event, token := string(e.Event), ""
-		if e.Interruption {
-			event += " (interruption)"
-		}
-		if e.Token != 0 {
-			token = strconv.FormatInt(e.Token, 10)
-		}
-		t.rows = append(t.rows, []string{e.At.Format(time.RFC3339), event, view.OrDash(e.Node), view.OrDash(token), view.OrDash(e.Detail)})
-	}
-	return t
 }

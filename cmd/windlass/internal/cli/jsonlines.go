@@ -19,22 +19,24 @@ const (
 	linesMax     = 1_000_000
 )
 
-// errNoUTF8: it is no JSON either then.
 var errNoUTF8 = errors.New("it is not valid UTF-8")
 
-// readLines gives the lines of a file, or of standard input for -, to take, but
-// for empty ones. The first error ends it and names its line; done is what was not
-// done with any of them.
-func (a *app) readLines(name, done string, take func(line int, content []byte) error) error {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return usageError{err}
-		}
-		defer f.Close() // it was only read
-		in = f
+// openFile opens a file, or standard input for -.
+func (a *app) openFile(name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(a.in), nil
 	}
+	return os.Open(name)
+}
+
+// readLines passes each line of a file that is not empty to take. The first error ends it
+// and names its line; done is the participle of what was not done with any line.
+func (a *app) readLines(name, done string, take func(line int, content []byte) error) error {
+	in, err := a.openFile(name)
+	if err != nil {
+		return usageError{err}
+	}
+	defer in.Close() // it was only read
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, lineBytesMax)
 	line, taken := 0, 0

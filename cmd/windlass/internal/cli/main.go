@@ -7,21 +7,24 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/windlass-go/windlass/internal/view"
 )
 
 // app is one invocation: its streams and its global flags.
 type app struct {
-	in     io.Reader
-	out    io.Writer
-	err    io.Writer
-	output string
-	broker brokerFlags
-	// namespace of the tasks.
+	in        io.Reader
+	out       io.Writer
+	err       io.Writer
+	output    string
+	broker    brokerFlags
 	namespace string
 	// quiet shows no progress.
 	quiet bool
@@ -60,17 +63,17 @@ then "windlass task submit" in another terminal.
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 broker
 unavailable. Every flag of this page can be set in the environment as well:
 --broker as WINDLASS_BROKER, and so on.`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              noArgs,
+		PersistentPreRunE: fromEnvironment,
+		RunE:              help,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	flags := root.PersistentFlags()
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
 	flags.BoolVar(&a.quiet, "quiet", false, "do not show on a terminal how far something has come")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd) }
 	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(),
 		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(), a.benchCommand())
 	root.InitDefaultCompletionCmd()
@@ -79,16 +82,58 @@ unavailable. Every flag of this page can be set in the environment as well:
 
 // group is a command that only has subcommands.
 func group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return cmd.Help()
-	}}
+	cmd := &cobra.Command{Use: use, Short: short, Args: noArgs, RunE: help}
 	cmd.AddCommand(subcommands...)
 	return cmd
 }
 
-// outputFlag adds -o to a command that reads.
-func (a *app) outputFlag(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().StringVarP(&a.output, "output", "o", "table", "output format: table, json or yaml")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+
+// outputFlag adds -o to a command that prints a table.
+func (a *app) outputFlag(cmd *cobra.Command) *cobra.Command { return a.outputFlagOf(cmd, "table") }
+
+// outputFlagOf adds -o to a command that prints a drawing or a table, and has the format
+// checked before the command runs.
+func (a *app) outputFlagOf(cmd *cobra.Command, drawing string) *cobra.Command {
+	formats := []string{drawing, "json", "yaml"}
+	output := cmd.Flags().StringP("output", "o", drawing, "output format: "+drawing+", json or yaml")
+	completeFlag(cmd, "output", formats)
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if a.output = *output; !slices.Contains(formats, a.output) {
+			return usagef("-o %q: must be %s, json or yaml", a.output, drawing)
+		}
+		return nil
+	}
 	return cmd
+}
+
+// completeFlag offers the values of a flag to the shell.
+func completeFlag[S ~string](cmd *cobra.Command, flag string, values []S) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(strings.Fields(names(values, " ")), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// complete offers words to the shell, which has no place for an error.
+func complete(cmd *cobra.Command, words func(ctx context.Context, offer func(string)) error) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	var offered []string
+	_ = words(ctx, func(word string) { offered = append(offered, word) })
+	return offered, cobra.ShellCompDirectiveNoFileComp
+}
+
+// fromEnvironment sets the global flags that were not given from variables:
+// --broker-user from WINDLASS_BROKER_USER, and so on.
+func fromEnvironment(cmd *cobra.Command, _ []string) error {
+	var failed error
+	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) {
+		name := "WINDLASS_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := os.LookupEnv(name)
+		if f.Changed || !ok || failed != nil {
+			return
+		}
+		if err := f.Value.Set(value); err != nil {
+			failed = usagef("%s: %w", name, err)
+		}
+	})
+	return failed
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -38,7 +40,7 @@ its session can expire, and joins again when the broker is back.`,
 		Example: `  windlass node --broker etcd://10.0.0.1:2379 --name n1 --exec-allow /usr/bin/rsync`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c.log, c.namespace = a.logger(verbose), a.namespace
+			c.log, c.Namespace = a.logger(slog.LevelInfo, verbose), a.namespace
 			if c.logAge <= 0 {
 				return usagef("--log-age %v: must be positive", c.logAge)
 			}
@@ -56,23 +58,23 @@ its session can expire, and joins again when the broker is back.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&c.name, "name", "", "name of the node, unique among live nodes; default: the host's")
+	flags.StringVar(&c.Name, "name", "", "name of the node, unique among live nodes; default: the host's")
 	allow.register(flags, nil)
 	flags.StringVar(&execUser, "exec-user", "", "user, by name or number, whom commands run as, so that they cannot reach the node and its files; needs root; default: the node's own")
-	flags.DurationVar(&c.sessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
-	flags.StringVar(&c.logDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
+	flags.DurationVar(&c.SessionTTL, "session-ttl", session.TTLDefault, "how long the node may be out of touch before others take over, 5s to 300s")
+	flags.StringVar(&c.LogDir, "log-dir", "", "folder for the output of tasks; default: one per node in this user's state folder")
 	flags.DurationVar(&c.logAge, "log-age", exectask.LogAgeDefault, "for how long the output of a task is kept after it was last written to")
 	flags.Int64Var(&logSpace, "log-space", exectask.LogSpaceDefault>>20, "MiB that the output of all tasks may take before the oldest is removed; 1 to 1048576")
-	flags.StringVar(&c.zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
-	flags.StringToStringVar(&c.labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
-	flags.IntVar(&c.weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")
-	flags.IntVar(&c.capacity, "capacity", 0, "bound on the weight of the tasks that the node takes; 0 for none")
-	flags.DurationVar(&c.returnWithin, "return-within", 0, "for how long others leave this node's tasks alone when it goes, in case it comes back; at most 10m")
-	flags.IntVar(&c.failoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
+	flags.StringVar(&c.Zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
+	flags.StringToStringVar(&c.Labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
+	flags.IntVar(&c.Weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")
+	flags.IntVar(&c.Capacity, "capacity", 0, "bound on the weight of the tasks that the node takes; 0 for none")
+	flags.DurationVar(&c.ReturnWithin, "return-within", 0, "for how long others leave this node's tasks alone when it goes, in case it comes back; at most 10m")
+	flags.IntVar(&c.FailoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
 	flags.IntVar(&c.memoryClaim, "memory-claim-limit", 0, "percent of the memory in use from which on the node claims nothing; 0 for no limit")
 	flags.IntVar(&c.memoryRelease, "memory-release-limit", 0, "percent of the memory in use from which on it gives tasks away; must be higher")
-	c.concurrency.register(flags)
-	registerRetention(flags, &c.retention)
+	registerConcurrency(flags, &c.Concurrency)
+	registerRetention(flags, &c.Retention)
 	exposed.register(flags)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(),
@@ -84,39 +86,36 @@ its session can expire, and joins again when the broker is back.`,
 }
 
 func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exposed nodeHTTPFlags) error {
-	if err := session.CheckTTL(c.sessionTTL); err != nil {
-		return usagef("--session-ttl: %w", err)
-	}
-	if err := checkRetention(c.retention); err != nil {
+	if err := cmp.Or(checkSessionTTL(c.SessionTTL), checkRetention(c.Retention)); err != nil {
 		return err
 	}
-	if c.name == "" {
+	if c.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
 			return usagef("--name is not set, and the host has none: %w", err)
 		}
-		c.name = host
+		c.Name = host
 	}
-	if err := keys.CheckNodeName(c.name); err != nil {
+	if err := keys.CheckNodeName(c.Name); err != nil {
 		return usagef("--name: %w", err)
 	}
 	var err error
 	if c.allow, err = allow.allow(); err != nil {
 		return err
 	}
-	if c.logDir == "" {
-		if c.logDir, err = defaultLogDir(c.name); err != nil {
+	if c.LogDir == "" {
+		if c.LogDir, err = defaultLogDir(c.Name); err != nil {
 			return err
 		}
 	}
-	if c.logDir, err = filepath.Abs(c.logDir); err != nil {
+	if c.LogDir, err = filepath.Abs(c.LogDir); err != nil {
 		return usagef("--log-dir: %w", err)
 	}
 	http, err := exposed.open(&c)
 	if err != nil {
 		return err
 	}
-	stopTracing, err := a.startTracing(ctx, c.log, &c.tracer)
+	stopTracing, err := a.startTracing(ctx, c.log, &c.Tracer)
 	if err != nil {
 		return errors.Join(err, http.close())
 	}
@@ -136,12 +135,12 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exp
 	if c.user != nil {
 		as = " as user " + c.user.Name
 	}
-	fmt.Fprintf(a.err, "node %s: session %v; may run %s%s; output in %s\n", c.name, session.Derive(c.sessionTTL), c.allow, as, c.logDir)
+	fmt.Fprintf(a.err, "node %s: session %v; may run %s%s; output in %s\n", c.Name, session.Derive(c.SessionTTL), c.allow, as, c.LogDir)
 	if err := w.supervisor.Ungrouped(); err != nil {
-		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.name, err)
+		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.Name, err)
 	}
 	began := time.Now()
 	err = errors.Join(w.run(ctx), http.close())
-	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.name, time.Since(began).Round(time.Second))
+	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.Name, time.Since(began).Round(time.Second))
 	return err
 }

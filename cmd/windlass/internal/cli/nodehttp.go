@@ -17,12 +17,13 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/internal/conns"
 	"github.com/windlass-go/windlass/observe/metrics"
 )
 
-// nodeHTTPFlags say where a node tells how it is.
+// nodeHTTPFlags say where a node serves its metrics and probes.
 type nodeHTTPFlags struct {
 	listen    string
 	tokenFile string
@@ -39,7 +40,7 @@ const (
 	nodeHTTPShutdown = 2 * time.Second
 )
 
-// nodeHTTP tells how a node is. A nil one does nothing.
+// nodeHTTP serves a node's metrics and probes. A nil one does nothing.
 type nodeHTTP struct {
 	listener net.Listener
 	metrics  http.Handler
@@ -51,7 +52,7 @@ type nodeHTTP struct {
 	err     error // of the server, once it has ended
 }
 
-// open listens, and has the node measured; nil if that is not wanted.
+// open listens, and adds metrics to the node; nil without --metrics-listen.
 func (f *nodeHTTPFlags) open(c *workerConfig) (*nodeHTTP, error) {
 	if f.listen == "" {
 		if f.tokenFile != "" {
@@ -66,7 +67,7 @@ func (f *nodeHTTPFlags) open(c *workerConfig) (*nodeHTTP, error) {
 			return nil, usagef("--metrics-token-file: %w", err)
 		}
 	}
-	if c.metrics, err = metrics.New(metrics.Config{Namespace: c.namespace}); err != nil {
+	if c.metrics, err = metrics.New(metrics.Config{Namespace: c.Namespace}); err != nil {
 		return nil, err
 	}
 	h.metrics = c.metrics.Handler()
@@ -89,17 +90,17 @@ func (h *nodeHTTP) serve(node *windlass.Node) {
 		return
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { tell(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !node.Stats().Joined {
-			tell(w, http.StatusServiceUnavailable, "not joined")
+			answer(w, http.StatusServiceUnavailable, "not joined")
 			return
 		}
-		tell(w, http.StatusOK, "ok")
+		answer(w, http.StatusOK, "ok")
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		if status, text := h.refuses(r); status != 0 {
-			tell(w, status, text)
+			answer(w, status, text)
 			return
 		}
 		h.metrics.ServeHTTP(w, r)
@@ -115,14 +116,11 @@ func (h *nodeHTTP) serve(node *windlass.Node) {
 	})
 }
 
-// refuses tells why a request gets no metrics; zero if it does.
+// refuses returns why a request gets no metrics; zero if it gets them.
 func (h *nodeHTTP) refuses(r *http.Request) (status int, text string) {
 	if h.tokens != nil {
-		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if ok {
-			_, ok = h.tokens.Find(strings.TrimSpace(token))
-		}
-		if !ok {
+		token, isToken := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if _, found := h.tokens.Find(strings.TrimSpace(token)); !isToken || !found {
 			return http.StatusUnauthorized, "a token of --metrics-token-file is needed"
 		}
 		return 0, ""
@@ -130,7 +128,7 @@ func (h *nodeHTTP) refuses(r *http.Request) (status int, text string) {
 	if from, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !net.ParseIP(from).IsLoopback() {
 		return http.StatusForbidden, "only this machine gets metrics without --metrics-token-file"
 	}
-	// A page whose site's name leads here sends that name.
+	// A web page whose host name resolves to this machine sends that name.
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -141,8 +139,8 @@ func (h *nodeHTTP) refuses(r *http.Request) (status int, text string) {
 	return 0, ""
 }
 
-// tell answers in the words of the HTTP API's probes.
-func tell(w http.ResponseWriter, status int, text string) {
+// answer has the form of the HTTP API's probes.
+func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -167,16 +165,11 @@ func (h *nodeHTTP) close() error {
 	return errors.Join(err, h.err)
 }
 
-// spacious is a broker that knows how full it is.
-type spacious interface {
-	Space(ctx context.Context) (used, quota int64, err error)
-}
-
 // measuredServer is the HTTP API on a broker, with its metrics.
 func measuredServer(c api.Config, store broker.Broker) (*api.Server, error) {
 	config := metrics.Config{Namespace: c.Namespace}
-	if s, ok := store.(spacious); ok {
-		config.Space = s.Space
+	if e, ok := store.(*etcd.Broker); ok {
+		config.Space = e.Space
 	}
 	m, err := metrics.New(config)
 	if err != nil {

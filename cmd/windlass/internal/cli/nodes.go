@@ -21,21 +21,16 @@ func (a *app) nodeListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the nodes that are there",
 		Args:  noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput(); err != nil {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
+			if watch {
+				return a.watchNodes(ctx, c)
+			}
+			nodes, err := c.Nodes(ctx)
+			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				if watch {
-					return a.watchNodes(cmd.Context(), c)
-				}
-				nodes, err := c.Nodes(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return a.print(nodes, func() table { return nodeTable(nodes) })
-			})
-		},
+			return a.print(nodes, func() table { return nodeTable(nodes, time.Now()) })
+		}),
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change")
 	return a.outputFlag(cmd)
@@ -43,24 +38,18 @@ func (a *app) nodeListCommand() *cobra.Command {
 
 var nodeHeading = []string{"NAME", "TASKS", "FROZEN", "DRAINING", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}
 
-func nodeTable(nodes []windlass.NodeStatus) table {
-	t := table{heading: nodeHeading}
-	now := time.Now()
-	for _, n := range nodes {
-		t.rows = append(t.rows, nodeRow(n, now))
-	}
-	return t
+func nodeTable(nodes []windlass.NodeStatus, now time.Time) table {
+	return table{heading: nodeHeading, rows: rowsOf(nodes, func(n windlass.NodeStatus) []string { return nodeRow(n, now) })}
 }
 
 func nodeRow(n windlass.NodeStatus, now time.Time) []string {
 	return []string{
 		n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), view.OrDash(n.Zone), view.OrDash(n.Host),
-		age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
+		view.Age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
 	}
 }
 
-// watchNodes prints a line for each change: the row of a table, or one JSON
-// object.
+// watchNodes prints a line for each change.
 func (a *app) watchNodes(ctx context.Context, c *windlass.Client) error {
 	lines := lineWriter{app: a, heading: nodeHeading, widths: []int{16, 6, 7, 9, 8, 12, 6, 12, 0}}
 	for change, err := range c.WatchNodes(ctx) {
@@ -86,11 +75,9 @@ func (a *app) plainNodeCommand(use, command, short string) *cobra.Command {
 		Short:             short,
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				return a.sendAll(cmd.Context(), c, args, windlass.Command{Command: command})
-			})
-		},
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			return a.sendAll(ctx, c, args, windlass.Command{Command: command})
+		}),
 	}
 }
 
@@ -101,7 +88,7 @@ func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, c
 			failed = errors.Join(failed, err)
 			continue
 		}
-		fmt.Fprintf(a.err, "sent %s to %s\n", command.Command, printable(node))
+		fmt.Fprintf(a.err, "sent %s to %s\n", command.Command, view.Printable(node))
 	}
 	return failed
 }
@@ -139,8 +126,7 @@ func (a *app) drainCommand() *cobra.Command {
 	return cmd
 }
 
-// waitDrained returns when none of the nodes holds a task. One that is gone
-// holds none.
+// waitDrained returns when none of the nodes holds a task any more, or is there.
 func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []string) error {
 	poll := time.NewTicker(250 * time.Millisecond)
 	defer poll.Stop()
@@ -178,29 +164,25 @@ func (a *app) stopTaskCommand() *cobra.Command {
 		Use:   "stop-task NODE TASK",
 		Short: "Make a node give back one task that it runs",
 		Args:  exactArgs("NODE", "TASK"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
 			parameters, err := json.Marshal(map[string]string{"task": args[1]})
 			if err != nil {
 				return usageError{err}
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				return a.sendAll(cmd.Context(), c, args[:1], windlass.Command{Command: windlass.CommandStopTask, Parameters: parameters})
-			})
-		},
+			return a.sendAll(ctx, c, args[:1], windlass.Command{Command: windlass.CommandStopTask, Parameters: parameters})
+		}),
 	}
 }
 
 // completeNodes offers the names of nodes to the shell.
 func (a *app) completeNodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	var names []string
-	_ = a.withClient(ctx, func(c *windlass.Client) error { // a shell has no place for the error
-		nodes, err := c.Nodes(ctx)
-		for _, n := range nodes {
-			names = append(names, n.Name)
-		}
-		return err
+	return complete(cmd, func(ctx context.Context, offer func(string)) error {
+		return a.withClient(ctx, func(c *windlass.Client) error {
+			nodes, err := c.Nodes(ctx)
+			for _, n := range nodes {
+				offer(n.Name)
+			}
+			return err
+		})
 	})
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

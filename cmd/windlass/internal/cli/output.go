@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // table is what -o table prints: a heading, rows of cells, and a line below.
@@ -17,6 +18,34 @@ type table struct {
 	footer  string
 }
 
+// add adds a row of a name and a value, unless that is empty.
+func (t *table) add(name, value string) {
+	if value != "" {
+		t.rows = append(t.rows, []string{name, value})
+	}
+}
+
+func (t *table) addTime(name string, at *time.Time) {
+	if at != nil {
+		t.add(name, at.Format(time.RFC3339))
+	}
+}
+
+func (t *table) addErrors(errs []statemachine.ErrorEntry) {
+	for _, e := range errs {
+		t.add("Error", e.Timestamp.Format(time.RFC3339)+" "+e.Error)
+	}
+}
+
+// rowsOf makes a row of each item.
+func rowsOf[T any](items []T, row func(T) []string) [][]string {
+	rows := make([][]string, len(items))
+	for i, item := range items {
+		rows[i] = row(item)
+	}
+	return rows
+}
+
 // print writes value in the format that was asked for; t is its table.
 func (a *app) print(value any, t func() table) error {
 	switch a.output {
@@ -24,10 +53,8 @@ func (a *app) print(value any, t func() table) error {
 		return a.written(view.EncodeJSON(value, "  "))
 	case "yaml":
 		return a.written(encodeYAML(value))
-	case "table":
-		return t().write(a.out)
 	}
-	return usagef("-o %q: must be table, json or yaml", a.output)
+	return t().write(a.out)
 }
 
 // written writes what was encoded.
@@ -38,15 +65,6 @@ func (a *app) written(content []byte, err error) error {
 	return err
 }
 
-// checkOutput refuses a format before anything is done.
-func (a *app) checkOutput() error {
-	switch a.output {
-	case "table", "json", "yaml":
-		return nil
-	}
-	return usagef("-o %q: must be table, json or yaml", a.output)
-}
-
 func (t table) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	if len(t.heading) > 0 {
@@ -54,7 +72,7 @@ func (t table) write(out io.Writer) error {
 	}
 	for _, row := range t.rows {
 		for i, cell := range row {
-			row[i] = printable(cell)
+			row[i] = view.Printable(cell)
 		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
@@ -65,23 +83,44 @@ func (t table) write(out io.Writer) error {
 	return err
 }
 
-// printable keeps what a task or node calls itself from moving the cursor.
-func printable(s string) string { return view.Printable(s) }
-
-// age is how long ago something was, as people say it.
-func age(at *time.Time, now time.Time) string { return view.Age(at, now) }
-
-// ago is age as a statement.
-func ago(at *time.Time, now time.Time) string {
-	if text := age(at, now); text != "-" {
-		return text + " ago"
-	}
-	return "-"
-}
-
 func yesNo(b bool) string {
 	if b {
 		return "yes"
 	}
 	return "-"
+}
+
+// lineWriter prints a stream: rows under one heading, or one JSON object on a
+// line, or YAML documents.
+type lineWriter struct {
+	app     *app
+	heading []string
+	widths  []int
+	begun   bool
+}
+
+func (w *lineWriter) write(value any, row []string) error {
+	switch w.app.output {
+	case "json":
+		return w.app.written(view.EncodeJSON(value, ""))
+	case "yaml":
+		content, err := encodeYAML(value)
+		return w.app.written(append([]byte("---\n"), content...), err)
+	}
+	if !w.begun {
+		w.begun = true
+		if err := w.line(w.heading); err != nil {
+			return err
+		}
+	}
+	return w.line(row)
+}
+
+func (w *lineWriter) line(cells []string) error {
+	var b strings.Builder
+	for i, cell := range cells {
+		fmt.Fprintf(&b, "%-*s  ", w.widths[i], view.Printable(cell))
+	}
+	_, err := fmt.Fprintln(w.app.out, strings.TrimRight(b.String(), " "))
+	return err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,7 +15,6 @@ import (
 // exitChanges is the exit code of a plan that moves something.
 const exitChanges = 10
 
-// errChanges makes it the exit code.
 var errChanges = errors.New("the plan moves tasks")
 
 func (a *app) planCommand() *cobra.Command {
@@ -31,28 +31,19 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
   windlass plan --leave n1 --join n5:weight=2,zone=east,label.disk=ssd
   windlass plan --set n2:capacity=500`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput(); err != nil {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
+			report, err := c.Plan(ctx, view.NodeEdits{Joins: joins, Leaves: leaves, Sets: sets}.Apply)
+			if err != nil {
+				return planFlag(err)
+			}
+			if err := a.print(report, func() table { return planTable(report) }); err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				report, err := c.Plan(cmd.Context(), view.NodeEdits{Joins: joins, Leaves: leaves, Sets: sets}.Apply)
-				if err != nil {
-					return planFlag(err)
-				}
-				if err := a.print(report, func() table { return planTable(report) }); err != nil {
-					return err
-				}
-				if a.output == "table" {
-					fmt.Fprintf(a.out, "\n%d task(s) would move, %d would wait; imbalance %.1f %% before, %.1f %% after\n",
-						report.Moved, report.Waiting, 100*report.ImbalanceBefore, 100*report.ImbalanceAfter)
-				}
-				if len(report.Moves) > 0 {
-					return errChanges
-				}
-				return nil
-			})
-		},
+			if len(report.Moves) > 0 {
+				return errChanges
+			}
+			return nil
+		}),
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&joins, "join", nil, "node that joins: NAME, or NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE; repeatable")
@@ -63,28 +54,30 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
 
 // planFlag gives what is wrong with an edit the name of its flag.
 func planFlag(err error) error {
-	var input *windlass.BadInputError
-	if errors.As(err, &input) && (input.Field == "join" || input.Field == "set") {
+	if input, ok := errors.AsType[*windlass.BadInputError](err); ok && (input.Field == "join" || input.Field == "set") {
 		return usagef("--%w", err)
 	}
 	return err
 }
 
 func planTable(r windlass.PlanReport) table {
-	t := table{heading: []string{"NODE", "BEFORE", "AFTER", "CHANGE", "GIVES", "TAKES"}}
 	gives, takes := map[string]int{}, map[string]int{}
 	for _, m := range r.Moves {
 		gives[m.From] += m.Tasks
 		takes[m.To] += m.Tasks
 	}
-	for _, n := range r.Nodes {
-		change := n.Change
-		if d := n.After - n.Before; change == "" && d != 0 {
-			change = fmt.Sprintf("%+d", d)
-		}
-		t.rows = append(t.rows, []string{
-			n.Name, strconv.Itoa(n.Before), strconv.Itoa(n.After), view.OrDash(change), strconv.Itoa(gives[n.Name]), strconv.Itoa(takes[n.Name]),
-		})
+	return table{
+		heading: []string{"NODE", "BEFORE", "AFTER", "CHANGE", "GIVES", "TAKES"},
+		footer: fmt.Sprintf("%d task(s) would move, %d would wait; imbalance %.1f %% before, %.1f %% after",
+			r.Moved, r.Waiting, 100*r.ImbalanceBefore, 100*r.ImbalanceAfter),
+		rows: rowsOf(r.Nodes, func(n windlass.PlannedNode) []string {
+			change := n.Change
+			if d := n.After - n.Before; change == "" && d != 0 {
+				change = fmt.Sprintf("%+d", d)
+			}
+			return []string{
+				n.Name, strconv.Itoa(n.Before), strconv.Itoa(n.After), view.OrDash(change), strconv.Itoa(gives[n.Name]), strconv.Itoa(takes[n.Name]),
+			}
+		}),
 	}
-	return t
 }

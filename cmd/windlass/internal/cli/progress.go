@@ -9,33 +9,30 @@ import (
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
-	"golang.org/x/term"
 
 	"github.com/windlass-go/windlass/internal/view"
 )
 
 // Times and sizes of a progress.
 const (
-	// progressEvery is the time between two drawings: what is faster nobody sees.
+	// progressEvery is the time between two drawings.
 	progressEvery = 100 * time.Millisecond
-	// progressQuiet is for how long nothing is drawn: what is over by then needs none.
+	// progressQuiet is the time before the first drawing: shorter work needs none.
 	progressQuiet = 300 * time.Millisecond
-	// etaAfter is from when on the time that is left is guessed.
+	// etaAfter is the time before the first estimate of the time that is left.
 	etaAfter = 2 * time.Second
-	// progressCells is how long a bar is where there is room, progressCellsMin how
-	// long it is at least.
+	// progressCells is the usual length of a bar, progressCellsMin the shortest.
 	progressCells    = 30
 	progressCellsMin = 8
 )
 
 // progress shows on a terminal how far something has come, on one line of standard
-// error. On anything else, and with --quiet, it shows nothing. All of its methods
-// can be called at any time and by anyone; end must be.
+// error. Nil shows nothing. All methods can be called at any time by any goroutine; end
+// must be called.
 type progress struct {
-	out   io.Writer
-	width func() int
-	over  chan struct{}
-	// drawing is the goroutine that draws.
+	out     io.Writer
+	width   func() int
+	over    chan struct{}
 	drawing sync.WaitGroup
 
 	mu    sync.Mutex
@@ -43,31 +40,29 @@ type progress struct {
 	done  int
 	total int
 	began time.Time
-	// drawn tells that there is something on the line.
+	// drawn reports whether there is something on the line.
 	drawn bool
 }
 
-// newProgress begins one, or nil, which shows nothing. A total of 0 is not known:
-// then it shows the time that has passed.
+// newProgress begins a progress; nil with --quiet, and if standard error is no terminal.
+// A total of 0 is not known: then it shows the time that has passed.
 func (a *app) newProgress(what string, total int) *progress {
-	f, ok := a.err.(*os.File)
-	if !ok || a.quiet || !term.IsTerminal(int(f.Fd())) || isDumb(os.Getenv("TERM")) {
+	if a.quiet || !isTerminal(a.err) || isDumb() {
 		return nil
 	}
 	if total == 1 {
 		total = 0 // it has no parts that could be shown
 	}
-	return startProgress(f, func() int {
-		width, _, err := term.GetSize(int(f.Fd()))
-		if err != nil || width <= 0 {
-			return 80
+	return startProgress(a.err, func() int {
+		if width, _, ok := terminalSize(a.err); ok {
+			return width
 		}
-		return width
+		return 80
 	}, what, total)
 }
 
-// isDumb tells whether a terminal of that type cannot move its cursor.
-func isDumb(terminal string) bool { return terminal == "dumb" }
+// isDumb reports whether the terminal cannot move its cursor.
+func isDumb() bool { return os.Getenv("TERM") == "dumb" }
 
 // startProgress draws until end is called.
 func startProgress(out io.Writer, width func() int, what string, total int) *progress {
@@ -95,7 +90,7 @@ func (p *progress) draw(now time.Time) {
 		return
 	}
 	p.drawn = true
-	// A line that is as wide as the terminal would make some of them begin another.
+	// Some terminals begin another line after one that fills their width.
 	fmt.Fprintf(p.out, "\r%s\x1b[K", progressLine(p.what, p.done, p.total, now.Sub(p.began), p.width()-1))
 }
 
@@ -119,8 +114,8 @@ func (p *progress) next(what string, total int) {
 	p.what, p.done, p.total, p.began = what, 0, total, time.Now()
 }
 
-// clear takes the line away, so that something else can be written there. The caller
-// holds the lock.
+// clear removes the line, so that something else can be written there. The caller holds
+// the lock.
 func (p *progress) clear() {
 	if p.drawn {
 		fmt.Fprint(p.out, "\r\x1b[K")
@@ -140,7 +135,7 @@ func (a *app) say(p *progress, text string) {
 	fmt.Fprintln(p.out, text)
 }
 
-// end takes it away.
+// end removes the line, and ends the drawing.
 func (p *progress) end() {
 	if p == nil {
 		return
@@ -152,8 +147,8 @@ func (p *progress) end() {
 	p.clear()
 }
 
-// progressLine is a progress in at most so many cells. Where there is no
-// room it loses first the time, then the bar, then the end of the text.
+// progressLine is a progress in at most width cells. A short line has first no time, then
+// no bar, then not all of the text.
 func progressLine(what string, done, total int, passed time.Duration, width int) string {
 	what = view.Printable(what)
 	if total <= 0 {
@@ -178,5 +173,5 @@ func progressLine(what string, done, total int, passed time.Duration, width int)
 	return fmt.Sprintf("%s [%s%s] %s%s", what, strings.Repeat("#", full), strings.Repeat(".", cells-full), counts, left)
 }
 
-// cutCells counts a wide rune as two and a combining one as none, as a terminal does.
+// cutCells cuts text to a number of cells; wide runes have two, combining ones none.
 func cutCells(s string, most int) string { return ansi.Truncate(s, max(0, most), "") }

@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,9 +42,8 @@ func TestProgressLine_IsNeverWiderThanTheTerminal(t *testing.T) {
 	for width := range 120 {
 		for _, total := range []int{0, 1, 10, 1 << 40} {
 			for _, what := range []string{"forgetting", "waiting for 漢字の仕事", "e\u0301te\u0301"} {
-				line := progressLine(what, total/3, total, time.Hour, width)
-				if n := ansi.StringWidth(line); n > width {
-					t.Fatalf("with %d of %d cells it has %d: %q", total, width, n, line)
+				if line := progressLine(what, total/3, total, time.Hour, width); ansi.StringWidth(line) > width {
+					t.Fatalf("with a total of %d it has more than %d cells: %q", total, width, line)
 				}
 			}
 		}
@@ -54,43 +52,34 @@ func TestProgressLine_IsNeverWiderThanTheTerminal(t *testing.T) {
 
 func TestProgress_IsDrawnWhenItTakesLongAndGoneAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
-		p := startProgress(&out, func() int { return 60 }, "copying", 1000)
-		time.Sleep(progressQuiet - progressEvery/2)
-		if out.text() != "" {
-			t.Errorf("too early it has drawn %q", out.text())
-		}
-		p.set(250)
-		time.Sleep(4 * time.Second)
-		if got := out.text(); !strings.Contains(got, "\rcopying [#") || !strings.Contains(got, "250 of 1000  25%") || !strings.Contains(got, " left\x1b[K") {
-			t.Errorf("it has drawn %q", got)
-		}
-		(&app{}).say(p, "by the way")
-		time.Sleep(2 * progressEvery)
-		p.next("copying again", 10)
-		p.set(9)
-		time.Sleep(2 * progressEvery)
-		p.end()
-		got := out.text()
-		for _, want := range []string{"\r\x1b[Kby the way\n\rcopying", "copying again [", "9 of 10  90%"} {
-			if !strings.Contains(got, want) {
-				t.Errorf("it has no %q in %q", want, got)
+		var out bytes.Buffer
+		start := func(what string) *progress { return startProgress(&out, func() int { return 60 }, what, 1000) }
+		start("quick").end()
+		p := start("copying")
+		drawn := func(after time.Duration, parts ...string) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if len(parts) == 0 && out.Len() > 0 {
+				t.Errorf("too early it has drawn %q", &out)
+			}
+			for _, part := range parts {
+				if !strings.Contains(out.String(), part) {
+					t.Errorf("it has no %q in %q", part, &out)
+				}
 			}
 		}
-		if !strings.HasSuffix(got, "\r\x1b[K") {
-			t.Errorf("it leaves %q", got[max(0, len(got)-80):])
-		}
-	})
-}
-
-func TestProgress_OfWhatIsQuickIsNeverSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
-		p := startProgress(&out, func() int { return 80 }, "sending", 10)
-		p.set(10)
+		drawn(progressQuiet - progressEvery/2)
+		p.set(250)
+		drawn(4*time.Second, "\rcopying [#", "250 of 1000  25%", " left\x1b[K")
+		(&app{}).say(p, "by the way")
+		drawn(2*progressEvery, "\r\x1b[Kby the way\n\rcopying")
+		p.next("copying again", 10)
+		p.set(9)
+		drawn(2*progressEvery, "copying again [", "9 of 10  90%")
 		p.end()
-		if out.text() != "" {
-			t.Errorf("it has drawn %q", out.text())
+		if got := out.String(); !strings.HasSuffix(got, "\r\x1b[K") {
+			t.Errorf("it leaves %q", got[max(0, len(got)-80):])
 		}
 	})
 }
@@ -109,22 +98,4 @@ func TestProgress_IsNoneWhereThereIsNoTerminal(t *testing.T) {
 	if errs.String() != "text\n" {
 		t.Errorf("it has written %q", errs.String())
 	}
-}
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -65,7 +65,7 @@ func (a *app) checkPrune(cmd *cobra.Command, f *pruneFlags) error {
 			return err
 		}
 	}
-	return errors.Join(a.checkOutput(), f.consent.check(a))
+	return f.consent.check(a)
 }
 
 func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error {
@@ -78,7 +78,7 @@ func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error
 	if f.consent.dryRun || len(would.IDs) == 0 {
 		return a.printPruned(would, f.consent.dryRun)
 	}
-	fmt.Fprintf(a.err, "%s to be forgotten; %s kept\n", newPreview(would.IDs), keptOf(would))
+	fmt.Fprintf(a.err, "%s to be forgotten; %s kept\n", previewOf(would.IDs), keptOf(would))
 	if err := f.consent.ask(ctx, a, "Forget them?"); err != nil {
 		return err
 	}
@@ -92,8 +92,8 @@ func (a *app) printPruned(p windlass.Pruned, dryRun bool) error {
 	sum := view.PrunedOf(p, dryRun)
 	return a.print(sum, func() table {
 		if dryRun {
-			t := newPreview(p.IDs).table("would forget")
-			t.rows = append(t.rows, []string{"would keep", keptOf(p) + " task(s)"})
+			t := previewTable("would forget", "task", p.IDs)
+			t.add("would keep", keptOf(p)+" task(s)")
 			return t
 		}
 		return table{rows: [][]string{{"forgotten", strconv.Itoa(sum.Forgotten)}, {"kept", keptOf(p)}}}

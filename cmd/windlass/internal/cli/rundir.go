@@ -8,22 +8,24 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// errNoDev: nobody of this user runs a dev.
 var errNoDev = errors.New("no broker is named, and this user runs no \"windlass dev\"")
 
-// devFile is where a running dev says where its data is.
+// devFile is what a running dev writes to devFileName.
 type devFile struct {
 	PID int    `json:"pid"`
 	Dir string `json:"dir"`
 }
 
-// runDirs are where this user's private folder for what lives as long as a process can be.
-// In a shared temporary folder someone else may have made it first, so whose it is, and that
-// it is private, is checked each time; then it is in a folder of the user's own.
+const devFileName = "dev.json"
+
+// runDirs are the possible places of this user's private folder for files of running
+// processes. Another user may have made the first one, in a shared temporary folder, so its
+// owner and mode are checked each time.
 func runDirs() []string {
 	dirs := []string{filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Getuid()))}
 	if runtime := os.Getenv("XDG_RUNTIME_DIR"); runtime != "" {
@@ -40,13 +42,13 @@ func checkRunDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("run folder: %w", err)
 	}
-	if !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ownedByUs(info) {
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || !ok || int(stat.Uid) != os.Getuid() {
 		return fmt.Errorf("run folder %s: %w: it must be a folder of this user's with mode 0700", dir, fs.ErrPermission)
 	}
 	return nil
 }
 
-// runDir makes that folder, if need be.
+// runDir returns the first of runDirs that can be used, and makes it if need be.
 func runDir() (string, error) {
 	var errs []error
 	for _, dir := range runDirs() {
@@ -65,11 +67,7 @@ func runDir() (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// devFileName is what a running dev writes there.
-const devFileName = "dev.json"
-
-// announceDev lets commands without --broker find this dev, and returns what
-// takes that back.
+// announceDev lets commands without --broker find this dev, until withdraw.
 func announceDev(dir string) (withdraw func(), err error) {
 	run, err := runDir()
 	if err != nil {
@@ -81,15 +79,15 @@ func announceDev(dir string) (withdraw func(), err error) {
 		return nil, err
 	}
 	temporary := path + "." + strconv.Itoa(os.Getpid())
-	if err := os.WriteFile(temporary, content, 0o600); err != nil {
-		return nil, fmt.Errorf("announce: %w", err)
+	if err = os.WriteFile(temporary, content, 0o600); err == nil {
+		err = os.Rename(temporary, path)
 	}
-	if err := os.Rename(temporary, path); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
 	return func() {
 		if now, err := readDevFile(path); err == nil && now.PID == os.Getpid() {
-			_ = os.Remove(path) // a stale one is found out by who reads it
+			_ = os.Remove(path) // findDev recognizes a stale file
 		}
 	}, nil
 }

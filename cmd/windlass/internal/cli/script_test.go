@@ -79,6 +79,12 @@ func runScripts(t *testing.T, folder string) {
 
 func TestScript(t *testing.T) { runScripts(t, "script") }
 
+func checkUsage(ts *testscript.TestScript, neg bool, args []string, least, most int, usage string) {
+	if neg || len(args) < least || len(args) > most {
+		ts.Fatalf("usage: %s", usage)
+	}
+}
+
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG...")
@@ -122,16 +128,12 @@ func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptPut(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: put FOLDER KEY VALUE")
-	}
+	checkUsage(ts, neg, args, 3, 3, "put FOLDER KEY VALUE")
 	byHand(ts, args[0], broker.Put(args[1], []byte(args[2])))
 }
 
 func scriptDelete(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: delete FOLDER KEY")
-	}
+	checkUsage(ts, neg, args, 2, 2, "delete FOLDER KEY")
 	byHand(ts, args[0], broker.Delete(args[1]))
 }
 
@@ -143,9 +145,7 @@ func byHand(ts *testscript.TestScript, folder string, op broker.Op) {
 }
 
 func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: port VARIABLE")
-	}
+	checkUsage(ts, neg, args, 1, 1, "port VARIABLE")
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	ts.Check(err)
 	_, port, err := net.SplitHostPort(listener.Addr().String())
@@ -154,9 +154,7 @@ func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 4 || len(args) > 5 {
-		ts.Fatalf("usage: http CODE METHOD URL HEADERS [BODY]")
-	}
+	checkUsage(ts, neg, args, 4, 5, "http CODE METHOD URL HEADERS [BODY]")
 	body := ""
 	if len(args) == 5 {
 		body = args[4]
@@ -192,9 +190,7 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 || len(args) > 3 {
-		ts.Fatalf("usage: json FILE PATH [PATTERN]")
-	}
+	checkUsage(ts, neg, args, 2, 3, "json FILE PATH [PATTERN]")
 	var value any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &value))
 	for step := range strings.SplitSeq(args[1], ".") {

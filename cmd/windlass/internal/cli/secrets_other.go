@@ -2,5 +2,5 @@
 
 package cli
 
-// keepSecrets does nothing where there is no way to.
+// keepSecrets does nothing: there is no such call here.
 func keepSecrets() error { return nil }

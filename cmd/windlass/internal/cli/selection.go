@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,17 +22,17 @@ func (s *selection) register(cmd *cobra.Command, among []windlass.Status) {
 	flags.StringSliceVar(&s.filter.Types, "type", nil, "select tasks of these types")
 	flags.StringSliceVar(&s.statuses, "status", nil, "select tasks of these statuses: "+names(among, ", "))
 	flags.StringVar(&s.filter.IDPrefix, "id-prefix", "", "select tasks whose IDs begin with this")
-	completeStatuses(cmd, "status", among)
+	completeFlag(cmd, "status", among)
 }
 
-// given tells whether tasks are selected.
+// given reports whether any of the flags was given.
 func (s *selection) given(cmd *cobra.Command) bool {
 	flags := cmd.Flags()
 	return flags.Changed("type") || flags.Changed("status") || flags.Changed("id-prefix")
 }
 
-// check refuses what selects nothing or, because a variable of a script was
-// empty, everything.
+// check refuses empty values: the variable of a script was empty, and the flag would
+// select nothing, or everything.
 func (s *selection) check(cmd *cobra.Command, among []windlass.Status) error {
 	flags := cmd.Flags()
 	switch {
@@ -69,38 +68,29 @@ func names[S ~string](statuses []S, separator string) string {
 	return strings.Join(words, separator)
 }
 
-// completeStatuses offers statuses to the shell as values of a flag.
-func completeStatuses(cmd *cobra.Command, flag string, among []windlass.Status) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(strings.Fields(names(among, " ")), cobra.ShellCompDirectiveNoFileComp))
-}
-
 // previewMax is how many IDs a preview for people names.
 const previewMax = 10
 
-// preview is a view.Preview that people can read.
-type preview struct{ view.Preview }
-
-func newPreview(ids []string) preview { return preview{view.PreviewOf(ids)} }
-
-// String implements fmt.Stringer.
-func (p preview) String() string {
-	switch {
-	case p.Tasks == 0:
+// previewOf names tasks on a line.
+func previewOf(ids []string) string {
+	switch n := len(ids); {
+	case n == 0:
 		return "no task"
-	case p.Tasks == 1:
-		return "1 task: " + printable(p.IDs[0])
-	case p.Tasks > previewMax:
-		return fmt.Sprintf("%d tasks: %s and %d more", p.Tasks, printable(strings.Join(p.IDs[:previewMax], ", ")), p.Tasks-previewMax)
+	case n == 1:
+		return "1 task: " + view.Printable(ids[0])
+	case n > previewMax:
+		return fmt.Sprintf("%d tasks: %s and %d more", n, view.Printable(strings.Join(ids[:previewMax], ", ")), n-previewMax)
 	}
-	return fmt.Sprintf("%d tasks: %s", p.Tasks, printable(strings.Join(p.IDs, ", ")))
+	return fmt.Sprintf("%d tasks: %s", len(ids), view.Printable(strings.Join(ids, ", ")))
 }
 
-func (p preview) table(what string) table {
-	t := table{rows: [][]string{{what, strconv.Itoa(p.Tasks) + " task(s)"}}}
-	for _, id := range p.IDs[:min(p.Tasks, previewMax)] {
-		t.rows = append(t.rows, []string{"", id})
+// previewTable names tasks, or jobs by their paths, on a line each.
+func previewTable[S ~string](what, unit string, ids []S) table {
+	t := table{rows: [][]string{{what, fmt.Sprintf("%d %s(s)", len(ids), unit)}}}
+	for _, id := range ids[:min(len(ids), previewMax)] {
+		t.rows = append(t.rows, []string{"", string(id)})
 	}
-	if more := p.Tasks - previewMax; more > 0 {
+	if more := len(ids) - previewMax; more > 0 {
 		t.rows = append(t.rows, []string{"", fmt.Sprintf("and %d more", more)})
 	}
 	return t

@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"runtime/debug"
@@ -18,7 +17,6 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
 )
 
@@ -39,8 +37,11 @@ type serveFlags struct {
 	noDashboard bool
 }
 
-// listenDefault is where the HTTP API is, unless told.
+// listenDefault is the default of --listen.
 const listenDefault = "127.0.0.1:8090"
+
+// roles are the names of the API's roles.
+var roles = []string{"view", "operate", "admin"}
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
@@ -75,9 +76,8 @@ Every change that is tried is logged to standard error.`,
 	flags.StringVar(&f.prefix, "prefix", "", "prefix of all paths, such as /windlass")
 	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing, whoever asks")
 	flags.BoolVar(&f.noDashboard, "no-dashboard", false, "serve the API without its web pages")
-	for _, name := range []string{"client-role", "local-role"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions([]string{"view", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp))
-	}
+	completeFlag(cmd, "client-role", roles)
+	completeFlag(cmd, "local-role", roles)
 	return cmd
 }
 
@@ -90,33 +90,34 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	if err != nil {
 		return usagef("--listen %q: %w", f.listen, err)
 	}
-	// Serve would refuse it as well; but first it would need a broker.
+	defer listener.Close() // Serve closes it as well
+	// Serve would refuse it as well, but needs a broker first.
 	if err := config.CheckListen(listener.Addr()); err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	store, err := a.openPatiently(ctx)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	stopTracing, err := a.startTracing(ctx, config.Logger, &config.Tracer)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	defer stopTracing()
 	server, err := measuredServer(config, store)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
-	space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
+	space, err := a.space()
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return err
 	}
 	outliveReaders()
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	// What the nodes held is not shown as theirs for ever when the last one has died.
+	// When the last node has died, somebody must end its session and its claims.
 	witnessing, stop := context.WithCancel(ctx)
 	var witness sync.WaitGroup
 	witness.Go(func() { _ = session.Witness(witnessing, store, session.Config{Folder: space.Sessions()}) }) // as far as it may
@@ -131,20 +132,20 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	return server.Serve(ctx, listener, secure)
 }
 
-// collectAt is the GOGC of serve: how much garbage there may be, in percent of what is kept,
-// before it is collected. What is kept is mostly the copy that lists come from, which Go's
-// 100 would double.
+// collectAt is the GOGC of serve. Its heap is mostly the copy of the tasks, which Go's 100
+// would double.
 const collectAt = 50
 
 // urlOf is where the API is.
 func urlOf(address string, secure bool, prefix string) string {
+	scheme := "http://"
 	if secure {
-		return "https://" + address + prefix
+		scheme = "https://"
 	}
-	return "http://" + address + prefix
+	return scheme + address + prefix
 }
 
-// named is an address by a name that the server answers to.
+// named is the address with a name that the server answers to.
 func (f serveFlags) named(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	switch {
@@ -163,7 +164,7 @@ func (f serveFlags) named(address string) string {
 
 // serveConfig reads the flags; what is left is the broker.
 func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, err error) {
-	log := a.logger(false)
+	log := a.logger(slog.LevelInfo, false)
 	config = api.Config{
 		Namespace: a.namespace, Prefix: f.prefix, Hosts: f.hosts, Origins: f.origins, ReadOnly: f.readOnly, Check: checkSubmission, Logger: log,
 		Dashboard: !f.noDashboard, BrokerKind: a.broker.kind(),
@@ -196,25 +197,19 @@ func (f serveFlags) tls(warnIfOpen func(flag, file string)) (*tls.Config, error)
 		return nil, nil
 	}
 	warnIfOpen("--tls-key", f.key)
-	// Read anew for each connection, so that a renewed certificate is used.
-	load := func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		return &pair, err
+	load, err := loaderOf("--tls-cert and --tls-key", f.cert, f.key)
+	if err != nil {
+		return nil, err
 	}
-	if _, err := load(nil); err != nil {
-		return nil, usagef("--tls-cert and --tls-key: %w", err)
+	config := &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return load() },
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: load}
 	if f.clientCA == "" {
 		return config, nil
 	}
-	pem, err := os.ReadFile(f.clientCA)
-	if err != nil {
-		return nil, usagef("--client-ca: %w", err)
-	}
-	config.ClientCAs = x509.NewCertPool()
-	if !config.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, usagef("--client-ca %s: there is no certificate in it", f.clientCA)
+	if config.ClientCAs, err = readCertificates("--client-ca", f.clientCA); err != nil {
+		return nil, err
 	}
 	// Who shows none may have a token, or be a probe.
 	config.ClientAuth = tls.VerifyClientCertIfGiven
@@ -224,8 +219,7 @@ func (f serveFlags) tls(warnIfOpen func(flag, file string)) (*tls.Config, error)
 // checkSubmission finds mistakes in the properties of a command, as task submit does.
 func checkSubmission(s windlass.Submission) error {
 	err := checkExec(s.Spec.Type, s.Props)
-	var input *exectask.InputError
-	if errors.As(err, &input) {
+	if input, ok := errors.AsType[*exectask.InputError](err); ok {
 		return &windlass.BadInputError{Field: input.Field, Value: input.Value, Limit: input.Limit}
 	}
 	return err
@@ -252,9 +246,6 @@ remove the old line: both are valid until then.`,
 		Example: `  windlass token operate deploy >> tokens`,
 		Args:    exactArgs("ROLE", "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			role, err := api.ParseRole(args[0])
 			if err != nil {
 				return usageError{err}
@@ -274,7 +265,7 @@ remove the old line: both are valid until then.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return []string{"view", "operate", "admin"}, cobra.ShellCompDirectiveNoFileComp
+			return roles, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	return a.outputFlag(cmd)

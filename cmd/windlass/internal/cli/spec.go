@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +15,8 @@ import (
 // specFlags are a view.Spec as flags.
 type specFlags struct {
 	given     view.Spec
-	retry     retryFlags
+	retry     windlass.Retry
 	notBefore string
-	onFailure string
 }
 
 func (f *specFlags) register(cmd *cobra.Command) {
@@ -30,16 +30,22 @@ func (f *specFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&s.Node, "node", "", "the only node that may run it")
 	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
 	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "bound on each run, which is stopped then and counts as an error; 0 for none")
-	flags.StringVar(&f.onFailure, "on-failure", "", "what its failure is for those that wait for it: block, skip or run; default block")
-	policies := []string{string(windlass.FailureBlocks), string(windlass.FailureSkips), string(windlass.FailureRuns)}
-	_ = cmd.RegisterFlagCompletionFunc("on-failure", cobra.FixedCompletions(policies, cobra.ShellCompDirectiveNoFileComp))
-	f.retry.register(flags)
+	flags.StringVar((*string)(&s.OnFailure), "on-failure", "", "what its failure is for those that wait for it: block, skip or run; default block")
+	completeFlag(cmd, "on-failure", []windlass.OnFailure{windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureRuns})
+
+	r := &f.retry
+	flags.IntVar(&r.Errors, "retry-errors", 0, "how many errors within --retry-window fail it for good, 1 to 1000; -1 for no limit; default 25 for a job of the tree, no limit for other tasks")
+	flags.DurationVar((*time.Duration)(&r.Window), "retry-window", 0, "how far back errors count; default 4h")
+	flags.DurationVar((*time.Duration)(&r.Min), "retry-min", 0, "pause after the first error, half of that to all of it, which doubles with every one that counts; default 1s")
+	flags.DurationVar((*time.Duration)(&r.Max), "retry-max", 0, "bound on that pause; default 10m")
 }
 
 // line is what was given.
 func (f *specFlags) line(flags *pflag.FlagSet) (view.Spec, error) {
 	s := f.given
-	s.Retry, s.OnFailure = f.retry.retry(flags), windlass.OnFailure(f.onFailure)
+	if slices.ContainsFunc([]string{"retry-errors", "retry-window", "retry-min", "retry-max"}, flags.Changed) {
+		s.Retry = &f.retry
+	}
 	var err error
 	if s.NotBefore, err = parseTime(f.notBefore); err != nil {
 		return s, usagef("--not-before %q: %w", f.notBefore, err)

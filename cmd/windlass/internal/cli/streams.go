@@ -12,29 +12,27 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
-
 	"github.com/windlass-go/windlass"
 )
 
 // Limits of what commands write through this process.
 const (
-	// relayBytesMax is how much may wait to be written before a command waits.
+	// relayBytesMax is the size of the queue from which on a command waits.
 	relayBytesMax = 64 << 10
-	// flushMax is how long that is still tried to be written after an interrupt.
+	// flushMax bounds the writing of the queue after an interrupt.
 	flushMax = time.Second
 	// drainMax and drainBytesMax bound what is read once all processes of a command
-	// have ended. What they wrote is in the pipe then; if it does not end there,
-	// somebody else has it open. A pipe holds no more than that unless root says so.
+	// have ended: another process may have the pipe open. Only root can make a pipe
+	// hold more than that.
 	drainMax      = 5 * time.Second
 	drainBytesMax = 1 << 20
 )
 
-// streams are the standard input, output and error of a command. What is no file
-// of ours, or has to be kept, goes through a pipe.
+// streams are the standard input, output and error of a command. A stream goes through
+// a pipe if ours is no file, or if it has to be kept.
 type streams struct {
 	files [3]*os.File
-	// theirs are those among the files that are pipes' ends, ours the other ends.
+	// theirs are the command's ends of the pipes, ours the other ends.
 	theirs, ours []*os.File
 	// over is closed when all processes of the command have ended.
 	over    chan struct{}
@@ -42,8 +40,8 @@ type streams struct {
 	output  keptOutput
 }
 
-// openStreams opens the standard output and error of a command; the input is for
-// feed or take.
+// openStreams opens the standard output and error of a command; feed or take opens the
+// input.
 func (c *supervised) openStreams(keep bool) (*streams, error) {
 	s := &streams{over: make(chan struct{}), output: keptOutput{max: windlass.ResultBytesMax}}
 	for i, to := range []*relay{c.out, c.err} {
@@ -89,7 +87,7 @@ func (s *streams) feed(data []byte) error {
 // take makes this process's standard input the command's, unless that is a terminal,
 // which a command in a session of its own cannot read from.
 func (s *streams) take(in io.Reader) error {
-	if f, ok := in.(*os.File); ok && !term.IsTerminal(int(f.Fd())) {
+	if f, ok := in.(*os.File); ok && !isTerminal(f) {
 		s.files[0] = f
 		return nil
 	}
@@ -101,8 +99,8 @@ func (s *streams) take(in io.Reader) error {
 	return nil
 }
 
-// copy keeps what comes, if it is to be kept, and passes it on. It never waits for
-// who reads that once the command is over.
+// copy passes on what it reads, and keeps it unless kept is nil. It does not wait for the
+// reader of that once the command is over.
 func (s *streams) copy(to *relay, kept *keptOutput, from io.Reader) error {
 	buffer := make([]byte, 32<<10)
 	for left := drainBytesMax; left > 0; {
@@ -126,12 +124,12 @@ func (s *streams) copy(to *relay, kept *keptOutput, from io.Reader) error {
 	return fmt.Errorf("more than %d bytes came after the end", drainBytesMax)
 }
 
-// close is called when nobody else has the pipes open any more, and returns when all
-// that was in them has been read.
+// close is called when the command has ended, and returns when the pipes have been read
+// to their ends.
 func (s *streams) close() {
 	close(s.over)
 	for _, f := range s.theirs {
-		_ = f.Close() // of a pipe, which has nothing left to say
+		_ = f.Close() // an error of a pipe says nothing
 	}
 	for _, f := range s.ours {
 		_ = f.SetDeadline(time.Now().Add(drainMax)) // fails if it is closed already
@@ -139,14 +137,13 @@ func (s *streams) close() {
 	s.copying.Wait()
 }
 
-// relay passes on what commands write to somebody who may read it slowly or never.
+// relay passes the output of commands on to a reader that may be slow, or stuck.
 //
-// Invariant: while there is something in queue or being written, idle is open and one
-// goroutine writes. It ends when all is written; if it is stuck, nothing can
-// interrupt it, and it ends with the process.
+// Invariant: while something is queued or being written, idle is open and one goroutine
+// writes. It ends when all is written; a stuck write ends with the process.
 type relay struct {
 	to io.Writer
-	// failed is told of the first error; what comes after it is dropped.
+	// failed gets the first error; all output after it is dropped.
 	failed func(error)
 	// free is always closed.
 	free chan struct{}
@@ -167,7 +164,7 @@ func (a *app) newRelay(name string, to io.Writer) *relay {
 	return r
 }
 
-// put has a copy of some bytes written. It does not wait for that; see room.
+// put queues a copy of some bytes. It does not wait; see room.
 func (r *relay) put(p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,11 +176,11 @@ func (r *relay) put(p []byte) {
 	case <-r.idle:
 		r.idle = make(chan struct{})
 		go r.write()
-	default: // it is being written
+	default: // write will find it
 	}
 }
 
-// write writes until there is nothing left.
+// write writes until the queue is empty.
 func (r *relay) write() {
 	for {
 		r.mu.Lock()
@@ -204,7 +201,7 @@ func (r *relay) write() {
 	}
 }
 
-// room is closed once more may be put.
+// room returns a channel that is closed once more may be put.
 func (r *relay) room() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,8 +211,7 @@ func (r *relay) room() <-chan struct{} {
 	return r.free
 }
 
-// flush returns when all is written, or, with the error of ctx, a moment after that
-// has ended.
+// flush returns when all is written or, with the error of ctx, flushMax after its end.
 func (r *relay) flush(ctx context.Context) error {
 	r.mu.Lock()
 	idle := r.idle
@@ -237,7 +233,7 @@ func (r *relay) flush(ctx context.Context) error {
 type keptOutput struct {
 	max  int
 	kept []byte
-	// truncated is set when there was more, whole when the end was seen.
+	// truncated is set if there was more, whole if the end was read.
 	truncated, whole bool
 }
 
@@ -246,8 +242,7 @@ func (k *keptOutput) add(p []byte) {
 	k.kept, k.truncated = append(k.kept, p[:n]...), k.truncated || n < len(p)
 }
 
-// json is what was written, if that is JSON as a whole: the beginning of something
-// may well be JSON, too.
+// json returns what was written if that is JSON, and complete: a part may be JSON, too.
 func (k *keptOutput) json() (json.RawMessage, error) {
 	content := bytes.TrimSpace(k.kept)
 	switch {

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -15,8 +18,7 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// submitBatch is how many tasks are sent at once, between two updates of the
-// progress.
+// submitBatch is how many tasks are sent at once, between two updates of the progress.
 const submitBatch = 500
 
 func (a *app) submitCommand() *cobra.Command {
@@ -45,15 +47,12 @@ run again, unless one of the flags --retry-… says how often it may.`,
   windlass task submit import --type import --timeout 30m --retry-errors 3 --retry-max 1m
   windlass task submit -f tasks.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			tasks, err := a.submissions(cmd, args, s, &spec, file, props)
 			if err != nil {
 				return err
 			}
 			var tracer windlass.Tracer
-			stopTracing, err := a.startTracing(cmd.Context(), a.logger(false), &tracer)
+			stopTracing, err := a.startTracing(cmd.Context(), a.logger(slog.LevelInfo, false), &tracer)
 			if err != nil {
 				return err
 			}
@@ -113,7 +112,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, 
 	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s.Type, s.Props))
 }
 
-// checkFileAlone refuses what a file says for itself: it would be ignored.
+// checkFileAlone refuses arguments and flags beside a file, which would be ignored.
 func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) {
 	if len(args) > 0 {
 		return usagef("-f %s and the ID %q exclude each other", file, args[0])
@@ -126,8 +125,7 @@ func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) 
 	return err
 }
 
-// checkExec finds mistakes in the properties of a command here, where they can
-// be mended, rather than on a node.
+// checkExec reports mistakes in the properties of a command now, and not on a node.
 func checkExec(taskType string, props json.RawMessage) error {
 	if taskType != exectask.Type {
 		return nil
@@ -140,37 +138,32 @@ func (a *app) readFile(name string) ([]windlass.Submission, error) {
 	var tasks []windlass.Submission
 	seen := map[string]int{}
 	err := a.readLines(name, "submitted", func(line int, content []byte) error {
-		s, err := parseLine(content)
-		switch {
-		case err != nil:
+		var s view.Submission
+		if err := decodeStrictly(content, &s); err != nil {
 			return err
-		case seen[s.ID] > 0:
+		}
+		if seen[s.ID] > 0 {
 			return fmt.Errorf("the ID %q is on line %d already", s.ID, seen[s.ID])
 		}
 		seen[s.ID] = line
-		tasks = append(tasks, s.Task())
-		return nil
+		task := s.Task()
+		tasks = append(tasks, task)
+		return errors.Join(task.Validate(), checkExec(s.Type, task.Props))
 	})
 	return tasks, err
-}
-
-func parseLine(line []byte) (view.Submission, error) {
-	var s view.Submission
-	if err := decodeStrictly(line, &s); err != nil {
-		return s, err
-	}
-	task := s.Task()
-	return s, errors.Join(task.Validate(), checkExec(s.Type, task.Props))
 }
 
 // submit sends tasks. With again, those that were submitted before count as
 // done; a single task that is named on the command line is a conflict then.
 func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
-	sum := view.Submitted{Errors: []string{}}
-	var failed error
+	var sum view.Submitted
+	var failed failures
 	bar := a.newProgress("submitting", len(tasks))
-	for start := 0; start < len(tasks) && ctx.Err() == nil; start += submitBatch {
-		batch := tasks[start:min(start+submitBatch, len(tasks))]
+	done := 0
+	for batch := range slices.Chunk(tasks, submitBatch) {
+		if ctx.Err() != nil {
+			break
+		}
 		for _, err := range c.SubmitAll(ctx, batch) {
 			switch {
 			case err == nil:
@@ -178,46 +171,55 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 			case again && windlass.AlreadySubmitted(err):
 				sum.Existed++
 			default:
-				sum.Failed++
-				failed = keepFirst(failed, err)
-				if len(sum.Errors) < view.ErrorsShownMax {
-					sum.Errors = append(sum.Errors, err.Error())
-				}
+				failed.add(err)
 			}
 		}
-		bar.set(start + len(batch))
+		done += len(batch)
+		bar.set(done)
 	}
 	bar.end()
-	if len(tasks) == 1 && failed != nil {
-		return rerunnable(failed) // it says everything
+	if len(tasks) == 1 && failed.first != nil {
+		return rerunnable(failed.first) // it says everything
 	}
+	sum.Failed, sum.Errors = failed.count, failed.shown()
 	err := a.print(sum, func() table {
 		t := table{rows: [][]string{{"submitted", strconv.Itoa(sum.Submitted)}, {"existed already", strconv.Itoa(sum.Existed)}}}
-		if sum.Failed > 0 {
-			t.rows = append(t.rows, []string{"failed", strconv.Itoa(sum.Failed)})
-		}
-		for _, e := range sum.Errors {
-			t.rows = append(t.rows, []string{"error", e})
-		}
+		failed.addTo(&t)
 		return t
 	})
-	if failed != nil {
-		failed = fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), rerunnable(failed))
+	if failed.first != nil {
+		err = errors.Join(err, fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), rerunnable(failed.first)))
 	}
-	return errors.Join(err, failed, ctx.Err())
+	return errors.Join(err, ctx.Err())
 }
 
-// rerunnable says what to do about a task that has ended.
 func rerunnable(err error) error {
-	if errors.Is(err, windlass.ErrFinished) {
-		return hintedError{err, `Rerun is --rerun on the command line, and "rerun":true in a file.`}
-	}
-	return err
+	return withHint(err, windlass.ErrFinished, `Rerun is --rerun on the command line, and "rerun":true in a file.`)
 }
 
-func keepFirst(first, next error) error {
-	if first != nil {
-		return first
+// failures are what went wrong with the lines of a file.
+type failures struct {
+	first error
+	count int
+	texts []string
+}
+
+func (f *failures) add(err error) {
+	f.first = cmp.Or(f.first, err)
+	f.count++
+	if len(f.texts) < view.ErrorsShownMax {
+		f.texts = append(f.texts, err.Error())
 	}
-	return next
+}
+
+// shown are the texts of the first errors, [] in JSON for none.
+func (f *failures) shown() []string { return append([]string{}, f.texts...) }
+
+func (f *failures) addTo(t *table) {
+	if f.count > 0 {
+		t.add("failed", strconv.Itoa(f.count))
+	}
+	for _, text := range f.texts {
+		t.add("error", text)
+	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// commandError is a command that did not end with code 0.
+// commandError says that a command did not end with code 0.
 type commandError struct {
-	// of says what it was run for.
+	// of names the command, or its job.
 	of   string
 	text string
 	code int
@@ -29,17 +29,16 @@ func (e *commandError) Error() string { return fmt.Sprintf("%s failed: %s", e.of
 
 func newCommandError(of string, r exectask.Result) *commandError {
 	e := &commandError{of: of, text: r.String(), code: r.Code}
-	if r.Signal != "" { // as a shell tells it
+	if r.Signal != "" { // as a shell does
 		const signalled = 128
 		e.code = signalled + int(unix.SignalNum(r.Signal))
 	}
 	return e
 }
 
-// supervised runs a command again and again, never twice at once, as long as a
-// session lasts. Each time it has a supervisor of its own, which ends it with all
-// that it has started when this process is killed or frozen, as it does for exec
-// tasks.
+// supervised runs a command again and again, never twice at once, as long as a session
+// lasts. Each run has a supervisor, which ends the command and all that it has started
+// when this process is killed or frozen, as for exec tasks.
 type supervised struct {
 	// node is who runs it.
 	node string
@@ -51,11 +50,11 @@ type supervised struct {
 	out, err *relay
 
 	mu         sync.Mutex
-	supervisor *exectask.Supervisor // of what runs, nil for none
-	stop, hard time.Duration        // the deadlines that it was told last, or is to be told
+	supervisor *exectask.Supervisor // of the current run, nil for none
+	stop, hard time.Duration        // the latest deadlines
 }
 
-// newSupervised looks for the program of a command.
+// newSupervised looks up the program of a command.
 func (a *app) newSupervised(node string, command []string, timing session.Timing) (*supervised, error) {
 	path, err := exec.LookPath(command[0])
 	if err == nil {
@@ -70,7 +69,7 @@ func (a *app) newSupervised(node string, command []string, timing session.Timing
 	}, nil
 }
 
-// renewed passes on until when the command may run.
+// renewed passes on the deadlines of the session.
 func (c *supervised) renewed(stop, hard time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +79,7 @@ func (c *supervised) renewed(stop, hard time.Duration) {
 	}
 }
 
-// flush returns when all that the command has written is passed on.
+// flush returns when the output of the command has been passed on.
 func (c *supervised) flush(ctx context.Context) error {
 	return errors.Join(c.out.flush(ctx), c.err.flush(ctx))
 }
@@ -89,8 +88,7 @@ func (c *supervised) flush(ctx context.Context) error {
 func (c *supervised) run(ctx context.Context, task string, token int64, environ []string, s *streams) (result exectask.Result, err error) {
 	supervisor, err := exectask.Start(ctx, exectask.Config{
 		Args: []string{supervisorUse}, Node: c.node, Stdio: &s.files,
-		// Killing must be over before the session's grace is.
-		Grace: c.timing.Grace * 3 / 4,
+		Grace: commandGrace(c.timing),
 	})
 	if err != nil {
 		s.close()

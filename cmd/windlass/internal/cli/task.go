@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +19,11 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "Submit, direct, list and look at tasks",
+	cmd := group("task", "Submit, direct, list and look at tasks",
 		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
-		a.runCommand(), a.pauseCommand(), a.sleepCommand(), a.releaseCommand(), a.checkpointCommand(), a.killCommand(),
 		a.taskWaitCommand(), a.taskDeleteCommand(), a.taskPruneCommand())
+	cmd.AddCommand(a.sendCommands()...)
+	return cmd
 }
 
 func (a *app) taskListCommand() *cobra.Command {
@@ -37,13 +39,11 @@ func (a *app) taskListCommand() *cobra.Command {
 			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
 				return err
 			}
-			if err := a.checkOutput(); err != nil {
-				return err
+			if watch && count {
+				return usagef("--watch and --count exclude each other")
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
 				switch {
-				case watch && count:
-					return usagef("--watch and --count exclude each other")
 				case watch:
 					return a.watchTasks(cmd.Context(), c, filter)
 				case count:
@@ -53,10 +53,8 @@ func (a *app) taskListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if tasks == nil {
-					tasks = []windlass.TaskInfo{}
-				}
-				return a.print(tasks, func() table { return taskTable(tasks) })
+				tasks = append([]windlass.TaskInfo{}, tasks...) // [] in JSON for none
+				return a.print(tasks, func() table { return taskTable(tasks, time.Now()) })
 			})
 		},
 	}
@@ -67,24 +65,19 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
 	flags.BoolVarP(&watch, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
-	completeStatuses(cmd, "status", windlass.Statuses)
+	completeFlag(cmd, "status", windlass.Statuses)
 	return a.outputFlag(cmd)
 }
 
 var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
 
-func taskTable(tasks []windlass.TaskInfo) table {
-	t := table{heading: taskHeading}
-	now := time.Now()
-	for _, info := range tasks {
-		t.rows = append(t.rows, taskRow(info, now))
-	}
-	return t
+func taskTable(tasks []windlass.TaskInfo, now time.Time) table {
+	return table{heading: taskHeading, rows: rowsOf(tasks, func(t windlass.TaskInfo) []string { return taskRow(t, now) })}
 }
 
 func taskRow(t windlass.TaskInfo, now time.Time) []string {
 	return []string{
-		t.ID, view.OrDash(t.Type), string(t.Status), view.OrDash(t.Node), age(t.SubmittedAt, now), age(t.ClaimedAt, now),
+		t.ID, view.OrDash(t.Type), string(t.Status), view.OrDash(t.Node), view.Age(t.SubmittedAt, now), view.Age(t.ClaimedAt, now),
 		strconv.Itoa(len(t.Errors)), view.OrDash(strings.Join(t.BlockedBy, ",")),
 	}
 }
@@ -99,17 +92,16 @@ func (a *app) countTasks(ctx context.Context, c *windlass.Client, filter windlas
 		total := 0
 		for _, s := range windlass.Statuses {
 			if counts[s] > 0 {
-				t.rows = append(t.rows, []string{string(s), strconv.Itoa(counts[s])})
+				t.add(string(s), strconv.Itoa(counts[s]))
 				total += counts[s]
 			}
 		}
-		t.rows = append(t.rows, []string{"total", strconv.Itoa(total)})
+		t.add("total", strconv.Itoa(total))
 		return t
 	})
 }
 
-// watchTasks prints a line for each change: the row of a table, or one JSON
-// object.
+// watchTasks prints a line for each change.
 func (a *app) watchTasks(ctx context.Context, c *windlass.Client, filter windlass.Filter) error {
 	lines := lineWriter{app: a, heading: taskHeading, widths: []int{24, 8, 10, 16, 6, 8, 7, 0}}
 	for change, err := range c.WatchTasks(ctx, filter) {
@@ -117,13 +109,9 @@ func (a *app) watchTasks(ctx context.Context, c *windlass.Client, filter windlas
 			fmt.Fprintln(a.err, "windlass:", err)
 			continue
 		}
-		row := []string{change.Task.ID, "", "gone"}
-		if !change.Gone {
-			row = taskRow(change.Task, time.Now())
-		}
-		value := any(change.Task)
+		row, value := taskRow(change.Task, time.Now()), any(change.Task)
 		if change.Gone {
-			value = map[string]any{"id": change.Task.ID, "gone": true}
+			row, value = []string{change.Task.ID, "", "gone"}, map[string]any{"id": change.Task.ID, "gone": true}
 		}
 		if err := lines.write(value, row); err != nil {
 			return err
@@ -138,51 +126,34 @@ func (a *app) taskGetCommand() *cobra.Command {
 		Short:             "Show everything about one task",
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			task, err := c.Task(ctx, args[0])
+			if err != nil {
 				return err
 			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				task, err := c.Task(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				// Progress that cannot be read hides nothing else.
-				progress, err := c.Progress(cmd.Context(), args[0])
-				full := view.Task{TaskDetail: task, Progress: progress}
-				return errors.Join(a.print(full, func() table { return detailTable(full) }), err)
-			})
-		},
+			// Progress that cannot be read hides nothing else.
+			progress, err := c.Progress(ctx, args[0])
+			full := view.Task{TaskDetail: task, Progress: progress}
+			return errors.Join(a.print(full, func() table { return detailTable(full) }), err)
+		}),
 	}
 	return a.outputFlag(cmd)
 }
 
 func detailTable(t view.Task) table {
 	now := time.Now()
-	rows := [][]string{
+	detail := table{rows: [][]string{
 		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", string(t.Status)}, {"Node", view.OrDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
-		{"Submitted", ago(t.SubmittedAt, now)}, {"Claimed", ago(t.ClaimedAt, now)},
-	}
-	if t.Until != nil {
-		rows = append(rows, []string{"Sleeps until", t.Until.Format(time.RFC3339)})
-	}
-	if len(t.BlockedBy) > 0 {
-		rows = append(rows, []string{"Blocked by", strings.Join(t.BlockedBy, ", ")})
-	}
-	if len(t.Props) > 0 {
-		rows = append(rows, []string{"Props", string(t.Props)})
-	}
-	if len(t.Progress) > 0 {
-		rows = append(rows, []string{"Progress", string(t.Progress)})
-	}
-	if len(t.Result) > 0 {
-		rows = append(rows, []string{"Result", string(t.Result)})
-	}
-	for _, e := range t.Errors {
-		rows = append(rows, []string{"Error", e.Timestamp.Format(time.RFC3339) + " " + e.Error})
-	}
-	return table{rows: rows}
+		{"Submitted", view.Ago(t.SubmittedAt, now)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
+	}}
+	detail.addTime("Sleeps until", t.Until)
+	detail.add("Blocked by", strings.Join(t.BlockedBy, ", "))
+	detail.add("Props", string(t.Props))
+	detail.add("Progress", string(t.Progress))
+	detail.add("Result", string(t.Result))
+	detail.addErrors(t.Errors)
+	return detail
 }
 
 func (a *app) taskDeleteCommand() *cobra.Command {
@@ -204,7 +175,7 @@ func (a *app) taskDeleteCommand() *cobra.Command {
 						failed = errors.Join(failed, err)
 						continue
 					}
-					fmt.Fprintf(a.err, "deleted %s\n", printable(id))
+					fmt.Fprintf(a.err, "deleted %s\n", view.Printable(id))
 				}
 				return failed
 			})
@@ -259,10 +230,11 @@ func logDir(ctx context.Context, c *windlass.Client, id string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	host, dir := "", ""
-	if outcome, ok := outcomeOf(task); ok {
-		host, dir = outcome.Host, outcome.LogDir
+	var result exectask.Outcome
+	if json.Unmarshal(task.Result, &result) != nil {
+		result = exectask.Outcome{}
 	}
+	host, dir := result.Host, result.LogDir
 	if task.FinishedAt == nil && task.Node != "" {
 		nodes, err := c.Nodes(ctx)
 		if err != nil {
@@ -294,15 +266,13 @@ func (a *app) completeLive(cmd *cobra.Command, _ []string, prefix string) ([]str
 }
 
 func (a *app) completeIDs(cmd *cobra.Command, filter windlass.Filter) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	var ids []string
-	_ = a.withClient(ctx, func(c *windlass.Client) error { // a shell has no place for the error
-		tasks, err := c.Tasks(ctx, filter)
-		for _, t := range tasks {
-			ids = append(ids, t.ID)
-		}
-		return err
+	return complete(cmd, func(ctx context.Context, offer func(string)) error {
+		return a.withClient(ctx, func(c *windlass.Client) error {
+			tasks, err := c.Tasks(ctx, filter)
+			for _, t := range tasks {
+				offer(t.ID)
+			}
+			return err
+		})
 	})
-	return ids, cobra.ShellCompDirectiveNoFileComp
 }

@@ -17,10 +17,9 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// topFlags say how the cluster is shown.
+// topFlags are the flags of "top".
 type topFlags struct {
 	top.Config
-	sort  string
 	once  bool
 	limit int
 }
@@ -50,18 +49,16 @@ Without a terminal use --once, which prints what there is now.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.once, "once", false, "print what there is now, and end")
 	flags.DurationVar(&f.Refresh, "refresh", top.RefreshDefault, "time between two frames, 50ms to 1m")
-	flags.StringVar(&f.sort, "sort", string(top.ByID), "what tasks are sorted by: "+names(top.Columns, ", "))
+	flags.StringVar((*string)(&f.Column), "sort", string(top.ByID), "what tasks are sorted by: "+names(top.Columns, ", "))
 	flags.BoolVar(&f.Reverse, "reverse", false, "sort the other way round")
 	flags.StringVar(&f.Filter, "filter", "", "only tasks that have this text in their ID, type, status or node")
 	flags.IntVar(&f.limit, "limit", top.TasksDefault, "how many tasks --once prints")
-	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(strings.Fields(names(top.Columns, " ")), cobra.ShellCompDirectiveNoFileComp))
+	completeFlag(cmd, "sort", top.Columns)
 	return a.outputFlag(cmd)
 }
 
-// checkTop finds what is wrong with the command line, and with where it is to be
-// shown, before the broker is asked.
+// checkTop checks the command line and the terminal before the broker is asked.
 func (a *app) checkTop(cmd *cobra.Command, f *topFlags) error {
-	f.Column = top.Column(f.sort)
 	if err := f.Check(); err != nil {
 		return usagef("--%w", err)
 	}
@@ -75,16 +72,13 @@ func (a *app) checkTop(cmd *cobra.Command, f *topFlags) error {
 		return usagef("--limit goes with --once")
 	case !f.once && flags.Changed("output"):
 		return usagef("-o goes with --once")
-	case f.once:
-		return a.checkOutput()
-	}
-	if !isTerminal(a.in) || !isTerminal(a.out) || isDumb(os.Getenv("TERM")) {
+	case !f.once && (!isTerminal(a.in) || !isTerminal(a.out) || isDumb()):
 		return hintedError{usagef("standard input and output must be a terminal, and TERM not dumb"), `"windlass top --once" prints what there is now; -o json is for scripts.`}
 	}
 	return nil
 }
 
-// isTerminal tells whether a stream is one.
+// isTerminal reports whether a stream is one.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -105,15 +99,15 @@ func (a *app) top(ctx context.Context, b broker.Broker, f topFlags) error {
 		}
 		return a.print(t, func() table { return topTable(t) })
 	}
-	// What is wrong with the broker from the start is better said here than there.
+	// An error of the broker at the start is better said here than on the screen.
 	if _, err := client.Layout(ctx); err != nil {
 		return err
 	}
 	return top.Run(ctx, c)
 }
 
-// shown is the broker's address for people: what is after a question mark may hold
-// what not everybody is to see.
+// shown is the broker's address for people, without what follows a question mark, which
+// may be secret.
 func (b *brokerFlags) shown() string {
 	if b.address == "" {
 		return "this user's dev"
@@ -124,38 +118,19 @@ func (b *brokerFlags) shown() string {
 
 // topTable is a snapshot on one page.
 func topTable(t view.Top) table {
-	var counts []string
-	for _, s := range windlass.Statuses {
-		if n := t.Counts[s]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, s))
-		}
-	}
-	rows := [][]string{
+	page := table{rows: [][]string{
 		{"namespace", t.Namespace}, {"broker", t.Broker}, {"at", t.At.Format(time.RFC3339)},
-		{"tasks", strings.TrimSuffix(fmt.Sprintf("%d: %s", t.Total, strings.Join(counts, ", ")), ": ")},
+		{"tasks", strings.TrimSuffix(fmt.Sprintf("%d: %s", t.Total, countsText(t.Counts)), ": ")},
 		{"nodes", strconv.Itoa(len(t.Nodes))}, {"elections", strconv.Itoa(len(t.Elections))}, {"jobs", summary(t.Jobs)},
-	}
-	list := func(heading []string, of [][]string) {
-		if len(of) > 0 {
-			rows = append(append(rows, []string{""}, heading), of...)
+	}}
+	elections := table{heading: electionHeading, rows: rowsOf(t.Elections, electionRow)}
+	for _, part := range []table{nodeTable(t.Nodes, t.At), elections, taskTable(t.Tasks, t.At)} {
+		if len(part.rows) > 0 {
+			page.rows = append(append(page.rows, []string{""}, part.heading), part.rows...)
 		}
 	}
-	var nodes, elections, tasks [][]string
-	for _, n := range t.Nodes {
-		nodes = append(nodes, nodeRow(n, t.At))
-	}
-	for _, e := range t.Elections {
-		elections = append(elections, electionRow(e))
-	}
-	for _, info := range t.Tasks {
-		tasks = append(tasks, taskRow(info, t.At))
-	}
-	list(nodeHeading, nodes)
-	list(electionHeading, elections)
-	list(taskHeading, tasks)
-	result := table{rows: rows}
 	if more := t.Matching - len(t.Tasks); more > 0 {
-		result.footer = fmt.Sprintf("%d more task(s); --limit", more)
+		page.footer = fmt.Sprintf("%d more task(s); --limit", more)
 	}
-	return result
+	return page
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -11,15 +10,13 @@ import (
 func TestTop_NeedsATerminalThatCanMoveItsCursor(t *testing.T) {
 	_, theirs := openPTY(t, 80)
 	a := &app{in: theirs, out: theirs}
-	f := topFlags{Config: top.Config{Refresh: top.RefreshDefault}, sort: string(top.ByID), limit: top.TasksDefault}
+	f := topFlags{Config: top.Config{Refresh: top.RefreshDefault, Column: top.ByID}, limit: top.TasksDefault}
 	t.Setenv("TERM", "xterm")
 	if err := a.checkTop(a.topCommand(), &f); err != nil {
 		t.Errorf("on a terminal: %v", err)
 	}
 	t.Setenv("TERM", "dumb")
-	err := a.checkTop(a.topCommand(), &f)
-	var usage usageError
-	if !errors.As(err, &usage) || !strings.Contains(err.Error(), "TERM not dumb") {
+	if err := a.checkTop(a.topCommand(), &f); !is[usageError](err) || !strings.Contains(err.Error(), "TERM not dumb") {
 		t.Errorf("on a dumb one: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,23 +18,16 @@ import (
 	"github.com/windlass-go/windlass/observe/tracing"
 )
 
-// tracingEndTimeout bounds how long the end of a program waits for its last spans
-// to be taken.
+// tracingEndTimeout bounds how long the end of a program waits for its last spans.
 const tracingEndTimeout = 5 * time.Second
 
-// tracesWanted tells whether the standard variables ask for traces, and over what.
+// tracesWanted reports whether the standard variables ask for traces.
 func tracesWanted() (bool, error) {
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+	exporter := os.Getenv("OTEL_TRACES_EXPORTER")
+	switch endpoint := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")); {
+	case strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true"), exporter == "none", exporter == "" && endpoint == "":
 		return false, nil
-	}
-	switch exporter := os.Getenv("OTEL_TRACES_EXPORTER"); exporter {
-	case "none":
-		return false, nil
-	case "", "otlp":
-		if exporter == "" && os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
-			return false, nil
-		}
-	default:
+	case exporter != "" && exporter != "otlp":
 		return false, usagef("OTEL_TRACES_EXPORTER %q: must be otlp or none", exporter)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"} {
@@ -48,8 +42,8 @@ func tracesWanted() (bool, error) {
 	return true, nil
 }
 
-// startTracing sets a tracer where the standard variables ask for one. What it
-// returns ends it and sends the last spans; what goes wrong then is logged.
+// startTracing sets tracer if the standard variables ask for traces. stop sends the last
+// spans and logs errors.
 func (a *app) startTracing(ctx context.Context, log *slog.Logger, tracer *windlass.Tracer) (stop func(), err error) {
 	wanted, err := tracesWanted()
 	if err != nil || !wanted {

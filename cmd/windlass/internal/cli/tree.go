@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
@@ -40,24 +41,21 @@ one, both at the same time if need be.`
 }
 
 // withTree calls f with the tree and a client, and closes their broker after.
-func (a *app) withTree(ctx context.Context, f func(*tree.Tree, *windlass.Client) error) (err error) {
-	store, err := a.broker.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	client, err := windlass.NewClient(store, a.namespace)
-	if err != nil {
-		return err
-	}
-	jobs, err := tree.New(store, a.namespace)
-	if err != nil {
-		return err
-	}
-	return f(jobs, client)
+func (a *app) withTree(ctx context.Context, f func(*tree.Tree, *windlass.Client) error) error {
+	return a.withBroker(ctx, func(b broker.Broker) error {
+		client, err := windlass.NewClient(b, a.namespace)
+		if err != nil {
+			return err
+		}
+		jobs, err := tree.New(b, a.namespace)
+		if err != nil {
+			return err
+		}
+		return f(jobs, client)
+	})
 }
 
-// jobID is the ID of a job, by its path in either spelling, or of another task.
+// jobID returns the ID of a job, by its path in either spelling, or of another task.
 func jobID(text string) (string, error) {
 	path, err := tree.ParsePath(text)
 	if err == nil {
@@ -82,7 +80,7 @@ needed before the first job is queued.`,
 				if err := t.Init(cmd.Context()); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.err, "the namespace %s is there\n", printable(a.namespace))
+				fmt.Fprintf(a.err, "the namespace %s is there\n", view.Printable(a.namespace))
 				return nil
 			})
 		},
@@ -101,7 +99,7 @@ of the namespace stay.`,
   windlass tree clear --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := errors.Join(a.checkOutput(), c.check(a)); err != nil {
+			if err := c.check(a); err != nil {
 				return err
 			}
 			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error { return a.clear(cmd.Context(), t, c) })
@@ -131,19 +129,11 @@ func (a *app) clear(ctx context.Context, t *tree.Tree, c consent) error {
 
 func (a *app) printCleared(paths []tree.Path, dryRun bool) error {
 	cleared := view.ClearedOf(paths, dryRun)
-	paths = cleared.Paths
 	return a.print(cleared, func() table {
-		if !dryRun {
-			return table{rows: [][]string{{"cleared", strconv.Itoa(len(paths)) + " job(s)"}}}
+		if dryRun {
+			return previewTable("would clear", "job", cleared.Paths)
 		}
-		t := table{rows: [][]string{{"would clear", strconv.Itoa(len(paths)) + " job(s)"}}}
-		for _, path := range paths[:min(len(paths), previewMax)] {
-			t.rows = append(t.rows, []string{"", string(path)})
-		}
-		if more := len(paths) - previewMax; more > 0 {
-			t.rows = append(t.rows, []string{"", fmt.Sprintf("and %d more", more)})
-		}
-		return t
+		return table{rows: [][]string{{"cleared", strconv.Itoa(len(paths)) + " job(s)"}}}
 	})
 }
 
@@ -156,9 +146,6 @@ func (a *app) treeListCommand(use, short string, list func(*tree.Tree, context.C
   windlass tree %s --type alpha -o json`, use, use),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
 				jobs, err := list(t, cmd.Context())
 				if err != nil {
@@ -188,9 +175,6 @@ match the whole of it. It is what "tree queue --under-name --under-type" goes by
 			if !cmd.Flags().Changed("name") && !cmd.Flags().Changed("type") {
 				return usagef("%s needs --name or --type", cmd.CommandPath())
 			}
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
 				jobs, err := t.Find(cmd.Context(), p)
 				if err != nil {
@@ -206,19 +190,15 @@ match the whole of it. It is what "tree queue --under-name --under-type" goes by
 }
 
 func (a *app) printJobs(jobs []tree.JobInfo) error {
-	if jobs == nil {
-		jobs = []tree.JobInfo{}
-	}
+	jobs = append([]tree.JobInfo{}, jobs...) // [] in JSON for none
 	return a.print(jobs, func() table {
-		t := table{heading: []string{"PATH", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}}
 		now := time.Now()
-		for _, j := range jobs {
-			t.rows = append(t.rows, []string{
-				string(j.Path), string(j.Status), view.OrDash(j.Node), age(j.QueuedAt, now), age(j.ClaimedAt, now),
+		return table{heading: []string{"PATH", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}, rows: rowsOf(jobs, func(j tree.JobInfo) []string {
+			return []string{
+				string(j.Path), string(j.Status), view.OrDash(j.Node), view.Age(j.QueuedAt, now), view.Age(j.ClaimedAt, now),
 				strconv.Itoa(len(j.Errors)), view.OrDash(strings.Join(j.BlockedBy, ",")),
-			})
-		}
-		return t
+			}
+		})}
 	})
 }
 
@@ -231,7 +211,7 @@ func (a *app) treeGetCommand() *cobra.Command {
 		ValidArgsFunction: a.completePaths,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := tree.ParsePath(args[0])
-			if err := errors.Join(err, a.checkOutput()); err != nil {
+			if err != nil {
 				return err
 			}
 			return a.withTree(cmd.Context(), func(t *tree.Tree, c *windlass.Client) error {
@@ -255,46 +235,31 @@ func (a *app) treeGetCommand() *cobra.Command {
 
 func jobTable(j view.Job) table {
 	now := time.Now()
-	rows := [][]string{
+	t := table{rows: [][]string{
 		{"Path", string(j.Path)}, {"ID", j.ID}, {"Name", j.Name}, {"Type", j.Type}, {"Parent", view.OrDash(string(j.Parent))},
 		{"Status", string(j.Status)}, {"Node", view.OrDash(j.Node)}, {"Token", strconv.FormatInt(j.Token, 10)},
-		{"Priority", strconv.Itoa(j.Priority)}, {"Queued", ago(j.QueuedAt, now)}, {"Claimed", ago(j.ClaimedAt, now)},
-		{"Finished", ago(j.FinishedAt, now)},
-	}
-	if j.Until != nil {
-		rows = append(rows, []string{"Sleeps until", j.Until.Format(time.RFC3339)})
-	}
-	for _, row := range []struct {
-		name string
-		text string
-	}{
-		{"Needs", strings.Join(j.Needs, ", ")}, {"Blocked by", strings.Join(j.BlockedBy, ", ")}, {"Reason", j.Reason},
-		{"Data", string(j.Data)}, {"Progress", string(j.Progress)}, {"Result", string(j.Result)},
-	} {
-		if row.text != "" {
-			rows = append(rows, []string{row.name, row.text})
-		}
-	}
-	for _, e := range j.Errors {
-		rows = append(rows, []string{"Error", e.Timestamp.Format(time.RFC3339) + " " + e.Error})
-	}
-	return table{rows: rows}
+		{"Priority", strconv.Itoa(j.Priority)}, {"Queued", view.Ago(j.QueuedAt, now)}, {"Claimed", view.Ago(j.ClaimedAt, now)},
+		{"Finished", view.Ago(j.FinishedAt, now)},
+	}}
+	t.addTime("Sleeps until", j.Until)
+	t.add("Needs", strings.Join(j.Needs, ", "))
+	t.add("Blocked by", strings.Join(j.BlockedBy, ", "))
+	t.add("Reason", j.Reason)
+	t.add("Data", string(j.Data))
+	t.add("Progress", string(j.Progress))
+	t.add("Result", string(j.Result))
+	t.addErrors(j.Errors)
+	return t
 }
 
 // completePaths offers the paths of jobs to the shell.
 func (a *app) completePaths(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string { return string(j.Path) })
+	return a.completeJobs(cmd, args, prefix, func(j tree.JobInfo) string { return string(j.Path) })
 }
 
-// completeWorking offers those of jobs that somebody holds.
+// completeWorking offers the paths of jobs that somebody holds.
 func (a *app) completeWorking(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string {
+	return a.completeJobs(cmd, args, prefix, func(j tree.JobInfo) string {
 		if !j.Working() {
 			return ""
 		}
@@ -302,12 +267,12 @@ func (a *app) completeWorking(cmd *cobra.Command, args []string, prefix string) 
 	})
 }
 
-// completePending offers the types of jobs that wait.
+// completePending offers the types of jobs that wait, and then a command.
 func (a *app) completePending(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveDefault // a command
+		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return a.completeJobs(cmd, prefix, func(j tree.JobInfo) string {
+	return a.completeJobs(cmd, args, prefix, func(j tree.JobInfo) string {
 		if !j.Pending() {
 			return ""
 		}
@@ -315,23 +280,25 @@ func (a *app) completePending(cmd *cobra.Command, args []string, prefix string) 
 	})
 }
 
-// completeJobs offers words that jobs have, each once.
-func (a *app) completeJobs(cmd *cobra.Command, prefix string, word func(tree.JobInfo) string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	var words []string
-	_ = a.withTree(ctx, func(t *tree.Tree, _ *windlass.Client) error { // a shell has no place for the error
-		forest, err := t.Load(ctx)
-		if err != nil {
-			return err
-		}
-		for _, j := range forest.Jobs() {
-			if w := word(j); w != "" && strings.HasPrefix(w, prefix) {
-				words = append(words, w)
+// completeJobs offers words that jobs have, each once, for the first argument.
+func (a *app) completeJobs(cmd *cobra.Command, args []string, prefix string, word func(tree.JobInfo) string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	words, directive := complete(cmd, func(ctx context.Context, offer func(string)) error {
+		return a.withTree(ctx, func(t *tree.Tree, _ *windlass.Client) error {
+			forest, err := t.Load(ctx)
+			if err != nil {
+				return err
 			}
-		}
-		return nil
+			for _, j := range forest.Jobs() {
+				if w := word(j); w != "" && strings.HasPrefix(w, prefix) {
+					offer(w)
+				}
+			}
+			return nil
+		})
 	})
 	slices.Sort(words)
-	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
+	return slices.Compact(words), directive
 }

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -19,7 +19,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// dequeueFlags say what is taken, and what is done with it.
+// dequeueFlags are the flags of "tree dequeue".
 type dequeueFlags struct {
 	jobType  string
 	nodeName string
@@ -65,12 +65,7 @@ to take; 130 after an interrupt.`,
 		Example: `  windlass tree dequeue alpha -- ./process.sh
   windlass tree dequeue alpha --wait --all --result -- ./to-json.py
   windlass tree dequeue alpha --lease 60s -o json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if n := cmd.ArgsLenAtDash(); n == 1 && len(args) > 1 || n == -1 && len(args) == 1 {
-				return nil
-			}
-			return usagef("%s needs one TYPE; a command goes after --", cmd.CommandPath())
-		},
+		Args:              nameAndCommand("TYPE"),
 		ValidArgsFunction: a.completePending,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.jobType, f.command = args[0], args[1:]
@@ -96,9 +91,6 @@ to take; 130 after an interrupt.`,
 }
 
 func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
-	if err := a.checkOutput(); err != nil {
-		return err
-	}
 	flags := cmd.Flags()
 	excluded, why := []string{"count", "all", "result", "session-ttl", "verbose"}, "goes with a command after --"
 	if len(f.command) > 0 {
@@ -118,15 +110,14 @@ func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
 	if err := session.CheckTTL(f.lease); err != nil || f.lease == 0 {
 		return usagef("--lease %v: must be from %v to %v", f.lease, session.TTLMin, session.TTLMax)
 	}
-	if err := session.CheckTTL(f.sessionTTL); err != nil {
-		return usagef("--session-ttl: %w", err)
+	if err := checkSessionTTL(f.sessionTTL); err != nil {
+		return err
 	}
 	if f.nodeName == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return usagef("--node-name is not set, and the host has no name: %w", err)
+		var err error
+		if f.nodeName, err = processName("--node-name", "dequeue-"); err != nil {
+			return err
 		}
-		f.nodeName = fmt.Sprintf("dequeue-%s-%d", host, os.Getpid())
 	}
 	if err := keys.CheckNodeName(f.nodeName); err != nil {
 		return usagef("--node-name: %w", err)
@@ -134,11 +125,11 @@ func (a *app) checkDequeue(cmd *cobra.Command, f *dequeueFlags) error {
 	return nil
 }
 
-// lookAgain is when someone who waits looks for what no change has told of.
+// lookAgain is how often waitDetached tries without a change.
 const lookAgain = 2 * time.Second
 
-// dequeueDetached claims a job for a time. One whose token could not be told to
-// anyone is given back: nobody could end it.
+// dequeueDetached claims a job for a time. If its token cannot be printed, the job is
+// given back, since nobody could end it.
 func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) error {
 	outliveReaders()
 	d, err := c.DequeueDetached(ctx, f.jobType, f.nodeName, f.lease)
@@ -150,24 +141,20 @@ func (a *app) dequeueDetached(ctx context.Context, c *windlass.Client, f dequeue
 	}
 	l := view.LeasedOf(d)
 	printed := a.print(l, func() table {
-		t := table{heading: []string{"PATH", "TOKEN", "UNTIL", "DATA"}}
-		path := string(l.Path)
-		if path == "" {
-			path = l.ID
-		}
-		t.rows = [][]string{{path, strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), view.OrDash(string(l.Data))}}
-		return t
+		return table{heading: []string{"PATH", "TOKEN", "UNTIL", "DATA"}, rows: [][]string{{
+			cmp.Or(string(l.Path), l.ID), strconv.FormatInt(l.Token, 10), l.Until.Format(time.RFC3339), view.OrDash(string(l.Data)),
+		}}}
 	})
 	if printed == nil {
 		return nil
 	}
 	settling, done := context.WithTimeout(context.WithoutCancel(ctx), settleMax)
 	defer done()
-	return errors.Join(fmt.Errorf("job %s is given back, as its token could not be printed: %w", printable(d.ID), printed),
+	return errors.Join(fmt.Errorf("job %s is given back, as its token could not be printed: %w", view.Printable(d.ID), printed),
 		c.ReleaseDetached(settling, d.ID, d.Token))
 }
 
-// waitDetached tries whenever something has changed, and now and then.
+// waitDetached tries after each change of a task of the type, and every lookAgain.
 func waitDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) (d windlass.Detached, err error) {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -195,15 +182,11 @@ func waitDetached(ctx context.Context, c *windlass.Client, f dequeueFlags) (d wi
 	}
 }
 
-// awaitable says what to do where there is nothing to take.
 func awaitable(err error) error {
-	if errors.Is(err, windlass.ErrEmpty) {
-		return hintedError{err, "--wait waits until there is one; \"windlass tree pending\" shows what is blocked."}
-	}
-	return err
+	return withHint(err, windlass.ErrEmpty, `--wait waits until there is one; "windlass tree pending" shows what is blocked.`)
 }
 
-// endCommand completes a command that ends a claim of "tree dequeue --lease".
+// endCommand is a command that ends a claim of "tree dequeue --lease".
 func (a *app) endCommand(cmd *cobra.Command, said string, end func(ctx context.Context, c *windlass.Client, id string, token int64) error) *cobra.Command {
 	var token int64
 	cmd.Long += `
@@ -224,7 +207,7 @@ has ended.`
 			if err := end(cmd.Context(), c, id, token); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.err, "%s %s\n", said, printable(args[0]))
+			fmt.Fprintf(a.err, "%s %s\n", said, view.Printable(args[0]))
 			return nil
 		})
 	}

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,9 +63,6 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
     --name-template '{{.Parent}}-{{.Child}}'
   windlass tree queue -f jobs.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			requests, err := a.queueRequests(cmd, args, &f)
 			if err != nil {
 				return err
@@ -137,24 +134,31 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 	return []queueRequest{r}, err
 }
 
-// readData reads a whole file of data, as far as it can be one.
+// readData reads a file of data, as JSON, or standard input for -.
 func (a *app) readData(name string) (json.RawMessage, error) {
-	var data bytes.Buffer
-	err := a.readAll(name, &data, windlass.PropsBytesMax)
+	in, err := a.openFile(name)
 	if err != nil {
 		return nil, usagef("--data-file %s: %w", name, err)
 	}
-	return bytes.TrimSpace(data.Bytes()), nil
+	defer in.Close() // it was only read
+	data, err := io.ReadAll(io.LimitReader(in, windlass.PropsBytesMax+1))
+	if err == nil && len(data) > windlass.PropsBytesMax {
+		err = fmt.Errorf("has more than %d bytes", windlass.PropsBytesMax)
+	}
+	if err != nil {
+		return nil, usagef("--data-file %s: %w", name, err)
+	}
+	return bytes.TrimSpace(data), nil
 }
 
-// queueRequest is a request whose template may still fail.
+// queueRequest is a request with the first error of its template of a name, which may
+// fail whenever a name is made.
 type queueRequest struct {
 	tree.Request
-	// failed is what was wrong with the template when it was used.
 	failed *error
 }
 
-// request checks a line.
+// requestOf checks a line.
 func requestOf(l view.QueueJob) (queueRequest, error) {
 	r := queueRequest{failed: new(error), Request: l.Request()}
 	if l.NameTemplate != "" {
@@ -167,7 +171,7 @@ func requestOf(l view.QueueJob) (queueRequest, error) {
 		}
 		r.NameOf = func(parent, child string) string {
 			made, err := name(parent, child)
-			*r.failed = keepFirst(*r.failed, err)
+			*r.failed = cmp.Or(*r.failed, err)
 			return made
 		}
 	}
@@ -204,40 +208,33 @@ func (a *app) readJobs(name string) ([]queueRequest, error) {
 	return requests, err
 }
 
-// queue queues one request and lists what that has made.
+// queue queues one request and lists the jobs that it has changed.
 func (a *app) queue(ctx context.Context, t *tree.Tree, r queueRequest) error {
 	queued, err := t.Queue(ctx, r.Request)
 	if *r.failed != nil {
 		return *r.failed
 	}
-	if queued == nil {
-		queued = []tree.Queued{}
-	}
+	err = requeueable(err)
 	if len(queued) == 0 && err != nil {
-		return requeueable(err)
+		return err
 	}
+	queued = append([]tree.Queued{}, queued...) // [] in JSON for none
 	printed := a.print(queued, func() table {
-		list := table{heading: []string{"PATH", "EFFECT"}}
-		for _, q := range queued {
-			list.rows = append(list.rows, []string{string(q.Path), string(q.Effect)})
-		}
-		return list
+		return table{heading: []string{"PATH", "EFFECT"}, rows: rowsOf(queued, func(q tree.Queued) []string {
+			return []string{string(q.Path), string(q.Effect)}
+		})}
 	})
-	return errors.Join(printed, requeueable(err))
+	return errors.Join(printed, err)
 }
 
-// requeueable says what to do about a job that is worked on.
 func requeueable(err error) error {
-	if errors.Is(err, windlass.ErrWorking) {
-		return hintedError{err, `--requeue, or "requeue":true in a file, runs it again afterwards.`}
-	}
-	return err
+	return withHint(err, windlass.ErrWorking, `--requeue, or "requeue":true in a file, runs it again afterwards.`)
 }
 
 // queueFile queues the lines of a file in their order.
 func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueRequest) error {
-	sum := view.Queued{Effects: map[windlass.Effect]int{}, Errors: []string{}}
-	var failed error
+	sum := view.Queued{Effects: map[windlass.Effect]int{}}
+	var failed failures
 	bar := a.newProgress("queueing", len(requests))
 	for start, batch := 0, 0; start < len(requests) && ctx.Err() == nil; start += batch {
 		batch = batchOf(requests[start:])
@@ -247,31 +244,37 @@ func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueReque
 		}
 		queued, err := t.Queue(ctx, some...)
 		for _, r := range requests[start : start+batch] {
-			err = keepFirst(*r.failed, err)
+			err = cmp.Or(*r.failed, err)
 		}
 		for _, q := range queued {
 			sum.Queued++
 			sum.Effects[q.Effect]++
 		}
 		for _, err := range each(err) {
-			sum.Failed++
-			failed = keepFirst(failed, err)
-			if len(sum.Errors) < view.ErrorsShownMax {
-				sum.Errors = append(sum.Errors, err.Error())
-			}
+			failed.add(err)
 		}
 		bar.set(start + batch)
 	}
 	bar.end()
-	printed := a.print(sum, func() table { return queuedTable(sum) })
-	if failed != nil {
-		failed = fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(failed))
+	sum.Failed, sum.Errors = failed.count, failed.shown()
+	err := a.print(sum, func() table {
+		t := table{rows: [][]string{{"queued", strconv.Itoa(sum.Queued)}}}
+		for _, effect := range []windlass.Effect{windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued} {
+			if n := sum.Effects[effect]; n > 0 {
+				t.add("  "+string(effect), strconv.Itoa(n))
+			}
+		}
+		failed.addTo(&t)
+		return t
+	})
+	if failed.first != nil {
+		err = errors.Join(err, fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(failed.first)))
 	}
-	return errors.Join(printed, failed, ctx.Err())
+	return errors.Join(err, ctx.Err())
 }
 
-// batchOf is how many requests go in one call. One that looks for jobs must find
-// those of the lines before it, so it begins a call, and is alone in it.
+// batchOf returns how many requests go in one call. One that looks for jobs must find
+// those of the lines before it, so it is alone in a call.
 func batchOf(requests []queueRequest) int {
 	looks := func(r queueRequest) bool { return r.Under != nil || r.Cascade }
 	if looks(requests[0]) {
@@ -284,7 +287,7 @@ func batchOf(requests []queueRequest) int {
 	return len(some)
 }
 
-// each takes errors apart that were joined, and leaves those that wrap several.
+// each returns the errors that were joined into err; one that wraps several stays whole.
 func each(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	switch {
@@ -298,38 +301,4 @@ func each(err error) []error {
 		all = append(all, each(e)...)
 	}
 	return all
-}
-
-func queuedTable(q view.Queued) table {
-	t := table{rows: [][]string{{"queued", strconv.Itoa(q.Queued)}}}
-	for _, effect := range []windlass.Effect{windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued} {
-		if n := q.Effects[effect]; n > 0 {
-			t.rows = append(t.rows, []string{"  " + string(effect), strconv.Itoa(n)})
-		}
-	}
-	if q.Failed > 0 {
-		t.rows = append(t.rows, []string{"failed", strconv.Itoa(q.Failed)})
-	}
-	for _, e := range q.Errors {
-		t.rows = append(t.rows, []string{"error", e})
-	}
-	return t
-}
-
-// readAll reads a file, or standard input for -, of at most so many bytes.
-func (a *app) readAll(name string, into *bytes.Buffer, bytesMax int64) error {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close() // it was only read
-		in = f
-	}
-	n, err := into.ReadFrom(io.LimitReader(in, bytesMax+1))
-	if err == nil && n > bytesMax {
-		err = fmt.Errorf("has more than %d bytes", bytesMax)
-	}
-	return err
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// showFlags say what of the tree is shown, and how.
+// showFlags are the flags of "tree show".
 type showFlags struct {
 	path     tree.Path
 	watch    bool
@@ -30,9 +29,6 @@ type showFlags struct {
 	depth    int
 	children int
 }
-
-// showFormats are the output formats of a tree.
-var showFormats = []string{"tree", "json", "yaml"}
 
 // redrawEvery bounds how often a tree is drawn.
 const redrawEvery = 500 * time.Millisecond
@@ -78,24 +74,17 @@ there is one line for each job that has changed, the first time for all of them.
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&a.output, "output", "o", "tree", "output format: tree, json or yaml")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&f.progress, "progress", false, "only how far it has come")
 	flags.IntVar(&f.depth, "depth", 0, "how many levels are drawn; 0 for all")
 	flags.IntVar(&f.children, "children", tree.ChildrenShownMax, "how many jobs right below one are drawn")
 	flags.BoolVar(&f.all, "all", false, "draw all of them")
 	flags.BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(showFormats, cobra.ShellCompDirectiveNoFileComp))
-	return cmd
+	return a.outputFlagOf(cmd, "tree")
 }
 
 func (a *app) checkShow(cmd *cobra.Command, args []string, f *showFlags) error {
-	if a.output == "table" {
-		a.output = "tree"
-	}
 	switch flags := cmd.Flags(); {
-	case a.output != "tree" && a.output != "json" && a.output != "yaml":
-		return usagef("-o %q: must be tree, json or yaml", a.output)
 	case f.watch && a.output == "yaml":
 		return usagef("--watch goes with -o tree or json")
 	case f.depth < 0:
@@ -123,14 +112,13 @@ func part(forest *tree.Forest, path tree.Path) (*tree.Forest, error) {
 }
 
 func (a *app) show(forest *tree.Forest, f showFlags) error {
-	progress := forest.Progress(time.Now())
 	switch {
 	case a.output == "tree":
 		return a.draw(a.out, forest, f)
 	case f.progress:
-		return a.print(progress, nil)
+		return a.print(forest.Progress(time.Now()), nil)
 	}
-	return a.print(view.Forest{Jobs: append([]tree.JobInfo{}, forest.Jobs()...), Progress: progress}, nil)
+	return a.print(view.ForestOf(forest, time.Now()), nil)
 }
 
 // draw draws the tree with the summary below.
@@ -145,7 +133,7 @@ func (a *app) draw(w io.Writer, forest *tree.Forest, f showFlags) error {
 		if f.all {
 			o.ChildrenMax = -1
 		}
-		if width, _, ok := a.terminal(); ok {
+		if width, _, ok := terminalSize(a.out); ok {
 			o.Width, o.Color = width, os.Getenv("NO_COLOR") == ""
 		}
 		if err := forest.Draw(w, o); err != nil {
@@ -157,15 +145,24 @@ func (a *app) draw(w io.Writer, forest *tree.Forest, f showFlags) error {
 	return err
 }
 
-// summary says on one line how far it has come.
-func summary(p tree.Progress) string {
-	parts := []string{strconv.Itoa(p.Total) + " job(s)"}
+// countsText lists how many there are of each status.
+func countsText(counts map[windlass.Status]int) string {
+	var parts []string
 	for _, status := range windlass.Statuses {
-		if n := p.Counts[status]; n > 0 {
+		if n := counts[status]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, status))
 		}
 	}
-	text := strings.Join(parts, ", ") + fmt.Sprintf("; %.1f%% done", p.Percent)
+	return strings.Join(parts, ", ")
+}
+
+// summary says on one line how far the tree has come.
+func summary(p tree.Progress) string {
+	text := fmt.Sprintf("%d job(s)", p.Total)
+	if counts := countsText(p.Counts); counts != "" {
+		text += ", " + counts
+	}
+	text += fmt.Sprintf("; %.1f%% done", p.Percent)
 	if p.Rate > 0 {
 		text += fmt.Sprintf(", %.3g/s", p.Rate)
 	}
@@ -178,13 +175,12 @@ func summary(p tree.Progress) string {
 	return text
 }
 
-// terminal is the size of the one that is written to; false if it is none.
-func (a *app) terminal() (width, height int, ok bool) {
-	f, isFile := a.out.(*os.File)
-	if !isFile || !term.IsTerminal(int(f.Fd())) {
+// terminalSize is the size of a stream in cells; false if it is no terminal.
+func terminalSize(stream any) (width, height int, ok bool) {
+	if !isTerminal(stream) {
 		return 0, 0, false
 	}
-	width, height, err := term.GetSize(int(f.Fd()))
+	width, height, err := term.GetSize(int(stream.(*os.File).Fd()))
 	return width, height, err == nil && width > 0
 }
 
@@ -221,15 +217,15 @@ func (a *app) watchTree(ctx context.Context, t *tree.Tree, f showFlags) error {
 // clearScreen moves the cursor to the upper left and clears what is after it.
 const clearScreen = "\x1b[H\x1b[2J"
 
-// redraw draws in place on a terminal, as much as there is room for; elsewhere
-// below the last one, if it is another.
+// redraw draws in place on a terminal, as much as there is room for; elsewhere below the
+// last drawing, if it differs from that.
 func (a *app) redraw(forest *tree.Forest, f showFlags, first bool, last string) (drawn string, err error) {
 	var b bytes.Buffer
 	if err := a.draw(&b, forest, f); err != nil {
 		return last, err
 	}
 	drawn = b.String()
-	if _, height, ok := a.terminal(); ok {
+	if _, height, ok := terminalSize(a.out); ok {
 		_, err = io.WriteString(a.out, clearScreen+fit(drawn, height-1))
 		return drawn, err
 	}
@@ -253,8 +249,8 @@ func fit(drawn string, linesMax int) string {
 	return strings.Join(lines, "") + "\n"
 }
 
-// writeChanges writes a line of JSON for each job that is not as it was known, or
-// for the progress if that is all that was asked for.
+// writeChanges writes a line of JSON for each job that has changed, or for the progress
+// with --progress.
 func (a *app) writeChanges(forest *tree.Forest, known map[tree.Path]string, f showFlags) error {
 	changed := func(path tree.Path, value any) error {
 		content, err := json.Marshal(value)

@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -18,28 +18,28 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// takenError is about a job that was taken away: killed, deleted, released or paused
-// by a command, or lost to the broker. Others can be worked on after it.
+// takenError is about a job that was taken away: killed, deleted, released or paused by a
+// command, or lost. Other jobs can still be worked on.
 type takenError struct{ error }
 
 // Unwrap makes the cause visible.
 func (e takenError) Unwrap() error { return e.error }
 
-// settleMax bounds how long the end of a job is tried to be stored.
+// settleMax bounds the attempts to store the end of a job.
 const settleMax = 30 * time.Second
 
-// jobWorker runs a command with jobs that its node takes.
+// jobWorker runs a command for each job that its node takes.
 type jobWorker struct {
 	app      *app
 	flags    dequeueFlags
 	node     *windlass.Node
 	commands *supervised
-	timing   session.Timing
 }
 
 // dequeueInto takes jobs and runs a command with each.
 func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
-	commands, err := a.newSupervised(f.nodeName, f.command, session.Derive(f.sessionTTL))
+	timing := session.Derive(f.sessionTTL)
+	commands, err := a.newSupervised(f.nodeName, f.command, timing)
 	if err != nil {
 		return err
 	}
@@ -48,40 +48,29 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 		return err
 	}
 	outliveReaders()
-	w := &jobWorker{app: a, flags: f, commands: commands, timing: session.Derive(f.sessionTTL)}
-	level := slog.LevelWarn
-	if f.verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+	w := &jobWorker{app: a, flags: f, commands: commands}
+	log := a.logger(slog.LevelWarn, f.verbose)
 	events := windlass.LogEvents(log)
 	if !f.verbose {
-		events.Errored = nil // which is what this command ends with
+		events.Errored = nil // this command ends with that error
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL,
 		Version: view.BuildVersion().Version, Events: events, Renewed: commands.renewed,
-		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, w.timing.Slack) },
+		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, timing.Slack) },
 	})
 	if err != nil {
 		return errors.Join(err, b.Close())
 	}
-	// The node outlives ctx: what is held has to be given back.
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	var left error
-	running.Go(func() { left = w.node.Run(working) })
-	err = w.work(ctx)
-	stop()
-	running.Wait()
-	if errors.Is(err, windlass.ErrNotRunning) && left != nil {
-		err = nil // which says why
+	err, ended := beside(ctx, w.node.Run, w.work)
+	if errors.Is(err, windlass.ErrNotRunning) && ended != nil {
+		err = nil // ended says why
 	}
-	return errors.Join(awaitable(err), left, b.Close())
+	return errors.Join(awaitable(err), ended, b.Close())
 }
 
-// work takes one job after the other. Of those that fail, or are taken away, the
-// first one is returned in the end; anything else that goes wrong ends it.
+// work takes one job after the other. It returns the error of the first job that failed
+// or was taken away, after all of them; any other error ends it.
 func (w *jobWorker) work(ctx context.Context) error {
 	take := w.node.TryDequeue
 	if w.flags.wait {
@@ -96,27 +85,19 @@ func (w *jobWorker) work(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		err = w.workOn(ctx, job)
-		// Or what one job after the other writes would pile up here.
-		err = keepFirst(err, w.commands.flush(ctx))
+		// The output of several jobs must not pile up here.
+		err = cmp.Or(w.workOn(ctx, job), w.commands.flush(ctx))
 		switch {
-		case ofOneJob(err):
+		case is[*commandError](err) || is[takenError](err): // it says nothing about other jobs
 			if w.flags.all || w.flags.count > 1 {
 				fmt.Fprintln(w.app.err, "windlass:", err)
 			}
-			failed = keepFirst(failed, err)
+			failed = cmp.Or(failed, err)
 		case err != nil:
 			return err
 		}
 	}
 	return failed
-}
-
-// ofOneJob tells of an error that it says nothing about other jobs.
-func ofOneJob(err error) bool {
-	var command *commandError
-	var taken takenError
-	return errors.As(err, &command) || errors.As(err, &taken)
 }
 
 // workOn runs the command with a job, and ends the job.
@@ -141,12 +122,12 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 		taken := takenError{fmt.Errorf("task %q: %w", job.ID(), cause)}
 		released := job.Release(settling)
 		if settling.Err() == nil {
-			released = nil // it says the same as the cause, or less
+			released = nil // the cause says more
 		}
 		return errors.Join(taken, released)
-	case err != nil: // it was not started, which is not the job's fault
+	case err != nil: // the command was not started, which is not the job's fault
 		return errors.Join(err, job.Release(settling))
-	case result.Why == exectask.WhyDeadline: // and the news of that has not got here yet
+	case result.Why == exectask.WhyDeadline: // this process has not noticed yet
 		return errors.Join(takenError{fmt.Errorf("task %q: %w", job.ID(), session.ErrDeadline)}, job.Release(settling))
 	case result.Why != exectask.WhyExited:
 		return errors.Join(takenError{fmt.Errorf("task %q: %w", job.ID(), windlass.ErrLost)}, job.Release(settling))
@@ -158,7 +139,7 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 	return ending(settling, job.Complete(settling))
 }
 
-// ending is what it means that a job could not be completed.
+// ending explains why a job could not be completed.
 func ending(settling context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -169,7 +150,7 @@ func ending(settling context.Context, err error) error {
 	return takenError{err}
 }
 
-// keepResult keeps what the command has written, if that can be a result.
+// keepResult keeps the output of the command, if it can be a result.
 func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 	if !w.flags.result {
 		return
@@ -179,7 +160,7 @@ func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 		err = job.SetResult(content)
 	}
 	if err != nil {
-		fmt.Fprintf(w.app.err, "windlass: job %s: its output is not kept as its result: %v\n", printable(job.ID()), err)
+		fmt.Fprintf(w.app.err, "windlass: job %s: its output is not kept as its result: %v\n", view.Printable(job.ID()), err)
 	}
 }
 
@@ -197,8 +178,7 @@ func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exe
 	return result, &s.output, err
 }
 
-// jobEnviron is this process's environment, with what a command may know of its
-// job.
+// jobEnviron is this process's environment with the variables of a job.
 func jobEnviron(job *windlass.Dequeued) []string {
 	name, path := "", job.ID()
 	if p, err := tree.ParsePath(job.ID()); err == nil {

@@ -27,9 +27,6 @@ deleted meanwhile, and 4 if it ends otherwise.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.checkOutput(); err != nil {
-				return err
-			}
 			statuses, err := checkWait(args[0], wanted, timeout)
 			if err != nil {
 				return err
@@ -41,7 +38,7 @@ deleted meanwhile, and 4 if it ends otherwise.`,
 	}
 	cmd.Flags().StringSliceVar(&wanted, "for", nil, "the statuses to wait for, separated by commas")
 	cmd.Flags().DurationVar(&timeout, "timeout", waitDefault, "how long to wait")
-	completeStatuses(cmd, "for", windlass.Statuses)
+	completeFlag(cmd, "for", windlass.Statuses)
 	return a.outputFlag(cmd)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,22 +50,10 @@ type worker struct {
 
 // workerConfig is what the flags of a node say.
 type workerConfig struct {
-	name       string
-	namespace  string
-	zone       string
-	labels     map[string]string
-	weight     int
-	capacity   int
-	sessionTTL time.Duration
-	retention  windlass.Retention
-	// returnWithin and failoverRate are as in windlass.Config.
-	returnWithin time.Duration
-	failoverRate int
+	windlass.Config
 	// memoryClaim and memoryRelease are the limits of the balancer by memory;
 	// zero for another balancer.
 	memoryClaim, memoryRelease int
-	concurrency                concurrency
-	logDir                     string
 	// logAge and logSpace are as in exectask.Config; zero for its defaults.
 	logAge   time.Duration
 	logSpace int64
@@ -72,9 +61,8 @@ type workerConfig struct {
 	// user is whom commands run as, nil for this process's own.
 	user *exectask.User
 	log  *slog.Logger
-	// metrics and tracer are nil for none.
+	// metrics is nil for none.
 	metrics *metrics.Metrics
-	tracer  windlass.Tracer
 	// exitOnFence makes the process exit when a handler outlives its claim.
 	exitOnFence bool
 }
@@ -84,26 +72,18 @@ type workerConfig struct {
 const exitFenced = 70
 
 func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, error) {
-	timing := session.Derive(c.sessionTTL)
+	timing := session.Derive(c.SessionTTL)
 	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: c.name, LogDir: c.logDir, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
-		// Killing must be over before the session's grace is.
-		Grace: timing.Grace * 3 / 4,
+		Args: []string{supervisorUse}, Node: c.Name, LogDir: c.LogDir, LogAge: c.logAge, LogSpace: c.logSpace, User: c.user,
+		Grace: commandGrace(timing),
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{timing: timing, supervisor: supervisor, broker: b}
-	config := windlass.Config{
-		Broker: b, Namespace: c.namespace, Name: c.name, Handlers: exectask.Handlers(supervisor, c.allow),
-		NewTask: exectask.Leave(c.allow, func(task string, err error) {
-			c.log.Warn("left to other nodes", "task", task, "error", err)
-		}),
-		SessionTTL: c.sessionTTL, Zone: c.zone, Labels: c.labels, Weight: c.weight, Capacity: c.capacity,
-		ReturnWithin: c.returnWithin, FailoverRate: c.failoverRate, Retention: c.retention, Concurrency: c.concurrency, Version: view.BuildVersion().Version,
-		LogDir: c.logDir, Events: windlass.LogEvents(c.log), Renewed: supervisor.SetDeadline,
-		Tracer: c.tracer,
-	}
+	config := c.Config
+	config.Broker, config.Version, config.Events, config.Renewed = b, view.BuildVersion().Version, windlass.LogEvents(c.log), supervisor.SetDeadline
+	config.Handlers = exectask.Handlers(supervisor, c.allow)
+	config.NewTask = exectask.Leave(c.allow, func(task string, err error) { c.log.Warn("left to other nodes", "task", task, "error", err) })
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {
 		if config.Balancer, err = memoryBalancer(c); err != nil {
 			return nil, errors.Join(err, supervisor.Close())
@@ -115,14 +95,19 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if c.metrics != nil {
 		config = c.metrics.Instrument(config)
 	}
-	if w.node, err = windlass.NewNode(config); err != nil {
+	node, err := windlass.NewNode(config)
+	if err != nil {
 		return nil, errors.Join(err, supervisor.Close())
 	}
 	if c.metrics != nil {
-		c.metrics.Watch(w.node)
+		c.metrics.Watch(node)
 	}
-	return w, nil
+	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b}, nil
 }
+
+// commandGrace is the time that a command has to end itself: it must be killed before the
+// session's grace is over.
+func commandGrace(t session.Timing) time.Duration { return t.Grace * 3 / 4 }
 
 // memoryBalancer is the default balancer as long as there is memory.
 func memoryBalancer(c workerConfig) (windlass.Balancer, error) {
@@ -139,10 +124,9 @@ func memoryBalancer(c workerConfig) (windlass.Balancer, error) {
 	return b, nil
 }
 
-// exitIfOverdue ends the process if handlers do not return within the slack that
-// is kept for this. A process that was frozen for long gets here before its
-// handlers have had a moment to find out, although their commands were killed
-// in time by the supervisor.
+// exitIfOverdue ends the process if handlers do not return within the slack. A process
+// that was frozen for long gets here before its handlers could notice that the supervisor
+// has killed their commands in time.
 func exitIfOverdue(log *slog.Logger, overdue func() []string, slack time.Duration) {
 	time.Sleep(slack)
 	if left := overdue(); len(left) > 0 {
@@ -169,15 +153,44 @@ func defaultLogDir(node string) (string, error) {
 	return filepath.Join(state, "windlass", "logs", node), nil
 }
 
-// outliveReaders keeps a process that is to end in order from ending at once
-// because nobody reads what it logs any more.
+// outliveReaders keeps a process that has to end in order from being ended by SIGPIPE
+// when nobody reads its log any more.
 func outliveReaders() { signal.Ignore(syscall.SIGPIPE) }
 
-// logger writes for people, to standard error.
-func (a *app) logger(verbose bool) *slog.Logger {
-	level := slog.LevelInfo
+// logger writes for people, to standard error, from a level on, or everything.
+func (a *app) logger(level slog.Level, verbose bool) *slog.Logger {
 	if verbose {
 		level = slog.LevelDebug
 	}
 	return slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: level}))
+}
+
+// processName is a name for this process, for a flag that was not given.
+func processName(flag, prefix string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", usagef("%s is not set, and the host has no name: %w", flag, err)
+	}
+	return fmt.Sprintf("%s%s-%d", prefix, host, os.Getpid()), nil
+}
+
+// checkSessionTTL checks --session-ttl.
+func checkSessionTTL(ttl time.Duration) error {
+	if err := session.CheckTTL(ttl); err != nil {
+		return usagef("--session-ttl: %w", err)
+	}
+	return nil
+}
+
+// beside runs a node, or a candidate, while work runs. It outlives ctx: what it holds has to
+// be ended first. ended is the error of the node itself.
+func beside(ctx context.Context, run func(context.Context) error, work func(context.Context) error) (err, ended error) {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var node sync.WaitGroup
+	node.Go(func() { ended = run(running) })
+	err = work(ctx)
+	stop()
+	node.Wait()
+	return err, ended
 }

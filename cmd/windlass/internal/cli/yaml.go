@@ -12,7 +12,7 @@ import (
 )
 
 // encodeYAML writes a value as YAML, with the fields of its JSON in their order. Text with
-// characters that are not seen as themselves is quoted, with escapes in their place.
+// invisible characters is quoted, with escapes in their place.
 func encodeYAML(value any) ([]byte, error) {
 	content, err := json.Marshal(value)
 	if err != nil {
@@ -31,7 +31,7 @@ func encodeYAML(value any) ([]byte, error) {
 	if err := e.Encode(document); err != nil {
 		return nil, err
 	}
-	return escapeYAML(b.Bytes()), nil
+	return []byte(view.EscapeText(b.String())), nil // quoted text is the only place for such characters
 }
 
 // yamlNode reads the next value of JSON.
@@ -73,7 +73,3 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
 	}
 }
-
-// escapeYAML writes what is not seen as itself as the escapes of quoted text, which is the
-// only place for it.
-func escapeYAML(text []byte) []byte { return []byte(view.EscapeText(string(text))) }

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// Status is how a check came out.
+// Status is the outcome of a check.
 type Status string
 
 // The statuses, the worst last.
 const (
-	// OK: nothing was found.
 	OK Status = "ok"
 	// Unknown: it could not be checked.
 	Unknown Status = "unknown"
@@ -26,20 +25,19 @@ var severity = map[Status]int{OK: 0, Unknown: 1, Warning: 2, Problem: 3}
 // Check is one line of the report. Its JSON is stable.
 type Check struct {
 	// Name is what was checked.
-	Name string `json:"check"`
-	// Status is how it came out.
+	Name   string `json:"check"`
 	Status Status `json:"status"`
-	// Found says what was found, Do what to do about it.
+	// Found is the result, Do the advice.
 	Found string `json:"found"`
 	Do    string `json:"do,omitempty"`
-	// Details name what was found, at most DetailsMax of each kind.
+	// Details are examples, at most DetailsMax of each kind of finding.
 	Details []string `json:"details,omitempty"`
 }
 
-// DetailsMax bounds the examples that a check gives of one kind of finding.
+// DetailsMax bounds the examples of one kind of finding.
 const DetailsMax = 5
 
-// note is one kind of finding, with how often and where.
+// note is one kind of finding.
 type note struct {
 	status   Status
 	what, do string
@@ -47,12 +45,10 @@ type note struct {
 	examples []string
 }
 
-// notes collects the findings of one check, grouped by kind, in the order in
-// which they came.
+// notes are the findings of one check, grouped by kind, in the order of their first ones.
 type notes struct{ list []*note }
 
-// add records a finding. what completes the sentence that begins with how many
-// there are.
+// add records a finding; what is its kind, as it reads after a number.
 func (n *notes) add(status Status, what, do, example string) {
 	i := slices.IndexFunc(n.list, func(k *note) bool { return k.what == what })
 	if i < 0 {
@@ -65,7 +61,7 @@ func (n *notes) add(status Status, what, do, example string) {
 	}
 }
 
-// check makes a line of what was collected, or of healthy if nothing was.
+// check sums the findings up; found is healthy if there are none.
 func (n *notes) check(name, healthy string) Check {
 	c := Check{Name: name, Status: OK, Found: healthy}
 	var found, do []string

@@ -8,9 +8,8 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// unbacked tells of a claim that lives with a session which is not that of its
-// node's registration. It goes when that session expires, unless something keeps
-// the session alive.
+// unbacked reports whether a claim has another session than its node's registration. Such a
+// claim ends when its session expires, unless something renews that.
 func (s *snapshot) unbacked(t *mirror.Task) bool {
 	if t.Session == 0 || t.Owner == "" {
 		return false
@@ -19,7 +18,7 @@ func (s *snapshot) unbacked(t *mirror.Task) bool {
 	return (n == nil || n.session != t.Session) && !s.detached(t)
 }
 
-// detached tells that the claim has a session of its own by intent.
+// detached reports whether the claim has a session of its own on purpose.
 func (s *snapshot) detached(t *mirror.Task) bool {
 	return s.records[t.ID].Reason == coordinator.ReasonDetached && s.get(s.space.Claim(t.ID)).Session == t.Session
 }
@@ -43,8 +42,8 @@ func (s *snapshot) checkClaims(before *snapshot) Check {
 	return n.check(CheckClaims, fmt.Sprintf("%d, each with the session of its node", len(claims)))
 }
 
-// holds tells that the first look has found the same claim, of a task that did
-// not exist then if it does not now.
+// holds reports whether the first look found the same claim, and no task then if there is
+// none now.
 func (s *snapshot) holds(now *mirror.Task) bool {
 	was := s.tasks.Remains(now.ID)
 	return was != nil && was.Token == now.Token && (now.Exists() || !was.Exists())
@@ -67,8 +66,8 @@ func (s *snapshot) recordDiffers(t *mirror.Task) bool {
 	return n != nil && n.err == nil && n.session == t.Session && n.info.Incarnation != "" && recorded != "" && recorded != n.info.Incarnation
 }
 
-// checkLeftovers looks for keys whose task or node is gone and that no session
-// will remove. States without a task are none: deleting a task leaves its state.
+// checkLeftovers looks for keys whose task or node is gone and that no session will
+// remove. A state without a task is normal: deleting a task leaves its state.
 func (s *snapshot) checkLeftovers() Check {
 	var n notes
 	for _, k := range s.order {

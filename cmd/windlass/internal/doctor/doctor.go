@@ -1,8 +1,8 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -13,25 +13,19 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Doctor examines one namespace. Its methods return errors of package broker when
-// the broker does not answer; whatever is wrong beside is in the checks.
+// Doctor examines one namespace. Its methods return errors of package broker if the broker
+// does not answer; all other defects are in the checks.
 type Doctor struct {
 	// Broker is examined; Space is the namespace.
 	Broker broker.Broker
 	Space  keys.Space
 	// SessionTTL is the one to judge times by. Zero means session.TTLDefault.
 	SessionTTL time.Duration
-	// Waiting, if set, is told before a second look for how long that waits, and
-	// what for.
+	// Waiting, if set, is called before the wait for a second look, with its reason.
 	Waiting func(d time.Duration, why string)
 }
 
-func (d *Doctor) ttl() time.Duration {
-	if d.SessionTTL == 0 {
-		return session.TTLDefault
-	}
-	return d.SessionTTL
-}
+func (d *Doctor) ttl() time.Duration { return cmp.Or(d.SessionTTL, session.TTLDefault) }
 
 // The checks of a namespace.
 const (
@@ -39,10 +33,9 @@ const (
 	CheckLayout = "layout"
 	// CheckNodes: the registrations of nodes.
 	CheckNodes = "nodes"
-	// CheckClaims: claims that nobody stands behind.
+	// CheckClaims: claims without a node.
 	CheckClaims = "claims"
-	// CheckDuplicates: what exists twice, in two forms of which one excludes the
-	// other.
+	// CheckDuplicates: keys that exclude each other.
 	CheckDuplicates = "duplicates"
 	// CheckTasks: tasks that cannot run.
 	CheckTasks = "tasks"
@@ -52,16 +45,16 @@ const (
 	CheckLeftovers = "leftovers"
 )
 
-// secondLook is the wait for tasks to be claimed: longer than nodes leave a task
-// to each other.
+// secondLook is the wait for tasks to be claimed. Nodes leave a task to each other for less
+// time.
 const secondLook = 5 * time.Second
 
-// Namespace checks everything below the namespace. It looks twice only if
-// something has to be told from what passes by itself.
+// Namespace checks everything below the namespace. It looks a second time only if
+// something that it found may pass by itself.
 func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	now, err := read(ctx, d.Broker, d.Space)
 	if err != nil {
-		return nil, fmt.Errorf("list the namespace: %w", err)
+		return nil, err
 	}
 	layout, known := now.checkLayout()
 	if !known {
@@ -80,7 +73,7 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 			return nil, ctx.Err()
 		}
 		if now, err = read(ctx, d.Broker, d.Space); err != nil {
-			return nil, fmt.Errorf("list the namespace: %w", err)
+			return nil, err
 		}
 		at = time.Now()
 	}
@@ -90,8 +83,8 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	}, nil
 }
 
-// doubts tells how long to wait for a second look, and what for; zero if the
-// first one told everything.
+// doubts returns how long to wait for a second look, and why; zero if the first one is
+// enough.
 func (s *snapshot) doubts(now time.Time, ttl time.Duration) (wait time.Duration, why string) {
 	claims := s.claimed()
 	switch {

@@ -1,18 +1,57 @@
 package doctor_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/clock"
 )
+
+// inWorlds runs a test on the store in memory, and on a real etcd.
+func inWorlds(t *testing.T, test func(w *world)) {
+	t.Helper()
+	t.Run("memory", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			store := memory.New()
+			defer store.Close() // stops its timers; it fails never
+			test(newWorld(t, func() broker.Broker { return store.Broker() }))
+		})
+	})
+	t.Run("etcd", func(t *testing.T) { inEtcd(t, test) })
+}
+
+func inEtcd(t *testing.T, test func(w *world)) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}()
+		test(newWorld(t, func() broker.Broker { return server.Broker() }))
+	})
+}
 
 func TestNamespace_OfAHealthyClusterIsSilent(t *testing.T) {
 	inWorlds(t, func(w *world) {
@@ -62,11 +101,12 @@ func TestNamespace_OfWorkingNodesIsSilent(t *testing.T) {
 	})
 }
 
-// startNodes runs nodes whose handlers take a while and fail sometimes, and
-// returns what stops them.
+// startNodes runs nodes whose handlers take a while and fail sometimes, and returns what
+// stops them.
 func (w *world) startNodes(names ...string) (stop func()) {
 	w.Helper()
-	var stops []func()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
 	for _, name := range names {
 		node, err := windlass.NewNode(windlass.Config{
 			Broker: w.connect(), Namespace: "w", Name: name, Clock: clock.Process,
@@ -75,13 +115,29 @@ func (w *world) startNodes(names ...string) (stop func()) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		stops = append(stops, w.run(node))
+		running.Go(func() {
+			if err := node.Run(ctx); err != nil {
+				w.Error(err)
+			}
+		})
 	}
 	return func() {
-		for _, stop := range stops {
-			stop()
-		}
+		cancel()
+		running.Wait()
 	}
+}
+
+// work is a handler that takes a while and fails sometimes.
+func work(ctx context.Context, _ *windlass.Claim) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(rand.IntN(3000)) * time.Millisecond):
+	}
+	if rand.IntN(10) == 0 {
+		return errors.New("try again")
+	}
+	return nil
 }
 
 func TestNamespace_FindsWhatIsWrong(t *testing.T) {
@@ -108,9 +164,8 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			doctor.CheckNodes, doctor.Warning, []string{"2 different versions", "v1", "v2"}},
 		{"nodes of two session TTLs", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.SessionTTL = "5s" }) },
 			doctor.CheckNodes, doctor.Warning, []string{"2 different session TTLs", "5s"}},
-		{"nodes that are all frozen", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.NodeInfo("n"), []byte(`{"types":["t"],"frozen":true}`), n))
-		}, doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
+		{"nodes that are all frozen", func(w *world, n broker.SessionID) { w.putOn(n, w.space.NodeInfo("n"), `{"types":["t"],"frozen":true}`) },
+			doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
 		{"a node whose copy is behind", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Behind = "4s" }) },
 			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
 
@@ -124,15 +179,15 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			doctor.CheckClaims, doctor.Problem, []string{"x names n and lives with m"}},
 		{"a claim of a task that does not exist", func(w *world, n broker.SessionID) { w.claim("x", "n", n) },
 			doctor.CheckClaims, doctor.Warning, []string{"/w/tasks/x/owner"}},
-		{"a record of another incarnation", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.Claim("runs"), []byte(`{"incarnation":"another"}`), n))
-		}, doctor.CheckClaims, doctor.Warning, []string{"/w/claims/runs"}},
+		{"a record of another incarnation", func(w *world, n broker.SessionID) { w.putOn(n, w.space.Claim("runs"), `{"incarnation":"another"}`) },
+			doctor.CheckClaims, doctor.Warning, []string{"/w/claims/runs"}},
 
 		{"a task that has ended and is there", func(w *world, _ broker.SessionID) { w.task("done") },
 			doctor.CheckDuplicates, doctor.Problem, []string{"done is completed"}},
 		{"two registrations with one session", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.NodeInfo("m"), []byte(`{"types":["t"],"session_ttl":"15s","version":"v1"}`), n))
-		}, doctor.CheckDuplicates, doctor.Problem, []string{"m and n"}},
+			w.putOn(n, w.space.NodeInfo("m"), `{"types":["t"],"session_ttl":"15s","version":"v1"}`)
+		},
+			doctor.CheckDuplicates, doctor.Problem, []string{"m and n"}},
 		{"two registrations of one incarnation", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Incarnation = "of n" }) },
 			doctor.CheckDuplicates, doctor.Problem, []string{"m and n"}},
 
@@ -167,18 +222,14 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			doctor.CheckValues, doctor.Problem, []string{"/w/state/runs: "}},
 		{"a state from the future", func(w *world, n broker.SessionID) { w.put(w.space.State("runs"), `{"state":"dreaming"}`) },
 			doctor.CheckValues, doctor.Problem, []string{"1 state(s) that this version does not know", "dreaming"}},
-		{"an owner that cannot be read", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.Owner("runs"), []byte("{}"), n))
-		}, doctor.CheckValues, doctor.Problem, []string{"/w/tasks/runs/owner: it names no node"}},
-		{"a registration that cannot be read", func(w *world, _ broker.SessionID) {
-			w.commit(broker.PutSession(w.space.NodeInfo("m"), []byte("{"), w.session(far)))
-		}, doctor.CheckValues, doctor.Problem, []string{"/w/nodes/m/info"}},
-		{"a command that cannot be read", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.NodeCommand("n", "2"), []byte("{"), n))
-		}, doctor.CheckValues, doctor.Warning, []string{"/w/nodes/n/commands/2"}},
-		{"a record that cannot be read", func(w *world, n broker.SessionID) {
-			w.commit(broker.PutSession(w.space.Claim("runs"), []byte("{"), n))
-		}, doctor.CheckValues, doctor.Warning, []string{"/w/claims/runs"}},
+		{"an owner that cannot be read", func(w *world, n broker.SessionID) { w.putOn(n, w.space.Owner("runs"), "{}") },
+			doctor.CheckValues, doctor.Problem, []string{"/w/tasks/runs/owner: it names no node"}},
+		{"a registration that cannot be read", func(w *world, _ broker.SessionID) { w.putOn(w.session(far), w.space.NodeInfo("m"), "{") },
+			doctor.CheckValues, doctor.Problem, []string{"/w/nodes/m/info"}},
+		{"a command that cannot be read", func(w *world, n broker.SessionID) { w.putOn(n, w.space.NodeCommand("n", "2"), "{") },
+			doctor.CheckValues, doctor.Warning, []string{"/w/nodes/n/commands/2"}},
+		{"a record that cannot be read", func(w *world, n broker.SessionID) { w.putOn(n, w.space.Claim("runs"), "{") },
+			doctor.CheckValues, doctor.Warning, []string{"/w/claims/runs"}},
 
 		{"the record of a claim that nobody holds", func(w *world, _ broker.SessionID) { w.put(w.space.Claim("x"), "{}") },
 			doctor.CheckLeftovers, doctor.Warning, []string{"/w/claims/x"}},
@@ -198,27 +249,19 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 
 func TestNamespace_ClaimsThatGoWithTheirSessionAreNoDefect(t *testing.T) {
 	inWorlds(t, func(w *world) {
-		w.healthy()
+		n := w.healthy()
 		w.task("x")
 		w.claim("x", "gone", w.session(15*time.Second))
 		began := time.Now()
 		go func() { // the cluster goes on meanwhile
 			time.Sleep(17 * time.Second)
-			w.claim("x", "n", w.sessionOf("n"))
+			w.claim("x", "n", n)
 		}()
 		w.expect(doctor.CheckClaims, doctor.OK)
 		if waited := time.Since(began); len(w.looks) != 1 || waited < 15*time.Second || waited > 20*time.Second {
 			w.Errorf("it looked again after %v %v", waited, w.looks)
 		}
 	})
-}
-
-func (w *world) sessionOf(node string) broker.SessionID {
-	kv, err := w.broker.Get(w.Context(), w.space.NodeInfo(node))
-	if err != nil {
-		w.Error(err)
-	}
-	return kv.Session
 }
 
 func TestNamespace_TasksThatAreClaimedInAMomentAreNotStuck(t *testing.T) {
@@ -240,8 +283,7 @@ func TestNamespace_TasksThatAreClaimedInAMomentAreNotStuck(t *testing.T) {
 func TestNamespace_WithoutNodesTasksWait(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.task("x")
-		checks := w.examine()
-		if c := checks[doctor.CheckTasks]; c.Status != doctor.Problem || !strings.Contains(c.Found, "no node is registered") {
+		if c := w.examine()[doctor.CheckTasks]; c.Status != doctor.Problem || !strings.Contains(c.Found, "no node is registered") {
 			w.Errorf("%+v", c)
 		}
 	})
@@ -280,18 +322,19 @@ func TestNamespace_NamesAFewOfManyAndCountsAll(t *testing.T) {
 	})
 }
 
-func TestNamespace_ABrokerThatIsClosedIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inClosed(t, func(d *doctor.Doctor) {
-			_, errNamespace := d.Namespace(t.Context())
-			_, errFix := d.Fix(t.Context())
-			_, errTrip := d.RoundTrip(t.Context())
-			_, errRights := d.Permissions(t.Context())
-			for _, err := range []error{errNamespace, errFix, errTrip, errRights} {
-				if !errors.Is(err, broker.ErrClosed) {
-					t.Errorf("%v", err)
-				}
+func TestDoctor_ABrokerThatIsClosedIsAnError(t *testing.T) {
+	inWorlds(t, func(w *world) {
+		if err := w.broker.Close(); err != nil {
+			w.Fatal(err)
+		}
+		_, errNamespace := w.doctor.Namespace(w.Context())
+		_, errFix := w.doctor.Fix(w.Context())
+		_, errTrip := w.doctor.RoundTrip(w.Context())
+		_, errRights := w.doctor.Permissions(w.Context())
+		for _, err := range []error{errNamespace, errFix, errTrip, errRights} {
+			if !errors.Is(err, broker.ErrClosed) {
+				w.Errorf("%v", err)
 			}
-		})
+		}
 	})
 }

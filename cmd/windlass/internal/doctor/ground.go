@@ -11,19 +11,19 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// The checks of what everything stands on.
+// The checks of the connection to the broker.
 const (
-	// CheckRoundTrip: how long the broker takes to answer.
+	// CheckRoundTrip: the broker's response times.
 	CheckRoundTrip = "round trip"
-	// CheckPermissions: what the user may do.
+	// CheckPermissions: the rights of the user.
 	CheckPermissions = "permissions"
 )
 
-// probes is how many reads, and how many writes, are timed.
+// probes is the number of reads, and of writes, that are timed.
 const probes = 20
 
-// RoundTrip times reads, and writes whose condition never holds, which the broker
-// agrees on like any other.
+// RoundTrip times reads, and writes whose condition never holds, on which the broker has to
+// agree like on any other.
 func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
 	c := Check{Name: CheckRoundTrip, Status: OK}
 	reads, err := times(func() error {
@@ -63,7 +63,7 @@ func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
 	return c, nil
 }
 
-// times returns how long the calls took, the shortest first.
+// times returns the durations of the calls, the shortest first.
 func times(call func() error) ([]time.Duration, error) {
 	took := make([]time.Duration, 0, probes)
 	for range probes {
@@ -82,8 +82,8 @@ func spread(took []time.Duration) string {
 	return fmt.Sprintf("p50 %v, max %v", round(took[len(took)/2]), round(took[len(took)-1]))
 }
 
-// tryWrite commits what is never applied, for its conditions exclude each other. A broker
-// checks the rights to everything in it all the same.
+// tryWrite commits a transaction whose conditions exclude each other. A broker checks the
+// rights to all of its keys, but never applies it.
 func (d *Doctor) tryWrite(ctx context.Context) error {
 	key := d.Space.Layout()
 	_, err := broker.CommitOne(ctx, d.Broker, broker.Txn{
@@ -93,8 +93,8 @@ func (d *Doctor) tryWrite(ctx context.Context) error {
 	return err
 }
 
-// Permissions checks what this user may do: read and write below the namespace,
-// and open a session.
+// Permissions checks the rights of this user: to read and write below the namespace, and to
+// open a session.
 func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
 	c := Check{Name: CheckPermissions, Status: OK, Found: fmt.Sprintf("may read and write below %s, and open sessions", d.Space.All())}
 	var refused []string
@@ -125,7 +125,7 @@ func (d *Doctor) Permissions(ctx context.Context) (Check, error) {
 
 func (d *Doctor) tryRead(ctx context.Context) error {
 	for _, err := range d.Broker.List(ctx, d.Space.All()) {
-		return err // the first page tells
+		return err // the first page is enough
 	}
 	return nil
 }

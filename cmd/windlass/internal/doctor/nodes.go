@@ -1,17 +1,17 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/layout"
 )
 
-// checkLayout judges the version of the layout; known is false if it is from the
-// future, so that nothing else here can be judged.
+// checkLayout checks the version of the layout. known is false if it is newer than this
+// version of windlass, so that nothing else can be checked.
 func (s *snapshot) checkLayout() (c Check, known bool) {
 	c = Check{Name: CheckLayout, Status: OK}
 	if s.at[s.space.Layout()] == nil {
@@ -49,7 +49,7 @@ func (s *snapshot) checkNodes() Check {
 				"delete the key if no such node runs", s.space.NodeInfo(node.name))
 		}
 		if node.err != nil {
-			continue // told with the values
+			continue // checkValues reports it
 		}
 		if name := node.info.Name; name != "" && name != node.name {
 			n.add(Warning, "registration(s) that name another node", "see who writes them", fmt.Sprintf("%s names %q", s.space.NodeInfo(node.name), name))
@@ -81,22 +81,17 @@ func (s *snapshot) checkNodes() Check {
 	return n.check(CheckNodes, healthy)
 }
 
-// differ warns of nodes that say different things of themselves; values are what
-// they say, each with a node that says so.
+// differ warns if nodes have different values; values has a node for each of them.
 func differ(n *notes, values map[string]string, what, do string) {
 	if len(values) < 2 {
 		return
 	}
 	for _, value := range slices.Sorted(maps.Keys(values)) {
-		shown := value
-		if shown == "" {
-			shown = "none"
-		}
-		n.add(Warning, "different "+what+"s of nodes", do, fmt.Sprintf("%s %s, as node %s", what, shown, values[value]))
+		n.add(Warning, "different "+what+"s of nodes", do, fmt.Sprintf("%s %s, as node %s", what, cmp.Or(value, "none"), values[value]))
 	}
 }
 
-// checkDuplicates looks for what excludes each other.
+// checkDuplicates looks for keys that exclude each other.
 func (s *snapshot) checkDuplicates() Check {
 	var n notes
 	for _, t := range s.live() {
@@ -105,17 +100,17 @@ func (s *snapshot) checkDuplicates() Check {
 				fmt.Sprintf("%s is %s", t.ID, s.states[t.ID]))
 		}
 	}
-	sessions, incarnations := map[broker.SessionID][]string{}, map[string][]string{}
+	same := map[any][]string{} // names of nodes by their session, and by their incarnation
 	for _, node := range s.registered() {
 		if node.session != 0 {
-			sessions[node.session] = append(sessions[node.session], node.name)
+			same[node.session] = append(same[node.session], node.name)
 		}
 		if i := node.info.Incarnation; i != "" {
-			incarnations[i] = append(incarnations[i], node.name)
+			same[i] = append(same[i], node.name)
 		}
 	}
 	twice := map[string]bool{}
-	for _, names := range slices.Concat(slices.Collect(maps.Values(sessions)), slices.Collect(maps.Values(incarnations))) {
+	for _, names := range same {
 		if len(names) > 1 {
 			twice[strings.Join(names, " and ")] = true
 		}

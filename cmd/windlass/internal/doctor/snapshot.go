@@ -19,20 +19,20 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// snapshot is a namespace at one revision: the copy of the tasks that a node would
-// have, and what such a copy leaves out.
+// snapshot is a namespace at one revision: a copy of the tasks, as a node has it, and what
+// such a copy leaves out.
 type snapshot struct {
 	space keys.Space
 	tasks *mirror.Tasks
 	// nodes are the registered ones, by name.
 	nodes map[string]*node
 	// order has every key of the layout: those of tasks by ID, then those of nodes by
-	// name. at has them by how they are spelled. Their values are not kept: a namespace
-	// can have gigabytes of properties and results.
+	// name; at has them by key. Values are not kept: a namespace can have gigabytes of
+	// properties and results.
 	order []*found
 	at    map[string]*found
-	// corrupt says of keys why they cannot be read; specs, states and records are what was
-	// read of the others, by task.
+	// corrupt has the errors of values that cannot be read, by key; specs, states and
+	// records are the others, by task.
 	corrupt map[string]error
 	specs   map[string]*windlass.Spec
 	states  map[string]statemachine.State
@@ -40,23 +40,23 @@ type snapshot struct {
 	layout  []byte
 }
 
-// found is a key and what it is about: a task or a node, by name.
+// found is a key of a task or a node.
 type found struct {
 	Kind keys.Kind
 	Name string
 	broker.KV
 }
 
-func (f *found) ofNode() bool { return f.Kind == keys.NodeInfo || f.Kind == keys.NodeCommand }
-
 func (f *found) compare(g *found) int {
-	switch {
-	case f.ofNode() && !g.ofNode():
+	return cmp.Or(cmp.Compare(f.part(), g.part()), cmp.Compare(f.Name, g.Name), cmp.Compare(f.Kind, g.Kind), cmp.Compare(f.Key, g.Key))
+}
+
+// part orders keys of tasks before those of nodes.
+func (f *found) part() int {
+	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCommand {
 		return 1
-	case g.ofNode() && !f.ofNode():
-		return -1
 	}
-	return cmp.Or(cmp.Compare(f.Name, g.Name), cmp.Compare(f.Kind, g.Kind), cmp.Compare(f.Key, g.Key))
+	return 0
 }
 
 // node is a registration.
@@ -72,8 +72,7 @@ func (n *node) handles(taskType string) bool {
 	return slices.Contains(types, taskType) || slices.Contains(types, windlass.AnyType)
 }
 
-// attemptsMax bounds how often a listing begins anew because its revision was
-// compacted away meanwhile.
+// attemptsMax bounds how often a listing is repeated because its revision was compacted.
 const attemptsMax = 5
 
 func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, error) {
@@ -84,8 +83,11 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{},
 		}
 		err := s.list(ctx, b)
-		if err == nil || attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
-			return s, err
+		if err == nil {
+			return s, nil
+		}
+		if attempt == attemptsMax || !errors.Is(err, broker.ErrCompacted) {
+			return nil, fmt.Errorf("list the namespace: %w", err)
 		}
 	}
 }
@@ -112,8 +114,7 @@ func (s *snapshot) list(ctx context.Context, b broker.Broker) error {
 	return nil
 }
 
-// take reads the value of a key, which the copy of the tasks has, and says what is
-// wrong with it.
+// take reads the value of a key, which the copy of the tasks has already.
 func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 	switch p.Kind {
 	case keys.Layout:
@@ -153,7 +154,7 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var r statemachine.Record
 		if r, err = statemachine.Parse(kv.Value); err == nil {
 			s.states[p.Name] = r.State
-		} else if fromTheFuture(kv.Value) {
+		} else if isNewer(kv.Value) {
 			err = fmt.Errorf("%w: %w", errNewer, err)
 		}
 	case keys.TaskCommand:
@@ -162,30 +163,30 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 	return err
 }
 
-// errNewer marks a state that is well formed and not known.
+// errNewer marks a state that is well formed and unknown.
 var errNewer = errors.New("written by a newer version")
 
-func fromTheFuture(state []byte) bool {
+func isNewer(state []byte) bool {
 	var r struct {
 		State statemachine.State `json:"state"`
 	}
 	return json.Unmarshal(state, &r) == nil && r.State != "" && !r.State.Valid()
 }
 
-// get is a key as it was found, the zero one if it was not.
+// get returns a key as it was found, zero for none.
 func (s *snapshot) get(key string) broker.KV { return cmp.Or(s.at[key], &found{}).KV }
 
-// registered are the nodes that are there, by name.
+// registered returns the nodes, by name.
 func (s *snapshot) registered() []*node {
 	return slices.SortedFunc(maps.Values(s.nodes), func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 }
 
-// live are the tasks that exist, by ID.
+// live returns the tasks that exist, by ID.
 func (s *snapshot) live() []*mirror.Task {
 	return slices.SortedFunc(s.tasks.All(), func(a, b *mirror.Task) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// claimed are the claims, by the IDs of their tasks, which need not exist.
+// claimed returns the claims, by the IDs of their tasks, which need not exist.
 func (s *snapshot) claimed() []*mirror.Task {
 	var claimed []*mirror.Task
 	for _, k := range s.order {
@@ -196,21 +197,21 @@ func (s *snapshot) claimed() []*mirror.Task {
 	return claimed
 }
 
-// leftover tells of a key that is the record of a claim which nobody holds, and that no
+// leftover reports whether a key is the record of a claim that nobody holds, and that no
 // session will remove.
 func (s *snapshot) leftover(k *found) bool {
 	return k.Kind == keys.Claim && k.Session == 0 && s.at[s.space.Owner(k.Name)] == nil
 }
 
-// spec is that of a task, the zero one if it exists by its properties alone.
+// spec returns the spec of a task, zero if it has only properties.
 func (s *snapshot) spec(t *mirror.Task) *windlass.Spec {
 	return cmp.Or(s.specs[t.ID], &windlass.Spec{})
 }
 
-// readable tells whether what decides about running can be read.
+// readable reports whether the spec and the state can be read.
 func (s *snapshot) readable(t *mirror.Task) bool {
 	return s.corrupt[s.space.Task(t.ID)] == nil && s.corrupt[s.space.State(t.ID)] == nil
 }
 
-// ended tells that the stored state is terminal.
+// ended reports whether the stored state is terminal.
 func (s *snapshot) ended(t *mirror.Task) bool { return s.states[t.ID].Terminal() }

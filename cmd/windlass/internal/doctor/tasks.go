@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,28 +13,28 @@ import (
 	"github.com/windlass-go/windlass/internal/mirror"
 )
 
-// overdueAfter is how long ago a task was submitted that should have been claimed
-// by now, unless many were submitted together.
+// overdueAfter is the time in which a new task should be claimed, unless many were submitted
+// together.
 const overdueAfter = time.Minute
 
-// claimable tells whether only a node is missing for a task to be claimed.
+// claimable reports whether a node could claim the task.
 func (s *snapshot) claimable(t *mirror.Task, now time.Time) bool {
 	return s.idle(t) && !s.spec(t).NotBefore.After(now) && len(s.blocking(t)) == 0
 }
 
-// idle tells of a task that should run at some time and that nobody holds.
+// idle reports whether the task has yet to run and nobody holds it.
 func (s *snapshot) idle(t *mirror.Task) bool {
 	return t.Exists() && !t.Owned() && s.readable(t) && !s.ended(t)
 }
 
-// blocking are the blockers of a task that exist, or have failed.
+// blocking returns the blockers of a task that exist, or have failed.
 func (s *snapshot) blocking(t *mirror.Task) []string {
 	blocking, _ := kind.Waits(depend.Blockers(t.ID, s.spec(t).Needs), s.tasks)
 	return blocking
 }
 
-// takers counts the nodes that handle a type, and those of them that claim. A
-// registration without a session is nobody's.
+// takers counts the nodes that handle a type, and those of them that claim. A registration
+// without a session has no node.
 func (s *snapshot) takers(taskType string) (handle, claim int) {
 	for _, n := range s.nodes {
 		if n.session == 0 || n.err != nil || !n.handles(taskType) {
@@ -47,7 +48,7 @@ func (s *snapshot) takers(taskType string) (handle, claim int) {
 	return handle, claim
 }
 
-// waits tells of a task that some node should have claimed by now.
+// waits reports whether a node should have claimed the task by now.
 func (s *snapshot) waits(t *mirror.Task, now time.Time) bool {
 	spec := s.spec(t)
 	if !s.claimable(t, now) || now.Sub(spec.SubmittedAt) < overdueAfter || now.Sub(spec.NotBefore) < overdueAfter {
@@ -57,14 +58,12 @@ func (s *snapshot) waits(t *mirror.Task, now time.Time) bool {
 	return claim > 0
 }
 
-// waited tells that this look found a task to wait that is still as it was.
+// waited reports whether this look found the task waiting, and it has not changed since.
 func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
-	for _, key := range []string{s.space.Task(id), s.space.Props(id), s.space.State(id)} {
-		if s.get(key).Modified != now.get(key).Modified {
-			return false
-		}
-	}
-	return s.waits(s.tasks.Get(id), at)
+	changed := slices.ContainsFunc([]string{s.space.Task(id), s.space.Props(id), s.space.State(id)}, func(key string) bool {
+		return s.get(key).Modified != now.get(key).Modified
+	})
+	return !changed && s.waits(s.tasks.Get(id), at)
 }
 
 func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
@@ -76,7 +75,7 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 		switch {
 		case t.Owned():
 			held++
-		case !s.idle(t): // told with the values or the duplicates
+		case !s.idle(t): // checkValues or checkDuplicates reports it
 		case s.claimable(t, now):
 			s.noteClaimable(&n, before, t, now)
 		default:
@@ -108,20 +107,19 @@ func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now
 	}
 }
 
-// chains finds what keeps a blocked task from ever running.
+// chains finds out why blocked tasks can never run.
 type chains struct {
 	*snapshot
 	now time.Time
-	// cause is what was found out; under are the tasks that are being looked at.
+	// cause has the results so far; under are the tasks that of is called for.
 	cause map[string]string
 	under map[string]bool
-	// cycles are the ways from tasks back to themselves, circular the tasks on them.
+	// cycles are those of waiting tasks, circular the tasks on them.
 	cycles   [][]string
 	circular map[string]bool
 }
 
-// of returns why a task never runs as things are, empty if it may. Tasks wait
-// for few others each, but chains can be long.
+// of returns why a task never runs if nothing changes, empty if it may run.
 func (c *chains) of(id string) string {
 	if cause, known := c.cause[id]; known {
 		return cause
@@ -158,7 +156,7 @@ func (c *chains) of(id string) string {
 	return cause
 }
 
-// noteCycle notes the cycle that a task is on, unless it is noted already.
+// noteCycle records the cycle that a task is on, once.
 func (c *chains) noteCycle(id string) {
 	if c.circular[id] {
 		return
@@ -175,8 +173,7 @@ func (c *chains) noteCycle(id string) {
 	c.cycles = append(c.cycles, cycle)
 }
 
-// checkValues looks for values that cannot be read. Each costs its own task or
-// node only.
+// checkValues looks for values that cannot be read. Each affects its own task or node only.
 func (s *snapshot) checkValues() Check {
 	var n notes
 	const mend = "mend or delete the key; windlass leaves it alone"

@@ -3,18 +3,14 @@ package doctor_test
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/etcd/embedded"
-	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/keys"
 )
@@ -33,39 +29,6 @@ type world struct {
 	looks []time.Duration
 }
 
-// inWorlds runs a test on the store in memory, and on a real etcd.
-func inWorlds(t *testing.T, test func(w *world)) {
-	t.Helper()
-	t.Run("memory", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			store := memory.New()
-			defer store.Close() // stops its timers; it fails never
-			test(newWorld(t, func() broker.Broker { return store.Broker() }))
-		})
-	})
-	t.Run("etcd", func(t *testing.T) { inEtcd(t, test) })
-}
-
-func inEtcd(t *testing.T, test func(w *world)) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	synctest.Test(t, func(t *testing.T) {
-		server, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, UnsafeNoFsync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := server.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(newWorld(t, func() broker.Broker { return server.Broker() }))
-	})
-}
-
 func newWorld(t *testing.T, connect func() broker.Broker) *world {
 	space, err := keys.New("w")
 	if err != nil {
@@ -81,6 +44,22 @@ func newWorld(t *testing.T, connect func() broker.Broker) *world {
 // put writes a key without a session.
 func (w *world) put(key, value string) broker.Revision {
 	return w.commit(broker.Put(key, []byte(value)))
+}
+
+// putOn writes a key with a session.
+func (w *world) putOn(session broker.SessionID, key, value string) {
+	w.Helper()
+	w.commit(broker.PutSession(key, []byte(value), session))
+}
+
+// writesNothing checks that f leaves the revision of the store as it is.
+func (w *world) writesNothing(f func()) {
+	w.Helper()
+	before := w.put("/elsewhere", "")
+	f()
+	if after := w.put("/elsewhere", ""); after != before+1 {
+		w.Errorf("something was written: %d, %d", before, after)
+	}
 }
 
 func (w *world) commit(ops ...broker.Op) broker.Revision {
@@ -115,12 +94,17 @@ func (w *world) node(name string, change ...func(*windlass.NodeInfo)) broker.Ses
 		f(&info)
 	}
 	id := w.session(200 * time.Second)
-	value, err := json.Marshal(info)
+	w.putOn(id, w.space.NodeInfo(name), w.json(info))
+	return id
+}
+
+func (w *world) json(value any) string {
+	w.Helper()
+	text, err := json.Marshal(value)
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.commit(broker.PutSession(w.space.NodeInfo(name), value, id))
-	return id
+	return string(text)
 }
 
 // task writes a task, submitted long ago.
@@ -130,11 +114,7 @@ func (w *world) task(id string, change ...func(*windlass.Spec)) {
 	for _, f := range change {
 		f(&spec)
 	}
-	value, err := json.Marshal(spec)
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.put(w.space.Task(id), string(value))
+	w.put(w.space.Task(id), w.json(spec))
 }
 
 func needs(ids ...string) func(*windlass.Spec) { return func(s *windlass.Spec) { s.Needs = ids } }
@@ -169,7 +149,7 @@ func (w *world) healthy() broker.SessionID {
 	w.put(w.space.State("deleted"), `{"state":"runnable"}`)
 	w.put("/w/elections/e", "unknown")
 	w.put("/w/tasks/_metafora", "unknown")
-	w.commit(broker.PutSession(w.space.NodeCommand("n", "1"), []byte("freeze"), n))
+	w.putOn(n, w.space.NodeCommand("n", "1"), "freeze")
 	return n
 }
 
@@ -188,8 +168,7 @@ func (w *world) examine() map[string]doctor.Check {
 	return byName
 }
 
-// expect examines, and wants one check to be found in a status, with the words in
-// it, and all others to find nothing.
+// expect examines: one check must have a status and some words, all others must be OK.
 func (w *world) expect(check string, status doctor.Status, words ...string) {
 	w.Helper()
 	for name, c := range w.examine() {
@@ -211,7 +190,7 @@ func (w *world) expect(check string, status doctor.Status, words ...string) {
 	}
 }
 
-// meddling is a connection under which something changes just before a commit.
+// meddling is a connection that calls before just before a commit.
 type meddling struct {
 	broker.Broker
 	before func()

@@ -14,19 +14,16 @@ import (
 
 // Limits of Config.
 const (
-	// TasksMax bounds the tasks.
-	TasksMax = 1_000_000
-	// NodesMax bounds the nodes.
-	NodesMax = 64
-	// TimeoutMax bounds the bound of a wait.
+	TasksMax   = 1_000_000
+	NodesMax   = 64
 	TimeoutMax = time.Hour
 )
 
 // Config says what to measure. All fields but Progress and Done must be set.
 type Config struct {
-	// Tasks is how many tasks there are, and how many jobs; 1 to TasksMax.
+	// Tasks is the number of tasks, and of jobs; 1 to TasksMax.
 	Tasks int
-	// Nodes is how many nodes there are; 1 to NodesMax. A single one is not lost.
+	// Nodes is the number of nodes; 1 to NodesMax. A single one is not lost.
 	Nodes int
 	// SessionTTL is that of the nodes.
 	SessionTTL time.Duration
@@ -36,16 +33,16 @@ type Config struct {
 	Namespace string
 	// Connect opens another connection to the broker.
 	Connect func(ctx context.Context) (broker.Broker, error)
-	// Progress, if set, is told what is being done, and how many there are to do; zero if
-	// that is not counted. Done, if set, is told how many of them are done.
+	// Progress, if set, is called at the beginning of each step, with the number of
+	// things to do, zero if that is not counted. Done, if set, is called with the number
+	// of those that are done.
 	Progress func(text string, total int)
 	Done     func(n int)
-	// clock is nil but in tests in virtual time.
+	// clock is nil, except in tests in virtual time.
 	clock func() (boot, day time.Duration)
 }
 
-// Check refuses what makes no sense, with a *windlass.BadInputError, before anything is
-// started. Namespace and Connect may be missing then.
+// Check returns a *windlass.BadInputError for a bad number or time.
 func (c Config) Check() error {
 	refuse := func(field string, value any, format string, args ...any) error {
 		return &windlass.BadInputError{Field: field, Value: fmt.Sprint(value), Limit: fmt.Sprintf(format, args...)}
@@ -63,18 +60,6 @@ func (c Config) Check() error {
 	return nil
 }
 
-// TimeoutError says that something did not come about in time.
-type TimeoutError struct {
-	// What was waited for, and for how long.
-	What  string
-	Bound time.Duration
-}
-
-// Error implements error.
-func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("not within %v: %s", e.Bound, e.What)
-}
-
 // bench is one run.
 type bench struct {
 	Config
@@ -82,8 +67,8 @@ type bench struct {
 	report *Report
 }
 
-// Run measures, and returns what it measured so far even with an error. When it returns,
-// the nodes have ended and the namespace is gone.
+// Run measures, and returns what it has measured even with an error. When it returns, the
+// nodes have ended and the namespace is gone.
 func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	b := &bench{Config: c, report: &Report{Tasks: c.Tasks, Nodes: c.Nodes}}
 	if err := c.Check(); err != nil {
@@ -100,7 +85,7 @@ func Run(ctx context.Context, c Config) (_ *Report, err error) {
 	defer func() { err = errors.Join(err, b.store.Close()) }()
 	err = b.run(ctx)
 	if ctx.Err() != nil {
-		err = context.Cause(ctx) // all else is a consequence of it
+		err = context.Cause(ctx) // other errors follow from it
 	}
 	b.progress("deleting what was written", 0)
 	return b.report, errors.Join(err, remove(ctx, b.store, b.Namespace))
@@ -115,8 +100,8 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Each part has nodes and a namespace of its own: what nodes write down about jobs
-	// some seconds later would be in the figures of the tasks.
+	// Each part has its own nodes and namespace: audit records of the jobs, written seconds
+	// later, would slow the tasks down.
 	if err := b.onFleet(ctx, b.Namespace+"/jobs", b.completeJobs); err != nil {
 		return fmt.Errorf("jobs: %w", err)
 	}
@@ -132,9 +117,9 @@ func (b *bench) progress(text string, total int) {
 	}
 }
 
-// within bounds what f waits for.
+// within bounds f by Timeout; its error then names what f waited for.
 func (b *bench) within(ctx context.Context, what string, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, &TimeoutError{What: what, Bound: b.Timeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("not within %v: %s", b.Timeout, what))
 	defer cancel()
 	err := f(ctx)
 	if err != nil && ctx.Err() != nil {

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/faulty"
@@ -16,7 +18,9 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// namespace is that of a run, beside which there is another one.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// namespace is that of a run, next to another one.
 const namespace = "/test-bench-x"
 
 // world is a store in virtual time, each of whose commits takes a millisecond.
@@ -135,9 +139,7 @@ func TestRun_ATimeoutSaysWhatWasWaitedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		c := w.config(50, 2)
 		c.Timeout = time.Nanosecond
-		_, err := Run(t.Context(), c)
-		var timeout *TimeoutError
-		if !errors.As(err, &timeout) || err.Error() != "not within 1ns: the broker to take raw transactions" {
+		if _, err := Run(t.Context(), c); err == nil || err.Error() != "not within 1ns: the broker to take raw transactions" {
 			t.Errorf("the error is %v", err)
 		}
 	})
@@ -177,8 +179,7 @@ func TestConfig_BadInputIsNamedWithItsLimit(t *testing.T) {
 		c := good
 		spoil(&c)
 		report, err := Run(t.Context(), c)
-		var input *windlass.BadInputError
-		if !errors.As(err, &input) || err.Error() != want || report.Raw != nil {
+		if _, ok := errors.AsType[*windlass.BadInputError](err); !ok || err.Error() != want || report.Raw != nil {
 			t.Errorf("the error is %v, want %s", err, want)
 		}
 	}

@@ -1,9 +1,11 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +16,7 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// The types of what nodes run: tasks wait until they are told to stop, jobs do nothing.
+// The types: tasks wait until they are stopped, jobs do nothing.
 const (
 	taskType = "task"
 	jobType  = "job"
@@ -25,16 +27,15 @@ type fleet struct {
 	bench     *bench
 	namespace string
 	members   []*member
-	// joined are the nodes that have joined, running the tasks that run, and completed the
-	// jobs whose completion is stored.
+	// joined counts nodes, running tasks, and completed the jobs whose completion is stored.
 	joined, running, completed atomic.Int64
-	// changed has an element when one of the counts has changed.
+	// changed has an element when a count has changed.
 	changed chan struct{}
 	nodes   sync.WaitGroup
 
 	mu sync.Mutex
-	// lost is the node that has died, and freedAt when the others first saw one of its
-	// tasks without a holder; zero before.
+	// lost is the node that has died, and freedAt the time at which the others first saw
+	// one of its tasks without an owner; zero before.
 	lost    string
 	freedAt time.Time
 }
@@ -47,11 +48,10 @@ type member struct {
 	running atomic.Int64
 }
 
-// settleFor is left to nodes that have joined, to learn of each other.
+// settleFor is the time for nodes that have joined to learn of each other.
 const settleFor = time.Second
 
-// onFleet runs nodes in a namespace while something is measured on them. A node that fails
-// ends that.
+// onFleet runs nodes in a namespace while measure runs, until a node fails.
 func (b *bench) onFleet(ctx context.Context, namespace string, measure func(context.Context, *fleet) error) (err error) {
 	f := &fleet{bench: b, namespace: namespace, changed: make(chan struct{}, 1)}
 	ctx, fail := context.WithCancelCause(ctx)
@@ -85,7 +85,7 @@ func (b *bench) onFleet(ctx context.Context, namespace string, measure func(cont
 	return measure(ctx, f)
 }
 
-// newMember makes a node with a connection of its own, as nodes of a real fleet have.
+// newMember makes a node with its own connection, as in a real fleet.
 func (f *fleet) newMember(ctx context.Context, name string) (*member, error) {
 	m := &member{}
 	err := f.bench.within(ctx, "the broker to accept a connection", func(ctx context.Context) (err error) {
@@ -126,11 +126,11 @@ func (f *fleet) count(what *atomic.Int64, n int64) {
 	what.Add(n)
 	select {
 	case f.changed <- struct{}{}:
-	default: // whoever waits has not looked since the last time
+	default: // await will see this change, too
 	}
 }
 
-// await waits until a count is as it should be.
+// await waits until a count has a value.
 func (f *fleet) await(ctx context.Context, what string, count *atomic.Int64, want int) error {
 	return f.bench.within(ctx, what, func(ctx context.Context) error {
 		for {
@@ -150,7 +150,7 @@ func (f *fleet) await(ctx context.Context, what string, count *atomic.Int64, wan
 	})
 }
 
-// granted remembers when the tasks of the lost node became free.
+// granted records when the tasks of the lost node became free.
 func (f *fleet) granted(g windlass.Grant) {
 	at := time.Now().Add(-g.Waited)
 	f.mu.Lock()
@@ -160,15 +160,10 @@ func (f *fleet) granted(g windlass.Grant) {
 	}
 }
 
-// lose has a node die whose tasks are the most, and returns when and how many they are. Its
-// connection goes first, so that it can give nothing back: its session has to expire.
+// lose ends the node with the most tasks, and returns the time and their number. It closes the
+// connection first, so that the node can give nothing back and its session has to expire.
 func (f *fleet) lose(ctx context.Context) (at time.Time, tasks int, err error) {
-	victim := f.members[0]
-	for _, m := range f.members {
-		if m.running.Load() > victim.running.Load() {
-			victim = m
-		}
-	}
+	victim := slices.MaxFunc(f.members, func(a, b *member) int { return cmp.Compare(a.running.Load(), b.running.Load()) })
 	at, tasks = time.Now(), int(victim.running.Load())
 	if err := victim.store.Close(); err != nil {
 		return at, tasks, err

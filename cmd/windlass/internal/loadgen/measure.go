@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -11,8 +12,7 @@ import (
 
 func taskID(number int) string { return fmt.Sprintf("%07d", number) }
 
-// completeJobs queues jobs while nodes run them. What counts is from before the first call
-// until the last completion is stored.
+// completeJobs queues jobs while nodes run them, until the last completion is stored.
 func (b *bench) completeJobs(ctx context.Context, f *fleet) error {
 	jobs, err := tree.New(b.store, f.namespace)
 	if err != nil {
@@ -28,18 +28,17 @@ func (b *bench) completeJobs(ctx context.Context, f *fleet) error {
 		_, err := jobs.Queue(ctx, requests...)
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.await(ctx, "all jobs to be completed", &f.completed, b.Tasks)
 	}
-	if err := f.await(ctx, "all jobs to be completed", &f.completed, b.Tasks); err != nil {
+	if err != nil {
 		return err
 	}
 	b.report.Jobs = b.report.Raw.rate(b.Tasks, time.Since(began))
 	return nil
 }
 
-// runTasks submits tasks while nodes claim them, and then has a node die. What counts is
-// from before the first call until all run.
+// runTasks submits tasks while nodes claim them, until all run, and then has a node die.
 func (b *bench) runTasks(ctx context.Context, f *fleet) error {
 	client, err := windlass.NewClient(b.store, f.namespace)
 	if err != nil {
@@ -52,17 +51,12 @@ func (b *bench) runTasks(ctx context.Context, f *fleet) error {
 		for i := range submissions {
 			submissions[i].ID, submissions[i].Spec.Type = taskID(first+i), taskType
 		}
-		for _, err := range client.SubmitAll(ctx, submissions) {
-			if err != nil {
-				return err // the others are hardly different
-			}
-		}
-		return nil
+		return cmp.Or(client.SubmitAll(ctx, submissions)...) // the others are hardly different
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = f.await(ctx, "all tasks to run", &f.running, b.Tasks)
 	}
-	if err := f.await(ctx, "all tasks to run", &f.running, b.Tasks); err != nil {
+	if err != nil {
 		return err
 	}
 	b.report.Started = b.report.Raw.rate(b.Tasks, time.Since(began))
@@ -72,7 +66,7 @@ func (b *bench) runTasks(ctx context.Context, f *fleet) error {
 	return b.loseNode(ctx, f)
 }
 
-// inChunks calls f for all tasks, so many at a time.
+// inChunks calls f for all tasks, at most so many at a time.
 func (b *bench) inChunks(ctx context.Context, what string, most int, f func(ctx context.Context, first, n int) error) error {
 	return b.within(ctx, what, func(ctx context.Context) error {
 		for first := 0; first < b.Tasks; first += most {

@@ -11,16 +11,13 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// randomChars is how many random characters end the name of a namespace.
-const randomChars = 8
-
-// Namespace returns a new one, next to the one that is given.
+// Namespace returns a new namespace next to another.
 func Namespace(beside string) string {
-	return strings.TrimRight(strings.TrimSpace(beside), "/") + "-bench-" + strings.ToLower(rand.Text()[:randomChars])
+	return strings.TrimRight(strings.TrimSpace(beside), "/") + "-bench-" + strings.ToLower(rand.Text()[:8])
 }
 
-// deletionMax bounds how long a removal takes. It is not Config.Timeout, because after that
-// has passed there is still something to remove.
+// deletionMax bounds a removal. Config.Timeout does not, because there is something to remove
+// after a timeout, too.
 const deletionMax = 2 * time.Minute
 
 // remove deletes everything in a namespace, also when ctx has ended.
@@ -38,9 +35,9 @@ func remove(ctx context.Context, b broker.Broker, namespace string) error {
 	return fmt.Errorf("delete what was in namespace %s: %w", namespace, err)
 }
 
-// removeTree deletes all keys below a prefix: first page by page, because a broker that
-// deletes a million keys at once answers nobody else meanwhile, then what is left, which
-// is what was not listed because the broker compacted its history meanwhile.
+// removeTree deletes all keys below a prefix: page by page, because a broker that deletes a
+// million keys at once answers nobody else meanwhile, and then what was not listed because the
+// broker compacted its history.
 func removeTree(ctx context.Context, b broker.Broker, prefix string) error {
 	for page, err := range b.List(ctx, prefix) {
 		if errors.Is(err, broker.ErrCompacted) {

@@ -12,20 +12,20 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 )
 
-// How much is measured of the broker alone.
+// The sizes of the measurement of the broker alone.
 const (
 	rawPuts    = 300
 	rawBulkMax = 20_000
 	rawRounds  = 3
-	// rawTTL is that of the session that raw claims live with.
+	// rawTTL is the TTL of the session of raw claims.
 	rawTTL = 60 * time.Second
 )
 
-// rawValue is about as long as what is stored of a task.
+// rawValue is about as long as a stored task.
 var rawValue = []byte(strings.Repeat("x", 100))
 
-// measureRaw measures below a prefix and leaves nothing there. What is in bulk is the
-// median of several rounds, for the speed of a broker varies.
+// measureRaw measures below a prefix and leaves nothing there. Rates in bulk are medians of
+// several rounds, because the speed of a broker varies.
 func measureRaw(ctx context.Context, b broker.Broker, prefix string, tasks int) (*Raw, error) {
 	began := time.Now()
 	for i := range rawPuts {
@@ -51,7 +51,7 @@ func median(rates []float64) float64 {
 	return rates[len(rates)/2]
 }
 
-// rawRound writes the keys of n tasks and then claims them, each in bulk.
+// rawRound writes the keys of n tasks in bulk, and then claims them in bulk.
 func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts, claims float64, err error) {
 	session, err := b.Grant(ctx, "", rawTTL)
 	if err != nil {
@@ -78,8 +78,7 @@ func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts,
 	return perSecond(n, put), perSecond(n, claimed), removeTree(ctx, b, prefix)
 }
 
-// commitAll commits transactions none of which may be refused, and returns how long that
-// took.
+// commitAll commits transactions, all of which must be applied, and returns how long it took.
 func commitAll(ctx context.Context, b broker.Broker, txns []broker.Txn) (time.Duration, error) {
 	began := time.Now()
 	results := b.Commit(ctx, txns...)

@@ -2,20 +2,18 @@ package loadgen
 
 import "time"
 
-// Report is what a run measured. What was not measured is nil. Its JSON is stable.
+// Report has the figures of a run, nil for those not measured. Its JSON is stable.
 type Report struct {
 	Tasks int `json:"tasks"`
 	Nodes int `json:"nodes"`
 	// Raw is what the broker does at best.
-	Raw *Raw `json:"raw"`
-	// Jobs are completed, Started are tasks that come to run.
+	Raw     *Raw  `json:"raw"`
 	Jobs    *Rate `json:"jobs_completed"`
 	Started *Rate `json:"tasks_started"`
-	// Lost is what the death of a node cost.
-	Lost *Loss `json:"node_lost"`
+	Lost    *Loss `json:"node_lost"`
 }
 
-// Raw is how many bare transactions of one client the broker takes in a second.
+// Raw has the transactions of one client that the broker takes in a second.
 type Raw struct {
 	// Puts are one after the other, BulkPuts many in each call.
 	Puts     float64 `json:"puts_per_second"`
@@ -24,7 +22,7 @@ type Raw struct {
 	BulkClaims float64 `json:"bulk_claims_per_second"`
 }
 
-// Rate is a rate with its ratios to those of Raw.
+// Rate is a rate per second with its ratios to those of Raw.
 type Rate struct {
 	PerSecond    float64 `json:"per_second"`
 	OfPuts       float64 `json:"of_puts"`
@@ -36,19 +34,19 @@ type Rate struct {
 type Loss struct {
 	// Tasks ran on it.
 	Tasks int `json:"tasks"`
-	// Expired is when the others saw that its claims had gone, in seconds after its death;
-	// Running is when all of its tasks ran again, in seconds after that.
+	// Expired is the time in seconds from its death until the others saw that its claims
+	// had gone, Running from then until all of its tasks ran again.
 	Expired float64 `json:"expired_after_seconds"`
 	Running float64 `json:"running_again_after_seconds"`
 }
 
-// rate sets n things in a time beside the raw rates.
+// rate is the rate of n things in a time, with its ratios.
 func (r *Raw) rate(n int, took time.Duration) *Rate {
 	rate := perSecond(n, took)
 	return &Rate{PerSecond: rate, OfPuts: rate / r.Puts, OfBulkPuts: rate / r.BulkPuts, OfBulkClaims: rate / r.BulkClaims}
 }
 
-// perSecond is a rate. No time at all counts as a nanosecond, so that it is a number.
+// perSecond is a rate. It counts no time at all as a nanosecond, to be finite.
 func perSecond(n int, took time.Duration) float64 {
 	return float64(n) * float64(time.Second) / float64(max(took, time.Nanosecond))
 }

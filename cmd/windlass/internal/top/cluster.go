@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// Column is what tasks are sorted by. Ties are sorted by ID.
+// Column is what tasks are sorted by, and then by ID.
 type Column string
 
 // The columns.
@@ -21,35 +20,27 @@ const (
 	ByID     Column = "id"
 	ByStatus Column = "status"
 	ByNode   Column = "node"
-	// ByAge has the task first that was submitted last.
+	// ByAge has the youngest task first.
 	ByAge Column = "age"
-	// ByErrors has the task first that has the most.
+	// ByErrors has the task with the most errors first.
 	ByErrors Column = "errors"
 )
 
-// Columns are all of them, in the order in which they take turns.
+// Columns lists every Column, in the order in which a key selects them.
 var Columns = []Column{ByID, ByStatus, ByNode, ByAge, ByErrors}
 
-// row is a task with what is worked out once for each change of it.
+// row is a task with what is computed once for each change of it.
 type row struct {
 	windlass.TaskInfo
 	// submitted is in nanoseconds, 0 if that is not known; rank is the place of the
 	// status.
 	submitted int64
 	rank      int
-	// matches tells that the filter selects it.
+	// matches reports whether the filter selects it.
 	matches bool
-	// stale tells that it is not, or not any more, where it belongs in the order.
+	// stale is set when the task has changed or gone: the row has to leave the order.
 	stale bool
 }
-
-var ranks = func() map[windlass.Status]int {
-	m := map[windlass.Status]int{}
-	for i, s := range windlass.Statuses {
-		m[s] = i
-	}
-	return m
-}()
 
 // cluster is what is known. It is not safe for concurrent use.
 type cluster struct {
@@ -63,7 +54,7 @@ type cluster struct {
 	column  Column
 	reverse bool
 	filter  string
-	// order has all tasks. Invariant: sorted, but between an apply and its settle.
+	// order has all tasks. Invariant: sorted, except between apply and settle.
 	order []*row
 	// shown are those of order that match, in the same order.
 	shown []*row
@@ -83,7 +74,6 @@ type changes struct {
 	elections map[string]election.LineChange
 }
 
-// apply takes changes.
 func (c *cluster) apply(some changes) {
 	for name, change := range some.nodes {
 		if change.Gone {
@@ -112,10 +102,7 @@ func (c *cluster) apply(some changes) {
 		if change.Gone {
 			continue
 		}
-		r := &row{TaskInfo: change.Task, rank: len(ranks)}
-		if rank, known := ranks[r.Status]; known {
-			r.rank = rank
-		}
+		r := &row{TaskInfo: change.Task, rank: slices.Index(windlass.Statuses, change.Task.Status)}
 		if r.SubmittedAt != nil {
 			r.submitted = r.SubmittedAt.UnixNano()
 		}
@@ -150,7 +137,7 @@ func (c *cluster) settle(fresh []*row) {
 	slices.SortFunc(fresh, c.compare)
 	merged := make([]*row, 0, len(kept)+len(fresh))
 	for _, r := range fresh {
-		at := sort.Search(len(kept), func(i int) bool { return c.compare(kept[i], r) > 0 })
+		at, _ := slices.BinarySearchFunc(kept, r, c.compare)
 		merged = append(append(merged, kept[:at]...), r)
 		kept = kept[at:]
 	}
@@ -158,21 +145,15 @@ func (c *cluster) settle(fresh []*row) {
 	c.reselect()
 }
 
-// reselect lists those that match.
+// reselect lists the tasks that match.
 func (c *cluster) reselect() {
-	if c.filter == "" {
-		c.shown = c.order
-		return
-	}
-	c.shown = nil
-	for _, r := range c.order {
-		if r.matches {
-			c.shown = append(c.shown, r)
-		}
+	c.shown = c.order
+	if c.filter != "" {
+		c.shown = slices.DeleteFunc(slices.Clone(c.order), func(r *row) bool { return !r.matches })
 	}
 }
 
-// compare is the order of tasks. It is total, so that each has one place.
+// compare is the order of tasks. It is total.
 func (c *cluster) compare(a, b *row) int {
 	by := 0
 	switch c.column {
@@ -210,29 +191,22 @@ func (c *cluster) setFilter(text string) {
 }
 
 func (c *cluster) selects(r *row) bool {
-	if c.filter == "" {
-		return true
-	}
 	text := strings.ToLower(c.filter)
-	for _, of := range []string{r.ID, r.Type, string(r.Status), r.Node} {
-		if strings.Contains(strings.ToLower(of), text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{r.ID, r.Type, string(r.Status), r.Node}, func(of string) bool {
+		return strings.Contains(strings.ToLower(of), text)
+	})
 }
 
-// find is where a task is among those shown, or where it would be.
+// find returns where a task is among those shown, or where it would be.
 func (c *cluster) find(r *row) (index int, ok bool) {
-	i := sort.Search(len(c.shown), func(i int) bool { return c.compare(c.shown[i], r) >= 0 })
-	return i, i < len(c.shown) && c.shown[i].ID == r.ID
+	return slices.BinarySearchFunc(c.shown, r, c.compare)
 }
 
 // nodeNames and electionNames are sorted.
 func (c *cluster) nodeNames() []string     { return slices.Sorted(maps.Keys(c.nodes)) }
 func (c *cluster) electionNames() []string { return slices.Sorted(maps.Keys(c.elections)) }
 
-// snapshot is the view of it, with so many tasks at most.
+// snapshot is the view of the cluster, with at most tasksMax tasks.
 func (c *cluster) snapshot(now time.Time, tasksMax int) view.Top {
 	t := view.Top{
 		At: now.UTC().Truncate(time.Millisecond), Total: len(c.tasks), Counts: map[windlass.Status]int{}, Matching: len(c.shown),

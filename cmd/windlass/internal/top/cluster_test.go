@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -59,10 +60,7 @@ func TestCluster_StaysSortedAndCountedAsTasksComeChangeAndGo(t *testing.T) {
 				t.Fatalf("round %d: %s is found at %d, %v, want %d", round, row.ID, at, ok, i)
 			}
 		}
-		sum := 0
-		for _, n := range c.used {
-			sum += n
-		}
+		sum := sumOf(slices.Collect(maps.Values(c.used)))
 		if !slices.Equal(shown, got) || sum != used {
 			t.Fatalf("round %d: shows %d, want %d; %d in use of %d", round, len(got), len(shown), sum, used)
 		}
@@ -124,13 +122,6 @@ func TestPulse_CountsClaimsAndMovesOfTheLastMinute(t *testing.T) {
 	}
 }
 
-func sumOf(counts []int) (sum int) {
-	for _, n := range counts {
-		sum += n
-	}
-	return sum
-}
-
 func TestSparkline_ShowsTheLatestInTheCellsThereAre(t *testing.T) {
 	for want, in := range map[string]struct {
 		counts []int
@@ -174,17 +165,20 @@ const manyTasks = 300_000
 
 func manyRows(b *testing.B) *model {
 	b.Helper()
-	c := noChanges()
 	r := rand.New(rand.NewPCG(3, 4))
-	for i := range manyTasks {
-		id := fmt.Sprintf("tenant-%06d", i)
-		c.tasks[id] = windlass.TaskChange{Task: taskOf(id, windlass.StatusRunning, fmt.Sprintf("n%d", r.IntN(50)), i, 0)}
+	tasks := make([]windlass.TaskInfo, manyTasks)
+	for i := range tasks {
+		tasks[i] = tenant(r, i)
 	}
 	m := Config{Column: ByID, Refresh: RefreshDefault}.model(nil, nil, nil)
 	m.width, m.height = 120, 40
-	m.cluster.apply(c)
+	m.cluster.apply(changed(tasks...))
 	m.scroll()
 	return m
+}
+
+func tenant(r *rand.Rand, i int) windlass.TaskInfo {
+	return taskOf(fmt.Sprintf("tenant-%06d", i), windlass.StatusRunning, fmt.Sprintf("n%d", r.IntN(50)), i, 0)
 }
 
 // BenchmarkFrame applies 25 changes and draws, as four times a second at 100 changes
@@ -193,12 +187,11 @@ func BenchmarkFrame(b *testing.B) {
 	m := manyRows(b)
 	r := rand.New(rand.NewPCG(5, 6))
 	for b.Loop() {
-		c := noChanges()
+		var some []windlass.TaskInfo
 		for range 25 {
-			id := fmt.Sprintf("tenant-%06d", r.IntN(manyTasks))
-			c.tasks[id] = windlass.TaskChange{Task: taskOf(id, windlass.StatusRunning, fmt.Sprintf("n%d", r.IntN(50)), 1, 0)}
+			some = append(some, tenant(r, r.IntN(manyTasks)))
 		}
-		m.apply(update{changes: c, at: noon})
+		m.apply(update{changes: changed(some...), at: noon})
 		m.frame()
 	}
 }

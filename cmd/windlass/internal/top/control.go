@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,16 +18,10 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Times of what is asked of the broker.
-const (
-	// askMax bounds one question or command.
-	askMax = 10 * time.Second
-	// carryMax is how long it is waited for that a command to a task is carried out.
-	carryMax = 10 * time.Second
-)
+// askMax bounds one question or command, until a task has carried it out.
+const askMax = 10 * time.Second
 
-// control sends commands and reads what lists do not have. Its ctx ends with the
-// program, and so does all that it does.
+// control sends commands and reads the details of tasks, until ctx ends with the program.
 type control struct {
 	ctx       context.Context
 	client    *windlass.Client
@@ -34,15 +29,15 @@ type control struct {
 	namespace string
 }
 
-// done is what became of an action, in words.
+// done is the outcome of an action.
 type done struct {
 	text   string
 	failed bool
 }
 
-// order sends a command to a task and tells whether it was carried out.
+// order sends a command to a task and reports whether it was carried out.
 func (c *control) order(id string, command statemachine.Command) tea.Cmd {
-	return c.doing(fmt.Sprintf("%s %s", command.Message, view.Printable(id)), carryMax, func(ctx context.Context) (string, error) {
+	return c.doing(fmt.Sprintf("%s %s", command.Message, view.Printable(id)), func(ctx context.Context) (string, error) {
 		sent, err := c.client.SendTask(ctx, id, command)
 		if err != nil {
 			return "", err
@@ -52,7 +47,7 @@ func (c *control) order(id string, command statemachine.Command) tea.Cmd {
 		case err == nil:
 			return "carried out; it is " + string(task.Status), nil
 		case ctx.Err() != nil:
-			return fmt.Sprintf("sent, and not carried out within %v; it may yet be", carryMax), nil
+			return fmt.Sprintf("sent, and not carried out within %v; it may yet be", askMax), nil
 		}
 		return "", err
 	})
@@ -60,23 +55,23 @@ func (c *control) order(id string, command statemachine.Command) tea.Cmd {
 
 // command sends one to a node.
 func (c *control) command(node, command string) tea.Cmd {
-	return c.doing(command+" "+view.Printable(node), askMax, func(ctx context.Context) (string, error) {
+	return c.doing(command+" "+view.Printable(node), func(ctx context.Context) (string, error) {
 		return "sent", c.client.Send(ctx, node, windlass.Command{Command: command})
 	})
 }
 
 // resign asks the leader of an election to step down.
 func (c *control) resign(name string) tea.Cmd {
-	return c.doing("resign "+view.Printable(name), askMax, func(ctx context.Context) (string, error) {
+	return c.doing("resign "+view.Printable(name), func(ctx context.Context) (string, error) {
 		asked, err := election.RequestResign(ctx, c.broker, c.namespace, name)
 		return view.Printable(asked.Leader) + " was asked to step down", err
 	})
 }
 
-// doing runs something that is bounded in time and says what became of it.
-func (c *control) doing(what string, limit time.Duration, f func(context.Context) (string, error)) tea.Cmd {
+// doing runs f for at most askMax and reports its outcome.
+func (c *control) doing(what string, f func(context.Context) (string, error)) tea.Cmd {
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(c.ctx, limit)
+		ctx, cancel := context.WithTimeout(c.ctx, askMax)
 		defer cancel()
 		said, err := f(ctx)
 		if err != nil {
@@ -121,7 +116,7 @@ func (c *control) look(id string) tea.Cmd {
 	}
 }
 
-// field is a line of a detail. What is long is cut where it is shown.
+// field is a line of a detail, which the frame cuts to its width.
 func field(name, value string) string { return fmt.Sprintf("%-12s %s", name, view.Printable(value)) }
 
 // describe says what a task is.
@@ -135,15 +130,14 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 	if t.Token != 0 {
 		add("token", strconv.FormatInt(t.Token, 10))
 	}
-	if t.SubmittedAt != nil {
-		add("submitted", view.Age(t.SubmittedAt, now)+" ago")
+	since := func(name string, at *time.Time) {
+		if at != nil {
+			add(name, view.Ago(at, now))
+		}
 	}
-	if t.ClaimedAt != nil {
-		add("claimed", view.Age(t.ClaimedAt, now)+" ago")
-	}
-	if t.FinishedAt != nil {
-		add("ended", view.Age(t.FinishedAt, now)+" ago")
-	}
+	since("submitted", t.SubmittedAt)
+	since("claimed", t.ClaimedAt)
+	since("ended", t.FinishedAt)
 	if t.Until != nil {
 		add("until", t.Until.UTC().Format(time.RFC3339))
 	}
@@ -163,28 +157,17 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 func explain(e windlass.Explanation) []string {
 	lines := []string{"", field("why", e.Why)}
 	for _, n := range e.Nodes {
-		verdict := "cannot take it: "
-		if n.Takes {
-			verdict = "can take it: "
-		}
-		if n.Node == e.Node && e.Status == windlass.StatusRunning {
-			verdict = ""
-		}
-		lines = append(lines, field("node", n.Node+": "+verdict+n.Why))
+		lines = append(lines, field("node", n.Node+": "+view.Verdict(e, n)))
 	}
 	return lines
 }
 
-// recount tells what happened, the latest first.
+// recount lists what happened, the latest first.
 func recount(h statemachine.History) []string {
 	lines := []string{"", field("history", fmt.Sprintf("%d claim(s), %d interruption(s), the latest first", h.Claims, h.Interruptions))}
-	for i := len(h.Entries) - 1; i >= 0; i-- {
-		e := h.Entries[i]
-		event := string(e.Event)
-		if e.Interruption {
-			event += " (interruption)"
-		}
-		lines = append(lines, view.Printable(strings.TrimRight(fmt.Sprintf("  %s  %-12s %s  %s", e.At.UTC().Format(time.RFC3339), event, view.OrDash(e.Node), e.Detail), " ")))
+	for _, e := range slices.Backward(h.Entries) {
+		text := fmt.Sprintf("  %s  %-12s %s  %s", e.At.UTC().Format(time.RFC3339), view.EventName(e), view.OrDash(e.Node), e.Detail)
+		lines = append(lines, view.Printable(strings.TrimRight(text, " ")))
 	}
 	return lines
 }

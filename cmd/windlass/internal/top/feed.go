@@ -15,7 +15,7 @@ import (
 
 // Times of a feed.
 const (
-	// treeEvery bounds how often the tree is put together.
+	// treeEvery bounds how often the tree is built.
 	treeEvery = 500 * time.Millisecond
 	// probeEvery is how often the broker is asked whether it is back.
 	probeEvery = 2 * time.Second
@@ -27,8 +27,7 @@ type update struct {
 	rates rates
 	// forest is the tree if it has changed, nil otherwise.
 	forest *tree.Forest
-	// trouble is why the broker cannot be followed, nil if it can; since is from
-	// when on that is so.
+	// trouble is why the broker cannot be followed, nil if it can, from since on.
 	trouble error
 	since   time.Time
 	at      time.Time
@@ -40,7 +39,6 @@ type feed struct {
 	broker    broker.Broker
 	namespace string
 
-	// showing is closed and replaced when the tree begins or ceases to be shown.
 	mu      sync.Mutex
 	pending changes
 	pulse   *pulse
@@ -48,13 +46,14 @@ type feed struct {
 	trouble error
 	since   time.Time
 	showing bool
-	turned  chan struct{}
+	// turn ends the wait, or the watch, of followTree after a change of showing.
+	turn context.CancelFunc
 }
 
 func newFeed(client *windlass.Client, b broker.Broker, namespace string) *feed {
 	return &feed{
 		client: client, broker: b, namespace: namespace, pending: noChanges(), pulse: newPulse(time.Now()),
-		since: time.Now(), turned: make(chan struct{}),
+		since: time.Now(), turn: func() {},
 	}
 }
 
@@ -89,8 +88,8 @@ func (f *feed) run(ctx context.Context) {
 	following.Wait()
 }
 
-// beginPulse asks for the present revision, until there is an answer. That of the first
-// change would not do: where there are no tasks yet, it can have claims already.
+// beginPulse reads the present revision, until there is an answer. The revision of the
+// first change is too late if there are no tasks yet: it may have claims already.
 func (f *feed) beginPulse(ctx context.Context) {
 	space, err := keys.New(f.namespace)
 	if err != nil {
@@ -108,7 +107,7 @@ func (f *feed) beginPulse(ctx context.Context) {
 	}
 }
 
-// put takes a change, or the trouble that came in its place.
+// put takes a change, or the error that came in its place.
 func (f *feed) put(err error, take func(now time.Time)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,14 +149,13 @@ func (f *feed) probe(ctx context.Context) {
 	}
 }
 
-// showTree says whether the tree is to be followed.
+// showTree starts or stops following the tree.
 func (f *feed) showTree(showing bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.showing != showing {
 		f.showing = showing
-		close(f.turned)
-		f.turned = make(chan struct{})
+		f.turn()
 	}
 }
 
@@ -169,30 +167,19 @@ func (f *feed) followTree(ctx context.Context) {
 		return
 	}
 	for ctx.Err() == nil {
+		turned, turn := context.WithCancel(ctx)
 		f.mu.Lock()
-		showing, turned := f.showing, f.turned
+		f.turn = turn
+		showing := f.showing
 		f.mu.Unlock()
 		if !showing {
-			select {
-			case <-ctx.Done():
-			case <-turned:
-			}
+			<-turned.Done()
 			continue
 		}
-		watching, cancel := context.WithCancel(ctx)
-		var turning sync.WaitGroup
-		turning.Go(func() {
-			select {
-			case <-watching.Done():
-			case <-turned:
-				cancel()
-			}
-		})
-		for forest, err := range t.Watch(watching, treeEvery) {
+		for forest, err := range t.Watch(turned, treeEvery) {
 			f.put(err, func(time.Time) { f.forest = forest })
 		}
-		cancel()
-		turning.Wait()
+		turn()
 	}
 }
 

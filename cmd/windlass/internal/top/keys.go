@@ -1,13 +1,13 @@
 package top
 
 import (
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -44,7 +44,7 @@ var (
 	keyBack    = bind("back; forget the filter", "esc")
 )
 
-// Those of tasks beside their actions.
+// The keys of the view of tasks, besides its actions.
 var (
 	keyFilter  = bind("filter by text", "/")
 	keySort    = bind("sort by the next column", "s")
@@ -57,9 +57,9 @@ type action struct {
 	key key.Binding
 	// verb begins the question.
 	verb string
-	// do does it. For a sleep it gets for how long.
+	// do does it; pause is that of a sleep.
 	do func(c *control, name string, pause time.Duration) tea.Cmd
-	// asksPause tells that it needs to be told for how long.
+	// asksPause makes it ask for the pause first.
 	asksPause bool
 }
 
@@ -103,9 +103,6 @@ var actions = [tabsMax][]action{
 func helpOf(t tab) []string {
 	var lines []string
 	add := func(title string, bindings ...key.Binding) {
-		if len(lines) > 0 {
-			lines = append(lines, "")
-		}
 		lines = append(lines, title)
 		for _, b := range bindings {
 			lines = append(lines, "  "+pad(b.Help().Key, 10)+" "+b.Help().Desc)
@@ -120,6 +117,7 @@ func helpOf(t tab) []string {
 	}
 	if len(own) > 0 {
 		add(tabNames[t]+" (an action asks before it does anything)", own...)
+		lines = append(lines, "")
 	}
 	add("everywhere", keyHelp, bind("tasks, nodes, elections, jobs", "1 2 3 4"), keyNext, keyBefore, keyUp, keyDown, keyPageUp, keyPageDn,
 		keyTop, keyBottom, keyBack, keySuspend, keyQuit)
@@ -133,7 +131,8 @@ func hintOf(t tab) string {
 		text += "  / filter  s sort  enter why"
 	}
 	for _, a := range actions[t] {
-		text += "  " + a.key.Help().Key + " " + view.Printable(firstWord(a.key.Help().Desc))
+		word, _, _ := strings.Cut(a.key.Help().Desc, " ")
+		text += "  " + a.key.Help().Key + " " + strings.TrimRight(word, ",:")
 	}
 	return text
 }

@@ -5,7 +5,6 @@ package top
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -15,92 +14,17 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/tree"
 )
-
-// flaky is a broker that can be out of reach.
-type flaky struct {
-	broker.Broker
-
-	mu   sync.Mutex
-	down bool
-	cut  chan struct{} // closed when it goes down
-}
-
-func newFlaky(b broker.Broker) *flaky { return &flaky{Broker: b, cut: make(chan struct{})} }
-
-func (f *flaky) set(down bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.down = down; down {
-		close(f.cut)
-		f.cut = make(chan struct{})
-	}
-}
-
-func (f *flaky) state() (cut chan struct{}, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.down {
-		return f.cut, broker.NewError("reach", "", broker.ErrUnavailable, nil)
-	}
-	return f.cut, nil
-}
-
-func (f *flaky) Get(ctx context.Context, key string) (broker.KV, error) {
-	if _, err := f.state(); err != nil {
-		return broker.KV{}, err
-	}
-	return f.Broker.Get(ctx, key)
-}
-
-func (f *flaky) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
-	if _, err := f.state(); err != nil {
-		return func(yield func(broker.Page, error) bool) { yield(broker.Page{}, err) }
-	}
-	return f.Broker.List(ctx, prefix)
-}
-
-func (f *flaky) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
-	return func(yield func(broker.Batch, error) bool) {
-		cut, err := f.state()
-		if err != nil {
-			yield(broker.Batch{}, err)
-			return
-		}
-		watching, cancel := context.WithCancel(ctx)
-		var ending sync.WaitGroup
-		ending.Go(func() {
-			select {
-			case <-watching.Done():
-			case <-cut:
-				cancel()
-			}
-		})
-		defer ending.Wait()
-		defer cancel()
-		for batch, err := range f.Broker.Watch(watching, prefix, from) {
-			if err != nil && ctx.Err() == nil && watching.Err() != nil {
-				break
-			}
-			if !yield(batch, err) {
-				return
-			}
-		}
-		if _, err := f.state(); err != nil {
-			yield(broker.Batch{}, err)
-		}
-	}
-}
 
 // live is a screen on a real etcd, with two nodes.
 type live struct {
 	*testing.T
 	m      *model
-	store  *flaky
+	store  *faulty.Broker
 	client *windlass.Client
 }
 
@@ -119,7 +43,7 @@ func newLive(t *testing.T) *live {
 			t.Error(err)
 		}
 	})
-	l := &live{T: t, store: newFlaky(server.Broker())}
+	l := &live{T: t, store: faulty.Wrap(server.Broker(), nil)}
 	for _, name := range []string{"n1", "n2"} {
 		node, err := windlass.NewNode(windlass.Config{Broker: server.Broker(), Name: name, Capacity: 100, SessionTTL: 15 * time.Second,
 			Handlers: map[string]windlass.NewHandler{"wait": windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
@@ -267,10 +191,10 @@ func TestTop_SaysThatTheBrokerIsAwayAndThatItIsBack(t *testing.T) {
 	l := newLive(t)
 	l.submit(2)
 	l.shows("live since", "2 running")
-	l.store.set(true)
+	l.store.Cut()
 	l.shows("TROUBLE since", "2 running")
 	l.does("p", "y")
-	l.store.set(false)
+	l.store.Heal()
 	l.shows("live since")
 	if err := l.client.Submit(t.Context(), windlass.Submission{ID: "later", Spec: windlass.Spec{Type: "wait"}}); err != nil {
 		t.Fatal(err)

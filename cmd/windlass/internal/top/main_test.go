@@ -36,19 +36,25 @@ func taskOf(id string, status windlass.Status, node string, seconds, errors int)
 	return t
 }
 
+// changed are changes of tasks.
+func changed(tasks ...windlass.TaskInfo) changes {
+	c := noChanges()
+	for _, t := range tasks {
+		c.tasks[t.ID] = windlass.TaskChange{Task: t}
+	}
+	return c
+}
+
 // some are a few tasks, nodes and elections.
 func some() changes {
-	c := noChanges()
-	for _, t := range []windlass.TaskInfo{
+	c := changed(
 		taskOf("alpha", windlass.StatusRunning, "n1", 10, 0),
 		taskOf("beta", windlass.StatusPaused, "", 7200, 2),
 		taskOf("gamma", windlass.StatusRunning, "n2", 90, 0),
 		taskOf("delta\x1b[2J\n", windlass.StatusFailed, "n2\x07", 86400*3, 8),
 		taskOf("漢字の仕事", windlass.StatusPending, "", 1, 0),
 		taskOf(strings.Repeat("long-", 60), windlass.StatusBlocked, "", 3600, 0),
-	} {
-		c.tasks[t.ID] = windlass.TaskChange{Task: t}
-	}
+	)
 	for _, n := range []windlass.NodeStatus{
 		{Name: "n1", Tasks: 1, Capacity: 4, Zone: "east", Version: "v1.2.3", StartedAt: noon.Add(-time.Hour), Load: 35},
 		{Name: "n2", Tasks: 1, Zone: "west\x1b", Version: "v1.2.3", StartedAt: noon.Add(-time.Minute), Draining: true, Weight: 2},
@@ -62,7 +68,7 @@ func some() changes {
 	return c
 }
 
-// screen is a model with what it was told.
+// screen is a model with the updates that it will get.
 type screen struct {
 	*testing.T
 	m       *model

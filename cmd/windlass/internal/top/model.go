@@ -2,7 +2,7 @@ package top
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -22,17 +22,17 @@ type mode int
 
 const (
 	browsing mode = iota
-	// filtering: they are the filter, which takes effect with each.
+	// filtering: keys edit the filter, which takes effect at once.
 	filtering
-	// pausing: they are for how long to sleep.
+	// pausing: keys edit the time to sleep.
 	pausing
-	// confirming: only a yes does what was asked.
+	// confirming: only a yes runs the action.
 	confirming
 	// reading: help or a detail covers the list.
 	reading
 )
 
-// tick is when the frame is to be made anew.
+// tick is the time of the next frame.
 type tick time.Time
 
 // model is what is on the screen. Update and View are its only entrances.
@@ -40,7 +40,7 @@ type model struct {
 	header  header
 	cluster *cluster
 	control *control
-	// take reads the feed, showTree tells it whether the tree is on the screen.
+	// take reads the feed, showTree makes it follow the tree.
 	take     func() update
 	showTree func(bool)
 	refresh  time.Duration
@@ -53,8 +53,8 @@ type model struct {
 	cursor, top [tabsMax]int
 	task        *row
 
-	// input is what is typed, asked the action that it is for, and target whom it
-	// concerns; both stay what they are while the list below goes on.
+	// input is the line that is typed. asked is the action that waits for an answer, on
+	// target; both stay while the list below changes.
 	input  string
 	asked  action
 	target string
@@ -62,8 +62,8 @@ type model struct {
 
 	// said is the outcome of the last action, or what is wrong with the input.
 	said done
-	// page is what is read, from the line pageTop on; of is the task whose detail
-	// it is, seen as it was when it was read.
+	// page is the text that is read, from the line pageTop on; of is its task, if it is
+	// a detail, and seen the row of that when it was read.
 	page    []string
 	pageTop int
 	of      string
@@ -73,22 +73,19 @@ type model struct {
 	jobs   []string
 }
 
-// header is what the head says besides the tasks.
+// header is the content of the head besides the tasks.
 type header struct {
 	namespace, broker string
 	rates             rates
 	trouble           error
 	since             time.Time
 	now               time.Time
-	// known tells that there was an update.
+	// known is set after the first update.
 	known bool
 }
 
-// Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return m.next() }
-
-// next is the next tick.
-func (m *model) next() tea.Cmd {
+// Init implements tea.Model. It asks for the next tick.
+func (m *model) Init() tea.Cmd {
 	return tea.Tick(m.refresh, func(at time.Time) tea.Msg { return tick(at) })
 }
 
@@ -99,7 +96,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 		m.drawJobs()
 	case tick:
-		return m, tea.Batch(m.next(), m.apply(m.take()))
+		return m, tea.Batch(m.Init(), m.apply(m.take()))
 	case done:
 		m.said = msg
 	case detail:
@@ -117,7 +114,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// apply takes what the feed has.
 func (m *model) apply(u update) tea.Cmd {
 	m.cluster.apply(u.changes)
 	m.header.rates, m.header.trouble, m.header.since, m.header.now, m.header.known = u.rates, u.trouble, u.since, u.at, true
@@ -127,7 +123,7 @@ func (m *model) apply(u update) tea.Cmd {
 	}
 	m.follow()
 	m.scroll()
-	// What is read of a task is read again when it has changed.
+	// The detail of a task is read again when that has changed.
 	if m.mode == reading && m.of != "" && m.cluster.tasks[m.of] != m.seen {
 		m.seen = m.cluster.tasks[m.of]
 		return m.control.look(m.of)
@@ -150,7 +146,7 @@ func (m *model) follow() {
 	}
 }
 
-// lines is how many the list of the view has.
+// lines is the length of the list of the view.
 func (m *model) lines() int {
 	switch m.tab {
 	case tasksTab:
@@ -172,7 +168,7 @@ func (m *model) scroll() {
 	m.pageTop = max(0, min(m.pageTop, len(m.page)-m.readable()))
 }
 
-// drawJobs draws the tree for the width that there is.
+// drawJobs draws the tree for the width of the screen.
 func (m *model) drawJobs() {
 	m.jobs = nil
 	if m.forest == nil || m.width == 0 {
@@ -180,7 +176,7 @@ func (m *model) drawJobs() {
 	}
 	var b strings.Builder
 	// A Builder takes everything, and Draw has no other way to fail.
-	_ = m.forest.Draw(io.Writer(&b), tree.DrawOptions{Width: max(1, m.width-2), ChildrenMax: jobsShownMax, Now: m.header.now})
+	_ = m.forest.Draw(&b, tree.DrawOptions{Width: max(1, m.width-2), ChildrenMax: jobsShownMax, Now: m.header.now})
 	if text := strings.TrimRight(b.String(), "\n"); text != "" {
 		m.jobs = strings.Split(text, "\n")
 	}
@@ -242,7 +238,7 @@ func (m *model) show(t tab) {
 	m.showTree(t == jobsTab)
 }
 
-// move moves a cursor; false if the key is for something else.
+// move moves a cursor, and reports whether the key is for that.
 func (m *model) move(k tea.KeyPressMsg, cursor *int, page, lines int) bool {
 	switch {
 	case key.Matches(k, keyUp):
@@ -263,19 +259,15 @@ func (m *model) move(k tea.KeyPressMsg, cursor *int, page, lines int) bool {
 	return true
 }
 
-// arrange sorts and filters; false if the key is for something else.
+// arrange sorts and filters, and reports whether the key is for that.
 func (m *model) arrange(k tea.KeyPressMsg) bool {
 	c := m.cluster
 	switch {
 	case key.Matches(k, keyFilter):
 		m.mode, m.input = filtering, c.filter
 	case key.Matches(k, keySort):
-		for i, column := range Columns {
-			if column == c.column {
-				c.sortBy(Columns[(i+1)%len(Columns)], false)
-				break
-			}
-		}
+		next := slices.Index(Columns, c.column) + 1
+		c.sortBy(Columns[next%len(Columns)], false)
 	case key.Matches(k, keyReverse):
 		c.sortBy(c.column, !c.reverse)
 	case key.Matches(k, keyBack):
@@ -299,7 +291,7 @@ func (m *model) open() tea.Cmd {
 	return m.control.look(m.of)
 }
 
-// selected is the name of what the cursor is on; empty if there is nothing.
+// selected is the name of the thing under the cursor, empty for none.
 func (m *model) selected() string {
 	m.scroll()
 	at := m.cursor[m.tab]
@@ -335,7 +327,7 @@ func (m *model) act(k tea.KeyPressMsg) {
 	}
 }
 
-// confirm does what was asked, or not.
+// confirm runs the action after a yes.
 func (m *model) confirm(k tea.KeyPressMsg) tea.Cmd {
 	m.mode = browsing
 	if k.Text != "y" && k.Text != "Y" {
@@ -346,15 +338,14 @@ func (m *model) confirm(k tea.KeyPressMsg) tea.Cmd {
 	return m.asked.do(m.control, m.target, m.pause)
 }
 
-// edit takes a key of a line that is typed.
+// edit takes a key of the input line.
 func (m *model) edit(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "esc":
+		m.input = ""
+		m.typed("")
 		if m.mode == pausing {
 			m.said = done{text: "nothing was done"}
-		} else {
-			m.input = ""
-			m.typed("")
 		}
 		m.mode = browsing
 	case "enter":

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/windlass-go/windlass"
 )
@@ -32,11 +34,10 @@ func TestFrame_IsDrawnForTheSizeOfTheTerminal(t *testing.T) {
 }
 
 func TestFrame_FillsTheTerminalAndNeverMore(t *testing.T) {
-	states := map[string][]string{
+	for name, keys := range map[string][]string{
 		"tasks": {"1"}, "nodes": {"2"}, "elections": {"3"}, "jobs": {"4"}, "help": {"?"}, "filter": {"/", "a", "漢"}, "pausing": {"z", "9"},
 		"confirming": {"p"}, "detail": {"enter"}, "nothing": {"/", "~", "enter"},
-	}
-	for name, keys := range states {
+	} {
 		for width := 1; width <= 100; width++ {
 			for _, height := range []int{1, 2, 3, 5, 8, 11, 12, 24} {
 				s := full(t, width, height)
@@ -61,12 +62,8 @@ func TestFrame_NamesCannotMoveTheCursor(t *testing.T) {
 		s := full(t, 100, 24)
 		s.put(update{changes: noChanges(), at: noon, forest: forest(), trouble: errors.New("\x1b]52;c;x\x07")})
 		s.press(keys...)
-		for line := range strings.SplitSeq(s.plain(), "\n") {
-			for _, r := range line {
-				if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-					t.Errorf("after %q the frame has %q in %q", keys, r, line)
-				}
-			}
+		if frame := s.plain(); strings.ContainsFunc(frame, func(r rune) bool { return unicode.IsControl(r) && r != '\n' }) {
+			t.Errorf("after %q the frame is %q", keys, frame)
 		}
 	}
 }
@@ -91,10 +88,8 @@ func TestTasks_AreSortedByEachColumn(t *testing.T) {
 		s.press("s")
 	}
 	want := map[Column]string{ByID: "alpha", ByStatus: "漢字の仕事", ByNode: "beta", ByAge: "漢字の仕事", ByErrors: "delta\x1b[2J\n"}
-	for column, first := range want {
-		if firsts[column] != first {
-			t.Errorf("sorted by %s the first is %q, want %q", column, firsts[column], first)
-		}
+	if diff := cmp.Diff(want, firsts); diff != "" {
+		t.Errorf("the first by each column (-want +got):\n%s", diff)
 	}
 	s.has("ID▼")
 	s.press("S")
@@ -127,13 +122,11 @@ func TestCursor_StaysOnItsTaskWhenOthersComeAndGo(t *testing.T) {
 	if got := s.m.selected(); got != "gamma" {
 		t.Fatalf("the cursor is on %q", got)
 	}
-	more := noChanges()
+	more := []windlass.TaskInfo{taskOf("gamma", windlass.StatusSleeping, "n2", 90, 1)}
 	for i := range 50 {
-		id := fmt.Sprintf("aa%02d", i)
-		more.tasks[id] = windlass.TaskChange{Task: taskOf(id, windlass.StatusPending, "", 5, 0)}
+		more = append(more, taskOf(fmt.Sprintf("aa%02d", i), windlass.StatusPending, "", 5, 0))
 	}
-	more.tasks["gamma"] = windlass.TaskChange{Task: taskOf("gamma", windlass.StatusSleeping, "n2", 90, 1)}
-	s.put(update{changes: more, at: noon})
+	s.put(update{changes: changed(more...), at: noon})
 	s.has("> gamma", "sleeping")
 	gone := noChanges()
 	gone.tasks["gamma"] = windlass.TaskChange{Task: windlass.TaskInfo{ID: "gamma"}, Gone: true}
@@ -179,8 +172,7 @@ func TestActions_AskFirstAndOnlyAYesDoesAnything(t *testing.T) {
 func TestActions_ConcernWhatWasAskedThoughTheListGoesOn(t *testing.T) {
 	s := full(t, 100, 24)
 	s.press("p")
-	first := noChanges()
-	first.tasks["aaa"] = windlass.TaskChange{Task: taskOf("aaa", windlass.StatusRunning, "n1", 1, 0)}
+	first := changed(taskOf("aaa", windlass.StatusRunning, "n1", 1, 0))
 	first.tasks["alpha"] = windlass.TaskChange{Task: windlass.TaskInfo{ID: "alpha"}, Gone: true}
 	s.put(update{changes: first, at: noon})
 	s.has("pause alpha? [y/N]")
@@ -243,8 +235,7 @@ func TestQuit_EndsByQAndByAnInterrupt(t *testing.T) {
 }
 
 func TestConfig_RefusesWhatMakesNoSense(t *testing.T) {
-	good := Config{Refresh: RefreshDefault, Column: ByAge}
-	if err := good.Check(); err != nil {
+	if err := (Config{Refresh: RefreshDefault, Column: ByAge}).Check(); err != nil {
 		t.Error(err)
 	}
 	for want, c := range map[string]Config{

@@ -11,14 +11,13 @@ const pulseSeconds = 60
 
 // pulse counts claims and moves of the last minute, a second at a time.
 type pulse struct {
-	// since is the revision that the store had when it began: claims up to there are
-	// not of this minute.
+	// since is the revision of the store at the beginning; older claims do not count.
 	since int64
 	began time.Time
-	// held says of each task who had it last, and under which token.
+	// held has the last holder of each task.
 	held map[string]holder
-	// claims and moves are counts by second, of the second modulo their length;
-	// second is the latest one counted.
+	// claims and moves are counts, by the second modulo their length; second is the
+	// latest one.
 	claims, moves [pulseSeconds]int
 	second        int64
 }
@@ -32,7 +31,6 @@ func newPulse(now time.Time) *pulse {
 	return &pulse{began: now, held: map[string]holder{}, second: now.Unix()}
 }
 
-// see takes a change.
 func (p *pulse) see(change windlass.TaskChange, now time.Time) {
 	t := change.Task
 	switch {
@@ -62,12 +60,12 @@ func (p *pulse) advance(now time.Time) {
 	}
 }
 
-// rates are claims and moves in the last minute, by second, the oldest first.
+// rates are the counts of each second of the last minute, the oldest first.
 type rates struct {
 	claims, moves []int
 }
 
-// rates are those of the seconds for which it has counted, at most of a minute.
+// rates returns the counts since the beginning, of at most a minute.
 func (p *pulse) rates(now time.Time) rates {
 	p.advance(now)
 	n := int64(min(pulseSeconds, max(1, int(now.Sub(p.began)/time.Second))))
@@ -79,11 +77,11 @@ func (p *pulse) rates(now time.Time) rates {
 	return r
 }
 
-// perSecond is the mean.
-func perSecond(counts []int) float64 {
-	sum := 0
+func perSecond(counts []int) float64 { return float64(sumOf(counts)) / float64(max(1, len(counts))) }
+
+func sumOf(counts []int) (sum int) {
 	for _, n := range counts {
 		sum += n
 	}
-	return float64(sum) / float64(max(1, len(counts)))
+	return sum
 }

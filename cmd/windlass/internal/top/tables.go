@@ -11,7 +11,7 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// cellsOf are the cells of a line of a list, and how they look.
+// cellsOf returns the cells of a line of a list, and their style.
 type cellsOf func(i int) ([]string, lipgloss.Style)
 
 // table is the list of the view.
@@ -39,7 +39,7 @@ func (m *model) taskTable() ([]columnSpec, cellsOf) {
 	}
 }
 
-// sorted is a title, with which way the list is sorted if it is by that.
+// sorted is a title, with the direction if the list is sorted by it.
 func (m *model) sorted(title string, by Column) string {
 	switch {
 	case m.cluster.column != by:
@@ -50,7 +50,7 @@ func (m *model) sorted(title string, by Column) string {
 	return title + "▼"
 }
 
-// gaugeCells is how long the bar of a node is.
+// gaugeCells is the length of the bar of a node.
 const gaugeCells = 8
 
 func (m *model) nodeTable() ([]columnSpec, cellsOf) {
@@ -83,7 +83,7 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 	}
 }
 
-// nodeState is what a node does with tasks, in a word.
+// nodeState is the state of a node, in a word.
 func nodeState(n windlass.NodeStatus) (string, lipgloss.Style) {
 	switch {
 	case n.Problem != "":

@@ -2,13 +2,13 @@ package top
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
 )
 
-// pad makes a text exactly so many cells wide: what is longer is cut, with a sign
-// that it was.
+// pad makes a text exactly width cells wide; a cut one ends with an ellipsis.
 func pad(s string, width int) string {
 	if width <= 0 {
 		return ""
@@ -17,14 +17,14 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// cut makes a text at most so many cells wide.
+// cut makes a text at most width cells wide.
 func cut(s string, width int) string { return ansi.Truncate(s, max(0, width), "…") }
 
 // sparks are the heights of a sparkline, the lowest is for nothing.
 var sparks = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws counts in at most so many cells, each as many counts as it takes.
-// The highest cell is full; one with anything is never the lowest.
+// sparkline draws counts in at most width cells, each of which sums up several counts if
+// need be. The highest cell is full; only a cell of zero is the lowest.
 func sparkline(counts []int, width int) string {
 	if width <= 0 || len(counts) == 0 {
 		return ""
@@ -32,16 +32,9 @@ func sparkline(counts []int, width int) string {
 	each := (len(counts) + width - 1) / width
 	var cells []int
 	for end := len(counts); end > 0; end -= each { // from the latest one on
-		sum := 0
-		for _, n := range counts[max(0, end-each):end] {
-			sum += n
-		}
-		cells = append(cells, sum)
+		cells = append(cells, sumOf(counts[max(0, end-each):end]))
 	}
-	highest := 0
-	for _, n := range cells {
-		highest = max(highest, n)
-	}
+	highest := slices.Max(cells)
 	line := make([]rune, len(cells))
 	for i, n := range cells {
 		at := 0
@@ -62,9 +55,9 @@ func gauge(part, whole, cells int) string {
 	return strings.Repeat("█", full) + strings.Repeat("░", cells-full)
 }
 
-// columnSpec is a column of a list. Those that are left out first when there is no room have the
-// highest rank; 0 is never left out. One of each list has no width: it gets the rest,
-// and at least least.
+// columnSpec is a column of a list. Without room, those of the highest rank are left out
+// first; rank 0 never is. One of each list has no width: it gets the rest, and at least
+// least.
 type columnSpec struct {
 	title string
 	width int
@@ -79,9 +72,9 @@ const gap = 1
 // columnRanks is the highest rank of a column.
 const columnRanks = 9
 
-// fitting are the columns for which there is room, with their widths.
+// fitting returns the columns for which there is room, with their widths.
 func fitting(all []columnSpec, width int) (shown []int, widths []int) {
-	for out := columnRanks; out >= 0; out-- {
+	for out := columnRanks; ; out-- {
 		shown, widths = nil, nil
 		need, rest := -gap, -1
 		for i, c := range all {
@@ -101,7 +94,6 @@ func fitting(all []columnSpec, width int) (shown []int, widths []int) {
 			return shown, widths
 		}
 	}
-	return nil, nil
 }
 
 // line lays cells out.
@@ -116,15 +108,6 @@ func line(all []columnSpec, shown, widths []int, cells []string) string {
 	return strings.Join(parts, strings.Repeat(" ", gap))
 }
 
-// firstWord is a text up to the first mark or space.
-func firstWord(s string) string {
-	if i := strings.IndexAny(s, " ,:;"); i >= 0 {
-		return s[:i]
-	}
-	return s
-}
-
-// rate is a number of things in a second.
 func rate(perSecond float64) string {
 	if perSecond < 10 {
 		return fmt.Sprintf("%.1f/s", perSecond)

@@ -24,31 +24,31 @@ const (
 	RefreshDefault = 250 * time.Millisecond
 	RefreshMin     = 50 * time.Millisecond
 	RefreshMax     = time.Minute
-	// TasksDefault is how many tasks a snapshot has, TasksMax how many it may have.
+	// TasksDefault is the number of tasks in a snapshot, TasksMax the limit of that.
 	TasksDefault = 20
 	TasksMax     = 1_000_000
 )
 
-// Config says what to show. Broker and Client are of the same namespace.
+// Config says what to show.
 type Config struct {
 	Broker    broker.Broker
 	Client    *windlass.Client
 	Namespace string
-	// Address of the broker, as it is shown.
+	// Address is that of the broker, for people.
 	Address string
 	// Refresh is the time between two frames.
 	Refresh time.Duration
-	// Column and Reverse are how tasks are sorted, Filter selects them.
+	// Column and Reverse sort the tasks, Filter selects them.
 	Column  Column
 	Reverse bool
 	Filter  string
-	// In and Out are the terminal, Environ what is known of it.
+	// In and Out are the terminal, Environ is the environment that describes it.
 	In      io.Reader
 	Out     io.Writer
 	Environ []string
 }
 
-// Check refuses what makes no sense.
+// Check returns an error that names a bad field and its limit.
 func (c Config) Check() error {
 	switch {
 	case c.Refresh < RefreshMin || c.Refresh > RefreshMax:
@@ -68,8 +68,8 @@ func (c Config) cluster() *cluster {
 	return k
 }
 
-// Run shows the cluster until the user has enough, which is nil, or ctx ends, or the
-// terminal does.
+// Run shows the cluster until the user quits, when it returns nil, or ctx or the terminal
+// ends.
 func Run(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var following sync.WaitGroup
@@ -95,8 +95,8 @@ func Run(ctx context.Context, c Config) error {
 
 var errGone = errors.New("the terminal is gone")
 
-// terminal tells when it cannot be read any more. A program that no hangup ends, since
-// it is ignored or the terminal is not its own, would go on for nobody.
+// terminal calls gone when it cannot be read any more: without SIGHUP, which may be ignored
+// or go to another process, the program would never end.
 type terminal struct {
 	*os.File
 	gone func()
@@ -118,7 +118,7 @@ func (c Config) model(take func() update, showTree func(bool), k *control) *mode
 	}
 }
 
-// Once reads the cluster as it is now, with at most so many tasks.
+// Once reads the cluster as it is now, with at most tasksMax tasks.
 func Once(ctx context.Context, c Config, tasksMax int) (view.Top, error) {
 	tasks, err := c.Client.Tasks(ctx, windlass.Filter{})
 	if err != nil {

@@ -9,18 +9,19 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// Heights from which on the head has all its lines, or all but the rates.
+// The least heights for a head of four lines, and of three.
 const (
 	tallMin   = 12
 	middleMin = 8
 )
 
-// Colours are those that the terminal's user has chosen. What they say is said in
-// words as well.
+// The colours are those of the terminal's theme. Words say the same.
 var (
 	strong   = lipgloss.NewStyle().Bold(true)
 	faint    = lipgloss.NewStyle().Faint(true)
@@ -49,7 +50,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// frame is the text of the screen: as many lines as it is high, none wider than it.
+// frame is the text of the screen: exactly its height in lines, none of them wider.
 func (m *model) frame() string {
 	if m.width <= 0 || m.height <= 0 {
 		return ""
@@ -74,7 +75,7 @@ func (m *model) frame() string {
 	return strings.Join(append(lines, m.foot()), "\n")
 }
 
-// headLines is how many the head has.
+// headLines is the height of the head.
 func (m *model) headLines() int {
 	switch {
 	case m.height >= tallMin:
@@ -85,7 +86,7 @@ func (m *model) headLines() int {
 	return 1
 }
 
-// body is how many lines of a list there is room for, readable those of a page.
+// body is the height of a list, readable that of a page.
 func (m *model) body() int     { return max(0, m.height-m.headLines()-2) }
 func (m *model) readable() int { return max(1, m.height-2) }
 
@@ -104,15 +105,14 @@ func (m *model) head() []string {
 	return lines[3:]
 }
 
-// title says which cluster, and whether what is shown is true now.
+// title names the cluster and says whether the frame is current.
 func (m *model) title() string {
-	state, style := "connecting", faint
+	state, style, since := "connecting", faint, m.header.since.Format(time.TimeOnly)
 	switch {
 	case m.header.trouble != nil:
-		state = "TROUBLE since " + clock(m.header.since) + ": " + view.Printable(m.header.trouble.Error())
-		style = alarming
+		state, style = "TROUBLE since "+since+": "+view.Printable(m.header.trouble.Error()), alarming
 	case m.header.known:
-		state, style = "live since "+clock(m.header.since), fine
+		state, style = "live since "+since, fine
 	}
 	who := "windlass top  " + view.Printable(m.header.namespace) + "  " + view.Printable(m.header.broker)
 	room := m.width - lipgloss.Width(state) - 2
@@ -122,10 +122,8 @@ func (m *model) title() string {
 	return strong.Render(pad(who, room)) + "  " + style.Render(state)
 }
 
-func clock(t time.Time) string { return t.Format(time.TimeOnly) }
-
-// sums are the tasks by status. Where there is no room for all, those that need
-// somebody come first.
+// sums are the tasks by status; those that need attention come first, if there is no room
+// for all.
 func (m *model) sums() string {
 	text := fmt.Sprintf("%d tasks", len(m.cluster.tasks))
 	room := m.width - lipgloss.Width(text)
@@ -153,26 +151,24 @@ func (m *model) pulses() string {
 	return cut(part("claims", m.header.rates.claims, width)+"  "+part("moves", m.header.rates.moves, width), m.width)
 }
 
-// tabs are the views, and how the tasks are chosen.
+// tabs are the views, and the filter of the tasks.
 func (m *model) tabs() string {
-	var parts []string
+	text := ""
 	for i, name := range tabNames {
-		text := strconv.Itoa(i+1) + " " + name
+		name = strconv.Itoa(i+1) + " " + name
 		if tab(i) == m.tab {
-			text = strong.Render("[" + text + "]")
+			text += strong.Render("[" + name + "]")
 		} else {
-			text = " " + text + " "
+			text += " " + name + " "
 		}
-		parts = append(parts, text)
 	}
-	text := strings.Join(parts, "")
 	if c := m.cluster; m.tab == tasksTab && c.filter != "" {
 		text += fmt.Sprintf("  filter %q: %d of %d", view.Printable(c.filter), len(c.shown), len(c.tasks))
 	}
 	return cut(text, m.width)
 }
 
-// foot is the line that asks, is typed on, or says what there is.
+// foot is the input line, a question, the outcome of an action, or a hint.
 func (m *model) foot() string {
 	switch {
 	case m.mode == filtering:
@@ -191,19 +187,12 @@ func (m *model) foot() string {
 	return faint.Render(cut(hintOf(m.tab), m.width))
 }
 
-// tail is the end of a text that is typed.
+// tail is the end of a text, in at most width cells.
 func tail(s string, width int) string {
-	for lipgloss.Width(s) > max(1, width) {
-		s = s[1:]
-		for len(s) > 0 && s[0]&0xC0 == 0x80 {
-			s = s[1:]
-		}
-	}
-	return s
+	return ansi.TruncateLeft(s, lipgloss.Width(s)-max(1, width), "")
 }
 
-// question asks for a yes. The name gives way where there is no room: what is asked
-// for, and how to answer, does not.
+// question asks for a yes. Without room only the name is cut.
 func (m *model) question() string {
 	before, after := m.asked.verb+" ", ""
 	if m.asked.asksPause {
@@ -213,7 +202,7 @@ func (m *model) question() string {
 	return before + cut(view.Printable(m.target), max(1, m.width-len(before)-len(after))) + after
 }
 
-// list is the heading and the lines in the window.
+// list is the heading of a list and its lines in the window.
 func (m *model) list() []string {
 	body, from := m.body(), m.top[m.tab]
 	to := min(m.lines(), from+body)
@@ -232,14 +221,17 @@ func (m *model) list() []string {
 	}
 	for i := from; i < to; i++ {
 		of, style := cells(i)
-		text := line(columns, shown, widths, of)
-		if i == m.cursor[m.tab] {
-			lines = append(lines, reversed.Render(cut("> "+text, m.width)))
-		} else {
-			lines = append(lines, style.Render(cut("  "+text, m.width)))
-		}
+		lines = append(lines, m.row(i, line(columns, shown, widths, of), style))
 	}
 	return lines
+}
+
+// row is a line of a list; the one under the cursor is marked.
+func (m *model) row(i int, text string, style lipgloss.Style) string {
+	if i == m.cursor[m.tab] {
+		return reversed.Render(cut("> "+text, m.width))
+	}
+	return style.Render(cut("  "+text, m.width))
 }
 
 // nothing says why a list is empty.
@@ -257,7 +249,7 @@ func (m *model) nothing() string {
 	return "no " + tabNames[m.tab]
 }
 
-// jobLines are those of the tree, which draws itself.
+// jobLines is the list of the tree, which draws itself.
 func (m *model) jobLines(from, to int) []string {
 	heading := "the tree of jobs"
 	if m.forest != nil && m.forest.Len() > 0 {
@@ -275,11 +267,7 @@ func (m *model) jobLines(from, to int) []string {
 		return append(lines, cut("  no jobs", m.width))
 	}
 	for i := from; i < to; i++ {
-		if i == m.cursor[jobsTab] {
-			lines = append(lines, reversed.Render(cut("> "+m.jobs[i], m.width)))
-		} else {
-			lines = append(lines, cut("  "+m.jobs[i], m.width))
-		}
+		lines = append(lines, m.row(i, m.jobs[i], lipgloss.NewStyle()))
 	}
 	return lines
 }

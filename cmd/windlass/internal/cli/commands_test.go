@@ -39,8 +39,8 @@ func withTasks(t *testing.T, ids []string, test func(t *testing.T, a *app, c *wi
 
 var pause = statemachine.Command{Message: statemachine.Pause}
 
-// conclude does by hand what a node does with a command: it deletes it, and writes
-// a state that names it if it was carried out.
+// conclude does what a node does with a command: it deletes it, and writes a state that
+// names the command if it was carried out.
 func conclude(t *testing.T, store broker.Broker, o *orders.Order, state statemachine.State, command int64) {
 	t.Helper()
 	value := fmt.Sprintf(`{"state":%q,"command":%d}`, state, command)
@@ -135,17 +135,13 @@ func TestReport_TellsWhatABrokerThatIsAwayAndAnInterruptLeave(t *testing.T) {
 }
 
 func TestPreview_NamesAtMostTen(t *testing.T) {
-	ids := strings.Fields("a b c d e f g h i j k l")
-	for n, want := range map[int]string{
-		0: "no task", 1: "1 task: a", 2: "2 tasks: a, b", 10: "10 tasks: a, b, c, d, e, f, g, h, i, j",
-		11: "11 tasks: a, b, c, d, e, f, g, h, i, j and 1 more",
+	for ids, want := range map[string]string{
+		"": "no task", "a": "1 task: a", "a\x1b[2J": "1 task: a·[2J", "a b": "2 tasks: a, b", "a b c d e f g h i j": "10 tasks: a, b, c, d, e, f, g, h, i, j",
+		"a b c d e f g h i j k": "11 tasks: a, b, c, d, e, f, g, h, i, j and 1 more",
 	} {
-		if got := newPreview(ids[:n]).String(); got != want {
-			t.Errorf("%d: %q, want %q", n, got, want)
+		if got := previewOf(strings.Fields(ids)); got != want {
+			t.Errorf("%s: %q, want %q", ids, got, want)
 		}
-	}
-	if got := newPreview([]string{"a\x1b[2J"}).String(); got != "1 task: a·[2J" {
-		t.Errorf("%q", got)
 	}
 }
 
