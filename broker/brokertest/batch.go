@@ -3,7 +3,6 @@ package brokertest
 import (
 	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -25,9 +24,9 @@ func eachResult(t *trial) {
 	t.put("there", "x")
 	over := make([]byte, broker.ValueBytesMax+1)
 	var txns []broker.Txn
-	key := func(i int) string { return fmt.Sprintf("%seach/%03d", t.prefix, i) }
+	name := func(i int) string { return fmt.Sprintf("each/%03d", i) }
 	for i := range 500 {
-		put := broker.Put(key(i), []byte{byte(i)})
+		put := broker.Put(t.prefix+name(i), []byte{byte(i)})
 		switch i % 6 {
 		case 0:
 			txns = append(txns, broker.Txn{Then: []broker.Op{put, broker.Read(t.prefix + "there")}})
@@ -53,7 +52,7 @@ func eachResult(t *trial) {
 		what := fmt.Sprintf("transaction %d", i)
 		switch i % 6 {
 		case 0, 5:
-			want = append(want, key(i))
+			want = append(want, name(i))
 			if r.Err != nil || !r.OK || len(r.Reads) != (5-i%6)/5 {
 				t.Errorf("%s: %+v, want OK", what, r)
 			}
@@ -67,16 +66,9 @@ func eachResult(t *trial) {
 			wantRefused(t, what, r, broker.ErrTooLarge)
 		}
 	}
-	kvs, _ := t.list("each/")
-	var got []string
-	for _, kv := range kvs {
-		got = append(got, kv.Key)
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%d keys were put, want the %d of the transactions that succeeded", len(got), len(want))
-	}
+	t.wantNames("each/", want...)
 	for i, r := range results {
-		if r.OK && t.get(fmt.Sprintf("each/%03d", i)).Created != r.Revision {
+		if r.OK && t.get(name(i)).Created != r.Revision {
 			t.Errorf("transaction %d: its key was not created at the revision %d of its result", i, r.Revision)
 		}
 	}
@@ -86,10 +78,10 @@ func wantRefused(t *trial, what string, r broker.Result, kind error) {
 	t.Helper()
 	t.wantKind(what, r.Err, kind)
 	if r.OK || r.Revision != 0 || r.Reads != nil {
-		t.Errorf("%s: the result has an error and is not zero: %+v", what, r)
+		t.Errorf("%s: the result has an error, but also values: %+v", what, r)
 	}
 	if broker.MaybeApplied(r.Err) {
-		t.Errorf("%s: refused, but its outcome is called unknown: %v", what, r.Err)
+		t.Errorf("%s: refused, but with an unknown outcome: %v", what, r.Err)
 	}
 }
 
@@ -156,9 +148,7 @@ func seeEarlier(t *trial) {
 			t.Errorf("%s: the read is %+v, want %q", s.name, r.Reads, s.read)
 		}
 	}
-	if got := t.names(""); !slices.Equal(got, []string{"other"}) {
-		t.Errorf("the keys left are %q, want only other", got)
-	}
+	t.wantNames("", "other")
 }
 
 func largeCalls(t *trial) {

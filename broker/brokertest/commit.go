@@ -170,9 +170,7 @@ func deleteNothing(t *trial) {
 	if !r.OK {
 		t.Errorf("the result is %+v, want OK", r)
 	}
-	if got := t.names(""); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("the keys are %q, want a", got)
-	}
+	t.wantNames("", "a")
 }
 
 func commitNothing(t *trial) {

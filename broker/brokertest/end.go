@@ -22,7 +22,7 @@ var endRules = []Rule{
 		Sentence: "Closing a connection ends no session and no other connection."},
 }
 
-// everyMethod calls each method that returns an error, and hands it over.
+// everyMethod calls each method that returns an error, and passes it to got.
 func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(method string, err error)) {
 	b, k := t.broker, t.prefix+"a"
 	_, err := b.Get(ctx, k)
@@ -31,9 +31,6 @@ func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(me
 	for _, err := range b.List(ctx, t.prefix) {
 		got("List", err)
 		pages++
-	}
-	if pages != 1 {
-		t.Errorf("List yielded %d times, want once, its error", pages)
 	}
 	put := broker.Txn{Then: []broker.Op{broker.Put(k, nil)}}
 	read := broker.Txn{Then: []broker.Op{broker.Read(k)}}
@@ -44,13 +41,13 @@ func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(me
 	for _, r := range results {
 		got("Commit", r.Err)
 	}
-	watched := 0
+	batches := 0
 	for _, err := range b.Watch(ctx, t.prefix, 1<<40) {
 		got("Watch", err)
-		watched++
+		batches++
 	}
-	if watched != 1 {
-		t.Errorf("Watch yielded %d times, want once, its error", watched)
+	if pages != 1 || batches != 1 {
+		t.Errorf("List yielded %d times and Watch %d times, want an error each", pages, batches)
 	}
 	_, err = b.Grant(ctx, t.folder, t.opts.MinTTL)
 	got("Grant", err)
@@ -62,9 +59,7 @@ func everyMethod(t *trial, ctx context.Context, id broker.SessionID, got func(me
 func closed(t *trial) {
 	s := t.grant()
 	for range 2 {
-		if err := t.broker.Close(); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
+		t.close(t.broker)
 		everyMethod(t, t.ctx, s.ID, func(method string, err error) {
 			t.wantKind(method, err, broker.ErrClosed)
 		})
@@ -73,23 +68,16 @@ func closed(t *trial) {
 
 func closeEndsWatch(t *trial) {
 	rev := t.put("a/x", "")
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
-	defer cancel()
 	first := make(chan struct{})
 	var last error
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		begun := sync.OnceFunc(func() { close(first) })
 		defer begun()
-		for _, err := range t.broker.Watch(ctx, t.prefix+"a/", rev) {
-			last = err
-			begun()
-		}
+		last = t.watchError(t.ctx, t.prefix+"a/", rev, begun)
 	})
 	<-first
-	if err := t.broker.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	t.close(t.broker)
 	watch.Wait()
 	t.wantKind("the watch", last, broker.ErrClosed)
 }
@@ -113,17 +101,13 @@ func endedContext(t *trial) {
 	if took := time.Since(started); took > patience {
 		t.Errorf("calls with a context that had ended took %v", took)
 	}
-	t.get("a") // the connection is none the worse
+	t.get("a") // the connection still works
 }
 
 func (t *trial) reopen() broker.Broker {
 	t.Helper()
 	b := t.opts.Reopen(t.T, t.broker)
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { t.close(b) })
 	return b
 }
 
@@ -151,9 +135,7 @@ func closeEndsNoSession(t *trial) {
 	other := t.reopen()
 	s := t.grant()
 	t.write(broker.PutSession(t.prefix+"a", nil, s.ID))
-	if err := t.broker.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
+	t.close(t.broker)
 	if kv, err := other.Get(t.ctx, t.prefix+"a"); err != nil || kv.Session != s.ID {
 		t.Errorf("after Close the key is %+v, %v, want it on session %d", kv, err, s.ID)
 	}

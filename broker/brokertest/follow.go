@@ -35,8 +35,8 @@ func (t *trial) follow(name string, from broker.Revision, wait time.Duration, do
 // endMark is the name of a key that followN puts.
 const endMark = "end-of-follow"
 
-// followN follows until n events have come, and on until one that it causes
-// itself, so that nothing can come after the last one unseen.
+// followN follows until n events have come, and then until an event that it causes itself,
+// so that it also sees an event too many.
 func (t *trial) followN(name string, from broker.Revision, n int) []broker.Event {
 	t.Helper()
 	var events []broker.Event
@@ -58,7 +58,7 @@ func (t *trial) followN(name string, from broker.Revision, n int) []broker.Event
 	return events
 }
 
-// quiet watches for some time, in which nothing may change.
+// quiet watches for some time, during which nothing may change.
 func (t *trial) quiet(name string, from broker.Revision, wait time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.ctx, wait)
@@ -76,27 +76,28 @@ func (t *trial) quiet(name string, from broker.Revision, wait time.Duration) {
 	}
 }
 
-// watchError iterates a watch until its error, and checks that nothing follows.
-func (t *trial) watchError(prefix string, from broker.Revision) error {
+// watchError returns the error of a watch, after which nothing may follow. It calls each
+// after each batch.
+func (t *trial) watchError(ctx context.Context, prefix string, from broker.Revision, each func()) (last error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var last error
 	for _, err := range t.broker.Watch(ctx, prefix, from) {
 		if last != nil {
 			t.Errorf("after the error %q the watch yielded once more, with error %v", last, err)
 			return last
 		}
 		last = err
+		each()
 	}
 	return last
 }
 
-// batchCheck checks what holds for the batches of any watch.
+// batchCheck checks the batches of any watch.
 type batchCheck struct {
 	trial    *trial
 	prefix   string
-	next     broker.Revision // the lowest that an event may still have
+	next     broker.Revision // the lowest that an event may have
 	complete broker.Revision // of the last batch
 }
 

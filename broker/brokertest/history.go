@@ -30,7 +30,7 @@ func watchCompacted(t *trial) {
 	}
 	t.compactTo(last)
 	t.put("a/x", "end")
-	t.wantKind("the watch from compacted history", t.watchError(t.prefix+"a/", first), broker.ErrCompacted)
+	t.wantKind("the watch from compacted history", t.watchError(t.ctx, t.prefix+"a/", first, func() {}), broker.ErrCompacted)
 	events := t.followN("a/", last+1, 1)
 	if len(events) > 0 && string(events[0].KV.Value) != "end" {
 		t.Errorf("the watch after the compacted revision delivered %s, want the last put", describe(events[0]))

@@ -32,7 +32,7 @@ func watchLong(t *trial) {
 	}
 	wg.Go(func() {
 		for i := range shorts {
-			t.commits(broker.Put(t.prefix+"a/short", []byte(strconv.Itoa(i))))
+			t.tryWrite(broker.Put(t.prefix+"a/short", []byte(strconv.Itoa(i))))
 		}
 	})
 	wg.Go(func() {
@@ -79,17 +79,10 @@ func writeLong(t *trial, writer, writes int) {
 	for i := range writes {
 		n := strconv.Itoa(i)
 		if i%8 == 3 {
-			t.commits(broker.Delete(long), broker.Delete(short))
+			t.tryWrite(broker.Delete(long), broker.Delete(short))
 			continue
 		}
 		value := append([]byte(n+" "), bytes.Repeat([]byte{byte(writer)}, broker.WatchedValueBytes<<writer)...)
-		t.commits(broker.Put(long, value), broker.Put(short, []byte(n)))
-	}
-}
-
-// commits is for other goroutines than the test's.
-func (t *trial) commits(ops ...broker.Op) {
-	if r := t.broker.Commit(t.ctx, broker.Txn{Then: ops})[0]; r.Err != nil {
-		t.Errorf("Commit: %v", r.Err)
+		t.tryWrite(broker.Put(long, value), broker.Put(short, []byte(n)))
 	}
 }

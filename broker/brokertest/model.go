@@ -10,8 +10,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// agreeWithModel runs random calls on a handful of keys, so that nearly every
-// transaction has one in common with an earlier one of its call.
+// agreeWithModel runs random calls on a few keys, so that nearly every transaction shares
+// one with an earlier one of its call.
 func agreeWithModel(t *trial) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -39,8 +39,8 @@ func agreeWithModel(t *trial) {
 	}
 }
 
-// modelKey is a key of the model. A revision below zero is the one that
-// transaction -n-1 of the call under way will turn out to have.
+// modelKey is a key of the model. A revision n below zero is that of transaction -n-1 of the
+// current call, which is not known yet.
 type modelKey struct {
 	value             string
 	created, modified broker.Revision
@@ -101,7 +101,7 @@ func (m *model) holds(c broker.Cond) bool {
 	}
 }
 
-// resolve replaces what the call left open by the revisions it returned.
+// resolve replaces revisions below zero by those that the call returned.
 func (m *model) resolve(results []broker.Result) {
 	for name, k := range m.keys {
 		m.keys[name] = k.resolve(results)

@@ -72,7 +72,7 @@ func (m *mutant) Watch(ctx context.Context, prefix string, from broker.Revision)
 	}
 }
 
-// rewrite makes a mutant that commits something else than it was told.
+// rewrite returns a mutant that changes transactions.
 func rewrite(change func(*broker.Txn)) *mutant {
 	return &mutant{commit: func(b *memory.Broker, ctx context.Context, txns []broker.Txn) []broker.Result {
 		txns = slices.Clone(txns)
@@ -84,30 +84,24 @@ func rewrite(change func(*broker.Txn)) *mutant {
 	}}
 }
 
-// mutants are mistakes that an adapter could make, each with a rule that has to
-// find it.
+// createdAs evaluates a condition on a key's creation as another one.
+func createdAs(kind broker.CondKind) *mutant {
+	return rewrite(func(txn *broker.Txn) {
+		for i, c := range txn.If {
+			if c.Kind == broker.CondCreated {
+				txn.If[i].Kind = kind
+			}
+		}
+	})
+}
+
+// mutants are mistakes that an adapter could make, each with a rule that must find it.
 var mutants = []struct {
 	name, rule string
 	mutant     func() *mutant
 }{
-	{"created is compared as modified", "B29", func() *mutant {
-		return rewrite(func(txn *broker.Txn) {
-			for i, c := range txn.If {
-				if c.Kind == broker.CondCreated {
-					txn.If[i].Kind = broker.CondModified
-				}
-			}
-		})
-	}},
-	{"the fence only asks whether the key is there", "B29", func() *mutant {
-		return rewrite(func(txn *broker.Txn) {
-			for i, c := range txn.If {
-				if c.Kind == broker.CondCreated {
-					txn.If[i].Kind = broker.CondExists
-				}
-			}
-		})
-	}},
+	{"created is compared as modified", "B29", func() *mutant { return createdAs(broker.CondModified) }},
+	{"the fence only asks whether the key is there", "B29", func() *mutant { return createdAs(broker.CondExists) }},
 	{"conditions are not looked at", "B27", func() *mutant {
 		return rewrite(func(txn *broker.Txn) { txn.If = nil })
 	}},
@@ -209,8 +203,8 @@ func (untyped) Get(context.Context, string) (broker.KV, error) {
 	return broker.KV{}, errors.New("not found")
 }
 
-// TestMutants runs this test again, in a process for each mistake, and wants the
-// rule to fail and to say its sentence.
+// TestMutants runs this test again in a process for each mistake, in which the rule must
+// fail and print its sentence.
 func TestMutants(t *testing.T) {
 	if name := os.Getenv(mutantEnv); name != "" {
 		checkMutant(t, name)

@@ -1,6 +1,7 @@
 package brokertest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -9,15 +10,14 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Options tell Run about the store. The zero value works.
+// Options describe the store. The zero value works.
 type Options struct {
-	// MinTTL is the shortest TTL of a session worth asking for. The rules about
-	// expiry take a few of it. Zero means one second.
+	// MinTTL is the TTL of the sessions. The rules about expiry take a multiple of it.
+	// Zero means one second.
 	MinTTL time.Duration
 	// Compact drops the history of the store that was opened last, up to and
-	// including the revision. Nil skips the rules about compaction. A shared
-	// store is compacted for everyone; when Parallel is set too, another rule
-	// may see it.
+	// including the revision. Nil skips the rules about compaction. With a shared store
+	// and Parallel, other rules may notice.
 	Compact func(context.Context, broker.Revision) error
 	// Reopen opens another connection to the store behind a broker that open
 	// returned. Nil skips the rules that need two.
@@ -29,11 +29,11 @@ type Options struct {
 	Parallel bool
 }
 
-// Rule is one thing that a broker must do.
+// Rule is one requirement for brokers.
 type Rule struct {
 	// Number names the rule in documents, such as B07. It is never reused.
 	Number string
-	// Name says it in a few words with underscores, for the subtest.
+	// Name is the name of its subtest, in a few words with underscores.
 	Name string
 	// Sentence is the rule.
 	Sentence string
@@ -49,13 +49,11 @@ func Rules() []Rule {
 		historyRules, sessionRules, endRules, keyRules, longRules)
 }
 
-// Run checks all rules. It calls open for each, which must return a connection
-// of its own, to the same store or to another; Run closes it.
+// Run checks all rules. It calls open for each, which must return a new connection, to the
+// same store or to another; Run closes it.
 func Run(t *testing.T, open func(t *testing.T) broker.Broker, opts Options) {
 	t.Helper()
-	if opts.MinTTL <= 0 {
-		opts.MinTTL = time.Second
-	}
+	opts.MinTTL = cmp.Or(opts.MinTTL, time.Second)
 	if opts.Around == nil {
 		opts.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
 	}

@@ -25,8 +25,8 @@ var sessionRules = []Rule{
 		Sentence: "A session's end spares a key that was deleted and then put by another."},
 }
 
-// expiryMax bounds how long after its TTL a session may still be seen. Stores
-// look at intervals, and grant a session new life when their leader changes.
+// expiryMax limits the time after which a session must be gone. Stores check at intervals,
+// and extend sessions when their leader changes.
 func expiryMax(ttl time.Duration) time.Duration { return 2*ttl + patience }
 
 func sessionsDistinct(t *trial) {
@@ -101,38 +101,23 @@ func sessionExpires(t *trial) {
 	t.get("a/4")
 	_, err = t.broker.KeepAlive(t.ctx, s.ID)
 	t.wantKind("KeepAlive after expiry", err, broker.ErrSessionExpired)
-	if err := t.broker.Revoke(t.ctx, s.ID); err != nil {
-		t.Errorf("Revoke after expiry: %v", err)
-	}
+	t.revoke(s.ID)
 }
 
 func revokeDeletes(t *trial) {
 	s, other := t.grant(), t.grant()
 	t.write(broker.PutSession(t.prefix+"a/1", nil, s.ID), broker.PutSession(t.prefix+"a/2", nil, s.ID),
 		broker.PutSession(t.prefix+"a/other", nil, other.ID), broker.Put(t.prefix+"a/none", nil))
-	if err := t.broker.Revoke(t.ctx, s.ID); err != nil {
-		t.Fatalf("Revoke: %v", err)
-	}
-	if got := t.names("a/"); !slices.Equal(got, []string{"a/none", "a/other"}) {
-		t.Errorf("left are %q, want the keys of no session and of the other", got)
-	}
-	if err := t.broker.Revoke(t.ctx, s.ID); err != nil {
-		t.Errorf("Revoke again: %v", err)
-	}
-	if err := t.broker.Revoke(t.ctx, s.ID^0x5555); err != nil {
-		t.Errorf("Revoke of a session that never was: %v", err)
-	}
-	empty := t.grant()
-	if err := t.broker.Revoke(t.ctx, empty.ID); err != nil {
-		t.Errorf("Revoke of a session without keys: %v", err)
-	}
+	t.revoke(s.ID)
+	t.wantNames("a/", "a/none", "a/other")
+	t.revoke(s.ID)
+	t.revoke(s.ID ^ 0x5555) // never existed
+	t.revoke(t.grant().ID)  // has no keys
 }
 
 func deadSession(t *trial) {
 	s := t.grant()
-	if err := t.broker.Revoke(t.ctx, s.ID); err != nil {
-		t.Fatalf("Revoke: %v", err)
-	}
+	t.revoke(s.ID)
 	for what, id := range map[string]broker.SessionID{"revoked": s.ID, "unknown": s.ID ^ 0x5555} {
 		_, err := t.broker.KeepAlive(t.ctx, id)
 		t.wantKind("KeepAlive of a session that is "+what, err, broker.ErrSessionExpired)
@@ -141,9 +126,7 @@ func deadSession(t *trial) {
 
 func deadSessionPut(t *trial) {
 	dead, alive := t.grant(), t.grant()
-	if err := t.broker.Revoke(t.ctx, dead.ID); err != nil {
-		t.Fatalf("Revoke: %v", err)
-	}
+	t.revoke(dead.ID)
 	t.put("tree/x", "")
 	p := t.prefix
 	var txns []broker.Txn
@@ -166,25 +149,17 @@ func deadSessionPut(t *trial) {
 			t.Errorf("%s: %+v, want OK", what, r)
 		}
 	}
-	want := []string{"k0", "k2", "k2s", "k3", "k5", "k5s", "k6", "k8", "k8s", "tree/x"}
-	if got := t.names(""); !slices.Equal(got, want) {
-		t.Errorf("the keys are %q, want %q", got, want)
-	}
+	t.wantNames("", "k0", "k2", "k2s", "k3", "k5", "k5s", "k6", "k8", "k8s", "tree/x")
 }
 
 func deletedKeysLeave(t *trial) {
 	s, other := t.grant(), t.grant()
-	names := []string{"a/1", "a/2", "a/3"}
-	for _, name := range names {
+	for _, name := range []string{"a/1", "a/2", "a/3"} {
 		t.write(broker.PutSession(t.prefix+name, nil, s.ID))
 	}
 	t.write(broker.Delete(t.prefix + "a/1"))
 	t.write(broker.DeleteTree(t.prefix + "a/"))
 	t.write(broker.Put(t.prefix+"a/1", nil), broker.PutSession(t.prefix+"a/2", nil, other.ID))
-	if err := t.broker.Revoke(t.ctx, s.ID); err != nil {
-		t.Fatalf("Revoke: %v", err)
-	}
-	if got := t.names(""); !slices.Equal(got, []string{"a/1", "a/2"}) {
-		t.Errorf("the keys are %q, want those that were put anew", got)
-	}
+	t.revoke(s.ID)
+	t.wantNames("", "a/1", "a/2")
 }

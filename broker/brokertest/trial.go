@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,33 +13,39 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// patience is how long a rule waits for what must happen. It is generous, for a
-// real store on a loaded machine; what is broken never happens at all.
+// patience is how long a rule waits for an event. It is generous, for a real store on a
+// loaded machine.
 const patience = 30 * time.Second
 
-// trial is one rule being checked: a connection, and a prefix nobody else uses.
+// trial is the check of one rule, with a connection and a prefix of its own.
 type trial struct {
 	*testing.T
 	broker broker.Broker
 	opts   Options
 	ctx    context.Context
 	prefix string // ends in a slash
-	folder string // of sessions, beside it
+	folder string // of sessions
 }
 
 func newTrial(t *testing.T, b broker.Broker, opts Options) *trial {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*patience)
+	own := strconv.FormatUint(rand.Uint64(), 36) + "/"
+	trial := &trial{T: t, broker: b, opts: opts, ctx: ctx, prefix: "/brokertest/" + own, folder: "/brokertest-sessions/" + own}
 	t.Cleanup(func() {
 		cancel()
-		if err := b.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		trial.close(b)
 	})
-	own := strconv.FormatUint(rand.Uint64(), 36) + "/"
-	return &trial{T: t, broker: b, opts: opts, ctx: ctx, prefix: "/brokertest/" + own, folder: "/brokertest-sessions/" + own}
+	return trial
 }
 
-// commit commits one transaction, which must not be refused.
+func (t *trial) close(b broker.Broker) {
+	t.Helper()
+	if err := b.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// commit commits one transaction, which must not return an error.
 func (t *trial) commit(txn broker.Txn) broker.Result {
 	t.Helper()
 	r, err := broker.CommitOne(t.ctx, t.broker, txn)
@@ -54,6 +61,15 @@ func (t *trial) write(ops ...broker.Op) broker.Revision {
 	r := t.commit(broker.Txn{Then: ops})
 	if !r.OK || r.Revision <= 0 {
 		t.Fatalf("a transaction without conditions has result %+v, want OK and a revision", r)
+	}
+	return r.Revision
+}
+
+// tryWrite is write for goroutines other than the test's. It returns zero after an error.
+func (t *trial) tryWrite(ops ...broker.Op) broker.Revision {
+	r, err := broker.CommitOne(t.ctx, t.broker, broker.Txn{Then: ops})
+	if err != nil {
+		t.Errorf("Commit: %v", err)
 	}
 	return r.Revision
 }
@@ -89,29 +105,29 @@ func (t *trial) list(name string) ([]broker.KV, broker.Revision) {
 	return kvs, rev
 }
 
-// names lists the keys below a prefix, without the trial's own prefix.
-func (t *trial) names(name string) []string {
+// wantNames compares the keys below a prefix, without the trial's own prefix.
+func (t *trial) wantNames(name string, want ...string) {
 	t.Helper()
 	kvs, _ := t.list(name)
-	names := make([]string, 0, len(kvs))
+	var names []string
 	for _, kv := range kvs {
 		names = append(names, strings.TrimPrefix(kv.Key, t.prefix))
 	}
-	return names
+	if !slices.Equal(names, want) {
+		t.Errorf("the keys below %q are\n%q, want\n%q", name, names, want)
+	}
 }
 
-// fill puts n keys below a prefix, as many in a transaction as it can hold, and
-// returns the revision of the last.
-func (t *trial) fill(name string, n int) broker.Revision {
+// fill puts n keys below a prefix in as few transactions as possible, and returns the
+// revision of the last.
+func (t *trial) fill(name string, n int) (last broker.Revision) {
 	t.Helper()
-	var last broker.Revision
-	var ops []broker.Op
-	for i := range n {
-		ops = append(ops, broker.Put(t.prefix+name+strconv.Itoa(i), []byte("value "+strconv.Itoa(i))))
-		if len(ops) == broker.TxnOpsMax || i == n-1 {
-			last = t.write(ops...)
-			ops = nil
-		}
+	ops := make([]broker.Op, n)
+	for i := range ops {
+		ops[i] = broker.Put(t.prefix+name+strconv.Itoa(i), []byte("value "+strconv.Itoa(i)))
+	}
+	for some := range slices.Chunk(ops, broker.TxnOpsMax) {
+		last = t.write(some...)
 	}
 	return last
 }
@@ -128,15 +144,20 @@ func (t *trial) grant() broker.Session {
 	return s
 }
 
-// wantKind checks that an error is what every error of a broker has to be, and
-// of this kind. It may be called from any goroutine.
+func (t *trial) revoke(id broker.SessionID) {
+	t.Helper()
+	if err := t.broker.Revoke(t.ctx, id); err != nil {
+		t.Fatalf("Revoke: %v", err)
+	}
+}
+
+// wantKind checks that an error is a valid *broker.Error, and its kind. Any goroutine may
+// call it.
 func (t *trial) wantKind(what string, err, kind error) {
 	t.Helper()
-	var e *broker.Error
+	e, ok := errors.AsType[*broker.Error](err)
 	switch {
-	case err == nil:
-		t.Errorf("%s: no error, want %q", what, kind)
-	case !errors.As(err, &e):
+	case !ok:
 		t.Errorf("%s: error of type %T, want *broker.Error: %v", what, err, err)
 	case e.Kind != kind:
 		t.Errorf("%s: error %q has kind %q, want %q", what, err, e.Kind, kind)

@@ -65,13 +65,8 @@ func watchFuture(t *trial) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for len(want) < 3 && t.ctx.Err() == nil {
-			r, err := broker.CommitOne(t.ctx, t.broker, broker.Txn{Then: []broker.Op{broker.Put(t.prefix+"a/x", nil)}})
-			if err != nil {
-				t.Errorf("Commit: %v", err)
-				return
-			}
-			if r.Revision >= from {
-				want = append(want, r.Revision)
+			if r := t.tryWrite(broker.Put(t.prefix+"a/x", nil)); r >= from {
+				want = append(want, r)
 			}
 		}
 	})
@@ -92,15 +87,8 @@ func watchWhileWriting(t *trial) {
 	for w := range writers {
 		wg.Go(func() {
 			for i := range writes {
-				k := fmt.Sprintf("%sa/%d", t.prefix, w)
-				// Two keys, one of which every writer writes.
-				_, err := broker.CommitOne(t.ctx, t.broker, broker.Txn{Then: []broker.Op{
-					broker.Put(k, []byte(strconv.Itoa(i))), broker.Put(t.prefix+"a/all", []byte(strconv.Itoa(w))),
-				}})
-				if err != nil {
-					t.Errorf("Commit: %v", err)
-					return
-				}
+				t.tryWrite(broker.Put(fmt.Sprintf("%sa/%d", t.prefix, w), []byte(strconv.Itoa(i))),
+					broker.Put(t.prefix+"a/all", []byte(strconv.Itoa(w)))) // which every writer writes
 			}
 		})
 	}
@@ -128,12 +116,7 @@ func watchAfterList(t *trial) {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for i := range writes {
-			_, err := broker.CommitOne(t.ctx, t.broker,
-				broker.Txn{Then: []broker.Op{broker.Put(t.prefix+"a/x", []byte(strconv.Itoa(i+1)))}})
-			if err != nil {
-				t.Errorf("Commit: %v", err)
-				return
-			}
+			t.tryWrite(broker.Put(t.prefix+"a/x", []byte(strconv.Itoa(i+1))))
 		}
 	})
 	defer writer.Wait()
@@ -147,7 +130,7 @@ func watchAfterList(t *trial) {
 		got := 0
 		events := t.follow("a/", rev+1, patience, func(b broker.Batch) bool {
 			got += len(b.Events)
-			return got >= want // or more, that were written meanwhile
+			return got >= want // more may have been written meanwhile
 		})
 		for i, event := range events {
 			if got := string(event.KV.Value); got != strconv.Itoa(seen+1+i) {
@@ -265,9 +248,7 @@ func watchOne(t *trial) {
 	t.put("one-more", "")
 	t.put("onemore", "")
 	back := t.write(broker.PutSession(t.prefix+"one", []byte("3"), session.ID))
-	if err := t.broker.Revoke(t.ctx, session.ID); err != nil {
-		t.Fatalf("Revoke: %v", err)
-	}
+	t.revoke(session.ID)
 	t.put("one/below", "")
 	want := append(puts, gone, back)
 	var got []broker.Revision
@@ -303,14 +284,7 @@ func watchContext(t *trial) {
 	first := t.put("a/x", "1")
 	ctx, cancel := context.WithCancel(t.ctx)
 	defer cancel()
-	var last error
-	for batch, err := range t.broker.Watch(ctx, t.prefix+"a/", first) {
-		if last != nil {
-			t.Fatalf("after the error %q the watch yielded once more: %+v, %v", last, batch, err)
-		}
-		last = err
-		cancel()
-	}
+	last := t.watchError(ctx, t.prefix+"a/", first, cancel)
 	t.wantKind("the watch", last, broker.ErrUnavailable)
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("the watch ended with %v, want the context's error as its cause", last)

@@ -3,6 +3,7 @@ package faulty
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ var (
 // Broker is a connection with faults. Its methods are safe for concurrent use.
 type Broker struct {
 	inner broker.Broker
-	late  sync.WaitGroup // requests under way that nobody waits for
+	late  sync.WaitGroup // requests that are passed on after their call returned
 
 	mu sync.Mutex // never held during a call
 	// link ends with Cut and with Close; its cause is errCut or errClosed.
@@ -38,8 +39,8 @@ type Broker struct {
 	thawed  chan struct{} // closed and replaced by Thaw
 
 	plan *Plan
-	// fitted and struck count, for each rule, the calls that it was about and
-	// those that it struck. Invariant: 0 <= struck[i] <= fitted[i].
+	// fitted and struck count, for each rule, the calls that it matched and those that
+	// it affected. Invariant: 0 <= struck[i] <= fitted[i].
 	fitted, struck []int
 }
 
@@ -61,7 +62,7 @@ func (b *Broker) Use(plan *Plan) {
 	if err := plan.validate(); err != nil {
 		panic("faulty: " + err.Error())
 	}
-	rules := append([]Rule(nil), plan.Rules...)
+	rules := slices.Clone(plan.Rules)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plan = &Plan{Seed: plan.Seed, Rules: rules}
@@ -73,7 +74,7 @@ func (b *Broker) Use(plan *Plan) {
 func (b *Broker) Struck() []int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]int(nil), b.struck...)
+	return slices.Clone(b.struck)
 }
 
 // Freeze holds every request and every reply, batches of watches included, until Thaw
@@ -110,28 +111,26 @@ func (b *Broker) Heal() {
 	}
 }
 
-// Close implements broker.Broker. It waits until every late request was passed on,
-// however long that takes: on a network they would arrive as well.
+// Close implements broker.Broker. It waits until every late request was passed on, however
+// long that takes, because on a network they would arrive as well.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	b.closed = true
 	b.endLink(errClosed)
-	if context.Cause(b.link) != errClosed { // it was cut before
-		b.link, b.endLink = context.WithCancelCause(context.Background())
-		b.endLink(errClosed)
-	}
+	b.link, b.endLink = context.WithCancelCause(context.Background()) // the old one may have been cut
+	b.endLink(errClosed)
 	b.mu.Unlock()
 	b.late.Wait()
 	return b.inner.Close()
 }
 
-// later passes a request on after some time, when its caller is gone.
+// later passes a request on after some time, when its call has returned.
 func (b *Broker) later(ctx context.Context, wait time.Duration, do func(context.Context)) {
 	ctx = context.WithoutCancel(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return // no Wait may be under way when another is added
+		return // Close may be waiting, so none may be added
 	}
 	b.late.Go(func() {
 		<-time.After(wait)

@@ -7,7 +7,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// call makes a call that has one answer.
+// call makes a call with one answer.
 func call[T any](ctx context.Context, b *Broker, e effect, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	ctx, release := b.hold(ctx)
@@ -22,7 +22,7 @@ func call[T any](ctx context.Context, b *Broker, e effect, do func(context.Conte
 	case e.ends(LoseRequest):
 		return none, lose(ctx, e)
 	case e.ends(Late):
-		b.later(ctx, e.end.Duration, func(ctx context.Context) { _, _ = do(ctx) }) // nobody is there to be told
+		b.later(ctx, e.end.Duration, func(ctx context.Context) { _, _ = do(ctx) }) // the caller is gone
 		return none, e.failure(errLost, true)
 	}
 	answer, err := do(ctx)

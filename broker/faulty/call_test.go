@@ -12,102 +12,58 @@ import (
 
 func TestDelaysAddUpAndHarmNothing(t *testing.T) {
 	inWorld(t, "delay-request 2s on commit\ndelay-reply 1s on commit\ndelay-reply 3s", func(t world) {
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, 6*time.Second)
-		if err != nil || !t.there("/a") {
-			t.Errorf("Commit: %v, and the key is there: %t", err, t.there("/a"))
-		}
+		t.mustCommit("/a", 6*time.Second)
+		t.wantThere("/a", true)
 	})
 }
 
-func TestDelayedRequestIsAppliedAfterTheDelay(t *testing.T) {
-	inWorld(t, "delay-request 2s on commit", func(t world) {
-		time.AfterFunc(1*time.Second, func() {
-			if t.there("/a") {
-				t.Error("the request was applied before its delay was over")
-			}
+func TestARequestIsAppliedAfterItsDelayAndBeforeThatOfItsReply(t *testing.T) {
+	for fault, applied := range map[string]bool{"delay-request": false, "delay-reply": true} {
+		inWorld(t, fault+" 2s on commit", func(t world) {
+			time.AfterFunc(time.Second, func() { t.wantThere("/a", applied) })
+			t.mustCommit("/a", 2*time.Second)
 		})
-		if _, err := t.commit("/a"); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestDelayedReplyComesAfterTheChange(t *testing.T) {
-	inWorld(t, "delay-reply 2s on commit", func(t world) {
-		time.AfterFunc(1*time.Second, func() {
-			if !t.there("/a") {
-				t.Error("the request was delayed, not the reply")
-			}
-		})
-		if _, err := t.commit("/a"); err != nil {
-			t.Error(err)
-		}
-	})
+	}
 }
 
 func TestDelayEndsWithTheContext(t *testing.T) {
 	for fault, applied := range map[string]bool{"delay-request": false, "delay-reply": true} {
 		inWorld(t, fault+" 1h", func(t world) {
-			err := t.within(time.Second, func(ctx context.Context) error {
-				_, err := broker.CommitOne(ctx, t.faulty, put("/a"))
-				return err
-			})
+			err := t.within(time.Second, t.commit("/a"))
 			t.wantError(fault, err, broker.ErrUnavailable, true)
-			if !errors.Is(err, context.DeadlineExceeded) || t.there("/a") != applied {
-				t.Errorf("%s: error %v, applied: %t, want the context's error, applied: %t", fault, err, t.there("/a"), applied)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: error %v, want the context's", fault, err)
 			}
+			t.wantThere("/a", applied)
 		})
 	}
 }
 
 func TestLostRequestIsNeverApplied(t *testing.T) {
 	inWorld(t, "lose-request 5s on commit call 2", func(t world) {
-		if _, err := t.commit("/a"); err != nil {
-			t.Error(err)
-		}
-		took, err := t.commit("/b")
-		t.wantTook("Commit", took, 5*time.Second)
-		t.wantError("Commit", err, broker.ErrUnavailable, true)
-		if _, err := t.commit("/c"); err != nil {
-			t.Error(err)
-		}
-		if err := t.faulty.Close(); err != nil {
-			t.Error(err)
-		}
-		if !t.there("/a") || t.there("/b") || !t.there("/c") {
-			t.Error("not exactly the second commit was lost")
+		t.mustCommit("/a", 0)
+		t.wantError("Commit", t.timed(5*time.Second, t.commit("/b")), broker.ErrUnavailable, true)
+		t.mustCommit("/c", 0)
+		t.close()
+		for key, applied := range map[string]bool{"/a": true, "/b": false, "/c": true} {
+			t.wantThere(key, applied)
 		}
 	})
 }
 
 func TestLostReplyWasApplied(t *testing.T) {
 	inWorld(t, "lose-reply 0s on commit", func(t world) {
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, 0)
-		t.wantError("Commit", err, broker.ErrUnavailable, true)
-		if !t.there("/a") {
-			t.Error("the commit was not applied")
-		}
+		t.wantError("Commit", t.timed(0, t.commit("/a")), broker.ErrUnavailable, true)
+		t.wantThere("/a", true)
 	})
 }
 
 func TestLateCommitIsAppliedAfterTheError(t *testing.T) {
 	inWorld(t, "late 10s on commit", func(t world) {
-		started := time.Now()
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, 0)
-		t.wantError("Commit", err, broker.ErrUnavailable, true)
-		if t.there("/a") {
-			t.Error("the commit was applied at once")
-		}
-		if err := t.faulty.Close(); err != nil {
-			t.Error(err)
-		}
-		t.wantTook("Close", time.Since(started), 10*time.Second)
-		if !t.there("/a") {
-			t.Error("Close did not wait until the late commit was applied")
-		}
+		t.wantError("Commit", t.timed(0, t.commit("/a")), broker.ErrUnavailable, true)
+		t.wantThere("/a", false)
+		_ = t.timed(10*time.Second, func(context.Context) error { t.close(); return nil })
+		t.wantThere("/a", true)
 	})
 }
 
@@ -123,9 +79,8 @@ func TestFaultBelowAKeySparesOtherTransactions(t *testing.T) {
 				}
 			}
 			t.wantError(fault+", invalid", results[4].Err, broker.ErrInvalid, false)
-			if !t.there("/a") || !t.there("/b") || t.there("/b/x") != applied || t.there("/b/y") != applied {
-				t.Errorf("%s: applied: %t %t %t %t, want the struck ones applied: %t", fault,
-					t.there("/a"), t.there("/b/x"), t.there("/b"), t.there("/b/y"), applied)
+			for key, want := range map[string]bool{"/a": true, "/b": true, "/b/x": applied, "/b/y": applied} {
+				t.wantThere(key, want)
 			}
 		})
 	}
@@ -134,12 +89,8 @@ func TestFaultBelowAKeySparesOtherTransactions(t *testing.T) {
 func TestRefusedCallWasNeverSent(t *testing.T) {
 	for fault, kind := range map[string]error{"refuse": broker.ErrUnavailable, "forbid": broker.ErrPermission} {
 		inWorld(t, fault, func(t world) {
-			took, err := t.commit("/a")
-			t.wantTook("Commit", took, 0)
-			t.wantError("Commit", err, kind, false)
-			if t.there("/a") {
-				t.Error("the commit was applied")
-			}
+			t.wantError("Commit", t.timed(0, t.commit("/a")), kind, false)
+			t.wantThere("/a", false)
 			for method, err := range t.everyCall() {
 				t.wantError(method, err, kind, false)
 			}
@@ -150,7 +101,6 @@ func TestRefusedCallWasNeverSent(t *testing.T) {
 // everyCall calls each method but Commit.
 func (w world) everyCall() map[string]error {
 	ctx := w.Context()
-	_, get := w.faulty.Get(ctx, "/a")
 	_, _, list := broker.Collect(ctx, w.faulty, "/a/")
 	_, grant := w.faulty.Grant(ctx, "", time.Second)
 	_, keepAlive := w.faulty.KeepAlive(ctx, 1)
@@ -158,7 +108,7 @@ func (w world) everyCall() map[string]error {
 	for _, watch = range w.faulty.Watch(ctx, "/a/", 1) {
 		break
 	}
-	return map[string]error{"Get": get, "List": list, "Grant": grant, "KeepAlive": keepAlive,
+	return map[string]error{"Get": w.get(ctx), "List": list, "Grant": grant, "KeepAlive": keepAlive,
 		"Revoke": w.faulty.Revoke(ctx, 1), "Watch": watch}
 }
 
@@ -172,7 +122,7 @@ func TestSessionCallsSufferToo(t *testing.T) {
 		}
 		_, err = t.faulty.KeepAlive(t.Context(), s.ID)
 		t.wantError("KeepAlive", err, broker.ErrUnavailable, true)
-		// It is renewed after one second, so that it lives for four.
+		// It is renewed after one second, so it lasts for four.
 		<-time.After(3500 * time.Millisecond)
 		if _, err := t.sound.KeepAlive(t.Context(), s.ID); err != nil {
 			t.Errorf("the late renewal did not arrive: %v", err)
@@ -194,17 +144,14 @@ func TestLostReadIsNoUnknownOutcome(t *testing.T) {
 func TestStruckCountsWhatHappened(t *testing.T) {
 	inWorld(t, "delay-request 0s on commit call 2\nrefuse on get\nstall on list", func(t world) {
 		for range 3 {
-			if _, err := t.commit("/a"); err != nil {
-				t.Error(err)
-			}
+			t.mustCommit("/a", 0)
 		}
-		_, err := t.faulty.Get(t.Context(), "/a")
-		t.wantError("Get", err, broker.ErrUnavailable, false)
+		t.wantError("Get", t.get(t.Context()), broker.ErrUnavailable, false)
 		if got := t.faulty.Struck(); !slices.Equal(got, []int{1, 1, 0}) {
 			t.Errorf("the rules struck %v times, want 1, 1, 0", got)
 		}
 		t.faulty.Use(nil)
-		if _, err := t.faulty.Get(t.Context(), "/a"); err != nil || len(t.faulty.Struck()) != 0 {
+		if err := t.get(t.Context()); err != nil || len(t.faulty.Struck()) != 0 {
 			t.Errorf("without a plan Get returned %v, and the rules are %v", err, t.faulty.Struck())
 		}
 	})

@@ -2,6 +2,7 @@ package faulty
 
 import (
 	"context"
+	"slices"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -25,25 +26,23 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 	results := b.forward(ctx, e, txns)
 	if e.ends(LoseReply) {
 		err := lose(ctx, e)
-		for _, i := range struck {
-			results[i] = broker.Result{Err: err}
+		for i := range results {
+			if struck[i] {
+				results[i] = broker.Result{Err: err}
+			}
 		}
 	}
 	return results
 }
 
-// withhold passes only the transactions on that were not struck, or the others
-// not yet.
-func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, struck []int) []broker.Result {
-	results := make([]broker.Result, len(txns))
-	isStruck := make([]bool, len(txns))
+// withhold passes on the transactions that are not struck, and the others later if they are
+// late.
+func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, struck []bool) []broker.Result {
 	var held, spared []broker.Txn
-	for _, i := range struck {
-		isStruck[i] = true
-		held = append(held, txns[i])
-	}
 	for i, txn := range txns {
-		if !isStruck[i] {
+		if struck[i] {
+			held = append(held, txn)
+		} else {
 			spared = append(spared, txn)
 		}
 	}
@@ -63,8 +62,9 @@ func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, stru
 	default:
 		err = lose(ctx, e)
 	}
+	results := make([]broker.Result, len(txns))
 	for i := range txns {
-		if isStruck[i] {
+		if struck[i] {
 			results[i].Err = err
 		} else {
 			results[i], answers = answers[0], answers[1:]
@@ -73,7 +73,7 @@ func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, stru
 	return results
 }
 
-// forward passes transactions on and returns what comes of the answers.
+// forward passes transactions on and returns the answers that arrive.
 func (b *Broker) forward(ctx context.Context, e effect, txns []broker.Txn) []broker.Result {
 	results := b.inner.Commit(ctx, txns...)
 	if err := b.receive(ctx, e); err != nil {
@@ -87,25 +87,14 @@ func (b *Broker) forward(ctx context.Context, e effect, txns []broker.Txn) []bro
 	return results
 }
 
-func all(n int, err error) []broker.Result {
-	results := make([]broker.Result, n)
-	for i := range results {
-		results[i].Err = err
-	}
-	return results
-}
+func all(n int, err error) []broker.Result { return slices.Repeat([]broker.Result{{Err: err}}, n) }
 
-// among returns the indexes of the transactions that the effect's end is about.
-// One that is invalid is never sent, so nothing can happen to it on the way.
-func (e effect) among(txns []broker.Txn) []int {
-	var struck []int
-	if e.end == nil {
-		return nil
-	}
+// among reports which transactions the effect ends. An invalid one is never sent, so no fault
+// can affect it.
+func (e effect) among(txns []broker.Txn) []bool {
+	struck := make([]bool, len(txns))
 	for i, txn := range txns {
-		if e.end.fits(OpCommit, keysOf(txn)) && txn.Validate() == nil {
-			struck = append(struck, i)
-		}
+		struck[i] = e.end != nil && e.end.fits(OpCommit, keysOf(txn)) && txn.Validate() == nil
 	}
 	return struck
 }
@@ -115,10 +104,8 @@ func keysOf(txn broker.Txn) []string {
 	for _, c := range txn.If {
 		keys = append(keys, c.Key)
 	}
-	for _, ops := range [][]broker.Op{txn.Then, txn.Else} {
-		for _, op := range ops {
-			keys = append(keys, op.Key)
-		}
+	for _, op := range slices.Concat(txn.Then, txn.Else) {
+		keys = append(keys, op.Key)
 	}
 	return keys
 }

@@ -9,20 +9,19 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// effect is what a plan does to one call.
+// effect is the effect of a plan on one call.
 type effect struct {
 	op             Ops
 	key            string
 	request, reply time.Duration
 	stall          bool
-	// end is the rule that decides how the call ends, nil when none does.
+	// end is the rule that decides how the call ends, nil if none does.
 	end *Rule
 }
 
 func (e effect) ends(f Fault) bool { return e.end != nil && e.end.Fault == f }
 
-// strike decides what happens to a call; more keys are those of a batch or a
-// commit.
+// strike returns the effect on a call. A batch or a commit has more keys.
 func (b *Broker) strike(op Ops, key string, more ...string) effect {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,8 +51,8 @@ func (b *Broker) strike(op Ops, key string, more ...string) effect {
 	return e
 }
 
-// failure is the error of a call that a fault, its context or Close ended. Sent
-// tells that the request may have left, which for a write means Maybe.
+// failure returns the error of a call that a fault, its context or Close ended. If the
+// request may have been sent, the outcome of a write is unknown.
 func (e effect) failure(cause error, sent bool) error {
 	kind := broker.ErrUnavailable
 	switch cause {
@@ -69,7 +68,7 @@ func (e effect) failure(cause error, sent bool) error {
 	return err
 }
 
-// refusal is the error of a call that was not sent, nil if none decides so.
+// refusal returns the error of a call that is refused, nil if it is not.
 func (e effect) refusal() error {
 	switch {
 	case e.ends(Refuse):
@@ -87,7 +86,7 @@ func (b *Broker) hold(ctx context.Context) (context.Context, func()) {
 	b.mu.Unlock()
 	ctx, cancel := context.WithCancelCause(ctx)
 	if link.Err() != nil {
-		cancel(context.Cause(link)) // not to depend on when AfterFunc gets its turn
+		cancel(context.Cause(link)) // because AfterFunc runs later
 	}
 	stop := context.AfterFunc(link, func() { cancel(context.Cause(link)) })
 	return ctx, func() {
@@ -96,8 +95,8 @@ func (b *Broker) hold(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// reason is why a context of hold has ended: errCut, errClosed or the error of
-// the caller's context.
+// reason returns why a context of hold has ended: errCut, errClosed or the error of the
+// caller's context.
 func reason(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause == errCut || cause == errClosed {
 		return cause
@@ -105,8 +104,8 @@ func reason(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// pass waits while the connection is frozen. It returns nil for a context that
-// ended while it was not: the broker behind will notice.
+// pass waits while the connection is frozen. It does not check the context if it is not: the
+// inner broker does.
 func (b *Broker) pass(ctx context.Context) error {
 	for {
 		b.mu.Lock()
@@ -134,26 +133,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// send does to a request what happens before it reaches the broker: an error
-// means that it does not.
+// send applies the faults to a request before it reaches the inner broker. After an error it
+// does not.
 func (b *Broker) send(ctx context.Context, e effect) error {
 	if err := b.pass(ctx); err != nil {
-		// What waited for a connection that is cut, or closed, was never sent;
-		// one that hung until its caller gave up is not so sure.
+		// A request that waited for a connection that is cut or closed was never
+		// sent; one that hung until its context ended may have been.
 		return e.failure(err, err != errCut && err != errClosed)
 	}
-	if err := sleep(ctx, e.request); err != nil {
+	err := sleep(ctx, e.request)
+	if err == nil && e.stall {
+		err = b.stall(ctx)
+	}
+	if err == nil && (e.request > 0 || e.stall) {
+		err = b.pass(ctx)
+	}
+	if err != nil {
 		return e.failure(err, true)
-	}
-	if e.stall {
-		if err := b.stall(ctx); err != nil {
-			return e.failure(err, true)
-		}
-	}
-	if e.request > 0 || e.stall {
-		if err := b.pass(ctx); err != nil {
-			return e.failure(err, true)
-		}
 	}
 	return nil
 }
@@ -171,7 +167,7 @@ func (b *Broker) stall(ctx context.Context) error {
 	}
 }
 
-// lose waits for the time after which a caller learns that there is no answer.
+// lose waits until the caller is to get the error, and returns it.
 func lose(ctx context.Context, e effect) error {
 	if err := sleep(ctx, e.end.Duration); err != nil {
 		return e.failure(err, true)
@@ -179,20 +175,20 @@ func lose(ctx context.Context, e effect) error {
 	return e.failure(errLost, true)
 }
 
-// receive does to a reply what happens before it reaches the caller: an error
-// means that it does not.
+// receive applies the faults to a reply before it reaches the caller. After an error it does
+// not.
 func (b *Broker) receive(ctx context.Context, e effect) error {
-	if err := sleep(ctx, e.reply); err != nil {
-		return e.failure(err, true)
+	err := sleep(ctx, e.reply)
+	if err == nil {
+		err = b.pass(ctx)
 	}
-	if err := b.pass(ctx); err != nil {
+	if err != nil {
 		return e.failure(err, true)
 	}
 	return nil
 }
 
-// explain makes an error of the broker behind, whose context was ended by Cut or
-// Close, say so.
+// explain replaces an error of the inner broker if Cut or Close ended its context.
 func (e effect) explain(ctx context.Context, err error) error {
 	cause := reason(ctx)
 	if cause != errCut && cause != errClosed || !errors.Is(err, broker.ErrUnavailable) {

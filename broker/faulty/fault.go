@@ -42,7 +42,7 @@ func (o Ops) String() string {
 	return strings.Join(names, ",")
 }
 
-// method is what the errors of a single operation name.
+// method returns the name of an operation's method, for errors.
 func (o Ops) method() string {
 	if o == OpBatch {
 		o = OpWatch
@@ -92,12 +92,12 @@ const (
 	Compact
 )
 
-// traits are what there is to know about a fault.
+// traits are the properties of a fault.
 type traits struct {
 	name string
-	// ops are those that it can strike.
+	// ops are the operations that it can affect.
 	ops Ops
-	// duration tells that it takes one.
+	// duration reports whether it takes one.
 	duration bool
 }
 

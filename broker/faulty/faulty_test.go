@@ -17,8 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestBroker checks that what delays only is a broker still, and so is what does
-// nothing.
+// TestBroker checks that a plan without faults, or with delays only, keeps the contract.
 func TestBroker(t *testing.T) {
 	plans := map[string]*faulty.Plan{
 		"no_plan":    nil,
@@ -26,20 +25,18 @@ func TestBroker(t *testing.T) {
 		"delays":     faulty.MustParse("seed 3\ndelay-request 7ms chance 0.3\ndelay-reply 4ms chance 0.3"),
 	}
 	for name, plan := range plans {
-		t.Run(name, func(t *testing.T) { runRules(t, plan) })
+		t.Run(name, func(t *testing.T) {
+			var store *memory.Store
+			brokertest.Run(t, func(t *testing.T) broker.Broker {
+				store = newStore(t)
+				return faulty.Wrap(store.Broker(), plan)
+			}, brokertest.Options{
+				Around:  synctest.Test,
+				Compact: func(ctx context.Context, rev broker.Revision) error { return store.Compact(ctx, rev) },
+				Reopen:  func(*testing.T, broker.Broker) broker.Broker { return faulty.Wrap(store.Broker(), plan) },
+			})
+		})
 	}
-}
-
-func runRules(t *testing.T, plan *faulty.Plan) {
-	var store *memory.Store
-	brokertest.Run(t, func(t *testing.T) broker.Broker {
-		store = newStore(t)
-		return faulty.Wrap(store.Broker(), plan)
-	}, brokertest.Options{
-		Around:  synctest.Test,
-		Compact: func(ctx context.Context, rev broker.Revision) error { return store.Compact(ctx, rev) },
-		Reopen:  func(*testing.T, broker.Broker) broker.Broker { return faulty.Wrap(store.Broker(), plan) },
-	})
 }
 
 func newStore(t *testing.T) *memory.Store {
@@ -65,26 +62,48 @@ func inWorld(t *testing.T, plan string, test func(t world)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore(t)
 		w := world{T: t, faulty: faulty.Wrap(store.Broker(), faulty.MustParse(plan)), sound: store.Broker()}
-		t.Cleanup(func() {
-			if err := w.faulty.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
-		})
+		t.Cleanup(w.close)
 		test(w)
 	})
 }
 
-func put(key string) broker.Txn { return broker.Txn{Then: []broker.Op{broker.Put(key, nil)}} }
-
-// commit commits a put through the faulty connection and returns how long that
-// took.
-func (w world) commit(key string) (time.Duration, error) {
-	started := time.Now()
-	_, err := broker.CommitOne(w.Context(), w.faulty, put(key))
-	return time.Since(started), err
+func (w world) close() {
+	w.Helper()
+	if err := w.faulty.Close(); err != nil {
+		w.Errorf("Close: %v", err)
+	}
 }
 
-// there tells whether a key exists in the store, whatever the faults.
+func put(key string) broker.Txn { return broker.Txn{Then: []broker.Op{broker.Put(key, nil)}} }
+
+// commit returns a call that commits a put through the faulty connection.
+func (w world) commit(key string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := broker.CommitOne(ctx, w.faulty, put(key))
+		return err
+	}
+}
+
+// mustCommit commits a put through the faulty connection, which must take a certain time.
+func (w world) mustCommit(key string, want time.Duration) {
+	w.Helper()
+	if err := w.timed(want, w.commit(key)); err != nil {
+		w.Errorf("Commit: %v", err)
+	}
+}
+
+// timed makes a call, which must take a certain time.
+func (w world) timed(want time.Duration, call func(context.Context) error) error {
+	w.Helper()
+	started := time.Now()
+	err := call(w.Context())
+	if took := time.Since(started); took != want {
+		w.Errorf("the call took %v, want %v", took, want)
+	}
+	return err
+}
+
+// there reports whether a key exists in the store.
 func (w world) there(key string) bool {
 	w.Helper()
 	_, err := w.sound.Get(w.Context(), key)
@@ -94,18 +113,19 @@ func (w world) there(key string) bool {
 	return err == nil
 }
 
+// wantThere checks whether a key exists in the store.
+func (w world) wantThere(key string, want bool) {
+	w.Helper()
+	if got := w.there(key); got != want {
+		w.Errorf("%s exists: %t, want %t", key, got, want)
+	}
+}
+
 // wantError checks an error's kind and whether the outcome is unknown.
 func (w world) wantError(what string, err, kind error, maybe bool) {
 	w.Helper()
 	if !errors.Is(err, kind) || broker.MaybeApplied(err) != maybe {
 		w.Errorf("%s: error %v, want %q with an unknown outcome: %t", what, err, kind, maybe)
-	}
-}
-
-func (w world) wantTook(what string, took, want time.Duration) {
-	w.Helper()
-	if took != want {
-		w.Errorf("%s took %v, want %v", what, took, want)
 	}
 }
 

@@ -71,7 +71,7 @@ func MustParse(text string) *Plan {
 	return p
 }
 
-// clauses are the parts of a rule after its fault, in the only order there is.
+// clauses are the parts of a rule after its fault, in the required order.
 var clauses = []string{"on", "below", "call", "chance"}
 
 func parseRule(line string) (Rule, error) {
@@ -106,7 +106,7 @@ func parseRule(line string) (Rule, error) {
 		words = words[2:]
 	}
 	if len(words) > 0 {
-		return r, fmt.Errorf("%q is unknown, there twice or not in its place; the order is %s",
+		return r, fmt.Errorf("%q is unknown, repeated or out of order; the order is %s",
 			words[0], strings.Join(clauses, ", "))
 	}
 	return r, r.validate()
@@ -135,7 +135,7 @@ func (r *Rule) parseClause(clause, value string) (err error) {
 	return err
 }
 
-// split divides a line into words, of which quoted ones may have spaces.
+// split divides a line into words. Quoted words may contain spaces.
 func split(line string) ([]string, error) {
 	var words []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {

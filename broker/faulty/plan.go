@@ -1,8 +1,10 @@
 package faulty
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,27 +102,15 @@ func (r Rule) validate() error {
 	return nil
 }
 
-// fits tells whether the rule is about an operation on any of some keys.
+// fits reports whether the rule matches an operation on any of some keys.
 func (r Rule) fits(op Ops, keys []string) bool {
-	ops := r.Ops
-	if ops == 0 {
-		ops = faults[r.Fault].ops
-	}
-	if ops&op == 0 {
+	if cmp.Or(r.Ops, faults[r.Fault].ops)&op == 0 {
 		return false
 	}
-	if r.Below == "" {
-		return true
-	}
-	for _, key := range keys {
-		if strings.HasPrefix(key, r.Below) {
-			return true
-		}
-	}
-	return false
+	return r.Below == "" || slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, r.Below) })
 }
 
-// strikes decides about the n-th call that a rule fits.
+// strikes reports whether a rule affects the n-th call that it fits.
 func (p *Plan) strikes(rule, n int) bool {
 	r := p.Rules[rule]
 	if r.Call != 0 && r.Call != n {
@@ -129,6 +119,6 @@ func (p *Plan) strikes(rule, n int) bool {
 	if r.Chance == 0 {
 		return true
 	}
-	// A generator for each decision, so that it depends on nothing else.
+	// Each decision has its own generator, so that it depends on nothing else.
 	return rand.New(rand.NewPCG(p.Seed, uint64(rule)<<32|uint64(n))).Float64() < r.Chance
 }

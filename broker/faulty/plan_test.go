@@ -74,8 +74,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for _, test := range tests {
 		_, err := faulty.Parse(test.text)
-		var e *faulty.Error
-		if !errors.As(err, &e) || !strings.Contains(err.Error(), test.says) {
+		if _, ok := errors.AsType[*faulty.Error](err); !ok || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("Parse(%.40q): %v, want a *faulty.Error that says %q", test.text, err, test.says)
 		}
 	}

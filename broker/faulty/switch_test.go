@@ -15,16 +15,11 @@ func TestFrozenCallsWaitForThaw(t *testing.T) {
 	inWorld(t, "", func(t world) {
 		t.faulty.Freeze()
 		time.AfterFunc(time.Minute, func() {
-			if t.there("/a") {
-				t.Error("the commit was applied while the connection was frozen")
-			}
+			t.wantThere("/a", false)
 			t.faulty.Thaw()
 		})
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, time.Minute)
-		if err != nil || !t.there("/a") {
-			t.Errorf("after the thaw: %v, applied: %t", err, t.there("/a"))
-		}
+		t.mustCommit("/a", time.Minute)
+		t.wantThere("/a", true)
 	})
 }
 
@@ -36,11 +31,7 @@ func TestFrozenCallsEndWithTheirContext(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want the context's", err)
 		}
-		err = t.within(time.Second, func(ctx context.Context) error {
-			_, err := broker.CommitOne(ctx, t.faulty, put("/a"))
-			return err
-		})
-		t.wantError("Commit", err, broker.ErrUnavailable, true)
+		t.wantError("Commit", t.within(time.Second, t.commit("/a")), broker.ErrUnavailable, true)
 	})
 }
 
@@ -48,11 +39,7 @@ func TestFreezeHoldsReplies(t *testing.T) {
 	inWorld(t, "delay-reply 1s", func(t world) {
 		time.AfterFunc(500*time.Millisecond, t.faulty.Freeze)
 		time.AfterFunc(time.Minute, t.faulty.Thaw)
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, time.Minute)
-		if err != nil {
-			t.Error(err)
-		}
+		t.mustCommit("/a", time.Minute)
 	})
 }
 
@@ -62,9 +49,7 @@ func TestCloseEndsFrozenCalls(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- t.get(t.Context()) }()
 		synctest.Wait()
-		if err := t.faulty.Close(); err != nil {
-			t.Error(err)
-		}
+		t.close()
 		t.wantError("Get", <-ended, broker.ErrClosed, false)
 		t.faulty.Heal()
 		t.wantError("Get later", t.get(t.Context()), broker.ErrClosed, false)
@@ -74,23 +59,15 @@ func TestCloseEndsFrozenCalls(t *testing.T) {
 func TestCutConnectionSendsNothingUntilHealed(t *testing.T) {
 	inWorld(t, "", func(t world) {
 		t.faulty.Cut()
-		took, err := t.commit("/a")
-		t.wantTook("Commit", took, 0)
-		t.wantError("Commit", err, broker.ErrUnavailable, false)
+		t.wantError("Commit", t.timed(0, t.commit("/a")), broker.ErrUnavailable, false)
 		for method, err := range t.everyCall() {
 			t.wantError(method, err, broker.ErrUnavailable, false)
 		}
-		if t.there("/a") {
-			t.Error("the commit was applied")
-		}
+		t.wantThere("/a", false)
 		t.faulty.Heal()
-		if _, err := t.commit("/a"); err != nil {
-			t.Errorf("after Heal: %v", err)
-		}
+		t.mustCommit("/a", 0)
 		t.faulty.Cut()
-		if err := t.faulty.Close(); err != nil {
-			t.Error(err)
-		}
+		t.close()
 		t.wantError("Get after Close", t.get(t.Context()), broker.ErrClosed, false)
 	})
 }
@@ -99,17 +76,13 @@ func TestCutLeavesTheOutcomeOfCallsUnderWayUnknown(t *testing.T) {
 	for plan, applied := range map[string]bool{"delay-request 1s": false, "delay-reply 1s": true} {
 		inWorld(t, plan, func(t world) {
 			time.AfterFunc(500*time.Millisecond, t.faulty.Cut)
-			took, err := t.commit("/a")
-			t.wantTook("Commit", took, 500*time.Millisecond)
-			t.wantError(plan, err, broker.ErrUnavailable, true)
-			if t.there("/a") != applied {
-				t.Errorf("%s: applied: %t, want %t", plan, t.there("/a"), applied)
-			}
+			t.wantError(plan, t.timed(500*time.Millisecond, t.commit("/a")), broker.ErrUnavailable, true)
+			t.wantThere("/a", applied)
 		})
 	}
 }
 
-// watched is what a watch in a goroutine of its own has come to.
+// watched is a watch in a goroutine of its own.
 type watched struct {
 	batches chan broker.Batch
 	err     error // of the end, once batches is closed
@@ -137,6 +110,14 @@ func (g *watched) wait() error {
 	return g.err
 }
 
+// wantEvents checks the next batch of a watch.
+func (w world) wantEvents(got *watched, n int) {
+	w.Helper()
+	if batch := <-got.batches; len(batch.Events) != n {
+		w.Errorf("the batch is %+v, want %d events", batch, n)
+	}
+}
+
 func (w world) soundPut(key string) {
 	w.Helper()
 	if _, err := broker.CommitOne(w.Context(), w.sound, put(key)); err != nil {
@@ -157,9 +138,7 @@ func TestFreezeHoldsWatches(t *testing.T) {
 	inWorld(t, "", func(t world) {
 		got := t.watch(t.Context(), 1)
 		t.soundPut("/w/a")
-		if batch := <-got.batches; len(batch.Events) != 1 {
-			t.Errorf("the first batch is %+v, want one event", batch)
-		}
+		t.wantEvents(got, 1)
 		t.faulty.Freeze()
 		t.soundPut("/w/a")
 		<-time.After(time.Hour)
@@ -167,9 +146,7 @@ func TestFreezeHoldsWatches(t *testing.T) {
 			t.Errorf("%d batches came while the connection was frozen", n)
 		}
 		t.faulty.Thaw()
-		if batch := <-got.batches; len(batch.Events) != 1 {
-			t.Errorf("the batch after the thaw is %+v, want the event that was held", batch)
-		}
+		t.wantEvents(got, 1)
 		t.faulty.Cut()
 		t.wantError("Watch", got.wait(), broker.ErrUnavailable, false)
 	})
@@ -184,11 +161,8 @@ func TestBatchIsStruck(t *testing.T) {
 				synctest.Wait()
 			}
 			t.wantError(fault, got.wait(), kind, false)
-			// The second time it is spared.
-			again := t.watch(t.Context(), 1)
-			if batch := <-again.batches; len(batch.Events) != 3 {
-				t.Errorf("%s: the watch after that delivers %+v, want 3 events", fault, batch)
-			}
+			again := t.watch(t.Context(), 1) // the rule is for one call only
+			t.wantEvents(again, 3)
 			t.faulty.Cut()
 			t.wantError(fault, again.wait(), broker.ErrUnavailable, false)
 		})
@@ -216,9 +190,7 @@ func TestStalledWatchWaitsForThaw(t *testing.T) {
 			t.Errorf("%d batches came through a stalled watch", n)
 		}
 		t.faulty.Thaw()
-		if batch := <-got.batches; len(batch.Events) != 1 {
-			t.Errorf("the batch after the thaw is %+v, want the event that was held", batch)
-		}
+		t.wantEvents(got, 1)
 		cancel()
 		t.wantError("Watch", got.wait(), broker.ErrUnavailable, false)
 	})
@@ -252,10 +224,7 @@ func TestSwitchesAndCallsAtOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		calls := []func(context.Context) error{
 			t.get,
-			func(ctx context.Context) error {
-				_, err := broker.CommitOne(ctx, t.faulty, put("/w/a"))
-				return err
-			},
+			t.commit("/w/a"),
 			func(ctx context.Context) error { return t.watch(ctx, 1).wait() },
 		}
 		for _, call := range calls {
@@ -274,9 +243,7 @@ func TestSwitchesAndCallsAtOnce(t *testing.T) {
 				<-time.After(time.Millisecond)
 			}
 		}
-		if err := t.faulty.Close(); err != nil {
-			t.Error(err)
-		}
+		t.close()
 		wg.Wait()
 	})
 }

@@ -24,23 +24,25 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
+// secured configures a connection with a password.
+func secured(server *zktest.Server) Config {
+	config := testConfig(server.Address())
+	config.Username, config.Password = "windlass", "secret"
+	return config
+}
+
 // What is created with a user name is that user's alone.
 func TestAccess_OfAUserIsHisAlone(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	config.Username, config.Password = "windlass", "secret"
+	config := secured(server)
 	b := openTest(t, config)
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, b, put("/ns/a", []byte("1")), broker.Txn{Then: []broker.Op{broker.PutSession("/ns/b", nil, s.ID)}})
+	s := mustGrant(t, b, 20*time.Second)
+	mustCommit(t, b, put("/ns/a", []byte("1")), putSession("/ns/b", s.ID))
 	if _, err := b.KeepAlive(t.Context(), s.ID); err != nil {
 		t.Error(err)
 	}
 	for _, path := range []string{"/ns/a", "/ns/b", ownDir, sessionsDir} {
-		r := ask(t, plain(t, server.Address()), wire.MultiRead([]wire.Read{wire.GetData(config.Chroot + path)})).Results[0]
+		r := read(t, server, config.Chroot+path)
 		if r.Code != wire.CodeNoAuth {
 			t.Errorf("%s can be read by anyone: %q, %v", path, r.Data, r.Code)
 		}
@@ -55,19 +57,17 @@ func TestAccess_OfAUserIsHisAlone(t *testing.T) {
 		}
 	}
 	again := openTest(t, config)
-	defer closeTest(t, again)
 	if kv, err := again.Get(t.Context(), "/ns/a"); err != nil || string(kv.Value) != "1" {
 		t.Errorf("%+v, %v", kv, err)
 	}
 }
 
-// What somebody else has made beforehand, so that everyone may change it, is not used.
+// A chroot that somebody else created before could be changed by everyone.
 func TestAccess_AChrootThatEveryoneMayChangeIsRefused(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	everyone := []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
 	secured := func(chroot string) Config {
-		config := testConfig(server.Address())
-		config.Username, config.Password, config.Chroot = "windlass", "secret", chroot
+		config := secured(server)
+		config.Chroot = chroot
 		return config
 	}
 	refused := func(config Config, path string) {
@@ -84,40 +84,32 @@ func TestAccess_AChrootThatEveryoneMayChangeIsRefused(t *testing.T) {
 	refused(local, "/squat")
 
 	before := testConfig(server.Address())
-	closeTest(t, openTest(t, before))
+	openTest(t, before)
 	refused(secured(before.Chroot), before.Chroot)
 	asked := secured(before.Chroot)
 	asked.ACL = []string{"world:anyone:cdrwa"}
-	closeTest(t, openTest(t, asked))
+	openTest(t, asked)
 
-	// The chroot is the user's by now, and what is in it everyone's.
+	// Here the chroot is the user's, and what is in it everyone's.
 	owned := func(user *wire.Config) { user.Auth = []wire.Auth{{Scheme: "digest", Data: []byte("windlass:secret")}} }
 	ask(t, plain(t, server.Address(), owned), wire.Single(wire.Create("/partly", nil, wire.Persistent, []wire.ACL{{Perms: wire.PermAll, Scheme: "auth"}})))
 	ask(t, plain(t, server.Address(), owned), wire.Single(wire.Create("/partly"+ownDir, nil, wire.Persistent, everyone)))
 	refused(secured("/partly"), "/partly"+ownDir)
-	closeTest(t, openTest(t, secured("/of/ones/own")))
+	openTest(t, secured("/of/ones/own"))
 }
 
-// Config.ACL lets others in as far as it says.
 func TestAccess_IsAsTheACLSays(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	config.Username, config.Password = "windlass", "secret"
+	config := secured(server)
 	config.ACL = []string{"auth::cdrwa", "world:anyone:r"}
 	b := openTest(t, config)
-	defer closeTest(t, b)
 	mustCommit(t, b, put("/ns/a", []byte("1")))
-	s, err := b.Grant(t.Context(), "", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	password := wire.MultiRead([]wire.Read{wire.GetData(b.layout.session(s.ID))})
-	if r := ask(t, plain(t, server.Address()), password).Results[0]; r.Code != wire.CodeNoAuth {
-		t.Errorf("what resumes a session can be read by anyone: %v", r.Code)
+	s := mustGrant(t, b, time.Second)
+	if r := read(t, server, b.layout.session(s.ID)); r.Code != wire.CodeNoAuth {
+		t.Errorf("the password of a session can be read by anyone: %v", r.Code)
 	}
 	config.Username, config.Password, config.ACL = "", "", nil
 	guest := openTest(t, config)
-	defer closeTest(t, guest)
 	if kv, err := guest.Get(t.Context(), "/ns/a"); err != nil || string(kv.Value) != "1" {
 		t.Errorf("reading: %+v, %v", kv, err)
 	}
@@ -129,7 +121,7 @@ func TestAccess_IsAsTheACLSays(t *testing.T) {
 	}
 }
 
-// tlsProxy takes TLS and passes it on to a server.
+// tlsProxy accepts TLS and forwards it to a server.
 func tlsProxy(t *testing.T, server string) (address string, roots *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -195,7 +187,6 @@ func TestAccess_ByTLSAndADialerOfOnesOwn(t *testing.T) {
 	if kv, err := b.Get(t.Context(), "/a"); err != nil || string(kv.Value) != "1" {
 		t.Errorf("%+v, %v", kv, err)
 	}
-	closeTest(t, b)
 	if dialed != 1 {
 		t.Errorf("the dialer was used %d times", dialed)
 	}

@@ -19,14 +19,14 @@ type Broker struct {
 	config Config // with defaults
 	acls   []wire.ACL
 	layout layout
-	// settled tells that layout is what the chroot says. It is set by Open, before
-	// anything else runs, and not again.
+	// settled is set once layout is as stored in the chroot. Open sets it, before
+	// anything else runs.
 	settled bool
 	address string
-	// start is what the clock given to connections counts from.
+	// start is the origin of the clock given to connections.
 	start time.Duration
 
-	// life ends with Close.
+	// life ends with Close, under mu.
 	life context.Context
 	end  context.CancelFunc
 	// tasks are the goroutines, calls the calls in flight.
@@ -35,23 +35,24 @@ type Broker struct {
 	// seen is the last transaction seen on any connection. A server that is behind
 	// it is not used.
 	seen atomic.Int64
-	// setBack tells that the ensemble was set back, the last time that it was; nil if it
-	// never was.
+	// setBack is the latest rollback of the ensemble, nil if there was none.
 	setBack atomic.Pointer[setBackError]
-	// leastTimeout is the session timeout that a server granted where less was asked
-	// for, in nanoseconds; zero as long as none did.
+	// leastTimeout is the session timeout that a server granted although a shorter one
+	// was requested, in nanoseconds; zero if no server did.
 	leastTimeout atomic.Int64
 	// server counts the attempts to connect, so that each goes to the next server.
 	server atomic.Uint32
 
-	slots   slots
-	dirs    directories
-	emptied emptied
+	slots slots
+	// dirs are the directories known to exist. If one no longer does, a transaction
+	// fails for lack of a parent, and all are forgotten.
+	dirs pathSet
+	// emptied are directories that lost a child. Every broker deletes those that it sees,
+	// when nobody waits for it, and the first one wins.
+	emptied pathSet
 
-	// mu guards what follows.
-	mu     sync.Mutex
-	closed bool
-	// link is the connection in use, nil while there is none; then down says why.
+	mu sync.Mutex // guards the fields below
+	// link is the connection in use, nil while there is none; then down is the reason.
 	link *link
 	down error
 	// changed is closed when link changes.
@@ -61,9 +62,8 @@ type Broker struct {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Open connects to an ensemble. It returns only when a server has answered and knows
-// its leader, or with an error that has the addresses and the error of the last
-// attempt.
+// Open connects to an ensemble. It returns when a server has answered and knows its
+// leader, or with an error that names the addresses and the error of the last attempt.
 func Open(ctx context.Context, config Config) (*Broker, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -79,11 +79,11 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 	b.life, b.end = context.WithCancel(context.Background())
 	bounded, cancel := context.WithTimeout(ctx, b.config.DialTimeout)
 	defer cancel()
-	l, err := b.openLink(bounded, b.dial)
 	until, _ := bounded.Deadline()
+	l, err := b.openLink(bounded)
 	for err != nil && broker.Temporary(classify(err)) && pause.For(bounded, dialPause) {
-		next, why := b.openLink(bounded, b.dial)
-		if why == nil || time.Now().Before(until) { // what the end of the time cuts off says less than what was before
+		next, why := b.openLink(bounded)
+		if why == nil || time.Now().Before(until) { // an earlier error says more than the timeout
 			l, err = next, why
 		}
 	}
@@ -100,20 +100,16 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 // Address returns a name for the ensemble.
 func (b *Broker) Address() string { return b.address }
 
-// now is the clock of connections and sessions. Go's own stands still while the machine is
-// suspended, and a session would seem to have more time left than it has.
+// now is the clock of connections and sessions. Go's own clock stops while the machine is
+// suspended, so a session would seem to have more time left than it has.
 func (b *Broker) now() time.Duration { return clock.Boot() - b.start }
 
 // Close implements broker.Broker. When it returns, nothing that the broker started
 // is running.
 func (b *Broker) Close() error {
 	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
+	b.end()
 	b.mu.Unlock()
-	if first {
-		b.end()
-	}
 	b.calls.Wait()
 	b.tasks.Wait()
 	b.mu.Lock()
@@ -126,12 +122,11 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// enter registers a call. What it returns ends with the broker's life; the caller
-// calls leave.
+// enter registers a call, which ends with leave. The context ends with the broker, too.
 func (b *Broker) enter(ctx context.Context, op, key string) (entered context.Context, leave func(), _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.life.Err() != nil {
 		return nil, nil, broker.NewError(op, key, broker.ErrClosed, nil)
 	}
 	if err := ctx.Err(); err != nil {

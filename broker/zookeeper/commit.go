@@ -1,11 +1,13 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,22 +18,21 @@ import (
 )
 
 var (
-	// errNotSent is the cause for a transaction that had to wait for another one
-	// whose outcome then was unknown.
+	// errNotSent is the cause for a transaction that shares a key with an earlier one
+	// whose outcome is unknown.
 	errNotSent = errors.New("not sent, because an earlier transaction of this call has an unknown outcome")
 	errBusy    = errors.New("others kept changing the same keys")
 )
 
 // Commit implements broker.Broker.
 //
-//	look      read the keys and epochs of many transactions, all at one moment
+//	look      read the keys and epochs of many transactions, all at one revision
 //	decide    evaluate the conditions here
-//	send      one multi for each transaction that writes: what was seen still holds,
-//	          and the writes
+//	send      one multi for each transaction that writes: checks that what was read
+//	          still holds, and the writes
 //
-// A transaction with which another one interfered is read again. So is a transaction
-// that writes nothing, or is refused, unless it was read behind a barrier: its result
-// would otherwise be outdated.
+// A transaction that conflicts with another one is read again. So is one that writes
+// nothing, or is refused, unless it was read behind a barrier: its result could be stale.
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	results := make([]broker.Result, len(txns))
 	pending := make([]int, 0, len(txns))
@@ -45,14 +46,14 @@ func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 	c := commit{broker: b, txns: txns, results: results}
 	entered, leave, err := b.enter(ctx, "commit", "")
 	if err != nil {
-		c.failAll(ctx, pending, err)
+		c.fail(ctx, err, pending...)
 		return results
 	}
 	defer leave()
 	for _, batch := range batches.Divide(txns, pending) {
 		for _, i := range batch {
 			if c.unknown {
-				// Sending it would let it overtake the one it follows.
+				// If sent, it could overtake an earlier one.
 				results[i].Err = broker.NewError("commit", batches.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
 			}
 		}
@@ -72,26 +73,31 @@ type commit struct {
 	unknown bool
 }
 
-func (c *commit) failAll(ctx context.Context, members []int, err error) {
+// fail records the error of some transactions.
+func (c *commit) fail(ctx context.Context, err error, members ...int) {
 	for _, i := range members {
-		c.fail(ctx, i, err)
+		key := batches.KeyOf(c.txns[i])
+		e := *c.broker.failure(ctx, "commit", key, err)
+		e.Key = cmp.Or(e.Key, key)
+		c.results[i] = broker.Result{Err: &e}
+		if e.Maybe {
+			c.unknown = true
+		}
 	}
 }
 
-func (c *commit) fail(ctx context.Context, i int, err error) {
-	e := *c.broker.failure(ctx, "commit", batches.KeyOf(c.txns[i]), err)
-	if e.Key == "" {
-		e.Key = batches.KeyOf(c.txns[i])
-	}
-	c.results[i] = broker.Result{Err: &e}
-	c.unknown = c.unknown || e.Maybe
+// failUnsent is fail for transactions of which nothing was sent.
+func (c *commit) failUnsent(ctx context.Context, err error, members ...int) {
+	e := *c.broker.failure(ctx, "commit", "", err)
+	e.Maybe = false
+	c.fail(ctx, &e, members...)
 }
 
-// conflictPauseMax bounds the pause before a transaction is looked at again.
+// conflictPauseMax limits the pause before a transaction is tried again after a conflict.
 const conflictPauseMax = 20 * time.Millisecond
 
-// commitBatch commits transactions that have no key in common. It gives up when none of them
-// has got through for as long as a request may take: many take longer together.
+// commitBatch commits transactions that have no key in common. Many take longer together
+// than a single request may, so it gives up only when none has succeeded for that time.
 func (c *commit) commitBatch(ctx context.Context, batch []int) {
 	progress := time.Now()
 	for attempt := 0; len(batch) > 0; attempt++ {
@@ -99,12 +105,12 @@ func (c *commit) commitBatch(ctx context.Context, batch []int) {
 			pause.For(ctx, rand.N(min(time.Millisecond<<min(attempt, 10), conflictPauseMax)))
 		}
 		if attempt > 1 && time.Since(progress) > c.broker.config.RequestTimeout {
-			c.failAll(ctx, batch, &wire.Error{Cause: errBusy})
+			c.fail(ctx, &wire.Error{Cause: errBusy}, batch...)
 			return
 		}
 		l, err := c.broker.linked(ctx)
 		if err != nil {
-			c.failAll(ctx, batch, err)
+			c.fail(ctx, err, batch...)
 			return
 		}
 		var again []int
@@ -120,14 +126,14 @@ func (c *commit) commitBatch(ctx context.Context, batch []int) {
 }
 
 const (
-	// multisMax is how many transactions are looked at and sent together.
+	// multisMax limits the transactions that are read and sent together.
 	multisMax = 256
-	// lookMax is how many keys they have, which is as many as the largest transaction
-	// can have: the values of all of them fit in an answer.
+	// lookMax limits their keys to as many as the largest transaction can have: the
+	// values of all of them fit into one reply.
 	lookMax = 3 * broker.TxnOpsMax
 )
 
-// divide makes parts that can be read by one request each.
+// divide divides a batch into parts that one request each can read.
 func (c *commit) divide(batch []int) [][]int {
 	var parts [][]int
 	size := 0
@@ -143,17 +149,17 @@ func (c *commit) divide(batch []int) [][]int {
 	return parts
 }
 
-// round takes transactions one step further, and returns those to try again.
+// round reads, decides and sends transactions, and returns those to try again.
 func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (again []int) {
 	b := c.broker
-	r := newReading()
+	r := &reading{paths: map[string]bool{}, epochs: map[string]bool{}, trees: map[string]bool{}}
 	for _, i := range members {
 		r.add(b.layout, c.txns[i])
 		now = now || !writes(c.txns[i])
 	}
 	s, err := b.look(ctx, l, r, now)
 	if err != nil {
-		c.failReading(ctx, members, err)
+		c.failUnsent(ctx, err, members...)
 		return nil
 	}
 	plans := map[int]*plan{}
@@ -167,24 +173,22 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 		case !now:
 			again = append(again, i)
 		case err != nil:
-			c.fail(ctx, i, err)
+			c.fail(ctx, err, i)
 		default:
 			c.results[i] = broker.Result{OK: !p.refused, Reads: p.reads, Revision: broker.Revision(s.zxid)}
 		}
 	}
 	blocked, err := b.makeParents(ctx, l, creates)
 	if err != nil {
-		for i := range plans {
-			c.failReading(ctx, []int{i}, err)
-		}
+		c.failUnsent(ctx, err, slices.Collect(maps.Keys(plans))...)
 		return again
 	}
 	if len(blocked) == 0 {
 		return append(again, c.send(ctx, l, members, plans)...)
 	}
-	for i, p := range plans { // those that are not blocked have got no parents yet
+	for i, p := range plans { // even those that are not blocked still lack parents
 		if now && p.isBlocked(blocked) {
-			c.fail(ctx, i, broker.NewError("commit", batches.KeyOf(c.txns[i]), broker.ErrInvalid, errBelowSession))
+			c.fail(ctx, broker.NewError("commit", "", broker.ErrInvalid, errBelowSession), i)
 		} else {
 			again = append(again, i)
 		}
@@ -194,25 +198,11 @@ func (c *commit) round(ctx context.Context, l *link, members []int, now bool) (a
 
 var errBelowSession = errors.New("there is a key of a session above, and nothing may be put below it")
 
-// failReading is for errors of what writes no key.
-func (c *commit) failReading(ctx context.Context, members []int, err error) {
-	for _, i := range members {
-		e := *c.broker.failure(ctx, "commit", batches.KeyOf(c.txns[i]), err)
-		e.Maybe = false
-		c.results[i] = broker.Result{Err: &e}
-	}
-}
-
 func writes(txn broker.Txn) bool {
-	for _, op := range txn.Then {
-		if op.Kind != broker.OpRead {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(txn.Then, func(op broker.Op) bool { return op.Kind != broker.OpRead })
 }
 
-// look reads what a part of a batch needs.
+// look reads the keys, epochs and subtrees that are needed to decide transactions.
 func (b *Broker) look(ctx context.Context, l *link, r *reading, now bool) (sight, error) {
 	var paths, epochs []string
 	var reads []wire.Read
@@ -225,12 +215,12 @@ func (b *Broker) look(ctx context.Context, l *link, r *reading, now bool) (sight
 		reads = append(reads, wire.GetData(path))
 	}
 	s := sight{znodes: map[string]znode{}, epochs: map[string]int32{}, trees: map[string][]walked{}}
+	var requests []wire.Request
+	if now {
+		requests = append(requests, b.layout.barrier())
+	}
+	requests = append(requests, wire.MultiRead(reads))
 	for {
-		request := wire.MultiRead(reads)
-		requests := []wire.Request{request}
-		if now {
-			requests = []wire.Request{b.layout.barrier(), request}
-		}
 		var last wire.Answer
 		for _, last = range l.do(ctx, requests...) {
 			if last.Err != nil {
@@ -263,8 +253,8 @@ func (b *Broker) look(ctx context.Context, l *link, r *reading, now bool) (sight
 	return s, err
 }
 
-// treeLarge is from how many znodes on subtrees are rid of empty directories before they
-// are deleted, so that they take no room in the request.
+// treeLarge is the number of znodes from which empty directories in subtrees are deleted
+// beforehand, so that they take no space in the request.
 const treeLarge = 2000
 
 // lookAtTrees reads the subtrees that are to be deleted.
@@ -283,7 +273,7 @@ func (b *Broker) lookAtTrees(ctx context.Context, l *link, r *reading, s *sight)
 		if err != nil {
 			return err
 		}
-		epochs := map[string]int32{} // of each walk its own, so that the next one gets further
+		epochs := map[string]int32{} // read again for each walk, so that the next one makes progress
 		if err := b.readDirectories(ctx, l, w.nodes, epochs); err != nil {
 			return err
 		}
@@ -297,7 +287,7 @@ func (b *Broker) lookAtTrees(ctx context.Context, l *link, r *reading, s *sight)
 			for _, n := range w.nodes {
 				s.trees[n.root] = append(s.trees[n.root], n)
 			}
-			maps.Copy(epochs, s.epochs) // the older one proves more
+			maps.Copy(epochs, s.epochs) // an older version covers more time
 			s.epochs = epochs
 			return nil
 		}
@@ -307,7 +297,7 @@ func (b *Broker) lookAtTrees(ctx context.Context, l *link, r *reading, s *sight)
 	}
 }
 
-// send applies plans. Those of one session go along its own connection.
+// send sends plans, those of a session on its own connection.
 func (c *commit) send(ctx context.Context, l *link, order []int, plans map[int]*plan) (again []int) {
 	groups := map[broker.SessionID][]int{}
 	for _, i := range order {
@@ -317,7 +307,7 @@ func (c *commit) send(ctx context.Context, l *link, order []int, plans map[int]*
 		}
 		if len(p.prepare) > 0 {
 			if err := c.prepare(ctx, p); err != nil {
-				c.failReading(ctx, []int{i}, err)
+				c.failUnsent(ctx, err, i)
 				continue
 			}
 			again = append(again, i)
@@ -329,18 +319,7 @@ func (c *commit) send(ctx context.Context, l *link, order []int, plans map[int]*
 	var flight sync.WaitGroup
 	for id, members := range groups {
 		flight.Go(func() {
-			conn := l.conn
-			if id != 0 {
-				s, err := c.broker.attach(ctx, id)
-				if err != nil {
-					mu.Lock()
-					c.failReading(ctx, members, err)
-					mu.Unlock()
-					return
-				}
-				conn = s
-			}
-			answers, sent := c.sendGroup(ctx, l, conn, members, plans)
+			answers, sent := c.sendGroup(ctx, l, id, members, plans)
 			mu.Lock()
 			defer mu.Unlock()
 			for n, i := range sent {
@@ -354,23 +333,30 @@ func (c *commit) send(ctx context.Context, l *link, order []int, plans map[int]*
 	return again
 }
 
-// sendGroup sends plans along one connection, and returns the answers and which of
+// sendGroup sends plans of one session, or of none, and returns the answers and which of
 // the members were sent.
-func (c *commit) sendGroup(ctx context.Context, l *link, conn *wire.Conn, members []int, plans map[int]*plan) ([]wire.Answer, []int) {
-	b := c.broker
+func (c *commit) sendGroup(ctx context.Context, l *link, id broker.SessionID, members []int, plans map[int]*plan) ([]wire.Answer, []int) {
+	b, conn := c.broker, l.conn
+	if id != 0 {
+		var err error
+		if conn, err = b.attach(ctx, id); err != nil {
+			c.failUnsent(ctx, err, members...)
+			return nil, nil
+		}
+	}
 	var requests []wire.Request
 	var sent []int
 	for _, i := range members {
 		p := plans[i]
-		slot, err := b.takeSlot(ctx, l)
+		first, err := b.writeRecord(ctx, l, p.record.slim())
 		if err != nil {
-			c.failReading(ctx, []int{i}, err)
+			c.failUnsent(ctx, err, i)
 			continue
 		}
-		request := wire.Multi(p.ops(slot, p.record.slim().encode()))
+		request := wire.Multi(p.ops(first))
 		if size := request.Size(); size > b.config.MessageBytes {
-			c.failReading(ctx, []int{i}, broker.NewError("commit", batches.KeyOf(c.txns[i]), broker.ErrTooLarge,
-				fmt.Errorf("a request of %d bytes; the servers take %d (Config.MessageBytes, their jute.maxbuffer)", size, b.config.MessageBytes)))
+			c.fail(ctx, broker.NewError("commit", "", broker.ErrTooLarge,
+				fmt.Errorf("a request of %d bytes; the servers take %d (Config.MessageBytes, their jute.maxbuffer)", size, b.config.MessageBytes)), i)
 			continue
 		}
 		requests = append(requests, request)
@@ -381,7 +367,7 @@ func (c *commit) sendGroup(ctx context.Context, l *link, conn *wire.Conn, member
 	return conn.DoAll(bounded, requests...), sent
 }
 
-// take makes the result of an answer, and tells whether to try again.
+// take converts an answer to a result, and reports whether to try again instead.
 func (c *commit) take(ctx context.Context, l *link, i int, p *plan, a wire.Answer) (again bool) {
 	b := c.broker
 	if a.Err == nil {
@@ -396,18 +382,18 @@ func (c *commit) take(ctx context.Context, l *link, i int, p *plan, a wire.Answe
 				b.slots.forget()
 			}
 			if code == wire.CodeNoNode {
-				b.dirs.forget()
+				b.dirs.clear()
 			}
 			return true
 		}
 		a.Err = code
 	}
-	c.fail(ctx, i, a.Err)
+	c.fail(ctx, a.Err, i)
 	return false
 }
 
-// prepare creates the znodes of the puts with a second session, as directories, so
-// that nobody sees them before the transaction makes keys of them.
+// prepare creates the znodes of the puts with further sessions, as directories, so that
+// they are invisible until the transaction turns them into keys.
 func (c *commit) prepare(ctx context.Context, p *plan) error {
 	b := c.broker
 	for _, op := range p.prepare {
@@ -424,12 +410,11 @@ func (c *commit) prepare(ctx context.Context, p *plan) error {
 		if err := b.makeEpochs(ctx, l, epochs); err != nil {
 			return err
 		}
-		slot, err := b.takeSlot(ctx, l)
+		first, err := b.writeQuiet(ctx, l, path)
 		if err != nil {
 			return err
 		}
-		r := record{changes: []change{{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]}}}
-		ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
+		ops := []wire.Op{first}
 		for _, epoch := range epochs {
 			ops = append(ops, wire.SetData(epoch, nil, wire.AnyVersion))
 		}
@@ -440,7 +425,7 @@ func (c *commit) prepare(ctx context.Context, p *plan) error {
 		switch _, code := reply.Failed(); code {
 		case wire.CodeOK, wire.CodeNodeExists:
 		case wire.CodeNoNode: // its parent is gone, or the slot
-			b.dirs.forget()
+			b.dirs.clear()
 			b.slots.forget()
 		default:
 			return code

@@ -13,37 +13,24 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-// A key of a session is a leaf: what would make it another is refused, and harms no
-// other transaction of its call.
+// A transaction that would give a key of a session children is refused, and other
+// transactions of the call are not.
 func TestCommit_AKeyOfASessionIsALeaf(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	b := openTest(t, testConfig(server.Address()))
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	session := func(key string) broker.Txn { return broker.Txn{Then: []broker.Op{broker.PutSession(key, nil, s.ID)}} }
-	mustCommit(t, b, session("/leaf"), put("/parent/child", nil))
-	for i, r := range b.Commit(t.Context(), put("/leaf/below", nil), put("/leaf/far/below", nil), session("/parent"), put("/fine", nil)) {
+	_, _, b := startTest(t)
+	s := mustGrant(t, b, 20*time.Second)
+	mustCommit(t, b, putSession("/leaf", s.ID), put("/parent/child", nil))
+	for i, r := range b.Commit(t.Context(), put("/leaf/below", nil), put("/leaf/far/below", nil), putSession("/parent", s.ID), put("/fine", nil)) {
 		if i == 3 && (r.Err != nil || !r.OK) || i < 3 && (!errors.Is(r.Err, broker.ErrInvalid) || broker.MaybeApplied(r.Err)) {
 			t.Errorf("transaction %d: %+v", i, r)
 		}
 	}
 }
 
-// A key changes from one session to another, or to none, and stays the same key.
 func TestCommit_AKeyThatChangesItsSessionKeepsItsCreation(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	b := openTest(t, testConfig(server.Address()))
-	defer closeTest(t, b)
+	_, _, b := startTest(t)
 	var ids [2]broker.SessionID
 	for i := range ids {
-		s, err := b.Grant(t.Context(), "", 20*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids[i] = s.ID
+		ids[i] = mustGrant(t, b, 20*time.Second).ID
 	}
 	first := mustCommit(t, b, put("/a", []byte("0")))[0].Revision
 	for i, id := range []broker.SessionID{ids[0], ids[1], 0} {
@@ -70,13 +57,12 @@ func TestCommit_AKeyThatChangesItsSessionKeepsItsCreation(t *testing.T) {
 	}
 }
 
-// What the servers would answer by closing the connection is not sent.
+// The servers would close the connection.
 func TestCommit_WhatTheServersDoNotTakeIsTooLarge(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick, MessageBytesMax: MessageBytesDefault})
 	config := testConfig(server.Address())
 	config.MessageBytes = 0
 	b := openTest(t, config)
-	defer closeTest(t, b)
 	half := make([]byte, broker.ValueBytesMax)
 	results := b.Commit(t.Context(), put("/a", half), broker.Txn{Then: []broker.Op{broker.Put("/b", half), broker.Put("/c", half)}}, put("/d", nil))
 	if results[0].Err != nil || results[2].Err != nil {

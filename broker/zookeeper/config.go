@@ -1,13 +1,13 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -96,29 +96,18 @@ type Config struct {
 // String returns the configuration with its derived values and without secrets.
 func (c Config) String() string {
 	c = c.withDefaults()
-	user := c.Username
-	if user == "" {
-		user = "none"
-	}
 	return fmt.Sprintf("zookeeper servers=%s chroot=%s tls=%t user=%s dial_timeout=%v request_timeout=%v tick_time=%v message_bytes=%d",
-		strings.Join(c.Servers, ","), c.Chroot+"/", c.TLS != nil, user, c.DialTimeout, c.RequestTimeout, c.TickTime, c.MessageBytes)
+		strings.Join(c.Servers, ","), c.Chroot+"/", c.TLS != nil, cmp.Or(c.Username, "none"), c.DialTimeout, c.RequestTimeout, c.TickTime, c.MessageBytes)
 }
 
 // LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&c.DialTimeout, DialTimeoutDefault}, {&c.RequestTimeout, RequestTimeoutDefault}, {&c.TickTime, TickTimeDefault}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	if c.MessageBytes == 0 {
-		c.MessageBytes = MessageBytesDefault
-	}
+	c.DialTimeout = cmp.Or(c.DialTimeout, DialTimeoutDefault)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, RequestTimeoutDefault)
+	c.TickTime = cmp.Or(c.TickTime, TickTimeDefault)
+	c.MessageBytes = cmp.Or(c.MessageBytes, MessageBytesDefault)
 	return c
 }
 
@@ -171,10 +160,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// permissions are the letters of an ACL with their bits.
+// permissions are the letters of an ACL in the order of their bits.
 const permissions = "rwcda"
 
-// acls makes the access control list of what we create.
+// acls returns the access control list of the znodes that we create.
 func (c Config) acls() ([]wire.ACL, error) {
 	switch {
 	case len(c.ACL) == 0 && c.Username == "":
@@ -202,8 +191,8 @@ func (c Config) acls() ([]wire.ACL, error) {
 	return all, nil
 }
 
-// sessionACLs is the access control list of what resumes a session, which is nobody
-// else's business.
+// sessionACLs returns the access control list of a session's znode, which contains the
+// password that resumes the session.
 func (c Config) sessionACLs() []wire.ACL {
 	if c.Username != "" {
 		return []wire.ACL{{Perms: wire.PermAll, Scheme: "auth"}}
@@ -212,7 +201,7 @@ func (c Config) sessionACLs() []wire.ACL {
 	return all
 }
 
-// wireConfig is what all connections have in common.
+// wireConfig returns the settings that all connections share.
 func (c Config) wireConfig() wire.Config {
 	w := wire.Config{Dial: c.Dial}
 	if c.Username != "" {
@@ -242,9 +231,4 @@ func (c Config) dialTLS(ctx context.Context, network, address string) (net.Conn,
 		return nil, errors.Join(err, raw.Close())
 	}
 	return secure, nil
-}
-
-// sameWide compares two lists of wide directories.
-func sameWide(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

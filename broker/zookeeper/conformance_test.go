@@ -4,8 +4,6 @@ package zookeeper
 
 import (
 	"context"
-	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,48 +12,42 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-const testTick = 200 * time.Millisecond
-
-var chroots atomic.Int64
-
-// testConfig is for servers of zktest, with a chroot of its own.
-func testConfig(addresses ...string) Config {
-	return Config{Servers: addresses, Chroot: "/c" + strconv.FormatInt(chroots.Add(1), 10), TickTime: testTick, MessageBytes: 4 << 20,
-		DialTimeout: time.Minute, RequestTimeout: 20 * time.Second}
-}
-
-func openTest(t *testing.T, config Config) *Broker {
-	t.Helper()
-	b, err := Open(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestBroker(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	var last atomic.Pointer[Broker]
+	runRules(t, []string{server.Address()}, func(*testing.T) {})
+}
+
+// runRules runs the conformance suite, and calls before at the beginning of each rule.
+func runRules(t *testing.T, addresses []string, before func(*testing.T)) {
+	var last *Broker
 	open := func(t *testing.T) broker.Broker {
-		b := openTest(t, testConfig(server.Address()))
-		last.Store(b)
-		return b
+		before(t)
+		last = openTest(t, testConfig(addresses...))
+		return last
 	}
 	brokertest.Run(t, open, brokertest.Options{
 		MinTTL:  time.Second,
-		Compact: func(_ context.Context, r broker.Revision) error { return last.Load().compact(r) },
+		Compact: func(_ context.Context, r broker.Revision) error { return last.compact(r) },
 		Reopen:  func(t *testing.T, b broker.Broker) broker.Broker { return openTest(t, b.(*Broker).config) },
 	})
 }
 
-// compact forgets history, once it is there.
+// compact forgets the history up to a revision, once it is complete up to there.
 func (b *Broker) compact(r broker.Revision) error {
 	l, err := b.linked(b.life)
-	if err == nil {
-		_, err = l.feed.until(b.life, r, r)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		l.feed.compact(r)
+	f := l.feed
+	if _, err := f.until(b.life, r, r); err != nil {
+		return err
 	}
-	return err
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.entries) > 0 && f.entries[0].revision <= r {
+		f.dropOldest()
+	}
+	f.floor = max(f.floor, r)
+	f.announce()
+	return nil
 }

@@ -2,55 +2,59 @@ package zookeeper
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// directories remembers which directories are there. It may be wrong: then a
-// transaction fails for want of a parent, and it is told to forget.
-type directories struct {
+// pathSet remembers paths, at most pathsMax.
+type pathSet struct {
 	mu    sync.Mutex
-	known map[string]bool
+	paths map[string]bool
 }
 
-// directoriesMax bounds what is remembered.
-const directoriesMax = 100_000
+// pathsMax limits a pathSet. When it is full, it forgets everything.
+const pathsMax = 100_000
 
-func (d *directories) isKnown(path string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known[path]
+func (s *pathSet) has(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paths[path]
 }
 
-func (d *directories) remember(path string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.known == nil || len(d.known) >= directoriesMax {
-		d.known = map[string]bool{}
+func (s *pathSet) add(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paths == nil || len(s.paths) >= pathsMax {
+		s.paths = map[string]bool{}
 	}
-	d.known[path] = true
+	s.paths[path] = true
 }
 
-func (d *directories) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.known = nil
+// clear forgets all paths and returns them.
+func (s *pathSet) clear() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.paths
+	s.paths = nil
+	return all
 }
 
-// makeParents creates the directories above paths that are missing. They are no part
-// of a transaction: an empty one harms nobody, and is swept away. It returns those
-// paths that cannot have parents, because a key of a session is in the way.
+// makeParents creates the missing directories above paths. They are not part of a
+// transaction: an empty one does no harm and is swept later. It returns the paths that
+// cannot have parents, because a key of a session is in the way.
 func (b *Broker) makeParents(ctx context.Context, l *link, paths []string) (blocked map[string]bool, err error) {
 	for {
 		var unknown []string
 		asked := map[string]bool{}
 		for _, path := range paths {
-			if b.dirs.isKnown(parent(path)) {
+			if b.dirs.has(parent(path)) {
 				continue
 			}
 			for _, above := range b.layout.ancestors(path) {
-				if !asked[above] && !b.dirs.isKnown(above) {
+				if !asked[above] && !b.dirs.has(above) {
 					asked[above] = true
 					unknown = append(unknown, above)
 				}
@@ -66,8 +70,10 @@ func (b *Broker) makeParents(ctx context.Context, l *link, paths []string) (bloc
 		if len(leaves) > 0 {
 			return b.below(paths, leaves), nil
 		}
-		if err := b.makeDirectories(ctx, l, missing); err != nil {
-			return nil, err
+		for some := range slices.Chunk(missing, makeDirectoriesMax) {
+			if err := b.makeDirectories(ctx, l, some); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
@@ -85,7 +91,8 @@ func (b *Broker) below(paths []string, leaves map[string]bool) map[string]bool {
 	return blocked
 }
 
-// lookForDirectories tells which paths are missing, and which are leaves of sessions.
+// lookForDirectories returns the paths that are missing, and those that are keys of
+// sessions.
 func (b *Broker) lookForDirectories(ctx context.Context, l *link, paths []string) (missing []string, leaves map[string]bool, err error) {
 	leaves = map[string]bool{}
 	var w walk
@@ -99,49 +106,34 @@ func (b *Broker) lookForDirectories(ctx context.Context, l *link, paths []string
 		case z.stat.EphemeralOwner != 0:
 			leaves[path] = true
 		default:
-			b.dirs.remember(path)
+			b.dirs.add(path)
 		}
 		return nil
 	})
 	return missing, leaves, err
 }
 
-// makeDirectoriesMax bounds the directories created by one request.
+// makeDirectoriesMax limits the directories created by one request.
 const makeDirectoriesMax = 200
 
-// makeDirectories creates directories, parents first. Whoever else does it at the same
-// time wins; the caller looks again.
+// makeDirectories creates directories, given with parents first. It may not create them,
+// also without an error, because others change the same paths; the caller looks again.
 func (b *Broker) makeDirectories(ctx context.Context, l *link, paths []string) error {
-	for len(paths) > 0 {
-		n := min(len(paths), makeDirectoriesMax)
-		if err := b.makeSome(ctx, l, paths[:n]); err != nil {
-			return err
-		}
-		paths = paths[n:]
-	}
-	return nil
-}
-
-func (b *Broker) makeSome(ctx context.Context, l *link, paths []string) error {
-	slot, err := b.takeSlot(ctx, l)
+	first, err := b.writeQuiet(ctx, l, paths...)
 	if err != nil {
 		return err
 	}
-	var r record
 	epochs := map[string]bool{}
 	var creates []wire.Op
 	for _, path := range paths {
-		r.changes = append(r.changes, change{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]})
 		for _, epoch := range b.layout.directoryEpochs(path) {
 			epochs[epoch] = true
 		}
 		creates = append(creates, wire.Create(path, directory, wire.Persistent, b.acls))
 	}
-	ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
-	var missing []string
+	ops := []wire.Op{first}
 	for epoch := range epochs {
 		ops = append(ops, wire.SetData(epoch, nil, wire.AnyVersion))
-		missing = append(missing, epoch)
 	}
 	for {
 		reply := l.do(ctx, wire.Multi(append(ops, creates...)))[0]
@@ -151,23 +143,23 @@ func (b *Broker) makeSome(ctx context.Context, l *link, paths []string) error {
 		i, code := reply.Reply.Failed()
 		switch {
 		case code == wire.CodeOK || code == wire.CodeNodeExists || code == wire.CodeNoChildren:
-			return nil // the caller looks again
+			return nil
 		case code != wire.CodeNoNode:
 			return code
 		case i >= len(ops): // a parent is gone
-			b.dirs.forget()
+			b.dirs.clear()
 			return nil
 		case i == 0:
 			b.slots.forget()
 			return nil
 		}
-		if err := b.makeEpochs(ctx, l, missing); err != nil {
+		if err := b.makeEpochs(ctx, l, slices.Collect(maps.Keys(epochs))); err != nil {
 			return err
 		}
 	}
 }
 
-// makeEpochs creates epochs that have never been counted up.
+// makeEpochs creates epochs, if they are missing.
 func (b *Broker) makeEpochs(ctx context.Context, l *link, paths []string) error {
 	requests := make([]wire.Request, len(paths))
 	for i, path := range paths {

@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// kinds are the errors of the server by what they mean to a caller. Those that are
-// resolved by trying again, such as another version, never get here.
+// kinds maps the errors of the server to those of package broker. An error that is resolved
+// by trying again, such as a conflicting version, never gets here.
 var kinds = map[wire.Code]error{
 	wire.CodeNoNode:         broker.ErrNotFound,
 	wire.CodeNoAuth:         broker.ErrPermission,
@@ -26,7 +26,7 @@ var kinds = map[wire.Code]error{
 	wire.CodeUnimplemented:  broker.ErrInvalid,
 }
 
-// classify says what an error of a connection or of the server means.
+// classify returns the kind of an error of a connection or of the server.
 func classify(err error) error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e.Kind
@@ -49,15 +49,14 @@ func classify(err error) error {
 	}
 }
 
-// isHangUp recognizes what a server without a quorum does: it takes connections and
-// closes them.
+// isHangUp reports whether the server accepted the connection and closed it, as one without
+// a quorum does.
 func isHangUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
 // errHandshake marks the errors of connecting.
 var errHandshake = errors.New("connect")
 
-// failure makes the error of a call. Maybe is set when the request, if it writes,
-// could have been applied.
+// failure returns the error of a call. Maybe is set if a write may have been applied.
 func (b *Broker) failure(ctx context.Context, op, key string, err error) *broker.Error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e
@@ -82,7 +81,7 @@ func (b *Broker) failure(ctx context.Context, op, key string, err error) *broker
 	return e
 }
 
-// readOnly is failure for what writes nothing.
+// readOnly is failure for a call that writes nothing.
 func (b *Broker) readOnly(ctx context.Context, op, key string, err error) error {
 	e := b.failure(ctx, op, key, err)
 	e.Maybe = false

@@ -12,17 +12,16 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// feed makes the history of a link: what changed, in order, with revisions.
+// feed builds the history of a link: what changed, in order, with revisions.
 //
 //	server --events, replies--> items --run--> entries --> Watch, List
 //
-// The server sends the events of a change before any reply that shows it, and of no
-// later one. So the zxid of a reply is a mark in the stream of events: what stands
-// before it is not after it in time. Each transaction of ours begins with the event
-// of its slot of the ring, whose record says what changed and whose mzxid says when;
-// the events that follow, up to the next slot, are the record's own. What no record
-// explains was done by the server, which deletes the znodes of a session that ended,
-// or by another program.
+// Before a reply the server sends the events of exactly the changes up to the reply's zxid.
+// So the zxid is a mark in the stream of events: all events before it are of changes up to
+// it. Each of our transactions begins with the event of its slot of the ring, whose record
+// lists the changes and whose mzxid is the revision; the events that follow, up to the next
+// slot, are the record's own. A change without a record was made by the server, which
+// deletes the znodes of a session that ended, or by another program.
 type feed struct {
 	broker *Broker
 	conn   *wire.Conn
@@ -30,35 +29,34 @@ type feed struct {
 	// wake has a capacity of 1: there are items.
 	wake chan struct{}
 
-	// These belong to the goroutine that runs.
+	// The next three fields belong to the goroutine of run.
 
-	// expected are the events still to come of the last record, by path.
+	// expected counts the outstanding events of the last record, by path.
 	expected map[string]int
-	// strange are events that no record explains and whose place in time is not
-	// yet known.
+	// strange are events without a record, whose revision is not yet known.
 	strange []wire.Event
-	// lost tells that a record was overwritten before it could be read.
+	// lost is set when a record was overwritten before it could be read.
 	lost bool
 
-	mu sync.Mutex
-	// items have come and were not looked at.
+	mu sync.Mutex // guards the fields below
+	// items have arrived and are not yet processed.
 	items []item
-	// idle tells that there is nothing between items and entries.
+	// idle is set when every item has been turned into entries.
 	idle bool
 	// entries are the history. Invariant: their revisions rise, all are above
 	// floor, and none is above complete.
 	entries []entry
-	// size is how many events they have, and bytes of values.
+	// size is the number of their events, bytes the length of their values.
 	size, bytes int
 	// floor is the last revision whose changes are not known here.
 	floor broker.Revision
 	// complete is the revision up to which all changes are in entries.
 	complete broker.Revision
-	// heard is when a mark last came.
+	// heard is the time of the last mark.
 	heard time.Duration
-	// err is why the feed ended.
+	// err is the reason for which the feed ended.
 	err error
-	// changed is closed when anything of this changes.
+	// changed is closed when any of these fields changes.
 	changed chan struct{}
 }
 
@@ -68,7 +66,7 @@ type item struct {
 	zxid  int64
 }
 
-// entry is what changed at a revision.
+// entry is the changes at a revision.
 type entry struct {
 	revision broker.Revision
 	events   []event
@@ -78,18 +76,18 @@ type entry struct {
 // event is one change of one key.
 type event struct {
 	broker.Event
-	// long is the length of a value that is not here, because the record had no room for
-	// it; zero if it is. Who needs it reads the key.
+	// long is the length of a value that the record had no room for, zero if it is
+	// present. A long value is read from its key.
 	long int
 }
 
 const (
-	// historySizeMax and historyBytesMax bound the entries.
+	// historySizeMax and historyBytesMax limit the entries.
 	historySizeMax  = 200_000
 	historyBytesMax = 64 << 20
-	// slotsReadMax bounds the slots read at once.
+	// slotsReadMax limits the slots read at once.
 	slotsReadMax = 512
-	// beatInterval is how often the server is asked how far it is.
+	// beatInterval is the time between requests whose replies serve as marks.
 	beatInterval = broker.ProgressMax / 8
 )
 
@@ -97,7 +95,7 @@ func newFeed(b *Broker) *feed {
 	return &feed{broker: b, wake: make(chan struct{}, 1), changed: make(chan struct{}), expected: map[string]int{}, idle: true}
 }
 
-// begin tells from when on events come.
+// begin records that events arrive for the changes after zxid.
 func (f *feed) begin(conn *wire.Conn, zxid int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +103,7 @@ func (f *feed) begin(conn *wire.Conn, zxid int64) {
 	f.complete = max(f.complete, f.floor)
 }
 
-// event takes what the connection delivers.
+// event adds an event of the connection.
 func (f *feed) event(e wire.Event) {
 	if f.broker.layout.isOurs(e.Path) && !f.broker.layout.isSlot(e.Path) {
 		return
@@ -117,7 +115,7 @@ func (f *feed) event(e wire.Event) {
 	f.poke()
 }
 
-// mark takes the zxid of a reply.
+// mark adds the zxid of a reply.
 func (f *feed) mark(zxid int64) {
 	f.mu.Lock()
 	f.heard = f.broker.now()
@@ -126,7 +124,7 @@ func (f *feed) mark(zxid int64) {
 	case f.idle:
 		f.advance(broker.Revision(zxid))
 	case n > 1 && f.items[n-1].zxid > 0 && f.items[n-2].zxid > 0:
-		// The first mark after events stays: it bounds when they happened.
+		// The first mark after events is kept: it limits their revision.
 		f.items[n-1].zxid = max(f.items[n-1].zxid, zxid)
 	default:
 		f.items = append(f.items, item{zxid: zxid})
@@ -138,7 +136,7 @@ func (f *feed) mark(zxid int64) {
 func (f *feed) poke() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // run will look anyway
+	default: // run is awake already
 	}
 }
 
@@ -150,7 +148,7 @@ func (f *feed) advance(revision broker.Revision) {
 	}
 }
 
-// announce wakes who waits. The caller holds mu.
+// announce wakes all waiters. The caller holds mu.
 func (f *feed) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -160,13 +158,11 @@ func (f *feed) announce() {
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.err = err; err == nil {
-		f.err = wire.ErrClosed
-	}
+	f.err = err
 	f.announce()
 }
 
-// run makes history of what comes until the connection or ctx ends.
+// run turns items into entries until the connection or ctx ends.
 func (f *feed) run(ctx context.Context) {
 	beat := time.NewTicker(beatInterval)
 	defer beat.Stop()
@@ -179,7 +175,7 @@ func (f *feed) run(ctx context.Context) {
 			if f.since(0).err != nil {
 				return
 			}
-			f.conn.Send(wire.Sync("/"), func(wire.Reply, error) {}) // its reply is a mark
+			f.conn.Send(wire.Sync(), func(wire.Reply, error) {}) // its reply is a mark
 		case <-f.conn.Ended():
 			return
 		case <-ctx.Done():
@@ -188,14 +184,14 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// round looks at what has come, and tells whether there may be more to do.
+// round processes the items that have arrived, and reports whether there are more.
 func (f *feed) round(ctx context.Context) bool {
 	items := f.takeItems()
 	if len(items) == 0 {
 		return false
 	}
 	if f.explain(ctx, items) != nil {
-		// The connection is over, or something may not be read: the history has a gap.
+		// The connection ended, or a znode may not be read: the history has a gap.
 		f.lost = true
 	}
 	f.mu.Lock()
@@ -208,7 +204,7 @@ func (f *feed) round(ctx context.Context) bool {
 	return len(f.items) > 0
 }
 
-// explain makes entries of items. After an error the rest of them are as good as lost.
+// explain turns items into entries. After an error the remaining ones are lost.
 func (f *feed) explain(ctx context.Context, items []item) error {
 	records, err := f.readSlots(ctx, items)
 	if err != nil {
@@ -238,7 +234,7 @@ func (f *feed) explain(ctx context.Context, items []item) error {
 	return nil
 }
 
-// takeItems takes as much as a round can do.
+// takeItems removes as many items as a round can process.
 func (f *feed) takeItems() []item {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,11 +257,11 @@ func (f *feed) takeItems() []item {
 type slotRecord struct {
 	record
 	revision broker.Revision
-	// last is how many more events of the slot there are in the round. What was
-	// read is the record of the last of them; those before are lost.
+	// last counts the outstanding events of the slot in the round. The record that was
+	// read is that of the last of them; earlier ones are lost.
 	last int
 	lost bool
-	// index is its place among the reads.
+	// index is the position of its read in the request.
 	index int
 }
 
@@ -300,7 +296,7 @@ func (f *feed) readSlots(ctx context.Context, items []item) (map[string]*slotRec
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, it := range f.items { // written again before or after it was read
+	for _, it := range f.items { // maybe overwritten before it was read
 		if s := records[it.event.Path]; s != nil && it.event.Type == wire.EventDataChanged {
 			s.lost = true
 		}
@@ -308,7 +304,7 @@ func (f *feed) readSlots(ctx context.Context, items []item) (map[string]*slotRec
 	return records, nil
 }
 
-// takeRecord makes an entry of a transaction.
+// takeRecord adds the entry of a transaction.
 func (f *feed) takeRecord(ctx context.Context, path string, records map[string]*slotRecord) error {
 	s := records[path]
 	clear(f.expected)
@@ -319,18 +315,18 @@ func (f *feed) takeRecord(ctx context.Context, path string, records map[string]*
 	if err := f.explainStrange(ctx, s.revision-1); err != nil {
 		return err
 	}
-	for _, c := range s.changes {
+	for _, c := range s.record {
 		f.expected[f.broker.layout.chroot+c.path] += c.events
 	}
 	f.add(f.entry(s))
 	return nil
 }
 
-// entry makes the entry of a record.
+// entry converts a record.
 func (f *feed) entry(s *slotRecord) entry {
 	b := f.broker
 	e := entry{revision: s.revision}
-	for _, c := range s.changes {
+	for _, c := range s.record {
 		key, ok := b.layout.key(b.layout.chroot + c.path)
 		if !ok || c.kind == changeQuiet {
 			continue
@@ -350,17 +346,8 @@ func (f *feed) entry(s *slotRecord) entry {
 	return e
 }
 
-func (f *feed) readZnode(ctx context.Context, path string) (znode, error) {
-	reply, err := f.conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(path)}))
-	if err != nil {
-		return znode{}, err
-	}
-	return toZnode(reply.Results[0])
-}
-
-// explainStrange makes an entry of the events that no record explains. All that is
-// known of when they happened is that it was after the last entry, and at the
-// revision at the latest.
+// explainStrange adds an entry for the events without a record. Their revision is known only
+// to be after the last entry and at most the given one.
 func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) error {
 	events := f.strange
 	f.strange = nil
@@ -384,7 +371,7 @@ func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) err
 			out.events = append(out.events, event{Event: broker.Event{Deleted: true, KV: broker.KV{Key: key, Modified: revision}}})
 			continue
 		}
-		z, err := f.readZnode(ctx, e.Path)
+		z, err := readZnode(ctx, f.conn, e.Path)
 		if err != nil {
 			return err
 		}
@@ -406,7 +393,7 @@ func (f *feed) explainStrange(ctx context.Context, revision broker.Revision) err
 	return nil
 }
 
-// add appends an entry, and drops the oldest ones beyond the bounds.
+// add appends an entry, and drops the oldest ones beyond the limits.
 func (f *feed) add(e entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -431,7 +418,7 @@ func (f *feed) dropOldest() {
 	f.floor = e.revision
 }
 
-// reset gives up what is known up to a revision, because something is missing.
+// reset drops the history up to a revision, because a change is missing.
 func (f *feed) reset(revision broker.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -441,20 +428,9 @@ func (f *feed) reset(revision broker.Revision) {
 	f.announce()
 }
 
-// compact forgets the history up to a revision, that included.
-func (f *feed) compact(revision broker.Revision) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for len(f.entries) > 0 && f.entries[0].revision <= revision {
-		f.dropOldest()
-	}
-	f.floor = max(f.floor, min(revision, f.complete))
-	f.announce()
-}
-
 var errFeedSilent = fmt.Errorf("%w: the server does not say how far it is", broker.ErrSilent)
 
-// view is what of a feed can be read at one moment.
+// view is a snapshot of a feed.
 type view struct {
 	entries  []entry
 	floor    broker.Revision
@@ -471,19 +447,12 @@ func (f *feed) since(from broker.Revision) view {
 	if v.err == nil && f.broker.now()-f.heard > broker.ProgressMax {
 		v.err = errFeedSilent
 	}
-	low, high := 0, len(f.entries)
-	for low < high {
-		if middle := (low + high) / 2; f.entries[middle].revision < from {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	v.entries = f.entries[low:len(f.entries):len(f.entries)]
+	first, _ := slices.BinarySearchFunc(f.entries, from, func(e entry, r broker.Revision) int { return cmp.Compare(e.revision, r) })
+	v.entries = f.entries[first:len(f.entries):len(f.entries)]
 	return v
 }
 
-// until waits for the history up to a revision.
+// until waits for the history up to a revision and returns its entries from another on.
 func (f *feed) until(ctx context.Context, revision, from broker.Revision) (view, error) {
 	for {
 		v := f.since(from)

@@ -3,22 +3,22 @@ package zookeeper
 import (
 	"fmt"
 	"hash/fnv"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/windlass-go/windlass/broker"
 )
 
 // layout maps keys to the paths of znodes and back. A key's path is the key below
-// the chroot, but for three things:
+// the chroot, except that:
 //
-//   - The children of a wide directory stand in 256 buckets, so that no list of
-//     children grows too long: /ns/tasks/a is /ns/tasks/_b05/a. Which directories
-//     are wide is a matter of their name alone.
-//   - What ZooKeeper refuses in a path is escaped as in a URL, and so is the escape
-//     itself, an underscore that a segment begins with, and a key's first segment
-//     if it is "zookeeper".
+//   - The children of a wide directory are in 256 buckets, so that no list of
+//     children grows too long: /ns/tasks/a is /ns/tasks/_b05/a. A directory is wide
+//     because of its name alone.
+//   - Characters that ZooKeeper refuses in a path are escaped as in a URL, and so are the
+//     escape itself, an underscore at the beginning of a segment, and a key's first
+//     segment if it is "zookeeper".
 //   - Our own znodes are below /_windlass.
 type layout struct {
 	chroot string
@@ -33,8 +33,8 @@ const (
 	sessionsDir = ownDir + "/sessions"
 )
 
-// The numbers of epochs; see conditions.go. More of them make fewer transactions
-// collide by chance; the keys' are many because every creation counts one up.
+// The numbers of epochs; see plan. With more of them fewer transactions collide by
+// chance; keys have many because every creation increments one.
 const (
 	keyEpochsCount = 4096
 	dirEpochsCount = 256
@@ -46,27 +46,27 @@ func hash(s string) uint32 {
 	return h.Sum32()
 }
 
-// keyEpoch is the path of the epoch that counts creations of a key, and of a directory in
-// its place.
+// keyEpoch returns the path of the epoch that counts creations of a key, and of a directory
+// in its place.
 func (l layout) keyEpoch(key string) string {
 	return fmt.Sprintf("%s%s/%03x", l.chroot, keyEpochs, hash(key)%keyEpochsCount)
 }
 
-// dirEpoch is the path of the epoch that counts creations of a directory.
+// dirEpoch returns the path of the epoch that counts creations of a directory.
 func (l layout) dirEpoch(key string) string {
 	return fmt.Sprintf("%s%s/%02x", l.chroot, dirEpochs, hash(key)%dirEpochsCount)
 }
 
-// epochOf is the path of the epoch that counts creations of the key at a path, and false
-// if there can be none.
+// epochOf returns the path of the epoch that counts creations of the key at a path, and
+// false if no key can be there.
 func (l layout) epochOf(path string) (string, bool) {
 	key, ok := l.key(path)
 	return l.keyEpoch(key), ok
 }
 
-// directoryEpochs are the paths of the epochs that the creation of a directory counts up.
-// That of the key is one of them: where a key was deleted the directory has the version
-// that the key had, and would be taken for it.
+// directoryEpochs returns the paths of the epochs that the creation of a directory
+// increments. The key's epoch is among them: a directory in place of a deleted key has the
+// version that the key had, and would be mistaken for it.
 func (l layout) directoryEpochs(path string) []string {
 	epochs := []string{l.dirEpoch(path)}
 	if epoch, ok := l.epochOf(path); ok {
@@ -75,12 +75,12 @@ func (l layout) directoryEpochs(path string) []string {
 	return epochs
 }
 
-// session is the path of the znode by which a session is renewed.
+// session returns the path of the znode that renewals of a session write.
 func (l layout) session(id broker.SessionID) string {
 	return fmt.Sprintf("%s%s/%016x", l.chroot, sessionsDir, uint64(id))
 }
 
-// path is where a key is kept.
+// path returns the path of a key's znode.
 func (l layout) path(key string) string {
 	var b strings.Builder
 	b.WriteString(l.chroot)
@@ -96,7 +96,7 @@ func (l layout) path(key string) string {
 	return b.String()
 }
 
-// key is the key that is kept at a path, and false if none is.
+// key returns the key that is stored at a path, and false if there is none.
 func (l layout) key(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, l.chroot+"/")
 	if !ok || rest == "" {
@@ -106,11 +106,11 @@ func (l layout) key(path string) (string, bool) {
 	wide := false
 	for segment := range strings.SplitSeq(rest, "/") {
 		if wide {
-			wide = false // the bucket
-			if isBucket(segment) {
-				continue
+			if len(segment) != 4 || !strings.HasPrefix(segment, "_b") {
+				return "", false
 			}
-			return "", false
+			wide = false // this was the bucket
+			continue
 		}
 		name, ok := unescape(segment)
 		if !ok {
@@ -120,8 +120,7 @@ func (l layout) key(path string) (string, bool) {
 		b.WriteString(name)
 		wide = slices.Contains(l.wide, name)
 	}
-	// What another client made may be read in more than one way; only what we
-	// would spell so is ours.
+	// Another client's path may decode to a key that we would store elsewhere.
 	key := b.String()
 	if broker.CheckKey(key) != nil || l.path(key) != path {
 		return "", false
@@ -129,19 +128,14 @@ func (l layout) key(path string) (string, bool) {
 	return key, true
 }
 
-// isOurs recognizes the paths of our own znodes.
+// isOurs reports whether a path is that of one of our own znodes.
 func (l layout) isOurs(path string) bool {
-	return strings.HasPrefix(path, l.chroot+ownDir) && len(path) > len(l.chroot)+len(ownDir) && path[len(l.chroot)+len(ownDir)] == '/' ||
-		path == l.chroot+ownDir
+	return path == l.chroot+ownDir || strings.HasPrefix(path, l.chroot+ownDir+"/")
 }
 
-// isBucket recognizes a bucket of a wide directory by its name.
-func isBucket(segment string) bool { return len(segment) == 4 && segment[:2] == "_b" }
-
-// parent returns the path above.
 func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
 
-// ancestors returns the paths between the chroot and a path, the highest first.
+// ancestors returns the paths between the chroot and a path, parents first.
 func (l layout) ancestors(path string) []string {
 	var all []string
 	for i := len(l.chroot) + 1; i < len(path); i++ {
@@ -172,31 +166,13 @@ func escape(segment string, first bool) string {
 	return b.String()
 }
 
-// refused tells what is escaped: the escape, and what ZooKeeper refuses, which
-// looks at UTF-16 units: surrogates, private use and specials.
+// refused reports whether a character must be escaped: the escape itself, and what
+// ZooKeeper refuses by UTF-16 unit: surrogates, private use and specials.
 func refused(r rune) bool {
 	return r == escapeMark || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 }
 
 func unescape(segment string) (string, bool) {
-	if strings.HasPrefix(segment, "_") {
-		return "", false
-	}
-	var b strings.Builder
-	for i := 0; i < len(segment); i++ {
-		if segment[i] != escapeMark {
-			b.WriteByte(segment[i])
-			continue
-		}
-		if i+2 >= len(segment) {
-			return "", false
-		}
-		c, err := strconv.ParseUint(segment[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(byte(c))
-		i += 2
-	}
-	return b.String(), true
+	name, err := url.PathUnescape(segment)
+	return name, err == nil && !strings.HasPrefix(segment, "_")
 }

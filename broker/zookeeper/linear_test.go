@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
@@ -27,7 +26,7 @@ const (
 	linearSessions = 4
 )
 
-// linearKeys are few, so that everybody is in everybody's way; some are above others.
+// linearKeys are few, so that callers conflict; some are above others.
 var linearKeys = []string{"/n/a", "/n/a/x", "/n/a/y", "/n/b", "/n/b/x", "/n/c", "/n/d/e/f"}
 
 // linearTrees are the subtrees that are deleted.
@@ -39,13 +38,13 @@ type called struct {
 	result broker.Result
 }
 
-// listing is what there was below /n/ at a revision.
+// listing is a listing of /n/.
 type listing struct {
 	revision broker.Revision
 	state    state
 }
 
-// linear is many callers of several brokers that do as they like.
+// linear is many callers of several brokers that make random calls.
 type linear struct {
 	brokers [linearBrokers]*Broker
 	seed    uint64
@@ -57,14 +56,21 @@ type linear struct {
 	sessions []broker.SessionID
 }
 
-// delayed is a connection some of whose requests are late, so that others come between
-// a look and what follows from it.
-type delayed struct{ net.Conn }
-
-func (c delayed) Write(p []byte) (int, error) {
-	if rand.N(3) == 0 {
-		pause.For(context.Background(), rand.N(2*time.Millisecond))
+// delayed dials connections each of whose writes takes a moment more.
+func delayed(delay func() time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return delayedConn{conn, delay}, err
 	}
+}
+
+type delayedConn struct {
+	net.Conn
+	delay func() time.Duration
+}
+
+func (c delayedConn) Write(p []byte) (int, error) {
+	pause.For(context.Background(), c.delay())
 	return c.Conn.Write(p)
 }
 
@@ -73,23 +79,15 @@ func (c delayed) Write(p []byte) (int, error) {
 // applied found, at its revision, what it was conditional on and what it read, and
 // changed what it says and nothing else.
 func TestLinear(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	watcher := openTest(t, config)
-	defer closeTest(t, watcher)
-	_, start, err := broker.Collect(t.Context(), watcher, "/n/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return delayed{conn}, err
-	}
+	_, config, watcher := startTest(t)
+	_, start := mustList(t, watcher, "/n/")
+	config.Dial = delayed(func() time.Duration { // so that others come between a read and what follows
+		return max(0, rand.N(6*time.Millisecond)-4*time.Millisecond)
+	})
 	l := &linear{seed: rand.Uint64(), seen: map[string]broker.KV{}, sessions: make([]broker.SessionID, linearSessions)}
 	t.Logf("seed %d", l.seed)
 	for i := range l.brokers {
 		l.brokers[i] = openTest(t, config)
-		defer closeTest(t, l.brokers[i])
 		l.brokers[i].slots.next = i * slotsCount / linearBrokers // two that began close together could cost the history
 	}
 	var callers sync.WaitGroup
@@ -122,10 +120,7 @@ func TestLinear(t *testing.T) {
 			}
 		}
 	}
-	kvs, _, err := broker.Collect(t.Context(), watcher, "/n/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kvs, _ := mustList(t, watcher, "/n/")
 	if listed, watched := toState(kvs), h.at(last); !maps.EqualFunc(listed, watched, sameKV) {
 		t.Errorf("listed %v, watched %v", listed, watched)
 	}
@@ -160,7 +155,7 @@ func (l *linear) call(t *testing.T, number int) {
 	}
 }
 
-// turnOver ends a session, and grants another.
+// turnOver replaces a session.
 func (l *linear) turnOver(t *testing.T, b *Broker, i int) {
 	s, err := b.Grant(t.Context(), "", 20*time.Second)
 	if err != nil {
@@ -205,7 +200,7 @@ func (l *linear) note(t *testing.T, c called) {
 	}
 }
 
-// txn makes a transaction that reads all that it touches.
+// txn returns a random transaction.
 func (l *linear) txn(rng *rand.Rand) broker.Txn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,7 +241,7 @@ func (l *linear) txn(rng *rand.Rand) broker.Txn {
 	return txn
 }
 
-// state is what there is at a revision.
+// state is all keys at a revision.
 type state map[string]broker.KV
 
 func toState(kvs []broker.KV) state {
@@ -261,15 +256,15 @@ func sameKV(a, b broker.KV) bool {
 	return a.Key == b.Key && string(a.Value) == string(b.Value) && a.Created == b.Created && a.Modified == b.Modified && a.Session == b.Session
 }
 
-// history is what was watched.
+// history is the watched changes.
 type history struct {
 	start broker.Revision
 	// revisions are those at which something changed, ascending.
 	revisions []broker.Revision
-	// states are what there is from a revision on, events what changed there.
+	// states are those after the changes of a revision, events those changes.
 	states map[broker.Revision]state
 	events map[broker.Revision][]broker.Event
-	// claimed are those that a transaction is found to have made.
+	// claimed are the revisions whose transaction is known.
 	claimed map[broker.Revision]bool
 }
 
@@ -306,7 +301,7 @@ func (h *history) follow(t *testing.T, b *Broker, last broker.Revision) {
 	}
 }
 
-// at is the state after the changes up to a revision.
+// at returns the state after the changes up to a revision.
 func (h *history) at(r broker.Revision) state {
 	i, found := slices.BinarySearch(h.revisions, r)
 	if found {
@@ -336,9 +331,9 @@ func (h *history) check(c called) string {
 	return h.found(c.result.Revision, c.finds)
 }
 
-// found compares what was found at a revision. A deletion by the server may have been
-// before the revision at which it was watched, but not before a change that was watched
-// earlier.
+// found compares the state at a revision. A deletion by the server may have been earlier
+// than the revision at which it was watched, but not earlier than the change watched before
+// it.
 func (h *history) found(r broker.Revision, compare func(state) string) string {
 	diff := compare(h.at(r))
 	i, found := slices.BinarySearch(h.revisions, r)
@@ -351,7 +346,7 @@ func (h *history) found(r broker.Revision, compare func(state) string) string {
 	return diff
 }
 
-// byServer tells whether nothing but deletions happened at a revision.
+// byServer reports whether a revision has only deletions.
 func (h *history) byServer(r broker.Revision) bool {
 	return !slices.ContainsFunc(h.events[r], func(e broker.Event) bool { return !e.Deleted })
 }
@@ -373,7 +368,7 @@ func (h *history) applied(c called) string {
 	return ""
 }
 
-// changes are what a transaction does to a state.
+// changes returns what a transaction changes in a state.
 func (c called) changes(before state) map[string]string {
 	want := map[string]string{}
 	remove := func(key string) {
@@ -398,7 +393,7 @@ func (c called) changes(before state) map[string]string {
 	return want
 }
 
-// puts tells whether one of a transaction's own values is among events.
+// puts reports whether a value of the transaction is among events.
 func (c called) puts(events []broker.Event) bool {
 	return slices.ContainsFunc(c.txn.Then, func(op broker.Op) bool {
 		return op.Kind == broker.OpPut && slices.ContainsFunc(events, func(e broker.Event) bool {
@@ -407,7 +402,7 @@ func (c called) puts(events []broker.Event) bool {
 	})
 }
 
-// reads is what a transaction reads of a state.
+// reads returns what a transaction reads in a state.
 func (c called) reads(s state) (all []*broker.KV) {
 	branch := c.txn.Then
 	if !c.result.OK && c.result.Err == nil {

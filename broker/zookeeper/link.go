@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,37 +16,36 @@ import (
 )
 
 const (
-	// linkTimeout is the session timeout to ask for on the connection that reads,
-	// writes and watches. A server that is silent for two thirds of it is left.
+	// linkTimeout is the session timeout requested for the connection that reads,
+	// writes and watches. A server that is silent for two thirds of it is abandoned.
 	linkTimeout = 6 * time.Second
-	// dialOneMax bounds one attempt to connect, so that a frozen server leaves time
+	// dialOneMax limits one attempt to connect, so that a frozen server leaves time
 	// for another.
 	dialOneMax = 2 * time.Second
 	// dialPause is the time between two rounds over all servers.
 	dialPause = 50 * time.Millisecond
-	// goodbyeMax bounds how long Close waits for a server to take note.
+	// goodbyeMax limits how long Close waits for a server to end its session.
 	goodbyeMax = time.Second
 )
 
-// link is the connection with what is known of the changes since it began. Every
-// broken connection is followed by another link, with a history of its own.
+// link is the connection with the history of the changes since it began. When it breaks,
+// another link with its own history replaces it.
 type link struct {
 	conn *wire.Conn
 	feed *feed
-	// timeout bounds what do does.
+	// timeout limits do.
 	timeout time.Duration
 }
 
-// do makes requests, all of them within one timeout.
+// do sends requests and waits for their answers, all within one timeout.
 func (l *link) do(ctx context.Context, requests ...wire.Request) []wire.Answer {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
 	return l.conn.DoAll(ctx, requests...)
 }
 
-// dial connects to the servers in turn until one answers, or ctx ends. A refusal
-// that another server would repeat ends it too. The error is that of a server that is
-// there, if there is one.
+// dial connects to the servers in turn until one answers or refuses for a reason that all
+// share, or ctx ends. The error is that of a server that hung up, if one did.
 func (b *Broker) dial(ctx context.Context, change func(*wire.Config)) (*wire.Conn, error) {
 	var why error
 	for {
@@ -53,7 +53,7 @@ func (b *Broker) dial(ctx context.Context, change func(*wire.Config)) (*wire.Con
 		if err == nil || !errors.Is(err, errHandshake) {
 			return conn, err
 		}
-		if why == nil || ctx.Err() == nil { // that the time was up says nothing
+		if why == nil || ctx.Err() == nil { // an earlier error says more than the timeout
 			why = err
 		}
 		if !pause.For(ctx, dialPause) {
@@ -83,13 +83,11 @@ func (b *Broker) dialRound(ctx context.Context, change func(*wire.Config)) (*wir
 	return nil, worst
 }
 
-// dialer is one of the two above.
-type dialer func(ctx context.Context, change func(*wire.Config)) (*wire.Conn, error)
-
-// openLink makes a link: connected, watching, and with the chroot laid out.
-func (b *Broker) openLink(ctx context.Context, dial dialer) (*link, error) {
+// openLink tries each server once. The link is connected and watches, and its chroot is
+// laid out.
+func (b *Broker) openLink(ctx context.Context) (*link, error) {
 	f := newFeed(b)
-	conn, err := dial(ctx, func(c *wire.Config) {
+	conn, err := b.dialRound(ctx, func(c *wire.Config) {
 		c.Timeout, c.Events = linkTimeout, f.event
 		c.Replied = func(zxid int64) {
 			b.saw(zxid)
@@ -110,18 +108,13 @@ func (b *Broker) openLink(ctx context.Context, dial dialer) (*link, error) {
 	return l, nil
 }
 
-// begin reads the settings, without which events have no meaning, and then starts the
-// watch before anything else is read or written, so that nothing that happens after is
-// missed.
+// begin reads the settings, which the events depend on, and then starts the watch, before
+// anything else is read or written, so that no later change is missed.
 func (b *Broker) begin(ctx context.Context, l *link) error {
 	if err := b.settle(ctx, l); err != nil {
 		return err
 	}
-	root := b.config.Chroot
-	if root == "" {
-		root = "/"
-	}
-	watched, err := l.conn.Do(ctx, wire.AddWatch(root))
+	watched, err := l.conn.Do(ctx, wire.AddWatch(cmp.Or(b.config.Chroot, "/")))
 	if err != nil {
 		return err
 	}
@@ -129,18 +122,19 @@ func (b *Broker) begin(ctx context.Context, l *link) error {
 	return nil
 }
 
-// saw notes the last transaction seen.
+// saw records the last transaction seen.
 func (b *Broker) saw(zxid int64) {
 	for old := b.seen.Load(); zxid > old && !b.seen.CompareAndSwap(old, zxid); old = b.seen.Load() {
 	}
 }
 
-// keepLinked follows the link's changes until it breaks, and makes another.
+// keepLinked runs the link's feed until the link breaks, and opens another, until the
+// broker is closed.
 func (b *Broker) keepLinked(l *link) {
 	for {
 		l.feed.run(b.life)
 		if b.life.Err() != nil {
-			// Saying good-bye spares the servers a session that must time out.
+			// Otherwise the session would last until it times out.
 			ctx, cancel := context.WithTimeout(context.Background(), goodbyeMax)
 			_, _ = l.conn.Do(ctx, wire.CloseSession())
 			cancel()
@@ -148,19 +142,17 @@ func (b *Broker) keepLinked(l *link) {
 		l.conn.Close()
 		l.feed.fail(l.conn.Err())
 		b.setLink(nil, l.conn.Err())
-		for {
+		for l = nil; l == nil; {
 			if b.life.Err() != nil {
 				return
 			}
 			ctx, cancel := context.WithTimeout(b.life, b.config.DialTimeout)
-			next, err := b.openLink(ctx, b.dialRound)
+			next, err := b.openLink(ctx)
 			cancel()
-			if err == nil {
-				l = next
-				break
+			if l = next; err != nil {
+				b.setLink(nil, b.lookBehind(err))
+				pause.For(b.life, dialPause)
 			}
-			b.setLink(nil, b.lookBehind(err))
-			pause.For(b.life, dialPause)
 		}
 		b.setLink(l, nil)
 	}
@@ -174,8 +166,7 @@ func (b *Broker) setLink(l *link, down error) {
 	b.changed = make(chan struct{})
 }
 
-// linked returns the link, and waits for one while there is none, for no longer than
-// Config.RequestTimeout.
+// linked returns the link, and waits for it for up to Config.RequestTimeout.
 func (b *Broker) linked(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.config.RequestTimeout)
 	defer cancel()
@@ -197,16 +188,17 @@ func (b *Broker) linked(ctx context.Context) (*link, error) {
 	}
 }
 
-// layoutVersion is that of what is kept below a chroot.
+// layoutVersion is the version of the layout below a chroot.
 const layoutVersion = 1
 
-// settings are kept in the znode of ownDir.
+// settings are stored in the znode of ownDir.
 type settings struct {
-	// Version is layoutVersion.
-	Version int `json:"version"`
-	// Wide is Config.Wide.
-	Wide []string `json:"wide"`
+	Version int      `json:"version"` // layoutVersion
+	Wide    []string `json:"wide"`    // Config.Wide
 }
+
+// ownDirs are the directories of our own znodes.
+var ownDirs = []string{keyEpochs, dirEpochs, sessionsDir, slotsDir}
 
 // settle reads the settings of the chroot, and lays it out if it is new.
 func (b *Broker) settle(ctx context.Context, l *link) error {
@@ -234,16 +226,16 @@ func (b *Broker) settle(ctx context.Context, l *link) error {
 	}
 }
 
-// checkACLs refuses a chroot that everyone may change, unless what we create is everyone's too.
-// ZooKeeper lets anybody create below its root, and what was there before stays as it is:
-// who owns a folder can delete what is in it, sessions for example.
+// checkACLs refuses a chroot that everyone may change, unless our own znodes grant the same
+// to everyone. ZooKeeper lets anyone create znodes below its root, and we do not change the
+// ACL of an existing one: its owner can delete what is in it, such as sessions.
 func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 	permitted := everyones(b.acls)
 	if permitted == wire.PermAll&^wire.PermRead {
 		return nil
 	}
-	paths := []string{cmp.Or(b.layout.chroot, "/")}
-	for _, dir := range []string{ownDir, keyEpochs, dirEpochs, sessionsDir, slotsDir} {
+	paths := []string{cmp.Or(b.layout.chroot, "/"), b.layout.chroot + ownDir}
+	for _, dir := range ownDirs {
 		paths = append(paths, b.layout.chroot+dir)
 	}
 	requests := make([]wire.Request, len(paths))
@@ -252,7 +244,7 @@ func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 	}
 	for i, a := range l.conn.DoAll(ctx, requests...) {
 		if errors.Is(a.Err, wire.CodeNoNode) {
-			continue // it will be the user's
+			continue // it will be created with our ACL
 		}
 		if a.Err != nil {
 			return a.Err
@@ -266,7 +258,7 @@ func (b *Broker) checkACLs(ctx context.Context, l *link) error {
 	return nil
 }
 
-// everyones are the permissions that everyone has, besides to read.
+// everyones returns the permissions that everyone has, except to read.
 func everyones(acls []wire.ACL) (perms int32) {
 	for _, a := range acls {
 		if a.Scheme == "world" {
@@ -276,7 +268,7 @@ func everyones(acls []wire.ACL) (perms int32) {
 	return perms &^ wire.PermRead
 }
 
-// letters are permissions as ACLs have them.
+// letters formats permissions as in Config.ACL.
 func letters(perms int32) string {
 	var s strings.Builder
 	for bit, letter := range permissions {
@@ -298,10 +290,13 @@ func (b *Broker) takeSettings(data []byte) error {
 	if kept.Version != layoutVersion {
 		return invalid("the layout of %s/ has version %d; this program knows %d", b.layout.chroot, kept.Version, layoutVersion)
 	}
-	if b.config.Wide != nil && !sameWide(b.config.Wide, kept.Wide) {
+	sameWide := func(wide []string) bool {
+		return slices.Equal(slices.Sorted(slices.Values(wide)), slices.Sorted(slices.Values(kept.Wide)))
+	}
+	if b.config.Wide != nil && !sameWide(b.config.Wide) {
 		return invalid("wide directories %q: %s/ was laid out with %q", b.config.Wide, b.layout.chroot, kept.Wide)
 	}
-	if b.settled && !sameWide(b.layout.wide, kept.Wide) {
+	if b.settled && !sameWide(b.layout.wide) {
 		return invalid("wide directories %q: they were %q when %s/ was opened", kept.Wide, b.layout.wide, b.layout.chroot)
 	}
 	if !b.settled {
@@ -310,8 +305,8 @@ func (b *Broker) takeSettings(data []byte) error {
 	return nil
 }
 
-// layOut creates the chroot and our own znodes. The one with the settings comes
-// last, and of several clients that do it one wins.
+// layOut creates the chroot, and then our own znodes in one transaction, in which one of
+// several clients wins.
 func (b *Broker) layOut(ctx context.Context, l *link) error {
 	wide := b.config.Wide
 	if wide == nil {
@@ -322,15 +317,13 @@ func (b *Broker) layOut(ctx context.Context, l *link) error {
 		return err
 	}
 	root := b.layout.chroot
-	for i := 1; i <= len(root); i++ {
-		if i == len(root) || root[i] == '/' {
-			if err := b.createAny(ctx, l, root[:i]); err != nil {
-				return err
-			}
+	for _, path := range (layout{}).ancestors(root + "/") {
+		if err := b.createMissing(ctx, l, path); err != nil {
+			return err
 		}
 	}
 	ops := []wire.Op{wire.Create(root+ownDir, kept, wire.Persistent, b.acls)}
-	for _, dir := range []string{keyEpochs, dirEpochs, sessionsDir, slotsDir} {
+	for _, dir := range ownDirs {
 		ops = append(ops, wire.Create(root+dir, nil, wire.Persistent, b.acls))
 	}
 	reply, err := l.conn.Do(ctx, wire.Multi(ops))
@@ -343,9 +336,9 @@ func (b *Broker) layOut(ctx context.Context, l *link) error {
 	return nil
 }
 
-// createAny creates a directory, if it is missing. That it is not, who may not create it
-// need not know.
-func (b *Broker) createAny(ctx context.Context, l *link, path string) error {
+// createMissing creates a directory if it is missing. It looks first, because creating an
+// existing one may be forbidden.
+func (b *Broker) createMissing(ctx context.Context, l *link, path string) error {
 	reply, err := l.conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(path)}))
 	if err != nil || reply.Results[0].Code != wire.CodeNoNode {
 		return err
@@ -361,7 +354,7 @@ func ignore(err error, code wire.Code) error {
 	return err
 }
 
-// openError is the error of Open.
+// openError returns the error of Open.
 func (b *Broker) openError(ctx context.Context, err error, spent time.Duration) error {
 	e := b.failure(ctx, "open", b.address, err)
 	if e.Kind == broker.ErrUnavailable && ctx.Err() == nil {

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// pageMax is how many keys a page has.
+	// pageMax limits the keys of a page.
 	pageMax = 1000
-	// walksMax bounds how often a listing begins anew because the history that
-	// makes it exact was lost.
+	// walksMax limits how often a listing starts over because the history that it needs
+	// to be exact was lost.
 	walksMax = 5
 )
 
@@ -64,8 +64,8 @@ func (b *Broker) list(ctx context.Context, prefix string) (kvs []broker.KV, revi
 	return nil, 0, err
 }
 
-// listOnce walks the subtree, which takes several requests, and brings what they
-// found to the moment of the last by the changes that the feed has seen meanwhile.
+// listOnce walks the subtree in several requests, and brings their results up to the time
+// of the last by applying the changes that the feed saw meanwhile.
 func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker.KV, broker.Revision, error) {
 	w, err := b.walk(ctx, l, true, b.layout.path(strings.TrimSuffix(prefix, "/")))
 	if err != nil {
@@ -95,12 +95,13 @@ func (b *Broker) listOnce(ctx context.Context, l *link, prefix string) ([]broker
 type findings struct {
 	prefix string
 	kvs    map[string]broker.KV
-	// read is when each was read.
+	// read is the revision at which each was read.
 	read map[string]broker.Revision
 }
 
-// bringUp applies what has changed since keys were read, the first of them at first and the
-// last at last, and returns up to when, which is later if a value is not to be had otherwise.
+// bringUp applies the changes since the keys were read, the first of them at revision first
+// and the last at last. It returns the revision that the result is of: last, or later if a
+// long value has been overwritten since.
 func (f findings) bringUp(ctx context.Context, b *Broker, l *link, first, last broker.Revision) (broker.Revision, error) {
 	values := newLongValues(b, l)
 	for range fillsMax {
@@ -129,8 +130,8 @@ func (f findings) bringUp(ctx context.Context, b *Broker, l *link, first, last b
 	return 0, broker.NewError("list", f.prefix, broker.ErrCompacted, errBusy)
 }
 
-// apply applies the changes of each key up to a revision that are later than it was read,
-// and returns the keys whose value is then not known, with when they were put.
+// apply applies to each key its changes up to a revision, except those before it was read.
+// It returns the keys whose value is then unknown, with the revisions of their puts.
 func (f findings) apply(v view, upTo broker.Revision) map[string]broker.Revision {
 	wanted := map[string]broker.Revision{}
 	for _, e := range v.entries {

@@ -9,41 +9,37 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// longValues are the values that are too long for a record. They are read from their keys by
-// whoever delivers them, many at once. A key that has changed meanwhile has another value
-// by then, and the one that was wanted is gone: then all that has happened up to the
-// reading is delivered with the new one.
+// longValues are the values that are too long for a record. Watches and listings read them
+// from their keys, many at once. If a key has changed since, the value is lost: then the
+// watch or listing also includes all changes up to the time of reading.
 type longValues struct {
 	broker *Broker
 	link   *link
-	// reads are the keys as of a revision up to which there is to be delivered.
+	// reads are the keys as they were read.
 	reads map[string]keyRead
-	// hot are the keys that had changed. They are read along with others, so that all of
-	// those are known of one moment.
+	// hot are the keys that had changed since. They are read again along with others, so
+	// that all of them are known at one revision.
 	hot map[string]bool
 }
 
-// keyRead is a key as it was read, nil if it was not there.
+// keyRead is a key as it was read, nil if it did not exist.
 type keyRead struct {
 	kv *broker.KV
 	at broker.Revision
 }
 
-// fillsMax bounds how often keys are read again, because others have changed meanwhile.
+// isOf reports whether the value is that of the put at a revision.
+func (r keyRead) isOf(put broker.Revision) bool { return r.kv != nil && r.kv.Modified == put }
+
+// fillsMax limits how often keys are read again because others have changed meanwhile.
 const fillsMax = 32
 
 func newLongValues(b *Broker, l *link) *longValues {
 	return &longValues{broker: b, link: l, reads: map[string]keyRead{}, hot: map[string]bool{}}
 }
 
-// has tells whether the value of a put is known.
-func (l *longValues) has(key string, modified broker.Revision) bool {
-	kv := l.reads[key].kv
-	return kv != nil && kv.Modified == modified
-}
-
-// read reads keys whose values are wanted as of a revision, given with when each was put
-// last, and returns the revision up to which there is to be delivered then.
+// read reads keys whose values are wanted as of revision upTo, given with the revisions of
+// their last puts. It returns the revision to deliver up to instead, if a key has changed.
 func (l *longValues) read(ctx context.Context, wanted map[string]broker.Revision, upTo broker.Revision) (broker.Revision, error) {
 	both := maps.Clone(l.hot)
 	for key := range wanted {
@@ -55,7 +51,7 @@ func (l *longValues) read(ctx context.Context, wanted map[string]broker.Revision
 	}
 	changed := false
 	for key, modified := range wanted {
-		if kv := reads[key].kv; kv != nil && kv.Modified == modified {
+		if reads[key].isOf(modified) {
 			l.reads[key] = reads[key]
 		} else {
 			l.hot[key], changed = true, true
@@ -68,8 +64,8 @@ func (l *longValues) read(ctx context.Context, wanted map[string]broker.Revision
 	return upTo, nil
 }
 
-// readKeys reads keys, those of one request all at one moment, and returns when the last of
-// them was read.
+// readKeys reads keys, those of one request all at one revision, and returns the revision
+// of the last request.
 func (l *longValues) readKeys(ctx context.Context, keys []string) (map[string]keyRead, broker.Revision, error) {
 	paths := make([]string, len(keys))
 	for i, key := range keys {
@@ -86,8 +82,8 @@ func (l *longValues) readKeys(ctx context.Context, keys []string) (map[string]ke
 	return reads, broker.Revision(w.last), err
 }
 
-// whole makes a batch of what a watch sees up to a revision, or further if a value is not
-// to be had otherwise.
+// whole returns the batch of what a watch sees up to a revision, or further if a long value
+// has been overwritten since.
 func (w *watch) whole(ctx context.Context, v view, upTo broker.Revision) (broker.Batch, error) {
 	values := newLongValues(w.broker, w.link)
 	for range fillsMax {
@@ -110,8 +106,8 @@ func (w *watch) whole(ctx context.Context, v view, upTo broker.Revision) (broker
 	return broker.Batch{}, broker.NewError("watch", w.prefix, broker.ErrCompacted, errBusy)
 }
 
-// covered returns the events up to a revision, and when each key changed last whose value is
-// not in all of them.
+// covered returns the events up to a revision, and the last change of each key of which a
+// value was left out.
 func (w *watch) covered(v view, upTo broker.Revision) ([]event, map[string]broker.Revision) {
 	var events []event
 	var last map[string]broker.Revision // most often there are none
@@ -135,18 +131,18 @@ func (w *watch) covered(v view, upTo broker.Revision) ([]event, map[string]broke
 	return events, last
 }
 
-// missing returns the keys whose last value is not known, with when it was put.
+// missing returns the keys whose last value is unknown, with the revisions of their puts.
 func (l *longValues) missing(events []event, last map[string]broker.Revision) map[string]broker.Revision {
 	wanted := map[string]broker.Revision{}
 	for _, e := range events {
-		if key := e.KV.Key; e.long > 0 && e.KV.Modified == last[key] && !l.has(key, last[key]) {
+		if key := e.KV.Key; e.long > 0 && e.KV.Modified == last[key] && !l.reads[key].isOf(last[key]) {
 			wanted[key] = last[key]
 		}
 	}
 	return wanted
 }
 
-// fill gives the last put of each key its value, and leaves those out whose value is gone.
+// fill adds the value to the last put of each key, and leaves out puts whose value is lost.
 func (l *longValues) fill(events []event, last map[string]broker.Revision) []broker.Event {
 	filled := make([]broker.Event, 0, len(events))
 	for _, e := range events {

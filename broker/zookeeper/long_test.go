@@ -6,29 +6,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// far is a connection to a server that is some way off: what goes there takes its time.
-type far struct {
-	net.Conn
-	distance time.Duration
-}
-
-func (c far) Write(p []byte) (int, error) {
-	pause.For(context.Background(), c.distance)
-	return c.Conn.Write(p)
-}
-
-// TestLongValuesCostWatchersOnlyTime overwrites long values beside claims, and has somebody
-// who is 5 ms away follow both, and list them.
+// TestLongValuesCostWatchersOnlyTime overwrites long values while claims are made. A client
+// with a latency of 5 ms watches and lists both.
 func TestLongValuesCostWatchersOnlyTime(t *testing.T) {
 	for name, load := range map[string]struct{ keys, bytes int }{
 		"300 of 5,000 bytes a second": {300, 5000},
@@ -40,16 +27,9 @@ func TestLongValuesCostWatchersOnlyTime(t *testing.T) {
 
 func besideLongValues(t *testing.T, keys, size int) {
 	const claims = 500
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	writing := openTest(t, config)
-	defer closeTest(t, writing)
-	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return far{conn, 5 * time.Millisecond}, err
-	}
+	_, config, writing := startTest(t)
+	config.Dial = delayed(func() time.Duration { return 5 * time.Millisecond })
 	watching := openTest(t, config)
-	defer closeTest(t, watching)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	start := mustCommit(t, writing, put("/n/start", nil))[0].Revision

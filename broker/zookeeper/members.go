@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,14 +19,13 @@ type Member struct {
 	// Version is the version of the server, such as "3.8.0".
 	Version string
 	// Mode is "leader", "follower", "observer" or "standalone". It is empty for a
-	// server that does not serve, which is one without a quorum.
+	// server without a quorum, which does not serve requests.
 	Mode string
-	// Err is why nothing is known of it, nil if it answered.
+	// Err is the reason if nothing is known of the server, nil if it answered.
 	Err error
 }
 
-// memberTimeout limits the time that one server has to describe itself, and
-// memberBytesMax the size of its answer.
+// Limits of the answer of one server.
 const (
 	memberTimeout  = 3 * time.Second
 	memberBytesMax = 64 << 10
@@ -45,7 +45,7 @@ func Members(ctx context.Context, config Config) ([]Member, error) {
 	for i, address := range config.Servers {
 		asking.Go(func() {
 			members[i] = Member{Address: address}
-			answer, err := config.ask(ctx, address, "srvr")
+			answer, err := config.ask(ctx, address)
 			if err == nil {
 				err = members[i].read(answer)
 			}
@@ -59,8 +59,8 @@ func Members(ctx context.Context, config Config) ([]Member, error) {
 // Members asks the servers of the ensemble to describe themselves; see the function.
 func (b *Broker) Members(ctx context.Context) ([]Member, error) { return Members(ctx, b.config) }
 
-// ask sends a command of four letters and returns the answer.
-func (c Config) ask(ctx context.Context, address, command string) (string, error) {
+// ask returns a server's answer to the command "srvr".
+func (c Config) ask(ctx context.Context, address string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	dial := c.wireConfig().Dial
@@ -71,29 +71,26 @@ func (c Config) ask(ctx context.Context, address, command string) (string, error
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = conn.Close() }() // it was asked one thing
+	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
-	if _, err := conn.Write([]byte(command)); err != nil {
+	if _, err := conn.Write([]byte("srvr")); err != nil {
 		return "", err
 	}
 	answer, err := io.ReadAll(io.LimitReader(conn, memberBytesMax))
 	if err != nil && len(answer) == 0 {
 		return "", errors.Join(err, ctx.Err())
 	}
-	return string(answer), nil // some servers end the connection roughly
+	return string(answer), nil // even after an error: some servers reset the connection
 }
 
-// read takes what a server says of itself.
+// read parses a server's answer.
 func (m *Member) read(answer string) error {
 	switch {
 	case strings.Contains(answer, "not currently serving requests"):
 		return nil
 	case !strings.HasPrefix(answer, "Zookeeper version: "):
 		first, _, _ := strings.Cut(strings.TrimSpace(answer), "\n")
-		if first == "" {
-			first = "nothing"
-		}
-		return fmt.Errorf("it says %.200q to \"srvr\"", first)
+		return fmt.Errorf("it says %.200q to \"srvr\"", cmp.Or(first, "nothing"))
 	}
 	for line := range strings.Lines(answer) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")

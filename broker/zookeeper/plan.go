@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,58 +11,58 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// sight is what was read to decide a transaction.
+// sight is the data that transactions are decided from.
 type sight struct {
-	// znodes are those of its keys, by path. All were read at one moment.
+	// znodes are those of the keys, by path, all read at one revision.
 	znodes map[string]znode
-	// epochs are the versions of its epochs, by path.
+	// epochs are the versions of the epochs, by path.
 	epochs map[string]int32
-	// trees are the subtrees to delete, by the path they are below; parents come
-	// before children. They were read later, each znode at its own moment.
+	// trees are the subtrees to delete, by the paths of their roots; parents come before
+	// children. They were read later, each znode at its own revision.
 	trees map[string][]walked
 	zxid  int64
 }
 
-// plan is a transaction decided: what to send so that it is applied if, and only
-// if, all that the decision rests on still holds.
+// plan is the request to send for a transaction. The servers apply it only if everything
+// that the decision depends on still holds.
 //
 // ZooKeeper compares versions, and a znode that was deleted and created again may
-// have the version it had. So each creation of a key counts up one of the epochs,
-// which one is a matter of the key's hash; a key whose epoch and version are the
-// same as before is the same key. An absent key is one that was not created since.
+// have the version it had. So each creation of a key increments an epoch, which the key's
+// hash selects; a key whose epoch and version are the same as before is the same key. A key
+// that was absent still is if its epoch is the same.
 type plan struct {
 	layout layout
 	acls   []wire.ACL
 	sight  sight
 
-	// refused tells that a condition failed.
+	// refused is set if a condition failed.
 	refused bool
 	reads   []*broker.KV
-	// session is the one whose connection has to send the plan, zero for none.
+	// session is the session whose connection must send the plan, zero for none.
 	session broker.SessionID
-	// prepare are puts with further sessions, whose znodes have to be created
-	// first, each on its own session's connection.
+	// prepare are puts with further sessions, whose znodes must be created first, each on
+	// its own session's connection.
 	prepare []broker.Op
 
-	// checks are versions that must be as they were; AnyVersion is that the znode
-	// must exist.
+	// checks are the versions that znodes must still have, by path; with AnyVersion a
+	// znode need only exist.
 	checks map[string]int32
-	// epochs are those that matter, each with the paths for which it does; bump are
-	// those that are counted up.
+	// epochs are the epochs to check, each with the paths that need it; bump are those to
+	// increment.
 	epochs  map[string]map[string]bool
 	bump    map[string]bool
 	deletes []wire.Op
 	writes  []wire.Op
 	record  record
-	// settled are the znodes of prefixes that deleteTree has dealt with.
+	// settled are the znodes of prefixes that deleteTree has handled.
 	settled map[string]bool
-	// guarded are the versions that a delete or a write compares itself, by path.
+	// guarded are the versions that a delete or a write itself checks, by path.
 	guarded map[string]int32
 	// creates are the new znodes by their paths.
 	creates map[string]wire.Op
 }
 
-// decide makes the plan of a transaction.
+// decide returns the plan of a transaction.
 func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 	p := &plan{layout: l, acls: acls, sight: s, checks: map[string]int32{}, epochs: map[string]map[string]bool{}, bump: map[string]bool{},
 		settled: map[string]bool{}, guarded: map[string]int32{}, creates: map[string]wire.Op{}}
@@ -81,7 +82,7 @@ func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 			p.require(op.Key, z.stat.Version)
 		}
 	}
-	for _, op := range branch { // first, because they settle the prefix's own znode
+	for _, op := range branch { // before the others, because they settle the prefix's own znode
 		if op.Kind == broker.OpDeleteTree {
 			if err := p.deleteTree(op.Key, branch); err != nil {
 				return nil, err
@@ -102,8 +103,6 @@ func decide(l layout, acls []wire.ACL, txn broker.Txn, s sight) (*plan, error) {
 	return p, nil
 }
 
-// The operations of a plan.
-
 func (p *plan) create(path string, data []byte, session broker.SessionID) {
 	mode := wire.Persistent
 	if session != 0 {
@@ -122,7 +121,7 @@ func (p *plan) remove(path string, version int32) {
 	p.deletes = append(p.deletes, wire.Delete(path, version))
 }
 
-// writing tells whether there is anything to send.
+// writing reports whether there is anything to send.
 func (p *plan) writing() bool { return len(p.deletes)+len(p.writes)+len(p.creates) > 0 }
 
 func (p *plan) znode(key string) znode { return p.sight.znodes[p.layout.path(key)] }
@@ -147,17 +146,16 @@ func (p *plan) holds(c broker.Cond) bool {
 	}
 }
 
-// require makes the plan depend on a key being as it was: there in the version, or
-// not there at all.
+// require makes the plan depend on a key: on its version, or on its absence.
 func (p *plan) require(key string, version int32) {
 	path := p.layout.path(key)
 	p.keep(p.layout.keyEpoch(key), path)
-	if z := p.sight.znodes[path]; z.there {
+	if p.sight.znodes[path].there {
 		p.check(path, version)
 	}
 }
 
-// keep makes the plan depend on an epoch, for the sake of a znode.
+// keep makes the plan depend on an epoch, because of a znode.
 func (p *plan) keep(epoch, path string) {
 	if p.epochs[epoch] == nil {
 		p.epochs[epoch] = map[string]bool{}
@@ -165,8 +163,8 @@ func (p *plan) keep(epoch, path string) {
 	p.epochs[epoch][path] = true
 }
 
-// isKept tells whether an epoch has to be as it was. For the sake of a znode that was
-// missing and is created it need not be: creating it fails if it is there.
+// isKept reports whether an epoch must not have changed. A znode that was missing and is
+// created does not need it: creating it fails if it exists.
 func (p *plan) isKept(epoch string) bool {
 	for path := range p.epochs[epoch] {
 		if _, created := p.creates[path]; !created || p.sight.znodes[path].there {
@@ -185,7 +183,7 @@ func (p *plan) check(path string, version int32) {
 // note adds a change to the record.
 func (p *plan) note(c change) {
 	c.path = strings.TrimPrefix(c.path, p.layout.chroot)
-	p.record.changes = append(p.record.changes, c)
+	p.record = append(p.record, c)
 }
 
 func (p *plan) put(op broker.Op) error {
@@ -216,14 +214,14 @@ func (p *plan) put(op broker.Op) error {
 		}
 		p.set(path, encode(op.Value, h), z.stat.Version)
 	case z.stat.NumChildren > 0:
-		return broker.NewError("commit", op.Key, broker.ErrInvalid, fmt.Errorf("a key of a session is put above existing keys"))
+		return broker.NewError("commit", op.Key, broker.ErrInvalid, errors.New("a key of a session is put above existing keys"))
 	case op.Session != p.session && op.Session != 0:
-		return broker.NewError("commit", op.Key, broker.ErrInvalid, errOtherSession(op))
+		return otherSessionError(op)
 	default:
 		if old != nil {
 			h.created = int64(old.Created)
 		}
-		p.require(op.Key, z.stat.Version) // when it was created is from the look
+		p.require(op.Key, z.stat.Version) // because its creation revision is written again
 		p.bump[p.layout.keyEpoch(op.Key)] = true
 		p.remove(path, z.stat.Version)
 		p.create(path, encode(op.Value, h), op.Session)
@@ -233,8 +231,8 @@ func (p *plan) put(op broker.Op) error {
 	return nil
 }
 
-// useSession settles on whose connection sends the plan. Only the first session of a
-// transaction can create znodes by it; those of the others must be there.
+// useSession chooses the session whose connection sends the plan, the first one. Only that
+// one can create znodes by the plan; those of the other sessions must exist.
 func (p *plan) useSession(op broker.Op, there bool) {
 	switch {
 	case op.Session == 0 || op.Session == p.session:
@@ -248,27 +246,26 @@ func (p *plan) useSession(op broker.Op, there bool) {
 func (p *plan) delete(key string, branch []broker.Op) {
 	path := p.layout.path(key)
 	z := p.sight.znodes[path]
+	p.require(key, z.stat.Version)
 	if z.kv(key) == nil {
-		p.require(key, z.stat.Version)
 		return
 	}
-	p.require(key, z.stat.Version)
 	parent := z.stat.NumChildren > 0 || slices.ContainsFunc(branch, func(op broker.Op) bool {
 		return op.Kind == broker.OpPut && strings.HasPrefix(op.Key, key+"/")
 	})
 	if !parent {
 		p.remove(path, z.stat.Version)
 	} else {
-		// The epoch tells those that only look whether the key is there.
+		// The new epoch makes transactions fail that only require the key to exist.
 		p.bump[p.layout.keyEpoch(key)] = true
 		p.set(path, directory, z.stat.Version)
 	}
 	p.note(change{kind: changeDelete, events: 1, path: path})
 }
 
-// deleteTree deletes every znode below a prefix, directories included: one that has
-// got a child meanwhile cannot be deleted, so that nothing is left out. For the same
-// reason the prefix's own znode is deleted, and made anew if it is a key.
+// deleteTree deletes every znode below a prefix, directories included: one that has a new
+// child cannot be deleted, so that no key is left out. For the same reason the prefix's own
+// znode is deleted, and created again if it is a key.
 func (p *plan) deleteTree(prefix string, branch []broker.Op) error {
 	key := strings.TrimSuffix(prefix, "/")
 	root := p.layout.path(key)
@@ -294,7 +291,7 @@ func (p *plan) deleteTree(prefix string, branch []broker.Op) error {
 		if k, ok := p.layout.key(n.path); ok && n.kv(k) != nil {
 			c.kind = changeDelete
 		} else if ok {
-			p.keep(p.layout.keyEpoch(k), n.path) // whether it is a key the record must tell
+			p.keep(p.layout.keyEpoch(k), n.path) // the record depends on whether it is a key
 		}
 		p.note(c)
 	}
@@ -302,8 +299,8 @@ func (p *plan) deleteTree(prefix string, branch []broker.Op) error {
 	return p.restore(key, root, z, branch)
 }
 
-// restore makes the znode of a prefix anew after its subtree was deleted, unless the
-// transaction deletes it, or puts something else there.
+// restore creates the znode of a prefix again after its subtree was deleted, with the value
+// that the transaction puts there, if any. It does not if the transaction deletes the key.
 func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 	old := z.kv(key)
 	i := slices.IndexFunc(branch, func(op broker.Op) bool {
@@ -329,7 +326,7 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 		op := branch[i]
 		p.useSession(op, true)
 		if op.Session != 0 && op.Session != p.session {
-			return broker.NewError("commit", op.Key, broker.ErrInvalid, errOtherSession(op))
+			return otherSessionError(op)
 		}
 		value, session, h.modified = op.Value, op.Session, 0
 		c.kind, c.created, c.session, c.value = changePut, broker.Revision(h.created), session, value
@@ -339,18 +336,19 @@ func (p *plan) restore(key, root string, z znode, branch []broker.Op) error {
 	return nil
 }
 
-// errOtherSession is for a znode that only the connection of another session could make
-// anew.
-func errOtherSession(op broker.Op) error {
-	return fmt.Errorf("the key would change to session %x in a transaction of another session", uint64(op.Session))
+// otherSessionError is the error if only the connection of another session could create a
+// znode again.
+func otherSessionError(op broker.Op) error {
+	return broker.NewError("commit", op.Key, broker.ErrInvalid,
+		fmt.Errorf("the key would change to session %x in a transaction of another session", uint64(op.Session)))
 }
 
-// ops makes the operations of the plan, with the record in a slot.
-func (p *plan) ops(slot string, record []byte) []wire.Op {
-	ops := []wire.Op{wire.SetData(slot, record, wire.AnyVersion)}
+// ops returns the operations of the plan, after the one that writes its record.
+func (p *plan) ops(writeRecord wire.Op) []wire.Op {
+	ops := []wire.Op{writeRecord}
 	for path, version := range p.checks {
-		// A subtree is read after the keys that the conditions are about, so that what is
-		// deleted below it may have another version.
+		// A subtree is read after the keys of the conditions, so that a delete in it may
+		// check another version.
 		if guard, ok := p.guarded[path]; !ok || version != wire.AnyVersion && version != guard {
 			ops = append(ops, wire.Check(path, version))
 		}
@@ -374,7 +372,7 @@ func (p *plan) ops(slot string, record []byte) []wire.Op {
 	return ops
 }
 
-// orphans are the new znodes whose parents have to be there.
+// orphans returns the new znodes whose parents must already exist.
 func (p *plan) orphans() []string {
 	var all []string
 	for path := range p.creates {
@@ -385,7 +383,7 @@ func (p *plan) orphans() []string {
 	return all
 }
 
-// isBlocked tells whether a new znode is among some paths.
+// isBlocked reports whether a new znode is among the blocked paths.
 func (p *plan) isBlocked(blocked map[string]bool) bool {
 	for path := range p.creates {
 		if blocked[path] {
@@ -395,15 +393,10 @@ func (p *plan) isBlocked(blocked map[string]bool) bool {
 	return false
 }
 
-// reading lists what has to be read to decide a transaction.
+// reading lists the paths to read to decide transactions: those of keys, of epochs, and of
+// the subtrees to delete.
 type reading struct {
-	// paths are those of keys, epochs those of epochs, trees those whose children
-	// matter.
 	paths, epochs, trees map[string]bool
-}
-
-func newReading() *reading {
-	return &reading{paths: map[string]bool{}, epochs: map[string]bool{}, trees: map[string]bool{}}
 }
 
 func (r *reading) add(l layout, txn broker.Txn) {

@@ -19,7 +19,7 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-// The requests by which a test knows a moment; see ZooKeeper's opcodes.
+// ZooKeeper's opcodes of the requests that traps wait for.
 const (
 	wireGetChildren = 8
 	wireCheck       = 13
@@ -59,16 +59,14 @@ func (c trapped) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// before sets a trap for the first request of a kind that names a path, and returns what tells
-// whether it was sprung.
+// before sets a trap for the first request of a kind that names a path.
 func (s *traps) before(op uint32, path string, act func()) *trap {
 	made := &trap{act: act, match: func(o uint32, frame []byte) bool { return o == op && bytes.Contains(frame, []byte(path)) }}
 	s.set.Store(made)
 	return made
 }
 
-// race is two brokers on one chroot: one that is interrupted, and one that
-// interrupts.
+// race is two brokers on one chroot, of which one interrupts the other.
 type race struct {
 	traps       traps
 	slow, other *Broker
@@ -83,23 +81,17 @@ func startRace(t *testing.T, server *zktest.Server) *race {
 	config := testConfig(server.Address())
 	config.RequestTimeout = 5 * time.Second
 	r.other = openTest(t, config)
-	t.Cleanup(func() { closeTest(t, r.other) })
 	config.Dial = r.traps.dial
 	r.slow = openTest(t, config)
-	t.Cleanup(func() { closeTest(t, r.slow) })
-	_, r.watched, _ = broker.Collect(t.Context(), r.other, "/n/")
+	_, r.watched = mustList(t, r.other, "/n/")
 	return r
 }
 
-// followed replays what was watched below /n/ until a last transaction, and compares it
-// with a listing.
+// followed compares the changes that were watched below /n/ with a listing.
 func (r *race) followed(t *testing.T) {
 	t.Helper()
 	last := mustCommit(t, r.other, put("/n/last", nil))[0].Revision
-	kvs, _, err := broker.Collect(t.Context(), r.other, "/n/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kvs, _ := mustList(t, r.other, "/n/")
 	want := map[string]broker.Revision{}
 	for _, kv := range kvs {
 		want[kv.Key] = kv.Created
@@ -142,15 +134,15 @@ func TestRaces_OfTwoBrokersOnOneChroot(t *testing.T) {
 	}
 }
 
-// The multi of a transaction that needs a key comes when the key is gone, and there is a
-// directory of the same version in its place.
+// Before the multi of a transaction that requires a key, the key is replaced by a directory
+// of the same version.
 func keyBecomesDirectory(t *testing.T, r *race) {
 	for i, cond := range []func(string, broker.Revision) broker.Cond{broker.Created, broker.Modified,
 		func(key string, _ broker.Revision) broker.Cond { return broker.Exists(key) }} {
 		key := "/n/k" + string(rune('0'+i))
 		there := mustCommit(t, r.other, put(key, nil), put("/n/else/there", nil))[0].Revision
 		r.traps.before(wireMulti, "/n/else/new", func() {
-			mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.Delete(key)}})
+			mustCommit(t, r.other, remove(key))
 			mustCommit(t, r.other, put(key+"/below", nil))
 		})
 		result := r.slow.Commit(t.Context(), broker.Txn{If: []broker.Cond{cond(key, there)}, Then: []broker.Op{broker.Put("/n/else/new", nil)}})[0]
@@ -164,7 +156,7 @@ func keyBecomesDirectory(t *testing.T, r *race) {
 func keyBecomesDirectoryAndIsPut(t *testing.T, r *race) {
 	mustCommit(t, r.other, put("/n/k", nil))
 	r.traps.before(wireMulti, "/n/k", func() {
-		mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.Delete("/n/k")}})
+		mustCommit(t, r.other, remove("/n/k"))
 		mustCommit(t, r.other, put("/n/k/below", nil))
 	})
 	result := mustCommit(t, r.slow, put("/n/k", []byte("new")))[0]
@@ -174,7 +166,7 @@ func keyBecomesDirectoryAndIsPut(t *testing.T, r *race) {
 	r.followed(t)
 }
 
-// Between the look at a key and the walk of the subtree it is in, the key changes.
+// A key changes after it was read, before its subtree is read.
 func treeChangesAfterTheLook(t *testing.T, r *race) {
 	there := mustCommit(t, r.other, put("/n/t/x", []byte("old")))[0].Revision
 	walks := r.traps.before(wireMultiRead, "/n/t", func() { mustCommit(t, r.other, put("/n/t/x", []byte("new"))) })
@@ -190,32 +182,31 @@ func treeChangesAfterTheLook(t *testing.T, r *race) {
 	r.followed(t)
 }
 
-// An empty directory is found in a subtree that is to be deleted; before it is, it goes
-// and a key comes in its place.
+// An empty directory in a subtree to be deleted is replaced by a key.
 func directoryBecomesKeyInATree(t *testing.T, r *race) {
 	mustCommit(t, r.other, put("/n/t/d/x", nil), put("/n/t/y", nil))
-	mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.Delete("/n/t/d/x")}})
+	mustCommit(t, r.other, remove("/n/t/d/x"))
 	sprung := r.traps.before(wireMulti, "/n/t/y", func() {
-		mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.DeleteTree("/n/t/d/")}})
+		mustCommit(t, r.other, removeTree("/n/t/d/"))
 		mustCommit(t, r.other, put("/n/t/d", nil))
 	})
-	mustCommit(t, r.slow, broker.Txn{Then: []broker.Op{broker.DeleteTree("/n/t/")}})
+	mustCommit(t, r.slow, removeTree("/n/t/"))
 	if !sprung.done.Load() {
 		t.Error("nothing came between")
 	}
 	r.followed(t)
 }
 
-// The same happens to one that is to be swept away, before and after the last look at it.
+// An empty directory to be swept is replaced by a key, before or after it is read last.
 func directoryBecomesKeyInASweep(t *testing.T, r *race) {
 	for key, moment := range map[string]struct {
 		op   uint32
 		path string
 	}{"/n/d": {wireMulti, "/n/d"}, "/n/e": {wireMultiRead, keyEpochs}} {
 		mustCommit(t, r.other, put(key+"/x", nil))
-		mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.Delete(key + "/x")}})
+		mustCommit(t, r.other, remove(key+"/x"))
 		sprung := r.traps.before(moment.op, moment.path, func() {
-			mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.DeleteTree(key + "/")}})
+			mustCommit(t, r.other, removeTree(key+"/"))
 			mustCommit(t, r.other, put(key, nil))
 		})
 		r.slow.emptied.add(r.slow.layout.path(key))
@@ -227,48 +218,38 @@ func directoryBecomesKeyInASweep(t *testing.T, r *race) {
 	r.followed(t)
 }
 
-// A key is to change its session; before it does, it is deleted and put again.
+// A key whose session is to change is deleted and put again.
 func keyComesAnewAndChangesItsSession(t *testing.T, r *race) {
 	mustCommit(t, r.other, put("/n/k", nil))
-	id := mustGrant(t, r.slow)
+	id := mustGrant(t, r.slow, 20*time.Second).ID
 	var anew broker.Revision
 	r.traps.before(wireMulti, "/n/k", func() {
-		mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.Delete("/n/k")}})
+		mustCommit(t, r.other, remove("/n/k"))
 		anew = mustCommit(t, r.other, put("/n/k", nil))[0].Revision
 	})
-	mustCommit(t, r.slow, broker.Txn{Then: []broker.Op{broker.PutSession("/n/k", nil, id)}})
+	mustCommit(t, r.slow, putSession("/n/k", id))
 	if kv, err := r.other.Get(t.Context(), "/n/k"); err != nil || kv.Created != anew || anew == 0 {
 		t.Errorf("%+v, %v; it was created at %d", kv, err, anew)
 	}
 	r.followed(t)
 }
 
-// Who remembers a directory that another broker has deleted notices when it creates the
-// znodes of further sessions, too.
+// A directory that another broker has deleted is missed when the znodes of further sessions
+// are created, too.
 func directoryGoneForSeveralSessions(t *testing.T, r *race) {
 	mustCommit(t, r.slow, put("/n/p/z", nil))
-	mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.DeleteTree("/n/p/")}})
-	a, b := mustGrant(t, r.slow), mustGrant(t, r.slow)
+	mustCommit(t, r.other, removeTree("/n/p/"))
+	a, b := mustGrant(t, r.slow, 20*time.Second).ID, mustGrant(t, r.slow, 20*time.Second).ID
 	mustCommit(t, r.slow, broker.Txn{Then: []broker.Op{broker.PutSession("/n/p/x", nil, a), broker.PutSession("/n/p/y", nil, b)}})
 }
 
-func mustGrant(t *testing.T, b *Broker) broker.SessionID {
-	t.Helper()
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.ID
-}
-
-// Another program creates a znode that nobody else may read, and a key beside it.
+// Another program creates a znode that nobody else may read, and a key.
 func unreadableZnode(t *testing.T, r *race) {
 	chroot := r.slow.layout.chroot
-	open := r.slow.acls
 	secret := []wire.ACL{{Perms: wire.PermAll, Scheme: "digest", ID: "nobody:nothing="}}
 	reply := ask(t, plain(t, r.server.Address()), wire.Multi([]wire.Op{
-		wire.Create(chroot+"/n", directory, wire.Persistent, open), wire.Create(chroot+"/n/secret", nil, wire.Persistent, secret),
-		wire.Create(chroot+"/n/open", nil, wire.Persistent, open)}))
+		wire.Create(chroot+"/n", directory, wire.Persistent, everyone), wire.Create(chroot+"/n/secret", nil, wire.Persistent, secret),
+		wire.Create(chroot+"/n/open", nil, wire.Persistent, everyone)}))
 	if _, code := reply.Failed(); code != wire.CodeOK {
 		t.Fatal(code)
 	}
@@ -290,45 +271,38 @@ func unreadableZnode(t *testing.T, r *race) {
 	for f.round(t.Context()) {
 	}
 	if v := f.since(1); v.floor < broker.Revision(reply.Zxid) {
-		t.Errorf("the history has a gap that it does not tell of: %+v", v)
+		t.Errorf("the history has a gap that it does not report: %+v", v)
 	}
 }
 
-// beforeBarrier sets a trap for a transaction that only checks.
-func (r *race) beforeBarrier() *trap {
+// wantRefused wants a transaction to be refused after a read behind a barrier. An earlier
+// read may be of a server that lags, so it is no reason to refuse.
+func (r *race) wantRefused(t *testing.T, txn broker.Txn) {
+	t.Helper()
 	barrier := r.traps.before(wireMulti, ownDir, func() {})
 	match := barrier.match
 	barrier.match = func(op uint32, frame []byte) bool {
 		return match(op, frame) && binary.BigEndian.Uint32(frame[12:]) == wireCheck
 	}
-	return barrier
-}
-
-// What the first look shows may be of a server that lags, so that it is no reason to
-// refuse; the second comes behind a barrier.
-func refusedAbove(t *testing.T, r *race) {
-	mustCommit(t, r.other, put("/n/a/b", nil))
-	id := mustGrant(t, r.slow)
-	barrier := r.beforeBarrier()
-	result := r.slow.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.PutSession("/n/a", nil, id)}})[0]
+	result := r.slow.Commit(t.Context(), txn)[0]
 	if !errors.Is(result.Err, broker.ErrInvalid) || !barrier.done.Load() {
 		t.Errorf("%v, behind a barrier: %t", result.Err, barrier.done.Load())
 	}
+}
+
+func refusedAbove(t *testing.T, r *race) {
+	mustCommit(t, r.other, put("/n/a/b", nil))
+	r.wantRefused(t, putSession("/n/a", mustGrant(t, r.slow, 20*time.Second).ID))
 }
 
 func refusedBelow(t *testing.T, r *race) {
-	id := mustGrant(t, r.other)
-	mustCommit(t, r.other, broker.Txn{Then: []broker.Op{broker.PutSession("/n/a", nil, id)}})
-	barrier := r.beforeBarrier()
-	result := r.slow.Commit(t.Context(), put("/n/a/b", nil))[0]
-	if !errors.Is(result.Err, broker.ErrInvalid) || !barrier.done.Load() {
-		t.Errorf("%v, behind a barrier: %t", result.Err, barrier.done.Load())
-	}
+	mustCommit(t, r.other, putSession("/n/a", mustGrant(t, r.other, 20*time.Second).ID))
+	r.wantRefused(t, put("/n/a/b", nil))
 }
 
 func treesOfTwoSessions(t *testing.T, r *race) {
 	mustCommit(t, r.other, put("/n/a", nil), put("/n/b", nil))
-	a, b := mustGrant(t, r.slow), mustGrant(t, r.slow)
+	a, b := mustGrant(t, r.slow, 20*time.Second).ID, mustGrant(t, r.slow, 20*time.Second).ID
 	result := r.slow.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.DeleteTree("/n/a/"), broker.DeleteTree("/n/b/"),
 		broker.PutSession("/n/a", nil, a), broker.PutSession("/n/b", nil, b)}})[0]
 	if !errors.Is(result.Err, broker.ErrInvalid) {
@@ -336,28 +310,13 @@ func treesOfTwoSessions(t *testing.T, r *race) {
 	}
 }
 
-// slowly dials connections on which every write takes a moment more.
-func slowly(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	return slow{conn}, err
-}
-
-type slow struct{ net.Conn }
-
-// Write implements net.Conn.
-func (c slow) Write(p []byte) (int, error) {
-	<-time.After(20 * time.Millisecond)
-	return c.Conn.Write(p)
-}
-
-// Transactions that were looked at together get in each other's way, some of them twice,
-// and all of them take longer than a single request may.
+// Transactions that were read together conflict, some of them twice, and all of them take
+// longer than a single request may.
 func TestSlow_ManyTransactionsTakeAsLongAsTheyGetThrough(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
 	config := testConfig(server.Address())
-	config.Dial, config.RequestTimeout = slowly, time.Second
+	config.Dial, config.RequestTimeout = delayed(func() time.Duration { return 20 * time.Millisecond }), time.Second
 	b := openTest(t, config)
-	defer closeTest(t, b)
 	txns := make([]broker.Txn, 5000)
 	for i := range txns {
 		key := fmt.Sprintf("/test/tasks/%d", i)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// readsMax is how many znodes are read by one request. Each may have a value of
+	// readsMax limits the znodes read by one request. Each may have a value of
 	// broker.ValueBytesMax.
 	readsMax = 128
-	// requestsMax is how many requests of a walk are under way at once.
+	// requestsMax limits the concurrent requests of a walk.
 	requestsMax = 16
 )
 
-// toZnode makes a znode of what a read returned.
+// toZnode converts the result of a read. A znode that does not exist is no error.
 func toZnode(r wire.Result) (znode, error) {
 	switch r.Code {
 	case wire.CodeOK:
@@ -29,14 +29,23 @@ func toZnode(r wire.Result) (znode, error) {
 	}
 }
 
-// barrier is a request behind which nothing of the past is read on the same connection: a
-// transaction, without any change, to which a majority must agree. ZooKeeper's own sync is
-// none: a leader that the others have left answers it alone until it notices.
+// readZnode reads a znode, as the connected server knows it.
+func readZnode(ctx context.Context, conn *wire.Conn, path string) (znode, error) {
+	reply, err := conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(path)}))
+	if err != nil {
+		return znode{}, err
+	}
+	return toZnode(reply.Results[0])
+}
+
+// barrier returns a request after which reads on the same connection are not stale: a
+// transaction without changes to which a majority must agree. ZooKeeper's own sync does not
+// suffice: a leader that the others have left answers it alone until it notices.
 func (l layout) barrier() wire.Request {
 	return wire.Multi([]wire.Op{wire.Check(l.chroot+ownDir, wire.AnyVersion)}) // whether it succeeds does not matter
 }
 
-// readNow reads znodes, all at the same moment and not from before the call.
+// readNow reads znodes, all at one revision that is not older than the call.
 func (b *Broker) readNow(ctx context.Context, l *link, reads ...wire.Read) ([]wire.Result, int64, error) {
 	answers := l.do(ctx, b.layout.barrier(), wire.MultiRead(reads))
 	for _, a := range answers {
@@ -57,35 +66,34 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 		return broker.KV{}, err
 	}
 	defer leave()
-	kv, err := b.get(ctx, key)
+	z, err := b.get(ctx, b.layout.path(key))
 	if err != nil {
 		return broker.KV{}, b.readOnly(ctx, "get", key, err)
 	}
+	kv := z.kv(key)
 	if kv == nil {
 		return broker.KV{}, broker.NewError("get", key, broker.ErrNotFound, nil)
 	}
 	return *kv, nil
 }
 
-func (b *Broker) get(ctx context.Context, key string) (*broker.KV, error) {
-	var kv *broker.KV
-	err := b.attempt(ctx, func(ctx context.Context, l *link) error {
-		results, _, err := b.readNow(ctx, l, wire.GetData(b.layout.path(key)))
-		if err != nil {
-			return err
+// get reads a znode as it is now.
+func (b *Broker) get(ctx context.Context, path string) (z znode, err error) {
+	err = b.attempt(ctx, func(ctx context.Context, l *link) error {
+		results, _, err := b.readNow(ctx, l, wire.GetData(path))
+		if err == nil {
+			z, err = toZnode(results[0])
 		}
-		z, err := toZnode(results[0])
-		kv = z.kv(key)
 		return err
 	})
-	return kv, err
+	return z, err
 }
 
-// attemptsMax bounds how often a read is tried when one connection after the other
+// attemptsMax limits how often a read is tried while one connection after the other
 // breaks.
 const attemptsMax = 5
 
-// attempt calls something that only reads, and again when the connection broke.
+// attempt calls a function that only reads, and again if the connection broke.
 func (b *Broker) attempt(ctx context.Context, read func(context.Context, *link) error) error {
 	for n := 1; ; n++ {
 		l, err := b.linked(ctx)
@@ -102,21 +110,21 @@ func (b *Broker) attempt(ctx context.Context, read func(context.Context, *link) 
 type walked struct {
 	znode
 	path string
-	// root is the one it was found below, or is.
+	// root is the root of its walk, possibly itself.
 	root string
-	// zxid is when it was read.
+	// zxid is the transaction as of which it was read.
 	zxid int64
 }
 
-// walk is a look at a subtree. Its parts were read one after the other, the first
-// at first and the last at last.
+// walk is the result of reading a subtree. Its parts were read one after the other, as of
+// the transactions from first to last.
 type walk struct {
-	// nodes come with parents before their children. The root is among them.
+	// nodes are the znodes, the root included, with parents before their children.
 	nodes       []walked
 	first, last int64
 }
 
-// walk reads the subtrees below and at some paths, level by level.
+// walk reads the subtrees at some paths, level by level, behind a barrier if now is set.
 func (b *Broker) walk(ctx context.Context, l *link, now bool, roots ...string) (walk, error) {
 	var w walk
 	rootOf := map[string]string{}
@@ -155,10 +163,8 @@ func (b *Broker) walk(ctx context.Context, l *link, now bool, roots ...string) (
 					rootOf[child] = rootOf[path]
 				}
 			}
-			if r.Code == wire.CodeNoNode {
-				return nil
-			}
-			return orNil(r.Code)
+			_, err := toZnode(r)
+			return err
 		})
 		if err != nil {
 			return w, err
@@ -167,15 +173,8 @@ func (b *Broker) walk(ctx context.Context, l *link, now bool, roots ...string) (
 	return w, nil
 }
 
-// orNil makes an error of a code.
-func orNil(code wire.Code) error {
-	if code == wire.CodeOK {
-		return nil
-	}
-	return code
-}
-
-// readAll reads paths, many to a request and several requests at once.
+// readAll reads paths, many by each request and several requests at once, and passes each
+// result to take.
 func (w *walk) readAll(ctx context.Context, l *link, paths []string, read func(string) wire.Read,
 	take func(path string, r wire.Result, zxid int64) error) error {
 	for group := range slices.Chunk(slices.Collect(slices.Chunk(paths, readsMax)), requestsMax) {

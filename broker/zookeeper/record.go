@@ -4,33 +4,30 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/windlass-go/windlass/broker"
 )
 
-// record tells the watchers what a transaction changes. It is written in the same
-// transaction, to a slot of the ring; see ring.go. ZooKeeper's own events carry
-// neither values nor revisions, and two changes of one znode that follow each other
-// closely can be read only as one.
-type record struct {
-	// changes are of keys, and of znodes that change while no key does.
-	changes []change
-}
+// record lists for the watchers what a transaction changes: keys, and znodes that change
+// while no key does. It is written in the same transaction, to a slot of the ring; see
+// ring.go. ZooKeeper's own events carry neither values nor revisions, and two changes of one
+// znode in quick succession can be read only as one.
+type record []change
 
-// change is one znode of a record.
+// change is the change of one znode.
 type change struct {
 	kind changeKind
 	// events is how many events the znode's watchers get.
 	events int
 	// path is below the chroot.
 	path string
-	// created is the revision of the key's creation, zero if it is this
-	// transaction's.
+	// created is the revision of the key's creation, zero if this transaction creates it.
 	created broker.Revision
 	session broker.SessionID
 	value   []byte
-	// long is the length of a value that is left out, zero if it is there.
+	// long is the length of a value that is left out, zero if it is present.
 	long int
 }
 
@@ -45,30 +42,29 @@ const (
 	changeKinds
 )
 
-const (
-	// recordVersion begins every record.
-	recordVersion = 3
-)
+// recordVersion is the first byte of every record.
+const recordVersion = 3
 
-// slim returns the record with the long values left out, which are read from their znodes.
+// slim returns the record without its long values, which watchers read from the znodes.
 func (r record) slim() record {
 	total := 0
-	out := record{changes: make([]change, len(r.changes))}
-	for i, c := range r.changes {
-		if c.kind == changePut {
-			if total += len(c.value); len(c.value) > broker.WatchedValueBytes || total > broker.WatchedTxnBytes {
-				total -= len(c.value)
-				c.kind, c.value, c.long = changeLong, nil, len(c.value)
-			}
+	out := slices.Clone(r)
+	for i, c := range out {
+		if c.kind != changePut {
+			continue
 		}
-		out.changes[i] = c
+		if size := len(c.value); size > broker.WatchedValueBytes || total+size > broker.WatchedTxnBytes {
+			out[i].kind, out[i].value, out[i].long = changeLong, nil, size
+		} else {
+			total += size
+		}
 	}
 	return out
 }
 
 func (r record) encode() []byte {
 	data := []byte{recordVersion}
-	for _, c := range r.changes {
+	for _, c := range r {
 		data = append(data, byte(c.kind))
 		data = binary.AppendUvarint(data, uint64(c.events))
 		data = appendBytes(data, c.path)
@@ -94,10 +90,10 @@ func appendBytes[T string | []byte](data []byte, v T) []byte {
 
 var errRecord = errors.New("damaged record")
 
-// decodeRecord reads what encode wrote.
+// decodeRecord is the inverse of encode.
 func decodeRecord(data []byte) (record, error) {
 	if len(data) < 1 || data[0] != recordVersion {
-		return record{}, fmt.Errorf("%w: %d bytes, not of version %d", errRecord, len(data), recordVersion)
+		return nil, fmt.Errorf("%w: %d bytes, not of version %d", errRecord, len(data), recordVersion)
 	}
 	var r record
 	d := recordDecoder{data: data[1:]}
@@ -105,7 +101,7 @@ func decodeRecord(data []byte) (record, error) {
 		c := change{kind: changeKind(d.data[0])}
 		d.data = d.data[1:]
 		if c.kind == 0 || c.kind >= changeKinds {
-			return record{}, fmt.Errorf("%w: a change of kind %d", errRecord, c.kind)
+			return nil, fmt.Errorf("%w: a change of kind %d", errRecord, c.kind)
 		}
 		c.events = int(d.uvarint())
 		c.path = string(d.bytes())
@@ -121,10 +117,10 @@ func decodeRecord(data []byte) (record, error) {
 		if c.events < 0 || c.created < 0 || c.long < 0 || c.long > broker.ValueBytesMax || !strings.HasPrefix(c.path, "/") {
 			d.bad = true
 		}
-		r.changes = append(r.changes, c)
+		r = append(r, c)
 	}
 	if d.bad {
-		return record{}, fmt.Errorf("%w: it ends too early or has a number out of range", errRecord)
+		return nil, fmt.Errorf("%w: it ends too early or has a number out of range", errRecord)
 	}
 	return r, nil
 }

@@ -8,10 +8,10 @@ import (
 )
 
 func someRecord() record {
-	return record{changes: []change{
+	return record{
 		{kind: changePut, events: 1, path: "/a", created: 7, session: -5, value: []byte("v")},
 		{kind: changeLong, events: 2, path: "/b", long: 5000}, {kind: changeDelete, events: 1, path: "/c"}, {kind: changeQuiet, events: 3, path: "/d/e"},
-	}}
+	}
 }
 
 func TestRecord_IsReadAsItWasWritten(t *testing.T) {
@@ -20,26 +20,26 @@ func TestRecord_IsReadAsItWasWritten(t *testing.T) {
 	}
 	data := someRecord().encode()
 	for n := range data {
-		if got, err := decodeRecord(data[:n]); err == nil && len(got.changes) == len(someRecord().changes) {
+		if got, err := decodeRecord(data[:n]); err == nil && len(got) == len(someRecord()) {
 			t.Errorf("the first %d of %d bytes were read as %+v", n, len(data), got)
 		}
 	}
 }
 
 func TestRecord_LeavesLongValuesOut(t *testing.T) {
-	r := record{changes: []change{{kind: changePut, path: "/a", value: make([]byte, broker.WatchedValueBytes+1)}}}
+	r := record{{kind: changePut, path: "/a", value: make([]byte, broker.WatchedValueBytes+1)}}
 	for range 10 {
-		r.changes = append(r.changes, change{kind: changePut, path: "/b", value: make([]byte, broker.WatchedValueBytes)})
+		r = append(r, change{kind: changePut, path: "/b", value: make([]byte, broker.WatchedValueBytes)})
 	}
 	slim := r.slim()
 	kept := 0
-	for i, c := range slim.changes {
+	for i, c := range slim {
 		kept += len(c.value)
-		if (c.kind == changeLong) != (c.value == nil) || c.long+len(c.value) != len(r.changes[i].value) {
+		if (c.kind == changeLong) != (c.value == nil) || c.long+len(c.value) != len(r[i].value) {
 			t.Errorf("%d with a value of %d bytes, and %d left out", c.kind, len(c.value), c.long)
 		}
 	}
-	if kept != broker.WatchedTxnBytes || slim.changes[0].kind != changeLong {
+	if kept != broker.WatchedTxnBytes || slim[0].kind != changeLong {
 		t.Errorf("%d bytes are kept", kept)
 	}
 }

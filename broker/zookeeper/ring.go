@@ -14,10 +14,9 @@ import (
 const slotsDir = ownDir + "/ring"
 
 const (
-	// slotsCount is the length of the ring. A watcher that is slower than so many
-	// transactions finds a record overwritten, and its watches end with
-	// ErrCompacted. Every client begins somewhere by chance and goes round, so that
-	// two meet only when one overtakes the other.
+	// slotsCount is the length of the ring. A watcher that lags by more transactions
+	// finds a record overwritten, and its watches end with ErrCompacted. Every client
+	// starts at a random slot, so that two meet only when one overtakes the other.
 	slotsCount = 8192
 	// slotsBlock is how many slots are created at once.
 	slotsBlock = 64
@@ -27,9 +26,9 @@ const (
 type slots struct {
 	mu   sync.Mutex
 	next int
-	// count is slotsCount.
+	// count is slotsCount, less in tests.
 	count int
-	// made are the blocks known to be there.
+	// made are the blocks known to exist.
 	made map[int]bool
 }
 
@@ -38,17 +37,16 @@ func (s *slots) init() {
 	s.made = map[int]bool{}
 }
 
-// slot is the path of one.
 func (l layout) slot(i int) string { return fmt.Sprintf("%s%s/%04x", l.chroot, slotsDir, i) }
 
-// isSlot recognizes the path of a slot.
 func (l layout) isSlot(path string) bool {
 	number, ok := strings.CutPrefix(path, l.chroot+slotsDir+"/")
 	return ok && len(number) == 4
 }
 
-// take returns the next slot, which is there.
-func (b *Broker) takeSlot(ctx context.Context, l *link) (string, error) {
+// writeRecord returns the operation that writes a record to the next slot, which it creates
+// if necessary.
+func (b *Broker) writeRecord(ctx context.Context, l *link, r record) (wire.Op, error) {
 	b.slots.mu.Lock()
 	i := b.slots.next
 	b.slots.next = (i + 1) % b.slots.count
@@ -56,26 +54,36 @@ func (b *Broker) takeSlot(ctx context.Context, l *link) (string, error) {
 	b.slots.mu.Unlock()
 	if !made {
 		if err := b.makeBlock(ctx, l, i/slotsBlock); err != nil {
-			return "", err
+			return wire.Op{}, err
 		}
 	}
-	return b.layout.slot(i), nil
+	return wire.SetData(b.layout.slot(i), r.encode(), wire.AnyVersion), nil
 }
 
-// makeBlock creates a block of the ring, all at once so that one of them tells of
-// all.
+// writeQuiet is writeRecord for a transaction that changes znodes but no keys.
+func (b *Broker) writeQuiet(ctx context.Context, l *link, paths ...string) (wire.Op, error) {
+	r := make(record, len(paths))
+	for i, path := range paths {
+		r[i] = change{kind: changeQuiet, events: 1, path: path[len(b.layout.chroot):]}
+	}
+	return b.writeRecord(ctx, l, r)
+}
+
+// makeBlock creates a block of the ring if it is missing, all at once, so that if one slot
+// exists all do.
 func (b *Broker) makeBlock(ctx context.Context, l *link, block int) error {
 	first := block * slotsBlock
-	reply, err := l.conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(b.layout.slot(first))}))
+	z, err := readZnode(ctx, l.conn, b.layout.slot(first))
 	if err != nil {
 		return err
 	}
-	if reply.Results[0].Code == wire.CodeNoNode {
+	if !z.there {
 		var ops []wire.Op
 		for i := range slotsBlock {
 			ops = append(ops, wire.Create(b.layout.slot(first+i), nil, wire.Persistent, b.acls))
 		}
-		if reply, err = l.conn.Do(ctx, wire.Multi(ops)); err != nil {
+		reply, err := l.conn.Do(ctx, wire.Multi(ops))
+		if err != nil {
 			return err
 		}
 		if _, code := reply.Failed(); code != wire.CodeOK && code != wire.CodeNodeExists {
@@ -88,7 +96,7 @@ func (b *Broker) makeBlock(ctx context.Context, l *link, block int) error {
 	return nil
 }
 
-// forget makes the slots be looked for again, after one was missing.
+// forget makes the broker look for slots again, after one was missing.
 func (s *slots) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,83 +12,82 @@ import (
 )
 
 const (
-	// sessionPings is how many pings go into a session's timeout.
+	// sessionPings is the number of pings per session timeout.
 	sessionPings = 10
-	// pingsLast is the part of a timeout for which pings go on after a renewal. It is
-	// more than the time between two renewals, so that pings bound how old the leader's
-	// last word of the session is, and little, so that a session that nobody renews
-	// ends soon.
+	// pingsLast is the fraction of a timeout, a quarter, for which pings continue after a
+	// renewal. That is longer than the time between two renewals, so that the leader's
+	// information about the session is recent, and short, so that a session that nobody
+	// renews ends soon.
 	pingsLast = 4
-	// touchesKept is for how many ticks touches are kept.
+	// touchesKept is the number of ticks for which touches are kept.
 	touchesKept = 2
-	// sessionTTLMax bounds the TTL asked for. Servers give much less.
+	// sessionTTLMax limits the requested TTL. Servers grant much less.
 	sessionTTLMax = 24 * time.Hour
 )
 
 // session is a session of Grant, or one granted elsewhere that this broker has taken
-// over. It has a connection of its own, because ZooKeeper lets only a session's own
-// connection create its znodes, and because only what goes along it renews it.
+// over. It has a connection of its own, because ZooKeeper creates its znodes only on that
+// connection, and only requests on that connection renew it.
 type session struct {
 	broker *Broker
 	id     broker.SessionID
 
-	// mu is held while it is connected.
+	// mu is held while it is being connected.
 	mu       sync.Mutex
 	conn     *wire.Conn
 	password []byte
 
-	// timing guards what follows.
-	timing sync.Mutex
-	// timeout is the one asked for, and then the one granted. It is written under
+	timing sync.Mutex // guards the fields below
+	// timeout is first the requested and then the granted one. It is written under
 	// both locks.
 	timeout time.Duration
-	// pingUntil is when pings are to stop, so that a session that nobody renews
-	// ends.
+	// pingUntil is when pings stop, so that a session that nobody renews ends.
 	pingUntil time.Duration
-	// connected is when the last connection began, of which the leader knew at once.
+	// connected is when the last connection began. The leader knows at once that it did.
 	connected time.Duration
-	// written is the transaction that wrote its znode last, of those from here.
+	// written is the last transaction in which this broker wrote its znode.
 	written int64
 	// touches are the requests, pings included, that a server answered.
 	// Invariant: they rise, and all but the first are younger than touchesKept ticks.
 	touches []touch
 }
 
-// touch is when a request was sent, and when its answer came.
+// touch is when a request was sent, and when its answer arrived.
 type touch struct{ sent, answered time.Duration }
 
-// tick is the servers' tickTime as far as it is known here, or more. One that is longer
-// than was configured shows where a server grants no timeout as short as was asked for: the
-// least that it grants is two ticks, unless it is told otherwise.
+// tick returns the servers' tickTime as far as it is known, or more. It is longer than
+// configured if a server grants a longer timeout than requested: the least that servers
+// grant by default is two ticks.
 func (b *Broker) tick() time.Duration {
 	return max(b.config.TickTime, time.Duration(b.leastTimeout.Load())/2)
 }
 
-// ttl is what a session's timeout is worth as a rule, counted from when a write of it
-// was sent; see session.ttl.
+// ttl converts a session's timeout to the TTL that Grant returns, which runs from the time
+// when a write was sent; see session.ttl.
 func (b *Broker) ttl(timeout time.Duration) time.Duration {
 	return timeout - b.tick()/2 - timeout/sessionPings
 }
 
-// ttl is what the session's timeout is worth, counted from when a write was sent, once
-// that has succeeded. The write proves that the session was alive at the leader and has
-// not moved. But what extends it is only that its server heard of it and told the leader
-// so, which servers do every half tick; one that dies before that takes the news with it.
-// So the timeout counts from the last that the leader must have been told: what was
-// answered half a tick before, because a server may hear late of what was sent early.
+// ttl returns how long the session lasts from the time when a successful write was sent.
+// The write proves that the session was alive at the leader and has not moved. But it does
+// not extend the session: only a server does that, which reports to the leader every half
+// tick which sessions it heard from, and may die before. So the timeout counts from the
+// last request that the leader must know of, which is one that was answered half a tick
+// before the write. The time of the answer counts, because a server may receive late what
+// was sent early.
 func (s *session) ttl(sent time.Duration) time.Duration {
 	s.timing.Lock()
 	defer s.timing.Unlock()
-	told := min(s.connected, sent) // a connection begun since proves nothing of this one
+	known := min(s.connected, sent) // a later connection proves nothing about this write
 	for _, touch := range s.touches {
 		if touch.answered <= sent-s.broker.tick()/2 {
-			told = max(told, touch.sent)
+			known = max(known, touch.sent)
 		}
 	}
-	return s.timeout - (sent - told)
+	return s.timeout - (sent - known)
 }
 
-// touched notes that a server has heard of the session.
+// touched records that a server answered a request.
 func (s *session) touched(sent, answered time.Duration) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
@@ -133,8 +132,8 @@ func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker
 	return broker.Session{ID: s.id, TTL: b.ttl(s.timeout)}, nil
 }
 
-// grant connects with a new session and creates the znode by which it is renewed. Its
-// data is what another broker needs to take the session over.
+// grant connects with a new session and creates the znode that renewals write. Its data is
+// what another broker needs to take the session over.
 func (s *session) grant(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,12 +142,12 @@ func (s *session) grant(ctx context.Context) error {
 	}
 	s.id, s.password = broker.SessionID(s.conn.Session()), s.conn.Password()
 	reply, err := s.conn.Do(ctx, wire.Single(wire.Create(s.broker.layout.session(s.id), s.data(), wire.Ephemeral, s.broker.config.sessionACLs())))
-	s.written = reply.Zxid // nobody else knows it yet
+	s.written = reply.Zxid // without timing, because nobody else knows the session yet
 	return err
 }
 
-// data is what the session's znode holds: the timeout in milliseconds, which whoever
-// resumes a session has to ask for again, and the password.
+// data returns the data of the session's znode: the timeout in milliseconds, which is
+// requested again when the session is resumed, and the password.
 func (s *session) data() []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(s.timeout.Milliseconds())), s.password...)
 }
@@ -164,7 +163,7 @@ func (s *session) connect(ctx context.Context) error {
 		c.Timeout, c.Session, c.Password = s.timeout, int64(s.id), s.password
 		c.Pings, c.Pinging, c.Answered = sessionPings, s.isRenewed, s.touched
 		c.Replied = s.broker.saw
-		began = s.broker.now() // of the attempt that succeeds, the last
+		began = s.broker.now() // the last attempt is the one that succeeds
 	})
 	if err != nil {
 		return s.resumeError(err)
@@ -181,9 +180,8 @@ func (s *session) connect(ctx context.Context) error {
 	return nil
 }
 
-// renewed records when a renewal was sent and the transaction that wrote it. Before the
-// first renewal, as for a claim that nobody renews, there are no pings: the leader last
-// heard of the session when the connection began.
+// renewed records when a renewal was sent and the transaction that wrote it. A session that
+// was never renewed, such as that of a detached claim, is not pinged.
 func (s *session) renewed(at time.Duration, written int64) {
 	s.timing.Lock()
 	defer s.timing.Unlock()
@@ -191,7 +189,7 @@ func (s *session) renewed(at time.Duration, written int64) {
 	s.written = max(s.written, written)
 }
 
-// isRenewed tells whether to ping.
+// isRenewed reports whether to ping.
 func (s *session) isRenewed() bool {
 	s.timing.Lock()
 	defer s.timing.Unlock()
@@ -207,8 +205,8 @@ func (s *session) disconnect() {
 	}
 }
 
-// attached returns a session whose connection is there. One that is not known here was
-// granted elsewhere; its znode has what it takes to resume it.
+// attached returns a session and its connection. An unknown session was granted elsewhere;
+// its znode has the data to resume it.
 func (b *Broker) attached(ctx context.Context, id broker.SessionID) (*session, *wire.Conn, error) {
 	b.mu.Lock()
 	s := b.sessions[id]
@@ -245,17 +243,9 @@ func (b *Broker) attach(ctx context.Context, id broker.SessionID) (*wire.Conn, e
 	return conn, err
 }
 
-// elsewhere reads what it takes to resume a session that was granted elsewhere.
+// elsewhere reads the data to resume a session that was granted elsewhere.
 func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, error) {
-	var z znode
-	err := b.attempt(ctx, func(ctx context.Context, l *link) error {
-		results, _, err := b.readNow(ctx, l, wire.GetData(b.layout.session(id)))
-		if err != nil {
-			return err
-		}
-		z, err = toZnode(results[0])
-		return err
-	})
+	z, err := b.get(ctx, b.layout.session(id))
 	switch {
 	case err != nil:
 		return nil, err
@@ -267,7 +257,7 @@ func (b *Broker) elsewhere(ctx context.Context, id broker.SessionID) (*session, 
 }
 
 // KeepAlive implements broker.Broker. A renewal is a write: the answer to a ping only
-// shows that one server is there, which may be cut off from the others.
+// proves that one server is alive, which may be cut off from the others.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	ctx, leave, err := b.enter(ctx, "keepalive", "")
 	if err != nil {
@@ -296,15 +286,15 @@ func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration,
 		reply, err := conn.Do(ctx, wire.Single(wire.SetData(b.layout.session(id), data, wire.AnyVersion)))
 		switch {
 		case err == nil:
-			ttl := s.ttl(sent) // before this renewal counts itself
+			ttl := s.ttl(sent)
 			s.renewed(sent, reply.Zxid)
 			return ttl, nil
 		case ignore(err, wire.CodeNoNode) == nil:
-			// Somebody deleted its znode to end it. What is over has no keys.
+			// Somebody deleted its znode to end it. An expired session must have no keys.
 			_, _ = conn.Do(ctx, wire.CloseSession())
 			err = wire.ErrExpired
 		case ctx.Err() != nil:
-			// The next attempt had better try another server.
+			// The next attempt should try another server.
 			conn.Close()
 		case conn.Err() != nil:
 			continue // a renewal may be repeated
@@ -314,14 +304,14 @@ func (b *Broker) renew(ctx context.Context, id broker.SessionID) (time.Duration,
 	}
 }
 
-// forget drops a session that is over, with its connection.
+// forget drops a session and its connection if the error says that it has ended.
 func (b *Broker) forget(s *session, err error) {
 	if b.remove(s, err) {
 		s.disconnect()
 	}
 }
 
-// remove takes a session out of the list if the error says that it is over.
+// remove drops a session from the list if the error says that it has ended.
 func (b *Broker) remove(s *session, err error) bool {
 	if classify(err) != broker.ErrSessionExpired {
 		return false
@@ -343,11 +333,10 @@ func (b *Broker) Revoke(ctx context.Context, id broker.SessionID) error {
 	defer cancel()
 	s, conn, err := b.attached(bounded, id)
 	if err == nil {
-		_, err = conn.Do(bounded, wire.CloseSession())
-		if err == nil || classify(err) == broker.ErrSessionExpired {
-			b.forget(s, wire.ErrExpired)
-			return nil
+		if _, err = conn.Do(bounded, wire.CloseSession()); err == nil {
+			err = wire.ErrExpired
 		}
+		b.forget(s, err)
 	}
 	if classify(err) == broker.ErrSessionExpired {
 		return nil

@@ -15,33 +15,8 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-// plain connects as any other program would.
-func plain(t *testing.T, address string, change ...func(*wire.Config)) *wire.Conn {
-	t.Helper()
-	start := time.Now()
-	config := wire.Config{Address: address, Timeout: 4 * time.Second, Now: func() time.Duration { return time.Since(start) }}
-	for _, f := range change {
-		f(&config)
-	}
-	c, err := wire.Dial(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
-}
-
-func ask(t *testing.T, c *wire.Conn, r wire.Request) wire.Reply {
-	t.Helper()
-	reply, err := c.Do(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply
-}
-
-// The ways in which others may end a session: whoever has its password closes it, or
-// an operator deletes the znode by which it is renewed.
+// Others may end a session: who has its password can close it, and an operator can delete
+// its znode.
 func TestSession_EndedByOthersIsExpired(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: testTick})
 	for name, end := range map[string]func(*testing.T, *Broker, broker.SessionID){
@@ -56,12 +31,8 @@ func TestSession_EndedByOthersIsExpired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := openTest(t, testConfig(server.Address()))
-			defer closeTest(t, b)
-			s, err := b.Grant(t.Context(), "", 20*time.Second)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n/info", nil, s.ID)}})[0]
+			s := mustGrant(t, b, 20*time.Second)
+			r := mustCommit(t, b, putSession("/ns/nodes/n/info", s.ID))[0]
 			end(t, b, s.ID)
 			if _, err := b.KeepAlive(t.Context(), s.ID); !errors.Is(err, broker.ErrSessionExpired) {
 				t.Errorf("KeepAlive: %v", err)
@@ -77,24 +48,17 @@ func TestSession_EndedByOthersIsExpired(t *testing.T) {
 					break
 				}
 			}
-			_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n/info", nil, s.ID)}})
-			if !errors.Is(err, broker.ErrSessionExpired) {
-				t.Errorf("Commit: %v", err)
+			if r := b.Commit(t.Context(), putSession("/ns/nodes/n/info", s.ID))[0]; !errors.Is(r.Err, broker.ErrSessionExpired) {
+				t.Errorf("Commit: %v", r.Err)
 			}
 		})
 	}
 }
 
-// Pings keep a session only for as long as somebody renews it, also when its
-// connection is fine.
+// Pings keep a session alive only while somebody renews it.
 func TestSession_ThatNobodyRenewsEnds(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	b := openTest(t, testConfig(server.Address()))
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, _, b := startTest(t)
+	s := mustGrant(t, b, time.Second)
 	conn := b.sessions[s.ID].conn
 	select {
 	case <-conn.Ended():
@@ -106,36 +70,23 @@ func TestSession_ThatNobodyRenewsEnds(t *testing.T) {
 	}
 }
 
-// Another broker takes a session over as it is.
 func TestSession_HandedOnKeepsItsTTL(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	b, other := openTest(t, config), openTest(t, config)
-	defer closeTest(t, b)
-	defer closeTest(t, other)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, config, b := startTest(t)
+	other := openTest(t, config)
+	s := mustGrant(t, b, 20*time.Second)
 	if ttl, err := other.KeepAlive(t.Context(), s.ID); err != nil || ttl < s.TTL {
 		t.Errorf("KeepAlive through the other: %v, %v, want %v", ttl, err, s.TTL)
 	}
-	mustCommit(t, other, broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, s.ID)}})
+	mustCommit(t, other, putSession("/a", s.ID))
 	if ttl, err := b.KeepAlive(t.Context(), s.ID); err != nil || ttl < s.TTL {
 		t.Errorf("KeepAlive through the first: %v, %v, want %v", ttl, err, s.TTL)
 	}
 }
 
-// The connection of a session breaks; the session goes on.
 func TestSession_SurvivesItsConnection(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	b := openTest(t, testConfig(server.Address()))
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, s.ID)}})
+	_, _, b := startTest(t)
+	s := mustGrant(t, b, 20*time.Second)
+	mustCommit(t, b, putSession("/a", s.ID))
 	for i := range 3 {
 		b.sessions[s.ID].conn.Close()
 		if _, err := b.KeepAlive(t.Context(), s.ID); err != nil {
@@ -147,11 +98,9 @@ func TestSession_SurvivesItsConnection(t *testing.T) {
 	}
 }
 
-// Servers clamp what they are asked for; what counts is what they grant.
+// Servers limit the timeout that is requested.
 func TestSession_TTLIsWhatTheServerGrants(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	b := openTest(t, testConfig(server.Address()))
-	defer closeTest(t, b)
+	_, _, b := startTest(t)
 	const most = 20 * testTick // and the least is 2
 	for asked, want := range map[time.Duration]time.Duration{
 		time.Hour:        most - testTick/2 - most/sessionPings,
@@ -168,25 +117,15 @@ func TestSession_TTLIsWhatTheServerGrants(t *testing.T) {
 	}
 }
 
-// Two sessions in one transaction take two steps; nobody sees the first.
+// A transaction with several sessions takes several steps; only the last is visible.
 func TestCommit_KeysOfSeveralSessionsAppearTogether(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	b, other := openTest(t, config), openTest(t, config)
-	defer closeTest(t, b)
-	defer closeTest(t, other)
-	var ids []broker.SessionID
-	for range 3 {
-		s, err := b.Grant(t.Context(), "", 20*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, s.ID)
+	_, config, b := startTest(t)
+	other := openTest(t, config)
+	var ids [3]broker.SessionID
+	for i := range ids {
+		ids[i] = mustGrant(t, b, 20*time.Second).ID
 	}
-	_, from, err := broker.Collect(t.Context(), other, "/s/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, from := mustList(t, other, "/s/")
 	r := mustCommit(t, b, broker.Txn{If: []broker.Cond{broker.Absent("/s/1")}, Then: []broker.Op{
 		broker.PutSession("/s/0", []byte("0"), ids[0]), broker.PutSession("/s/1", []byte("1"), ids[1]), broker.PutSession("/s/2", []byte("2"), ids[2])}})[0]
 	for batch, err := range other.Watch(t.Context(), "/s/", from+1) {
@@ -206,26 +145,19 @@ func TestCommit_KeysOfSeveralSessionsAppearTogether(t *testing.T) {
 		}
 		break
 	}
-	kvs, _, err := broker.Collect(t.Context(), other, "/s/")
-	if err != nil || len(kvs) != 3 || slices.ContainsFunc(kvs, func(kv broker.KV) bool { return kv.Created != r.Revision }) {
-		t.Errorf("listed are %+v, %v", kvs, err)
+	kvs, _ := mustList(t, other, "/s/")
+	if len(kvs) != 3 || slices.ContainsFunc(kvs, func(kv broker.KV) bool { return kv.Created != r.Revision }) {
+		t.Errorf("listed are %+v", kvs)
 	}
 }
 
-// What a plain client finds: keys at their own paths, values as they are.
+// A plain client finds keys at their own paths, with their values unchanged.
 func TestLayout_ReadBackWithAPlainClient(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	b := openTest(t, config)
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, config, b := startTest(t)
+	s := mustGrant(t, b, 20*time.Second)
 	mustCommit(t, b,
 		broker.Txn{Then: []broker.Op{broker.Put("/ns/tasks/a", []byte(`{"type":"x"}`)), broker.Put("/ns/tasks/a/props", []byte("{}"))}},
-		broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n1/info", []byte("{}"), s.ID)}},
-		put("/ns/state/a|b", []byte("s")), put("/ns/elections/_e/%", []byte("\x00odd")), put("/zookeeper/x", nil))
+		broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n1/info", []byte("{}"), s.ID)}}, put("/ns/state/a|b", []byte("s")), put("/ns/elections/_e/%", []byte("\x00odd")), put("/zookeeper/x", nil))
 	for path, want := range map[string]string{
 		"/ns/tasks/_b2c/a":       `{"type":"x"}`,
 		"/ns/tasks/_b2c/a/props": "{}",
@@ -235,35 +167,30 @@ func TestLayout_ReadBackWithAPlainClient(t *testing.T) {
 		"/ns/elections/%5Fe/%25": "\x00\x00odd",
 		"/%7Aookeeper/x":         "",
 	} {
-		r := ask(t, plain(t, server.Address()), wire.MultiRead([]wire.Read{wire.GetData(config.Chroot + path)})).Results[0]
+		r := read(t, server, config.Chroot+path)
 		if r.Code != wire.CodeOK || string(r.Data) != want {
 			t.Errorf("%s: %q, %v, want %q", path, r.Data, r.Code, want)
 		}
 	}
-	info := ask(t, plain(t, server.Address()), wire.MultiRead([]wire.Read{wire.GetData(config.Chroot + "/ns/nodes/n1/info")})).Results[0]
+	info := read(t, server, config.Chroot+"/ns/nodes/n1/info")
 	if broker.SessionID(info.Stat.EphemeralOwner) != s.ID {
 		t.Errorf("the key of session %x is owned by %x", s.ID, info.Stat.EphemeralOwner)
 	}
 }
 
-// What a plain client changes is seen, too.
 func TestWatch_SeesWhatOtherProgramsDo(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	b := openTest(t, config)
-	defer closeTest(t, b)
+	server, config, b := startTest(t)
 	first := mustCommit(t, b, put("/ns/a", []byte("1")), put("/ns/b", nil))[0].Revision
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	hand := plain(t, server.Address())
-	open := []wire.ACL{{Perms: wire.PermAll, Scheme: "world", ID: "anyone"}}
 	steps := []struct {
 		do   wire.Op
 		want broker.Event
 	}{
 		{wire.SetData(config.Chroot+"/ns/a", []byte("2"), wire.AnyVersion), broker.Event{KV: broker.KV{Key: "/ns/a", Value: []byte("2")}}},
 		{wire.Delete(config.Chroot+"/ns/b", wire.AnyVersion), broker.Event{Deleted: true, KV: broker.KV{Key: "/ns/b"}}},
-		{wire.Create(config.Chroot+"/ns/c", []byte("3"), wire.Persistent, open), broker.Event{KV: broker.KV{Key: "/ns/c", Value: []byte("3")}}},
+		{wire.Create(config.Chroot+"/ns/c", []byte("3"), wire.Persistent, everyone), broker.Event{KV: broker.KV{Key: "/ns/c", Value: []byte("3")}}},
 	}
 	n := -2 // two puts of our own come first
 	for batch, err := range b.Watch(ctx, "/ns/", first) {
@@ -289,18 +216,11 @@ func TestWatch_SeesWhatOtherProgramsDo(t *testing.T) {
 
 func TestBroker_ATickThatIsLongerThanWasSaidIsNoticed(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{Tick: 4 * time.Second})
-	b, err := Open(t.Context(), Config{Servers: []string{server.Address()}, Chroot: "/tick", TickTime: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close() // what it says does not matter here
+	b := openTest(t, Config{Servers: []string{server.Address()}, Chroot: "/tick", TickTime: time.Second})
 	if b.tick() != 4*time.Second {
 		t.Errorf("the tick is taken to be %v", b.tick())
 	}
-	session, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := mustGrant(t, b, 20*time.Second)
 	if timeout := b.sessions[session.ID].timeout; timeout < session.TTL+2*time.Second {
 		t.Errorf("of a timeout of %v a TTL of %v is promised", timeout, session.TTL)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 )
 
-// setBackError tells that an ensemble has lost what it had agreed to, as one has that was
-// restored from a backup.
+// setBackError reports that an ensemble has lost committed transactions, as after restoring
+// a backup.
 type setBackError struct {
 	// gone is a transaction that it had.
 	gone int64
-	// at is when this was found out, by the clock of connections.
+	// at is when this was detected, by the clock of connections.
 	at time.Duration
 }
 
@@ -23,11 +23,11 @@ func (e *setBackError) Error() string {
 	return fmt.Sprintf("the ensemble was set back, as by restoring a backup, or is another one: transaction %#x is gone", e.gone)
 }
 
-// lookBehind finds out whether the servers refuse a link because they were set back, and
-// returns that, or else the error that it was given. Servers hang up on whoever has seen a
-// transaction that they do not have, and to those that were set back it never comes. The
-// proof is a transaction that a majority agrees to now and that is numbered below one that
-// was seen. Then what was seen is forgotten, and the next link begins anew.
+// lookBehind checks whether the servers refuse a link because they were set back, and
+// returns the reason, or else the given error. Servers hang up on a client that has seen a
+// transaction that they do not have. They were set back if a majority now agrees to a
+// transaction with a lower number than one already seen. Then what was seen is forgotten,
+// and the next link starts over.
 func (b *Broker) lookBehind(refused error) error {
 	seen := b.seen.Load()
 	if !isHangUp(refused) || seen == 0 {
@@ -43,7 +43,7 @@ func (b *Broker) lookBehind(refused error) error {
 	agreed, err := conn.Do(ctx, b.layout.barrier())
 	_, _ = conn.Do(ctx, wire.CloseSession()) // or it expires
 	if err != nil || agreed.Zxid >= seen {
-		return refused // that server had only been late
+		return refused // the server only lagged
 	}
 	lost := &setBackError{gone: seen, at: b.now()}
 	b.setBack.Store(lost)
@@ -51,15 +51,15 @@ func (b *Broker) lookBehind(refused error) error {
 	return lost
 }
 
-// isLost tells of a revision that the ensemble had before it was set back and has not
-// reached again.
+// isLost reports whether a revision is one that the ensemble had before it was set back and
+// has not reached again.
 func (b *Broker) isLost(revision, complete broker.Revision) bool {
 	lost := b.setBack.Load()
 	return lost != nil && revision > complete && revision <= broker.Revision(lost.gone)
 }
 
-// verify ends a session that was resumed although the last write of its znode is gone: what
-// hangs on it at an ensemble that was set back is not what its owner knows.
+// verify ends a resumed session if the last write of its znode is gone: on an ensemble that
+// was set back, the session's keys are not those that its owner knows.
 func (s *session) verify(ctx context.Context, conn *wire.Conn) error {
 	s.timing.Lock()
 	written := s.written
@@ -67,20 +67,16 @@ func (s *session) verify(ctx context.Context, conn *wire.Conn) error {
 	if written == 0 {
 		return nil
 	}
-	reply, err := conn.Do(ctx, wire.MultiRead([]wire.Read{wire.GetData(s.broker.layout.session(s.id))}))
-	if err != nil {
-		return err
-	}
-	z, err := toZnode(reply.Results[0])
+	z, err := readZnode(ctx, conn, s.broker.layout.session(s.id))
 	if err != nil || !z.there || z.stat.Mzxid >= written {
-		return err // one that somebody deleted is found by whoever renews
+		return err // the next renewal notices that the znode is missing
 	}
 	_, _ = conn.Do(ctx, wire.CloseSession()) // or it expires
 	return fmt.Errorf("%w: %w", wire.ErrExpired, &setBackError{gone: written})
 }
 
-// resumeError is the error of resuming a session. That servers do not know one from before
-// they were set back is explained by that.
+// resumeError returns the error of resuming a session. If the servers do not know the
+// session because they were set back, the error says so.
 func (s *session) resumeError(err error) error {
 	lost := s.broker.setBack.Load()
 	s.timing.Lock()

@@ -53,13 +53,9 @@ func afterARestore(t *testing.T, halted bool, servers ...*zktest.Server) {
 		addresses = append(addresses, s.Address())
 	}
 	b := openTest(t, testConfig(addresses...))
-	defer closeTest(t, b)
 	const long = 3 * time.Second // nearly as long as they grant
-	kept, err := b.Grant(ctx, "", long)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, b, put("/n/a", []byte("kept")), broker.Txn{Then: []broker.Op{broker.PutSession("/n/old", nil, kept.ID)}})
+	kept := mustGrant(t, b, long)
+	mustCommit(t, b, put("/n/a", []byte("kept")), putSession("/n/old", kept.ID))
 	if halted {
 		halt(t, servers, (*zktest.Server).Save)
 	} else {
@@ -69,10 +65,7 @@ func afterARestore(t *testing.T, halted bool, servers ...*zktest.Server) {
 			}
 		}
 	}
-	young, err := b.Grant(ctx, "", long)
-	if err != nil {
-		t.Fatal(err)
-	}
+	young := mustGrant(t, b, long)
 	for _, id := range []broker.SessionID{kept.ID, young.ID} {
 		if _, err := b.KeepAlive(ctx, id); err != nil {
 			t.Fatal(err)
@@ -121,11 +114,8 @@ func afterARestore(t *testing.T, halted bool, servers ...*zktest.Server) {
 			}
 		}
 	}
-	again, err := b.Grant(ctx, "", time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/n/c", nil, again.ID)}})
+	again := mustGrant(t, b, time.Second)
+	mustCommit(t, b, putSession("/n/c", again.ID))
 	for batch, err := range b.Watch(ctx, "/n/", now+1) {
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +138,6 @@ func TestNodesOutliveARestore(t *testing.T) {
 	defer cancel()
 	for _, name := range []string{"n1", "n2"} {
 		store := openTest(t, config)
-		t.Cleanup(func() { closeTest(t, store) }) // after it has left
 		node, err := windlass.NewNode(windlass.Config{Broker: store, Name: name, SessionTTL: 5 * time.Second,
 			Events: windlass.Events{Left: func(_ string, cause error, _ []string) { left <- cause }},
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(ctx context.Context, c *windlass.Claim) error {
@@ -167,7 +156,6 @@ func TestNodesOutliveARestore(t *testing.T) {
 		})
 	}
 	b := openTest(t, config)
-	defer closeTest(t, b)
 	client, err := windlass.NewClient(b, "")
 	if err != nil {
 		t.Fatal(err)

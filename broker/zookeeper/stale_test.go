@@ -14,13 +14,13 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// staleRounds is how many leaders are left behind. Each has a moment in which it believes
-// that it still leads, and not each of them is asked in it.
+// staleRounds is the number of leaders that are replaced. Each believes for a moment that it
+// still leads, and not each of them is asked in that moment.
 const staleRounds = 5
 
 // TestALeaderLeftBehindTellsNothingOfThePast freezes the leader until the others have
-// another one and have taken a write, and asks it as it wakes: it has what was asked
-// before it, and still believes that it leads.
+// another one and have accepted a write. Requests wait for it, and it processes them when it
+// wakes, while it still believes that it leads.
 func TestALeaderLeftBehindTellsNothingOfThePast(t *testing.T) {
 	e := zktest.StartEnsemble(t, zktest.Options{Tick: testTick, Settings: []string{
 		"syncLimit=3",              // the others are quick to leave it
@@ -50,8 +50,6 @@ func TestALeaderLeftBehindTellsNothingOfThePast(t *testing.T) {
 // askAsItWakes returns how many of three questions were answered.
 func askAsItWakes(ctx context.Context, t *testing.T, leader *zktest.Server, asking, writing *Broker, n int) int {
 	t.Helper()
-	defer closeTest(t, asking)
-	defer closeTest(t, writing)
 	k := fmt.Sprintf("/k/%d", n)
 	mustCommit(t, writing, put(k, []byte("old")))
 	if kv, err := asking.Get(ctx, k); err != nil || string(kv.Value) != "old" {

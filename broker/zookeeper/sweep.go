@@ -6,49 +6,16 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/broker/zookeeper/internal/wire"
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-const (
-	// sweepInterval is how often a broker looks for empty directories where it saw
-	// something deleted. ZooKeeper's containers would go by themselves, but nobody
-	// could tell whether one that went was a key.
-	sweepInterval = 30 * time.Second
-	// emptiedMax bounds what is remembered. What is forgotten is found by the next
-	// listing.
-	emptiedMax = 10_000
-)
-
-// emptied are directories that lost a child. Every broker deletes those that it sees,
-// when nobody waits for it, and the first one wins.
-type emptied struct {
-	mu    sync.Mutex
-	paths map[string]bool
-}
-
-func (e *emptied) add(path string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if len(e.paths) >= emptiedMax {
-		return
-	}
-	if e.paths == nil {
-		e.paths = map[string]bool{}
-	}
-	e.paths[path] = true
-}
-
-func (e *emptied) take() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all := slices.Collect(maps.Keys(e.paths))
-	clear(e.paths)
-	return all
-}
+// sweepInterval is how often a broker looks for empty directories where it saw a deletion.
+// ZooKeeper's containers would be deleted automatically, but then watchers could not know
+// whether one was a key.
+const sweepInterval = 30 * time.Second
 
 // sweep looks for empty directories until the broker is closed.
 func (b *Broker) sweep() {
@@ -57,8 +24,8 @@ func (b *Broker) sweep() {
 	}
 }
 
-// sweepDirectories deletes the directories that are still empty. What fails is found
-// again by a listing.
+// sweepDirectories deletes the directories that are still empty. It ignores failures: the
+// next listing finds what is left.
 func (b *Broker) sweepDirectories(ctx context.Context) {
 	l, err := b.linked(ctx)
 	if err != nil {
@@ -66,7 +33,8 @@ func (b *Broker) sweepDirectories(ctx context.Context) {
 	}
 	var empty []walked
 	var w walk
-	_ = w.readAll(ctx, l, b.emptied.take(), wire.GetData, func(path string, r wire.Result, _ int64) error {
+	paths := slices.Collect(maps.Keys(b.emptied.clear()))
+	_ = w.readAll(ctx, l, paths, wire.GetData, func(path string, r wire.Result, _ int64) error {
 		z, err := toZnode(r)
 		if err == nil && z.isEmptyDirectory() && len(path) > len(b.layout.chroot) {
 			empty = append(empty, walked{path: path, znode: z})
@@ -80,9 +48,9 @@ func (b *Broker) sweepDirectories(ctx context.Context) {
 	}
 }
 
-// readDirectories reads again those of some znodes that are directories where a key can
-// be, each at the same moment as the epoch of the key, whose version it adds to epochs: a
-// directory that is gone, and the key that is put in its place, have the same version.
+// readDirectories reads those of the znodes again that are directories where a key can be,
+// each at one revision with the epoch of the key, whose version it adds to epochs. Without
+// the epoch a key that was put in place of the directory could have the same version.
 func (b *Broker) readDirectories(ctx context.Context, l *link, nodes []walked, epochs map[string]int32) error {
 	var indexes []int
 	var paths []string
@@ -113,10 +81,10 @@ func (b *Broker) readDirectories(ctx context.Context, l *link, nodes []walked, e
 				missing = append(missing, paths[from+i])
 				continue
 			}
-			if _, known := epochs[paths[from+i]]; !known { // the older one proves more
+			if _, known := epochs[paths[from+i]]; !known { // an older version covers more time
 				epochs[paths[from+i]] = epoch.stat.Version
 			}
-			if z.there { // otherwise to delete it fails
+			if z.there { // otherwise deleting it fails
 				nodes[index].znode = z
 			}
 		}
@@ -129,18 +97,17 @@ func (b *Broker) readDirectories(ctx context.Context, l *link, nodes []walked, e
 	return nil
 }
 
-// removeDirectories deletes directories that had no children when they were read. One
-// that has got some stays, and so does a key that has come in its place.
+// removeDirectories deletes directories that had no children when they were read. One that
+// has children by now stays, and so does a key that was put in its place.
 func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked, epochs map[string]int32) error {
 	for group := range slices.Chunk(empty, readsMax) {
 		var requests []wire.Request
 		for _, n := range group {
-			slot, err := b.takeSlot(ctx, l)
+			first, err := b.writeQuiet(ctx, l, n.path)
 			if err != nil {
 				return err
 			}
-			r := record{changes: []change{{kind: changeQuiet, events: 1, path: n.path[len(b.layout.chroot):]}}}
-			ops := []wire.Op{wire.SetData(slot, r.encode(), wire.AnyVersion)}
+			ops := []wire.Op{first}
 			if epoch, ok := b.layout.epochOf(n.path); ok {
 				ops = append(ops, wire.Check(epoch, epochs[epoch]))
 			}
@@ -154,12 +121,12 @@ func (b *Broker) removeDirectories(ctx context.Context, l *link, empty []walked,
 				b.emptied.add(parent(group[i].path))
 			}
 		}
-		b.dirs.forget()
+		b.dirs.clear()
 	}
 	return nil
 }
 
-// isEmptyDirectory tells whether a znode is of no use.
+// isEmptyDirectory reports whether a znode is an unused directory.
 func (z znode) isEmptyDirectory() bool {
 	_, _, isKey := decode(z.data)
 	return z.there && !isKey && z.stat.NumChildren == 0 && z.stat.EphemeralOwner == 0

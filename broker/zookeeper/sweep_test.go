@@ -12,29 +12,17 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-// What is left of keys and sessions that are gone is swept away, level by level, and
-// nobody who watches hears of it.
+// The directories of deleted keys are deleted, level by level, and watches do not see it.
 func TestSweep_EmptyDirectoriesGo(t *testing.T) {
-	server := zktest.Start(t, zktest.Options{Tick: testTick})
-	config := testConfig(server.Address())
-	b := openTest(t, config)
-	defer closeTest(t, b)
-	s, err := b.Grant(t.Context(), "", 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, before, err := broker.Collect(t.Context(), b, "/ns/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.PutSession("/ns/nodes/n/info", nil, s.ID)}}, put("/ns/tasks/a/b", nil), put("/ns/kept/a/b", nil))
+	_, config, b := startTest(t)
+	s := mustGrant(t, b, 20*time.Second)
+	_, before := mustList(t, b, "/ns/")
+	mustCommit(t, b, putSession("/ns/nodes/n/info", s.ID), put("/ns/tasks/a/b", nil), put("/ns/kept/a/b", nil))
 	if err := b.Revoke(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.Delete("/ns/tasks/a/b"), broker.Delete("/ns/kept/a/b"), broker.Put("/ns/kept/c", nil)}})
-	if _, _, err := broker.Collect(t.Context(), b, "/ns/"); err != nil { // finds what is empty
-		t.Fatal(err)
-	}
+	mustList(t, b, "/ns/") // finds the empty directories
 	left := []string{"/ns", "/ns/kept", "/ns/kept/c"}
 	for range 4 {
 		b.sweepDirectories(t.Context())
@@ -74,30 +62,27 @@ func TestBroker_TwentyThousandTasksInOneNamespace(t *testing.T) {
 	config := testConfig(server.Address())
 	config.MessageBytes = 0
 	b, other := openTest(t, config), openTest(t, config)
-	defer closeTest(t, b)
-	defer closeTest(t, other)
-	_, first, err := broker.Collect(t.Context(), other, "/ns/tasks/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, first := mustList(t, other, "/ns/tasks/")
 	const n, batch = 20_000, 500
 	name := func(i int) string { return fmt.Sprintf("/ns/tasks/a-task-with-a-name-of-the-usual-length-%06d", i) }
-	began := time.Now()
-	for i := 0; i < n; i += batch {
-		var txns []broker.Txn
-		for k := range batch {
-			txns = append(txns, broker.Txn{If: []broker.Cond{broker.Absent(name(i + k))},
-				Then: []broker.Op{broker.Put(name(i+k), []byte("{}")), broker.Put(name(i+k)+"/props", []byte("{}"))}})
+	commitAll := func(what string, txn func(name string) broker.Txn) {
+		began := time.Now()
+		for i := 0; i < n; i += batch {
+			var txns []broker.Txn
+			for k := range batch {
+				txns = append(txns, txn(name(i+k)))
+			}
+			mustCommit(t, b, txns...)
 		}
-		mustCommit(t, b, txns...)
+		t.Logf("%s %.0f/s", what, n/time.Since(began).Seconds())
 	}
-	t.Logf("submitted %.0f/s", n/time.Since(began).Seconds())
-	began = time.Now()
-	kvs, _, err := broker.Collect(t.Context(), other, "/ns/tasks/")
-	if err != nil || len(kvs) != 2*n {
-		t.Fatalf("%d keys are listed (%v), want %d", len(kvs), err, 2*n)
+	commitAll("submitted", func(name string) broker.Txn {
+		return broker.Txn{If: []broker.Cond{broker.Absent(name)},
+			Then: []broker.Op{broker.Put(name, []byte("{}")), broker.Put(name+"/props", []byte("{}"))}}
+	})
+	if kvs, _ := mustList(t, other, "/ns/tasks/"); len(kvs) != 2*n {
+		t.Fatalf("%d keys are listed, want %d", len(kvs), 2*n)
 	}
-	t.Logf("listed in %v", time.Since(began).Round(time.Millisecond))
 	seen := 0
 	for batch, err := range other.Watch(t.Context(), "/ns/tasks/", first+1) {
 		if err != nil {
@@ -111,14 +96,8 @@ func TestBroker_TwentyThousandTasksInOneNamespace(t *testing.T) {
 	if len(buckets.Children) != 256 {
 		t.Errorf("%d buckets", len(buckets.Children))
 	}
-	began = time.Now()
-	for i := 0; i < n; i += batch {
-		var txns []broker.Txn
-		for k := range batch {
-			txns = append(txns, broker.Txn{Then: []broker.Op{broker.Delete(name(i + k)), broker.DeleteTree(name(i+k) + "/")}})
-		}
-		mustCommit(t, b, txns...)
-	}
-	t.Logf("deleted %.0f/s", n/time.Since(began).Seconds())
-	mustCommit(t, b, broker.Txn{Then: []broker.Op{broker.DeleteTree("/ns/")}})
+	commitAll("deleted", func(name string) broker.Txn {
+		return broker.Txn{Then: []broker.Op{broker.Delete(name), broker.DeleteTree(name + "/")}}
+	})
+	mustCommit(t, b, removeTree("/ns/"))
 }

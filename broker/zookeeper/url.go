@@ -14,7 +14,7 @@ import (
 // Scheme is the beginning of an ensemble's address; see ParseAddress.
 const Scheme = "zookeeper://"
 
-// serverPort is that of a server whose address has none.
+// serverPort is the default port.
 const serverPort = ":2181"
 
 // ParseAddress parses an address such as

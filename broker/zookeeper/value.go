@@ -18,7 +18,7 @@ const (
 	markDirectory = 0x00
 	markEscape    = 0x00
 	markHeader    = 0x01
-	// marksEnd is the first byte that is no mark; the ones between are kept free.
+	// marksEnd is the first byte that is no mark; those below it are reserved.
 	marksEnd = 0x04
 )
 
@@ -28,21 +28,21 @@ const headerBytes = 1 + 2*8
 // directory is the data of a znode that is no key.
 var directory = []byte{markDirectory}
 
-// header is what a key carries when its znode alone would tell it wrongly.
+// header holds a key's revisions where those of its znode are not the key's.
 type header struct {
-	// created is the revision of the key's creation. Zero is the znode's own
-	// czxid; createdNow is its mzxid, for a key put where a directory was.
+	// created is the revision of the key's creation. Zero means the znode's own
+	// czxid; createdNow means its mzxid, for a key put where a directory was.
 	created int64
-	// modified is the revision of the key's last change, zero the znode's mzxid.
-	// It is set when the znode had to be made anew without a change of the key.
+	// modified is the revision of the key's last change; zero means the znode's mzxid.
+	// It is set when the znode was created again without a change of the key.
 	modified int64
 }
 
-// createdNow stands for the revision of the transaction that writes the header,
-// which is not known before.
+// createdNow is the revision of the transaction that writes the header, whose number is
+// not known in advance.
 const createdNow = -1
 
-// encode makes the data of a key.
+// encode returns the data of a key's znode.
 func encode(value []byte, h header) []byte {
 	switch {
 	case h != header{}:
@@ -59,7 +59,7 @@ func encode(value []byte, h header) []byte {
 	}
 }
 
-// decode reads the data of a znode. ok is false for a directory.
+// decode parses the data of a znode. ok is false for a directory.
 func decode(data []byte) (value []byte, h header, ok bool) {
 	switch {
 	case len(data) == 1 && data[0] == markDirectory:
@@ -74,14 +74,14 @@ func decode(data []byte) (value []byte, h header, ok bool) {
 	}
 }
 
-// znode is one as it was read. The zero value is one that does not exist.
+// znode is a znode as it was read. The zero value does not exist.
 type znode struct {
 	there bool
 	data  []byte
 	stat  wire.Stat
 }
 
-// kv makes the key of a znode, nil if it does not exist or is a directory.
+// kv returns the key that the znode holds, nil if it does not exist or is a directory.
 func (z znode) kv(key string) *broker.KV {
 	if !z.there {
 		return nil

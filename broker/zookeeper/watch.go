@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// quietMax is how long a watch may say nothing of its progress.
+	// quietMax is the longest time between two batches.
 	quietMax = broker.ProgressMax / 2
-	// batchEventsMax and batchBytesMax bound a batch, unless a single transaction is
+	// batchEventsMax and batchBytesMax limit a batch, unless a single transaction is
 	// larger.
 	batchEventsMax = 10_000
 	batchBytesMax  = 8 << 20
@@ -32,7 +32,7 @@ func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision)
 			yield(broker.Batch{}, err)
 			return
 		}
-		// A watch is no call that Close waits for: its caller may be busy.
+		// Close does not wait for the rest of the watch: its caller may be busy.
 		w := watch{broker: b, prefix: prefix, next: from}
 		err = w.begin(entered)
 		leave()
@@ -62,11 +62,11 @@ type watch struct {
 	prefix string
 	// link has the history.
 	link *link
-	// next is the first revision that has not been delivered. It only rises.
+	// next is the first revision that has not been delivered. It never falls.
 	next broker.Revision
 }
 
-// begin finds the history to read.
+// begin chooses the link whose history the watch reads.
 func (w *watch) begin(ctx context.Context) error {
 	return w.broker.attempt(ctx, func(ctx context.Context, l *link) error {
 		w.link = l
@@ -93,9 +93,9 @@ func compactedError(prefix string, floor broker.Revision) error {
 		fmt.Errorf("the history up to revision %d is not known to this connection", floor))
 }
 
-// unchanged makes sure that the one key has not changed since the watch is to
-// begin, which is before the history does: who has just read a key can then watch
-// it from there on, however short the history is.
+// unchanged checks that the watched key has not changed from the revision at which the
+// watch begins up to the beginning of the history. So a caller that has just read a key can
+// watch it from there on, however short the history is.
 func (w *watch) unchanged(ctx context.Context, l *link) error {
 	path := w.broker.layout.path(w.prefix)
 	reads := []wire.Read{wire.GetData(path)}
@@ -114,8 +114,8 @@ func (w *watch) unchanged(ctx context.Context, l *link) error {
 		return nil
 	}
 	if !z.there {
-		// It was not there either if the lowest znode above it had the same
-		// children all the time.
+		// It was missing all the time if the children of the lowest existing ancestor
+		// have not changed.
 		for i := len(results) - 1; i > 0; i-- {
 			if above, err := toZnode(results[i]); err != nil || above.there {
 				if err == nil && above.stat.Pzxid < int64(w.next) {
@@ -162,7 +162,7 @@ func (w *watch) batch(ctx context.Context) (broker.Batch, error) {
 	}
 }
 
-// limit returns the revision up to which a batch is to go.
+// limit returns the revision at which the next batch ends.
 func (w *watch) limit(v view) broker.Revision {
 	events, bytes := 0, 0
 	for _, e := range v.entries {

@@ -1,11 +1,11 @@
-// Package zksuite lets the suites of the engine, of trees and of elections run on a
-// real ZooKeeper server, unchanged but for the time: they are written for bubbles of
-// virtual time, which no real server can be in, and take real time here.
+// Package zksuite runs the suites of the engine, of trees and of elections on a real
+// ZooKeeper server. They are written for virtual time, which a real server cannot have, and
+// take real time here.
 //
 //	WINDLASS_TEST_ZOOKEEPER=1 go test -parallel 24 ./cmd/windlass/internal/integration ./tree ./election
 //
-// A test that would sleep for longer than SleepMax at once, or TestMax altogether, is
-// skipped and says so.
+// A test that would sleep for longer than sleepMax at once, or testMax in total, is
+// skipped.
 package zksuite
 
 import (
@@ -21,26 +21,22 @@ import (
 	"github.com/windlass-go/windlass/broker/zookeeper/zktest"
 )
 
-// Variable is the environment variable that turns it on, with any value.
-const Variable = "WINDLASS_TEST_ZOOKEEPER"
+const (
+	// SettleTime is how long a suite waits instead of waiting until all goroutines of the
+	// bubble are idle.
+	SettleTime = 100 * time.Millisecond
 
-// SleepMax is the longest sleep of a test in real time.
-const SleepMax = time.Minute
+	sleepMax = time.Minute
+	testMax  = 3 * time.Minute
+)
 
-// TestMax is how long a test may sleep altogether.
-const TestMax = 3 * time.Minute
-
-// SettleTime is how long a suite waits where in virtual time it waits until nothing is
-// under way.
-const SettleTime = 100 * time.Millisecond
-
-// On tells whether the suites are to run on ZooKeeper.
-func On() bool { return os.Getenv(Variable) != "" }
+// On reports whether the suites run on ZooKeeper.
+func On() bool { return os.Getenv("WINDLASS_TEST_ZOOKEEPER") != "" }
 
 var chroots atomic.Int64
 
-// Connect returns a function that opens connections to one server, below a chroot of
-// the test's own. They are closed when the test ends.
+// Connect returns a function that opens connections to one server, below a new chroot. They
+// are closed when the test ends.
 func Connect(t *testing.T) func() broker.Broker {
 	t.Helper()
 	server := zktest.Shared(t)
@@ -69,17 +65,16 @@ func Sleep(t *testing.T, d time.Duration) {
 		return
 	}
 	before, _ := slept.LoadOrStore(t.Name(), new(atomic.Int64))
-	if total := time.Duration(before.(*atomic.Int64).Add(int64(d))); d > SleepMax || total > TestMax {
-		t.Skipf("in real time this takes %v, and %v with what was before", d, total)
+	if total := time.Duration(before.(*atomic.Int64).Add(int64(d))); d > sleepMax || total > testMax {
+		t.Skipf("in real time this takes %v, and %v in total", d, total)
 	}
 	time.Sleep(d + SettleTime)
 }
 
-// slept are the times for which tests have slept, and parallel those that have said that
-// they are, by their names.
+// slept are the total sleeps of tests, and parallel the tests that are parallel, by name.
 var slept, parallel sync.Map
 
-// Parallel lets a test run beside others, since they mostly wait.
+// Parallel runs a test in parallel with others, since they mostly wait.
 func Parallel(t *testing.T) {
 	t.Helper()
 	if _, already := parallel.LoadOrStore(t.Name(), true); !already {

@@ -19,20 +19,20 @@ type Ensemble struct {
 // StartEnsemble runs an ensemble for a test, or skips it.
 func StartEnsemble(t testing.TB, options Options) *Ensemble {
 	t.Helper()
-	Skip(t)
+	skip(t)
 	const members = 3
 	places, err := places(members, options.Hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := []string{"initLimit=20", "syncLimit=10"}
+	options.Settings = append([]string{"initLimit=20", "syncLimit=10"}, options.Settings...) // the last one counts
 	for i, p := range places {
-		settings = append(settings, fmt.Sprintf("server.%d=%s:%d:%d", i+1, p.host, p.quorum, p.election))
+		options.Settings = append(options.Settings, fmt.Sprintf("server.%d=%s:%d:%d", i+1, p.host, p.quorum, p.election))
 	}
 	e := &Ensemble{}
 	for i, p := range places {
-		s := &Server{dir: t.TempDir(), address: net.JoinHostPort(p.host, strconv.Itoa(p.client)), options: options.withDefaults(), command: p.command}
-		if err := s.configure(settings); err != nil {
+		s := &Server{dir: t.TempDir(), address: net.JoinHostPort(p.host, strconv.Itoa(p.client)), options: options, command: p.command}
+		if err := s.configure(); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(s.data(), "myid"), []byte(strconv.Itoa(i+1)), 0o600); err != nil {
@@ -63,19 +63,16 @@ func places(members int, hosts []Host) ([]place, error) {
 	if len(hosts) > 0 && len(hosts) != members {
 		return nil, fmt.Errorf("%d hosts: must be %d", len(hosts), members)
 	}
-	var all []place
-	for _, host := range hosts {
-		all = append(all, place{host.Address, 2181, 2888, 3888, host.Command})
-	}
-	if len(hosts) > 0 {
-		return all, nil
-	}
 	ports, err := freePorts(3 * members)
 	if err != nil {
 		return nil, err
 	}
-	for i := range members {
-		all = append(all, place{"127.0.0.1", ports[i], ports[members+i], ports[2*members+i], nil})
+	all := make([]place, members)
+	for i := range all {
+		all[i] = place{"127.0.0.1", ports[i], ports[members+i], ports[2*members+i], nil}
+		if len(hosts) > 0 {
+			all[i] = place{hosts[i].Address, 2181, 2888, 3888, hosts[i].Command}
+		}
 	}
 	return all, nil
 }
@@ -89,7 +86,7 @@ func (e *Ensemble) Addresses() []string {
 	return all
 }
 
-// Leader returns the member that leads, nil while none does.
+// Leader returns the leader, nil if there is none.
 func (e *Ensemble) Leader(ctx context.Context) *Server {
 	for _, s := range e.Members {
 		if s.Mode(ctx) == "leader" {

@@ -3,6 +3,7 @@ package zktest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,67 +20,49 @@ import (
 	"time"
 )
 
-// Options say what a server is like. The zero value works.
+// Options configure a server. The zero value works.
 type Options struct {
-	// Tick is the server's tickTime; session timeouts are 2 to 20 of it. Zero is
+	// Tick is the server's tickTime; session timeouts are 2 to 20 ticks. Zero means
 	// 200 ms.
 	Tick time.Duration
-	// MessageBytesMax is jute.maxbuffer. Zero is
-	// MessageBytesDefault; the server's own default is 1 MiB.
+	// MessageBytesMax is jute.maxbuffer. Zero means MessageBytesDefault; the server's own
+	// default is 1 MiB.
 	MessageBytesMax int
 	// Settings are further lines of zoo.cfg.
 	Settings []string
-	// Hosts are where the members of an ensemble run. None is 127.0.0.1 for all, on ports
-	// that are free.
+	// Hosts are where the members of an ensemble run. None means that all run on free
+	// ports of 127.0.0.1.
 	Hosts []Host
 }
 
 // Host is where one member of an ensemble runs.
 type Host struct {
-	// Address is what it listens on, on the ports 2181, 2888 and 3888.
+	// Address is the address it listens on, with the ports 2181, 2888 and 3888.
 	Address string
 	// Command is put before the command line of the server, to run it somewhere else: as
 	// in "ip netns exec NAME". It must become the server by exec.
 	Command []string
 }
 
-func (o Options) withDefaults() Options {
-	if o.Tick == 0 {
-		o.Tick = 200 * time.Millisecond
-	}
-	if o.MessageBytesMax == 0 {
-		o.MessageBytesMax = MessageBytesDefault
-	}
-	return o
-}
-
-// MessageBytesDefault is what Options.MessageBytesMax is if it is zero, in bytes.
+// MessageBytesDefault is the default of Options.MessageBytesMax, in bytes.
 const MessageBytesDefault = 4 << 20
 
-// patience bounds the start of a server, on a loaded machine.
+// patience limits the start of a server, on a loaded machine.
 const patience = time.Minute
 
-// jars are what a server needs besides what ZooKeeper's own jar names. The second
-// may be missing; then the server logs nothing.
+// jars are the files that a server needs besides those that ZooKeeper's own jar names. The
+// second may be missing; then the server logs nothing.
 var jars = []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"}
 
-// Skip skips a test that cannot have a server here.
-func Skip(t testing.TB) {
+// skip skips a test if Java or ZooKeeper is missing.
+func skip(t testing.TB) {
 	t.Helper()
-	if missing := Missing(); missing != "" {
-		t.Skip(missing)
-	}
-}
-
-// Missing says what has to be installed for a server to run, nothing if it can.
-func Missing() string {
 	if _, err := exec.LookPath("java"); err != nil {
-		return "there is no java: install default-jre-headless"
+		t.Skip("there is no java: install default-jre-headless")
 	}
 	if _, err := os.Stat(jars[0]); err != nil {
-		return "there is no ZooKeeper in " + filepath.Dir(jars[0]) + ": install zookeeper"
+		t.Skip("there is no ZooKeeper in " + filepath.Dir(jars[0]) + ": install zookeeper")
 	}
-	return ""
 }
 
 // Server is one ZooKeeper server.
@@ -98,8 +81,8 @@ type Server struct {
 // Start runs a server for a test, or skips it.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
-	Skip(t)
-	s, err := New(t.TempDir(), options)
+	skip(t)
+	s, err := (&Server{dir: t.TempDir(), options: options}).start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +90,14 @@ func Start(t testing.TB, options Options) *Server {
 	return s
 }
 
-// New runs a server in a folder and returns when it answers.
-func New(dir string, options Options) (*Server, error) {
+// start runs a server on a free port and returns it when it answers.
+func (s *Server) start() (*Server, error) {
 	ports, err := freePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, address: address(ports[0]), options: options.withDefaults()}
-	if err := s.configure(nil); err != nil {
+	s.address = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	if err := s.configure(); err != nil {
 		return nil, err
 	}
 	return s, errors.Join(s.Run(), s.Wait())
@@ -126,23 +109,15 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	// Sessions as long as Windlass allows them.
-	s := &Server{dir: dir, remove: dir, address: address(ports[0]), options: Options{Tick: time.Second}.withDefaults()}
-	if err := s.configure([]string{"maxSessionTimeout=600000"}); err != nil {
-		return nil, err
-	}
-	return s, errors.Join(s.Run(), s.Wait())
+	// Sessions may be as long as Windlass allows.
+	return (&Server{dir: dir, remove: dir, options: Options{Tick: time.Second, Settings: []string{"maxSessionTimeout=600000"}}}).start()
 })
 
-// Shared returns a server that all tests of a process use, each below a chroot of its
-// own; its tickTime is a second. It goes when the process does.
+// Shared returns a server that all tests of a process use, each below its own chroot; its
+// tickTime is a second. It ends with the process.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	Skip(t)
+	skip(t)
 	s, err := shared()
 	if err != nil {
 		t.Fatal(err)
@@ -151,17 +126,17 @@ func Shared(t testing.TB) *Server {
 }
 
 // configure writes the server's files.
-func (s *Server) configure(more []string) error {
+func (s *Server) configure() error {
 	host, port, err := net.SplitHostPort(s.address)
 	if err != nil {
 		return err
 	}
 	lines := append([]string{
-		"tickTime=" + strconv.FormatInt(s.options.Tick.Milliseconds(), 10),
+		fmt.Sprintf("tickTime=%d", cmp.Or(s.options.Tick, 200*time.Millisecond).Milliseconds()),
 		"dataDir=" + s.data(),
 		"clientPort=" + port, "clientPortAddress=" + host,
 		"admin.enableServer=false", "4lw.commands.whitelist=*", "maxClientCnxns=0",
-	}, append(s.options.Settings, more...)...)
+	}, s.options.Settings...)
 	if err := os.MkdirAll(s.data(), 0o700); err != nil {
 		return err
 	}
@@ -174,8 +149,8 @@ func (s *Server) backup() string { return filepath.Join(s.dir, "backup") }
 
 func (s *Server) config() string { return filepath.Join(s.dir, "zoo.cfg") }
 
-// keeper runs a server, says its process ID, and kills it when its own standard
-// input ends. Then it removes the first folder, if one is given.
+// keeper runs a server, prints its process ID, and kills it when its own standard
+// input ends. Then it removes the folder, if one is given.
 const keeper = `rm=$1; log=$2; shift 2; "$@" >>"$log" 2>&1 </dev/null & echo $!; cat >/dev/null; kill -9 $! 2>/dev/null; wait; [ -z "$rm" ] || rm -rf "$rm"`
 
 // Run starts the server's process, again if it was killed.
@@ -183,7 +158,7 @@ func (s *Server) Run() error {
 	arguments := append([]string{"-c", keeper, "keeper", s.remove, s.Log()}, s.command...)
 	s.shell = exec.Command("sh", append(arguments, "java", "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dznode.container.checkIntervalMs=1000",
-		"-Djute.maxbuffer="+strconv.Itoa(s.options.MessageBytesMax),
+		"-Djute.maxbuffer="+strconv.Itoa(cmp.Or(s.options.MessageBytesMax, MessageBytesDefault)),
 		"-cp", strings.Join(jars, ":"), "org.apache.zookeeper.server.quorum.QuorumPeerMain", s.config())...)
 	stdin, err := s.shell.StdinPipe()
 	if err != nil {
@@ -222,8 +197,8 @@ func (s *Server) Wait() error {
 	return nil
 }
 
-// Mode returns "leader", "follower" or "standalone", and nothing when the server
-// does not answer or has no quorum.
+// Mode returns "leader", "follower" or "standalone", and "" if the server does not answer
+// or has no quorum.
 func (s *Server) Mode(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -243,11 +218,11 @@ func (s *Server) Mode(ctx context.Context) string {
 	return mode
 }
 
-// Log returns the file with what the server prints.
+// Log returns the file with the server's output.
 func (s *Server) Log() string { return filepath.Join(s.dir, "log") }
 
-// Alive tells whether the server's process is there, frozen or not. It goes by
-// /proc, so it is for Linux only.
+// Alive reports whether the server's process exists, frozen or not. It reads /proc, so it
+// works only on Linux.
 func (s *Server) Alive() bool {
 	if s.stdin == nil {
 		return false
@@ -275,11 +250,10 @@ func (s *Server) Kill() {
 	s.stdin = nil
 }
 
-// Save makes a backup of what the server has, which may run meanwhile.
+// Save makes a backup of the server's data. The server may be running.
 func (s *Server) Save() error { return os.CopyFS(s.backup(), os.DirFS(s.data())) }
 
-// Restore puts what Save has kept in the place of what the server has, which must have been
-// killed.
+// Restore replaces the server's data by the backup. The server must have been killed.
 func (s *Server) Restore() error {
 	if err := os.RemoveAll(s.data()); err != nil {
 		return err
@@ -287,15 +261,13 @@ func (s *Server) Restore() error {
 	return os.CopyFS(s.data(), os.DirFS(s.backup()))
 }
 
-// Freeze stops the server in its tracks: its connections stay open and silent.
+// Freeze suspends the server's process: its connections stay open and silent.
 func (s *Server) Freeze() error { return syscall.Kill(s.pid, syscall.SIGSTOP) }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (s *Server) Thaw() error { return syscall.Kill(s.pid, syscall.SIGCONT) }
 
-func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// freePorts finds ports that nobody listens on.
+// freePorts returns ports that nobody listens on.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// errDamaged is the kind of every error of a decoder.
+// errDamaged is the sentinel of every error of a decoder.
 var errDamaged = errors.New("damaged message")
 
 // Encoder writes jute, ZooKeeper's encoding: big-endian integers, and buffers and
@@ -27,19 +27,12 @@ func (e *Encoder) acls(acls []ACL) {
 	}
 }
 
-// Decoder reads jute. After the first error it returns zero values, so that its
-// user looks at err once, at the end.
+// Decoder reads jute. After the first error it returns zero values, so that err need only
+// be checked at the end. Byte slices that it returns share the message's memory.
 type Decoder struct {
 	buf []byte
 	err error
 }
-
-// NewDecoder returns a decoder of one message. Byte slices that it returns share
-// the message's memory.
-func NewDecoder(message []byte) *Decoder { return &Decoder{buf: message} }
-
-// Err is the first error, nil if all was well.
-func (d *Decoder) Err() error { return d.err }
 
 func (d *Decoder) fail(format string, args ...any) {
 	if d.err == nil {
@@ -96,8 +89,7 @@ func (d *Decoder) strings() []string {
 	if n == -1 {
 		return nil
 	}
-	// Each string takes four bytes at least, so that a length that cannot be
-	// true takes no memory.
+	// Each string takes at least four bytes, so an impossible length allocates nothing.
 	if n < 0 || n > len(d.buf)/4 {
 		d.fail("a vector of %d in %d bytes", n, len(d.buf))
 		return nil
@@ -123,9 +115,12 @@ func (d *Decoder) acls() []ACL {
 }
 
 func (d *Decoder) stat() Stat {
-	return Stat{
-		Czxid: d.int64(), Mzxid: d.int64(), Ctime: d.int64(), Mtime: d.int64(),
-		Version: d.int32(), Cversion: d.int32(), Aversion: d.int32(),
-		EphemeralOwner: d.int64(), DataLength: d.int32(), NumChildren: d.int32(), Pzxid: d.int64(),
-	}
+	s := Stat{Czxid: d.int64(), Mzxid: d.int64()}
+	d.take(8 + 8) // ctime, mtime
+	s.Version = d.int32()
+	d.take(4 + 4) // cversion, aversion
+	s.EphemeralOwner = d.int64()
+	d.take(4) // dataLength
+	s.NumChildren, s.Pzxid = d.int32(), d.int64()
+	return s
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,15 +21,15 @@ type Conn struct {
 	timeout  time.Duration
 
 	mu sync.Mutex
-	// queue are requests that were not yet sent, sent those without an answer.
-	queue, sent []*Call
+	// queue are the requests that are not yet sent, sent those without an answer.
+	queue, sent []*call
 	lastXid     int32
-	// heard is when the server last said something.
+	// heard is when the last message of the server arrived.
 	heard time.Duration
-	// pinged is when the ping without an answer was sent, zero if there is none.
+	// pinged is when the unanswered ping was sent, zero if there is none.
 	pinged time.Duration
-	// err is why the connection ended. Invariant: once set, nothing is added to
-	// queue or sent.
+	// err is the reason for which the connection ended. Invariant: once set, nothing is
+	// added to queue or sent.
 	err error
 
 	wake  chan struct{} // capacity 1: the queue has something
@@ -37,44 +38,43 @@ type Conn struct {
 	tasks sync.WaitGroup
 }
 
-// Call is a request under way.
-type Call struct {
-	conn    *Conn
+// call is a request without an answer.
+type call struct {
 	request Request
 	xid     int32
 	at      time.Duration
 	done    func(Reply, error)
-	// unsent tells that it stands in the queue; dropped that it was taken out.
-	unsent, dropped bool
 }
 
 // Session returns the session's ID.
 func (c *Conn) Session() int64 { return c.session }
 
-// Password returns what resumes the session.
+// Password returns the secret with which the session can be resumed.
 func (c *Conn) Password() []byte { return c.password }
 
 // Timeout returns the session timeout that the server granted.
 func (c *Conn) Timeout() time.Duration { return c.timeout }
 
-// Address returns the server's address as it was given.
+// Address returns the server's address as configured.
 func (c *Conn) Address() string { return c.config.Address }
 
-// Ended is closed when the connection is over and every request has its answer.
+// Ended is closed when the connection has ended and every request has its answer.
 func (c *Conn) Ended() <-chan struct{} { return c.ended }
 
-// Err returns why the connection ended, nil while it has not.
+// Err returns the reason for which the connection ended, nil if it has not.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// Send queues a request. done is called once, with the answer, by the goroutine
-// that also delivers events, and must not block; or by this one if the connection
-// is over already.
-func (c *Conn) Send(request Request, done func(Reply, error)) *Call {
-	call := &Call{conn: c, request: request, done: done, unsent: true}
+// Send queues a request. done is called once, with the answer, and must not block. The
+// goroutine that also delivers events calls it, or Send itself if the connection has ended.
+func (c *Conn) Send(request Request, done func(Reply, error)) {
+	c.send(&call{request: request, done: done})
+}
+
+func (c *Conn) send(call *call) {
 	c.mu.Lock()
 	err := c.err
 	if err == nil {
@@ -82,26 +82,28 @@ func (c *Conn) Send(request Request, done func(Reply, error)) *Call {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		done(Reply{}, &Error{Cause: err})
-		return call
+		call.done(Reply{}, &Error{Cause: err})
+		return
 	}
 	select {
 	case c.wake <- struct{}{}:
-	default: // the writer will look anyway
+	default: // the writer is awake already
 	}
-	return call
 }
 
-// drop takes a request out of the queue and tells whether it was still there. One
-// that was dropped gets no answer.
-func (call *Call) drop() bool {
-	call.conn.mu.Lock()
-	defer call.conn.mu.Unlock()
-	call.dropped = call.dropped || call.unsent
-	return call.dropped
+// drop removes a request from the queue, so that it is neither sent nor answered, and
+// reports whether it was still there.
+func (c *Conn) drop(call *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.queue, call)
+	if i >= 0 {
+		c.queue = slices.Delete(c.queue, i, i+1)
+	}
+	return i >= 0
 }
 
-// Answer is what a request got.
+// Answer is the reply to a request, or an error.
 type Answer struct {
 	Reply Reply
 	Err   error
@@ -114,37 +116,36 @@ func (c *Conn) Do(ctx context.Context, request Request) (Reply, error) {
 }
 
 // DoAll sends requests without waiting in between, and returns the answer of each,
-// in order. When ctx ends those without an answer get an error.
+// in order. When ctx ends, those without an answer get an error.
 func (c *Conn) DoAll(ctx context.Context, requests ...Request) []Answer {
 	type numbered struct {
 		Answer
 		i int
 	}
-	came := make(chan numbered, len(requests))
-	calls := make([]*Call, len(requests))
+	arrived := make(chan numbered, len(requests))
+	calls := make([]*call, len(requests))
 	for i, request := range requests {
-		calls[i] = c.Send(request, func(r Reply, err error) { came <- numbered{Answer{r, err}, i} })
+		calls[i] = &call{request: request, done: func(r Reply, err error) { arrived <- numbered{Answer{r, err}, i} }}
+		c.send(calls[i])
 	}
 	answers, answered := make([]Answer, len(requests)), make([]bool, len(requests))
 	take := func(n numbered) { answers[n.i], answered[n.i] = n.Answer, true }
-	for range requests {
+	for n := 0; n < len(requests) && ctx.Err() == nil; n++ {
 		select {
-		case n := <-came:
-			take(n)
-			continue
+		case a := <-arrived:
+			take(a)
 		case <-ctx.Done():
 		}
-		break
 	}
 	for i, call := range calls {
 		if !answered[i] {
-			answers[i].Err = &Error{Sent: !call.drop(), Cause: ctx.Err()}
+			answers[i].Err = &Error{Sent: !c.drop(call), Cause: ctx.Err()}
 		}
 	}
-	for { // what came at the same moment
+	for { // answers that arrived at the same time
 		select {
-		case n := <-came:
-			take(n)
+		case a := <-arrived:
+			take(a)
 		default:
 			return answers
 		}
@@ -152,13 +153,13 @@ func (c *Conn) DoAll(ctx context.Context, requests ...Request) []Answer {
 }
 
 // Close ends the connection, not the session, and waits until every request has
-// its answer. It must not be called by what is given to Send.
+// its answer. Functions passed to Send must not call it.
 func (c *Conn) Close() {
 	c.fail(ErrClosed)
 	c.tasks.Wait()
 }
 
-// fail ends the connection for a reason, of which the first counts.
+// fail ends the connection. The first reason counts.
 func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	first := c.err == nil
@@ -168,17 +169,17 @@ func (c *Conn) fail(err error) {
 	}
 	c.mu.Unlock()
 	if first {
-		_ = c.socket.Close() // wakes the reader, which gives everybody an answer
+		_ = c.socket.Close() // wakes the reader, which answers all requests
 	}
 }
 
-// silence is how long the server may say nothing while something is asked.
+// silence returns how long the server may send nothing while a request is unanswered.
 func (c *Conn) silence() time.Duration { return 2 * c.timeout / 3 }
 
-// writeBytes is how much is collected before it is given to the network.
+// writeBytes is the size from which a batch of requests is written.
 const writeBytes = 256 << 10
 
-// write sends what is queued, and pings.
+// write sends the queued requests, and pings.
 func (c *Conn) write() {
 	ping := time.NewTicker(max(c.timeout/time.Duration(c.config.Pings), time.Millisecond))
 	defer ping.Stop()
@@ -209,7 +210,7 @@ func (c *Conn) write() {
 	}
 }
 
-// takeQueue encodes what is queued behind batch, and tells whether there is more.
+// takeQueue appends queued requests to batch, and reports whether there are more.
 func (c *Conn) takeQueue(batch []byte) ([]byte, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,11 +222,7 @@ func (c *Conn) takeQueue(batch []byte) ([]byte, bool) {
 		call := c.queue[0]
 		c.queue[0] = nil
 		c.queue = c.queue[1:]
-		call.unsent = false
-		if call.dropped {
-			continue
-		}
-		c.lastXid = max(c.lastXid+1, 1) // after an overflow it begins anew
+		c.lastXid = max(c.lastXid+1, 1) // starts over after an overflow
 		call.xid, call.at = c.lastXid, now
 		c.sent = append(c.sent, call)
 		batch = binary.BigEndian.AppendUint32(batch, uint32(8+len(call.request.body)))
@@ -236,8 +233,8 @@ func (c *Conn) takeQueue(batch []byte) ([]byte, bool) {
 	return batch, len(c.queue) > 0
 }
 
-// ping returns a ping to send, if one is due, and ends the connection when the
-// server has been silent for too long.
+// ping returns a ping to send, if one is due, and ends the connection if the server has
+// been silent for too long.
 func (c *Conn) ping() []byte {
 	now := c.config.Now()
 	c.mu.Lock()
@@ -264,7 +261,7 @@ func (c *Conn) ping() []byte {
 	return e.buf
 }
 
-// read delivers what comes, and at the end the reason to everybody who waits.
+// read delivers the server's messages, and at the end an error to all remaining requests.
 func (c *Conn) read() {
 	defer close(c.ended)
 	in := bufio.NewReaderSize(c.socket, 64<<10)
@@ -279,14 +276,7 @@ func (c *Conn) read() {
 		}
 	}
 	c.mu.Lock()
-	err, sent := c.err, c.sent
-	var unsent []*Call
-	for _, call := range c.queue {
-		call.unsent = false
-		if !call.dropped {
-			unsent = append(unsent, call)
-		}
-	}
+	err, sent, unsent := c.err, c.sent, c.queue
 	c.sent, c.queue = nil, nil
 	c.mu.Unlock()
 	for _, call := range sent {
@@ -297,21 +287,21 @@ func (c *Conn) read() {
 	}
 }
 
-// deliver hands one message of the server over.
+// deliver handles one message of the server.
 func (c *Conn) deliver(frame []byte) error {
-	d := NewDecoder(frame)
+	d := &Decoder{buf: frame}
 	h := readHeader(d)
-	if d.Err() != nil {
-		return d.Err()
+	if d.err != nil {
+		return d.err
 	}
 	now := c.config.Now()
 	switch h.xid {
 	case xidEvent:
 		event := readEvent(d)
-		if d.Err() == nil && c.config.Events != nil {
+		if d.err == nil && c.config.Events != nil {
 			c.config.Events(event)
 		}
-		return d.Err()
+		return d.err
 	case xidPing:
 		c.mu.Lock()
 		at := c.pinged
@@ -321,7 +311,7 @@ func (c *Conn) deliver(frame []byte) error {
 		return nil
 	}
 	c.mu.Lock()
-	var call *Call
+	var call *call
 	if len(c.sent) > 0 && c.sent[0].xid == h.xid {
 		call = c.sent[0]
 		c.sent[0] = nil
@@ -333,9 +323,9 @@ func (c *Conn) deliver(frame []byte) error {
 		return fmt.Errorf("%w: reply %d is not the one that is due", errDamaged, h.xid)
 	}
 	reply, err := call.request.decodeReply(h, d)
-	if d.Err() != nil {
-		call.done(Reply{}, &Error{Sent: true, Cause: d.Err()})
-		return d.Err()
+	if d.err != nil {
+		call.done(Reply{}, &Error{Sent: true, Cause: d.err})
+		return d.err
 	}
 	c.answered(call.at, now)
 	if c.config.Replied != nil {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,34 +11,34 @@ import (
 	"time"
 )
 
-// Config says how to connect. Address, Timeout and Now are needed.
+// Config configures a connection. Address, Timeout and Now are required.
 type Config struct {
 	// Address is "host:port".
 	Address string
-	// Dial opens the stream; nil is plain TCP.
+	// Dial opens the stream; nil means plain TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Session and Password resume a session; zero asks for a new one.
+	// Session and Password resume a session; zero requests a new one.
 	Session  int64
 	Password []byte
-	// Timeout is the session timeout to ask for.
+	// Timeout is the session timeout to request.
 	Timeout time.Duration
 	// LastZxid is the last transaction seen before. A server that is behind it
-	// refuses the connection, so that what was read never goes back in time.
+	// refuses the connection, so that reads never go back in time.
 	LastZxid int64
 	// Auth are the credentials, in order.
 	Auth []Auth
-	// Pings is how many pings go into a session timeout. Zero is 3.
+	// Pings is the number of pings per session timeout. Zero means 3.
 	Pings int
-	// Pinging, if set, is asked before each ping; when it says no, none is sent,
-	// and a caller that is stuck loses its session.
+	// Pinging, if set, is called before each ping; if it returns false, none is sent,
+	// so that a caller that hangs loses its session.
 	Pinging func() bool
-	// Events receives the events of watches, in the goroutine that also calls
-	// what was given to Send. It must not block. Nil drops them.
+	// Events receives the events of watches, in the goroutine that also calls the
+	// functions passed to Send. It must not block. Nil drops them.
 	Events func(Event)
-	// Answered, if set, is told when a request, pings included, was handed over
-	// for sending, and when its answer came, by Now. It must not block.
+	// Answered, if set, is called for each answer, pings included, with the times, by
+	// Now, when the request was sent and the answer received. It must not block.
 	Answered func(sent, received time.Duration)
-	// Replied, if set, is told the zxid of each reply, in the goroutine that also
+	// Replied, if set, is called with the zxid of each reply, in the goroutine that also
 	// delivers events and just before the reply: the events of all changes up to it
 	// have been delivered, and of none after it. It must not block.
 	Replied func(zxid int64)
@@ -51,29 +52,27 @@ type Auth struct {
 	Data   []byte
 }
 
-// ReplyBytesMax bounds a message from the server. A server bounds only what it is
-// sent; what it sends is as large as what was asked for.
+// ReplyBytesMax limits a message from the server. A server does not limit the size of its
+// own replies.
 const ReplyBytesMax = 256 << 20
 
-// handshakeBytesMax bounds the first message of a server.
+// handshakeBytesMax limits the first message of a server.
 const handshakeBytesMax = 4 << 10
 
-// special xids, with which the server marks what is no ordinary reply.
+// The xids of messages that are not ordinary replies.
 const (
 	xidEvent = -1
 	xidPing  = -2
 	xidAuth  = -4
 )
 
-// Dial connects, and starts or resumes a session. ctx bounds that alone.
+// Dial connects, and starts or resumes a session. ctx limits only that.
 func Dial(ctx context.Context, config Config) (*Conn, error) {
 	dial := config.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	if config.Pings == 0 {
-		config.Pings = 3
-	}
+	config.Pings = cmp.Or(config.Pings, 3)
 	socket, err := dial(ctx, "tcp", config.Address)
 	if err != nil {
 		return nil, err
@@ -89,9 +88,9 @@ func Dial(ctx context.Context, config Config) (*Conn, error) {
 	return c, nil
 }
 
-// shakeHands does what comes before the first request.
+// shakeHands starts or resumes the session, and authenticates.
 func shakeHands(ctx context.Context, socket net.Conn, config Config) (*Conn, error) {
-	// A context that ends interrupts what waits on the socket.
+	// The end of the context interrupts reads and writes.
 	stop := context.AfterFunc(ctx, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	e := &Encoder{}
@@ -104,7 +103,7 @@ func shakeHands(ctx context.Context, socket net.Conn, config Config) (*Conn, err
 		password = make([]byte, 16)
 	}
 	e.bytes(password)
-	e.bool(false) // not content with a read-only server
+	e.bool(false) // a read-only server will not do
 	if err := writeFrame(socket, e.buf); err != nil {
 		return nil, err
 	}
@@ -112,7 +111,7 @@ func shakeHands(ctx context.Context, socket net.Conn, config Config) (*Conn, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := newConn(socket, config, NewDecoder(answer))
+	c, err := newConn(socket, config, &Decoder{buf: answer})
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +133,8 @@ func newConn(socket net.Conn, config Config, d *Decoder) (*Conn, error) {
 		timeout: time.Duration(d.int32()) * time.Millisecond, session: d.int64(), password: d.bytes(),
 	}
 	switch {
-	case d.Err() != nil:
-		return nil, d.Err()
+	case d.err != nil:
+		return nil, d.err
 	case c.timeout <= 0:
 		return nil, ErrExpired
 	}
@@ -157,11 +156,11 @@ func authenticate(socket net.Conn, auth Auth) error {
 	if err != nil {
 		return err
 	}
-	d := NewDecoder(answer)
+	d := &Decoder{buf: answer}
 	h := readHeader(d)
 	switch {
-	case d.Err() != nil:
-		return d.Err()
+	case d.err != nil:
+		return d.err
 	case h.xid != xidAuth:
 		return fmt.Errorf("%w: reply %d to an authentication", errDamaged, h.xid)
 	case h.code != CodeOK:
@@ -175,8 +174,8 @@ func writeFrame(w io.Writer, body []byte) error {
 	return err
 }
 
-// readChunk is how much memory a frame gets before so much of it has come, so
-// that a length that is a lie costs nothing.
+// readChunk is the memory that is allocated before that much of a frame has arrived, so
+// that a false length costs little.
 const readChunk = 1 << 20
 
 func readFrame(r io.Reader, bytesMax int) ([]byte, error) {

@@ -12,7 +12,7 @@ var codeTexts = map[Code]string{
 	CodeNoAuth: "not authorized, which is also all that is said of a wrong password", CodeBadVersion: "another version", CodeNoChildren: "an ephemeral znode has no children",
 	CodeNodeExists: "the znode exists", CodeNotEmpty: "the znode has children", CodeSessionExpired: "session expired",
 	CodeInvalidACL: "invalid ACL", CodeAuthFailed: "authentication failed", CodeSessionMoved: "the session moved to another connection",
-	CodeNotReadOnly: "the server is read-only", CodeNoWatcher: "no such watch", CodeQuotaExceeded: "quota exceeded",
+	CodeNotReadOnly: "the server is read-only", CodeQuotaExceeded: "quota exceeded",
 	CodeThrottled: "the server is overloaded",
 }
 
@@ -26,10 +26,10 @@ func (c Code) Error() string {
 
 // Error is the answer to a request that the server did not answer.
 type Error struct {
-	// Sent tells that the request was given to the network, so that the server
-	// may have got it, or may yet. When it is false it never will.
+	// Sent reports whether the request was passed to the network, so that the server
+	// may have received it, or still may.
 	Sent bool
-	// Cause is why: a context's error, or what broke the connection.
+	// Cause is the error of a context or of the connection.
 	Cause error
 }
 
@@ -44,9 +44,9 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// MaybeApplied tells whether a request that ended with err may have been applied.
-// An error of the server itself, or of the handshake, is a definite no, but for those with
-// which a server tells that it lost sight of the request.
+// MaybeApplied reports whether a request that ended with err may have been applied. After
+// an error of the handshake or of the server itself it was not, except if the server
+// reports that it lost track of the request.
 func MaybeApplied(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Sent
@@ -57,7 +57,7 @@ func MaybeApplied(err error) bool {
 	return err != nil && !errors.Is(err, ErrExpired) && !errors.Is(err, ErrAuth)
 }
 
-// The reasons for which a connection ends or does not begin.
+// The reasons for which a connection ends or is refused.
 var (
 	// ErrClosed: its owner closed it.
 	ErrClosed = errors.New("the connection was closed")

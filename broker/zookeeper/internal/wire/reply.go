@@ -3,9 +3,9 @@ package wire
 // Reply is the answer to a request.
 type Reply struct {
 	// Zxid is the last transaction that the server had applied when it answered;
-	// of a request that writes it is its own.
+	// if the request writes, it is the request's own.
 	Zxid int64
-	// Results are the results, one for each operation.
+	// Results has one result for each operation.
 	Results []Result
 }
 
@@ -20,7 +20,7 @@ func (r Reply) Failed() (int, Code) {
 	return -1, CodeOK
 }
 
-// header is what every message from the server begins with.
+// header is the beginning of every message from the server.
 type header struct {
 	xid  int32
 	zxid int64
@@ -33,14 +33,14 @@ func readHeader(d *Decoder) header {
 
 func readEvent(d *Decoder) Event {
 	e := Event{Type: EventType(d.int32())}
-	d.int32() // the state of the connection, which we know better
+	d.int32() // the state of the connection
 	e.Path = d.string()
 	return e
 }
 
 func readResult(d *Decoder, op int32) (r Result) {
 	switch op {
-	case opCreate: // what a creation is called in the answer to a multi
+	case opCreate: // the operation of a creation in the answer to a multi
 		d.string()
 	case opCreate2:
 		d.string() // the path, as we named it
@@ -64,8 +64,8 @@ func readResult(d *Decoder, op int32) (r Result) {
 	return r
 }
 
-// readMulti reads the results of a Multi or MultiRead, of which there has to be one for
-// each operation: who asked goes by their number.
+// readMulti reads the results of a Multi or MultiRead. It fails unless there is one for each
+// operation, because callers index them.
 func readMulti(n int) func(*Decoder) []Result {
 	return func(d *Decoder) []Result {
 		var all []Result
@@ -84,8 +84,8 @@ func readMulti(n int) func(*Decoder) []Result {
 	}
 }
 
-// decodeReply reads the body of a reply. A Multi that failed has results, which say
-// which operation it was, although its header has an error.
+// decodeReply reads the body of a reply. The results of a failed Multi say which operation
+// failed, although its header has an error.
 func (r Request) decodeReply(h header, d *Decoder) (Reply, error) {
 	reply := Reply{Zxid: h.zxid}
 	if h.code != CodeOK && (r.op != opMulti || len(d.buf) == 0) {

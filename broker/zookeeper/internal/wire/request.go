@@ -1,41 +1,39 @@
 package wire
 
-// opcodes of ZooKeeper's protocol.
+// The opcodes of ZooKeeper's protocol.
 const (
-	opCreate        = 1
-	opCreate2       = 15
-	opDelete        = 2
-	opExists        = 3
-	opGetData       = 4
-	opSetData       = 5
-	opGetACL        = 6
-	opGetChildren   = 8
-	opSync          = 9
-	opPing          = 11
-	opCheck         = 13
-	opMulti         = 14
-	opRemoveWatches = 18
-	opMultiRead     = 22
-	opAuth          = 100
-	opAddWatch      = 106
-	opCloseSession  = -11
-	opError         = -1
+	opCreate       = 1
+	opCreate2      = 15
+	opDelete       = 2
+	opGetData      = 4
+	opSetData      = 5
+	opGetACL       = 6
+	opGetChildren  = 8
+	opSync         = 9
+	opPing         = 11
+	opCheck        = 13
+	opMulti        = 14
+	opMultiRead    = 22
+	opAuth         = 100
+	opAddWatch     = 106
+	opCloseSession = -11
+	opError        = -1
 )
 
-// Request is something to ask the server. Make one with the functions below.
+// Request is a request to the server, made by the functions below.
 type Request struct {
 	op   int32
 	body []byte
-	// read makes a reply's result of its body; nil if it has none.
+	// read parses the results of a reply; nil if it has none.
 	read func(*Decoder) []Result
 }
 
-// Size is how many bytes the request takes on the wire, so that one that the
-// server would refuse by cutting the connection is not sent.
+// Size returns the bytes that the request takes on the wire. A server closes the connection
+// if it is too large.
 func (r Request) Size() int { return len(r.body) + 12 }
 
 // Result is the answer to one operation. Which fields are set depends on the
-// operation; all are empty when Code is not CodeOK.
+// operation; all others are empty if Code is not CodeOK.
 type Result struct {
 	Code     Code
 	Stat     Stat
@@ -54,7 +52,7 @@ type Op struct {
 	version int32
 }
 
-// AnyVersion makes an operation indifferent to the version.
+// AnyVersion makes an operation ignore the version.
 const AnyVersion = -1
 
 // Create creates a znode.
@@ -88,16 +86,16 @@ func (o Op) encode(e *Encoder) {
 	}
 }
 
-// Single makes a request of one operation that is not a check.
+// Single returns a request with one operation that is not a check.
 func Single(o Op) Request {
 	e := &Encoder{}
 	o.encode(e)
 	return Request{op: o.op, body: e.buf, read: func(d *Decoder) []Result { return []Result{readResult(d, o.op)} }}
 }
 
-// Multi makes a request whose operations are applied all or none. Its results are
-// one for each operation. When one fails the others have CodeOK if they came
-// before it, and CodeInconsistency if after.
+// Multi returns a request whose operations are applied all or none. It has one result for
+// each operation. When one fails, those before it have CodeOK, and those after it
+// CodeInconsistency.
 func Multi(ops []Op) Request {
 	e := &Encoder{}
 	for _, o := range ops {
@@ -120,8 +118,8 @@ func GetData(path string) Read { return Read{opGetData, path} }
 // GetChildren reads the names of a znode's children.
 func GetChildren(path string) Read { return Read{opGetChildren, path} }
 
-// MultiRead makes a request whose reads all see the same state. One that fails
-// does not harm the others.
+// MultiRead returns a request whose reads all see the same state. The others succeed even
+// if one fails.
 func MultiRead(reads []Read) Request {
 	e := &Encoder{}
 	for _, r := range reads {
@@ -145,42 +143,26 @@ func multiEnd(e *Encoder) {
 	e.int32(-1)
 }
 
-// GetACL reads who may do what with a znode.
-func GetACL(path string) Request {
-	e := &Encoder{}
-	e.string(path)
-	return Request{op: opGetACL, body: e.buf, read: func(d *Decoder) []Result { return []Result{readResult(d, opGetACL)} }}
-}
+// GetACL reads the access control list of a znode.
+func GetACL(path string) Request { return Single(Op{op: opGetACL, path: path}) }
 
 // Sync makes the server catch up with the leader before it answers.
-func Sync(path string) Request {
+func Sync() Request {
 	e := &Encoder{}
-	e.string(path)
+	e.string("/")
 	return Request{op: opSync, body: e.buf}
 }
 
 // addWatchRecursive is the mode of a watch that persists and covers a subtree.
 const addWatchRecursive = 1
 
-// AddWatch watches a znode, which need not exist, and all below it until the
-// watch is removed or the connection ends.
+// AddWatch watches a znode, which need not exist, and all below it until the connection
+// ends.
 func AddWatch(path string) Request {
 	e := &Encoder{}
 	e.string(path)
 	e.int32(addWatchRecursive)
 	return Request{op: opAddWatch, body: e.buf}
-}
-
-// removeAny is the type of watch that servers of all versions remove recursive
-// ones by.
-const removeAny = 3
-
-// RemoveWatch ends an AddWatch.
-func RemoveWatch(path string) Request {
-	e := &Encoder{}
-	e.string(path)
-	e.int32(removeAny)
-	return Request{op: opRemoveWatches, body: e.buf}
 }
 
 // CloseSession ends the session and deletes its ephemeral znodes.

@@ -75,8 +75,7 @@ func TestConn_SpeaksToARealServer(t *testing.T) {
 	if got, want := <-events, (wire.Event{Type: wire.EventDeleted, Path: "/a/b"}); got != want {
 		t.Errorf("event %+v, want %+v", got, want)
 	}
-	do(t, c, wire.RemoveWatch("/a"))
-	do(t, c, wire.Sync("/"))
+	do(t, c, wire.Sync())
 	do(t, c, wire.CloseSession())
 	if again, err := wire.Dial(t.Context(), wire.Config{Address: server.Address(), Timeout: time.Second, Now: now,
 		Session: c.Session(), Password: c.Password()}); !errors.Is(err, wire.ErrExpired) {
@@ -84,8 +83,6 @@ func TestConn_SpeaksToARealServer(t *testing.T) {
 	}
 }
 
-// The events of a change come before any reply that shows it, and of a change of
-// one's own before its reply.
 func TestConn_EventsComeBeforeTheRepliesThatShowTheChange(t *testing.T) {
 	server := zktest.Start(t, zktest.Options{})
 	seen := 0 // by the one goroutine that delivers
@@ -124,7 +121,7 @@ func TestConn_TellsWhatWasNeverSentFromWhatMayHaveBeenApplied(t *testing.T) {
 	if !errors.Is(c.Err(), wire.ErrSilent) {
 		t.Errorf("the connection to a frozen server ended with %v", c.Err())
 	}
-	if _, err := c.Do(t.Context(), wire.Sync("/")); wire.MaybeApplied(err) || !errors.Is(err, wire.ErrSilent) {
+	if _, err := c.Do(t.Context(), wire.Sync()); wire.MaybeApplied(err) || !errors.Is(err, wire.ErrSilent) {
 		t.Errorf("a request on a connection that is over: %v", err)
 	}
 	if err := server.Thaw(); err != nil {
