@@ -63,36 +63,24 @@ func BenchmarkFanOut(b *testing.B) {
 // used, and how many events each viewer got a second.
 func fanOut(b *testing.B, viewers int) (cores, events float64) {
 	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	server := exec.Command(self)
 	server.Env = append(os.Environ(), fanOutEnv+"=1")
 	server.Stderr = os.Stderr
 	stdin, err := server.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	stdout, err := server.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, server.Start())
 	said := bufio.NewReader(stdout)
 	url, err := said.ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	var viewing sync.WaitGroup
 	var seen atomic.Int64
 	for range viewers {
 		request, err := http.NewRequestWithContext(ctx, "GET", strings.TrimSpace(url)+"/v1/events?kind=task", nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil || response.StatusCode != http.StatusOK {
 			b.Fatal(response, err)
@@ -107,18 +95,14 @@ func fanOut(b *testing.B, viewers int) (cores, events float64) {
 			}
 		})
 	}
-	if _, err := io.WriteString(stdin, "go\n"); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := fmt.Fscan(said, &cores); err != nil {
-		b.Fatal(err)
-	}
+	_, err = io.WriteString(stdin, "go\n")
+	must(b, err)
+	_, err = fmt.Fscan(said, &cores)
+	must(b, err)
 	cancel()
 	viewing.Wait()
 	http.DefaultClient.CloseIdleConnections()
-	if err := server.Wait(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, server.Wait())
 	return cores, float64(seen.Load()) / fanOutTime.Seconds() / float64(max(viewers, 1))
 }
 

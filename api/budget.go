@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// budget bounds what requests use at a time, in all and by caller.
+// budget bounds concurrent requests and the tasks that they have in memory, in all and for
+// each caller.
 type budget struct {
 	limits Limits
 	all    *semaphore.Weighted
@@ -26,13 +27,13 @@ type usage struct {
 	tasks   *semaphore.Weighted
 }
 
-// newBudget returns one of twice the tasks of the longest list, of which a caller has one.
+// newBudget allows twice the tasks of the longest list in all, and once for each caller.
 func newBudget(l Limits) *budget {
 	return &budget{limits: l, all: semaphore.NewWeighted(2 * int64(l.ListMax)), callers: map[string]*usage{}}
 }
 
-// halfOf is how much of its role's share one caller may use, so that one does not keep all
-// others of its role out.
+// halfOf returns how much of its role's share one caller may use, so that it does not keep
+// out all others of its role.
 func halfOf(share int) int { return (share + 1) / 2 }
 
 // enter lets a request in, unless there are too many.
@@ -47,18 +48,18 @@ func (b *budget) enter(c Caller) *Problem {
 	var p *Problem
 	switch {
 	case b.working >= most:
-		p = problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", b.working)
-		p.Value, p.Limit = strconv.Itoa(b.working), fmt.Sprintf("must be at most %d at a time", most)
+		p = problem(http.StatusServiceUnavailable, "busy", "%d requests are under way already", b.working).
+			about("requests", strconv.Itoa(b.working), fmt.Sprintf("must be at most %d at a time", most))
 	case u.working >= halfOf(most):
-		p = problem(http.StatusServiceUnavailable, "busy", "%d requests of %q are under way already", u.working, c.Name)
-		p.Value, p.Limit = strconv.Itoa(u.working), fmt.Sprintf("must be at most %d at a time of one caller", halfOf(most))
+		p = problem(http.StatusServiceUnavailable, "busy", "%d requests of %q are under way already", u.working, c.Name).
+			about("requests", strconv.Itoa(u.working), fmt.Sprintf("must be at most %d at a time of one caller", halfOf(most)))
 	default:
 		b.working++
 		u.working++
 		b.callers[c.Name] = u
 		return nil
 	}
-	p.Field, p.retryAfter = "requests", 1
+	p.retryAfter = 1
 	return p
 }
 
@@ -73,9 +74,9 @@ func (b *budget) leave(c Caller) {
 	}
 }
 
-// hold waits until a request of a caller that was let in may have so many tasks in memory,
-// and returns how to say that it has them no more. The caller's own requests wait for each
-// other first: where one asks for much at once, others do not wait for all of that.
+// hold waits until a request that was let in may have so many tasks in memory, and returns
+// a function that gives them back. It first waits for the caller's other requests, so that
+// other callers wait for only one of them.
 func (b *budget) hold(ctx context.Context, c Caller, tasks int) (release func(), p *Problem) {
 	b.mu.Lock()
 	own := b.callers[c.Name].tasks
@@ -94,15 +95,11 @@ func (b *budget) hold(ctx context.Context, c Caller, tasks int) (release func(),
 	return func() { b.all.Release(n); own.Release(n) }, nil
 }
 
-// hold waits until the request of a context may have so many tasks in memory. It has
-// them until it is answered.
+// hold waits until the request of ctx may have so many tasks in memory. They are given back
+// once it is answered.
 func (s *Server) hold(ctx context.Context, tasks int) error {
-	caller, _ := ctx.Value(callerKey{}).(Caller)
-	t, ok := ctx.Value(auditFieldsKey{}).(*auditFields)
-	if !ok {
-		return nil
-	}
-	release, p := s.budget.hold(ctx, caller, tasks)
+	t := stateOf(ctx)
+	release, p := s.budget.hold(ctx, t.caller, tasks)
 	if p != nil {
 		return p
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net"
@@ -25,8 +26,8 @@ type Config struct {
 	Prefix string
 
 	// LocalRole is the role of every user of this machine if there are no tokens,
-	// client certificates or Authenticate. Zero means RoleView: a caller who may submit
-	// tasks can have commands run as the user of the nodes.
+	// client certificates or Authenticate. Zero means RoleView: callers who may submit
+	// tasks can run commands as the nodes' user.
 	LocalRole Role
 	// Tokens are the tokens that callers may present; nil means none.
 	Tokens *Tokens
@@ -50,7 +51,8 @@ type Config struct {
 	// Dashboard serves the pages of package dashboard at Prefix and a slash, to
 	// everyone who may send requests at all: they hold no data.
 	Dashboard bool
-	// BrokerKind tells viewers which broker it is, such as "etcd". Empty omits it.
+	// BrokerKind is the kind of the broker as shown to viewers, such as "etcd". Empty
+	// omits it.
 	BrokerKind string
 	// Sessions, if set, returns the sessions of the nodes that run in this process, for
 	// /v1/health. It must not block.
@@ -122,28 +124,21 @@ type Limits struct {
 
 // withDefaults fills in the default of every zero field.
 func (l Limits) withDefaults() Limits {
-	set(&l.BodyBytesMax, 4<<20)
-	set(&l.HeaderTimeout, 10*time.Second)
-	set(&l.BodyTimeout, 10*time.Second)
-	set(&l.RequestTimeout, 30*time.Second)
-	set(&l.WriteTimeout, 20*time.Second)
-	set(&l.WaitMax, time.Minute)
-	set(&l.Rate, 50)
-	set(&l.RateBurst, 200)
-	set(&l.RequestsMax, 256)
-	set(&l.ViewersMax, 200)
-	set(&l.ViewerEventsMax, 1024)
-	set(&l.EventsKeptMax, 8192)
-	set(&l.Heartbeat, 15*time.Second)
-	set(&l.ListMax, 10_000)
+	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 4<<20)
+	l.HeaderTimeout = cmp.Or(l.HeaderTimeout, 10*time.Second)
+	l.BodyTimeout = cmp.Or(l.BodyTimeout, 10*time.Second)
+	l.RequestTimeout = cmp.Or(l.RequestTimeout, 30*time.Second)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, 20*time.Second)
+	l.WaitMax = cmp.Or(l.WaitMax, time.Minute)
+	l.Rate = cmp.Or(l.Rate, 50)
+	l.RateBurst = cmp.Or(l.RateBurst, 200)
+	l.RequestsMax = cmp.Or(l.RequestsMax, 256)
+	l.ViewersMax = cmp.Or(l.ViewersMax, 200)
+	l.ViewerEventsMax = cmp.Or(l.ViewerEventsMax, 1024)
+	l.EventsKeptMax = cmp.Or(l.EventsKeptMax, 8192)
+	l.Heartbeat = cmp.Or(l.Heartbeat, 15*time.Second)
+	l.ListMax = cmp.Or(l.ListMax, 10_000)
 	return l
-}
-
-func set[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 func (l Limits) validate() error {
@@ -163,7 +158,6 @@ func (l Limits) validate() error {
 	return nil
 }
 
-// validate refuses an invalid configuration.
 func (c Config) validate() error {
 	switch {
 	case c.Broker == nil:
@@ -171,7 +165,7 @@ func (c Config) validate() error {
 	case c.Prefix != "" && (path.Clean(c.Prefix) != c.Prefix || !strings.HasPrefix(c.Prefix, "/") || c.Prefix == "/"):
 		return badInput("Prefix", c.Prefix, `must begin with a slash, not end with one, and have no "." or ".."`)
 	case (&url.URL{Path: c.Prefix}).EscapedPath() != c.Prefix || strings.ContainsAny(c.Prefix, "{}"):
-		return badInput("Prefix", c.Prefix, "must have only characters that stand in a URL as they are")
+		return badInput("Prefix", c.Prefix, "must have only characters that a URL needs not escape")
 	case c.LocalRole < 0 || c.LocalRole > RoleAdmin:
 		return badInput("LocalRole", int(c.LocalRole), "must be one of the roles, or zero")
 	case c.CertificateRole < 0 || c.CertificateRole > RoleAdmin:

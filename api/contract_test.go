@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +23,7 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// operation is one as the document describes it.
+// operation is one of the OpenAPI document.
 type operation struct {
 	id, method, path string
 	responses        map[string]map[string]any
@@ -31,7 +31,7 @@ type operation struct {
 	public           bool
 }
 
-// contract is the document with what was seen of it.
+// contract is the document with the answers seen so far.
 type contract struct {
 	*bench
 	checker
@@ -51,9 +51,7 @@ func newContract(b *bench) *contract {
 		} `json:"components"`
 	}
 	w := b.want(200, "", request("GET", b.config.Prefix+"/openapi.json", ""))
-	if err := json.Unmarshal(w.Body.Bytes(), &document); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(w.Body.Bytes(), &document))
 	if !strings.HasPrefix(document.OpenAPI, "3.1.") {
 		b.Errorf("it is OpenAPI %s", document.OpenAPI)
 	}
@@ -110,10 +108,10 @@ func (c *contract) saw(id string, status int, header http.Header, body []byte) {
 	}
 }
 
-// call is one request of an operation, and what it is to be answered.
+// call is one request of an operation, and the wanted status.
 type call struct {
 	id     string
-	target string // what fills in the path, and the query
+	target string // value of the path's variable, and query
 	body   string
 	want   int
 }
@@ -136,7 +134,7 @@ func (c *contract) request(k call, options ...func(*http.Request)) *http.Request
 	return request(op.method, c.config.Prefix+path, k.body, options...)
 }
 
-// ask makes a call on a server, and returns its body.
+// ask makes a call to a server, checks the answer and returns its body.
 func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte {
 	c.Helper()
 	w := httptest.NewRecorder()
@@ -148,7 +146,7 @@ func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte
 	return w.Body.Bytes()
 }
 
-// examples is a request of each operation that makes sense, whatever is there.
+// examples are valid requests of all operations, whatever exists.
 var examples = map[string]call{
 	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {},
 	"submitTask": {body: `{"id":"x","type":"none"}`}, "submitTasks": {body: `[{"id":"y"},{"id":"z"}]`},
@@ -174,8 +172,7 @@ func (c *contract) example(id string, want int) call {
 	return k
 }
 
-// withNode runs a node that takes tasks of the type "run" and stands in the
-// election e1.
+// withNode runs a node that runs tasks of the type "run" and is a candidate of election e1.
 func (b *bench) withNode() {
 	b.Helper()
 	node, err := windlass.NewNode(windlass.Config{Broker: b.store.Broker(), Namespace: "/test", Name: "n1", Clock: clock.Process,
@@ -183,24 +180,11 @@ func (b *bench) withNode() {
 			<-ctx.Done()
 			return windlass.ErrRelease
 		})}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	e, err := node.Election("e1", election.Events{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := e.Start(); err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := node.Run(ctx); err != nil {
-			b.Error(err)
-		}
-	})
-	b.Cleanup(func() { cancel(); running.Wait() })
+	must(b, err)
+	must(b, e.Start())
+	b.background(node.Run)
 	b.eventually("the node leads", e.IsLeader)
 }
 
@@ -261,9 +245,7 @@ func (c *contract) successes() {
 			Token int64  `json:"token"`
 			Path  string `json:"path"`
 		}
-		if err := json.Unmarshal(c.ask(c.server, call{"dequeueJob", "", `{"type":"t","owner":"o","lease":"300s"}`, 200}), &l); err != nil {
-			c.Fatal(err)
-		}
+		must(c, json.Unmarshal(c.ask(c.server, call{"dequeueJob", "", `{"type":"t","owner":"o","lease":"300s"}`, 200}), &l))
 		return fmt.Sprint(l.Token)
 	}
 	c.ask(c.server, call{"releaseJob", "j_t", `{"token":` + lease() + `}`, 204})
@@ -273,7 +255,7 @@ func (c *contract) successes() {
 	c.ask(c.server, call{"showTree", "", "", 200})
 }
 
-// failures are those that belong to some operations.
+// failures checks the errors that only some operations have.
 func (c *contract) failures() {
 	c.Helper()
 	for _, k := range []call{
@@ -293,7 +275,7 @@ func (c *contract) failures() {
 	c.ask(c.server, call{"queueJob", "", `{"name":"held","type":"h"}`, 200})
 	c.ask(c.server, call{"dequeueJob", "", `{"type":"h","owner":"o","lease":"300s"}`, 200})
 	c.ask(c.server, call{"queueJob", "", `{"name":"held","type":"h"}`, 409})
-	c.eventually("the node stands again, which was asked to resign", func() bool {
+	c.eventually("the node that was asked to resign is a candidate again", func() bool {
 		infos, err := election.List(c.Context(), c.store.Broker(), "/test")
 		return err == nil && slices.ContainsFunc(infos, func(e election.ElectionInfo) bool { return e.Name == "e1" })
 	})
@@ -305,19 +287,17 @@ func (c *contract) failures() {
 	c.ask(c.server, call{"pruneTasks", "", `{"older_than":"1ns","selection":{"statuses":["killed"]}}`, 200})
 }
 
-// other is a server beside the first, on the same broker.
+// other returns another server on the same broker.
 func (c *contract) other(change func(*Config)) *Server {
 	c.Helper()
 	config := c.config
 	change(&config)
 	s, err := New(config)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	return s
 }
 
-// refusals are what every operation refuses before it looks at what was asked.
+// refusals checks the errors that every operation has, whatever its input.
 func (c *contract) refusals() {
 	c.Helper()
 	closed := c.other(func(config *Config) { config.Tokens = tokensOf(c.T, map[string]Role{"v": RoleView}) })
@@ -342,27 +322,17 @@ func (c *contract) refusals() {
 			bad := c.example(id, 400)
 			bad.body = `{"a":`
 			c.ask(c.server, bad)
-			c.ask(small, c.example(id, 413).with(`{"much":"too long"}`))
+			large := c.example(id, 413)
+			large.body = `{"much":"too long"}`
+			c.ask(small, large)
 			c.ask(c.server, c.example(id, 415), header("Content-Type", "text/plain"))
 		}
 	}
 }
 
-func (k call) with(body string) call {
-	k.body = body
-	return k
-}
+func (c *contract) sorted() []string { return slices.Sorted(maps.Keys(c.operations)) }
 
-func (c *contract) sorted() []string {
-	var ids []string
-	for id := range c.operations {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// outages are what every operation says that needs the broker.
+// outages checks every operation that needs the broker while it fails or hangs.
 func (c *contract) outages() {
 	c.Helper()
 	quick := c.other(func(config *Config) {
@@ -390,7 +360,7 @@ func (c *contract) outages() {
 	}
 }
 
-// slowBodies sends the beginning of a body and no more.
+// slowBodies sends only the beginning of a body.
 func (c *contract) slowBodies() {
 	c.Helper()
 	slow := &bench{T: c.T, store: c.store, server: c.other(func(config *Config) { config.Limits.BodyTimeout = 20 * time.Millisecond })}
@@ -410,35 +380,33 @@ func (c *contract) slowBodies() {
 	}
 }
 
+// dial returns a connection that has 20 s.
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	return conn
+}
+
 // raw sends some bytes and reads one answer.
 func raw(t *testing.T, address, text string) (int, http.Header, []byte) {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rawOn(t, conn, text)
+	return rawOn(t, dial(t, address), text)
 }
 
 // rawOn is raw on a connection, which it closes.
 func rawOn(t *testing.T, conn net.Conn, text string) (int, http.Header, []byte) {
 	t.Helper()
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, err := io.WriteString(conn, text)
+	must(t, err)
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, response.Header, body
 }
 

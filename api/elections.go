@@ -11,16 +11,14 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// electionInput names an election.
 type electionInput struct {
 	Name string `path:"name" doc:"name of the election"`
 }
 
-// resignInput says for how long to wait.
 type resignInput struct {
 	Name string `path:"name" doc:"name of the election"`
 	Body struct {
-		Wait string `json:"wait,omitempty" doc:"for how long to wait until the leader has stepped down, such as 10s; not at all unless told"`
+		Wait string `json:"wait,omitempty" doc:"for how long to wait until the leader has stepped down, such as 10s; default is not to wait"`
 	}
 }
 
@@ -28,12 +26,12 @@ func (s *Server) registerElections() {
 	const tag = "elections"
 	add(s, endpoint{ID: "listElections", Method: http.MethodGet, Path: "/v1/elections", Tag: tag,
 		Summary: "Who leads, and who waits in line",
-	}, false, func(ctx context.Context, _ *noBody) (*ok[[]view.Election], error) {
+	}, func(ctx context.Context, _ *noBody) (*ok[[]view.Election], error) {
 		return answerWith(s.elections(ctx))
 	})
 	add(s, endpoint{ID: "getElection", Method: http.MethodGet, Path: "/v1/elections/{name}", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "One election",
-	}, false, func(ctx context.Context, in *electionInput) (*ok[view.Election], error) {
+	}, func(ctx context.Context, in *electionInput) (*ok[view.Election], error) {
 		all, err := s.elections(ctx)
 		for _, e := range all {
 			if e.Name == in.Name {
@@ -48,8 +46,8 @@ func (s *Server) registerElections() {
 	add(s, endpoint{ID: "resign", Method: http.MethodPost, Path: "/v1/elections/{name}/resign", Tag: tag, Role: RoleOperate, Waits: true,
 		Errors:      []int{http.StatusNotFound, http.StatusConflict},
 		Summary:     "Ask the leader of an election to step down",
-		Description: "With wait the answer names who leads after that; if nobody has by then it is a 504, and the leader may still step down.",
-	}, true, s.resign)
+		Description: "With wait the answer names the next leader. If the leader has not stepped down by then, that is a 504, and it may still do so.",
+	}, s.resign)
 }
 
 func (s *Server) elections(ctx context.Context) ([]view.Election, error) {
@@ -79,7 +77,7 @@ func (s *Server) resign(ctx context.Context, in *resignInput) (*ok[view.Resigned
 	return s.resigned(ctx, v, patience)
 }
 
-// resigned waits until another leads, or nobody.
+// resigned waits until the leader has changed, or there is none.
 func (s *Server) resigned(ctx context.Context, v view.Resigned, patience time.Duration) (*ok[view.Resigned], error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

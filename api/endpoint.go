@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -15,26 +16,25 @@ type endpoint struct {
 	Tag              string
 	Summary          string
 	Description      string
-	// Role is the role it requires; RoleView if it is not set.
+	// Role is the required role; zero means RoleView.
 	Role Role
-	// Public endpoints need no role at all.
+	// Public endpoints require no role.
 	Public bool
 	// Looks is true if it changes nothing although its method is not GET.
 	Looks bool
 	// Offline is true if it makes no call to the broker.
 	Offline bool
+	// Whole is true if it reads all tasks or jobs, however little it returns.
+	Whole bool
 	// Waits is true if the request may ask to wait, Stream if the answer continues
 	// until the viewer leaves.
 	Waits, Stream bool
-	// Status of success, if it is not 200; Also is another.
+	// Status is that of success, if it is not 200; Also is another.
 	Status, Also int
 	// Media is the media type of the answer if its Go type does not describe it.
 	Media string
 	// Errors lists the statuses of errors that other endpoints do not have.
 	Errors []int
-
-	// Whole is true if it reads all tasks or jobs, however little it returns.
-	Whole bool
 
 	hasBody bool
 }
@@ -82,16 +82,14 @@ func answerWith[T any](body T, err error) (*ok[T], error) {
 	return &ok[T]{body}, nil
 }
 
-// add registers an endpoint. Bodied is whether its input has a body.
-func add[I, O any](s *Server, e endpoint, bodied bool, handle func(context.Context, *I) (*O, error)) {
-	if e.Role == 0 {
-		e.Role = RoleView
-	}
-	e.hasBody = bodied
+// add registers an endpoint. Its input has a body if I has a field Body.
+func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, error)) {
+	e.Role = max(e.Role, RoleView)
+	_, e.hasBody = reflect.TypeFor[I]().FieldByName("Body")
 	op := huma.Operation{
 		OperationID: e.ID, Method: e.Method, Path: e.Path, Tags: []string{e.Tag}, Summary: e.Summary, Description: e.Description,
 		DefaultStatus: e.Status,
-		// One more than may come, so that a body of exactly that size is taken.
+		// One more than the limit, so that a body of exactly that size is accepted.
 		MaxBodyBytes: s.config.Limits.BodyBytesMax + 1, BodyReadTimeout: s.config.Limits.BodyTimeout,
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-windlass-role": e.Role.String()},
 	}
@@ -99,15 +97,13 @@ func add[I, O any](s *Server, e endpoint, bodied bool, handle func(context.Conte
 		op.Security = []map[string][]string{{}}
 		delete(op.Extensions, "x-windlass-role")
 	}
-	failure := s.huma.OpenAPI().Components.Schemas.Schema(problemSchema, true, "Problem")
+	failure := map[string]*huma.MediaType{problemType: {
+		Schema: s.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem"),
+	}}
 	for _, status := range e.statuses() {
-		op.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status), Content: map[string]*huma.MediaType{problemType: {Schema: failure}},
-		}
+		op.Responses[strconv.Itoa(status)] = &huma.Response{Description: http.StatusText(status), Content: failure}
 	}
-	op.Responses["default"] = &huma.Response{
-		Description: "What should not be", Content: map[string]*huma.MediaType{problemType: {Schema: failure}},
-	}
+	op.Responses["default"] = &huma.Response{Description: "An unexpected error", Content: failure}
 	if e.Media != "" {
 		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{e.Media: {Schema: &huma.Schema{}}}}
 	}

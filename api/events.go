@@ -5,39 +5,41 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// eventsInput says what a viewer wants.
 type eventsInput struct {
 	Kinds       []string `query:"kind,explode" doc:"only these: task, node, election; repeatable"`
-	LastEventID string   `header:"Last-Event-ID" doc:"the ID of the last event that was seen, from which to resume"`
+	LastEventID string   `header:"Last-Event-ID" doc:"ID of the last event seen, after which to resume"`
 }
 
-// stream is an answer that goes on.
+// stream is an answer that its function writes.
 type stream struct{ Body func(huma.Context) }
 
 func (s *Server) registerEvents() {
 	add(s, endpoint{ID: "events", Method: http.MethodGet, Path: "/v1/events", Tag: "events", Stream: true, Media: "text/event-stream",
 		Summary: "Follow tasks, nodes and elections",
-		Description: "Server-sent events. An event \"task\", \"node\" or \"election\" has what a list has, or {\"id\" or \"name\":…, \"gone\":true}. " +
-			"An event \"list\" says that what happened before is not told: list now, and apply what comes after. It is the first one, unless " +
-			"Last-Event-ID names an event that this server still knows; then those since then follow. An event \"trouble\" says that the broker " +
-			"cannot be followed for now. An ID begins with the revision of the store. Who does not read is cut off, and can resume. " +
-			"The same change may be told twice.",
-	}, false, s.watch)
+		Description: "Server-sent events. An event \"task\", \"node\" or \"election\" has the object as in a list, or {\"id\" or \"name\":…, \"gone\":true}. " +
+			"An event \"list\" means that earlier events are not sent: list now, and apply the events that follow. It is the first event, unless " +
+			"Last-Event-ID is that of an event that this server still knows; then the events after that follow. An event \"trouble\" means that the " +
+			"broker cannot be followed at present. An ID begins with the revision of the store. A viewer that reads too slowly is cut off, and can " +
+			"resume. The same change may be sent twice.",
+	}, s.watch)
 }
 
-// viewKinds are what a viewer can ask for.
+// viewKinds are the kinds that a viewer can select.
 var viewKinds = []string{kindTask, kindNode, kindElection}
 
 func (s *Server) watch(ctx context.Context, in *eventsInput) (*stream, error) {
@@ -48,8 +50,7 @@ func (s *Server) watch(ctx context.Context, in *eventsInput) (*stream, error) {
 		}
 		kinds[kind] = true
 	}
-	caller, _ := ctx.Value(callerKey{}).(Caller)
-	v, missed, p := s.hub.enter(in.LastEventID, kinds, caller)
+	v, missed, p := s.hub.enter(in.LastEventID, kinds, stateOf(ctx).caller)
 	if p != nil {
 		return nil, p
 	}
@@ -63,20 +64,19 @@ func (s *Server) watch(ctx context.Context, in *eventsInput) (*stream, error) {
 // stream writes events until the viewer leaves, is cut off, or the server stops.
 func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, missed []event) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies are not to collect events
+	w.Header().Set("X-Accel-Buffering", "no") // so that proxies do not hold events back
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return
 	}
 	control := http.NewResponseController(w)
-	// write bounds how long the viewer may take to read something.
 	write := func(text string) bool {
 		_ = control.SetWriteDeadline(time.Now().Add(s.config.Limits.WriteTimeout))
 		_, err := io.WriteString(w, text)
 		return err == nil && control.Flush() == nil
 	}
-	// Without a first byte the header is not sent either, and a viewer that has missed
-	// nothing would not know until the first heartbeat that it is up to date.
+	// The header is sent with the first byte: without it, a viewer that has missed nothing
+	// would not know so until the first heartbeat.
 	if len(missed) == 0 && !write(comment) {
 		return
 	}
@@ -96,7 +96,7 @@ func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, misse
 				return
 			}
 		case <-heartbeat.C:
-			// A token that was taken out of the file ends its streams as well.
+			// Streams end when their token is removed from the file.
 			if _, known := s.identify(r); !known || !write(comment) {
 				return
 			}
@@ -104,17 +104,16 @@ func (s *Server) stream(r *http.Request, w http.ResponseWriter, v *viewer, misse
 	}
 }
 
-// comment carries no event; it only shows that the stream is alive.
+// comment has no event; it shows that the stream is alive.
 const comment = ":\n\n"
 
-// text is an event as it is sent. Its data is JSON on one line.
+// text encodes an event. Its data is one line of JSON.
 func (e event) text() string {
 	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.id, e.kind, e.data)
 }
 
-// publisher passes on the changes of one kind. It remembers a hash of what it last
-// published of each object: whenever the broker is listed again, as happens now and
-// then, a watch yields much that has not changed.
+// publisher publishes the changes of one kind. It remembers a hash of the last value of
+// each object, because a watch yields unchanged objects whenever it lists the broker again.
 type publisher struct {
 	server    *Server
 	kind      string
@@ -126,26 +125,27 @@ func (s *Server) publisher(kind string) *publisher {
 	return &publisher{server: s, kind: kind, seed: maphash.MakeSeed(), published: map[string]uint64{}}
 }
 
-// publish passes on the current value of an object; nil means that it is gone.
-func (t *publisher) publish(name string, revision int64, value any) {
+// publish publishes the current value of an object, or that it is gone.
+func (t *publisher) publish(name string, revision int64, gone bool, value any) {
+	if gone {
+		field := "name"
+		if t.kind == kindTask {
+			field = "id"
+		}
+		value = map[string]any{field: name, "gone": true}
+	}
 	data, err := encode(value)
 	if err != nil {
-		t.server.config.Logger.Error("an event cannot be told", "kind", t.kind, "name", name, "error", err)
+		t.server.config.Logger.Error("an event cannot be encoded", "kind", t.kind, "name", name, "error", err)
 		return
 	}
 	hash := maphash.Bytes(t.seed, data)
 	if before, known := t.published[name]; known && before == hash {
 		return
 	}
-	if t.published[name] = hash; value == nil {
+	t.published[name] = hash
+	if gone {
 		delete(t.published, name)
-		field := "name"
-		if t.kind == kindTask {
-			field = "id"
-		}
-		if data, err = encode(map[string]any{field: name, "gone": true}); err != nil {
-			return // a name and a bool
-		}
 	}
 	t.server.hub.publish(t.kind, revision, data)
 }
@@ -157,44 +157,38 @@ func (t *publisher) trouble(err error) {
 	}
 }
 
-func (s *Server) followTasks(ctx context.Context) {
-	t := s.publisher(kindTask)
-	for change, err := range s.tasks.Watch(ctx) {
-		switch {
-		case err != nil:
-			t.trouble(err)
-		case change.Gone:
-			t.publish(change.Task.ID, change.Revision, nil)
-		default:
-			t.publish(change.Task.ID, change.Revision, change.Task)
-		}
-	}
+// follow publishes what happens until ctx is done, then stops the hub.
+func (s *Server) follow(ctx context.Context) {
+	defer s.hub.stop()
+	var following sync.WaitGroup
+	following.Go(func() {
+		publishAll(s.publisher(kindTask), s.tasks.Watch(ctx), func(c windlass.TaskChange) (string, int64, bool, any) {
+			return c.Task.ID, c.Revision, c.Gone, c.Task
+		})
+	})
+	following.Go(func() {
+		publishAll(s.publisher(kindNode), s.client.WatchNodes(ctx), func(c windlass.NodeChange) (string, int64, bool, any) {
+			return c.Node.Name, c.Revision, c.Gone, c.Node
+		})
+	})
+	following.Go(func() {
+		publishAll(s.publisher(kindElection), election.Watch(ctx, s.config.Broker, s.config.Namespace), func(c election.LineChange) (string, int64, bool, any) {
+			if c.Gone {
+				return c.Election.Name, c.Revision, true, nil // it has no leader
+			}
+			return c.Election.Name, c.Revision, false, view.ElectionOf(c.Election)
+		})
+	})
+	following.Wait()
 }
 
-func (s *Server) followNodes(ctx context.Context) {
-	t := s.publisher(kindNode)
-	for change, err := range s.client.WatchNodes(ctx) {
-		switch {
-		case err != nil:
+// publishAll publishes changes; parts returns the arguments of publish.
+func publishAll[C any](t *publisher, changes iter.Seq2[C, error], parts func(C) (name string, revision int64, gone bool, value any)) {
+	for change, err := range changes {
+		if err != nil {
 			t.trouble(err)
-		case change.Gone:
-			t.publish(change.Node.Name, change.Revision, nil)
-		default:
-			t.publish(change.Node.Name, change.Revision, change.Node)
-		}
-	}
-}
-
-func (s *Server) followElections(ctx context.Context) {
-	t := s.publisher(kindElection)
-	for change, err := range election.Watch(ctx, s.config.Broker, s.config.Namespace) {
-		switch {
-		case err != nil:
-			t.trouble(err)
-		case change.Gone:
-			t.publish(change.Election.Name, change.Revision, nil)
-		default:
-			t.publish(change.Election.Name, change.Revision, view.ElectionOf(change.Election))
+		} else {
+			t.publish(parts(change))
 		}
 	}
 }

@@ -22,15 +22,14 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := &answer{ResponseWriter: w}
 	began := time.Now()
-	t := &auditFields{}
+	t := &requestState{}
 	var e *endpoint
-	var caller Caller
 	defer func() {
 		if cause := recover(); cause != nil {
 			s.failed(answer, r, cause)
 		}
 		if e != nil && e.changes() {
-			s.audit(r, e, caller, t, answer.status, began)
+			s.audit(r, e, t, answer.status, began)
 		}
 	}()
 	strictHeaders(w.Header())
@@ -38,13 +37,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(began.Add(s.config.Limits.RequestTimeout + s.config.Limits.WriteTimeout))
 	if r.ContentLength != 0 {
-		// It also bounds what net/http reads of a body that nobody here has read. It
-		// ends once the body is there, and must not be set where there is none: the
-		// server is reading then to see whether the client leaves.
+		// It also bounds how long net/http reads a body that no handler has read. Without a
+		// body it must not be set, because the server then reads to notice that the client
+		// leaves.
 		_ = control.SetReadDeadline(began.Add(s.config.Limits.BodyTimeout))
 	}
 	if p := s.checkHost(r); p != nil {
-		e, _ = s.find(r) // an attempt is written down as well
+		e, _ = s.find(r) // for the audit log
 		p.refuse(answer, r)
 		return
 	}
@@ -53,7 +52,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var p *Problem
 	if e, p = s.find(r); p == nil {
-		caller, p = s.admit(answer, r, e)
+		t.caller, p = s.admit(answer, r, e)
 	}
 	if p != nil {
 		if p.Status == http.StatusMethodNotAllowed {
@@ -62,13 +61,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(answer, r)
 		return
 	}
-	ctx := context.WithValue(context.WithValue(r.Context(), auditFieldsKey{}, t), callerKey{}, caller)
+	ctx := context.WithValue(r.Context(), requestStateKey{}, t)
 	if e.works() {
-		if p := s.budget.enter(caller); p != nil {
+		if p := s.budget.enter(t.caller); p != nil {
 			p.refuse(answer, r)
 			return
 		}
-		defer s.budget.leave(caller)
+		defer s.budget.leave(t.caller)
 		defer t.release()
 	}
 	if !e.Stream {
@@ -109,13 +108,13 @@ func (a *answer) Write(content []byte) (int, error) {
 // Unwrap lets http.ResponseController find what it controls.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// failed answers what panicked, if nothing was answered yet.
+// failed answers a request that panicked, if it has no answer yet.
 func (s *Server) failed(w *answer, r *http.Request, cause any) {
 	err, isError := cause.(error)
 	switch {
 	case isError && errors.Is(err, http.ErrAbortHandler):
 		panic(cause)
-	case isError && w.status != 0: // huma panics where an answer cannot be written, mostly because the client has gone
+	case isError && w.status != 0: // huma panics if it cannot write an answer, mostly because the client has gone
 		s.config.Logger.Debug("an answer was not written", "method", r.Method, "path", r.URL.EscapedPath(), "error", err)
 		return
 	}
@@ -125,8 +124,8 @@ func (s *Server) failed(w *answer, r *http.Request, cause any) {
 	}
 }
 
-// strictHeaders go with every answer: nothing is to be kept, framed, guessed at or
-// read by other sites. The pages of the dashboard have a policy of their own.
+// strictHeaders sets the headers of every answer, which must not be cached, framed, sniffed
+// or read by other sites. The dashboard's pages have their own policy.
 func strictHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -136,11 +135,11 @@ func strictHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
 
-// loopbackHosts are the names that no web site's own name can be.
+// loopbackHosts are host names that no web site can have.
 var loopbackHosts = []string{"localhost", "127.0.0.1", "[::1]"}
 
-// checkHost refuses requests that are addressed to another name: a page whose
-// site's name leads to this address sends that.
+// checkHost refuses requests to other host names. Pages of a web site whose name resolves
+// to this address send those.
 func (s *Server) checkHost(r *http.Request) *Problem {
 	hosts := s.config.Hosts
 	if len(hosts) == 0 {
@@ -155,13 +154,12 @@ func (s *Server) checkHost(r *http.Request) *Problem {
 	if slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(host, r.Host) || strings.EqualFold(host, name) }) {
 		return nil
 	}
-	p := problem(http.StatusMisdirectedRequest, "host", "this server is not called %q", shown(r.Host))
-	p.Field, p.Value, p.Limit = "Host", shown(r.Host), "must be one of "+strings.Join(hosts, ", ")
-	return p
+	return problem(http.StatusMisdirectedRequest, "host", "this server is not called %q", shown(r.Host)).
+		about("Host", shown(r.Host), "must be one of "+strings.Join(hosts, ", "))
 }
 
-// find returns the endpoint of a request. Paths that are not as they should be,
-// with "..", "//" and the like, lead nowhere instead of being mended.
+// find returns the endpoint of a request. Paths with "..", "//" and the like have none; they
+// are not cleaned.
 func (s *Server) find(r *http.Request) (*endpoint, *Problem) {
 	none := problem(http.StatusNotFound, "no_endpoint", "there is nothing at %q", shown(r.URL.EscapedPath()))
 	escaped := r.URL.EscapedPath()
@@ -178,7 +176,7 @@ func (s *Server) find(r *http.Request) (*endpoint, *Problem) {
 	return nil, none
 }
 
-// allowed are the methods that there are for a path.
+// allowed returns the methods of a path.
 func (s *Server) allowed(r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		other := r.Clone(r.Context())
@@ -190,14 +188,14 @@ func (s *Server) allowed(r *http.Request) (methods []string) {
 	return methods
 }
 
-// admit finds out who calls and refuses what they may not do.
+// admit identifies the caller and refuses a request that it may not make.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Caller, *Problem) {
 	if err := s.checkOrigin(r); err != nil {
 		return Caller{}, problem(http.StatusForbidden, "cross_origin", "the request comes from another web site: %v", err)
 	}
 	if e.Public {
-		// Without a limit, which whoever has the same address could use up: what looks whether
-		// this process lives would end it. They cost the broker nothing.
+		// No rate limit: others with the probe's address could use it up, and the failing
+		// probe would end this process. These endpoints cost the broker nothing.
 		return Caller{}, nil
 	}
 	caller, known := s.identify(r)
@@ -230,20 +228,20 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Cal
 	return caller, s.checkBody(r, e)
 }
 
-// checkOrigin refuses what pages of other web sites send. They cannot read the answer
-// to a GET, but each would cost a listing, or keep one of the viewers' places. What
-// the browser says is a page of its own is a link that somebody follows.
+// checkOrigin refuses requests from pages of other web sites. They cannot read the answer
+// to a GET, but it would cost a listing or the place of a viewer. A request for a document
+// is a link that a user follows.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Sec-Fetch-Dest") != "document" {
-		asChange := *r // of these all methods are checked
+		asChange := *r // because Check accepts every GET and HEAD
 		asChange.Method = http.MethodPost
 		r = &asChange
 	}
 	return s.origins.Check(r)
 }
 
-// shareOf is how much of a limit of all callers is there for a role. A quarter is kept
-// for those who may do more than look, whom others could keep out.
+// shareOf returns how much of a limit callers of a role may use together. A quarter is kept
+// free of viewers.
 func shareOf(limit int, role Role) int {
 	if role <= RoleView {
 		return max(1, limit*3/4)
@@ -251,12 +249,7 @@ func shareOf(limit int, role Role) int {
 	return limit
 }
 
-// localCaller is who calls where nobody has to show who they are.
-func (c Config) localCaller() Caller {
-	return Caller{Name: "local", Role: max(c.LocalRole, RoleView)}
-}
-
-// identify tells who calls.
+// identify returns the caller of a request.
 func (s *Server) identify(r *http.Request) (Caller, bool) {
 	if s.config.Authenticate != nil {
 		if caller, ok := s.config.Authenticate(r); ok {
@@ -264,13 +257,13 @@ func (s *Server) identify(r *http.Request) (Caller, bool) {
 		}
 	}
 	if s.config.open() {
-		return s.config.localCaller(), isLocal(r)
+		return Caller{Name: "local", Role: max(s.config.LocalRole, RoleView)}, isLocal(r)
 	}
 	if token, ok := bearer(r); ok {
 		if s.config.Tokens == nil {
 			return Caller{}, false
 		}
-		return s.config.Tokens.Find(token) // a wrong one is not made up for by a certificate
+		return s.config.Tokens.Find(token) // a certificate does not make up for a wrong token
 	}
 	if s.config.CertificateRole != 0 && r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 		return Caller{Name: "cert:" + r.TLS.VerifiedChains[0][0].Subject.CommonName, Role: s.config.CertificateRole}, true
@@ -278,7 +271,7 @@ func (s *Server) identify(r *http.Request) (Caller, bool) {
 	return Caller{}, false
 }
 
-// bearer is the token that a request shows.
+// bearer returns the token of a request, and whether it has an Authorization header.
 func bearer(r *http.Request) (string, bool) {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
@@ -291,17 +284,13 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), true
 }
 
-// isLocal tells whether a request comes from this machine.
+// isLocal reports whether a request comes from this machine.
 func isLocal(r *http.Request) bool {
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		if _, unix := local.(*net.UnixAddr); unix {
-			return true
-		}
-	}
-	return isLoopback(r.RemoteAddr)
+	_, unix := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
+	return unix || isLoopback(r.RemoteAddr)
 }
 
-// addressOf is where a request comes from, without the port.
+// addressOf returns the address of a request's sender, without the port.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -315,39 +304,37 @@ func (s *Server) limit(key string) *Problem {
 		return nil
 	}
 	l := s.config.Limits
-	p := problem(http.StatusTooManyRequests, "rate", "too many requests")
-	p.Field, p.Value, p.Limit = "rate", "exceeded", fmt.Sprintf("must be at most %g a second, and %d at once", l.Rate, l.RateBurst)
+	p := problem(http.StatusTooManyRequests, "rate", "too many requests").
+		about("rate", "exceeded", fmt.Sprintf("must be at most %g a second, and %d at once", l.Rate, l.RateBurst))
 	p.retryAfter = max(1, int(1/l.Rate))
 	return p
 }
 
-// checkQuery refuses a query of which a part would be left out: a filter that cannot
-// be read must not select everything.
+// checkQuery refuses a query that cannot be parsed in full: a filter must not be dropped
+// and select everything.
 func checkQuery(r *http.Request) *Problem {
 	_, err := url.ParseQuery(r.URL.RawQuery)
 	if err == nil {
 		return nil
 	}
-	p := problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err)
-	p.Field, p.Value, p.Limit = "query", shown(r.URL.RawQuery), "must be escaped as a URL's query is"
-	return p
+	return problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err).
+		about("query", shown(r.URL.RawQuery), "must be escaped as a URL's query is")
 }
 
-// checkBody refuses a body by what the header says of it. Only JSON is accepted:
-// what a web page can send without being asked has other types.
+// checkBody checks the length and type of a body by the header. Only JSON is accepted: web
+// pages can send other types to a server that has not allowed it.
 func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
-	if r.ContentLength > s.config.Limits.BodyBytesMax {
-		p := problem(http.StatusRequestEntityTooLarge, "too_large", "the body has %d bytes, and may have %d", r.ContentLength, s.config.Limits.BodyBytesMax)
-		p.Field, p.Value, p.Limit = "body", fmt.Sprintf("%d bytes", r.ContentLength), fmt.Sprintf("must have at most %d bytes", s.config.Limits.BodyBytesMax)
-		return p
+	if most := s.config.Limits.BodyBytesMax; r.ContentLength > most {
+		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body has %d bytes, and may have %d", r.ContentLength, most).
+			about("body", fmt.Sprintf("%d bytes", r.ContentLength), fmt.Sprintf("must have at most %d bytes", most))
 	}
 	if r.ContentLength == 0 || !e.hasBody {
 		return nil
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != jsonType {
-		p := problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", jsonType)
-		p.Field, p.Value, p.Limit = "Content-Type", shown(r.Header.Get("Content-Type")), "must be "+jsonType
-		return p
+	given := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
+		return problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", jsonType).
+			about("Content-Type", shown(given), "must be "+jsonType)
 	}
 	return nil
 }

@@ -3,23 +3,19 @@ package api
 import (
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// The kinds of events.
+// The kinds of events; registerEvents describes them.
 const (
-	// kindTask: a task appeared or changed, or is gone.
-	kindTask = "task"
-	// kindNode: a node joined or changed, or is gone.
-	kindNode = "node"
-	// kindElection: the queue of an election changed, or it has no candidates any more.
+	kindTask     = "task"
+	kindNode     = "node"
 	kindElection = "election"
-	// kindList: list again; earlier events are not sent.
-	kindList = "list"
-	// kindTrouble: the broker cannot be followed for now.
-	kindTrouble = "trouble"
+	kindList     = "list"
+	kindTrouble  = "trouble"
 )
 
 // event is one message to all viewers.
@@ -93,7 +89,7 @@ func (h *hub) cut(v *viewer) {
 
 func (h *hub) id() string { return fmt.Sprintf("%d.%s.%d", h.revision, h.server, h.last) }
 
-// publish passes on a change that was known at a revision; zero means none. It never
+// publish sends an event to the viewers; revision is zero if the event has none. It never
 // waits: a viewer that has no room left is cut off.
 func (h *hub) publish(kind string, revision int64, data []byte) {
 	h.mu.Lock()
@@ -122,15 +118,9 @@ func (v *viewer) wants(kind string) bool {
 	return len(v.kinds) == 0 || v.kinds[kind] || kind == kindList || kind == kindTrouble
 }
 
-// The reasons why a viewer has to list.
-const (
-	reasonStart = "start"
-	reasonGap   = "gap"
-)
-
-// enter adds a viewer that has seen everything up to the event with an ID, and returns
-// the events it has missed since. It returns a list event if the viewer is new, or that
-// event is no longer known.
+// enter adds a viewer that has seen everything up to the event with the ID after, and
+// returns the events that it has missed since. It returns a list event if the viewer is
+// new, or the server no longer knows that event.
 func (h *hub) enter(after string, kinds map[string]bool, caller Caller) (*viewer, []event, *Problem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,23 +136,14 @@ func (h *hub) enter(after string, kinds map[string]bool, caller Caller) (*viewer
 	h.viewers[v] = true
 	missed, known := h.since(after)
 	if !known {
-		reason := reasonGap
+		data := `{"reason":"gap"}`
 		if after == "" {
-			reason = reasonStart
+			data = `{"reason":"start"}`
 		}
-		data, err := encode(map[string]string{"reason": reason})
-		if err != nil {
-			return nil, nil, problemOf(err)
-		}
-		return v, []event{{id: h.id(), kind: kindList, data: data}}, nil
+		return v, []event{{id: h.id(), kind: kindList, data: []byte(data)}}, nil
 	}
-	var wanted []event
-	for _, e := range missed {
-		if v.wants(e.kind) {
-			wanted = append(wanted, e)
-		}
-	}
-	return v, wanted, nil
+	unwanted := func(e event) bool { return !v.wants(e.kind) }
+	return v, slices.DeleteFunc(slices.Clone(missed), unwanted), nil
 }
 
 // tooMany refuses one more viewer.
@@ -177,15 +158,15 @@ func (h *hub) tooMany(caller Caller) *Problem {
 	var p *Problem
 	switch n := len(h.viewers); {
 	case n >= most:
-		p = problem(429, "viewers", "there are %d viewers already", n)
-		p.Value, p.Limit = strconv.Itoa(n), fmt.Sprintf("must be at most %d", most)
+		p = problem(429, "viewers", "there are %d viewers already", n).
+			about("viewers", strconv.Itoa(n), fmt.Sprintf("must be at most %d", most))
 	case own >= halfOf(most):
-		p = problem(429, "viewers", "%q has %d viewers already", caller.Name, own)
-		p.Value, p.Limit = strconv.Itoa(own), fmt.Sprintf("must be at most %d of one caller", halfOf(most))
+		p = problem(429, "viewers", "%q has %d viewers already", caller.Name, own).
+			about("viewers", strconv.Itoa(own), fmt.Sprintf("must be at most %d of one caller", halfOf(most)))
 	default:
 		return nil
 	}
-	p.Field, p.retryAfter = "viewers", retryAfterBroker
+	p.retryAfter = retryAfterBroker
 	return p
 }
 

@@ -15,19 +15,16 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// jobInput names a job.
 type jobInput struct {
 	Path string `path:"path" doc:"path of the job, a_b/c_d with its slashes escaped as %2F, or the ID of its task, a_b|c_d"`
 }
 
-// treeInput is a part of the tree.
 type treeInput struct {
-	Path string `query:"path" doc:"path of the job below which to look; empty for the whole tree"`
+	Path string `query:"path" doc:"path of the job whose subtree to show; empty for the whole tree"`
 }
 
-// jobsInput selects jobs.
 type jobsInput struct {
-	State string   `query:"state" enum:"pending,working,completed" doc:"only those that nobody holds and that have not ended, that somebody holds, or that are done"`
+	State string   `query:"state" enum:"pending,working,completed" doc:"only live jobs that are not held, held jobs, or completed ones"`
 	Types []string `query:"type,explode" doc:"only these types; repeatable"`
 	Name  string   `query:"name_matches" doc:"only those whose whole name matches this regular expression"`
 	Type  string   `query:"type_matches" doc:"only those whose whole type matches this regular expression"`
@@ -36,8 +33,8 @@ type jobsInput struct {
 func (s *Server) registerJobs() {
 	const tag = "tree"
 	add(s, endpoint{ID: "showTree", Whole: true, Method: http.MethodGet, Path: "/v1/tree", Tag: tag, Errors: []int{http.StatusNotFound},
-		Summary: "The tree, or what is below one job, with how far it has come",
-	}, false, func(ctx context.Context, in *treeInput) (*ok[view.Forest], error) {
+		Summary: "The tree or the subtree of a job, with its progress",
+	}, func(ctx context.Context, in *treeInput) (*ok[view.Forest], error) {
 		part, err := s.part(ctx, in.Path)
 		if err != nil {
 			return nil, err
@@ -45,8 +42,8 @@ func (s *Server) registerJobs() {
 		return &ok[view.Forest]{view.ForestOf(part, time.Now())}, nil
 	})
 	add(s, endpoint{ID: "treeProgress", Whole: true, Method: http.MethodGet, Path: "/v1/tree/progress", Tag: tag, Errors: []int{http.StatusNotFound},
-		Summary: "How far the tree, or what is below one job, has come",
-	}, false, func(ctx context.Context, in *treeInput) (*ok[tree.Progress], error) {
+		Summary: "The progress of the tree or of the subtree of a job",
+	}, func(ctx context.Context, in *treeInput) (*ok[tree.Progress], error) {
 		part, err := s.part(ctx, in.Path)
 		if err != nil {
 			return nil, err
@@ -55,32 +52,32 @@ func (s *Server) registerJobs() {
 	})
 	add(s, endpoint{ID: "listJobs", Whole: true, Method: http.MethodGet, Path: "/v1/tree/jobs", Tag: tag,
 		Summary: "List or find jobs",
-	}, false, s.listJobs)
+	}, s.listJobs)
 	add(s, endpoint{ID: "getJob", Method: http.MethodGet, Path: "/v1/tree/jobs/{path}", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Everything about one job but its history",
-	}, false, s.getJob)
+	}, s.getJob)
 	add(s, endpoint{ID: "initTree", Method: http.MethodPost, Path: "/v1/tree/init", Tag: tag, Role: RoleOperate, Status: http.StatusNoContent,
-		Summary: "Make the namespace, if there is none",
-	}, false, func(ctx context.Context, _ *noBody) (*done, error) { return &done{}, s.tree.Init(ctx) })
+		Summary: "Create the namespace if it does not exist",
+	}, func(ctx context.Context, _ *noBody) (*done, error) { return &done{}, s.tree.Init(ctx) })
 	add(s, endpoint{ID: "queueJob", Method: http.MethodPost, Path: "/v1/tree/jobs", Tag: tag, Role: RoleOperate,
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},
 		Summary: "Queue a job, or one below each of several",
-		Description: "A job that is pending becomes what is queued now, one that has ended is pending again, and one that is worked on is a conflict " +
-			"unless requeue is set. name_template knows {{.Parent}} and {{.Child}} alone.",
-	}, true, s.queueJob)
+		Description: "A pending job is replaced, an ended one becomes pending again, and a held one is a conflict " +
+			"unless requeue is set. name_template knows {{.Parent}} and {{.Child}} only.",
+	}, s.queueJob)
 	add(s, endpoint{ID: "queueJobs", Method: http.MethodPost, Path: "/v1/tree/batches", Tag: tag, Role: RoleOperate,
 		Summary: "Queue many jobs, one after the other",
-		Description: fmt.Sprintf("At most %d. They are checked as a whole before anything is queued; the answer counts what became of them.",
+		Description: fmt.Sprintf("At most %d. All are checked before any is queued; the answer counts the results.",
 			windlass.SubmitBatchMax),
-	}, true, s.queueJobs)
+	}, s.queueJobs)
 	add(s, endpoint{ID: "clearTree", Whole: true, Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
-		Summary:     "Remove all jobs of the tree, with all that is known of them",
-		Description: "With dry_run it only says which. Other tasks of the namespace stay.",
-	}, true, s.clearTree)
+		Summary:     "Remove all jobs of the tree, with their history and results",
+		Description: "With dry_run it only lists them. Other tasks of the namespace stay.",
+	}, s.clearTree)
 	s.registerLeases(tag)
 }
 
-// part is the tree, or what is below a job.
+// part returns the tree, or the subtree of a job.
 func (s *Server) part(ctx context.Context, text string) (*tree.Forest, error) {
 	var path tree.Path
 	var err error
@@ -128,7 +125,7 @@ func (s *Server) getJob(ctx context.Context, in *jobInput) (*ok[view.Job], error
 	return answerWith(view.Job{JobInfo: job, Spec: task.Spec, State: task.State, Result: task.Result, Progress: progress}, err)
 }
 
-// request reads a job to be queued.
+// request parses and checks a job to be queued.
 func (s *Server) request(j view.QueueJob) (tree.Request, error) {
 	r := j.Request()
 	if j.NameTemplate != "" {
@@ -144,8 +141,8 @@ func (s *Server) request(j view.QueueJob) (tree.Request, error) {
 	return r, s.config.Check(windlass.Submission{ID: j.Name, Spec: j.Of(j.Type), Props: r.Data})
 }
 
-// nameTemplate makes names. It is not the template language of the command line,
-// which has ways to make a server busy for ever.
+// nameTemplate parses a template of names. The command line's text/template could keep a
+// server busy for ever.
 func nameTemplate(text string) (func(parent, child string) string, error) {
 	const parentName, childName = "{{.Parent}}", "{{.Child}}"
 	if left := strings.NewReplacer(parentName, "", childName, "").Replace(text); strings.Contains(left, "{{") || strings.Contains(left, "}}") {
@@ -156,7 +153,6 @@ func nameTemplate(text string) (func(parent, child string) string, error) {
 	}, nil
 }
 
-// queueInput is a job to be queued.
 type queueInput struct{ Body view.QueueJob }
 
 func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queued], error) {
@@ -173,7 +169,6 @@ func (s *Server) queueJob(ctx context.Context, in *queueInput) (*ok[[]tree.Queue
 	return answerWith(append([]tree.Queued{}, queued...), err)
 }
 
-// queueManyInput are jobs to be queued.
 type queueManyInput struct{ Body []view.QueueJob }
 
 func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
@@ -212,8 +207,8 @@ func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Qu
 	return &ok[view.Queued]{sum}, nil
 }
 
-// batchOf is how many requests go in one call. One that looks for jobs must find
-// those of the requests before it, so it is alone in its call.
+// batchOf returns how many requests go in one call. A request that searches jobs must find
+// those of the requests before it, so it gets its own call.
 func batchOf(requests []tree.Request) int {
 	looks := func(r tree.Request) bool { return r.Under != nil || r.Cascade }
 	if looks(requests[0]) {
@@ -225,10 +220,9 @@ func batchOf(requests []tree.Request) int {
 	return len(requests)
 }
 
-// clearInput says whether to.
 type clearInput struct {
 	Body struct {
-		DryRun bool `json:"dry_run" doc:"only say which"`
+		DryRun bool `json:"dry_run" doc:"only list the jobs"`
 	}
 }
 
@@ -238,16 +232,15 @@ func (s *Server) clearTree(ctx context.Context, in *clearInput) (*ok[view.Cleare
 	return answerWith(view.ClearedOf(paths, in.Body.DryRun), err)
 }
 
-// leaseInput asks for a job.
 type leaseInput struct {
 	Body struct {
 		Type  string `json:"type" doc:"of the job"`
-		Owner string `json:"owner" doc:"who holds it, spelled as a node; no node's name"`
-		Lease string `json:"lease,omitempty" doc:"for how long it is claimed, 5s to 300s; 15s unless told"`
+		Owner string `json:"owner" doc:"name of the holder, valid as a node's name but not one of a node"`
+		Lease string `json:"lease,omitempty" doc:"for how long it is claimed, 5s to 300s; default 15s"`
 	}
 }
 
-// endInput says which claim of a job is meant.
+// endInput identifies a claim of a job.
 type endInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
 	Body struct {
@@ -255,33 +248,31 @@ type endInput struct {
 	}
 }
 
-// completeInput has the result besides.
 type completeInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
 	Body struct {
 		Token  int64 `json:"token" minimum:"1" doc:"of the claim"`
-		Result any   `json:"result,omitempty" doc:"what is kept as the result"`
+		Result any   `json:"result,omitempty" doc:"of the job, to be kept"`
 	}
 }
 
-// failInput has what went wrong besides.
 type failInput struct {
 	Path string `path:"path" doc:"path of the job with its slashes escaped as %2F, or the ID of its task"`
 	Body struct {
 		Token     int64  `json:"token" minimum:"1" doc:"of the claim"`
 		Error     string `json:"error" minLength:"1" doc:"what went wrong"`
-		Permanent bool   `json:"permanent,omitempty" doc:"no retry would help"`
+		Permanent bool   `json:"permanent,omitempty" doc:"whether not to retry"`
 	}
 }
 
-// registerLeases makes the endpoints for those who work on jobs from afar.
+// registerLeases registers the endpoints for workers that are not nodes.
 func (s *Server) registerLeases(tag string) {
 	add(s, endpoint{ID: "dequeueJob", Method: http.MethodPost, Path: "/v1/tree/dequeue", Tag: tag, Role: RoleOperate,
 		Errors:  []int{http.StatusNotFound},
 		Summary: "Claim the next job of a type for a time",
-		Description: "Nobody renews the claim: when the lease is over, the job is anyone's. If there is nothing to take that is a 404 of the code empty. " +
-			"Whoever does not get the answer has to wait until the lease is over.",
-	}, true, func(ctx context.Context, in *leaseInput) (*ok[view.Leased], error) {
+		Description: "The claim cannot be renewed: when the lease is over, others may take the job. If there is no job, that is a 404 with the code empty. " +
+			"If the answer is lost, the job stays claimed until the lease is over.",
+	}, func(ctx context.Context, in *leaseInput) (*ok[view.Leased], error) {
 		var lease time.Duration
 		if text := in.Body.Lease; text != "" {
 			var err error
@@ -295,9 +286,9 @@ func (s *Server) registerLeases(tag string) {
 	})
 	ending := endpoint{Method: http.MethodPost, Tag: tag, Role: RoleOperate, Status: http.StatusNoContent,
 		Errors:      []int{http.StatusConflict},
-		Description: "A claim that is not held any more is a conflict: the job is someone else's, or has ended."}
+		Description: "A claim that is no longer held is a conflict: another holds the job, or it has ended."}
 	ending.ID, ending.Path, ending.Summary = "completeJob", "/v1/tree/jobs/{path}/complete", "Complete a job that was dequeued"
-	add(s, ending, true, func(ctx context.Context, in *completeInput) (*done, error) {
+	add(s, ending, func(ctx context.Context, in *completeInput) (*done, error) {
 		var result []byte
 		if in.Body.Result != nil {
 			var err error
@@ -305,43 +296,37 @@ func (s *Server) registerLeases(tag string) {
 				return nil, badInput("result", "", err.Error())
 			}
 		}
-		id, err := s.ended(ctx, in.Path, in.Body.Token)
-		if err != nil {
-			return nil, err
-		}
-		return &done{}, s.client.CompleteDetached(ctx, id, in.Body.Token, result)
+		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
+			return s.client.CompleteDetached(ctx, id, in.Body.Token, result)
+		})
 	})
-	ending.ID, ending.Path, ending.Summary = "failJob", "/v1/tree/jobs/{path}/fail", "Say that a job that was dequeued has failed"
-	add(s, ending, true, func(ctx context.Context, in *failInput) (*done, error) {
-		id, err := s.ended(ctx, in.Path, in.Body.Token)
-		if err != nil {
-			return nil, err
-		}
+	ending.ID, ending.Path, ending.Summary = "failJob", "/v1/tree/jobs/{path}/fail", "Report that a job that was dequeued has failed"
+	add(s, ending, func(ctx context.Context, in *failInput) (*done, error) {
 		failure := errors.New(in.Body.Error)
 		if in.Body.Permanent {
 			failure = windlass.Permanent(failure)
 		}
-		return &done{}, s.client.FailDetached(ctx, id, in.Body.Token, failure)
+		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
+			return s.client.FailDetached(ctx, id, in.Body.Token, failure)
+		})
 	})
 	ending.ID, ending.Path, ending.Summary = "releaseJob", "/v1/tree/jobs/{path}/release", "Give a job back that was dequeued"
-	add(s, ending, true, func(ctx context.Context, in *endInput) (*done, error) {
-		id, err := s.ended(ctx, in.Path, in.Body.Token)
-		if err != nil {
-			return nil, err
-		}
-		return &done{}, s.client.ReleaseDetached(ctx, id, in.Body.Token)
+	add(s, ending, func(ctx context.Context, in *endInput) (*done, error) {
+		return endClaim(ctx, in.Path, in.Body.Token, func(id string) error {
+			return s.client.ReleaseDetached(ctx, id, in.Body.Token)
+		})
 	})
 }
 
-// ended is the ID of the task whose claim is ended: a job by its path in either
-// spelling, or another task, which can be dequeued, too.
-func (s *Server) ended(ctx context.Context, text string, token int64) (string, error) {
+// endClaim calls end with the ID of a task: of a job by its path in either spelling, or of
+// another task, which can be dequeued too.
+func endClaim(ctx context.Context, text string, token int64, end func(id string) error) (*done, error) {
 	id := text
 	if path, err := tree.ParsePath(text); err == nil {
 		id = path.ID()
 	} else if strings.Contains(id, "/") {
-		return "", err
+		return nil, err
 	}
 	note(ctx, slog.String("task", id), slog.Int64("token", token))
-	return id, nil
+	return &done{}, end(id)
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// jsonFormat reads strictly and writes as the command line does.
+// jsonFormat decodes strictly and encodes as the command line does.
 var jsonFormat = huma.Format{Marshal: writeJSON, Unmarshal: readJSON}
 
 func writeJSON(w io.Writer, value any) error { return view.WriteJSON(w, value, "") }
 
-// encode is one line of JSON, as an event carries it.
+// encode returns one line of JSON, without its end.
 func encode(value any) ([]byte, error) {
 	text, err := view.EncodeJSON(value, "")
 	return bytes.TrimSuffix(text, []byte("\n")), err
@@ -28,8 +28,8 @@ var (
 	errMore   = errors.New("must be one JSON value, with nothing after it")
 )
 
-// readJSON refuses what the decoder would put other characters in the place of, and
-// what follows the value.
+// readJSON refuses invalid UTF-8, which the decoder would replace, and anything after the
+// value.
 func readJSON(data []byte, into any) error {
 	if !utf8.Valid(data) {
 		return errNoUTF8

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// limiter bounds the requests of each caller. It remembers callers in two
-// generations of bounded size, so that many addresses cannot fill the memory; who
-// is forgotten begins with a full bucket, and has not called for long.
+// limiter bounds the request rate of each caller. It remembers callers in two generations
+// of bounded size, so that many addresses cannot fill the memory. A forgotten caller, which
+// has not called for long, begins with a full bucket.
 type limiter struct {
 	rate  rate.Limit
 	burst int

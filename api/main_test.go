@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -26,7 +28,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a server on a store in memory, with what it logs.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bench is a server on a store in memory, with its log.
 type bench struct {
 	*testing.T
 	store  *memory.Store
@@ -37,7 +46,7 @@ type bench struct {
 	log    *logged
 }
 
-// newBench makes a server that is not run; change may alter its configuration.
+// newBench makes a server without running it; change may alter its configuration.
 func newBench(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
 	b := &bench{T: t, store: memory.New(), log: &logged{}}
@@ -55,12 +64,10 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 		change(&b.config)
 	}
 	var err error
-	if b.server, err = New(b.config); err != nil {
-		t.Fatal(err)
-	}
-	if b.client, err = windlass.NewClient(b.store.Broker(), "/test"); err != nil {
-		t.Fatal(err)
-	}
+	b.server, err = New(b.config)
+	must(t, err)
+	b.client, err = windlass.NewClient(b.store.Broker(), "/test")
+	must(t, err)
 	t.Cleanup(func() {
 		if err := b.store.Close(); err != nil {
 			t.Error(err)
@@ -69,17 +76,22 @@ func newBench(t *testing.T, change func(*Config)) *bench {
 	return b
 }
 
-// run runs the server until the test ends.
-func (b *bench) run() {
-	b.Helper()
+// background runs f until the test ends.
+func (b *bench) background(f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := b.server.Run(ctx); err != nil {
+		if err := f(ctx); err != nil {
 			b.Error(err)
 		}
 	})
 	b.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// run runs the server until the test ends.
+func (b *bench) run() {
+	b.Helper()
+	b.background(b.server.Run)
 	b.eventually("the server runs", func() bool {
 		b.server.hub.mu.Lock()
 		defer b.server.hub.mu.Unlock()
@@ -87,7 +99,7 @@ func (b *bench) run() {
 	})
 }
 
-// eventually waits for a condition, without sleeping longer than it has to.
+// eventually polls until a condition holds.
 func (b *bench) eventually(what string, is func() bool) {
 	b.Helper()
 	poll := time.NewTicker(time.Millisecond)
@@ -99,7 +111,7 @@ func (b *bench) eventually(what string, is func() bool) {
 	}
 }
 
-// request is one as it comes from this machine; the options change it.
+// request returns a request from this machine; the options change it.
 func request(method, path, body string, options ...func(*http.Request)) *http.Request {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Host, r.RemoteAddr = "localhost:8090", "127.0.0.1:40000"
@@ -118,14 +130,14 @@ func header(name, value string) func(*http.Request) {
 
 func withToken(token string) func(*http.Request) { return header("Authorization", "Bearer "+token) }
 
-// do sends a request to the server without a network between.
+// do sends a request to the server without a network.
 func (b *bench) do(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	b.server.ServeHTTP(w, r)
 	return w
 }
 
-// want sends a request and wants a status; the code is that of a problem.
+// want sends a request and checks its status and, unless it is empty, its problem's code.
 func (b *bench) want(status int, code string, r *http.Request) *httptest.ResponseRecorder {
 	b.Helper()
 	w := b.do(r)
@@ -148,19 +160,13 @@ func read[T any](b *bench, from io.Reader) (value T) {
 	b.Helper()
 	d := json.NewDecoder(from)
 	d.DisallowUnknownFields()
-	if err := d.Decode(&value); err != nil {
-		b.Fatal(err)
-	}
+	must(b, d.Decode(&value))
 	return value
 }
 
 func (b *bench) submit(submissions ...windlass.Submission) {
 	b.Helper()
-	for _, err := range b.client.SubmitAll(b.Context(), submissions) {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
+	must(b, errors.Join(b.client.SubmitAll(b.Context(), submissions)...))
 }
 
 // listen serves on a port of this machine until the test ends, and returns its
@@ -168,29 +174,20 @@ func (b *bench) submit(submissions ...windlass.Submission) {
 func (b *bench) listen() string {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.serve(listener)
+	must(b, err)
+	b.serve(listener, nil)
 	return listener.Addr().String()
 }
 
 // serve serves on a listener until the test ends.
-func (b *bench) serve(listener net.Listener) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := b.server.Serve(ctx, listener, nil); err != nil {
-			b.Error(err)
-		}
-	})
-	b.Cleanup(func() { cancel(); serving.Wait() })
+func (b *bench) serve(listener net.Listener, config *tls.Config) {
+	b.background(func(ctx context.Context) error { return b.server.Serve(ctx, listener, config) })
 }
 
-// listenInBubble is listen in virtual time; connections are to be dialled with the wire.
+// listenInBubble serves in virtual time; the wire dials connections.
 func (b *bench) listenInBubble() *wire {
 	w := newWire()
-	b.serve(w)
+	b.serve(w, nil)
 	return w
 }
 
@@ -207,24 +204,21 @@ func (l *logged) Write(line []byte) (int, error) {
 	return l.lines.Write(line)
 }
 
-// records takes what was logged so far.
+// records removes and returns the records so far.
 func (l *logged) records(b *bench) (records []map[string]any) {
 	b.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for line := range strings.Lines(l.lines.String()) {
 		var r map[string]any
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			b.Fatal(err)
-		}
+		must(b, json.Unmarshal([]byte(line), &r))
 		records = append(records, r)
 	}
 	l.lines.Reset()
 	return records
 }
 
-// countedBroker counts the calls, and can fail them, or keep them waiting until
-// their context ends.
+// countedBroker counts calls, and can let them fail, or wait until their context ends.
 type countedBroker struct {
 	broker.Broker
 	calls   atomic.Int64

@@ -12,7 +12,7 @@ func TestMetrics_AreForWhoMayLookAndOnlyWhereTheyAreConfigured(t *testing.T) {
 	if w := b.want(200, "", request("GET", "/metrics", "")); w.Body.String() != "a_metric 1\n" {
 		t.Errorf("they are %q", w.Body)
 	}
-	b.want(421, "host", request("GET", "/metrics", "", func(r *http.Request) { r.Host = "evil.example" }))
+	b.want(421, "host", request("GET", "/metrics", "", host("evil.example")))
 	without := newBench(t, func(c *Config) { c.Metrics = nil })
 	without.want(404, "no_endpoint", request("GET", "/metrics", ""))
 	closed := newBench(t, func(c *Config) {
@@ -21,7 +21,7 @@ func TestMetrics_AreForWhoMayLookAndOnlyWhereTheyAreConfigured(t *testing.T) {
 		}
 	})
 	closed.want(401, "unauthorized", request("GET", "/metrics", ""))
-	closed.want(200, "", request("GET", "/metrics", "", func(r *http.Request) { r.Header.Set("X", "1") }))
+	closed.want(200, "", request("GET", "/metrics", "", header("X", "1")))
 }
 
 func TestTaskCounts_AreWhatTheServerFollows(t *testing.T) {
@@ -30,22 +30,13 @@ func TestTaskCounts_AreWhatTheServerFollows(t *testing.T) {
 		t.Errorf("before it follows they are %v", counts)
 	}
 	b.run()
-	for _, id := range []string{"a", "b"} {
-		if err := b.client.Submit(t.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "none"}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := b.client.Submit(t.Context(), windlass.Submission{ID: "c", Spec: windlass.Spec{Type: "none", Needs: []string{"a"}}}); err != nil {
-		t.Fatal(err)
-	}
+	b.submit(windlass.Submission{ID: "a"}, windlass.Submission{ID: "b"}, windlass.Submission{ID: "c", Spec: windlass.Spec{Needs: []string{"a"}}})
 	b.eventually("two are pending and one is blocked", func() bool {
 		counts := b.server.TaskCounts()
 		return counts[windlass.StatusPending] == 2 && counts[windlass.StatusBlocked] == 1
 	})
 	for _, id := range []string{"a", "b"} {
-		if err := b.client.Delete(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.client.Delete(t.Context(), id))
 	}
 	b.eventually("one is pending", func() bool {
 		counts := b.server.TaskCounts()
@@ -57,9 +48,7 @@ func TestSubmit_BelongsToTheTraceOfTheRequest(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	own := "00-11111111111111111111111111111111-2222222222222222-00"
 	b := newBench(t, nil)
-	with := func(value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set("traceparent", value) }
-	}
+	with := func(value string) func(*http.Request) { return header("traceparent", value) }
 	b.want(201, "", request("POST", "/v1/tasks", `{"id":"a"}`, with(trace)))
 	b.want(200, "", request("POST", "/v1/submissions", `[{"id":"b"},{"id":"c","trace":"`+own+`"}]`, with(trace)))
 	b.want(201, "", request("POST", "/v1/tasks", `{"id":"d"}`, with("garbage")))

@@ -11,17 +11,16 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// nodeInput names a node.
 type nodeInput struct {
 	Name string `path:"name" doc:"name of the node"`
 }
 
-// nodeOrder is what a node is told. Its JSON is stable.
+// nodeOrder is a command to a node. Its JSON is stable.
 type nodeOrder struct {
-	Command string `json:"command" enum:"freeze,unfreeze,balance,drain,stop-task" doc:"what it is told"`
+	Command string `json:"command" enum:"freeze,unfreeze,balance,drain,stop-task" doc:"the command"`
 	// PerSecond and Within are the pace of a drain.
 	PerSecond int    `json:"per_second,omitempty" minimum:"1" doc:"with drain: how many tasks to give back in a second; default 200"`
-	Within    string `json:"within,omitempty" doc:"with drain: time in which everything is to be given back, instead of a pace"`
+	Within    string `json:"within,omitempty" doc:"with drain: time in which to give all tasks back, instead of per_second"`
 	Task      string `json:"task,omitempty" doc:"with stop-task: the task to give back"`
 }
 
@@ -32,13 +31,11 @@ type nodeSent struct {
 	Result  string `json:"result" enum:"sent"`
 }
 
-// nodeOrderInput is a command to a node.
 type nodeOrderInput struct {
 	Name string `path:"name" doc:"name of the node"`
 	Body nodeOrder
 }
 
-// planInput says what nodes there would be.
 type planInput struct {
 	Joins  []string `query:"join,explode" doc:"node that joins: NAME, or NAME:weight=N,capacity=N,zone=Z,label.KEY=VALUE; repeatable"`
 	Leaves []string `query:"leave,explode" doc:"node that leaves; repeatable"`
@@ -48,13 +45,13 @@ type planInput struct {
 func (s *Server) registerNodes() {
 	const tag = "nodes"
 	add(s, endpoint{ID: "listNodes", Method: http.MethodGet, Path: "/v1/nodes", Tag: tag,
-		Summary: "List the nodes that are there",
-	}, false, func(ctx context.Context, _ *noBody) (*ok[[]windlass.NodeStatus], error) {
+		Summary: "List the registered nodes",
+	}, func(ctx context.Context, _ *noBody) (*ok[[]windlass.NodeStatus], error) {
 		return answerWith(s.client.Nodes(ctx))
 	})
 	add(s, endpoint{ID: "getNode", Method: http.MethodGet, Path: "/v1/nodes/{name}", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "One node",
-	}, false, func(ctx context.Context, in *nodeInput) (*ok[windlass.NodeStatus], error) {
+	}, func(ctx context.Context, in *nodeInput) (*ok[windlass.NodeStatus], error) {
 		nodes, err := s.client.Nodes(ctx)
 		for _, n := range nodes {
 			if n.Name == in.Name {
@@ -69,11 +66,11 @@ func (s *Server) registerNodes() {
 	add(s, endpoint{ID: "commandNode", Method: http.MethodPost, Path: "/v1/nodes/{name}/commands", Tag: tag, Role: RoleOperate,
 		Status: http.StatusAccepted, Errors: []int{http.StatusNotFound},
 		Summary:     "Send a command to a node",
-		Description: "It is carried out after those that were sent before; the list of nodes shows when.",
-	}, true, s.commandNode)
+		Description: "The node carries out commands in order; the list of nodes shows when.",
+	}, s.commandNode)
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
-	}, false, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
+	}, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
 		report, err := s.client.Plan(ctx, view.NodeEdits{Joins: in.Joins, Leaves: in.Leaves, Sets: in.Sets}.Apply)
 		if report.Moves == nil {
 			report.Moves = []windlass.PlannedMove{}
@@ -85,7 +82,7 @@ func (s *Server) registerNodes() {
 	})
 }
 
-// nodeCommands are those of the library, by what people call them.
+// nodeCommands are the library's commands, by name in the API.
 var nodeCommands = map[string]string{
 	"freeze": windlass.CommandFreeze, "unfreeze": windlass.CommandUnfreeze, "balance": windlass.CommandBalance,
 	"drain": windlass.CommandDrain, "stop-task": windlass.CommandStopTask,

@@ -14,8 +14,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// selection picks tasks by what they are. The zero value picks all that the
-// operation is about.
+// selection selects tasks by their properties. The zero value selects all that the
+// operation applies to.
 type selection struct {
 	Types    []string `json:"types,omitempty" doc:"only these types"`
 	Statuses []string `json:"statuses,omitempty" doc:"only these statuses"`
@@ -32,22 +32,21 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix}, err
 }
 
-// command is what tasks are told.
+// command is a command to tasks.
 type command struct {
-	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"what they are told"`
+	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"the command"`
 	Until   *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 	For     string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
-	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it was carried out, such as 10s; not at all unless told"`
+	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
 }
 
-// messages are what callers may tell tasks: the others are what handlers say of
-// themselves.
+// messages are those that callers may send. Others come from handlers only.
 var messages = []statemachine.Message{
 	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
 }
 
-// message reads what is sent. The schema says the same of the message; but it looks at
-// one key, and the decoder takes the last of those that differ in case alone.
+// message returns the message to send. The schema checks c.Message too, but only the key in
+// lower case, while the decoder uses the last of keys that differ only in case.
 func (c command) message() (statemachine.Command, error) {
 	m := statemachine.Command{Message: statemachine.Message(c.Message)}
 	if !slices.Contains(messages, m.Message) {
@@ -79,62 +78,58 @@ type orderInput struct {
 	Body command
 }
 
-// ordersInput is a command to several.
+// ordersInput is a command to several tasks: the fields of command and of recipients.
 type ordersInput struct {
 	Body struct {
-		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"what they are told"`
+		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"the command"`
 		Until     *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 		For       string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
-		Wait      string     `json:"wait,omitempty" doc:"for how long to wait until they were carried out, such as 10s; not at all unless told"`
+		Wait      string     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
 		IDs       []string   `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-		Selection selection  `json:"selection,omitzero" doc:"among those that have not ended; excludes ids"`
+		Selection selection  `json:"selection,omitzero" doc:"among live tasks; excludes ids"`
 	}
 }
 
-// whom names tasks, or selects them.
-type whom struct {
+// recipients are the tasks that a command goes to.
+type recipients struct {
 	IDs       []string  `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-	Selection selection `json:"selection,omitzero" doc:"among those that have not ended; excludes ids"`
+	Selection selection `json:"selection,omitzero" doc:"among live tasks; excludes ids"`
 }
 
-// previewInput asks which tasks that would be.
-type previewInput struct{ Body whom }
+type previewInput struct{ Body recipients }
 
 func (s *Server) registerOrders() {
 	const tag = "commands"
 	add(s, endpoint{ID: "commandTask", Method: http.MethodPost, Path: "/v1/tasks/{id}/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},
 		Summary: "Send a command to a task",
-		Description: "Whoever holds the task carries it out, or whoever takes it next. With wait the answer says whether that has happened: " +
-			"the result is done, or still sent.",
-	}, true, s.commandTask)
+		Description: "The node that holds the task carries it out, or the next one that does. With wait the result is done if that has happened, " +
+			"and sent if it has not.",
+	}, s.commandTask)
 	add(s, endpoint{ID: "commandTasks", Method: http.MethodPost, Path: "/v1/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Summary:     "Send a command to tasks by ID or by selection",
-		Description: "Each has its own result. POST /v1/commands/preview says which tasks a selection is.",
-	}, true, s.commandTasks)
-	add(s, endpoint{ID: "previewCommand", Method: http.MethodPost, Path: "/v1/commands/preview", Tag: tag, Looks: true,
+		Description: "Each has its own result. POST /v1/commands/preview lists the tasks of a selection.",
+	}, s.commandTasks)
+	add(s, endpoint{ID: "previewCommand", Whole: true, Method: http.MethodPost, Path: "/v1/commands/preview", Tag: tag, Looks: true,
 		Summary: "Which tasks a command would go to",
-	}, true, func(ctx context.Context, in *previewInput) (*ok[view.Preview], error) {
-		if err := s.hold(ctx, s.config.Limits.ListMax); err != nil {
-			return nil, err
-		}
-		ids, err := s.concerned(ctx, in.Body)
+	}, func(ctx context.Context, in *previewInput) (*ok[view.Preview], error) {
+		ids, err := s.idsOf(ctx, in.Body)
 		return answerWith(view.PreviewOf(ids), err)
 	})
 }
 
-// concerned are the tasks that a command goes to, each once: a second command to
-// the same task would take the place of the first.
-func (s *Server) concerned(ctx context.Context, w whom) (ids []string, err error) {
+// idsOf returns the IDs of the tasks that a command goes to, each once, since a second
+// command to a task would replace the first.
+func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err error) {
 	switch {
-	case len(w.IDs) > 0 && !w.Selection.empty():
-		return nil, badInput("ids", len(w.IDs), "ids and selection exclude each other")
-	case len(w.IDs) == 0 && w.Selection.empty():
+	case len(to.IDs) > 0 && !to.Selection.empty():
+		return nil, badInput("ids", len(to.IDs), "ids and selection exclude each other")
+	case len(to.IDs) == 0 && to.Selection.empty():
 		return nil, badInput("ids", "", "ids or a selection must be given")
-	case len(w.IDs) > 0:
-		ids = slices.Compact(slices.Sorted(slices.Values(w.IDs)))
+	case len(to.IDs) > 0:
+		ids = slices.Compact(slices.Sorted(slices.Values(to.IDs)))
 	default:
-		f, err := w.Selection.filter(view.Live)
+		f, err := to.Selection.filter(view.Live)
 		if err != nil {
 			return nil, err
 		}
@@ -159,17 +154,14 @@ func (s *Server) concerned(ctx context.Context, w whom) (ids []string, err error
 func (s *Server) commandTask(ctx context.Context, in *orderInput) (*ok[view.Order], error) {
 	note(ctx, slog.String("task", in.ID), slog.String("message", in.Body.Message))
 	sent, errs, err := s.order(ctx, in.Body, []string{in.ID})
-	if err == nil {
-		err = errs[0]
-	}
 	if err != nil {
 		return nil, err
 	}
-	return &ok[view.Order]{sent[0]}, nil
+	return answerWith(sent[0], errs[0])
 }
 
 func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.Order], error) {
-	ids, err := s.concerned(ctx, whom{in.Body.IDs, in.Body.Selection})
+	ids, err := s.idsOf(ctx, recipients{in.Body.IDs, in.Body.Selection})
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +178,8 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 	return &ok[[]view.Order]{sent}, nil
 }
 
-// order sends a command, and waits for it if it says so. There is an error for each
-// task besides that for all.
+// order sends a command, and waits as long as it asks for. It returns an error for each
+// task, and one for all.
 func (s *Server) order(ctx context.Context, c command, ids []string) ([]view.Order, []error, error) {
 	message, err := c.message()
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// servePage answers a request for a page of the dashboard; false if it is for none.
-// The pages hold no data, so no token is needed; where a request is addressed to was
-// checked before. Paths are compared as they were sent, so that nothing odd is mended.
+// servePage answers a request for a page of the dashboard, and returns false if it is for
+// none. The pages hold no data, so they need no token. Paths are compared as sent, without
+// decoding or cleaning.
 func (s *Server) servePage(w http.ResponseWriter, r *http.Request) bool {
 	if s.pages == nil {
 		return false
@@ -24,7 +24,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request) bool {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		problem(http.StatusMethodNotAllowed, "method", "%s is not possible at %q", shown(r.Method), shown(escaped)).refuse(w, r)
-	case bare: // without the slash what the page loads would be beside the prefix
+	case bare: // without the slash, relative links of the page would leave the prefix
 		w.Header().Set("Location", s.config.Prefix+"/")
 		w.WriteHeader(http.StatusPermanentRedirect)
 	default:

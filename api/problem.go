@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ type Problem struct {
 	// Title is the status in words.
 	Title  string `json:"title"`
 	Status int    `json:"status"`
-	// Detail says what happened to this request.
+	// Detail describes the error for people.
 	Detail string `json:"detail"`
 	// Code is for programs to branch on.
 	Code string `json:"code"`
@@ -35,7 +36,7 @@ type Problem struct {
 	// Others lists further mistakes in the same input.
 	Others []Mistake `json:"others,omitempty"`
 
-	retryAfter int // in seconds, zero for nothing to say
+	retryAfter int // in seconds, zero for none
 }
 
 // Mistake describes an invalid input.
@@ -59,7 +60,7 @@ func (p *Problem) MarshalJSON() ([]byte, error) {
 // detailBytesMax bounds each text of a problem.
 const detailBytesMax = 1024
 
-// GetStatus makes it an error that huma returns unchanged.
+// GetStatus implements huma.StatusError, so that huma returns it unchanged.
 func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of problems.
@@ -89,7 +90,13 @@ func problem(status int, code, format string, args ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
-// write answers a problem outside of huma.
+// about sets which input is wrong, and returns p.
+func (p *Problem) about(field, value, limit string) *Problem {
+	p.Field, p.Value, p.Limit = field, value, limit
+	return p
+}
+
+// write answers a request outside of huma.
 func (p *Problem) write(w http.ResponseWriter) {
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
@@ -99,8 +106,8 @@ func (p *Problem) write(w http.ResponseWriter) {
 	_ = writeJSON(w, p) // the client has gone
 }
 
-// refuse answers a request whose body was not read. The connection ends, or the
-// answer would wait until the body has come.
+// refuse answers a request whose body was not read. It ends the connection, or the answer
+// would wait for the body.
 func (p *Problem) refuse(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
@@ -108,14 +115,13 @@ func (p *Problem) refuse(w http.ResponseWriter, r *http.Request) {
 	p.write(w)
 }
 
-// codeInternal is that of what no other code is about.
+// codeInternal is the code of errors without another code.
 const codeInternal = "internal"
 
-// retryAfterBroker is in how many seconds a broker that is away is worth another try.
+// retryAfterBroker is the Retry-After in seconds while the broker is unreachable.
 const retryAfterBroker = 2
 
-// statuses is the one table from errors to statuses and codes; the first match
-// counts.
+// statuses maps errors to statuses and codes; the first match counts.
 var statuses = []struct {
 	err    error
 	status int
@@ -144,38 +150,30 @@ var statuses = []struct {
 	{windlass.ErrLayout, http.StatusInternalServerError, "layout"},
 }
 
-// problemIn is the problem of an error of a request. That its time is over comes
-// first: what the broker says then is a consequence. A broker that does not answer
-// within the time that its adapter gives it is away.
+// problemIn returns the problem of an error of a request. If the request's time is over,
+// that is the problem: errors of the broker are its consequence. A timeout of the broker's
+// driver alone means that the broker is unreachable.
 func problemIn(ctx context.Context, err error) *Problem {
-	var p *Problem
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.As(err, &p) {
+	if _, ok := errors.AsType[*Problem](err); !ok && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return problem(http.StatusGatewayTimeout, "timeout", "%v", err)
 	}
 	return problemOf(err)
 }
 
-// problemOf is the problem of an error.
+// problemOf returns the problem of an error.
 func problemOf(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	var input *windlass.BadInputError
-	if errors.As(err, &input) {
-		p = problem(http.StatusUnprocessableEntity, "invalid", "%v", err)
-		p.Field, p.Value, p.Limit = input.Field, shorten.To(input.Value, 80), input.Limit
-		return p
+	if input, ok := errors.AsType[*windlass.BadInputError](err); ok {
+		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(input.Field, shorten.To(input.Value, 80), input.Limit)
 	}
-	var config *election.ConfigError
-	if errors.As(err, &config) {
-		p = problem(http.StatusUnprocessableEntity, "invalid", "%v", err)
-		p.Field, p.Limit = config.Field, config.Cause.Error()
-		return p
+	if config, ok := errors.AsType[*election.ConfigError](err); ok {
+		return problem(http.StatusUnprocessableEntity, "invalid", "%v", err).about(config.Field, "", config.Cause.Error())
 	}
 	for _, row := range statuses {
 		if errors.Is(err, row.err) {
-			p = problem(row.status, row.code, "%v", err)
+			p := problem(row.status, row.code, "%v", err)
 			if row.status == http.StatusServiceUnavailable {
 				p.retryAfter = retryAfterBroker
 			}
@@ -185,9 +183,8 @@ func problemOf(err error) *Problem {
 	return problem(http.StatusInternalServerError, codeInternal, "%v", err)
 }
 
-// asProblem turns the errors that huma makes itself into problems. It is a
-// transformer of this API alone: huma's own hook for that is one variable for the
-// whole process, and the process may be somebody else's.
+// asProblem turns huma's own errors into problems. It is a transformer because huma's hook
+// for errors is a variable of the whole process, which may have other users of huma.
 func asProblem(_ huma.Context, status string, body any) (any, error) {
 	if _, done := body.(*Problem); done {
 		return body, nil
@@ -196,26 +193,22 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 	if !ok {
 		return body, nil
 	}
-	code, known := frameworkCodes[failed.GetStatus()]
-	if !known {
-		code = codeInternal
-	}
-	p := problem(failed.GetStatus(), code, "%s", failed.Error())
-	var model *huma.ErrorModel
-	if !errors.As(error(failed), &model) {
+	p := problem(failed.GetStatus(), cmp.Or(frameworkCodes[failed.GetStatus()], codeInternal), "%s", failed.Error())
+	model, ok := errors.AsType[*huma.ErrorModel](failed)
+	if !ok {
 		return p, nil
 	}
-	// A body may have as many mistakes as it has bytes; who is told of them is one.
+	// A body may have as many mistakes as bytes.
 	for i, detail := range model.Errors[:min(len(model.Errors), mistakesMax+1)] {
 		if detail == nil {
 			continue
 		}
 		m := Mistake{Field: detail.Location, Value: shown(detail.Value), Limit: detail.Message}
 		if m.Field == "body" && failed.GetStatus() == http.StatusBadRequest {
-			m.Value = "" // it is the whole of it
+			m.Value = "" // it would be the whole body
 		}
 		if i == 0 {
-			p.Field, p.Value, p.Limit = m.Field, m.Value, m.Limit
+			p.about(m.Field, m.Value, m.Limit)
 			p.Detail = strings.TrimSpace(fmt.Sprintf("%s: %s", m.Field, m.Limit))
 			continue
 		}
@@ -227,7 +220,7 @@ func asProblem(_ huma.Context, status string, body any) (any, error) {
 // mistakesMax bounds the mistakes that a problem lists beside the first.
 const mistakesMax = 20
 
-// frameworkCodes are the codes of what huma refuses by itself.
+// frameworkCodes are the codes of huma's own errors.
 var frameworkCodes = map[int]string{
 	http.StatusBadRequest:            "malformed",
 	http.StatusRequestTimeout:        "slow_body",
@@ -236,21 +229,17 @@ var frameworkCodes = map[int]string{
 	http.StatusUnprocessableEntity:   "invalid",
 }
 
-// shown is a value as a problem names it. An object or a list is not: it may be the
-// whole body, which would be written anew for each mistake in it.
+// shown returns a value as problems show it. Objects and lists are not shown: one may be the
+// whole body, which would be written again for each mistake in it.
 func shown(value any) string {
-	const most = 80
-	switch value.(type) {
-	case map[string]any, []any:
-		return ""
-	}
-	text, isText := value.(string)
-	if !isText && value != nil {
-		encoded, err := json.Marshal(value)
-		if err != nil {
-			return ""
-		}
+	var text string
+	switch value := value.(type) {
+	case map[string]any, []any, nil:
+	case string:
+		text = value
+	default:
+		encoded, _ := json.Marshal(value) // after an error it is empty
 		text = string(encoded)
 	}
-	return shorten.To(text, most)
+	return shorten.To(text, 80)
 }

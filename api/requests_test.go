@@ -75,16 +75,13 @@ func TestFilter_OfVeryManyIsRefused(t *testing.T) {
 func TestPattern_ThatIsSlowEndsWithTheRequest(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Limits.RequestTimeout = 20 * time.Millisecond })
 	jobs, err := tree.New(b.store.Broker(), "/test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	requests := make([]tree.Request, 500)
 	for i := range requests {
 		requests[i] = tree.Request{Name: fmt.Sprintf("%s%d", strings.Repeat("a", 100), i), Type: "t"}
 	}
-	if _, err := jobs.Queue(t.Context(), requests...); err != nil {
-		t.Fatal(err)
-	}
+	_, err = jobs.Queue(t.Context(), requests...)
+	must(t, err)
 	slow := url.QueryEscape(strings.Repeat("(a?){900}", 3))
 	b.want(504, "timeout", request("GET", "/v1/tree/jobs?name_matches="+slow, ""))
 }

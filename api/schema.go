@@ -12,9 +12,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-var problemSchema = reflect.TypeFor[Problem]()
-
-// schemaName keeps types of one name in several packages apart.
+// schemaName distinguishes types with the same name in several packages.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -28,8 +26,8 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// aliasSchemas says what those types are in JSON that write it themselves. The
-// library must not know huma, so they cannot say it.
+// aliasSchemas sets the schemas of types that encode themselves. They cannot have a method
+// Schema, because the library must not import huma.
 func aliasSchemas(r huma.Registry) {
 	r.RegisterTypeAlias(reflect.TypeFor[windlass.Duration](), reflect.TypeFor[durationText]())
 	r.RegisterTypeAlias(reflect.TypeFor[windlass.Status](), reflect.TypeFor[statusText]())
@@ -79,13 +77,13 @@ func texts[T ~string](values []T) []any {
 	return all
 }
 
-// pattern is a tree.Pattern, of which either may be left out.
+// pattern is a tree.Pattern with optional fields.
 type pattern struct {
 	Name string `json:"name,omitempty" doc:"regular expression that the whole name matches"`
 	Type string `json:"type,omitempty" doc:"regular expression that the whole type matches"`
 }
 
-// treeProgress is a tree.Progress as it is in JSON.
+// treeProgress is the JSON of a tree.Progress.
 type treeProgress struct {
 	Total          int                     `json:"total"`
 	Counts         map[windlass.Status]int `json:"counts"`
@@ -98,11 +96,11 @@ type treeProgress struct {
 	LeftSeconds    *float64                `json:"left_seconds"`
 }
 
-// nullableStructs are the properties that are an object or null, by schema; huma
-// cannot say that of a reference.
+// nullableStructs are properties that are an object or null, by schema. Huma cannot express
+// that for a reference.
 var nullableStructs = map[string][]string{"Task": {"spec", "state"}, "TaskDetail": {"spec", "state"}, "Job": {"spec", "state"}}
 
-// finishSchemas mends what the types do not tell.
+// finishSchemas corrects what huma cannot derive from the types.
 func finishSchemas(r huma.Registry) {
 	schemas := r.Map()
 	for name, properties := range nullableStructs {
@@ -112,9 +110,6 @@ func finishSchemas(r huma.Registry) {
 			}
 		}
 	}
-	for name := range schemas {
-		if name == "ErrorModel" || name == "ErrorDetail" {
-			delete(schemas, name) // huma's own errors, which are never answered
-		}
-	}
+	delete(schemas, "ErrorModel") // huma's own errors, which are never sent
+	delete(schemas, "ErrorDetail")
 }

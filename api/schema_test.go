@@ -142,9 +142,7 @@ func TestChecker_FindsWhatIsWrong(t *testing.T) {
 		`{}`: false, `{"a":1.5}`: false, `{"a":null}`: false, `{"a":1,"c":1}`: false, `{"a":1,"b":["y"]}`: false, `"x"`: false, `{"a":1,"b":{}}`: false,
 	} {
 		var value any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(text), &value))
 		if err := c.check(schema, value, "it"); (err == nil) != right {
 			t.Errorf("%s: %v", text, err)
 		}

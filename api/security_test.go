@@ -108,8 +108,6 @@ func TestTokens_EveryOperationAsksForItsRole(t *testing.T) {
 	b.want(200, "", request("GET", "/readyz", ""))
 	public, admin := 0, 0
 	for pattern, e := range b.server.endpoints {
-		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{id}", "a", "{name}", "a", "{path}", "a_b").Replace(path)
 		if e.Public {
 			public++
 			continue
@@ -120,10 +118,10 @@ func TestTokens_EveryOperationAsksForItsRole(t *testing.T) {
 		if e.Role == RoleAdmin {
 			admin++
 		}
-		b.want(401, "unauthorized", request(method, path, examples[e.ID].body))
+		b.want(401, "unauthorized", exampleOf(pattern, e))
 		for token, role := range tokens {
 			if role < e.Role {
-				b.want(403, "role", request(method, path, examples[e.ID].body, withToken(token)))
+				b.want(403, "role", exampleOf(pattern, e, withToken(token)))
 			}
 		}
 	}
@@ -132,13 +130,18 @@ func TestTokens_EveryOperationAsksForItsRole(t *testing.T) {
 	}
 }
 
-func TestReadOnly_RefusesEveryChangeOfWhoever(t *testing.T) {
+// exampleOf returns a request of an endpoint.
+func exampleOf(pattern string, e *endpoint, options ...func(*http.Request)) *http.Request {
+	method, path, _ := strings.Cut(pattern, " ")
+	path = strings.NewReplacer("{id}", "a", "{name}", "a", "{path}", "a_b").Replace(path)
+	return request(method, path, examples[e.ID].body, options...)
+}
+
+func TestReadOnly_RefusesEveryChange(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.ReadOnly = true })
 	for pattern, e := range b.server.endpoints {
-		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{id}", "a", "{name}", "a", "{path}", "a_b").Replace(path)
 		if e.changes() {
-			b.want(403, "read_only", request(method, path, examples[e.ID].body))
+			b.want(403, "read_only", exampleOf(pattern, e))
 		}
 	}
 	b.want(200, "", request("POST", "/v1/commands/preview", examples["previewCommand"].body))
@@ -150,19 +153,17 @@ func TestGet_ChangesNothing(t *testing.T) {
 	b.run()
 	before := b.store.Revision()
 	for pattern, e := range b.server.endpoints {
-		method, path, _ := strings.Cut(pattern, " ")
-		path = strings.NewReplacer("{id}", "a", "{name}", "a", "{path}", "a_b").Replace(path)
-		if method != "GET" {
-			for _, other := range []string{"GET", "HEAD"} {
-				r := request(other, path, examples[e.ID].body, header("X-HTTP-Method-Override", method))
-				r.URL.RawQuery = "_method=" + method
-				b.do(r)
+		for _, method := range []string{"GET", "HEAD"} {
+			r := exampleOf(pattern, e, header("X-HTTP-Method-Override", e.Method))
+			r.Method = method
+			if e.Method != "GET" {
+				r.URL.RawQuery = "_method=" + e.Method
+			} else if method == "GET" {
+				continue
 			}
-			continue
-		}
-		w := b.do(request("HEAD", path, ""))
-		if w.Code >= 500 {
-			t.Errorf("HEAD %s: %d", path, w.Code)
+			if w := b.do(r); w.Code >= 500 {
+				t.Errorf("%s %s: %d", method, r.URL, w.Code)
+			}
 		}
 	}
 	if after := b.store.Revision(); after != before {
@@ -199,13 +200,8 @@ func TestListen_WithoutTokensOnlyThisMachineIsAnswered(t *testing.T) {
 		}
 	}
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var input *windlass.BadInputError
-	if err := b.server.Serve(t.Context(), listener, nil); !errors.As(err, &input) || input.Field != "listen" {
-		t.Errorf("it serves on %v: %v", listener.Addr(), err)
-	}
+	must(t, err)
+	wantField(t, "listen", b.server.Serve(t.Context(), listener, nil))
 	if _, err := listener.Accept(); err == nil {
 		t.Error("the listener is still open")
 	}
@@ -250,22 +246,19 @@ func TestBody_ThatIsTooLargeIsRefusedHoweverItComes(t *testing.T) {
 	b.want(413, "too_large", request("POST", "/v1/tasks", more))
 	b.want(413, "too_large", request("POST", "/v1/tasks", more, func(r *http.Request) { r.ContentLength = -1 }))
 	address := b.listen()
-	status, _, body := raw(t, address, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"+
-		strings.Repeat("20\r\n"+strings.Repeat(" ", 32)+"\r\n", 3)+"0\r\n\r\n")
-	if status != 413 {
-		t.Errorf("in chunks: %d %s", status, body)
-	}
-	status, _, body = raw(t, address, "POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 65\r\n\r\n")
-	if status != 413 {
-		t.Errorf("before it comes: %d %s", status, body)
-	}
-	status, _, body = raw(t, address, "POST /v1/tasks HTTP/1.1\r\nHost: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n")
-	if status != 421 {
-		t.Errorf("a body that never comes keeps the answer back: %d %s", status, body)
-	}
-	status, _, _ = raw(t, address, "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX: "+strings.Repeat("x", 2*headerBytesMax)+"\r\n\r\n")
-	if status != 431 {
-		t.Errorf("a header that is too large: %d", status)
+	const post = "POST /v1/tasks HTTP/1.1\r\nContent-Type: application/json\r\n"
+	for _, x := range []struct {
+		what, text string
+		status     int
+	}{
+		{"in chunks", post + "Host: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("20\r\n"+strings.Repeat(" ", 32)+"\r\n", 3) + "0\r\n\r\n", 413},
+		{"before it comes", post + "Host: localhost\r\nContent-Length: 65\r\n\r\n", 413},
+		{"a body that never comes, of a request that is refused", post + "Host: evil.example\r\nTransfer-Encoding: chunked\r\n\r\n", 421},
+		{"a header that is too large", "GET /v1/tasks HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2*headerBytesMax) + "\r\n\r\n", 431},
+	} {
+		if status, _, body := raw(t, address, x.text); status != x.status {
+			t.Errorf("%s: %d %s", x.what, status, body)
+		}
 	}
 }
 
@@ -390,18 +383,19 @@ func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
 		waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as(name, RoleAdmin)).WithContext(ctx)) })
 		b.eventually("it asks the broker", func() bool { return b.broker.calls.Load() == already+1 })
 	}
+	refused := func(name, limit string) {
+		t.Helper()
+		w := b.want(503, "busy", request("GET", "/v1/nodes", "", as(name, RoleAdmin)))
+		if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != limit {
+			t.Errorf("it says %+v", p)
+		}
+	}
 	ask("one", 0)
 	ask("one", 1)
-	w := b.want(503, "busy", request("GET", "/v1/nodes", "", as("one", RoleAdmin)))
-	if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != "must be at most 2 at a time of one caller" {
-		t.Errorf("it says %+v", p)
-	}
+	refused("one", "must be at most 2 at a time of one caller")
 	ask("other", 2)
 	ask("other", 3)
-	w = b.want(503, "busy", request("GET", "/v1/nodes", "", as("third", RoleAdmin)))
-	if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != "must be at most 4 at a time" {
-		t.Errorf("it says %+v", p)
-	}
+	refused("third", "must be at most 4 at a time")
 	b.want(200, "", request("GET", "/livez", ""))
 	b.want(200, "", request("GET", "/v1/version", "", as("one", RoleAdmin)))
 	cancel()
@@ -413,9 +407,8 @@ func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
 	}
 }
 
-// Whoever has the address of a probe, as every user of this machine has, could have it told
-// that this server is not well.
-func TestProbes_AreAnsweredHoweverManyAsk(t *testing.T) {
+// Others with the address of a probe, such as users of this machine, could make it fail.
+func TestProbes_HaveNoRateLimit(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Limits.Rate, c.Limits.RateBurst = 1e-9, 2 })
 	for range 100 {
 		b.want(200, "", request("GET", "/livez", ""))
@@ -452,15 +445,20 @@ func TestConfig_ThatMakesNoSenseIsRefused(t *testing.T) {
 	} {
 		config := b.config
 		change(&config)
-		var input *windlass.BadInputError
-		if _, err := New(config); !errors.As(err, &input) || input.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
+		_, err := New(config)
+		wantField(t, field, err)
 	}
 	for _, prefix := range []string{"/", "/a/", "a", "/a/../b", "/{a}", "/a b", "//a", "/é", "/a%2fb", `/a"b`, "/a\nb"} {
-		if _, err := New(Config{Broker: b.store.Broker(), Prefix: prefix}); err == nil {
-			t.Errorf("the prefix %q is taken", prefix)
-		}
+		_, err := New(Config{Broker: b.store.Broker(), Prefix: prefix})
+		wantField(t, "Prefix", err)
+	}
+}
+
+// wantField checks that an error is about the input of a field.
+func wantField(t *testing.T, field string, err error) {
+	t.Helper()
+	if input, ok := errors.AsType[*windlass.BadInputError](err); !ok || input.Field != field {
+		t.Errorf("%s: %v", field, err)
 	}
 }
 

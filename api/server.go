@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -51,22 +52,15 @@ func New(c Config) (*Server, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	if c.Namespace == "" {
-		c.Namespace = windlass.NamespaceDefault
-	}
-	c.Namespace = "/" + strings.Trim(c.Namespace, " /") // as the client has it
+	c.Namespace = "/" + strings.Trim(cmp.Or(c.Namespace, windlass.NamespaceDefault), " /") // as the client does
 	c.Hosts = slices.Clone(c.Hosts)
 	for i, host := range c.Hosts {
 		if ip := net.ParseIP(host); ip != nil && strings.Contains(host, ":") {
 			c.Hosts[i] = "[" + host + "]" // as clients write it
 		}
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Audit == nil {
-		c.Audit = c.Logger
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Audit = cmp.Or(c.Audit, c.Logger)
 	c.Limits = c.Limits.withDefaults()
 	tasks, err := windlass.NewTaskCopy(c.Broker, c.Namespace)
 	if err != nil {
@@ -116,7 +110,7 @@ func (s *Server) humaConfig() huma.Config {
 			Servers:  []*huma.Server{{URL: s.config.Prefix + "/"}},
 			Security: []map[string][]string{{"token": {}}},
 		},
-		// The second is for problems: huma looks for what is after the plus.
+		// "json" is for problems: huma uses the part of the media type after the plus.
 		Formats:       map[string]huma.Format{jsonType: jsonFormat, "json": jsonFormat},
 		DefaultFormat: jsonType,
 		Transformers:  []huma.Transformer{asProblem},
@@ -129,7 +123,6 @@ func (s *Server) humaConfig() huma.Config {
 	return c
 }
 
-// register makes the endpoints, by subject.
 func (s *Server) register() {
 	aliasSchemas(s.huma.OpenAPI().Components.Schemas)
 	s.registerSystem()
@@ -148,9 +141,9 @@ func (s *Server) register() {
 // the broker is unreachable.
 func (s *Server) TaskCounts() map[windlass.Status]int { return s.tasks.Count() }
 
-// Run follows the broker for the events until ctx is done, and returns when everything
-// that it started has ended. While the broker is unreachable it retries, and reports
-// that in the stream. Only the streams of events need it; without it they are refused.
+// Run follows the broker for the streams of events until ctx is done, and returns when
+// everything that it started has ended. While the broker is unreachable it retries, and
+// reports that in the streams. Without Run, streams are refused.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.hub.start() {
 		return errRunning
@@ -161,28 +154,16 @@ func (s *Server) Run(ctx context.Context) error {
 
 var errRunning = errors.New("api: the server runs already")
 
-// follow passes on what happens, until ctx is done, to the hub that was started.
-func (s *Server) follow(ctx context.Context) {
-	defer s.hub.stop()
-	var following sync.WaitGroup
-	following.Go(func() { s.followTasks(ctx) })
-	following.Go(func() { s.followNodes(ctx) })
-	following.Go(func() { s.followElections(ctx) })
-	following.Wait()
-}
-
-// Times of a connection outside of a request. They do not limit callers, who have their
-// own limits.
 const (
 	idleTimeout    = 2 * time.Minute
 	headerBytesMax = 32 << 10
-	// shutdownMax is how long requests may go on once the server is told to stop.
+	// shutdownMax is how long requests may go on when the server stops.
 	shutdownMax = 10 * time.Second
 )
 
-// Serve answers requests on a listener, which it closes, and calls Run, until ctx is
-// done. It then gives requests in progress 10 s to end. It refuses to begin on an
-// address that CheckListen refuses. With a TLS configuration it speaks TLS only.
+// Serve answers requests on a listener, which it closes, and does what Run does, until
+// ctx is done. It then gives requests in progress 10 s to end. It refuses an address that
+// CheckListen refuses. With a TLS configuration it speaks TLS only.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	if err := s.config.CheckListen(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())

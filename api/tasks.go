@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// taskFilter selects tasks by what they are. Huma takes no notice of what is embedded
-// by a name that is not exported, so inputs repeat such fields.
+// taskFilter selects tasks by their properties. Huma ignores embedded types that are not
+// exported, so other inputs repeat its fields.
 type taskFilter struct {
 	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
 	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
@@ -26,8 +27,7 @@ type taskFilter struct {
 	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
 }
 
-// filterMax bounds what a filter lists of a kind: each task is compared with each
-// of them, and nothing ends that early.
+// filterMax bounds the values of a filter, because each task is compared with each of them.
 const filterMax = 1000
 
 func checkFilter(field string, values []string) error {
@@ -51,11 +51,7 @@ func statusesOf(field string, names []string, among []windlass.Status) (statuses
 		return nil, err
 	}
 	for _, name := range names {
-		known := false
-		for _, s := range among {
-			known = known || string(s) == name
-		}
-		if !known {
+		if !slices.Contains(among, windlass.Status(name)) {
 			return nil, badInput(field, shown(name), fmt.Sprintf("must be one of %q", among))
 		}
 		statuses = append(statuses, windlass.Status(name))
@@ -63,7 +59,6 @@ func statusesOf(field string, names []string, among []windlass.Status) (statuses
 	return statuses, nil
 }
 
-// listInput asks for a page of tasks.
 type listInput struct {
 	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
 	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
@@ -73,16 +68,14 @@ type listInput struct {
 	Continue string   `query:"continue" doc:"from the Link header of the page before"`
 }
 
-// page is a page of tasks.
 type page struct {
-	Link string `header:"Link" doc:"of the next page, with rel=\"next\"; not there on the last one"`
+	Link string `header:"Link" doc:"of the next page, with rel=\"next\"; missing on the last one"`
 	Body []windlass.TaskInfo
 }
 
-// pageDefault is the size of a page, unless told.
+// pageDefault is the default number of tasks of a page.
 const pageDefault = 1000
 
-// taskInput names a task.
 type taskInput struct {
 	ID string `path:"id" doc:"ID of the task"`
 }
@@ -91,11 +84,11 @@ func (s *Server) registerTasks() {
 	const tag = "tasks"
 	add(s, endpoint{ID: "listTasks", Method: http.MethodGet, Path: "/v1/tasks", Tag: tag,
 		Summary:     "List tasks, live and done, by ID",
-		Description: "A page of them at a time; the Link header leads to the next one. The filters all have to match.",
-	}, false, s.listTasks)
+		Description: "Returns one page; the Link header leads to the next one. All filters must match.",
+	}, s.listTasks)
 	add(s, endpoint{ID: "countTasks", Method: http.MethodGet, Path: "/v1/count", Tag: tag,
 		Summary: "Count tasks by status",
-	}, false, func(ctx context.Context, in *taskFilter) (*ok[map[string]int], error) {
+	}, func(ctx context.Context, in *taskFilter) (*ok[map[string]int], error) {
 		f, err := in.filter()
 		if err != nil {
 			return nil, err
@@ -110,21 +103,21 @@ func (s *Server) registerTasks() {
 	add(s, endpoint{ID: "submitTask", Method: http.MethodPost, Path: "/v1/tasks", Tag: tag, Role: RoleOperate,
 		Status: http.StatusCreated, Also: http.StatusOK, Errors: []int{http.StatusConflict},
 		Summary:     "Submit a task",
-		Description: "The very same task may be submitted again: that is a 200, and it has existed. Another one of its ID is a conflict.",
-	}, true, s.submitTask)
+		Description: "Submitting the same task again is a 200, and counts as existed. A different task with the same ID is a conflict.",
+	}, s.submitTask)
 	add(s, endpoint{ID: "submitTasks", Method: http.MethodPost, Path: "/v1/submissions", Tag: tag, Role: RoleOperate,
 		Summary: "Submit many tasks",
-		Description: fmt.Sprintf("At most %d. They are checked as a whole before anything is submitted, and then independent of each other: "+
-			"the answer counts what became of them.", windlass.SubmitBatchMax),
-	}, true, s.submitTasks)
+		Description: fmt.Sprintf("At most %d. All are checked before any is submitted; then each succeeds or fails by itself, "+
+			"and the answer counts the results.", windlass.SubmitBatchMax),
+	}, s.submitTasks)
 	s.registerTask(tag)
 }
 
-// registerTask makes the endpoints of one task, and that which forgets tasks.
+// registerTask registers the endpoints of one task and pruneTasks.
 func (s *Server) registerTask(tag string) {
 	add(s, endpoint{ID: "getTask", Method: http.MethodGet, Path: "/v1/tasks/{id}", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Everything about one task but its history",
-	}, false, func(ctx context.Context, in *taskInput) (*ok[view.Task], error) {
+	}, func(ctx context.Context, in *taskInput) (*ok[view.Task], error) {
 		detail, err := s.client.Task(ctx, in.ID)
 		if err != nil {
 			return nil, err
@@ -135,21 +128,21 @@ func (s *Server) registerTask(tag string) {
 	add(s, endpoint{ID: "deleteTask", Method: http.MethodDelete, Path: "/v1/tasks/{id}", Tag: tag, Role: RoleOperate,
 		Errors: []int{http.StatusNotFound}, Status: http.StatusNoContent,
 		Summary: "Delete a live task; a running one is stopped",
-	}, false, func(ctx context.Context, in *taskInput) (*done, error) {
+	}, func(ctx context.Context, in *taskInput) (*done, error) {
 		note(ctx, slog.String("task", in.ID))
 		return &done{}, s.client.Delete(ctx, in.ID)
 	})
 	add(s, endpoint{ID: "explainTask", Whole: true, Method: http.MethodGet, Path: "/v1/tasks/{id}/explain", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Why a task does not run, or why it runs where it does",
-	}, false, func(ctx context.Context, in *taskInput) (*ok[windlass.Explanation], error) {
+	}, func(ctx context.Context, in *taskInput) (*ok[windlass.Explanation], error) {
 		return answerWith(s.client.Explain(ctx, in.ID))
 	})
 	add(s, endpoint{ID: "taskHistory", Method: http.MethodGet, Path: "/v1/tasks/{id}/history", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What happened to a task",
-	}, false, func(ctx context.Context, in *taskInput) (*ok[statemachine.History], error) {
+	}, func(ctx context.Context, in *taskInput) (*ok[statemachine.History], error) {
 		h, err := s.client.History(ctx, in.ID)
 		if errors.Is(err, windlass.ErrNotFound) {
-			_, err = s.client.Task(ctx, in.ID) // one to which nothing has happened yet is there nevertheless
+			_, err = s.client.Task(ctx, in.ID) // a new task has no history yet
 		}
 		if h.Entries == nil {
 			h.Entries = []statemachine.HistoryEntry{}
@@ -157,23 +150,23 @@ func (s *Server) registerTask(tag string) {
 		return answerWith(h, err)
 	})
 	add(s, endpoint{ID: "taskProgress", Method: http.MethodGet, Path: "/v1/tasks/{id}/progress", Tag: tag,
-		Summary: "What the handler of a task saved last; null for nothing",
-	}, false, func(ctx context.Context, in *taskInput) (*ok[json.RawMessage], error) {
+		Summary: "The latest checkpoint of a task's handler; null if there is none",
+	}, func(ctx context.Context, in *taskInput) (*ok[json.RawMessage], error) {
 		return answerWith(s.client.Progress(ctx, in.ID))
 	})
 	add(s, endpoint{ID: "waitForTask", Method: http.MethodGet, Path: "/v1/tasks/{id}/wait", Tag: tag, Waits: true,
 		Errors:      []int{http.StatusNotFound, http.StatusConflict},
 		Summary:     "Wait until a task has a status",
-		Description: "One that ends otherwise is a conflict; a timeout is a 504, after which the same can be asked again.",
-	}, false, s.waitForTask)
+		Description: "If the task ends with another status that is a conflict. A timeout is a 504; the request can be repeated.",
+	}, s.waitForTask)
 	add(s, endpoint{ID: "pruneTasks", Whole: true, Method: http.MethodPost, Path: "/v1/prune", Tag: tag, Role: RoleAdmin,
 		Summary:     "Forget tasks that have ended",
-		Description: "With dry_run it only says which. Live tasks are never touched, and failures that these wait for only with unblock.",
-	}, true, s.pruneTasks)
+		Description: "With dry_run it only lists them. Live tasks are never touched, and failed tasks that live ones wait for only with unblock.",
+	}, s.pruneTasks)
 }
 
-// progress is what a handler saved last. What cannot be read hides nothing else: it
-// is left out, and an error where it alone is asked for.
+// progress returns the latest checkpoint of a task, or nothing if it cannot be decoded, so
+// that the rest of the task is still shown.
 func (s *Server) progress(ctx context.Context, id string) (json.RawMessage, error) {
 	progress, err := s.client.Progress(ctx, id)
 	if err != nil && problemOf(err).Code == codeInternal {
@@ -198,7 +191,7 @@ func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
 	if err := s.hold(ctx, limit); err != nil {
 		return nil, err
 	}
-	// What has gone, or come, between two pages makes no difference to the others.
+	// A page begins after an ID, so tasks that come or go meanwhile do not shift it.
 	f.After, f.Limit = in.Continue, limit+1
 	tasks, err := s.client.Tasks(ctx, f)
 	if err != nil {
@@ -220,7 +213,6 @@ func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
 	return &page{Link: fmt.Sprintf(`<%s/v1/tasks?%s>; rel="next"`, s.config.Prefix, next.Encode()), Body: tasks}, nil
 }
 
-// check refuses a task before anything is done.
 func (s *Server) check(task windlass.Submission) error {
 	if err := task.Validate(); err != nil {
 		return err
@@ -231,14 +223,13 @@ func (s *Server) check(task windlass.Submission) error {
 	return nil
 }
 
-// submitInput is a task to be submitted.
 type submitInput struct {
-	Traceparent string `header:"traceparent" doc:"the W3C trace that it belongs to, unless it names one itself"`
+	Traceparent string `header:"traceparent" doc:"W3C trace of the task, unless it has its own"`
 	Body        view.Submission
 }
 
-// inTrace puts a task into the trace of its request. What is no traceparent is
-// none, as the W3C has it.
+// inTrace puts a task into the trace of its request. It ignores an invalid traceparent, as
+// the W3C demands.
 func inTrace(task windlass.Submission, traceparent string) windlass.Submission {
 	if task.Spec.Trace == "" && windlass.ValidTrace(traceparent) {
 		task.Spec.Trace = traceparent
@@ -246,7 +237,6 @@ func inTrace(task windlass.Submission, traceparent string) windlass.Submission {
 	return task
 }
 
-// submitted is what became of a submission, 201 or 200.
 type submitted struct {
 	Status int
 	Body   view.Submitted
@@ -268,9 +258,8 @@ func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, e
 	return nil, err
 }
 
-// submitManyInput are tasks to be submitted.
 type submitManyInput struct {
-	Traceparent string `header:"traceparent" doc:"the W3C trace that they belong to, unless one names its own"`
+	Traceparent string `header:"traceparent" doc:"W3C trace of each task that does not have its own"`
 	Body        []view.Submission
 }
 
@@ -308,19 +297,18 @@ func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view
 	}
 	note(ctx, slog.Int("submitted", sum.Submitted), slog.Int("failed", sum.Failed))
 	if len(tasks) > 0 && sum.Failed == len(tasks) && isOutage(failed) {
-		return nil, failed // nothing was done, so that it says more than a sum
+		return nil, failed // nothing was done, and the error says more than a sum
 	}
 	return &ok[view.Submitted]{sum}, nil
 }
 
-// isOutage tells whether an error is about the broker, and not about what was asked.
+// isOutage reports whether an error is the broker's or the server's, not the request's.
 func isOutage(err error) bool { return problemOf(err).Status >= http.StatusInternalServerError }
 
-// waitInput says what is waited for.
 type waitInput struct {
 	ID       string   `path:"id" doc:"ID of the task"`
 	Statuses []string `query:"status,explode" required:"true" doc:"any of these; repeatable"`
-	Timeout  string   `query:"timeout" doc:"for how long, such as 30s; as long as the server allows unless told"`
+	Timeout  string   `query:"timeout" doc:"for how long, such as 30s; default is the server's maximum"`
 }
 
 func (s *Server) waitForTask(ctx context.Context, in *waitInput) (*ok[windlass.TaskDetail], error) {
@@ -332,7 +320,7 @@ func (s *Server) waitForTask(ctx context.Context, in *waitInput) (*ok[windlass.T
 	if err != nil {
 		return nil, err
 	}
-	// Waiting goes on while the broker is away; that it is away now is said at once.
+	// Wait retries while the broker is unreachable; this returns at once if it is so now.
 	if _, err := s.client.Task(ctx, in.ID); err != nil {
 		return nil, err
 	}
@@ -341,10 +329,10 @@ func (s *Server) waitForTask(ctx context.Context, in *waitInput) (*ok[windlass.T
 	return answerWith(s.client.Wait(ctx, in.ID, statuses...))
 }
 
-// waiting reads for how long to wait; empty is unless.
-func (s *Server) waiting(field, text string, unless time.Duration) (time.Duration, error) {
+// waiting parses for how long to wait.
+func (s *Server) waiting(field, text string, def time.Duration) (time.Duration, error) {
 	if text == "" {
-		return unless, nil
+		return def, nil
 	}
 	d, err := time.ParseDuration(text)
 	if limit := s.config.Limits.WaitMax; err != nil || d < 0 || d > limit {
@@ -353,13 +341,12 @@ func (s *Server) waiting(field, text string, unless time.Duration) (time.Duratio
 	return d, nil
 }
 
-// pruneInput says what is forgotten.
 type pruneInput struct {
 	Body struct {
-		OlderThan string    `json:"older_than,omitempty" doc:"forget what ended longer ago than this, such as 168h"`
-		Keep      int       `json:"keep,omitempty" minimum:"0" doc:"forget all but so many, the latest"`
+		OlderThan string    `json:"older_than,omitempty" doc:"forget tasks that ended longer ago than this, such as 168h"`
+		Keep      int       `json:"keep,omitempty" minimum:"0" doc:"how many of the latest to keep"`
 		Selection selection `json:"selection,omitzero"`
-		Unblock   bool      `json:"unblock,omitempty" doc:"also forget failures that live tasks wait for, which then run"`
+		Unblock   bool      `json:"unblock,omitempty" doc:"also forget failed tasks that live ones wait for, which then run"`
 		DryRun    bool      `json:"dry_run,omitempty"`
 	}
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -33,7 +34,7 @@ const (
 	RoleAdmin
 )
 
-// roleNames are what the roles are called in files and flags.
+// roleNames are the names of the roles in files and flags.
 var roleNames = map[Role]string{RoleView: "view", RoleOperate: "operate", RoleAdmin: "admin"}
 
 // String implements fmt.Stringer.
@@ -67,10 +68,9 @@ func NewToken() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
-// TokenLine returns the line of a token file for a token: its role, a name and its
-// hash. The hash is a plain SHA-256. Slow and salted hashes make guessing costly where
-// people choose the secret; nobody guesses 256 random bits, and a slow hash would only
-// cost the server on every request.
+// TokenLine returns the line of a token file for a token: its role, a name and its hash.
+// The hash is a plain SHA-256: 256 random bits cannot be guessed, so a slow or salted hash
+// would only cost the server on every request.
 func TokenLine(role Role, name, token string) (string, error) {
 	if err := checkTokenName(name); err != nil {
 		return "", err
@@ -89,9 +89,9 @@ const (
 	// tokensMax bounds the tokens of a file, each of which is compared on every
 	// request.
 	tokensMax = 1000
-	// tokenFileBytesMax bounds what is read of it.
+	// tokenFileBytesMax bounds the size of the file.
 	tokenFileBytesMax = 1 << 20
-	// rereadEvery is how often a token file is looked at, at most.
+	// rereadEvery is the least time between two checks of the file.
 	rereadEvery = time.Second
 )
 
@@ -114,20 +114,18 @@ func checkTokenName(name string) error {
 //	operate deploy     sha256:60303a…
 //	operate deploy     sha256:fd61a0…
 //
-// A name may have several lines, so that an old and a new token are both valid while
-// one replaces the other. The file is read again when it has changed. If it cannot be
-// read then, the last valid contents stay in use and the error is logged: a typing
-// error must not lock everybody out.
+// A name may have several lines, so that an old and a new token are both valid while one
+// replaces the other. The file is read again when it has changed. If it is then invalid,
+// the last valid contents stay in use and the error is logged, so that a typing error does
+// not lock everybody out.
 type Tokens struct {
 	path string
 	log  *slog.Logger
 
 	mu      sync.Mutex
 	entries []tokenEntry
-	// seen is what the file was like when it was read, checked when that was last
-	// compared.
-	seen    os.FileInfo
-	checked time.Time
+	seen    os.FileInfo // when the file was read
+	checked time.Time   // when it was last compared with seen
 }
 
 type tokenEntry struct {
@@ -138,23 +136,20 @@ type tokenEntry struct {
 // LoadTokens reads a token file. It refuses a file that anyone but its owner can write,
 // and a file without a token. A nil logger means slog.Default().
 func LoadTokens(path string, log *slog.Logger) (*Tokens, error) {
-	if log == nil {
-		log = slog.Default()
-	}
-	t := &Tokens{path: path, log: log, checked: time.Now()}
+	t := &Tokens{path: path, log: cmp.Or(log, slog.Default()), checked: time.Now()}
 	if err := t.read(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// read takes the file as it is, or leaves everything as it was.
+// read reads the file. After an error the entries are unchanged.
 func (t *Tokens) read() error {
 	f, err := os.Open(t.path)
 	if err != nil {
 		return fmt.Errorf("token file: %w", err)
 	}
-	defer f.Close() // it was only read
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("token file: %w", err)
@@ -178,8 +173,8 @@ func (t *Tokens) read() error {
 	return nil
 }
 
-// parseTokens reads the lines of a file. An error names the line and never what is
-// long, or in the place of the hash: it may be a token that was put there by mistake.
+// parseTokens parses a file. An error has the number of the line, but not its hash or a long
+// word, which may be a token that was put there by mistake.
 func parseTokens(content []byte) ([]tokenEntry, error) {
 	var entries []tokenEntry
 	scanner := bufio.NewScanner(bytes.NewReader(content))
@@ -219,16 +214,16 @@ func parseTokens(content []byte) ([]tokenEntry, error) {
 }
 
 const (
-	// notShown stands in the place of what may be a token.
+	// notShown replaces a value that may be a token.
 	notShown = "(not shown)"
-	// wordBytesMax is how long what is shown may be: too short for a token.
+	// wordBytesMax is how long a shown value may be, shorter than any token.
 	wordBytesMax = 20
 )
 
-// unshown is an error about an input, without one that may be a token.
+// unshown removes the value from an error about an input if it may be a token.
 func unshown(err error) error {
-	var input *windlass.BadInputError
-	if !errors.As(err, &input) || len(input.Value) <= wordBytesMax {
+	input, ok := errors.AsType[*windlass.BadInputError](err)
+	if !ok || len(input.Value) <= wordBytesMax {
 		return err
 	}
 	return badInput(input.Field, notShown, input.Limit)
@@ -239,16 +234,15 @@ func unshown(err error) error {
 func (t *Tokens) Find(token string) (Caller, bool) {
 	hash := sha256.Sum256([]byte(token))
 	var found Caller
-	known := 0
 	for _, e := range t.current() {
-		if match := subtle.ConstantTimeCompare(hash[:], e.hash[:]); match == 1 {
-			known, found = 1, e.caller
+		if subtle.ConstantTimeCompare(hash[:], e.hash[:]) == 1 {
+			found = e.caller
 		}
 	}
-	return found, known == 1
+	return found, found != (Caller{})
 }
 
-// current are the entries of the file as it is now, or was a moment ago.
+// current returns the entries of the file as it is now, or was a moment ago.
 func (t *Tokens) current() []tokenEntry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -258,7 +252,7 @@ func (t *Tokens) current() []tokenEntry {
 	t.checked = time.Now()
 	info, err := os.Stat(t.path)
 	if err == nil && os.SameFile(info, t.seen) && info.ModTime().Equal(t.seen.ModTime()) && info.Size() == t.seen.Size() &&
-		info.Mode() == t.seen.Mode() { // a mode that was refused may have been mended since
+		info.Mode() == t.seen.Mode() { // which may have been the reason for an error
 		return t.entries
 	}
 	if err == nil {

@@ -19,38 +19,26 @@ func tokensOf(t *testing.T, tokens map[string]Role) *Tokens {
 	t.Helper()
 	var lines []string
 	for token, role := range tokens {
-		line, err := TokenLine(role, role.String(), token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, line)
+		lines = append(lines, line(t, role, role.String(), token))
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, lines...)
 	loaded, err := LoadTokens(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return loaded
 }
 
 // write replaces a file, as an editor does.
 func write(t *testing.T, path string, lines ...string) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".new", []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	must(t, os.Rename(path+".new", path))
 }
 
 func line(t *testing.T, role Role, name, token string) string {
 	t.Helper()
 	text, err := TokenLine(role, name, token)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -60,9 +48,7 @@ func TestTokens_AreReadAgainWhenTheFileHasChangedAndTwoAreValidAtOnce(t *testing
 		var log bytes.Buffer
 		write(t, path, "# who may", "", line(t, RoleView, "wall", "old"))
 		tokens, err := LoadTokens(path, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want := func(token string, role Role) {
 			t.Helper()
 			time.Sleep(rereadEvery)
@@ -97,16 +83,13 @@ func TestTokens_AFileThatMakesNoSenseIsRefusedAndNoHashIsShown(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "tokens")
 		write(t, path, text)
 		_, err := LoadTokens(path, nil)
-		var input *windlass.BadInputError
-		if !errors.As(err, &input) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*windlass.BadInputError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, good)
-	if err := os.Chmod(path, 0o622); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(path, 0o622))
 	if _, err := LoadTokens(path, nil); err == nil || !strings.Contains(err.Error(), "0622") {
 		t.Errorf("a file that others can write: %v", err)
 	}
@@ -147,37 +130,18 @@ func FuzzParseTokens(f *testing.F) {
 }
 
 func TestTokens_AFileWhoseModeWasMendedIsReadAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "tokens")
-	write := func(token string, mode os.FileMode) {
-		t.Helper()
-		line, err := TokenLine(RoleView, "a", token)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(line+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("old", 0o600)
-	tokens, err := LoadTokens(path, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := tokensOf(t, map[string]Role{"old": RoleView})
 	later := func() { tokens.checked = time.Time{} }
-	write("new", 0o664)
+	write(t, tokens.path, line(t, RoleView, "a", "new"))
+	must(t, os.Chmod(tokens.path, 0o664))
 	later()
 	if _, known := tokens.Find("new"); known {
 		t.Fatal("a file that others can write is read")
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(tokens.path, 0o600))
 	later()
 	if _, known := tokens.Find("old"); known {
-		t.Error("a token that is in the file no more is valid for ever")
+		t.Error("a token that is no longer in the file is valid")
 	}
 }
 

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
@@ -21,12 +22,11 @@ var dist embed.FS
 // Pages are the files of the dashboard. Its methods are safe for concurrent use.
 type Pages struct{ files map[string]*file }
 
-// file is one of them, as it is sent.
 type file struct {
 	plain, compressed []byte
 	kind              string // Content-Type
-	tag               string // of the plain one; that of the other differs
-	hashed            bool   // its name changes with its contents
+	tag               string // ETag of the plain contents, without quotes
+	hashed            bool   // whether its name changes with its contents
 }
 
 // load reads and compresses the files, once in a process.
@@ -41,32 +41,23 @@ var load = sync.OnceValue(func() *Pages {
 			return err
 		}
 		at := strings.TrimPrefix(name, "dist")
-		if at == "/"+index {
+		if at == "/index.html" {
 			at = "/"
 		}
 		p.files[at], err = newFile(name, content)
 		return err
 	})
 	if err != nil {
-		panic(err) // the files are a part of the program, and are read from memory
+		panic(err) // the files are a part of the program
 	}
 	return p
 })
-
-const index = "index.html"
 
 // New returns the files that are embedded in the program.
 func New() *Pages { return load() }
 
 func newFile(name string, content []byte) (*file, error) {
 	sum := sha256.Sum256(content)
-	f := &file{
-		plain: content, kind: mime.TypeByExtension(path.Ext(name)), tag: base64.RawURLEncoding.EncodeToString(sum[:12]),
-		hashed: strings.HasPrefix(name, "dist/assets/"),
-	}
-	if known := kinds[path.Ext(name)]; known != "" {
-		f.kind = known
-	}
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
@@ -78,11 +69,14 @@ func newFile(name string, content []byte) (*file, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	f.compressed = b.Bytes()
-	return f, nil
+	extension := path.Ext(name)
+	return &file{
+		plain: content, compressed: b.Bytes(), kind: cmp.Or(kinds[extension], mime.TypeByExtension(extension)),
+		tag: base64.RawURLEncoding.EncodeToString(sum[:12]), hashed: strings.HasPrefix(name, "dist/assets/"),
+	}, nil
 }
 
-// kinds are the types of the files, whatever the machine's own table says.
+// kinds are the types of the files. The machine's own table may have other ones.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".txt": "text/plain; charset=utf-8",
@@ -92,8 +86,8 @@ var kinds = map[string]string{
 // spelled exactly: nothing is decoded or cleaned.
 func (p *Pages) Has(path string) bool { return p.files[path] != nil }
 
-// policy lets the pages load and run what comes from here, and nothing else. The
-// styles that scripts set do not count as inline ones.
+// policy lets the pages load and run only files of this server. Styles that scripts set do
+// not count as inline.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
@@ -142,7 +136,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// takesGzip tells whether a client says that it reads gzip.
+// takesGzip reports whether a client accepts gzip.
 func takesGzip(r *http.Request) bool {
 	for _, line := range r.Header.Values("Accept-Encoding") {
 		for coding := range strings.SplitSeq(line, ",") {
@@ -158,7 +152,7 @@ func takesGzip(r *http.Request) bool {
 	return false
 }
 
-// has tells whether a list of entity tags has one, weak or not.
+// has reports whether a list of entity tags has one, weak or not.
 func has(lines []string, tag string) bool {
 	for _, line := range lines {
 		for one := range strings.SplitSeq(line, ",") {

@@ -20,10 +20,7 @@ func (instant) Commit(_ context.Context, txns ...broker.Txn) []broker.Result {
 
 // What measuring adds to a call of the broker, and to the events of one run.
 func BenchmarkCommit(b *testing.B) {
-	m, err := metrics.New(metrics.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := newMetrics(b, metrics.Config{})
 	for name, store := range map[string]broker.Broker{"plain": instant{}, "measured": m.Broker(instant{})} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -36,10 +33,7 @@ func BenchmarkCommit(b *testing.B) {
 }
 
 func BenchmarkEvents(b *testing.B) {
-	m, err := metrics.New(metrics.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := newMetrics(b, metrics.Config{})
 	events := m.Events(windlass.Events{})
 	b.ReportAllocs()
 	for b.Loop() {

@@ -14,16 +14,31 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// The calls to the store, as in the label op.
+// op is a call to the store.
+type op int
+
 const (
-	opGet, opList, opCommit                       = "get", "list", "commit"
-	opWatch, opGrant, opKeepAlive, opRevoke       = "watch", "grant", "keepalive", "revoke"
+	opGet op = iota
+	opList
+	opCommit
+	opGrant
+	opKeepAlive
+	opRevoke
+	opWatch // the last one, because its time is not measured
+)
+
+// String returns the value of the label op.
+func (o op) String() string {
+	return [...]string{"get", "list", "commit", "grant", "keepalive", "revoke", "watch"}[o]
+}
+
+const (
 	resyncCompacted, resyncStalled, resyncError   = "compacted", "stalled", "error"
 	watchTasks, watchNodes, watchOther, kindOther = "tasks", "nodes", "other", "other"
 )
 
-// kinds are the errors of a broker, as in the label kind. ErrNotFound is left out,
-// because it is an answer.
+// kinds are the errors of a broker and their values of the label kind. ErrNotFound is no
+// failure.
 var kinds = []struct {
 	err  error
 	name string
@@ -35,13 +50,11 @@ var kinds = []struct {
 
 // Broker returns a broker whose calls are measured. Closing it closes b.
 func (m *Metrics) Broker(b broker.Broker) broker.Broker {
-	timed := map[string]prometheus.Observer{}
-	for _, op := range []string{opGet, opList, opCommit, opGrant, opKeepAlive, opRevoke} {
-		timed[op] = m.series.storeSeconds.WithLabelValues(op)
+	measuring := &measured{inner: b, metrics: m, flow: m.flow}
+	for o := range opWatch {
+		measuring.seconds[o] = m.series.storeSeconds.WithLabelValues(o.String())
 	}
-	return &measured{inner: b, metrics: m, flow: m.flow, root: m.config.Namespace + "/",
-		get: timed[opGet], list: timed[opList], commit: timed[opCommit],
-		grant: timed[opGrant], keepAlive: timed[opKeepAlive], revoke: timed[opRevoke]}
+	return measuring
 }
 
 // measured is a broker whose calls are measured.
@@ -49,16 +62,19 @@ type measured struct {
 	inner   broker.Broker
 	metrics *Metrics
 	flow    *flow
-	// root of the namespace, with a slash.
-	root string
-	// The times of calls; each is found once, and not for every call.
-	get, list, commit, grant, keepAlive, revoke prometheus.Observer
+	seconds [opWatch]prometheus.Observer
 }
 
 var _ broker.Broker = (*measured)(nil)
 
-// failed counts an error, unless the caller had lost its interest.
-func (b *measured) failed(ctx context.Context, op string, err error) {
+// called observes a call that has ended.
+func (b *measured) called(ctx context.Context, o op, began time.Time, err error) {
+	since(b.seconds[o], began)
+	b.failed(ctx, o, err)
+}
+
+// failed counts an error, unless the caller has cancelled the call.
+func (b *measured) failed(ctx context.Context, o op, err error) {
 	if err == nil || errors.Is(err, broker.ErrNotFound) || errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
@@ -69,7 +85,7 @@ func (b *measured) failed(ctx context.Context, op string, err error) {
 			break
 		}
 	}
-	b.metrics.series.storeErrors.WithLabelValues(op, name).Inc()
+	b.metrics.series.storeErrors.WithLabelValues(o.String(), name).Inc()
 }
 
 // since observes a time in seconds.
@@ -79,8 +95,7 @@ func since(o prometheus.Observer, began time.Time) { o.Observe(time.Since(began)
 func (b *measured) Get(ctx context.Context, key string) (broker.KV, error) {
 	began := time.Now()
 	kv, err := b.inner.Get(ctx, key)
-	since(b.get, began)
-	b.failed(ctx, opGet, err)
+	b.called(ctx, opGet, began, err)
 	return kv, err
 }
 
@@ -95,7 +110,7 @@ func (b *measured) List(ctx context.Context, prefix string) iter.Seq2[broker.Pag
 				return
 			}
 		}
-		since(b.list, began)
+		since(b.seconds[opList], began)
 	}
 }
 
@@ -103,13 +118,10 @@ func (b *measured) List(ctx context.Context, prefix string) iter.Seq2[broker.Pag
 func (b *measured) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	began := time.Now()
 	results := b.inner.Commit(ctx, txns...)
-	since(b.commit, began)
-	for i := range results {
-		if results[i].Err != nil {
-			b.failed(ctx, opCommit, results[i].Err)
-			continue
-		}
-		b.flow.saw(results[i].Revision)
+	since(b.seconds[opCommit], began)
+	for _, r := range results {
+		b.failed(ctx, opCommit, r.Err)
+		b.flow.saw(r.Revision)
 	}
 	return results
 }
@@ -124,7 +136,7 @@ func (b *measured) Watch(ctx context.Context, prefix string, from broker.Revisio
 			case err == nil:
 				b.flow.saw(batch.Revision)
 				position.at.Store(int64(batch.Revision))
-			case ctx.Err() == nil: // its owner did not end it
+			case ctx.Err() == nil: // the caller did not end it
 				b.failed(ctx, opWatch, err)
 				b.metrics.series.resyncs.WithLabelValues(resyncReason(err)).Inc()
 			}
@@ -135,7 +147,7 @@ func (b *measured) Watch(ctx context.Context, prefix string, from broker.Revisio
 	}
 }
 
-// resyncReason is why a watch broke.
+// resyncReason returns why a watch broke.
 func resyncReason(err error) string {
 	switch {
 	case errors.Is(err, broker.ErrCompacted):
@@ -146,9 +158,9 @@ func resyncReason(err error) string {
 	return resyncError
 }
 
-// subject is what a watch is of: one of a few words, whatever is in the key.
+// subject returns what a watch is of: one of three words, so that the labels are bounded.
 func (b *measured) subject(prefix string) string {
-	rest, inside := strings.CutPrefix(prefix, b.root)
+	rest, inside := strings.CutPrefix(prefix, b.metrics.config.Namespace+"/")
 	name, _, _ := strings.Cut(rest, "/")
 	if inside && (name == watchTasks || name == watchNodes) {
 		return name
@@ -160,8 +172,7 @@ func (b *measured) subject(prefix string) string {
 func (b *measured) Grant(ctx context.Context, folder string, ttl time.Duration) (broker.Session, error) {
 	began := time.Now()
 	s, err := b.inner.Grant(ctx, folder, ttl)
-	since(b.grant, began)
-	b.failed(ctx, opGrant, err)
+	b.called(ctx, opGrant, began, err)
 	return s, err
 }
 
@@ -169,8 +180,8 @@ func (b *measured) Grant(ctx context.Context, folder string, ttl time.Duration) 
 func (b *measured) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	began := time.Now()
 	ttl, err := b.inner.KeepAlive(ctx, id)
-	since(b.keepAlive, began)
-	if b.failed(ctx, opKeepAlive, err); err == nil {
+	b.called(ctx, opKeepAlive, began, err)
+	if err == nil {
 		since(b.metrics.series.renewSeconds, began)
 	}
 	return ttl, err
@@ -180,8 +191,7 @@ func (b *measured) KeepAlive(ctx context.Context, id broker.SessionID) (time.Dur
 func (b *measured) Revoke(ctx context.Context, id broker.SessionID) error {
 	began := time.Now()
 	err := b.inner.Revoke(ctx, id)
-	since(b.revoke, began)
-	b.failed(ctx, opRevoke, err)
+	b.called(ctx, opRevoke, began, err)
 	return err
 }
 
@@ -191,12 +201,12 @@ func (b *measured) Close() error { return b.inner.Close() }
 // Unwrap returns the broker that is measured.
 func (b *measured) Unwrap() broker.Broker { return b.inner }
 
-// flow knows the latest revision of the store that this process has seen, and the
-// revisions that its watches have reached.
+// flow has the latest revision of the store that this process has seen, and the revisions
+// that its watches have reached.
 type flow struct {
 	head atomic.Int64
 
-	mu      sync.Mutex // for opening, closing and scraping
+	mu      sync.Mutex
 	watches map[*position]struct{}
 }
 
@@ -221,9 +231,6 @@ func (f *flow) open(subject string, at broker.Revision) *position {
 	p.at.Store(int64(at))
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.watches == nil {
-		f.watches = map[*position]struct{}{}
-	}
 	f.watches[p] = struct{}{}
 	return p
 }
@@ -234,7 +241,7 @@ func (f *flow) close(p *position) {
 	delete(f.watches, p)
 }
 
-// lag returns how far the last of the watches of each subject lags behind.
+// lag returns by how many revisions the slowest watch of each subject lags behind.
 func (f *flow) lag() map[string]int64 {
 	head := f.head.Load()
 	f.mu.Lock()

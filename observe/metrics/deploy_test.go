@@ -16,8 +16,8 @@ import (
 	"github.com/windlass-go/windlass/observe/metrics"
 )
 
-// served are the names of all series that a node and a server serve, with what
-// histograms make of theirs, and the labels of each.
+// served returns the names of all series of a node and a server, with the suffixes of
+// histograms, and the labels of each.
 func served(t *testing.T) map[string][]string {
 	t.Helper()
 	names := map[string][]string{}
@@ -25,25 +25,18 @@ func served(t *testing.T) map[string][]string {
 		n := f.join("n1")
 		f.submit("x", "a")
 		f.says(n, 1, "windlass_node_tasks", "state=running")
-		n.broker.Cut() // and something is said of errors
+		n.broker.Cut() // so that there are errors
 		f.says(n, 1, "windlass_store_errors_total")
 		n.broker.Heal()
 		f.says(n, 1, "windlass_nodes_joined")
-		if err := f.client.Delete(f.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.client.Delete(f.Context(), "a"))
 		f.says(n, 1, "windlass_run_seconds")
 		f.says(n, 0, "windlass_watch_lag_revisions")
-		server, err := metrics.New(metrics.Config{Space: func(context.Context) (used, quota int64, err error) { return 1, 2, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := newMetrics(t, metrics.Config{Space: func(context.Context) (used, quota int64, err error) { return 1, 2, nil }})
 		server.Count(func() map[windlass.Status]int { return map[windlass.Status]int{windlass.StatusPending: 1} })
 		for _, m := range []*metrics.Metrics{n.metrics, server} {
 			families, err := m.Gatherer().Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, family := range families {
 				var labels []string
 				for _, l := range family.GetMetric()[0].GetLabel() {
@@ -69,8 +62,8 @@ var (
 	matcher    = regexp.MustCompile(`([a-z_]+)\s*(?:=~|!~|!=|=)`)
 )
 
-// unknown are the names in an expression that nobody serves, or whose series have
-// not the labels that are asked for.
+// unknown returns the names in an expression that are not served, or lack a label that it
+// uses.
 func unknown(expression string, served map[string][]string) (problems []string) {
 	for _, name := range metricName.FindAllString(expression, -1) {
 		if _, there := served[name]; !there {
@@ -87,7 +80,7 @@ func unknown(expression string, served map[string][]string) (problems []string) 
 	return problems
 }
 
-// rules is what of a file of alerts is looked at.
+// rules is a file of alerts.
 type rules struct {
 	Groups []struct {
 		Name  string `json:"name"`
@@ -101,7 +94,7 @@ type rules struct {
 	} `json:"groups"`
 }
 
-// dashboard is what of a dashboard is looked at.
+// dashboard has the checked parts of a dashboard.
 type dashboard struct {
 	UID    string `json:"uid"`
 	Panels []struct {
@@ -123,18 +116,14 @@ type dashboard struct {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
 func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *testing.T) {
 	there := served(t)
 	var alerts rules
-	if err := yaml.UnmarshalStrict(read(t, "../testdata/root/deploy/prometheus/windlass.rules.yml"), &alerts); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(read(t, "../testdata/root/deploy/prometheus/windlass.rules.yml"), &alerts))
 	document := string(read(t, "../testdata/root/docs/operate/operations.md"))
 	for _, g := range alerts.Groups {
 		for _, r := range g.Rules {
@@ -150,9 +139,7 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 		t.Errorf("the alerts are %+v", alerts)
 	}
 	var board dashboard
-	if err := json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board))
 	ids, shown := map[int]bool{}, ""
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.Title == "" || p.GridPos["x"]+p.GridPos["w"] > 24 || (p.Type != "row") != (len(p.Targets) > 0) {
@@ -191,13 +178,11 @@ func TestDeploy_EveryMetricOfTheAlertsTheDashboardAndTheDocumentsIsServed(t *tes
 	}
 }
 
-// Every instance tells of all tasks of its namespace: their sum counts each once for
-// each instance, and the highest over several namespaces is only that of one.
+// Every instance serves all tasks of its namespace: a sum counts each task once for each
+// instance, and a maximum over several namespaces is that of one of them.
 func TestDeploy_TheDashboardCountsEachTaskOfEachNamespaceOnce(t *testing.T) {
 	var board dashboard
-	if err := json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(read(t, "../testdata/root/deploy/grafana/windlass.json"), &board))
 	once := regexp.MustCompile(`^sum(?: by \(state\))? \(max by \(ns(?:, state)?\) \(windlass_tasks\{[^}]*\}\)\)$`)
 	seen := 0
 	for _, p := range board.Panels {

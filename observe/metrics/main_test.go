@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,8 +22,22 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fleet is a store in virtual time, with nodes that are measured, each by
-// itself as if it were a process.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newMetrics(t testing.TB, c metrics.Config) *metrics.Metrics {
+	t.Helper()
+	m, err := metrics.New(c)
+	must(t, err)
+	return m
+}
+
+// fleet is a store in virtual time with nodes, each with its own metrics as if it were a
+// process.
 type fleet struct {
 	*testing.T
 	store   *memory.Store
@@ -45,14 +60,13 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 			}
 		}()
 		var err error
-		if f.client, err = windlass.NewClient(f.store.Broker(), "/test"); err != nil {
-			t.Fatal(err)
-		}
+		f.client, err = windlass.NewClient(f.store.Broker(), "/test")
+		must(t, err)
 		test(f)
 	})
 }
 
-// member is a node that is measured.
+// member is a node with its metrics.
 type member struct {
 	*windlass.Node
 	metrics *metrics.Metrics
@@ -66,7 +80,7 @@ func (m *member) leave() {
 	<-m.Done()
 }
 
-// untilStopped is a handler that works until it is told to stop.
+// untilStopped is a handler that runs until its context ends.
 func untilStopped(ctx context.Context, _ *windlass.Claim) error {
 	<-ctx.Done()
 	return windlass.ErrRelease
@@ -76,10 +90,7 @@ func untilStopped(ctx context.Context, _ *windlass.Claim) error {
 func (f *fleet) join(name string, configure ...func(*windlass.Config)) *member {
 	f.Helper()
 	m := &member{broker: faulty.Wrap(f.store.Broker(), nil)}
-	var err error
-	if m.metrics, err = metrics.New(metrics.Config{Namespace: "/test"}); err != nil {
-		f.Fatal(err)
-	}
+	m.metrics = newMetrics(f, metrics.Config{Namespace: "/test"})
 	config := windlass.Config{
 		Broker: m.broker, Namespace: "/test", Name: name, Clock: clock.Process,
 		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)},
@@ -87,15 +98,15 @@ func (f *fleet) join(name string, configure ...func(*windlass.Config)) *member {
 	for _, change := range configure {
 		change(&config)
 	}
-	if m.Node, err = windlass.NewNode(m.metrics.Instrument(config)); err != nil {
-		f.Fatal(err)
-	}
+	node, err := windlass.NewNode(m.metrics.Instrument(config))
+	must(f, err)
+	m.Node = node
 	m.metrics.Watch(m.Node)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	f.stops = append(f.stops, stop)
 	f.running.Go(func() {
-		_ = m.Run(ctx) // a handler that was left behind is an error, and wanted here
+		_ = m.Run(ctx) // tests leave handlers behind, which is an error
 	})
 	f.until("node "+name+" has joined", func() bool { return m.Stats().Joined })
 	return m
@@ -104,9 +115,7 @@ func (f *fleet) join(name string, configure ...func(*windlass.Config)) *member {
 func (f *fleet) submit(taskType string, ids ...string) {
 	f.Helper()
 	for _, id := range ids {
-		if err := f.client.Submit(f.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: taskType}}); err != nil {
-			f.Fatal(err)
-		}
+		must(f, f.client.Submit(f.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: taskType}}))
 	}
 }
 
@@ -117,19 +126,17 @@ func (f *fleet) until(what string, is func() bool) {
 		if is() {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		pause(50 * time.Millisecond)
 	}
 	f.Fatalf("it never came that %s", what)
 }
 
-// value is what a metric says: a number, or how many observations; labels are
-// name=value. It is false if there is no such series.
+// value returns the value of a metric, or its number of observations, and whether there is
+// such a series. Labels are name=value.
 func value(t testing.TB, m *metrics.Metrics, name string, labels ...string) (float64, bool) {
 	t.Helper()
 	families, err := m.Gatherer().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
@@ -154,11 +161,7 @@ func value(t testing.TB, m *metrics.Metrics, name string, labels ...string) (flo
 func has(s *dto.Metric, labels []string) bool {
 	for _, label := range labels {
 		name, want, _ := strings.Cut(label, "=")
-		found := false
-		for _, l := range s.GetLabel() {
-			found = found || l.GetName() == name && l.GetValue() == want
-		}
-		if !found {
+		if !slices.ContainsFunc(s.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == name && l.GetValue() == want }) {
 			return false
 		}
 	}
@@ -174,12 +177,12 @@ func (f *fleet) says(m *member, least float64, name string, labels ...string) {
 		if last, ok = value(f, m.metrics, name, labels...); ok && last >= least {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
+		pause(50 * time.Millisecond)
 	}
 	f.Errorf("%s%v is %v, want at least %v", name, labels, last, least)
 }
 
-// is wants a metric to have a value.
+// is checks the value of a metric.
 func (f *fleet) is(m *member, want float64, name string, labels ...string) {
 	f.Helper()
 	if got, ok := value(f, m.metrics, name, labels...); !ok || got != want {
@@ -195,9 +198,8 @@ func (f *fleet) put(key, value string) {
 
 func (f *fleet) commit(op broker.Op) {
 	f.Helper()
-	if _, err := broker.CommitOne(f.Context(), f.store.Broker(), broker.Txn{Then: []broker.Op{op}}); err != nil {
-		f.Fatal(err)
-	}
+	_, err := broker.CommitOne(f.Context(), f.store.Broker(), broker.Txn{Then: []broker.Op{op}})
+	must(f, err)
 }
 
 // pause lets virtual time pass.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -71,16 +72,12 @@ func New(c Config) (*Metrics, error) {
 	if c.TypesMax < 0 {
 		return nil, &windlass.BadInputError{Field: "TypesMax", Value: fmt.Sprint(c.TypesMax), Limit: "must be at least 1, or 0 for the default"}
 	}
-	if c.TypesMax == 0 {
-		c.TypesMax = TypesMaxDefault
-	}
-	if c.Namespace == "" {
-		c.Namespace = windlass.NamespaceDefault
-	}
-	c.Namespace = "/" + strings.Trim(c.Namespace, "/ ")
-	m := &Metrics{config: c, registry: c.Registry, series: newSeries(), flow: &flow{}, space: space{ask: c.Space}}
-	m.types = &types{max: c.TypesMax, runs: m.series.runs}
-	all := append(m.series.all(), &scrape{m}, buildInfo())
+	c.Namespace = "/" + strings.Trim(cmp.Or(c.Namespace, windlass.NamespaceDefault), "/ ")
+	m := &Metrics{config: c, registry: c.Registry, flow: &flow{watches: map[*position]struct{}{}}, space: space{ask: c.Space}}
+	var all []prometheus.Collector
+	m.series, all = newSeries()
+	m.types = newTypes(cmp.Or(c.TypesMax, TypesMaxDefault), m.series.runs)
+	all = append(all, &scrape{m}, buildInfo())
 	if m.registry == nil {
 		m.registry = prometheus.NewRegistry()
 		all = append(all, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -43,9 +43,8 @@ func TestMetrics_TellWhatANodeHoldsAndRuns(t *testing.T) {
 		f.submit("broken", "g")
 		f.says(n, 1, "windlass_handler_errors_total", "final=true")
 		f.submit("long", "later")
-		if _, err := f.client.SendTask(f.Context(), "a", statemachine.Command{Message: statemachine.Pause}); err != nil {
-			f.Fatal(err)
-		}
+		_, err := f.client.SendTask(f.Context(), "a", statemachine.Command{Message: statemachine.Pause})
+		must(f, err)
 		f.says(n, 1, "windlass_node_tasks", "state=paused")
 		f.says(n, 1, "windlass_run_seconds", "type=long", "outcome=paused")
 		f.put("/test/tasks/unreadable", "{")
@@ -113,13 +112,9 @@ func TestMetrics_ASessionThatTheBrokerEndedAndARegistrationThatIsGone(t *testing
 		f.submit("x", "a")
 		f.says(n, 1, "windlass_node_tasks", "state=running")
 		kv, err := f.store.Broker().Get(f.Context(), "/test/nodes/n1/info")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n.broker.Use(faulty.MustParse("stall on batch")) // or it sees its keys go first
-		if err := f.store.Broker().Revoke(f.Context(), kv.Session); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.store.Broker().Revoke(f.Context(), kv.Session))
 		f.says(n, 1, "windlass_self_fence_total", "reason=expired")
 		n.broker.Use(nil)
 		f.says(n, 1, "windlass_nodes_joined")
@@ -154,24 +149,20 @@ lose-reply 1s on commit below "/test/tasks/a" call 2`))
 	})
 }
 
-func TestMetrics_AClaimThatAnotherNodeHasIsLost(t *testing.T) {
+func TestMetrics_AClaimIsLostToAnotherNodeOrFailsInTheStore(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		n := f.join("n1")
 		n.broker.Use(faulty.MustParse(`delay-request 5s on commit below "/test/tasks/a" call 1`))
 		f.submit("x", "a")
 		pause(time.Second)
-		f.put("/test/tasks/a/owner", `{"node":"somebody"}`)
+		f.put("/test/tasks/a/owner", `{"node":"another"}`)
 		f.says(n, 1, "windlass_claims_total", "result=lost")
-	})
-}
-
-func TestMetrics_AClaimThatTheStoreRefusesHasFailed(t *testing.T) {
-	inFleet(t, func(f *fleet) {
-		n := f.join("n1")
-		n.broker.Use(faulty.MustParse(`refuse on commit below "/test/tasks/a" call 1`))
-		f.submit("x", "a")
+		f.is(n, 0, "windlass_claims_total", "result=failed")
+		n.broker.Use(faulty.MustParse(`refuse on commit below "/test/tasks/b" call 1`))
+		f.submit("x", "b")
 		f.says(n, 1, "windlass_claims_total", "result=failed")
 		f.says(n, 1, "windlass_store_errors_total", "op=commit", "kind=unavailable")
+		f.is(n, 1, "windlass_claims_total", "result=lost")
 	})
 }
 
@@ -212,10 +203,7 @@ func TestMetrics_WhyAWatchWasBegunAnew(t *testing.T) {
 		f.says(n, 1, "windlass_watch_resyncs_total", "reason=error")
 		f.is(n, 0, "windlass_watch_resyncs_total", "reason=stalled")
 		n.broker.Use(nil)
-		m, err := metrics.New(metrics.Config{Namespace: "/test"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newMetrics(t, metrics.Config{Namespace: "/test"})
 		// What a store says whose watch went silent; its own tests make it so.
 		silent := m.Broker(silentBroker{f.store.Broker()})
 		for _, err := range silent.Watch(f.Context(), "/test/tasks/", 1) {
@@ -229,7 +217,7 @@ func TestMetrics_WhyAWatchWasBegunAnew(t *testing.T) {
 	})
 }
 
-// silentBroker is one whose watches are silent.
+// silentBroker is a broker whose watches fall silent.
 type silentBroker struct{ broker.Broker }
 
 // Watch implements broker.Broker.
@@ -248,7 +236,7 @@ func TestMetrics_AWatchThatIsHeldUpLags(t *testing.T) {
 		})
 		n.broker.Use(faulty.MustParse(`stall on batch below "/test/tasks/"`))
 		f.submit("x", "a", "b", "c")
-		store := n.metrics.Broker(n.broker) // another call of this process hears of the new revision
+		store := n.metrics.Broker(n.broker) // another call of this process sees the new revision
 		if _, _, err := broker.Collect(f.Context(), store, "/test/tasks/"); err != nil {
 			t.Fatal(err)
 		}
@@ -272,12 +260,8 @@ func TestMetrics_ElectionsThatAreLed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		n := f.join("n1")
 		e, err := n.Election("e", n.metrics.Election(election.Events{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, e.Start())
 		f.says(n, 1, "windlass_elections_led")
 		f.is(n, 1, "windlass_election_terms_total")
 		n.leave()
@@ -286,10 +270,7 @@ func TestMetrics_ElectionsThatAreLed(t *testing.T) {
 }
 
 func TestMetrics_TypesAreBounded(t *testing.T) {
-	m, err := metrics.New(metrics.Config{TypesMax: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(t, metrics.Config{TypesMax: 2})
 	events := m.Events(windlass.Events{})
 	for _, name := range []string{"a", "", "c", "d", "a", "c", ""} {
 		for _, outcome := range []windlass.Outcome{windlass.OutcomeCompleted, windlass.OutcomeFailed} {
@@ -310,10 +291,7 @@ func TestMetrics_TypesAreBounded(t *testing.T) {
 }
 
 func TestMetrics_PassEverythingOn(t *testing.T) {
-	m, err := metrics.New(metrics.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(t, metrics.Config{})
 	var got []string
 	note := func(what string) { got = append(got, what) }
 	e := m.Events(windlass.Events{
@@ -344,9 +322,7 @@ func TestMetrics_HowFullTheStoreIs(t *testing.T) {
 		asked++
 		return 30, 120, failure
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 3 {
 		if got, ok := value(t, m, "windlass_store_quota_ratio"); !ok || got != 0.25 {
 			t.Errorf("the ratio is %v (there: %t)", got, ok)
@@ -360,10 +336,7 @@ func TestMetrics_HowFullTheStoreIs(t *testing.T) {
 		func(context.Context) (int64, int64, error) { return 1, 0, nil },
 		func(context.Context) (int64, int64, error) { return 1, 2, errors.New("away") },
 	} {
-		m, err := metrics.New(metrics.Config{Space: test})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := newMetrics(t, metrics.Config{Space: test})
 		if got, ok := value(t, m, "windlass_store_quota_ratio"); ok {
 			t.Errorf("without an answer the ratio is %v", got)
 		}
@@ -371,10 +344,7 @@ func TestMetrics_HowFullTheStoreIs(t *testing.T) {
 }
 
 func TestMetrics_TasksByStatusFromWhoCountsThem(t *testing.T) {
-	m, err := metrics.New(metrics.Config{Namespace: "shop/"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(t, metrics.Config{Namespace: "shop/"})
 	m.Count(func() map[windlass.Status]int { return map[windlass.Status]int{windlass.StatusFailed: 3} })
 	if got, _ := value(t, m, "windlass_tasks", "ns=/shop", "state=failed"); got != 3 {
 		t.Errorf("%v tasks have failed", got)
@@ -382,18 +352,15 @@ func TestMetrics_TasksByStatusFromWhoCountsThem(t *testing.T) {
 }
 
 func TestNew_RefusesWhatMakesNoSense(t *testing.T) {
-	var input *windlass.BadInputError
-	if _, err := metrics.New(metrics.Config{TypesMax: -1}); !errors.As(err, &input) || input.Field != "TypesMax" {
+	_, err := metrics.New(metrics.Config{TypesMax: -1})
+	if input, ok := errors.AsType[*windlass.BadInputError](err); !ok || input.Field != "TypesMax" {
 		t.Errorf("error %v", err)
 	}
 	registry := prometheus.NewRegistry()
-	if _, err := metrics.New(metrics.Config{Registry: registry}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = metrics.New(metrics.Config{Registry: registry})
+	must(t, err)
 	before, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := metrics.New(metrics.Config{Registry: registry}); err == nil {
 		t.Error("one registry took everything twice")
 	}
@@ -407,10 +374,7 @@ func TestHandler_ServesThemWithOthersOfTheProcess(t *testing.T) {
 	for _, name := range []string{"etcd_wanted", "unwanted"} {
 		other.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: "x"}))
 	}
-	m, err := metrics.New(metrics.Config{Also: []prometheus.Gatherer{metrics.Only(other, "etcd_")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := newMetrics(t, metrics.Config{Also: []prometheus.Gatherer{metrics.Only(other, "etcd_")}})
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, want := range []string{"windlass_claims_total{result=\"won\"} 0", "etcd_wanted 0", "go_goroutines ", "windlass_build_info{"} {

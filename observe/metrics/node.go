@@ -1,8 +1,10 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -25,7 +27,7 @@ const (
 
 var claimResults = []string{claimWon, claimLost, claimAmbiguous, claimFailed}
 
-// Events returns events that measure a node and are passed on to next.
+// Events returns events that measure a node, and calls next for each.
 func (m *Metrics) Events(next windlass.Events) windlass.Events {
 	e := next
 	e.Left = func(incarnation string, cause error, abandoned []string) {
@@ -41,7 +43,7 @@ func (m *Metrics) Events(next windlass.Events) windlass.Events {
 		handover[cause] = m.series.handover.WithLabelValues(string(cause))
 	}
 	e.Granted = func(g windlass.Grant) {
-		if o := handover[g.Cause]; o != nil { // one that was adopted has not waited
+		if o := handover[g.Cause]; o != nil { // adopted claims have not waited
 			o.Observe(g.Waited.Seconds())
 		}
 		if next.Granted != nil {
@@ -59,7 +61,7 @@ func (m *Metrics) Events(next windlass.Events) windlass.Events {
 	return m.rareEvents(e, next)
 }
 
-// rareEvents are those that happen when something is amiss, or changes.
+// rareEvents adds the events that are not part of every run.
 func (m *Metrics) rareEvents(e, next windlass.Events) windlass.Events {
 	e.Errored = func(task string, err error, until time.Time) {
 		m.series.handlerErrors.WithLabelValues(strconv.FormatBool(until.IsZero())).Inc()
@@ -94,7 +96,7 @@ func (m *Metrics) rareEvents(e, next windlass.Events) windlass.Events {
 	return e
 }
 
-// fenceReason is why a session was given up.
+// fenceReason returns why a session was given up.
 func fenceReason(cause error) string {
 	switch {
 	case errors.Is(cause, session.ErrDeadline):
@@ -105,7 +107,7 @@ func fenceReason(cause error) string {
 	return fenceLost
 }
 
-// Election returns events that measure an election and are passed on to next.
+// Election returns events that measure an election, and calls next for each.
 func (m *Metrics) Election(next election.Events) election.Events {
 	e := next
 	e.Elected = func(t election.Term) {
@@ -124,18 +126,15 @@ func (m *Metrics) Election(next election.Events) election.Events {
 	return e
 }
 
-// coordinator wraps that of each incarnation.
+// coordinator wraps the coordinator of each incarnation.
 func (m *Metrics) coordinator(next func(coordinator.Coordinator) coordinator.Coordinator) func(coordinator.Coordinator) coordinator.Coordinator {
-	results := map[string]prometheus.Counter{}
-	for _, r := range claimResults {
-		results[r] = m.series.claims.WithLabelValues(r)
-	}
+	claims := m.series.claims
 	return func(plain coordinator.Coordinator) coordinator.Coordinator {
 		if next != nil {
 			plain = next(plain)
 		}
-		return &claiming{Coordinator: plain, metrics: m, won: results[claimWon], lost: results[claimLost],
-			ambiguous: results[claimAmbiguous], failed: results[claimFailed]}
+		return &claiming{Coordinator: plain, metrics: m, won: claims.WithLabelValues(claimWon), lost: claims.WithLabelValues(claimLost),
+			ambiguous: claims.WithLabelValues(claimAmbiguous), failed: claims.WithLabelValues(claimFailed)}
 	}
 }
 
@@ -170,26 +169,31 @@ func (c *claiming) Claim(ctx context.Context, wanted []coordinator.Wanted) []coo
 func (c *claiming) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 	results := c.Coordinator.End(ctx, endings)
 	for i := range results {
-		if err := results[i].Err; err != nil && (errors.Is(err, coordinator.ErrFenced) || errors.Is(err, broker.ErrSessionExpired)) {
+		if err := results[i].Err; errors.Is(err, coordinator.ErrFenced) || errors.Is(err, broker.ErrSessionExpired) {
 			c.metrics.series.fenced.Inc()
 		}
 	}
 	return results
 }
 
-// types has the series of runs, by type and outcome, without a lock for those that
-// it has seen before.
+// types has the series of runs, by type and outcome. It needs no lock for known ones.
 type types struct {
 	max  int
 	runs *prometheus.HistogramVec
 
 	known atomic.Pointer[map[runLabels]prometheus.Observer]
 
-	mu    sync.Mutex // for what is new
+	mu    sync.Mutex // for new ones
 	names map[string]bool
 }
 
-// runLabels are of a run, before the type is bounded.
+func newTypes(max int, runs *prometheus.HistogramVec) *types {
+	t := &types{max: max, runs: runs, names: map[string]bool{}}
+	t.known.Store(&map[runLabels]prometheus.Observer{})
+	return t
+}
+
+// runLabels are the type and the outcome of a run, before the types are bounded.
 type runLabels struct {
 	taskType string
 	outcome  windlass.Outcome
@@ -197,39 +201,24 @@ type runLabels struct {
 
 func (t *types) observe(end windlass.End) {
 	labels := runLabels{end.Type, end.Outcome}
-	known := t.known.Load()
-	if known != nil {
-		if o := (*known)[labels]; o != nil {
-			o.Observe(end.Took.Seconds())
-			return
-		}
+	o := (*t.known.Load())[labels]
+	if o == nil {
+		o = t.add(labels)
 	}
-	t.add(labels).Observe(end.Took.Seconds())
+	o.Observe(end.Took.Seconds())
 }
 
-// add finds the series of labels that are new. Types above the bound are looked up
-// each time: what is remembered is bounded, too.
+// add returns the series of new labels. It does not remember types above the bound.
 func (t *types) add(labels runLabels) prometheus.Observer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.names[labels.taskType] && len(t.names) >= t.max {
 		return t.runs.WithLabelValues(TypeOther, string(labels.outcome))
 	}
-	if t.names == nil {
-		t.names = map[string]bool{}
-	}
 	t.names[labels.taskType] = true
-	name := labels.taskType
-	if name == "" {
-		name = TypeNone
-	}
-	o := t.runs.WithLabelValues(name, string(labels.outcome))
-	next := map[runLabels]prometheus.Observer{labels: o}
-	if known := t.known.Load(); known != nil {
-		for l, observer := range *known {
-			next[l] = observer
-		}
-	}
+	o := t.runs.WithLabelValues(cmp.Or(labels.taskType, TypeNone), string(labels.outcome))
+	next := maps.Clone(*t.known.Load())
+	next[labels] = o
 	t.known.Store(&next)
 	return o
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// What is read when somebody asks.
+// The metrics that are read at a scrape.
 var (
 	tasksDesc = prometheus.NewDesc("windlass_tasks",
 		"Tasks of the namespace: held and unheld as a node knows them, or by status as a server of the HTTP API does.", []string{"ns", "state"}, nil)
@@ -27,7 +27,7 @@ var (
 	quotaDesc = prometheus.NewDesc("windlass_store_quota_ratio", "Part of the store's quota that is used, from 0 to 1.", nil, nil)
 )
 
-// scrape is the collector of these.
+// scrape collects them.
 type scrape struct{ metrics *Metrics }
 
 // Describe implements prometheus.Collector.
@@ -60,10 +60,10 @@ func (s *scrape) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectNodes adds up what the nodes say.
+// collectNodes adds up the Stats of the nodes.
 func (m *Metrics) collectNodes(nodes []*windlass.Node, gauge func(*prometheus.Desc, float64, ...string)) {
 	held := map[windlass.Status]int{}
-	joined, told := 0, false
+	joined, counted := 0, false
 	var margin time.Duration
 	for _, n := range nodes {
 		s := n.Stats()
@@ -75,8 +75,8 @@ func (m *Metrics) collectNodes(nodes []*windlass.Node, gauge func(*prometheus.De
 				margin = s.Margin
 			}
 		}
-		if s.Known && !told { // all nodes know the same tasks
-			told = true
+		if s.Known && !counted { // all nodes know the same tasks
+			counted = true
 			gauge(tasksDesc, float64(s.TasksHeld), m.config.Namespace, "held")
 			gauge(tasksDesc, float64(s.TasksUnheld), m.config.Namespace, "unheld")
 		}
@@ -91,7 +91,7 @@ func (m *Metrics) collectNodes(nodes []*windlass.Node, gauge func(*prometheus.De
 	}
 }
 
-// watched are the nodes that run, or will, and who counts tasks.
+// watched returns the nodes whose Run has not returned, and the function that counts tasks.
 func (m *Metrics) watched() ([]*windlass.Node, func() map[windlass.Status]int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,17 +106,17 @@ func (m *Metrics) watched() ([]*windlass.Node, func() map[windlass.Status]int) {
 	return slices.Clone(m.nodes), m.counts
 }
 
-// space remembers for a while what the store said.
+// space caches the result of Config.Space.
 type space struct {
 	ask func(context.Context) (used, quota int64, err error)
 
-	mu    sync.Mutex // held while the store is asked: once is enough for all who scrape
+	mu    sync.Mutex // held during the call, whose result all scrapes use
 	at    time.Time
 	value float64
 	known bool
 }
 
-// ratio is the part of the quota that is used; false if there is no telling.
+// ratio returns the used part of the quota; false if it is not known.
 func (s *space) ratio() (float64, bool) {
 	if s.ask == nil {
 		return 0, false

@@ -7,20 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The buckets for times as long as a call to the broker, as the wait of a task, and as
-// the run of a handler: to 16 s, 9 minutes and 2 days.
+// The buckets for the times of calls to the broker, of waiting tasks and of runs: to 16 s,
+// 9 minutes and 2 days.
 var (
 	callBuckets = prometheus.ExponentialBuckets(0.0005, 2, 16)
 	waitBuckets = prometheus.ExponentialBuckets(0.001, 3, 13)
 	runBuckets  = prometheus.ExponentialBuckets(0.01, 4, 13)
 )
 
-// series are the metrics that are added to while things happen.
+// series are the metrics that are updated by events and calls, not at a scrape.
 type series struct {
 	claims        *prometheus.CounterVec
-	claimSeconds  prometheus.Histogram
+	claimSeconds  prometheus.Observer
 	fenced        prometheus.Counter
-	renewSeconds  prometheus.Histogram
+	renewSeconds  prometheus.Observer
 	selfFences    *prometheus.CounterVec
 	handover      *prometheus.HistogramVec
 	guardKills    prometheus.Counter
@@ -37,20 +37,25 @@ type series struct {
 	terms         prometheus.Counter
 }
 
-func newSeries() *series {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
+// newSeries returns the series, also as a list to be registered.
+func newSeries() (s *series, all []prometheus.Collector) {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		all = append(all, c)
+		return c
 	}
-	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
-	}
+	counter := func(name, help string) prometheus.Counter { return counters(name, help).WithLabelValues() }
 	histograms := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		all = append(all, h)
+		return h
 	}
-	s := &series{
+	histogram := func(name, help string, buckets []float64) prometheus.Observer {
+		return histograms(name, help, buckets).WithLabelValues()
+	}
+	led := prometheus.NewGauge(prometheus.GaugeOpts{Name: "windlass_elections_led", Help: "Elections that this process leads, of those that were attached."})
+	all = append(all, led)
+	s = &series{
 		claims:        counters("windlass_claims_total", "Claims that were tried: won, lost to another or refused, of an unknown outcome, or failed.", "result"),
 		claimSeconds:  histogram("windlass_claim_seconds", "Time of a call that claims, of up to 1,000 tasks.", callBuckets),
 		fenced:        counter("windlass_fenced_writes_total", "Writes about a task that were refused because its claim was not held any more."),
@@ -67,11 +72,10 @@ func newSeries() *series {
 		handlerErrors: counters("windlass_handler_errors_total", "Errors of handlers: their tasks run again, or failed for good.", "final"),
 		corrupt:       counter("windlass_unreadable_values_total", "Values in the store that could not be read, each time."),
 		brakes:        counter("windlass_brakes_total", "Times that most nodes vanished at once, so that their tasks were taken over slowly."),
-		electionsLed:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "windlass_elections_led", Help: "Elections that this process leads, of those that were attached."}),
+		electionsLed:  led,
 		terms:         counter("windlass_election_terms_total", "Terms that began in this process."),
 	}
-	// A series that is not there until the first bad thing happens cannot show that
-	// it happened: rates need a zero before.
+	// Rates need a zero before the first event.
 	for vector, values := range map[*prometheus.CounterVec][]string{
 		s.claims: claimResults, s.selfFences: {fenceDeadline, fenceExpired, fenceLost},
 		s.resyncs: {resyncCompacted, resyncStalled, resyncError}, s.handlerErrors: {"false", "true"},
@@ -80,24 +84,17 @@ func newSeries() *series {
 			vector.WithLabelValues(value)
 		}
 	}
-	return s
+	return s, all
 }
 
-func (s *series) all() []prometheus.Collector {
-	return []prometheus.Collector{
-		s.claims, s.claimSeconds, s.fenced, s.renewSeconds, s.selfFences, s.handover, s.guardKills, s.resyncs, s.storeSeconds,
-		s.storeErrors, s.orphans, s.moves, s.runs, s.handlerErrors, s.corrupt, s.brakes, s.electionsLed, s.terms,
-	}
-}
-
-// buildInfo is what this program was built of.
+// buildInfo returns the metric with the versions of this program.
 func buildInfo() prometheus.Collector {
 	version, revision := "unknown", "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		version = info.Main.Version
 		for _, m := range info.Deps {
 			if m.Path == "github.com/windlass-go/windlass" {
-				version = m.Version // a program that has it as a library
+				version = m.Version // this is a program that uses the library
 			}
 		}
 		for _, s := range info.Settings {

@@ -1,7 +1,7 @@
-// Package tracing makes OpenTelemetry spans for tasks: that a task is submitted,
-// claimed, run, moved to another node and completed. All spans of a task are in the
-// trace of its submission, on whatever node they are made, because the submission's
-// span travels with the task, as a W3C traceparent.
+// Package tracing makes OpenTelemetry spans for tasks: for their submission, claims, runs,
+// moves to other nodes and completion. All spans of a task are in the trace of its
+// submission, on whatever node they are made, because the task carries the submission's
+// span as a W3C traceparent.
 //
 //	tracer := tracing.New(provider)
 //	client, err := windlass.NewClient(store, "", windlass.WithTracer(tracer))
@@ -11,9 +11,8 @@
 //	        └─ move ─── claim ── run ── complete   on the one that took it over
 //
 // It needs only the API of OpenTelemetry; the program brings the provider with its
-// exporter. The provider must not block when a span begins or ends: a batch processor
-// does not, a simple one does. The task does not carry the rest of a trace, its state
-// and baggage.
+// exporter. The provider must not block when a span begins or ends: use a batch processor,
+// not a simple one. The task does not carry the trace's state and baggage.
 package tracing
 
 import (
@@ -60,24 +59,21 @@ func Service(name string) attribute.KeyValue { return attribute.String("service.
 
 type tracer struct{ spans trace.Tracer }
 
-// traceparent is the one field that travels with a task.
-const traceparent = "traceparent"
-
 // Start implements windlass.Tracer.
 func (t *tracer) Start(ctx context.Context, s windlass.SpanStart) (context.Context, windlass.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() && s.Parent != "" {
-		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparent: s.Parent})
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": s.Parent})
 	}
 	options := []trace.SpanStartOption{trace.WithSpanKind(kindOf(s.Op)), trace.WithAttributes(attributes(s)...)}
 	if !s.At.IsZero() {
 		options = append(options, trace.WithTimestamp(s.At))
 	}
 	ctx, span := t.spans.Start(ctx, "windlass."+s.Op, options...)
-	return ctx, &ended{span}
+	return ctx, &taskSpan{span}
 }
 
-// kindOf is the kind of span: who submits and who runs need not be there at the
-// same time.
+// kindOf returns the kind of an operation's span. Submission and run are asynchronous, as
+// those of a message are.
 func kindOf(op string) trace.SpanKind {
 	switch op {
 	case windlass.SpanSubmit:
@@ -111,8 +107,8 @@ func attributes(s windlass.SpanStart) (all []attribute.KeyValue) {
 // textBytesMax bounds a text in a span.
 const textBytesMax = 4096
 
-// plain makes a text one that can be sent: a batch of spans of which one text is no
-// UTF-8, or that is too large, is dropped as a whole, with the spans of other tasks.
+// plain shortens a text and makes it valid UTF-8. Otherwise an exporter may drop a whole
+// batch, with the spans of other tasks.
 func plain(text string) string {
 	if len(text) > textBytesMax {
 		text = text[:textBytesMax]
@@ -120,12 +116,11 @@ func plain(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// ended is a span that is to be ended.
-type ended struct{ span trace.Span }
+type taskSpan struct{ span trace.Span }
 
 // Trace implements windlass.Span.
-func (e *ended) Trace() string {
-	c := e.span.SpanContext()
+func (t *taskSpan) Trace() string {
+	c := t.span.SpanContext()
 	if !c.IsValid() {
 		return ""
 	}
@@ -133,18 +128,17 @@ func (e *ended) Trace() string {
 }
 
 // End implements windlass.Span.
-func (e *ended) End(end windlass.SpanEnd) {
+func (t *taskSpan) End(end windlass.SpanEnd) {
 	if end.Outcome != "" {
-		e.span.SetAttributes(KeyOutcome.String(string(end.Outcome)))
+		t.span.SetAttributes(KeyOutcome.String(string(end.Outcome)))
 	}
 	if end.Err != nil {
-		text := end.Err.Error()
-		said := plain(text)
-		if said != text {
-			end.Err = errors.New(said)
+		text := plain(end.Err.Error())
+		if text != end.Err.Error() {
+			end.Err = errors.New(text)
 		}
-		e.span.RecordError(end.Err)
-		e.span.SetStatus(codes.Error, said)
+		t.span.RecordError(end.Err)
+		t.span.SetStatus(codes.Error, text)
 	}
-	e.span.End()
+	t.span.End()
 }

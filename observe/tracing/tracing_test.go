@@ -31,6 +31,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fleet is a store in virtual time, with nodes and a client that trace.
 type fleet struct {
 	*testing.T
@@ -58,30 +65,21 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 			}
 		}()
 		var err error
-		if f.client, err = windlass.NewClient(f.store.Broker(), "/test", windlass.WithTracer(f.tracer)); err != nil {
-			t.Fatal(err)
-		}
+		f.client, err = windlass.NewClient(f.store.Broker(), "/test", windlass.WithTracer(f.tracer))
+		must(t, err)
 		test(f)
 	})
 }
 
-// join starts a node that traces, and returns its connection.
-func (f *fleet) join(name string, handler func(context.Context, *windlass.Claim) error) *faulty.Broker {
-	f.Helper()
-	return f.joinIn(context.Background(), name, handler)
-}
-
-// joinIn is join below a context.
-func (f *fleet) joinIn(ctx context.Context, name string, handler func(context.Context, *windlass.Claim) error) *faulty.Broker {
+// join starts a node that traces, and returns its broker.
+func (f *fleet) join(ctx context.Context, name string, handler func(context.Context, *windlass.Claim) error) *faulty.Broker {
 	f.Helper()
 	b := faulty.Wrap(f.store.Broker(), nil)
 	n, err := windlass.NewNode(windlass.Config{
 		Broker: b, Namespace: "/test", Name: name, Clock: clock.Process, Tracer: f.tracer,
 		Handlers: map[string]windlass.NewHandler{"work": windlass.HandlerFunc(handler)},
 	})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	ctx, stop := context.WithCancel(ctx)
 	f.stops = append(f.stops, stop)
 	f.running.Go(func() {
@@ -105,7 +103,7 @@ func (f *fleet) until(what string, is func() bool) {
 	f.Fatalf("it never came that %s: %v", what, f.names())
 }
 
-// spans are those of a name, in the order in which they ended.
+// spans returns the spans with a name, in the order in which they ended.
 func (f *fleet) spans(name string) (found []tracetest.SpanStub) {
 	for _, s := range f.exporter.GetSpans() {
 		if s.Name == "windlass."+name {
@@ -122,7 +120,7 @@ func (f *fleet) names() (names []string) {
 	return names
 }
 
-// says is an attribute of a span.
+// says returns an attribute of a span.
 func says(s tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {
@@ -130,6 +128,11 @@ func says(s tracetest.SpanStub, key attribute.Key) string {
 		}
 	}
 	return ""
+}
+
+func (f *fleet) submit(s windlass.Submission) {
+	f.Helper()
+	must(f, f.client.Submit(f.Context(), s))
 }
 
 func (f *fleet) completed(id string) bool {
@@ -150,14 +153,12 @@ func TestTrace_ATaskThatANodeDiedWithIsOneTraceFromItsSubmissionToItsEnd(t *test
 				return ctx.Err()
 			}
 		}
-		first := f.join("n1", handler)
+		first := f.join(context.Background(), "n1", handler)
 		ctx, root := f.provider.Tracer("test").Start(f.Context(), "request")
-		if err := f.client.Submit(ctx, windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "work"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.client.Submit(ctx, windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "work"}}))
 		root.End()
 		current := []trace.SpanContext{<-began}
-		f.join("n2", handler)
+		f.join(context.Background(), "n2", handler)
 		first.Cut() // for good: the node stops its handler, and the other one takes the task over
 		current = append(current, <-began)
 		close(finish)
@@ -191,13 +192,11 @@ func TestTrace_ATaskThatANodeDiedWithIsOneTraceFromItsSubmissionToItsEnd(t *test
 	})
 }
 
-// token is the one that a span names, as the number that it is.
+// token returns the token in a span.
 func (f *fleet) token(s tracetest.SpanStub) int {
 	f.Helper()
 	token, err := strconv.Atoi(says(s, tracing.KeyToken))
-	if err != nil {
-		f.Error(err)
-	}
+	must(f, err)
 	return token
 }
 
@@ -224,9 +223,7 @@ func (f *fleet) describes(move tracetest.SpanStub, claims, runs []tracetest.Span
 func TestTrace_IsNoPartOfWhatMakesTwoSubmissionsTheSame(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		task := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "other", Priority: 3}, Props: []byte(`{"n":1}`)}
-		if err := f.client.Submit(f.Context(), task); err != nil {
-			t.Fatal(err)
-		}
+		f.submit(task)
 		first, err := f.client.Task(f.Context(), "a")
 		if err != nil || !windlass.ValidTrace(first.Spec.Trace) {
 			t.Fatalf("%v, %+v", err, first.Spec)
@@ -240,9 +237,7 @@ func TestTrace_IsNoPartOfWhatMakesTwoSubmissionsTheSame(t *testing.T) {
 			t.Errorf("in another trace it is not the same: %v", err)
 		}
 		plain, err := windlass.NewClient(f.store.Broker(), "/test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := plain.Submit(f.Context(), task); !windlass.AlreadySubmitted(err) {
 			t.Errorf("without a trace it is not the same: %v", err)
 		}
@@ -259,9 +254,7 @@ func TestTrace_IsNoPartOfWhatMakesTwoSubmissionsTheSame(t *testing.T) {
 			t.Errorf("a different task: %v, %v", err, f.spans("submit")[2].Status)
 		}
 		task.Update = true
-		if err := f.client.Submit(f.Context(), task); err != nil {
-			t.Fatal(err)
-		}
+		f.submit(task)
 		if changed, err := f.client.Task(f.Context(), "a"); err != nil || changed.Spec.Trace == first.Spec.Trace {
 			t.Errorf("what was changed is still in the first trace: %v", err)
 		}
@@ -272,9 +265,7 @@ func TestTrace_ThatASubmissionNamesIsAboveIt(t *testing.T) {
 	const remote = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	inFleet(t, func(f *fleet) {
 		spec := windlass.Spec{Type: "other", Trace: remote}
-		if err := f.client.Submit(f.Context(), windlass.Submission{ID: "a", Spec: spec}); err != nil {
-			t.Fatal(err)
-		}
+		f.submit(windlass.Submission{ID: "a", Spec: spec})
 		s := f.spans("submit")[0]
 		if s.Parent.SpanID().String() != "b7ad6b7169203331" || s.SpanContext.TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
 			t.Errorf("it is below %v", s.Parent)
@@ -287,9 +278,7 @@ func TestTrace_ThatASubmissionNamesIsAboveIt(t *testing.T) {
 		errs := f.client.SubmitAll(f.Context(), []windlass.Submission{
 			{ID: "b", Spec: windlass.Spec{Trace: remote}}, {ID: "c"}, {ID: "d", Spec: windlass.Spec{Trace: other}},
 		})
-		if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
-			t.Fatal(errs)
-		}
+		must(t, errors.Join(errs...))
 		span := f.spans("submit")[1]
 		if says(span, tracing.KeyTasks) != "3" {
 			t.Errorf("it says %v", span.Attributes)
@@ -299,11 +288,10 @@ func TestTrace_ThatASubmissionNamesIsAboveIt(t *testing.T) {
 				t.Errorf("%s has %q, want %s: %v", id, d.Spec.Trace, want, err)
 			}
 		}
-		var input *windlass.BadInputError
 		for _, bad := range []string{"x", "00-00000000000000000000000000000000-b7ad6b7169203331-01", strings.ToUpper(remote), remote + "-", "01" + remote[2:],
 			"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", "00-0af7651916cd43dd8448eb211c80319-cb7ad6b7169203331-01"} {
 			err := f.client.Submit(f.Context(), windlass.Submission{ID: "e", Spec: windlass.Spec{Trace: bad}})
-			if !errors.As(err, &input) || input.Field != "trace" {
+			if input, ok := errors.AsType[*windlass.BadInputError](err); !ok || input.Field != "trace" {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}
@@ -313,16 +301,11 @@ func TestTrace_ThatASubmissionNamesIsAboveIt(t *testing.T) {
 func TestTrace_OfAJobIsNotKeptInTheTree(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		jobs, err := tree.New(f.store.Broker(), "/test", windlass.WithTracer(f.tracer))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := jobs.Queue(f.Context(), tree.Request{Name: "a", Type: "b"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		_, err = jobs.Queue(f.Context(), tree.Request{Name: "a", Type: "b"})
+		must(t, err)
 		job, err := f.store.Broker().Get(f.Context(), "/test/tree/a_b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.Contains(string(job.Value), "trace") {
 			t.Errorf("its place in the tree is %s", job.Value)
 		}
@@ -334,7 +317,7 @@ func TestTrace_OfAJobIsNotKeptInTheTree(t *testing.T) {
 
 func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		f.join("n1", func(ctx context.Context, c *windlass.Claim) error {
+		f.join(context.Background(), "n1", func(ctx context.Context, c *windlass.Claim) error {
 			switch c.ID() {
 			case "panics":
 				panic("no")
@@ -344,9 +327,7 @@ func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 			return windlass.Message(statemachine.Command{Message: statemachine.Pause})
 		})
 		for _, id := range []string{"panics", "fails", "pauses"} {
-			if err := f.client.Submit(f.Context(), windlass.Submission{ID: id, Spec: windlass.Spec{Type: "work"}}); err != nil {
-				t.Fatal(err)
-			}
+			f.submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "work"}})
 		}
 		status := func(id string, want windlass.Status) func() bool {
 			return func() bool { d, err := f.client.Task(f.Context(), id); return err == nil && d.Status == want }
@@ -354,9 +335,8 @@ func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 		f.until("it has failed", status("fails", windlass.StatusFailed))
 		f.until("it has paused", status("pauses", windlass.StatusPaused))
 		f.until("it sleeps", status("panics", windlass.StatusSleeping))
-		if _, err := f.client.SendTask(f.Context(), "pauses", statemachine.Command{Message: statemachine.Kill}); err != nil {
-			t.Fatal(err)
-		}
+		_, err := f.client.SendTask(f.Context(), "pauses", statemachine.Command{Message: statemachine.Kill})
+		must(t, err)
 		f.until("it is killed", status("pauses", windlass.StatusKilled))
 		f.until("both ends are there", func() bool { return len(f.spans("complete")) == 2 })
 		if runs := f.spans("run"); !slices.ContainsFunc(runs, func(s tracetest.SpanStub) bool {
@@ -378,16 +358,10 @@ func TestTrace_RunsThatFailPanicOrSleepAndWhatIsKilledWithoutOne(t *testing.T) {
 
 func TestTrace_OfAClaimThatNoNodeHolds(t *testing.T) {
 	inFleet(t, func(f *fleet) {
-		if err := f.client.Submit(f.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "pulled"}}); err != nil {
-			t.Fatal(err)
-		}
+		f.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "pulled"}})
 		d, err := f.client.DequeueDetached(f.Context(), "pulled", "script", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := f.client.CompleteDetached(f.Context(), d.ID, d.Token, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, f.client.CompleteDetached(f.Context(), d.ID, d.Token, nil))
 		submit := f.spans("submit")[0]
 		for _, name := range []string{"claim", "complete"} {
 			spans := f.spans(name)
@@ -414,22 +388,20 @@ func TestTrace_ThatIsNotSampledIsPassedOnAsSuch(t *testing.T) {
 	span.End(windlass.SpanEnd{})
 }
 
-// A node that was started below a span had all its runs in the trace of that.
-func TestTrace_OfWhoStartedTheNodeIsNotThatOfItsRuns(t *testing.T) {
+// The runs of a node that was started below a span were all in the trace of that span.
+func TestTrace_OfTheContextOfANodeIsNotThatOfItsRuns(t *testing.T) {
 	type key struct{}
 	inFleet(t, func(f *fleet) {
 		ctx, start := f.provider.Tracer("test").Start(context.WithValue(context.Background(), key{}, "kept"), "start")
 		defer start.End()
 		begun, finish := make(chan context.Context, 1), make(chan struct{})
-		f.joinIn(ctx, "n1", func(ctx context.Context, _ *windlass.Claim) error {
+		f.join(ctx, "n1", func(ctx context.Context, _ *windlass.Claim) error {
 			begun <- ctx
 			<-ctx.Done()
 			close(finish)
 			return ctx.Err()
 		})
-		if err := f.client.Submit(f.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "work"}}); err != nil {
-			t.Fatal(err)
-		}
+		f.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "work"}})
 		running := <-begun
 		submit, claim := f.spans("submit")[0], f.spans("claim")[0]
 		if current := trace.SpanContextFromContext(running); current.TraceID() != submit.SpanContext.TraceID() {
@@ -440,9 +412,7 @@ func TestTrace_OfWhoStartedTheNodeIsNotThatOfItsRuns(t *testing.T) {
 		}
 		below, cancel := context.WithCancel(running)
 		defer cancel()
-		if err := f.client.Delete(f.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.client.Delete(f.Context(), "a"))
 		<-finish
 		<-below.Done() // a context ends before those below it do
 		if cause := context.Cause(below); !errors.Is(cause, windlass.ErrDeleted) {
@@ -455,8 +425,8 @@ func TestTrace_OfWhoStartedTheNodeIsNotThatOfItsRuns(t *testing.T) {
 	})
 }
 
-// One text that was no UTF-8, such as an error with the output of a command, made the
-// exporter drop the whole batch, with the spans of all other tasks.
+// One text that was not UTF-8, such as an error with the output of a command, made the
+// exporter drop the whole batch, with the spans of other tasks.
 func TestSpan_HasOnlyTextThatCanBeSent(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(exporter))

@@ -13,9 +13,9 @@ import (
 // Allow is the list of programs that a node runs for tasks. The zero value
 // allows nothing.
 //
-// It limits which program starts, not what the program does: whoever may
-// submit tasks may run an allowed program with any arguments, in any folder.
-// Allowing an interpreter allows everything.
+// It limits which program starts, not what it does: anyone who may submit tasks may run
+// an allowed program with any arguments in any folder. An allowed interpreter allows
+// everything.
 type Allow struct {
 	all     bool
 	allowed []allowed
@@ -23,19 +23,17 @@ type Allow struct {
 	env []string
 }
 
-// allowed is one program of the list. Both must match: the file, so that
-// another path to it is the same program; and the name, because one file can
-// be many programs by the name it is called by. With busybox, where ls and rm
-// are links to one file, comparing files alone would let "ls" allow "rm".
+// allowed is one program of the list. A command must match both the file, whatever path
+// leads to it, and the name: with busybox, where ls and rm are links to one file, the
+// file alone would let "ls" allow "rm".
 type allowed struct {
 	name string // last element, as listed
 	file string // absolute, links resolved
 }
 
-// NewAllow resolves a list of absolute paths and of bare names found through
-// PATH; "*" allows every program. Resolving once, at the node's start, means
-// that a later change of PATH cannot widen the list. What others could change is
-// refused.
+// NewAllow resolves a list of absolute paths and of bare names found through PATH; "*"
+// allows every program. It does so once, so that a later change of PATH cannot widen the
+// list. A program that other users could change is refused.
 func NewAllow(list []string) (Allow, error) {
 	if len(list) > AllowMax {
 		return Allow{}, refuse("allow", fmt.Sprintf("%d entries long", len(list)), fmt.Sprintf("at most %d", AllowMax))
@@ -47,10 +45,10 @@ func NewAllow(list []string) (Allow, error) {
 			continue
 		}
 		path, file, err := locate(entry)
-		if err != nil {
-			return Allow{}, refuse(fmt.Sprintf("allow[%d]", i), quote(entry), err.Error())
+		if err == nil {
+			err = onlyOurs(file)
 		}
-		if err := onlyOurs(file); err != nil {
+		if err != nil {
 			return Allow{}, refuse(fmt.Sprintf("allow[%d]", i), quote(entry), err.Error())
 		}
 		a.allowed = append(a.allowed, allowed{name: filepath.Base(path), file: file})
@@ -58,9 +56,9 @@ func NewAllow(list []string) (Allow, error) {
 	return a, nil
 }
 
-// Setting is the list with the variables that tasks may set besides: without, none, as no
-// list of those by which programs load others is complete. Where every program is allowed
-// they may set all.
+// Setting returns the list with the variables that tasks may set. Without it they may set
+// none, as no list of the variables by which programs load others is complete. If every
+// program is allowed, they may set all.
 func (a Allow) Setting(env []string) (Allow, error) {
 	if len(env) > EnvMax {
 		return Allow{}, refuse("env", fmt.Sprintf("%d entries long", len(env)), fmt.Sprintf("at most %d", EnvMax))
@@ -74,9 +72,9 @@ func (a Allow) Setting(env []string) (Allow, error) {
 	return a, nil
 }
 
-// Check finds the program of a command and says whether it is allowed, and the
-// variables that it sets. It returns the absolute path to start, which with a list other
-// than "*" has no links: nobody can turn one from what was checked to another program.
+// Check finds the program of a command, and returns an error unless it and the variables
+// that it sets are allowed. The path is absolute, and with a list other than "*" has no
+// links, which could be changed to another program after the check.
 func (a Allow) Check(p Props) (path string, err error) {
 	if err := validateArgv("command", p.Command); err != nil {
 		return "", err
@@ -111,25 +109,23 @@ func (a Allow) String() string {
 		return "no command"
 	}
 	const few = 8
-	var b strings.Builder
-	for i, e := range a.allowed {
-		if i == few {
-			fmt.Fprintf(&b, " and %d more", len(a.allowed)-few)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(e.file)
+	var names []string
+	for _, e := range a.allowed[:min(few, len(a.allowed))] {
+		name := e.file
 		if e.name != filepath.Base(e.file) {
-			fmt.Fprintf(&b, " as %s", e.name)
+			name += " as " + e.name
 		}
+		names = append(names, name)
 	}
-	return b.String()
+	text := strings.Join(names, ", ")
+	if more := len(a.allowed) - few; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
-// locate finds the path to start and the file behind it. A relative path is
-// refused: what it names depends on the node's working folder.
+// locate finds the path to start and the file behind it. It refuses a relative path, which
+// depends on the node's working folder.
 func locate(program string) (path, file string, err error) {
 	if strings.ContainsRune(program, '/') && !filepath.IsAbs(program) {
 		return "", "", errors.New("must be an absolute path or a bare name")

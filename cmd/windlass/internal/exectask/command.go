@@ -2,9 +2,9 @@ package exectask
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 )
@@ -23,20 +23,15 @@ type Command struct {
 	Argv []string
 	// Env is added to the child's environment, as in Props.Env.
 	Env map[string]string
-	// Environ, if set, is the environment that Env is added to, as name=value, in
-	// the place of the few variables that a child inherits. It may have names that
-	// Env may not, but for those that tell a child who it is.
+	// Environ, if set, replaces the few variables that a child inherits, as name=value.
+	// Names are not limited as in Env, but WINDLASS_TASK, _TOKEN, _NODE and _RUN in it
+	// have no effect.
 	Environ []string
 	// Dir is the working folder; empty means the one the node started in.
 	Dir string
 	// Grace is the time from SIGTERM to SIGKILL: zero means Config.Grace, at
 	// most GraceMax.
 	Grace time.Duration
-}
-
-// NewCommand prepares a run of a task with these props; path is what Allow.Check returned.
-func NewCommand(p Props, path, task, token string) Command {
-	return Command{Task: task, Token: token, Path: path, Argv: p.Command, Env: p.Env, Dir: p.Dir}
 }
 
 func (c Command) validate() error {
@@ -70,8 +65,8 @@ func (c Command) validate() error {
 	return validateDir(c.Dir)
 }
 
-// Names of the variables that tell a child who it is. markerName also tells
-// the supervisor whose a process is that left its group.
+// Names of the variables by which a child knows its task and run. By markerName the
+// supervisor also finds the run of a process that left its group.
 const (
 	taskName   = reservedPrefix + "TASK"
 	tokenName  = reservedPrefix + "TOKEN"
@@ -79,28 +74,39 @@ const (
 	markerName = reservedPrefix + "RUN"
 )
 
-// inherited are the only variables of the node that a child sees. Everything
-// else, the node's broker credentials first, stays with the node.
+// inherited are the only variables of the node that a child sees: the node's broker
+// credentials, above all, stay with the node.
 var inherited = []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"}
 
-// inherit reads the inherited variables of this process.
-func inherit() []string {
-	var env []string
+// inherit returns the inherited variables of this process. Another user has names of its
+// own, and cannot use the node's folder for temporary files.
+func inherit(as *User) (env []string) {
 	for _, name := range inherited {
-		if value, ok := os.LookupEnv(name); ok {
+		value, ok := os.LookupEnv(name)
+		if as != nil {
+			switch name {
+			case "HOME":
+				value, ok = as.Home, true
+			case "USER":
+				value, ok = as.Name, true
+			case "TMPDIR":
+				ok = false
+			}
+		}
+		if ok {
 			env = append(env, name+"="+value)
 		}
 	}
 	return env
 }
 
-// environment is what a child sees. The marker comes first, where a search
-// of /proc/<pid>/environ finds it soonest.
+// environment returns the child's environment. The marker comes first, where a search of
+// /proc/<pid>/environ finds it soonest.
 func (c Command) environment(node, run string, as *User) []string {
 	env := []string{markerName + "=" + run, taskName + "=" + c.Task, tokenName + "=" + c.Token, nodeName + "=" + node}
 	given, own := c.Environ, []string{markerName, taskName, tokenName, nodeName}
 	if given == nil {
-		given = as.inherit()
+		given = inherit(as)
 	}
 	for _, entry := range given {
 		name, _, _ := strings.Cut(entry, "=")
@@ -108,10 +114,8 @@ func (c Command) environment(node, run string, as *User) []string {
 			env = append(env, entry)
 		}
 	}
-	first := len(env)
-	for name, value := range c.Env {
-		env = append(env, name+"="+value)
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, name+"="+c.Env[name])
 	}
-	sort.Strings(env[first:])
 	return env
 }

@@ -3,6 +3,7 @@ package exectask
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -11,13 +12,13 @@ import (
 
 // What callers branch on.
 var (
-	// ErrPastDeadline means that the node's right to run things had ended, or
-	// had not begun, when the command was to be started.
+	// ErrPastDeadline means that the node had no right yet, or none any more, to run
+	// commands.
 	ErrPastDeadline = errors.New("no right to run commands now")
 	// ErrNotStarted means that the system refused the command: no such file,
 	// not executable, no such folder.
 	ErrNotStarted = errors.New("command not started")
-	// ErrNotAllowed means that the node's allow-list does not hold the command.
+	// ErrNotAllowed means that the command is not in the node's allow-list.
 	ErrNotAllowed = errors.New("command not allowed")
 	// ErrSupervisorLost means that the supervisor died or stopped answering;
 	// the run's processes were killed by the node.
@@ -50,8 +51,8 @@ func refuse(field string, value any, limit string) error {
 	return &InputError{Field: field, Value: fmt.Sprint(value), Limit: limit}
 }
 
-// quote quotes and shortens what a user wrote, so that a hostile value neither
-// floods a log nor breaks its lines.
+// quote quotes and shortens user input, so that it neither floods a log nor breaks its
+// lines.
 func quote(s string) string {
 	if len(s) > shownMax {
 		return fmt.Sprintf("%q… (%d bytes)", s[:shownMax], len(s))
@@ -59,7 +60,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// failure is how the supervisor names the kind of an error to the node.
+// failure is the kind of an error in the supervisor's messages to the node.
 type failure string
 
 const (
@@ -69,20 +70,21 @@ const (
 	failLimit    failure = "limit"
 )
 
-// sentinels maps the supervisor's word to what callers branch on.
+// sentinels are the errors that callers branch on.
 var sentinels = map[failure]error{
 	failDeadline: ErrPastDeadline,
 	failStart:    ErrNotStarted,
 	failLimit:    ErrTooMany,
 }
 
-// failureOf tells a command that the system refuses, wherever it is started, from
-// a machine that has nothing left to start it with, or no group any more to start it in.
+// scarce are the errors of a machine that is out of processes, memory, files or groups. A
+// command that fails with one may start on another.
+var scarce = []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBUSY, syscall.ENODEV, cgroup.ErrUnavailable}
+
+// failureOf returns why a command could not be started.
 func failureOf(err error) failure {
-	for _, scarce := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.EBUSY, syscall.ENODEV, cgroup.ErrUnavailable} {
-		if errors.Is(err, scarce) {
-			return failLimit
-		}
+	if slices.ContainsFunc(scarce, func(s error) bool { return errors.Is(err, s) }) {
+		return failLimit
 	}
 	return failStart
 }
@@ -92,5 +94,5 @@ func failed(f failure, text string) error {
 	if base, ok := sentinels[f]; ok {
 		return fmt.Errorf("%w: %s", base, text)
 	}
-	return fmt.Errorf("%s", text)
+	return errors.New(text)
 }

@@ -23,17 +23,17 @@ const slack = 20 * time.Second
 
 func TestNothingStartsBeforeTheFirstDeadlineOrAfterItsEnd(t *testing.T) {
 	s := startIdle(t)
-	_, err := s.Run(context.Background(), script("t", "true"))
-	contains(t, err, "no deadline was set yet")
-	if !errors.Is(err, ErrPastDeadline) {
-		t.Errorf("%v is not ErrPastDeadline", err)
+	refused := func(want string) {
+		t.Helper()
+		_, err := s.Run(t.Context(), script("t", "true"))
+		contains(t, err, want)
+		if !errors.Is(err, ErrPastDeadline) {
+			t.Errorf("%v is not ErrPastDeadline", err)
+		}
 	}
+	refused("no deadline was set yet")
 	s.SetDeadline(clock.Boot()-time.Second, clock.Boot()+time.Hour)
-	_, err = s.Run(context.Background(), script("t", "true"))
-	contains(t, err, "the deadline passed 1.")
-	if !errors.Is(err, ErrPastDeadline) {
-		t.Errorf("%v is not ErrPastDeadline", err)
-	}
+	refused("the deadline passed 1.")
 	s.SetDeadline(clock.Boot()+time.Hour, clock.Boot()+time.Hour)
 	runOK(t, s, script("t", "true"))
 }
@@ -124,12 +124,10 @@ func TestAShortFreezeHarmsNobody(t *testing.T) {
 	appears(t, m, 2)
 	before := alive(t, m)
 	must(t, node.Signal(syscall.SIGSTOP))
-	thaw := time.NewTimer(4 * time.Second)
-	<-thaw.C
+	runtimePause(4 * time.Second)
 	must(t, node.Signal(syscall.SIGCONT))
 	// Longer than the node would need to take its supervisor for lost.
-	watch := time.NewTimer(4 * time.Second)
-	<-watch.C
+	runtimePause(4 * time.Second)
 	if now := alive(t, m); len(now) != len(before) || now[0] != before[0] {
 		t.Errorf("processes were %v, are %v", before, now)
 	}
@@ -149,9 +147,7 @@ func TestNothingSurvivesAKilledSupervisor(t *testing.T) {
 	if !errors.Is(o.err, ErrSupervisorLost) {
 		t.Errorf("got %s, %v", o.result, o.err)
 	}
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive when Run returned: %v", left)
-	}
+	vanishes(t, m, 0)
 	if res := runOK(t, s, script("t", "echo again")); string(res.Output) != "again\n" || s.Pid() == old {
 		t.Errorf("after the loss: %s %q", res, res.Output)
 	}
@@ -166,12 +162,13 @@ func TestAProgramDiesWithItsSupervisorEvenIfTheNodeIsFrozen(t *testing.T) {
 	vanishes(t, m, slack)
 }
 
-// detached starts processes that leave it in every way that does not need somebody else's help.
+// detached is a script that starts processes which leave it in every way that needs no other
+// service.
 func detached(m string) string {
 	return "(setsid env -i sleep " + m + " &); (env -i setsid sh -c '(trap : TERM HUP; sleep " + m + "; :) & sleep " + m + "; :' &); trap '' TERM; sleep " + m + "; :"
 }
 
-// sleeping waits until as many sleep: their parents are shells that look alike.
+// sleeping waits for n processes of sleep: their parents are shells that show m too.
 func sleeping(t *testing.T, m string, n int) {
 	t.Helper()
 	eventually(t, slack, fmt.Sprintf("%d sleep for %s", n, m), func() bool {
@@ -238,7 +235,7 @@ func TestStart_X02_EndsWhatIsLeftOfANodeThatDiedWithAllThatGuardsIt(t *testing.T
 	})
 }
 
-// childrenOf are the children of a process that have a name.
+// childrenOf returns the children of a process with a name.
 func childrenOf(t *testing.T, parent int, name string) (pids []int) {
 	t.Helper()
 	table, err := processes()
@@ -275,7 +272,7 @@ func TestAFreshSupervisorKnowsTheDeadline(t *testing.T) {
 	s.SetDeadline(clock.Boot()-time.Second, clock.Boot()+time.Hour)
 	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
 	eventually(t, 10*time.Second, "the loss is seen", func() bool { return s.Pid() == 0 })
-	_, err := s.Run(context.Background(), script("t", "true"))
+	_, err := s.Run(t.Context(), script("t", "true"))
 	contains(t, err, "the deadline passed")
 }
 
@@ -311,27 +308,26 @@ func TestCloseOfAFrozenSupervisor(t *testing.T) {
 	vanishes(t, m, 0)
 }
 
-// A supervisor that is killed while it starts, or that cannot be started, is no
-// fault of the task that was to run under it.
+// The task is not to blame for a supervisor that cannot be started.
 func TestACommandForWhichNoSupervisorComesUpIsLostAndNotRefused(t *testing.T) {
 	s := start(t)
 	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
-	s.spawning.Lock()
-	good := s.cfg.Args
-	s.cfg.Args = []string{absentRole} // it ends at once
-	s.spawning.Unlock()
-	if _, err := s.Run(context.Background(), script("t", "true")); !errors.Is(err, ErrSupervisorLost) {
+	setArgs := func(role string) {
+		s.spawning.Lock()
+		defer s.spawning.Unlock()
+		s.cfg.Args = []string{role}
+	}
+	setArgs(absentRole) // it ends at once
+	if _, err := s.Run(t.Context(), script("t", "true")); !errors.Is(err, ErrSupervisorLost) {
 		t.Errorf("%v", err)
 	}
-	s.spawning.Lock()
-	s.cfg.Args = good
-	s.spawning.Unlock()
+	setArgs(supervisorRole)
 	runOK(t, s, script("t", "true"))
 }
 
 func TestASupervisorThatIsKilledWhileItStartsIsStartedAgain(t *testing.T) {
 	was := filepath.Join(t.TempDir(), "was killed")
-	s, err := Start(context.Background(), Config{Args: []string{clumsyRole, was}})
+	s, err := Start(t.Context(), Config{Args: []string{clumsyRole, was}})
 	must(t, err)
 	defer s.Close()
 	if _, err := os.Stat(was); err != nil {
@@ -343,10 +339,12 @@ func TestStartSaysWhyTheSupervisorDidNotComeUp(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	must(t, err)
 	defer null.Close()
-	_, err = Start(context.Background(), Config{Args: []string{"-test.run=^$"}, Stderr: null})
-	contains(t, err, "did not come up", "-test.run")
-	_, err = Start(context.Background(), Config{})
-	contains(t, err, "Args is empty")
-	_, err = Start(context.Background(), Config{Args: []string{supervisorRole}, LogDir: "logs"})
-	contains(t, err, `LogDir is "logs": must be absolute`)
+	for want, cfg := range map[string]Config{
+		`supervisor ["-test.run=^$"] did not come up`: {Args: []string{"-test.run=^$"}, Stderr: null},
+		"Args is empty":                      {},
+		`LogDir is "logs": must be absolute`: {Args: []string{supervisorRole}, LogDir: "logs"},
+	} {
+		_, err := Start(t.Context(), cfg)
+		contains(t, err, want)
+	}
 }

@@ -20,10 +20,9 @@ type forked struct {
 	err   error
 }
 
-// forker starts every run of this process from one thread that never ends. The
-// kernel ties a child's death signal to the thread that forked it, and the
-// locked thread is also where no_new_privs is set. Its ready channel tells
-// whether the thread could be prepared.
+// forker starts every run of this process from one thread that never ends: the kernel ties
+// a child's death signal to the thread that forked it, and no_new_privs is set for that
+// thread. It sends to ready whether the thread could be prepared.
 func forker(ready chan<- error, orders <-chan *run, results chan<- forked, all *cgroup.Group) {
 	runtime.LockOSThread()
 	null, err := os.OpenFile(os.DevNull, os.O_RDONLY, 0)
@@ -36,7 +35,7 @@ func forker(ready chan<- error, orders <-chan *run, results chan<- forked, all *
 	}
 }
 
-// launch starts a run in a group of its own below that of all, if there is that.
+// launch starts a run, in a group of its own below all if that is not nil.
 func launch(null uintptr, r *run, all *cgroup.Group) forked {
 	f := forked{run: r}
 	if all != nil {
@@ -46,7 +45,7 @@ func launch(null uintptr, r *run, all *cgroup.Group) forked {
 	}
 	f.pid, f.pipe, f.err = fork(null, r.order, f.group)
 	if f.err != nil && f.group != nil {
-		_ = f.group.Remove() // the end of all removes it otherwise
+		_ = f.group.Remove() // after an error the end of all removes it
 	}
 	return f
 }
@@ -67,14 +66,14 @@ func (o *startOrder) files(null, output uintptr) []uintptr {
 	return files
 }
 
-// fork starts one command with standard input from null and both outputs into
-// a new pipe, or with those that the order names.
+// fork starts one command. Its standard input is null and its outputs go to a new pipe,
+// unless the order has Stdio.
 func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, error) {
 	path, dir := string(order.Path), string(order.Dir)
 	if as := order.User; as != nil {
-		// What root finds in folders that are closed to the user, the user must not learn.
+		// No startable: it would look into folders that are closed to the user.
 		if dir == "" {
-			dir = "/" // the node's own may be closed to it as well
+			dir = "/" // the node's own may be closed to the user too
 		}
 		if err := leaveRights(); err != nil {
 			return 0, nil, err
@@ -82,42 +81,33 @@ func fork(null uintptr, order *startOrder, group *cgroup.Group) (int, *os.File, 
 	} else if err := startable(path, dir); err != nil {
 		return 0, nil, err
 	}
-	var ends [2]int
-	if err := syscall.Pipe(ends[:]); err != nil {
+	pipe, output, err := os.Pipe()
+	if err != nil {
 		return 0, nil, fmt.Errorf("pipe: %w", err)
 	}
-	// No other goroutine of this process forks, so nothing inherits the ends
-	// between their making and these calls.
-	syscall.CloseOnExec(ends[0])
-	syscall.CloseOnExec(ends[1])
-	defer syscall.Close(ends[1])
-	// Non-blocking before os.NewFile sees it, so that reads can time out. The
-	// other end has its own flag and stays as programs expect it.
-	if err := syscall.SetNonblock(ends[0], true); err != nil {
-		syscall.Close(ends[0])
-		return 0, nil, fmt.Errorf("pipe: %w", err)
-	}
+	defer output.Close()
+	outputFD := output.Fd() // which is blocking from here on, as programs expect
 	if as := order.User; as != nil {
-		if err := ownOutput(ends[1], as); err != nil {
-			syscall.Close(ends[0])
+		if err := ownOutput(int(outputFD), as); err != nil {
+			pipe.Close()
 			return 0, nil, fmt.Errorf("pipe: %w", err)
 		}
 	}
 	pid, err := syscall.ForkExec(path, toStrings(order.Argv), &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   toStrings(order.Env),
-		Files: order.files(null, uintptr(ends[1])),
+		Files: order.files(null, outputFD),
 		Sys:   childAttr(group, order.User),
 	})
 	if err != nil {
-		syscall.Close(ends[0])
+		pipe.Close()
 		return 0, nil, explain(path, dir, order.User, err)
 	}
-	return pid, os.NewFile(uintptr(ends[0]), "output"), nil
+	return pid, pipe, nil
 }
 
-// startable names what is wrong with the program or the folder. The kernel
-// reports both with the same few numbers, so they are looked at beforehand.
+// startable returns what is wrong with the program or the folder. The kernel's errors do
+// not say which of the two it is.
 func startable(path, dir string) error {
 	if dir != "" {
 		info, err := os.Stat(dir)
@@ -146,7 +136,7 @@ func startable(path, dir string) error {
 	return nil
 }
 
-// explain adds the usual cause to what the kernel says of a start.
+// explain adds the usual cause to the kernel's error of a start.
 func explain(path, dir string, as *User, err error) error {
 	switch {
 	case as != nil && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)):

@@ -12,30 +12,30 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
 )
 
-// groupName is the variable that tells a supervisor its group, and guardName the one that
-// makes a process the guard of a group.
+// groupName is the variable with a supervisor's group. guardName makes a process the guard
+// of a group.
 const (
 	groupName = reservedPrefix + "GROUP"
 	guardName = reservedPrefix + "GUARD"
 )
 
-// The descriptors of a supervisor that has a group: its folder, which is locked for as
-// long as node or supervisor live, and its end of the pipe that its guard reads.
+// The descriptors of a supervisor that has a group: the group's folder, locked as long as
+// node or supervisor live, and the supervisor's end of the pipe that the guard reads.
 const (
 	groupFD    = stdioFD + 3
 	lifelineFD = groupFD + 1
 )
 
-// guard is a process in the group of a supervisor that ends the runs when that has ended
-// and the node with it: then nobody else would, and others may start the tasks. It has
-// another name than the two, so that no pkill ends all three.
+// guard is a process in a supervisor's group that ends the runs when supervisor and node
+// are both dead, since other nodes may then start the tasks. Its name differs from theirs,
+// so that no pkill ends all three.
 type guard struct {
 	cmd      *exec.Cmd
 	lifeline *os.File // the supervisor's end
 }
 
-// startGuard starts the guard of a group, in that group, which also shows that processes
-// can be started in it.
+// startGuard starts the guard of a group in that group, which fails where processes cannot
+// be started in it.
 func startGuard(g *cgroup.Group, cfg Config) (*guard, error) {
 	program, err := ownProgram()
 	if err != nil {
@@ -58,10 +58,10 @@ func startGuard(g *cgroup.Group, cfg Config) (*guard, error) {
 	return &guard{cmd, lifeline}, nil
 }
 
-// guardMain is the whole life of a guard.
+// guardMain runs a guard and returns the process's exit code.
 func guardMain(dir string) int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
-	_, _ = io.Copy(io.Discard, os.Stdin) // until nobody has the other end
+	_, _ = io.Copy(io.Discard, os.Stdin) // until no process has the other end
 	all, err := cgroup.Open(dir)
 	if err != nil {
 		return 0 // the node has ended it

@@ -19,8 +19,8 @@ import (
 // Type is the type of the tasks that run OS commands.
 const Type = "exec"
 
-// Outcome is what is recorded with a task about the latest run of its command.
-// Its JSON is stable.
+// Outcome is the result that is stored with a task after each run of its command. Its
+// JSON is stable.
 type Outcome struct {
 	// ExitCode is -1 when a signal ended the command.
 	ExitCode int    `json:"exit_code"`
@@ -29,7 +29,7 @@ type Outcome struct {
 	Duration string `json:"duration"`
 	// Output is the end of standard output and error together.
 	Output string `json:"output"`
-	// Truncated tells that there was more.
+	// Truncated reports whether there was more output.
 	Truncated  bool      `json:"truncated"`
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
@@ -38,25 +38,24 @@ type Outcome struct {
 	LogDir string `json:"log_dir"`
 }
 
-// Bounds of the pause before a command with "restart":"always" is started
-// again. A command that ran for longer than restartReset starts over with the
-// shorter one.
+// The pause before a command with "restart":"always" is started again doubles from
+// restartMin to restartMax. After a run longer than restartReset it is restartMin again.
 const (
 	restartMin   = time.Second
 	restartMax   = time.Minute
 	restartReset = time.Minute
 )
 
-// Handlers makes the handlers for tasks that run OS commands: the key is Type.
+// Handlers returns the handler for tasks that run OS commands, by Type.
 func Handlers(s *Supervisor, allow Allow) map[string]windlass.NewHandler {
 	return map[string]windlass.NewHandler{Type: func(windlass.Task) windlass.Handler {
 		return &handler{supervisor: s, allow: allow}
 	}}
 }
 
-// Leave makes a windlass.NewTask that leaves to other nodes the tasks whose
-// command the allow-list does not hold, and tells refused about each. Tasks
-// whose props cannot be read are taken, so that they fail where it shows.
+// Leave returns a windlass.NewTask that leaves tasks whose command is not allowed to other
+// nodes, and calls refused for each. It accepts tasks whose props are invalid, so that they
+// fail visibly.
 func Leave(allow Allow, refused func(task string, err error)) windlass.NewTask {
 	return func(id string, props json.RawMessage) windlass.Task {
 		if p, err := ParseProps(props); err == nil {
@@ -65,15 +64,14 @@ func Leave(allow Allow, refused func(task string, err error)) windlass.NewTask {
 				return nil
 			}
 		}
-		return named(id)
+		return taskID(id)
 	}
 }
 
-// named is the Task of a command.
-type named string
+// taskID is a windlass.Task that is no more than its ID.
+type taskID string
 
-// ID implements windlass.Task.
-func (n named) ID() string { return string(n) }
+func (id taskID) ID() string { return string(id) }
 
 type handler struct {
 	supervisor *Supervisor
@@ -82,8 +80,8 @@ type handler struct {
 
 var _ windlass.Handler = (*handler)(nil)
 
-// Run implements windlass.Handler: it runs the task's command, again and again
-// if it is to be restarted, for as long as the claim is held.
+// Run runs the task's command, and runs it again after each end if its props say so, as
+// long as the claim is held.
 func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	props, err := ParseProps(c.Props())
 	if err != nil {
@@ -92,37 +90,37 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	wait := restartMin
 	for first := true; ; first = false {
 		var result Result
-		path, err := h.allow.Check(props) // each time: what a path names may have changed
+		path, err := h.allow.Check(props) // each time, as the file behind a path may have changed
 		switch {
 		case err == nil:
-			result, err = h.runOnce(ctx, c, NewCommand(props, path, c.ID(), strconv.FormatInt(c.Token(), 10)))
+			result, err = h.runOnce(ctx, c, Command{
+				Task: c.ID(), Token: strconv.FormatInt(c.Token(), 10), Path: path, Argv: props.Command, Env: props.Env, Dir: props.Dir,
+			})
 		case first, errors.Is(err, ErrNotAllowed):
 			return windlass.Permanent(err)
 		}
 		switch {
 		case err == nil && result.OK() && props.Restart != RestartAlways:
-			return windlass.ErrDone // by itself, though it may have been told to end meanwhile
+			return windlass.ErrDone // even if it was told to stop just before
 		case err == nil && errors.Is(context.Cause(ctx), windlass.ErrTimeout):
-			return errors.New(result.String()) // it counts as an error, and how it ended says more
+			return errors.New(result.String()) // a timeout is an error, and this is its detail
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrSupervisorLost), errors.Is(err, ErrPastDeadline), errors.Is(err, ErrClosed),
 			errors.Is(err, ErrTooMany):
-			// An interruption, or a full node, which the task is not to blame for.
+			// The node failed, or is full: no fault of the task.
 			return windlass.ErrRelease
 		case err == nil && result.Why != WhyExited:
-			// Its right to run ended before the news of that got here, as it
-			// does after a freeze: an interruption too.
+			// The deadline passed before ctx ended, as after a freeze: an interruption.
 			return windlass.ErrRelease
-		case props.Restart == RestartAlways:
-		case err != nil && props.Restart == RestartNever:
+		case err == nil:
+			err = errors.New(result.String())
+		}
+		switch props.Restart {
+		case RestartNever:
 			return windlass.Permanent(err)
-		case err != nil:
+		case RestartOnFailure:
 			return err
-		case props.Restart == RestartNever:
-			return windlass.Permanent(errors.New(result.String()))
-		default:
-			return errors.New(result.String())
 		}
 		if result.Duration > restartReset {
 			wait = restartMin
@@ -134,28 +132,28 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	}
 }
 
-// runOnce runs the command once and leaves what came of it as the task's result.
+// runOnce runs the command once and stores its outcome as the task's result.
 func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Command) (Result, error) {
 	killed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(killed)
 		if errors.Is(context.Cause(ctx), session.ErrExpired) {
-			// The broker has ended the session already, so others may start
-			// what runs here: there is no grace left, for any of it.
+			// The broker has ended the session: others may start its tasks, so all
+			// commands must end without grace.
 			now := clock.Boot()
 			h.supervisor.SetDeadline(now, now)
 		}
 	})
 	defer func() {
 		if !stop() {
-			<-killed // or it could hit what runs under the next session
+			<-killed // or it could kill commands of the next session
 		}
 	}()
 	result, err := h.supervisor.Run(ctx, command)
 	if err != nil {
 		return result, err
 	}
-	host, _ := os.Hostname() // it only helps people find the log
+	host, _ := os.Hostname() // without it, only the log is harder to find
 	outcome := Outcome{
 		ExitCode: result.Code, Signal: result.Signal, Duration: result.Duration.String(),
 		Output: strings.ToValidUTF8(string(result.Output), "�"), Truncated: result.Truncated,

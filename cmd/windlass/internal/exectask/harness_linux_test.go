@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,7 +21,7 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// The test binary is also the supervisor and, to be killed and frozen, the node.
+// The test binary is also the supervisor, and the node that is killed and frozen.
 const (
 	supervisorRole = "exec-supervisor"
 	clumsyRole     = "clumsy-supervisor"
@@ -55,16 +54,16 @@ func init() {
 	}
 }
 
-// nodePlan is what a node process is told on its standard input, which unlike
-// its environment and arguments is not seen by the search for a marker.
+// nodePlan goes to a node process on standard input: in its environment or arguments, the
+// search for the marker would find it.
 type nodePlan struct {
 	Stop, Hard    time.Duration // the deadlines lie this far ahead
 	Grace, Answer time.Duration
 	Script        string
 }
 
-// nodeMain is a node that renews its right to run every 10 ms, runs one script
-// and prints its supervisor's number.
+// nodeMain is a node that renews its deadline every 10 ms, prints its supervisor's process
+// ID and runs one script.
 func nodeMain(stdin io.Reader) error {
 	var plan nodePlan
 	if err := json.NewDecoder(stdin).Decode(&plan); err != nil {
@@ -74,31 +73,21 @@ func nodeMain(stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	renew := time.NewTicker(10 * time.Millisecond)
-	defer renew.Stop()
-	stop := make(chan struct{})
 	go func() {
 		for {
 			s.SetDeadline(clock.Boot()+plan.Stop, clock.Boot()+plan.Hard)
-			select {
-			case <-renew.C:
-			case <-stop:
-				return
-			}
+			<-time.After(10 * time.Millisecond)
 		}
 	}()
 	fmt.Println(s.Pid())
 	for {
-		_, err = s.Run(context.Background(), script("node-task", plan.Script))
-		if err == nil {
-			break
+		if _, err := s.Run(context.Background(), script("node-task", plan.Script)); err == nil {
+			return s.Close()
 		}
 	}
-	close(stop)
-	return s.Close()
 }
 
-// startNode starts a node process and returns it with its supervisor's number.
+// startNode starts a node process and returns it with its supervisor's process ID.
 func startNode(t *testing.T, plan nodePlan) (node *os.Process, supervisor int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -121,8 +110,8 @@ func startNode(t *testing.T, plan nodePlan) (node *os.Process, supervisor int) {
 	return cmd.Process, supervisor
 }
 
-// start starts a supervisor that may run things for an hour, and at the end of
-// the test closes it and reads what it had to complain about.
+// start starts a supervisor with a deadline in an hour. At the end of the test it closes it
+// and fails the test if it wrote to standard error.
 func start(t testing.TB, change ...func(*Config)) *Supervisor {
 	t.Helper()
 	s := startIdle(t, change...)
@@ -160,7 +149,7 @@ func script(task, text string) Command {
 	return Command{Task: task, Token: "7", Path: "/bin/sh", Argv: []string{"sh", "-c", text}}
 }
 
-// outcomes of commands that run beside the test.
+// running is a command that runs beside the test.
 type running struct {
 	cancel context.CancelFunc
 	done   chan outcome
@@ -178,7 +167,6 @@ func background(t *testing.T, s *Supervisor, c Command) *running {
 	return r
 }
 
-// wait returns the outcome within the time that every such test allows.
 func (r *running) wait(t *testing.T) outcome {
 	t.Helper()
 	select {
@@ -197,12 +185,12 @@ func runOK(t *testing.T, s *Supervisor, c Command) Result {
 	return res
 }
 
-// marker is a number that no other process shows: scripts put it into the
-// arguments of sleep, where it is seen even if the environment was cleared.
+// marker returns a random duration. Scripts pass it to sleep, so that processes with a
+// cleared environment show it too.
 func marker() string { return fmt.Sprintf("1000.%09d", rand.IntN(1e9)) }
 
-// alive lists the living processes that show the marker in their arguments or
-// their environment: an outside view that knows nothing of Windlass.
+// alive lists the live processes with the marker in their arguments or environment, without
+// any code of the package.
 func alive(t testing.TB, marker string) []int {
 	t.Helper()
 	names, err := filepath.Glob("/proc/[0-9]*")
@@ -222,27 +210,24 @@ func alive(t testing.TB, marker string) []int {
 	return found
 }
 
-// appears waits until n processes show the marker and none of them is a shell's
-// child that is still about to become something else: a signal in that moment is
-// taken by what the shell left behind, and lost.
+// appears waits until n processes show the marker and none of them is a shell's child
+// before its exec: it would lose a signal to the trap that it has copied.
 func appears(t testing.TB, marker string, n int) {
 	t.Helper()
 	eventually(t, time.Minute, fmt.Sprintf("%d processes with %s", n, marker), func() bool {
 		pids := alive(t, marker)
-		return len(pids) >= n && !slices.ContainsFunc(pids, func(pid int) bool { return becoming(pid) })
+		return len(pids) >= n && !slices.ContainsFunc(pids, beforeExec)
 	})
 }
 
-// becoming tells whether a process still is the copy of its parent.
-func becoming(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, ok := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if err != nil || !ok || len(fields) < 2 {
+// beforeExec reports whether a process still has the arguments of its parent.
+func beforeExec(pid int) bool {
+	p, err := readStat(pid)
+	if err != nil {
 		return false
 	}
-	own, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	parents, _ := os.ReadFile("/proc/" + fields[1] + "/cmdline")
+	own, _ := os.ReadFile(procPath(pid, "cmdline"))
+	parents, _ := os.ReadFile(procPath(p.ppid, "cmdline"))
 	return bytes.Equal(own, parents)
 }
 

@@ -2,8 +2,8 @@ package exectask
 
 import "time"
 
-// What the package refuses, and what it takes for a zero field of Config or
-// Command. Counts are counts, sizes are bytes unless a time.
+// Limits of what the package accepts, and defaults for zero fields of Config and Command.
+// Sizes are in bytes.
 const (
 	// PropsMax is the size of a task's props.
 	PropsMax = 512 << 10
@@ -32,20 +32,20 @@ const (
 
 	// TailDefault is how much of the output's end a Result carries.
 	TailDefault = 4 << 10
-	// TailMax is the most it may be told to carry.
+	// TailMax is the largest Config.Tail.
 	TailMax = 64 << 10
 	// LogDefault is the size at which a task's log is rotated.
 	LogDefault = 10 << 20
-	// LogMin is the least size at which a log may be told to rotate.
+	// LogMin is the least Config.LogMax and Config.LogSpace.
 	LogMin = 4 << 10
 	// LogAgeDefault is for how long a log is kept after it was last written to.
 	LogAgeDefault = 7 * 24 * time.Hour
-	// LogSpaceDefault is what all logs in a folder may take together.
+	// LogSpaceDefault is the size of all logs in a folder.
 	LogSpaceDefault = 1 << 30
 
 	// GraceDefault is the time between SIGTERM and SIGKILL.
 	GraceDefault = 4 * time.Second
-	// GraceMax is the longest such time.
+	// GraceMax is the longest grace.
 	GraceMax = time.Hour
 	// AnswerDefault is how long the supervisor may stay silent.
 	AnswerDefault = 3 * time.Second
@@ -54,23 +54,22 @@ const (
 )
 
 const (
-	// frameMax holds the largest start order: argv, env and folder in base64.
+	// frameMax fits the largest start order: argv, env and folder in base64.
 	frameMax = 2 << 20
-	// tick bounds how late a deadline is noticed after the machine was
-	// suspended, since Go's timers stand still meanwhile, and after the time of
-	// day was set.
+	// tick bounds how late a deadline is noticed after the time of day was set, or the
+	// machine was suspended: Go's timers stand still meanwhile.
 	tick = 100 * time.Millisecond
-	// drainMax is how long output may still be read once every process of a
-	// run is gone: somebody outside the run may hold the pipe.
+	// drainMax is how long output is still read once every process of a run is gone: a
+	// process outside the run may hold the pipe.
 	drainMax = time.Second
-	// sweepMax is how long the node hunts what a lost supervisor left behind.
+	// sweepMax is how long the node tries to kill what a lost supervisor left behind.
 	sweepMax = 5 * time.Second
 	// scanPauseMin and scanPauseMax bound the pause between two walks through
 	// the process table while a run is ending.
 	scanPauseMin = 2 * time.Millisecond
 	scanPauseMax = 250 * time.Millisecond
-	// scanShare is the pause in multiples of the last walk, so that a host
-	// with very many processes spends at most a fifth of a core on walking.
+	// scanShare is the pause in multiples of the last walk, so that walks take at most a
+	// fifth of a core.
 	scanShare = 4
 	// environMax is how much of a process's environment is searched.
 	environMax = 512 << 10

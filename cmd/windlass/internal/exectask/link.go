@@ -1,6 +1,7 @@
 package exectask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,12 +16,12 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
 )
 
-// pingsMax is how many pings in a row may go unanswered. They are counted, not
-// timed: a node that was itself frozen must not blame its supervisor for it.
+// pingsMax is how many pings in a row may go unanswered. They are counted, not timed,
+// because a frozen node sends none.
 const pingsMax = 4
 
-// link is one supervisor process as the node sees it. It is lost once and for
-// ever; a new process gets a new link.
+// link is the node's connection to one supervisor process. A lost link stays lost; a new
+// process gets a new one.
 type link struct {
 	cfg       Config
 	cmd       *exec.Cmd
@@ -72,25 +73,20 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	l.group, l.guard, l.ungrouped = group(cfg)
 	cmd := exec.Command(program, cfg.Args...)
 	cmd.Args[0] = os.Args[0] // what ps shows
-	cmd.Env = append(inherit(), cfg.Env...)
+	cmd.Env = append(inherit(nil), cfg.Env...)
 	// If this node is itself a task, its supervisor stays one of its processes.
 	if outer, ok := os.LookupEnv(markerName); ok {
 		cmd.Env = append(cmd.Env, markerName+"="+outer)
 	}
 	cmd.Stderr = cfg.Stderr
-	cmd.ExtraFiles = []*os.File{theirs} // SocketFD
-	if cfg.Stdio != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, cfg.Stdio[:]...) // stdioFD
-	} else {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, nil, nil, nil)
-	}
+	cmd.ExtraFiles = append([]*os.File{theirs}, cmp.Or(cfg.Stdio, new([3]*os.File))[:]...) // SocketFD, stdioFD
 	if l.group != nil {
 		cmd.ExtraFiles = append(cmd.ExtraFiles, l.group.Folder(), l.guard.lifeline) // groupFD, lifelineFD
 		cmd.Env = append(cmd.Env, groupName+"="+l.group.Dir())
 		defer l.guard.lifeline.Close()
 	}
-	// A session of its own: what is sent to the node's group or terminal, a
-	// Ctrl-C first of all, is not for the one that has to clean up.
+	// A session of its own, so that no Ctrl-C and no signal to the node's group ends the
+	// process that has to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		conn.Close()
@@ -98,7 +94,7 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 		return nil, fmt.Errorf("start supervisor: %w", err)
 	}
 	l.cmd = cmd
-	theirs.Close() // or its end would never be seen
+	theirs.Close() // or the stream would not end with the process
 	if err := l.greet(ctx); err != nil {
 		conn.Close()
 		_ = cmd.Process.Kill()
@@ -110,7 +106,7 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	return l, nil
 }
 
-// group makes a group for a supervisor and starts its guard, or says why there is none.
+// group makes a group for a supervisor and starts its guard.
 func group(cfg Config) (*cgroup.Group, *guard, error) {
 	g, err := cgroup.Make()
 	if err != nil {
@@ -123,8 +119,8 @@ func group(cfg Config) (*cgroup.Group, *guard, error) {
 	return g, guard, nil
 }
 
-// disband ends whatever is in the group, if there is one, and returns how many groups
-// still have something that lives.
+// disband ends all processes in the group and returns how many groups still have a live
+// one, 0 or 1.
 func (l *link) disband() int {
 	if l.group == nil {
 		return 0
@@ -132,7 +128,7 @@ func (l *link) disband() int {
 	if err := l.group.End(sweepMax); err != nil {
 		return 1
 	}
-	_ = l.guard.cmd.Process.Kill() // if it is outside already
+	_ = l.guard.cmd.Process.Kill() // in case it has left the group
 	_ = l.guard.cmd.Wait()
 	return 0
 }
@@ -140,9 +136,9 @@ func (l *link) disband() int {
 // spawnsMax bounds the attempts to start one supervisor.
 const spawnsMax = 3
 
-// spawnStubbornly spawns again where the process ended before it said hello:
-// somebody may have killed it, such as a kernel out of memory.
-func spawnStubbornly(ctx context.Context, cfg Config) (l *link, err error) {
+// spawnRetry calls spawn again if the process ended before its hello: it may have been
+// killed, for example by a kernel out of memory.
+func spawnRetry(ctx context.Context, cfg Config) (l *link, err error) {
 	for range spawnsMax {
 		l, err = spawn(ctx, cfg)
 		if err == nil || ctx.Err() != nil || !(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
@@ -152,7 +148,7 @@ func spawnStubbornly(ctx context.Context, cfg Config) (l *link, err error) {
 	return l, err
 }
 
-// socketPair makes the connection; neither end reaches a child by accident.
+// socketPair makes the connection; both ends are closed in children.
 func socketPair() (*net.UnixConn, *os.File, error) {
 	syscall.ForkLock.RLock()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -192,13 +188,12 @@ func (l *link) greet(ctx context.Context) error {
 	return l.conn.SetReadDeadline(time.Time{})
 }
 
-// serve is the life of a link: it ends when the process has, and leaves
-// nothing behind.
+// serve runs the link until its process and all processes of its runs have ended.
 func (l *link) serve() {
 	var both sync.WaitGroup
 	over := make(chan struct{})
 	both.Go(func() {
-		// A failed write shows as the end of the stream to the reader.
+		// After a failed write the reader sees the end of the stream.
 		_ = l.out.drain(l.conn)
 		_ = l.conn.CloseWrite()
 	})
@@ -208,14 +203,14 @@ func (l *link) serve() {
 	close(over)
 	l.out.close()
 	l.conn.Close()
-	// Whether it ended, froze or spoke nonsense, it shall not come back.
+	// It may only be frozen, or have sent nonsense.
 	_ = l.cmd.Process.Kill()
 	awaitEnd(l.cmd.Process.Pid)
 	both.Wait()
 	l.abandon(err)
 	for l.disband() > 0 {
 	}
-	_ = l.cmd.Wait() // only now may somebody else get its number, which is its session's
+	_ = l.cmd.Wait() // only now, as its process ID is also that of the session to sweep
 	close(l.gone)
 }
 
@@ -245,8 +240,8 @@ func (l *link) receive() error {
 	}
 }
 
-// watch pings while somebody waits, and kills a process that has stopped
-// answering. Killing it kills its runs' programs, by their death signal.
+// watch pings while a run waits, and kills a process that has stopped answering. Its
+// programs die with it, by their death signal.
 func (l *link) watch(over <-chan struct{}) {
 	ticker := time.NewTicker(l.cfg.Answer / pingsMax)
 	defer ticker.Stop()
@@ -258,28 +253,22 @@ func (l *link) watch(over <-chan struct{}) {
 			return
 		case <-ticker.C:
 		}
-		switch silent := l.countPing(); {
-		case silent == 0:
-		case silent <= pingsMax:
-			l.out.put(message{Kind: kindPing})
-		default:
+		l.mu.Lock()
+		needed := len(l.waiting) > 0
+		l.unanswered++
+		if !needed {
+			l.unanswered = 0
+		}
+		silent := l.unanswered > pingsMax
+		l.mu.Unlock()
+		if silent {
 			l.lose(fmt.Errorf("no answer to %d pings", pingsMax))
 			return
 		}
+		if needed {
+			l.out.put(message{Kind: kindPing})
+		}
 	}
-}
-
-// countPing is how many pings will be unanswered with the next one, zero if
-// none is needed.
-func (l *link) countPing() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.waiting) == 0 {
-		l.unanswered = 0
-		return 0
-	}
-	l.unanswered++
-	return l.unanswered
 }
 
 // lose kills the process; serve does the rest.
@@ -293,9 +282,9 @@ func (l *link) lose(why error) {
 	l.conn.Close()
 }
 
-// abandon ends the runs of a process that is no more: first their processes,
-// then their callers' wait. As long as any is known to live nobody is to take a
-// run for over, so it does not give up.
+// abandon ends the runs of a process that has ended: first their processes, then their
+// callers' wait. It never gives up, since no run is over while a process of it is known to
+// live.
 func (l *link) abandon(cause error) {
 	l.mu.Lock()
 	waiting := l.waiting
@@ -329,7 +318,7 @@ func (l *link) isLost() bool {
 	return l.waiting == nil || l.err != nil
 }
 
-// begin sends a start; false means that the link is lost.
+// begin sends a start order; false means that the link is lost.
 func (l *link) begin(run string, order *startOrder) (*waiter, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -342,8 +331,7 @@ func (l *link) begin(run string, order *startOrder) (*waiter, bool) {
 	return w, true
 }
 
-// await returns the answer. There is always one: the supervisor's, or after it
-// fell silent the one of abandon.
+// await returns the answer of the supervisor, or of abandon after it was lost.
 func (l *link) await(ctx context.Context, w *waiter) (Result, error) {
 	select {
 	case o := <-w.done:
@@ -358,7 +346,7 @@ func (l *link) await(ctx context.Context, w *waiter) (Result, error) {
 	return o.result, nil
 }
 
-// pid is the number of the process, zero once it is gone.
+// pid is the ID of the process, zero once it is gone.
 func (l *link) pid() int {
 	select {
 	case <-l.gone:
@@ -368,9 +356,8 @@ func (l *link) pid() int {
 	}
 }
 
-// finish closes our side of the stream and waits until the process has ended
-// its runs and itself; one that takes longer than the longest grace allows is
-// killed.
+// finish closes the stream and waits until the process has ended its runs and itself. It
+// kills a process that takes longer than the longest grace.
 func (l *link) finish() error {
 	close(l.closing)
 	bound := l.cfg.Answer
@@ -380,21 +367,23 @@ func (l *link) finish() error {
 	}
 	l.mu.Unlock()
 	l.out.close()
-	timer := time.NewTimer(bound)
-	defer timer.Stop()
-	select {
-	case <-l.gone:
+	if l.goneWithin(bound) {
 		return nil
-	case <-timer.C:
 	}
 	l.lose(fmt.Errorf("did not end within %s", bound))
-	timer.Reset(3 * sweepMax)
-	select {
-	case <-l.gone:
+	if l.goneWithin(3 * sweepMax) {
 		return nil
-	case <-timer.C:
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Errorf("%w: %d processes could not be killed", ErrSupervisorLost, l.left)
+}
+
+func (l *link) goneWithin(d time.Duration) bool {
+	select {
+	case <-l.gone:
+		return true
+	case <-time.After(d):
+		return false
+	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -69,12 +69,13 @@ func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 		l, err := openLog(LogPath(dir, "t"), LogMin, fmt.Sprintf("--- run %d", i))
 		must(t, err)
 		for range 3 {
-			_, err := l.Write(bytes.Repeat([]byte{'a' + byte(i)}, 1000))
-			must(t, err)
+			must(t, l.write(bytes.Repeat([]byte{'a' + byte(i)}, 1000)))
 		}
-		must(t, l.close())
+		must(t, l.file.Close())
 	}
-	text := readAll(t, dir, "t")
+	var all strings.Builder
+	must(t, Tail(t.Context(), &all, dir, "t", -1, false))
+	text := all.String()
 	for _, want := range []string{"--- run 1 (continued)\n", "--- run 2\nccc"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("log lacks %q", want)
@@ -87,11 +88,8 @@ func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 	}
 }
 
-func TestReadLogOfATaskThatNeverRan(t *testing.T) {
-	if _, err := ReadLog(t.TempDir(), "t"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-	if err := Tail(context.Background(), &bytes.Buffer{}, t.TempDir(), "t", 3, false); !errors.Is(err, fs.ErrNotExist) {
+func TestTailOfATaskThatNeverRan(t *testing.T) {
+	if err := Tail(t.Context(), io.Discard, t.TempDir(), "t", 3, false); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,57 +100,44 @@ func TestTailCutsLines(t *testing.T) {
 	must(t, os.WriteFile(LogPath(dir, "t"), []byte("3\n4\nrest"), 0o600))
 	for n, want := range map[int]string{0: "", 1: "rest", 2: "4\nrest", 4: "2\n3\n4\nrest", 9: "1\n2\n3\n4\nrest", -1: "1\n2\n3\n4\nrest"} {
 		var got bytes.Buffer
-		must(t, Tail(context.Background(), &got, dir, "t", n, false))
+		must(t, Tail(t.Context(), &got, dir, "t", n, false))
 		if got.String() != want {
 			t.Errorf("%d lines: %q, want %q", n, &got, want)
 		}
 	}
 }
 
-// lockedBuffer is written by Tail and read by the test.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {
 	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	var got lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	followed, err := os.Create(filepath.Join(t.TempDir(), "followed"))
+	must(t, err)
+	defer followed.Close()
+	got := func() string {
+		text, err := os.ReadFile(followed.Name())
+		must(t, err)
+		return string(text)
+	}
 	done := make(chan error)
 	// Begun before the task's first run.
-	go func() { done <- Tail(ctx, &got, dir, "t", -1, true) }()
+	go func() { done <- Tail(ctx, followed, dir, "t", -1, true) }()
 	l, err := openLog(LogPath(dir, "t"), LogMin, "---")
 	must(t, err)
 	for i := range 6 {
 		line := strings.Repeat(fmt.Sprint(i), 1000) + "\n"
-		_, err := l.Write([]byte(line))
-		must(t, err)
-		eventually(t, 5*time.Second, fmt.Sprintf("line %d is followed", i), func() bool { return strings.HasSuffix(got.String(), line) })
+		must(t, l.write([]byte(line)))
+		eventually(t, 5*time.Second, fmt.Sprintf("line %d is followed", i), func() bool { return strings.HasSuffix(got(), line) })
 	}
-	must(t, l.close())
+	must(t, l.file.Close())
 	cancel()
 	must(t, <-done)
-	if n := strings.Count(got.String(), "\n"); n != 8 {
+	if n := strings.Count(got(), "\n"); n != 8 {
 		t.Errorf("%d lines, want 6 and 2 headers", n)
 	}
 }
 
 func TestLogFolderMustBeTheOwnersAlone(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "open")
-	must(t, os.Mkdir(dir, 0o700))
+	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o777))
 	contains(t, prepareLogDir(dir), "LogDir", "only its owner writes to")
 	file := filepath.Join(t.TempDir(), "file")

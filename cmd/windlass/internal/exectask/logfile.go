@@ -1,6 +1,7 @@
 package exectask
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,49 +12,41 @@ import (
 	"syscall"
 )
 
-// Log files end in logSuffix, the rotated one in logSuffix+oldSuffix, so no
-// task's ID can name another task's rotated log.
+// Log files end in logSuffix and rotated ones in logSuffix+oldSuffix, so that no task's log
+// has the name of another's rotated log.
 const (
 	logSuffix = ".log"
 	oldSuffix = ".1"
-	// nameMax leaves room below the 255 bytes of a file name for the suffixes.
+	// nameMax leaves room for the suffixes: a file name has at most 255 bytes.
 	nameMax = 200
 )
 
-// LogPath is where a task's output is kept in dir. Every task ID has a name of
-// its own there: letters, digits, '-', '_' and inner dots stay, any other byte
-// becomes %XX, and a long name ends in a hash of the ID instead of its rest.
-// The previous file, if there is one, is the same path with ".1" after it.
+// LogPath returns the path of a task's log in dir, different for every ID: letters, digits,
+// '-', '_' and inner dots stay, any other byte becomes %XX, and a hash of the ID replaces
+// the end of a long name. The rotated log has ".1" after it.
 func LogPath(dir, taskID string) string {
-	const hex16 = "0123456789ABCDEF"
 	var b strings.Builder
-	for i := range len(taskID) {
-		c := taskID[i]
+	for i, c := range []byte(taskID) {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
 			b.WriteByte(c)
 		default:
-			b.Write([]byte{'%', hex16[c>>4], hex16[c&15]})
+			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
-	name := b.String()
+	name := cmp.Or(b.String(), "%")
 	if len(name) > nameMax {
 		sum := sha256.Sum256([]byte(taskID))
-		// '~' never comes out of the loop above, so a cut name is nobody's whole name.
+		// No whole name has a '~'.
 		name = name[:nameMax-33] + "~" + hex.EncodeToString(sum[:16])
-	}
-	if name == "" {
-		name = "%"
 	}
 	return filepath.Join(dir, name+logSuffix)
 }
 
-// runLog appends one run's output to a task's log. At max bytes the file
-// becomes ".1", in place of the older one, and a new one begins: a task's logs
-// never take more than twice max, plus one write.
+// runLog appends one run's output to a task's log. At max bytes the file becomes ".1",
+// replacing an older one: a task's logs never take more than twice max, plus one write.
 //
-// Invariant: size is the length of file, which nobody else appends to while
-// the run lives.
+// Invariant: size is the length of file, to which only this run appends.
 type runLog struct {
 	path   string
 	max    int64
@@ -64,10 +57,7 @@ type runLog struct {
 
 func openLog(path string, max int64, header string) (*runLog, error) {
 	l := &runLog{path: path, max: max, header: header}
-	if err := l.open(header); err != nil {
-		return nil, err
-	}
-	return l, nil
+	return l, l.open(header)
 }
 
 func (l *runLog) open(header string) error {
@@ -90,29 +80,22 @@ func (l *runLog) append(p []byte) error {
 	return err
 }
 
-// Write appends p, rotating first if p does not fit.
-func (l *runLog) Write(p []byte) (int, error) {
+// write appends p, rotating first if p does not fit.
+func (l *runLog) write(p []byte) error {
 	if l.size+int64(len(p)) > l.max && l.size > 0 {
-		if err := l.rotate(); err != nil {
-			return 0, err
+		// It is locked until it is renamed, so that nobody removes it before.
+		if err := errors.Join(os.Rename(l.path, l.path+oldSuffix), l.file.Close()); err != nil {
+			return err
+		}
+		if err := l.open(l.header + " (continued)"); err != nil {
+			return err
 		}
 	}
-	return len(p), l.append(p)
+	return l.append(p)
 }
 
-func (l *runLog) rotate() error {
-	// The lock is held until the file has its other name: nobody removes it before.
-	if err := errors.Join(os.Rename(l.path, l.path+oldSuffix), l.file.Close()); err != nil {
-		return err
-	}
-	return l.open(l.header + " (continued)")
-}
-
-func (l *runLog) close() error { return l.file.Close() }
-
-// prepareLogDir makes the folder that holds the logs, for its owner only, and
-// refuses one that others may write to: they could put a link in place of a
-// log.
+// prepareLogDir makes the folder of the logs. It refuses one that other users may write
+// to: they could replace a log by a link.
 func prepareLogDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -130,7 +113,7 @@ func prepareLogDir(dir string) error {
 	if !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return refuse("LogDir", quote(dir), fmt.Sprintf("must be a folder that only its owner writes to, mode is %s", info.Mode()))
 	}
-	// Only root gets this far in a folder of somebody else's.
+	// Only root gets here with a folder of another user.
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		return refuse("LogDir", quote(dir), fmt.Sprintf("must be owned by user %d, its owner is %d", os.Geteuid(), stat.Uid))
 	}

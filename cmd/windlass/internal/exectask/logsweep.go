@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// logsEvery is how often the folder of the logs is looked at.
+	// logsEvery is how often the folder of the logs is checked.
 	logsEvery = 5 * time.Minute
-	// blockBytes is what a file takes at least.
+	// blockBytes is the least size that a file counts as.
 	blockBytes = 4 << 10
-	// lockAttempts and lockPause bound how long a run waits for a log that another
-	// process has locked, a second.
+	// lockAttempts times lockPause, a second, is how long a run waits for a log that
+	// another process has locked.
 	lockAttempts = 100
 	lockPause    = 10 * time.Millisecond
 )
 
-// tendLogs keeps the folder of the logs within its bounds until ctx is done.
+// tendLogs removes old logs until ctx is done.
 func (s *Supervisor) tendLogs(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := sweepLogs(ctx, s.cfg.LogDir, time.Now().Add(-s.cfg.LogAge), s.cfg.LogSpace); err != nil {
@@ -37,16 +37,15 @@ func (s *Supervisor) tendLogs(ctx context.Context) {
 	}
 }
 
-// logEntry is a log file as the folder shows it.
 type logEntry struct {
 	path    string
 	written time.Time
 	bytes   int64
 }
 
-// sweepLogs removes the logs that were not written to since a time, and then the oldest
-// until what is left takes no more than space, in bytes. A log that a run has open stays.
-// Of many errors, as on a file system without locks, it returns the first.
+// sweepLogs removes the logs that were last written before since, and then the oldest until
+// the rest take at most space bytes. Logs that runs have open stay. It returns only the
+// first error, since a file system without locks returns one for each log.
 func sweepLogs(ctx context.Context, dir string, since time.Time, space int64) error {
 	logs, total, err := listLogs(dir)
 	for _, l := range logs {
@@ -62,8 +61,7 @@ func sweepLogs(ctx context.Context, dir string, since time.Time, space int64) er
 	return err
 }
 
-// listLogs returns the log files in a folder, the one written to least lately first, and
-// what they take.
+// listLogs returns the log files in a folder, oldest first, and their size in all.
 func listLogs(dir string) (logs []logEntry, total int64, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -72,7 +70,7 @@ func listLogs(dir string) (logs []logEntry, total int64, err error) {
 		}
 		info, infoErr := e.Info()
 		if infoErr != nil {
-			continue // it is gone, or rotated, since the folder was read
+			continue // removed or rotated since the folder was read
 		}
 		l := logEntry{path: filepath.Join(dir, e.Name()), written: info.ModTime(), bytes: max(info.Size(), blockBytes)}
 		logs, total = append(logs, l), total+l.bytes
@@ -83,7 +81,7 @@ func listLogs(dir string) (logs []logEntry, total int64, err error) {
 	return logs, total, err
 }
 
-// removeLog removes a log unless a run, of whatever node, has it open.
+// removeLog removes a log unless a run of any node has it open.
 func removeLog(path string) (removed bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -104,31 +102,30 @@ func removeLog(path string) (removed bool, err error) {
 	return err == nil, err
 }
 
-// openLocked opens a log to append to it, with a lock that keeps it from being removed. The
-// lock lasts until the file is closed.
+// openLocked opens a log to append to it, and locks it against removal until it is closed.
 func openLocked(path string) (*os.File, error) {
 	for attempt := 1; ; attempt++ {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		// Where there are no locks, nothing is removed either.
+		// On a file system without locks nothing is removed either.
 		err = lockLog(f, syscall.LOCK_SH|syscall.LOCK_NB)
 		locked := !errors.Is(err, syscall.EWOULDBLOCK)
 		if locked && isAt(f, path) {
 			return f, nil
 		}
 		f.Close()
-		if !locked && attempt >= lockAttempts {
-			return nil, fmt.Errorf("%s is locked by another process", path)
-		}
-		if !locked { // it is being removed, or whoever removes it is frozen
+		if !locked { // it is being removed, perhaps by a frozen process
+			if attempt >= lockAttempts {
+				return nil, fmt.Errorf("%s is locked by another process", path)
+			}
 			time.Sleep(lockPause)
 		}
 	}
 }
 
-// isAt tells whether an open file is still the one of that name.
+// isAt reports whether an open file still has that name.
 func isAt(f *os.File, path string) bool {
 	opened, err := f.Stat()
 	if err != nil {

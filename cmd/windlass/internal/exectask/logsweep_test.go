@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// written puts a file of a size into a folder, as written to some time ago.
+// written makes a file that was last written to some time ago.
 func written(t *testing.T, dir, name string, size int, ago time.Duration) {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -22,7 +22,7 @@ func written(t *testing.T, dir, name string, size int, ago time.Duration) {
 
 func sweepFolder(t *testing.T, dir string, age time.Duration, space int64, left ...string) {
 	t.Helper()
-	must(t, sweepLogs(context.Background(), dir, time.Now().Add(-age), space))
+	must(t, sweepLogs(t.Context(), dir, time.Now().Add(-age), space))
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	var names []string
@@ -64,12 +64,12 @@ func TestTheLogOfARunStays(t *testing.T) {
 	old := time.Now().Add(-48 * time.Hour)
 	must(t, os.Chtimes(l.path, old, old))
 	sweepFolder(t, dir, 24*time.Hour, 0, "a.log")
-	must(t, l.close())
+	must(t, l.file.Close())
 	sweepFolder(t, dir, 24*time.Hour, 0)
 }
 
-// Whatever is removed while runs begin, rotate and end, each writes to the file that has
-// the name.
+// Logs are removed while runs begin, rotate and end: each run writes to the file with the
+// log's name.
 func TestALogThatIsRemovedAsARunBeginsIsBegunAnew(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,20 +85,19 @@ func TestALogThatIsRemovedAsARunBeginsIsBegunAnew(t *testing.T) {
 		l, err := openLog(LogPath(dir, "a"), LogMin, "---")
 		must(t, err)
 		for range 3 {
-			_, err = l.Write(make([]byte, LogMin/2))
-			must(t, err)
+			must(t, l.write(make([]byte, LogMin/2)))
 		}
 		if !isAt(l.file, l.path) {
 			t.Fatal("the log of a run was removed")
 		}
-		must(t, l.close())
+		must(t, l.file.Close())
 	}
 	cancel()
 	must(t, <-swept)
 }
 
-// A process that was frozen with the lock costs the run its log, not the run.
-func TestALogThatSomebodyElseHasLockedIsAnError(t *testing.T) {
+// A run goes on without its log if a process was frozen while it had the lock.
+func TestALogThatAnotherProcessHasLockedIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := LogPath(t.TempDir(), "a")
 		f, err := os.Create(path)

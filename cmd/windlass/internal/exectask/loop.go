@@ -16,15 +16,14 @@ import (
 // never is later than every reading of Boot.
 const never = time.Duration(math.MaxInt64)
 
-// loop is the supervisor's state. One goroutine owns it; the reader, the
-// forker, the scanner and the copiers only send to it, and it waits for none
-// of them, so that whatever hangs there (a node, a file system, a process
-// table) the deadline is kept.
+// loop is the supervisor's state, owned by one goroutine. The reader, the forker, the
+// scanner and the copiers only send to it, and it waits for none of them: the deadline
+// holds even if a node, a file system or the process table hangs.
 type loop struct {
 	leaders *leaders
 	out     *outbox
-	group   *cgroup.Group // below which each run has one, nil for none
-	self    proc          // this process, to tell a child that has not yet become its program
+	group   *cgroup.Group // parent of the runs' groups, nil for none
+	self    proc          // this process, by which a child is known before its exec
 
 	runsMax int
 	runs    map[string]*run
@@ -35,11 +34,10 @@ type loop struct {
 	// Nothing starts unless known and before until.Stop.
 	known bool
 	until deadline
-	eof   bool // the node is gone or has closed
 
 	walk walk
 
-	inbound chan message // closed at the end of the stream
+	inbound chan message // closed at the end of the stream, then nil
 	orders  chan *run
 	forks   chan forked
 	scans   chan scanned
@@ -69,8 +67,7 @@ func newLoop(group *cgroup.Group) (*loop, error) {
 	return l, <-ready
 }
 
-// read passes the node's messages on; whatever ends the stream ends the node's
-// right to it.
+// read passes the node's messages on until the stream ends or has an error.
 func read(r io.Reader, inbound chan<- message) {
 	defer close(inbound)
 	for {
@@ -88,7 +85,7 @@ func (l *loop) run() {
 	defer timer.Stop()
 	for {
 		l.step(clock.Clock(clock.Machine).Read())
-		if l.eof && len(l.runs) == 0 {
+		if l.inbound == nil && len(l.runs) == 0 {
 			return
 		}
 		wait, some := l.next(clock.Boot())
@@ -102,7 +99,7 @@ func (l *loop) run() {
 			if open {
 				l.receive(m)
 			} else {
-				l.inbound, l.eof = nil, true
+				l.inbound = nil
 				l.endAll(WhyStopped)
 			}
 		case f := <-l.forks:
@@ -140,9 +137,8 @@ func (l *loop) step(at clock.Reading) {
 	l.walkNext(now)
 }
 
-// next is how long nothing is due. Without runs that is for ever; with runs it
-// is never more than a tick, because timers stand still during suspend
-// and do not follow the time of day.
+// next returns the time until something is due, and false without runs. It is at most a
+// tick, because timers stand still during suspend and do not follow the time of day.
 func (l *loop) next(now time.Duration) (time.Duration, bool) {
 	if len(l.runs) == 0 {
 		return 0, false
@@ -182,7 +178,7 @@ func (l *loop) receive(m message) {
 	}
 }
 
-// accept queues a start, or refuses it.
+// accept queues a start order or refuses it.
 func (l *loop) accept(m message) {
 	switch {
 	case m.Start == nil || l.runs[m.Run] != nil || len(m.Start.Argv) == 0:
@@ -200,8 +196,8 @@ func (l *loop) refuse(id string, f failure, text string) {
 	l.out.put(message{Kind: kindError, Run: id, Failure: f, Text: text})
 }
 
-// startNext gives the next start to the forker, one at a time, so that the
-// deadline is looked at right before each.
+// startNext gives the next run to the forker, one at a time, so that the deadline is
+// checked right before each.
 func (l *loop) startNext(now time.Duration) {
 	for l.inFork == nil && len(l.queue) > 0 {
 		r := l.queue[0]
@@ -220,7 +216,7 @@ func (l *loop) startNext(now time.Duration) {
 	}
 }
 
-// noRight says why nothing may start now, or nothing.
+// noRight returns why nothing may start now, or "".
 func (l *loop) noRight(now time.Duration) string {
 	switch {
 	case !l.known:
@@ -231,7 +227,7 @@ func (l *loop) noRight(now time.Duration) string {
 	return ""
 }
 
-// forked takes a run from the forker.
+// forked takes a run back from the forker.
 func (l *loop) forked(f forked) {
 	l.inFork = nil
 	r := f.run
@@ -253,14 +249,10 @@ func (l *loop) forked(f forked) {
 	l.checkLeader(r)
 }
 
-// filesEach are what a run holds: the pipe, the log and the folder of its group.
-const filesEach = 3
-
-// runsLimit is how many runs there may be. Each holds files, and some must
-// stay free: without them the process table cannot be read, and a run could
-// not be seen to end.
+// runsLimit returns how many runs there may be. Some files must stay free, because the end
+// of a run is seen in the process table.
 func runsLimit() int {
-	const spare = 64
+	const filesEach, spare = 3, 64 // a run has a pipe, a log and the folder of its group
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > 4*RunsMax {
 		return RunsMax

@@ -1,7 +1,6 @@
 package exectask
 
 import (
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -30,17 +29,7 @@ func contains(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func readAll(t *testing.T, dir, task string) string {
-	t.Helper()
-	f, err := ReadLog(dir, task)
-	must(t, err)
-	defer f.Close()
-	text, err := io.ReadAll(f)
-	must(t, err)
-	return string(text)
-}
-
-// eventually polls for what a test waits for.
+// eventually polls until ok.
 func eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	poll := time.NewTicker(5 * time.Millisecond)

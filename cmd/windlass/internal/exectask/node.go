@@ -1,6 +1,7 @@
 package exectask
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,11 +14,11 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// Config says how a node runs commands. Args is required; the zero value of
-// every other field works.
+// Config configures how a node runs commands. Args is required; the zero value of every
+// other field works.
 type Config struct {
-	// Args are the arguments with which this program, started again, calls
-	// SuperviseMain: the hidden subcommand.
+	// Args are the arguments with which this program calls SuperviseMain: the hidden
+	// subcommand.
 	Args []string
 	// Env is added to the supervisor's own environment. Children never see it.
 	Env []string
@@ -26,16 +27,15 @@ type Config struct {
 	// LogDir is the absolute folder of the tasks' logs; it is made with mode
 	// 0700. Empty means that no logs are kept.
 	LogDir string
-	// LogMax is the size in bytes at which a task's log is rotated, once, to
-	// ".1": 0 means LogDefault, at least LogMin. A task's logs take twice that.
+	// LogMax is the size in bytes at which a task's log becomes ".1": 0 means LogDefault,
+	// at least LogMin. A task's logs take twice that.
 	LogMax int64
 	// LogAge is for how long a log is kept after it was last written to: 0 means
 	// LogAgeDefault.
 	LogAge time.Duration
 	// LogSpace is how many bytes the logs in LogDir may take together before the
-	// oldest are removed, however young: 0 means LogSpaceDefault, at least LogMin.
-	// Those of runs that go on stay in any case. The folder is looked at every five
-	// minutes; a file counts as 4 KiB at least.
+	// oldest are removed: 0 means LogSpaceDefault, at least LogMin. Logs in use stay in
+	// any case. The folder is checked every five minutes; a file counts as 4 KiB at least.
 	LogSpace int64
 	// Tail is how many bytes of output a Result carries: 0 means TailDefault,
 	// at most TailMax.
@@ -43,21 +43,20 @@ type Config struct {
 	// Grace is the time from SIGTERM to SIGKILL of commands that set none: 0
 	// means GraceDefault, at most GraceMax.
 	Grace time.Duration
-	// Answer is how long the supervisor may be silent before it is taken for
-	// lost and killed with all its runs: 0 means AnswerDefault, 1 s to a minute.
+	// Answer is how long the supervisor may be silent before it counts as lost and is
+	// killed with all its runs: 0 means AnswerDefault, 1 s to a minute.
 	Answer time.Duration
-	// Stdio, if set, are standard input, output and error of every command, in the
-	// place of nothing and of a pipe whose end is kept and logged. They are open
-	// in the supervisor until it ends.
+	// Stdio, if set, are standard input, output and error of every command. By default
+	// input is empty, and the output is logged and its end kept. The supervisor has the
+	// files open until it ends.
 	Stdio *[3]*os.File
-	// User is whom the commands run as: nil means this process's own user.
+	// User is the user that commands run as: nil means this process's own.
 	User *User
-	// Stderr gets what the supervisor has to say when it fails: nil means this
-	// process's standard error.
+	// Stderr gets the supervisor's error messages: nil means standard error.
 	Stderr *os.File
 }
 
-// withDefaults fills in what is zero and refuses what is out of bounds.
+// withDefaults replaces zero values by their defaults and refuses values out of bounds.
 func (c Config) withDefaults() (Config, error) {
 	if len(c.Args) == 0 {
 		return c, refuse("Args", "empty", "must start the supervisor")
@@ -65,13 +64,13 @@ func (c Config) withDefaults() (Config, error) {
 	if len(c.Node) > TaskMax {
 		return c, refuse("Node", quote(c.Node), fmt.Sprintf("at most %d bytes", TaskMax))
 	}
-	c.LogMax = orDefault(c.LogMax, LogDefault)
-	c.LogAge = orDefault(c.LogAge, LogAgeDefault)
-	c.LogSpace = orDefault(c.LogSpace, LogSpaceDefault)
-	c.Tail = orDefault(c.Tail, TailDefault)
-	c.Grace = orDefault(c.Grace, GraceDefault)
-	c.Answer = orDefault(c.Answer, AnswerDefault)
-	c.Stderr = orDefault(c.Stderr, os.Stderr)
+	c.LogMax = cmp.Or(c.LogMax, LogDefault)
+	c.LogAge = cmp.Or(c.LogAge, LogAgeDefault)
+	c.LogSpace = cmp.Or(c.LogSpace, LogSpaceDefault)
+	c.Tail = cmp.Or(c.Tail, TailDefault)
+	c.Grace = cmp.Or(c.Grace, GraceDefault)
+	c.Answer = cmp.Or(c.Answer, AnswerDefault)
+	c.Stderr = cmp.Or(c.Stderr, os.Stderr)
 	switch {
 	case c.LogMax < LogMin:
 		return c, refuse("LogMax", c.LogMax, fmt.Sprintf("at least %d bytes", LogMin))
@@ -87,14 +86,6 @@ func (c Config) withDefaults() (Config, error) {
 		return c, refuse("Answer", c.Answer, "1s to 1m0s")
 	}
 	return c, nil
-}
-
-func orDefault[T comparable](value, def T) T {
-	var zero T
-	if value == zero {
-		return def
-	}
-	return value
 }
 
 // A Supervisor is the node's handle on its supervisor process. All methods may
@@ -116,9 +107,9 @@ type Supervisor struct {
 	closed bool
 }
 
-// Start ends what supervisors whose node has died with them have left behind in control
-// groups, starts the supervisor process and waits until it is ready; ctx bounds only
-// that. Nothing runs before SetDeadline is called.
+// Start ends the control groups of supervisors that died with their node, starts the
+// supervisor process and waits until it is ready; ctx bounds only that. Nothing runs
+// before SetDeadline is called.
 func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -142,8 +133,8 @@ func Start(ctx context.Context, cfg Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// live returns the process in use, and starts one if there is none or the last
-// one was lost.
+// live returns the supervisor in use, after starting one if there is none or the last was
+// lost.
 func (s *Supervisor) live(ctx context.Context) (*link, error) {
 	s.spawning.Lock()
 	defer s.spawning.Unlock()
@@ -164,7 +155,7 @@ func (s *Supervisor) live(ctx context.Context) (*link, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	l, err := spawnStubbornly(ctx, s.cfg)
+	l, err := spawnRetry(ctx, s.cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -177,11 +168,10 @@ func (s *Supervisor) live(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-// SetDeadline says until when commands may live, as readings of Boot: at stop
-// they get SIGTERM, at hard SIGKILL, unless a later call came before. A time of
-// day that is set forward meanwhile counts as time that passed. The latest call
-// counts, also when it brings the deadline closer. It never blocks. A command
-// that was told to stop is not called back.
+// SetDeadline sets until when commands may live, as readings of Boot: at stop they get
+// SIGTERM, at hard SIGKILL. The latest call counts, also when it brings the deadline
+// closer. If the time of day is set forward meanwhile, that counts as time that passed. A
+// command that has been told to stop is not told to go on. SetDeadline never blocks.
 func (s *Supervisor) SetDeadline(stop, hard time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,9 +185,8 @@ func (s *Supervisor) SetDeadline(stop, hard time.Duration) {
 // alive. When ctx ends, the command gets SIGTERM, and SIGKILL after its grace.
 // A nil error means that the command did start; how it ended is in the Result.
 //
-// With ErrSupervisorLost every process of the command that could be found was
-// killed, but how it ended is not known; or none was started, because no
-// supervisor came up.
+// With ErrSupervisorLost every known process of the command was killed and its result is
+// lost, or no supervisor could be started for it.
 func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	if err := c.validate(); err != nil {
 		return Result{}, err
@@ -205,8 +194,8 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("task %q not started: %w", c.Task, context.Cause(ctx))
 	}
-	s.first.Do(s.sweep) // when Start did, they may have been dying and held it still
-	c.Grace = orDefault(c.Grace, s.cfg.Grace)
+	s.first.Do(s.sweep) // again: when Start did, they may still have been dying
+	c.Grace = cmp.Or(c.Grace, s.cfg.Grace)
 	run := rand.Text()
 	order := s.order(c, run)
 	for {
@@ -217,20 +206,19 @@ func (s *Supervisor) Run(ctx context.Context, c Command) (Result, error) {
 		if w, ok := l.begin(run, order); ok {
 			return l.await(ctx, w)
 		}
-		// It was lost since; the next turn waits for its end.
+		// It was just lost; live waits for its end.
 	}
 }
 
-// sweep ends what supervisors have left behind that died with their nodes. A process that
-// cannot be killed yet makes no step any more, so it keeps nothing from being started.
+// sweep ends the groups of supervisors that died with their nodes. An error keeps nothing
+// from starting: a process that cannot be killed yet no longer executes.
 func (s *Supervisor) sweep() {
 	if err := cgroup.Sweep(sweepMax); err != nil {
 		fmt.Fprintf(s.cfg.Stderr, "windlass: what an earlier node has left behind: %v\n", err)
 	}
 }
 
-// unsupervised is the error for a run that no supervisor could be started for:
-// one that was lost before it could begin.
+// unsupervised returns the error of a run for which no supervisor could be started.
 func unsupervised(err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -238,7 +226,7 @@ func unsupervised(err error) error {
 	return fmt.Errorf("%w: %w", ErrSupervisorLost, err)
 }
 
-// order spells a command for the supervisor.
+// order returns the message that starts a command.
 func (s *Supervisor) order(c Command, run string) *startOrder {
 	o := &startOrder{
 		Path:   []byte(c.Path),
@@ -258,8 +246,8 @@ func (s *Supervisor) order(c Command, run string) *startOrder {
 	return o
 }
 
-// Ungrouped says why commands have no control group of their own, by which all that they
-// start could be ended whatever dies; nil if they have.
+// Ungrouped returns why commands have no control group of their own, by which everything
+// that they start can be ended whatever dies; nil if they have one.
 func (s *Supervisor) Ungrouped() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +257,7 @@ func (s *Supervisor) Ungrouped() error {
 	return s.link.ungrouped
 }
 
-// Pid is the number of the supervisor process in use, zero if there is none.
+// Pid returns the process ID of the supervisor in use, zero if there is none.
 func (s *Supervisor) Pid() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

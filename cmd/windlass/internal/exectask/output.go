@@ -1,18 +1,18 @@
 package exectask
 
 import (
+	"bytes"
+	"cmp"
 	"os"
 	"sync"
 	"syscall"
 )
 
-// buffers are lent to a run only while it has something to read, so a
-// thousand quiet runs hold none.
+// buffers are in use only while there is output to read: a thousand quiet runs hold none.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
-// output takes what a run writes: to its log, and the end of it to memory. One
-// goroutine per run copies, so that a run whose log stands on a hanging disk
-// holds up nobody else.
+// output copies what a run writes to its log, and keeps the end in memory. Each run has
+// its own goroutine, so that a log on a hanging disk delays no other run.
 type output struct {
 	pipe *os.File // the reading end; ends when no process holds the other
 	max  int      // bytes of tail
@@ -20,7 +20,7 @@ type output struct {
 	mu     sync.Mutex
 	tail   []byte // at most 2*max; its last max bytes count
 	total  int64
-	logErr error // the first one; after it the log is left alone
+	logErr error // the first one, set by copy's goroutine; nothing is logged after it
 }
 
 // copy reads until the pipe ends or its deadline passes.
@@ -39,20 +39,19 @@ func (o *output) copy(order *startOrder) {
 			break
 		}
 		o.keep(*buf)
-		if log != nil && o.logOK() {
-			_, logErr := log.Write(*buf)
-			o.noteLog(logErr)
+		if log != nil && o.logErr == nil {
+			o.noteLog(log.write(*buf))
 		}
 		*buf = (*buf)[:cap(*buf)]
 		buffers.Put(buf)
 	}
 	if log != nil {
-		o.noteLog(log.close())
+		o.noteLog(log.file.Close())
 	}
 }
 
-// readReady waits until there is something to read and only then takes a
-// buffer. Nil means the end, or that the pipe's deadline has passed.
+// readReady waits for data and only then takes a buffer. It returns nil at the end, or when
+// the pipe's deadline has passed.
 func readReady(raw syscall.RawConn) (full *[]byte) {
 	err := raw.Read(func(fd uintptr) bool {
 		buf := buffers.Get().(*[]byte)
@@ -78,41 +77,25 @@ func (o *output) keep(p []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.total += int64(len(p))
-	if len(p) > o.max {
-		p = p[len(p)-o.max:]
-	}
-	o.tail = append(o.tail, p...)
+	o.tail = append(o.tail, p[max(0, len(p)-o.max):]...)
 	if len(o.tail) > 2*o.max {
 		o.tail = append(o.tail[:0], o.tail[len(o.tail)-o.max:]...)
 	}
 }
 
-func (o *output) logOK() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.logErr == nil
-}
-
 func (o *output) noteLog(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.logErr == nil {
-		o.logErr = err
-	}
+	o.logErr = cmp.Or(o.logErr, err)
 }
 
-// fill adds what is known of the output to r. Whole says that the pipe was
-// read to its end.
+// fill sets the fields of r about output; whole is whether the pipe was read to its end.
 func (o *output) fill(r *Result, whole bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	tail := o.tail
-	if len(tail) > o.max {
-		tail = tail[len(tail)-o.max:]
-	}
-	r.Output = append([]byte(nil), tail...)
+	r.Output = bytes.Clone(o.tail[max(0, len(o.tail)-o.max):])
 	r.OutputBytes = o.total
-	r.Truncated = o.total > int64(len(tail)) || !whole
+	r.Truncated = o.total > int64(len(r.Output)) || !whole
 	if o.logErr != nil {
 		r.LogError = o.logErr.Error()
 	}

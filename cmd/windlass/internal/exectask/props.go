@@ -31,14 +31,13 @@ type Props struct {
 	Restart Restart `json:"restart,omitempty"`
 }
 
-// reservedPrefix starts the names that only Windlass may set: a child reads its
-// identity from them, and the node's broker credentials are spelled so too.
+// reservedPrefix begins the names that only Windlass may set: those by which a child knows
+// its task, and those of the node's broker credentials.
 const reservedPrefix = "WINDLASS_"
 
-// ParseProps reads an exec task's props. It is strict: an unknown or repeated
-// field, a null inside a list, bytes after the object or text that is not
-// UTF-8 is an *InputError, because a field that is quietly ignored is a
-// command that quietly does something else.
+// ParseProps reads an exec task's props. It is strict, since a command whose field is
+// ignored does something else: an unknown or repeated field, a null inside a list, bytes
+// after the object or text that is not UTF-8 is an *InputError.
 func ParseProps(raw []byte) (Props, error) {
 	if len(raw) > PropsMax {
 		return Props{}, refuse("props", fmt.Sprintf("%d bytes long", len(raw)), fmt.Sprintf("at most %d bytes", PropsMax))
@@ -47,22 +46,19 @@ func ParseProps(raw []byte) (Props, error) {
 		return Props{}, refuse("props", "not UTF-8", "must be a JSON object in UTF-8")
 	}
 	p := Props{Restart: RestartNever}
-	err := eachField(raw, "props", func(name string, value json.RawMessage) error {
-		return p.set(name, value)
-	})
-	if err != nil {
-		return Props{}, err
+	err := eachField(raw, "props", p.set)
+	if err == nil {
+		err = p.validate()
 	}
-	if err := p.Validate(); err != nil {
+	if err != nil {
 		return Props{}, err
 	}
 	return p, nil
 }
 
-// set decodes one field. A null leaves the default, as Go programs write it
-// for an empty list or map.
+// set decodes one field. A null leaves the default: Go programs write it for an empty list
+// or map.
 func (p *Props) set(name string, value json.RawMessage) error {
-	null := string(value) == "null"
 	switch name {
 	case "command":
 		var words []*string
@@ -76,7 +72,7 @@ func (p *Props) set(name string, value json.RawMessage) error {
 			p.Command = append(p.Command, *w)
 		}
 	case "env":
-		if null {
+		if string(value) == "null" {
 			return nil
 		}
 		p.Env = map[string]string{}
@@ -102,8 +98,8 @@ func (p *Props) set(name string, value json.RawMessage) error {
 	return nil
 }
 
-// eachField walks a JSON object in its written order and refuses a repeated
-// name: two readers might otherwise disagree about which value counts.
+// eachField calls visit for each field of a JSON object, in order. It refuses a repeated
+// name, because readers disagree about which of its values counts.
 func eachField(raw []byte, field string, visit func(string, json.RawMessage) error) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
@@ -137,9 +133,7 @@ func eachField(raw []byte, field string, visit func(string, json.RawMessage) err
 	return nil
 }
 
-// Validate checks what ParseProps checks after decoding, for props that were
-// built in Go.
-func (p Props) Validate() error {
+func (p Props) validate() error {
 	if err := validateArgv("command", p.Command); err != nil {
 		return err
 	}

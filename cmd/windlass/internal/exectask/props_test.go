@@ -10,16 +10,17 @@ import (
 )
 
 func TestParseProps(t *testing.T) {
-	got, err := ParseProps([]byte(` {"command":["/bin/ls","-l"],"env":{"A":"b"},"dir":"/tmp","restart":"on-failure"} `))
-	must(t, err)
-	want := Props{Command: []string{"/bin/ls", "-l"}, Env: map[string]string{"A": "b"}, Dir: "/tmp", Restart: RestartOnFailure}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	got, err = ParseProps([]byte(`{"command":["true"],"env":null}`))
-	must(t, err)
-	if d := cmp.Diff(Props{Command: []string{"true"}, Restart: RestartNever}, got); d != "" {
-		t.Error(d)
+	for raw, want := range map[string]Props{
+		` {"command":["/bin/ls","-l"],"env":{"A":"b"},"dir":"/tmp","restart":"on-failure"} `: {
+			Command: []string{"/bin/ls", "-l"}, Env: map[string]string{"A": "b"}, Dir: "/tmp", Restart: RestartOnFailure,
+		},
+		`{"command":["true"],"env":null}`: {Command: []string{"true"}, Restart: RestartNever},
+	} {
+		got, err := ParseProps([]byte(raw))
+		must(t, err)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
 	}
 }
 
@@ -69,11 +70,10 @@ func TestParsePropsNamesWhatItRefuses(t *testing.T) {
 	} {
 		_, err := ParseProps([]byte(raw))
 		contains(t, err, want)
-		var input *InputError
-		if !errors.As(err, &input) {
+		if _, ok := errors.AsType[*InputError](err); !ok {
 			t.Errorf("%v is no *InputError", err)
 		}
-		if err != nil && len(err.Error()) > 512 {
+		if len(err.Error()) > 512 {
 			t.Errorf("the error for %.40s… is %d bytes long", raw, len(err.Error()))
 		}
 	}
@@ -85,13 +85,12 @@ func FuzzParseProps(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		p, err := ParseProps(raw)
 		if err != nil {
-			var input *InputError
-			if !errors.As(err, &input) {
+			if _, ok := errors.AsType[*InputError](err); !ok {
 				t.Fatalf("%v is no *InputError", err)
 			}
 			return
 		}
-		c := NewCommand(p, "/bin/true", "t", "1")
+		c := Command{Task: "t", Token: "1", Path: "/bin/true", Argv: p.Command, Env: p.Env, Dir: p.Dir}
 		if err := c.validate(); err != nil {
 			t.Fatalf("props are fine, the command is not: %v", err)
 		}

@@ -10,52 +10,14 @@ import (
 	"time"
 )
 
-// followEvery is how often a followed log is looked at. Polling works on every
-// file system; a watch would not.
+// followEvery is how often a followed log is read. A watch would not work on every file
+// system.
 const followEvery = 200 * time.Millisecond
 
-// multiFile is the rotated log followed by the current one.
-type multiFile struct {
-	io.Reader
-	files []*os.File
-}
-
-// Close closes both.
-func (m *multiFile) Close() error {
-	var all error
-	for _, f := range m.files {
-		all = errors.Join(all, f.Close())
-	}
-	return all
-}
-
-// ReadLog opens all that is kept of a task's output in dir, oldest first. The
-// error is fs.ErrNotExist when this node never ran the task.
-func ReadLog(dir, taskID string) (io.ReadCloser, error) {
-	path := LogPath(dir, taskID)
-	m := &multiFile{}
-	var readers []io.Reader
-	for _, p := range []string{path + oldSuffix, path} {
-		f, err := os.Open(p)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, errors.Join(err, m.Close())
-		}
-		m.files = append(m.files, f)
-		readers = append(readers, f)
-	}
-	if len(readers) == 0 {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	m.Reader = io.MultiReader(readers...)
-	return m, nil
-}
-
-// Tail writes the last lines of a task's log in dir to w; lines below zero
-// means all that is kept. With follow it goes on writing what is added, across
-// rotations and before the first run, until ctx ends, and then returns nil.
+// Tail writes the last lines of a task's log in dir to w, all that is kept if lines is
+// negative. The error is fs.ErrNotExist when this node never ran the task. With follow it
+// writes what is added, across rotations and before the first run, and returns nil when
+// ctx ends.
 func Tail(ctx context.Context, w io.Writer, dir, taskID string, lines int, follow bool) error {
 	path := LogPath(dir, taskID)
 	current, err := lastLines(w, path, lines)
@@ -129,12 +91,12 @@ func cutLines(text []byte, n int) []byte {
 	return text[end+1:]
 }
 
-// catchUp writes what was added to the file it holds, and goes over to the new
-// one when the path names another.
+// catchUp writes what was added to f, and then the file at path if that is another. It
+// returns the file read last.
 func catchUp(w io.Writer, path string, f *os.File) (*os.File, error) {
 	for {
-		// The path is looked at before the read: once it names another file,
-		// nothing more is added to this one, so this read is its last.
+		// Stat comes before the read: once the path names another file, nothing is added
+		// to f any more.
 		info, statErr := os.Stat(path)
 		if f != nil {
 			if _, err := io.Copy(w, f); err != nil {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Why says what ended a run.
+// Why is the reason for the end of a run. A run that was told to stop and then exited
+// with 0 still has WhyStopped.
 type Why string
 
-// The reasons. A run that was told to stop and then exited with 0 still ended
-// by WhyStopped.
+// The reasons.
 const (
 	// WhyExited: the program ended by itself.
 	WhyExited Why = "exited"
@@ -19,8 +19,7 @@ const (
 	WhyDeadline Why = "deadline"
 )
 
-// A Result is how a run ended. When the node has it, no process of the run is
-// alive.
+// A Result is the outcome of a run of which no process is alive any more.
 type Result struct {
 	// Run is the run's own ID, the child's WINDLASS_RUN.
 	Run string `json:"run"`
@@ -30,27 +29,27 @@ type Result struct {
 	Code int `json:"code"`
 	// Signal is the signal's name, or empty.
 	Signal string `json:"signal,omitempty"`
-	// Why says what ended the run.
+	// Why is the reason for the end.
 	Why Why `json:"why"`
 	// Started and Finished are the wall clock at start and end of the program.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
-	// Duration is the time between them by a clock that nobody sets.
+	// Duration is the time between them by a monotonic clock.
 	Duration time.Duration `json:"duration"`
 	// Output is the end of standard output and error together.
 	Output []byte `json:"output,omitempty"`
 	// OutputBytes is how much the run wrote in all.
 	OutputBytes int64 `json:"output_bytes"`
-	// Truncated says that Output is not all that the run wrote.
+	// Truncated reports whether the run wrote more than Output.
 	Truncated bool `json:"truncated,omitempty"`
-	// LogError says why the log is incomplete; the run went on without it.
+	// LogError is why the log is incomplete, or empty.
 	LogError string `json:"log_error,omitempty"`
 }
 
-// OK says whether the program ended by itself with exit code 0.
+// OK reports whether the program ended by itself with exit code 0.
 func (r Result) OK() bool { return r.Why == WhyExited && r.Signal == "" && r.Code == 0 }
 
-// String is one line for a person.
+// String returns one line for people.
 func (r Result) String() string {
 	end := fmt.Sprintf("exit code %d", r.Code)
 	if r.Signal != "" {

@@ -10,20 +10,20 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// run is one command in the supervisor's hands. It goes through these, each at
-// most once and in this order, except that over may come first:
+// run is one command in the supervisor. It goes through these states, each at most once
+// and in this order, except that over may come before ending and killed:
 //
 //	queued -> started (pid) -> ending (SIGTERM) -> killed (SIGKILL) -> over (the program ended)
 //	       -> gone (no process of it is alive) -> drained (output read) -> reported
 //
-// Invariant: from started until gone the program is not reaped, so pid names
-// its group and nobody else's.
+// Invariant: from started until gone the program is not reaped, so pid is the ID of its
+// group and of no other.
 type run struct {
 	id     string
 	order  *startOrder
 	output *output
 	pid    int           // zero until started
-	group  *cgroup.Group // of all that it starts, nil for none
+	group  *cgroup.Group // nil for none
 
 	started, finished     time.Time
 	startedAt, finishedAt time.Duration
@@ -33,8 +33,8 @@ type run struct {
 	killAt time.Duration // while ending: SIGKILL at this reading of Boot
 	killed bool
 	over   bool
-	overAt int // walks begun when over: only a later one can see that all are gone
-	doubts int // walks that met a zombie of nobody and so could not end the run
+	overAt int // number of the last walk begun when over; only a later one can end the run
+	doubts int // walks that did not end the run because of a zombie of unknown run
 	gone   bool
 	goneAt time.Duration
 	status syscall.WaitStatus
@@ -43,7 +43,7 @@ type run struct {
 	termed  map[proc]bool // processes outside the group that got SIGTERM, by pid and start
 }
 
-// killable says whether SIGKILL is still to come for a run's group.
+// killable reports whether the run's group is still to get SIGKILL.
 func (r *run) killable() bool { return r.ending && !r.killed && r.pid != 0 && !r.gone }
 
 // endAll ends every run.
@@ -55,8 +55,8 @@ func (l *loop) endAll(why Why) {
 	}
 }
 
-// end asks a run to stop and sets when it is made to. A second call can only
-// bring that moment closer.
+// end tells a run to stop and sets when it is killed. A second call can only bring that
+// moment closer.
 func (l *loop) end(r *run, why Why, grace time.Duration) {
 	at := clock.Boot() + grace
 	if r.ending {
@@ -79,8 +79,7 @@ func (l *loop) end(r *run, why Why, grace time.Duration) {
 	}
 }
 
-// terminate tells a run's group to end. Its grace, if it has any left, is over at
-// killAt.
+// terminate sends SIGTERM to a run's group.
 func (l *loop) terminate(r *run) {
 	l.walk.wanted = true
 	_ = syscall.Kill(-r.pid, syscall.SIGTERM)
@@ -88,7 +87,7 @@ func (l *loop) terminate(r *run) {
 	_ = syscall.Kill(-r.pid, syscall.SIGCONT)
 }
 
-// refuseEnded answers for a run that was told to end before it was started.
+// refuseEnded reports a run that was told to end before it was started.
 func (l *loop) refuseEnded(r *run) {
 	if text := l.noRight(clock.Boot()); r.why == WhyDeadline && text != "" {
 		l.refuse(r.id, failDeadline, text)
@@ -97,8 +96,8 @@ func (l *loop) refuseEnded(r *run) {
 	l.refuse(r.id, failStopped, "stopped before it was started")
 }
 
-// kill ends a run's group at once; the walk that follows finds the rest. An
-// error can only mean that nobody is left there.
+// kill sends SIGKILL to a run's group; the next walk finds the rest. An error can only
+// mean that the group is empty.
 func (l *loop) kill(r *run) {
 	r.killed = true
 	l.walk.wanted = true
@@ -108,7 +107,7 @@ func (l *loop) kill(r *run) {
 	}
 }
 
-// empty tells whether nothing lives in the run's group, for all that the kernel knows.
+// empty reports whether the kernel sees no live process in the run's control group.
 func (r *run) empty() bool {
 	if r.group == nil {
 		return true
@@ -123,8 +122,8 @@ func (l *loop) checkLeaders() {
 	}
 }
 
-// checkLeader notes that a run's program has ended. Whatever else it started
-// gets the same grace as a stopped run: it may be shutting down in order too.
+// checkLeader records that a run's program has ended. Its other processes get the same
+// grace as a stopped run, since they may be shutting down in order.
 func (l *loop) checkLeader(r *run) {
 	if r.pid == 0 || r.over || !l.leaders.ended(r.pid) {
 		return
@@ -138,16 +137,16 @@ func (l *loop) checkLeader(r *run) {
 	l.walk.wanted = true
 }
 
-// vanish records that nothing of a run is alive. Only now is the program
-// reaped and its number given back.
+// vanish records that no process of a run is alive. Only now is the program reaped and its
+// ID free.
 func (l *loop) vanish(r *run) {
 	r.gone, r.goneAt = true, clock.Boot()
 	r.status = l.leaders.reap(r.pid)
 	if r.group != nil {
-		_ = r.group.Remove() // the end of all removes it otherwise
+		_ = r.group.Remove() // after an error the end of the parent group removes it
 	}
-	// All that the run wrote is in the pipe by now. If the pipe does not end
-	// here, somebody outside the run holds it.
+	// All that the run wrote is in the pipe by now. If the pipe does not end here, a
+	// process outside the run holds it.
 	_ = r.output.pipe.SetReadDeadline(time.Now().Add(drainMax / 2))
 }
 

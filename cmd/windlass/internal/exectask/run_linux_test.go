@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestResultTellsHowTheProgramEnded(t *testing.T) {
@@ -36,15 +38,9 @@ func TestResultTellsHowTheProgramEnded(t *testing.T) {
 			t.Errorf("%s: incomplete %+v", c.script, res)
 		}
 	}
-}
-
-func TestDurationIsTheProgramsOwn(t *testing.T) {
-	res := runOK(t, start(t), script("t", "sleep 0.3"))
-	if res.Duration < 290*time.Millisecond {
-		t.Errorf("duration %s of a command that sleeps 300ms", res.Duration)
-	}
-	if d := res.Finished.Sub(res.Started); d < 290*time.Millisecond {
-		t.Errorf("finished %s after started", d)
+	res := runOK(t, s, script("t", "sleep 0.3"))
+	if d := res.Finished.Sub(res.Started); min(d, res.Duration) < 290*time.Millisecond {
+		t.Errorf("a command that sleeps 300ms took %s and finished %s after its start", res.Duration, d)
 	}
 }
 
@@ -92,18 +88,12 @@ func TestHugeOutputNeitherBlocksNorIsKept(t *testing.T) {
 	}
 }
 
-func TestStandardInputIsEmpty(t *testing.T) {
-	if res := runOK(t, start(t), script("t", "wc -c")); strings.TrimSpace(string(res.Output)) != "0" {
-		t.Errorf("read %q", res.Output)
-	}
-}
-
 func TestChildSeesOnlyWhatItShould(t *testing.T) {
 	t.Setenv("WINDLASS_ETCD_PASSWORD", "secret")
 	t.Setenv("SOMETHING", "else")
 	t.Setenv("LANG", "C.UTF-8")
 	s := start(t, func(c *Config) { c.Env = append(c.Env, "FOR_SUPERVISOR=1") })
-	c := script("t|1", "env; pwd; cat /proc/self/status | grep NoNewPrivs; ls /proc/self/fd | wc -l")
+	c := script("t|1", "env; pwd; cat /proc/self/status | grep NoNewPrivs; wc -c; ls /proc/self/fd | wc -l")
 	c.Env = map[string]string{"MINE": "a=b", "TZ": "UTC"}
 	c.Dir = "/usr"
 	res := runOK(t, s, c)
@@ -121,44 +111,47 @@ func TestChildSeesOnlyWhatItShould(t *testing.T) {
 			t.Errorf("child sees %q:\n%s", not, out)
 		}
 	}
-	// ls has the folder open as a fourth.
-	if !strings.HasSuffix(out, "\n4\n") {
-		t.Errorf("child holds more than its three descriptors:\n%s", out)
+	// Standard input is empty, and ls has the folder open as a fourth descriptor.
+	if !strings.HasSuffix(out, "\n0\n4\n") {
+		t.Errorf("child reads something or has more than its three descriptors:\n%s", out)
 	}
 }
 
-func TestStopIsSIGTERMFirst(t *testing.T) {
-	m := marker()
+func TestAStoppedRunGetsSIGTERMAndAfterItsGraceSIGKILL(t *testing.T) {
 	s := start(t)
-	r := background(t, s, script("t", "trap 'echo bye; exit 5' TERM; sleep "+m+" & wait"))
-	appears(t, m, 2)
-	r.cancel()
-	o := r.wait(t)
-	must(t, o.err)
-	if o.result.Why != WhyStopped || o.result.Code != 5 || string(o.result.Output) != "bye\n" {
-		t.Errorf("got %s, output %q", o.result, o.result.Output)
-	}
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive when Run returned: %v", left)
-	}
-}
-
-func TestWhoIgnoresSIGTERMGetsSIGKILLAfterItsGrace(t *testing.T) {
-	m := marker()
-	s := start(t)
-	c := script("t", "trap '' TERM; sleep "+m+"; :")
-	c.Grace = 300 * time.Millisecond
-	r := background(t, s, c)
-	appears(t, m, 2) // the second begins after the trap
-	began := time.Now()
-	r.cancel()
-	o := r.wait(t)
-	must(t, o.err)
-	if o.result.Why != WhyStopped || o.result.Signal != "SIGKILL" {
-		t.Errorf("got %s", o.result)
-	}
-	if d := time.Since(began); d < c.Grace {
-		t.Errorf("killed after %s, before its grace of %s", d, c.Grace)
+	for name, test := range map[string]struct {
+		script    string
+		processes int // alive once the traps are set
+		grace     time.Duration
+		want      Result
+		killed    bool
+	}{
+		"heeds SIGTERM": {"trap 'echo bye; exit 5' TERM; sleep %s & wait", 2, time.Hour, Result{Code: 5, Output: []byte("bye\n")}, false},
+		"ignores it":    {"trap '' TERM; sleep %s; :", 2, 300 * time.Millisecond, Result{Code: -1, Signal: "SIGKILL"}, true},
+		"a process that left its group ignores it": {
+			`(setsid sh -c "trap '' TERM; sleep %[1]s; sleep %[1]s" &); wait; sleep %[1]s`, 3, 300 * time.Millisecond,
+			Result{Code: -1, Signal: "SIGTERM"}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := marker()
+			c := script("t", fmt.Sprintf(test.script, m))
+			c.Grace = test.grace
+			r := background(t, s, c)
+			appears(t, m, test.processes)
+			began := time.Now()
+			r.cancel()
+			o := r.wait(t)
+			must(t, o.err)
+			vanishes(t, m, 0)
+			got := Result{Code: o.result.Code, Signal: o.result.Signal, Output: o.result.Output}
+			if d := cmp.Diff(test.want, got); d != "" || o.result.Why != WhyStopped {
+				t.Errorf("%s: %s", o.result, d)
+			}
+			if d := time.Since(began); test.killed && d < test.grace {
+				t.Errorf("killed after %s, before its grace of %s", d, test.grace)
+			}
+		})
 	}
 }
 
@@ -205,21 +198,6 @@ func TestARunEndsWithAllItsProcesses(t *testing.T) {
 	}
 }
 
-func TestStragglersOfAStoppedRunAreEnded(t *testing.T) {
-	m := marker()
-	s := start(t)
-	c := script("t", "(setsid sh -c \"trap '' TERM; sleep "+m+"; sleep "+m+"\" &); wait; sleep "+m)
-	c.Grace = 300 * time.Millisecond
-	r := background(t, s, c)
-	appears(t, m, 3)
-	r.cancel()
-	o := r.wait(t)
-	must(t, o.err)
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive when Run returned: %v", left)
-	}
-}
-
 func TestOtherRunsSurviveTheEndOfOne(t *testing.T) {
 	keep, drop := marker(), marker()
 	s := start(t)
@@ -244,9 +222,7 @@ func TestAProcessOfUnknownRunGoesWithTheFirstThatEnds(t *testing.T) {
 	other := background(t, s, script("keep", "sleep "+keep))
 	appears(t, keep, 1)
 	runOK(t, s, script("t", "(env -i setsid sleep "+m+" &); sleep 0.1"))
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive: %v", left)
-	}
+	vanishes(t, m, 0)
 	if len(alive(t, keep)) == 0 {
 		t.Error("the other run was taken along")
 	}
@@ -284,7 +260,7 @@ func TestTwoHundredCommandsAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 200 {
 		group.Go(func() {
-			res, err := s.Run(context.Background(), script(fmt.Sprint("t", i), fmt.Sprintf("echo %d; exit %d", i, i%7)))
+			res, err := s.Run(t.Context(), script(fmt.Sprint("t", i), fmt.Sprintf("echo %d; exit %d", i, i%7)))
 			if err != nil || res.Code != i%7 || string(res.Output) != fmt.Sprintln(i) {
 				t.Errorf("%d: %s %q %v", i, res, res.Output, err)
 			}
@@ -316,7 +292,7 @@ func TestNotStarted(t *testing.T) {
 		{"/bin/true", "/no/such/dir", `dir "/no/such/dir": does not exist`},
 		{"/bin/true", plain, "is not a folder"},
 	} {
-		_, err := s.Run(context.Background(), Command{Task: "t", Path: c.path, Argv: []string{"x"}, Dir: c.dir})
+		_, err := s.Run(t.Context(), Command{Task: "t", Path: c.path, Argv: []string{"x"}, Dir: c.dir})
 		contains(t, err, c.want)
 		if !errors.Is(err, ErrNotStarted) {
 			t.Errorf("%v is not ErrNotStarted", err)
@@ -326,8 +302,6 @@ func TestNotStarted(t *testing.T) {
 }
 
 func TestCommandIsValidated(t *testing.T) {
-	s := start(t)
-	good := script("t", "true")
 	for want, change := range map[string]func(*Command){
 		"task is \"\"":    func(c *Command) { c.Task = "" },
 		"path is \"sh\"":  func(c *Command) { c.Path = "sh" },
@@ -337,12 +311,11 @@ func TestCommandIsValidated(t *testing.T) {
 		"env is \"A B\"":  func(c *Command) { c.Env = map[string]string{"A B": ""} },
 		"token is \"a\\n": func(c *Command) { c.Token = "a\n" },
 	} {
-		c := good
+		c := script("t", "true")
 		change(&c)
-		_, err := s.Run(context.Background(), c)
+		_, err := new(Supervisor).Run(t.Context(), c)
 		contains(t, err, want)
-		var input *InputError
-		if !errors.As(err, &input) {
+		if _, ok := errors.AsType[*InputError](err); !ok {
 			t.Errorf("%v is no *InputError", err)
 		}
 	}
@@ -352,7 +325,7 @@ func TestRunWithAnEndedContextStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("the reason")
 	cancel(cause)
-	if _, err := start(t).Run(ctx, script("t", "true")); !errors.Is(err, cause) {
+	if _, err := new(Supervisor).Run(ctx, script("t", "true")); !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -371,14 +344,14 @@ func TestCloseEndsAllRunsWithTheirGrace(t *testing.T) {
 		t.Errorf("got %s, %v", o.result, o.err)
 	}
 	vanishes(t, m, 0)
-	if _, err := s.Run(context.Background(), script("t", "true")); !errors.Is(err, ErrClosed) {
+	if _, err := s.Run(t.Context(), script("t", "true")); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
 
-// The forker has it when it is told to end, and its number comes afterwards.
+// The run is told to end before the forker has its process ID.
 func TestARunThatIsToldToEndWhileItIsStartedHasItsGrace(t *testing.T) {
-	runtime.LockOSThread() // its death signal is that of the thread
+	runtime.LockOSThread() // the child would die with the thread
 	defer runtime.UnlockOSThread()
 	null, err := os.Open(os.DevNull)
 	must(t, err)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -15,14 +17,14 @@ type proc struct {
 	pid, ppid, pgrp, sid int
 	start                uint64 // ticks since boot; with pid it identifies a process
 	zombie               bool
-	owner                string // the run it descends from or whose group it is in, if known
-	marker               string // WINDLASS_RUN of it or of its topmost ancestor, if owner is empty
+	owner                string // run that it descends from or whose group it is in, if known
+	marker               string // its WINDLASS_RUN or its topmost ancestor's, if owner is empty
 }
 
 var errStat = errors.New("/proc/<pid>/stat is not as expected")
 
-// gone tells a process that has ended from one that could not be read: taking
-// the second for the first would end a run whose processes live.
+// gone reports whether an error means that a process has ended. Any other error must not
+// end a run, as its processes may live.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
@@ -36,8 +38,8 @@ func readStat(pid int) (proc, error) {
 	return parseStat(raw)
 }
 
-// parseStat reads the fields that count. The name stands in parentheses and
-// may itself hold any of them, so the last one is looked for.
+// parseStat reads the fields that are needed. The name is in parentheses and may itself
+// have some, so it ends at the last one.
 func parseStat(raw []byte) (proc, error) {
 	open, end := bytes.IndexByte(raw, ' '), bytes.LastIndexByte(raw, ')')
 	if open < 0 || end < open {
@@ -91,24 +93,19 @@ func processes() (map[int]*proc, error) {
 	return table, nil
 }
 
-// scan lists the descendants of this process with the run that each belongs
-// to. Runs maps the number of a run's program, which is its group's, to the
-// run.
+// scan lists the descendants of this process, each with its run. Runs maps the process IDs
+// of programs, which are also their groups', to runs.
 //
-// The table is not read at one instant: a process whose parent died between
-// their two readings seems to descend from nobody, and is read again.
+// The table is not read at one instant: a process whose parent died meanwhile seems to have
+// no ancestors, and is read again.
 func scan(runs map[int]string) ([]proc, error) {
 	table, err := processes()
 	if err != nil {
 		return nil, err
 	}
-	pids := make([]int, 0, len(table))
-	for pid := range table {
-		pids = append(pids, pid)
-	}
 	self := os.Getpid()
 	var found []proc
-	for _, pid := range pids {
+	for _, pid := range slices.Collect(maps.Keys(table)) { // topOf adds to it
 		top, err := topOf(table, pid, self)
 		if err != nil {
 			return nil, err
@@ -123,12 +120,11 @@ func scan(runs map[int]string) ([]proc, error) {
 	return found, nil
 }
 
-// climbMax bounds the climb from a process to its topmost ancestor, and with
-// it what a chain that changes while we look can cost.
+// climbMax bounds the climb from a process to its topmost ancestor, since the chain may
+// change meanwhile.
 const climbMax = 4096
 
-// topOf climbs from pid to the ancestor that is a child of self; zero means
-// that there is none.
+// topOf returns the ancestor of pid that is a child of self, zero if there is none.
 func topOf(table map[int]*proc, pid, self int) (int, error) {
 	if pid == self {
 		return 0, nil
@@ -166,9 +162,9 @@ func topOf(table map[int]*proc, pid, self int) (int, error) {
 	return 0, nil
 }
 
-// attribute finds the run of p. Ancestry is the surest sign, then the group,
-// then the marker in the environment; a process that cleared its environment,
-// left its group and lost its parents has none.
+// attribute finds the run of p by its ancestor, its group or the marker in its environment,
+// in this order. A process that lost its parents, left its group and cleared its
+// environment has none.
 func attribute(p, top *proc, runs map[int]string) (owner, marker string) {
 	for _, pid := range []int{top.pid, top.pgrp, p.pgrp} {
 		if id := runs[pid]; id != "" {

@@ -3,56 +3,39 @@
 package exectask
 
 import (
-	"bytes"
-	"io"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
 
 func TestStdioIsTheCommandsOwn(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "0"), []byte("in"), 0o600))
 	var files [3]*os.File
-	data, feed, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
+	for i := range files {
+		f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(i)), os.O_RDWR|os.O_CREATE, 0o600)
+		must(t, err)
+		defer f.Close()
+		files[i] = f
 	}
-	files[0] = data
-	read := make([]*os.File, 2)
-	for i := range read {
-		if read[i], files[1+i], err = os.Pipe(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := feed.WriteString("in"); err != nil {
-		t.Fatal(err)
-	}
-	feed.Close()
 	s := start(t, func(c *Config) { c.Stdio = &files })
 	res := runOK(t, s, script("t", "cat; echo err >&2; ls /proc/self/fd | wc -l"))
 	if len(res.Output) != 0 || res.OutputBytes != 0 {
 		t.Errorf("the result has %q", res.Output)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
-	var got []string
-	for i, f := range read {
-		files[1+i].Close()
-		content, err := io.ReadAll(f)
-		if err != nil {
-			t.Error(err)
-		}
-		got = append(got, string(bytes.TrimSpace(content)))
-		f.Close()
-	}
-	data.Close()
 	// The fourth descriptor is that of the folder which ls reads.
-	if got[0] != "in4" || got[1] != "err" {
-		t.Errorf("it wrote %q", got)
+	for i, want := range []string{"in", "in4\n", "err\n"} {
+		got, err := os.ReadFile(files[i].Name())
+		must(t, err)
+		if string(got) != want {
+			t.Errorf("file %d has %q, want %q", i, got, want)
+		}
 	}
 }
 
-func TestEnvironTakesThePlaceOfWhatIsInherited(t *testing.T) {
+func TestEnvironReplacesInheritedVariables(t *testing.T) {
 	c := script("a", "env")
 	c.Token, c.Env = "7", map[string]string{"B": "env"}
 	c.Environ = []string{"A=1", "B=2", "WINDLASS_JOB_ID=a", "WINDLASS_RUN=forged", "WINDLASS_TASK=forged", "PATH=/bin:/usr/bin"}

@@ -52,7 +52,7 @@ func TestEveryRunReturnsWhateverHappensAtOnce(t *testing.T) {
 	runOK(t, s, script("t", "true"))
 }
 
-// runtimePause spreads load over time; nothing is awaited by it.
+// runtimePause spreads load over time; no verdict depends on it.
 func runtimePause(d time.Duration) { <-time.After(d) }
 
 func TestCloseWhileRunsBegin(t *testing.T) {
@@ -74,15 +74,6 @@ func TestCloseWhileRunsBegin(t *testing.T) {
 	}
 }
 
-func BenchmarkRunTrue(b *testing.B) {
-	s := start(b)
-	for b.Loop() {
-		if _, err := s.Run(context.Background(), Command{Task: "t", Path: "/bin/true", Argv: []string{"true"}}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func BenchmarkRunTrueParallel(b *testing.B) {
 	s := start(b)
 	b.SetParallelism(16)
@@ -96,8 +87,8 @@ func BenchmarkRunTrueParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkSupervisorMemory reports the resident memory of a supervisor that
-// has nothing to do, and what sleeping runs add to it.
+// BenchmarkSupervisorMemory reports the resident memory of an idle supervisor, and what each
+// sleeping run adds.
 func BenchmarkSupervisorMemory(b *testing.B) {
 	for b.Loop() {
 		s := start(b)

@@ -16,10 +16,9 @@ import (
 // SocketFD is the descriptor on which a supervisor finds its node.
 const SocketFD = 3
 
-// SuperviseMain is the whole life of a supervisor: it serves the node on the
-// other end of the socket fd until that end closes, ends all runs, and returns
-// the process's exit code. A program that uses Start must call it, and nothing
-// else, when started with Config.Args:
+// SuperviseMain runs a supervisor: it serves the node on the other end of the socket fd
+// until that end closes, ends all runs, and returns the process's exit code. A program
+// that uses Start must call it, and nothing else, when started with Config.Args:
 //
 //	os.Exit(exectask.SuperviseMain(exectask.SocketFD))
 func SuperviseMain(fd int) int {
@@ -34,7 +33,7 @@ func SuperviseMain(fd int) int {
 }
 
 func supervise(fd int) error {
-	// One thread forks, one works: more would only cost memory.
+	// One thread forks and one does the rest; more would only cost memory.
 	runtime.GOMAXPROCS(2)
 	if err := prepareSupervisor(); err != nil {
 		return err
@@ -44,9 +43,8 @@ func supervise(fd int) error {
 		return fmt.Errorf("descriptor %d is not a node's socket, a supervisor is started by a node only: %w", fd, err)
 	}
 	defer conn.Close()
-	// A signal to everything in a cgroup (systemd's stop) must leave the
-	// supervisor alive to end the runs in order; it goes when the node goes.
-	// Caught, not ignored: what is ignored stays ignored in the children.
+	// The supervisor must survive a signal to its whole cgroup, such as systemd's stop, to
+	// end the runs in order. The signals are caught because children inherit ignored ones.
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 
@@ -66,13 +64,13 @@ func supervise(fd int) error {
 	go read(conn, l.inbound)
 	l.run()
 	l.out.close()
-	// The node may be frozen; its side of the runs is over either way.
+	// The node may be frozen; the runs are over either way.
 	_ = conn.SetWriteDeadline(time.Now().Add(drainMax))
 	<-written
 	return nil
 }
 
-// socket turns a file into the stream that both sides talk over.
+// socket makes a file the connection of node and supervisor.
 func socket(f *os.File) (*net.UnixConn, error) {
 	if f == nil {
 		return nil, errors.New("not open")

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// sweep kills what a lost supervisor left behind: every process of its session,
-// and every one marked by one of the runs. It returns how many it could still
-// see at the end, zero unless something cannot be killed.
+// sweep kills every process of a lost supervisor's session, and every one marked by one of
+// its runs. It returns how many are left, zero unless some cannot be killed.
 //
-// The programs themselves died with the supervisor, by their death signal.
-// Their children did not. They are not ours either, so they are looked for in
-// the whole table until two walks in a row find none.
+// The programs died with the supervisor, by their death signal, but their children did
+// not. Those are not our descendants, so sweep reads the whole process table until it
+// finds none twice in a row.
 func sweep(session int, runs map[string]int) int {
 	pause := time.NewTicker(scanPauseMin)
 	defer pause.Stop()
@@ -31,7 +30,7 @@ func sweep(session int, runs map[string]int) int {
 func sweepOnce(session int, runs map[string]int) (found int) {
 	table, err := processes()
 	if err != nil {
-		return 1 // unknown is not none
+		return 1 // there may be some
 	}
 	for _, p := range table {
 		if p.zombie {
@@ -43,8 +42,7 @@ func sweepOnce(session int, runs map[string]int) (found int) {
 			}
 		}
 		found++
-		// What is gone meanwhile, or may not be killed, shows in the next walk.
-		_ = p.signal(syscall.SIGKILL)
+		_ = p.signal(syscall.SIGKILL) // the next reading shows whether it has ended
 	}
 	return found
 }

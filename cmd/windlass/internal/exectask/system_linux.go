@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
 )
 
-// Available says whether this system can run commands for tasks: Linux with a
+// Available returns an error unless this system can run commands for tasks: Linux with a
 // /proc that shows a process its own children.
 func Available() error {
 	self, err := readStat(os.Getpid())
@@ -28,15 +28,14 @@ func Available() error {
 	return nil
 }
 
-// ownProgram is the file to start again. The link is used as it is: it leads
-// to this very binary even after an upgrade has replaced the file on disk.
+// ownProgram returns the file to start again. The link leads to this binary even after an
+// upgrade has replaced the file.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
 
-// prepareSupervisor makes orphans of every run children of this process, so
-// that none can leave by forking twice, and keeps the files of the node that
-// were opened without care from reaching the runs.
+// prepareSupervisor makes orphans of all runs children of this process, so that none can
+// leave by a double fork, and keeps inherited files of the node from the runs.
 func prepareSupervisor() error {
-	// Best effort: the call is younger than the oldest kernels we run on.
+	// The oldest supported kernels do not have this call.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become child subreaper: %w", err)
@@ -44,8 +43,8 @@ func prepareSupervisor() error {
 	return nil
 }
 
-// prepareForker forbids new privileges to all that this thread forks. A set-uid
-// program could neither be signalled by us nor would it keep its death signal.
+// prepareForker sets no_new_privs for all that this thread forks: a set-uid program would
+// lose its death signal, and could not be signalled.
 func prepareForker() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
@@ -53,7 +52,7 @@ func prepareForker() error {
 	return nil
 }
 
-// othersNeed are the rights by which processes of another user are started, found and ended.
+// othersNeed are the capabilities to start, find and end processes of another user.
 var othersNeed = []struct {
 	name string
 	bit  int
@@ -62,8 +61,8 @@ var othersNeed = []struct {
 	{"CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE}, {"CAP_DAC_READ_SEARCH", unix.CAP_DAC_READ_SEARCH},
 }
 
-// mayBecomeOthers says which of those this process lacks. It must be root's: one that is not
-// takes its rights along when it becomes another, until it starts the program.
+// mayBecomeOthers returns an error if this process lacks one of those, or is not root's: a
+// child of another process would keep its capabilities until its exec.
 func mayBecomeOthers() error {
 	if os.Geteuid() != 0 {
 		return errors.New("only root can start commands as others")
@@ -85,10 +84,10 @@ func mayBecomeOthers() error {
 	return nil
 }
 
-// leaveRights takes from this thread what a command of another user would inherit of root's:
-// the keys of its session, and ambient capabilities.
+// leaveRights takes from this thread what a command of another user would inherit from
+// root: session keys and ambient capabilities.
 func leaveRights() error {
-	// Where a filter refuses this, it refuses the commands the use of keys as well.
+	// A system call filter that refuses this also refuses commands the use of keys.
 	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
 	if err != nil && !errors.Is(err, syscall.ENOSYS) && !errors.Is(err, syscall.EPERM) {
 		return fmt.Errorf("leave the session's keys: %w", err)
@@ -99,11 +98,11 @@ func leaveRights() error {
 	return nil
 }
 
-// ownOutput lets a user open /dev/stdout, which here opens the pipe anew.
+// ownOutput lets a user open /dev/stdout, which reopens the pipe.
 func ownOutput(pipe int, as *User) error { return syscall.Fchown(pipe, int(as.UID), int(as.GID)) }
 
-// childAttr gives a child its own process group, and SIGKILL when the
-// supervisor dies, and starts it in a control group if there is one.
+// childAttr gives a child its own process group, SIGKILL when the supervisor dies, and its
+// control group if there is one.
 func childAttr(g *cgroup.Group, as *User) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: as.credential()}
 	if g != nil {
@@ -117,15 +116,15 @@ func guardAttr(g *cgroup.Group) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: g.FD()}
 }
 
-// awaitEnd waits for the end of a child that somebody else waits for later.
+// awaitEnd waits for the end of a child without reaping it.
 func awaitEnd(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == syscall.EINTR {
 	}
 }
 
-// leaders knows which programs have ended. On Linux it asks without reaping:
-// as long as the program is a zombie its number, which is also its group's,
-// cannot go to a stranger, and killing the group stays safe.
+// leaders finds programs that have ended. On Linux it does not reap them: as long as the
+// program is a zombie, no other group can get its process ID, and killing its group is
+// safe.
 type leaders struct{}
 
 func newLeaders() *leaders { return &leaders{} }
@@ -143,7 +142,7 @@ func (*leaders) ended(pid int) bool {
 
 func (*leaders) reap(pid int) syscall.WaitStatus { return waitFor(pid) }
 
-// lostStatus stands for a status that somebody else took: exit code 255, as an
+// lostStatus is the status of a child that was reaped elsewhere: exit code 255, since an
 // unknown end must not look like success.
 const lostStatus = syscall.WaitStatus(255 << 8)
 
@@ -162,8 +161,8 @@ func waitFor(pid int) syscall.WaitStatus {
 	}
 }
 
-// signal sends sig to the process that p was read from, never to a later one
-// with the same number: the descriptor pins it, the start time identifies it.
+// signal sends sig to the process that p was read from, never to a later one with the same
+// ID: the descriptor pins the process, and the start time identifies it.
 func (p proc) signal(sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, syscall.ENOSYS) {
@@ -179,8 +178,8 @@ func (p proc) signal(sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// signalByNumber is for kernels before 5.3; a number can be taken over between
-// the two calls.
+// signalByNumber is for kernels before 5.3. Another process can get the ID between the two
+// calls.
 func (p proc) signalByNumber(sig syscall.Signal) error {
 	if now, err := readStat(p.pid); err != nil || now.start != p.start {
 		return syscall.ESRCH
@@ -192,7 +191,7 @@ func procPath(pid int, file string) string {
 	return "/proc/" + strconv.Itoa(pid) + "/" + file
 }
 
-// identity is this process as /proc shows it.
+// identity returns this process as in /proc.
 func identity() proc {
 	p, err := readStat(os.Getpid())
 	if err != nil {

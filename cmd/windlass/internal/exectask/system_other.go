@@ -13,8 +13,8 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/cgroup"
 )
 
-// Available says whether this system can run commands for tasks. Systems other
-// than Linux keep the weaker promise that doc.go states.
+// Available returns an error unless this system can run commands for tasks. Systems other
+// than Linux give the weaker guarantees in doc.go.
 func Available() error {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
@@ -46,12 +46,11 @@ func childAttr(_ *cgroup.Group, as *User) *syscall.SysProcAttr {
 
 func guardAttr(*cgroup.Group) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// awaitEnd has nothing to look for by the number of a process that was killed.
+// awaitEnd does nothing: no session is swept by the ID of its process.
 func awaitEnd(int) {}
 
-// leaders knows which programs have ended. Here the only way to ask reaps, so
-// the status is kept until it is wanted; the number of a group may meanwhile
-// go to a stranger.
+// leaders finds programs that have ended. Here it has to reap them, so it keeps the status
+// until it is needed; another group may get the process ID meanwhile.
 type leaders struct{ status map[int]syscall.WaitStatus }
 
 func newLeaders() *leaders { return &leaders{status: map[int]syscall.WaitStatus{}} }
@@ -77,7 +76,7 @@ func (l *leaders) reap(pid int) syscall.WaitStatus {
 
 func waitFor(int) syscall.WaitStatus { return 0 }
 
-// proc stands for a whole process group, as single processes are not seen.
+// proc is a process group, since processes cannot be listed.
 type proc struct {
 	pid, ppid, pgrp, sid int
 	start                uint64
@@ -87,7 +86,7 @@ type proc struct {
 
 func (p proc) signal(sig syscall.Signal) error { return syscall.Kill(-p.pgrp, sig) }
 
-// scan reports one proc for each group that still has a member.
+// scan returns one proc for each group that still has a process.
 func scan(runs map[int]string) ([]proc, error) {
 	var found []proc
 	for pid, id := range runs {

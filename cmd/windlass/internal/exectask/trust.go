@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// onlyOurs says by what others than this user and root could change what a path names
-// that has no links: the file itself, or a folder on the way to it. A sticky folder, as
-// /tmp is, lets nobody replace what another user has there.
+// onlyOurs returns an error if users other than this one and root could change the file at
+// a path without links, or replace it through a folder above it. In a sticky folder such
+// as /tmp nobody can replace the files of others.
 func onlyOurs(path string) error {
 	for {
 		info, err := os.Lstat(path)

@@ -6,22 +6,21 @@ import (
 	"os/user"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
-// User is whom commands run as, if not the node's own user. Then they can neither read the
-// node's files nor end or freeze the node.
+// User is a user other than the node's own that commands run as: then they can neither
+// read the node's files nor end or freeze the node.
 type User struct {
 	// Name and Home are USER and HOME of the commands.
 	Name, Home string
-	// UID and GID are numbers of the system, Groups those besides GID.
+	// UID and GID are the numbers of user and primary group, Groups those of other groups.
 	UID, GID uint32
 	Groups   []uint32
 }
 
-// FindUser looks up a user by name or number, who is not root nor in root's group. This
-// process must have the rights to start and end processes of others.
+// FindUser looks up a user by name or number. Root and members of root's group are refused,
+// and so is a process without the rights to start and end processes of other users.
 func FindUser(name string) (*User, error) {
 	found, err := user.Lookup(name)
 	if _, isNumber := strconv.ParseUint(name, 10, 32); err != nil && isNumber == nil {
@@ -37,7 +36,7 @@ func FindUser(name string) (*User, error) {
 	var numbers []uint32
 	for _, text := range append([]string{found.Uid, found.Gid}, groups...) {
 		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || n == math.MaxUint32 { // which stands for none
+		if err != nil || n == math.MaxUint32 { // which the system takes for no user
 			return nil, refuse("user", quote(name), fmt.Sprintf("must have numbers below %d, not %q", uint32(math.MaxUint32), text))
 		}
 		numbers = append(numbers, uint32(n))
@@ -61,18 +60,4 @@ func (u *User) credential() *syscall.Credential {
 		return nil
 	}
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: u.Groups}
-}
-
-// inherit reads the inherited variables of this process, with the names of the user in the
-// place of the node's, and not the node's folder for temporary files.
-func (u *User) inherit() []string {
-	own := inherit()
-	if u == nil {
-		return own
-	}
-	own = slices.DeleteFunc(own, func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return name == "HOME" || name == "USER" || name == "TMPDIR"
-	})
-	return append(own, "HOME="+u.Home, "USER="+u.Name)
 }

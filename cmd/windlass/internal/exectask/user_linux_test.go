@@ -100,9 +100,7 @@ func TestUser_NothingOfAnotherSurvives(t *testing.T) {
 	sleeping(t, m, 4)
 	stopped.cancel()
 	stopped.wait(t)
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive when Run returned: %v", left)
-	}
+	vanishes(t, m, 0)
 	if s.Ungrouped() != nil {
 		return // what has left everything is known by its control group alone
 	}
@@ -110,9 +108,7 @@ func TestUser_NothingOfAnotherSurvives(t *testing.T) {
 	sleeping(t, m, 4)
 	must(t, syscall.Kill(s.Pid(), syscall.SIGKILL))
 	lost.wait(t)
-	if left := alive(t, m); len(left) > 0 {
-		t.Errorf("still alive after the supervisor's end: %v", left)
-	}
+	vanishes(t, m, 0)
 }
 
 func TestUser_WhoCannotBeIsNamed(t *testing.T) {

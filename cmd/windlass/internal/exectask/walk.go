@@ -7,9 +7,9 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// walk is when the process table is read next. Reading it costs some
-// microseconds per process of the host, so one walk serves all runs that are
-// ending, and walks keep a distance.
+// walk schedules the reading of the process table. That costs some microseconds per process
+// of the host, so one walk serves all runs that are ending, and there is a pause between
+// walks.
 type walk struct {
 	begun  int           // walks so far
 	busy   bool          // one is under way
@@ -24,10 +24,10 @@ func (w *walk) hurry() {
 	w.wanted, w.after, w.pause = true, min(w.after, w.soon), 0
 }
 
-// due says whether a walk waits for its time.
+// due reports whether a walk is wanted and none is under way.
 func (w *walk) due() bool { return w.wanted && !w.busy }
 
-// scanned is a walk's outcome, with what must be known of its beginning.
+// scanned is a walk's outcome, with the loop's state at its beginning.
 type scanned struct {
 	number int
 	procs  []proc
@@ -37,8 +37,8 @@ type scanned struct {
 	inFork bool // a start was under way when it began
 }
 
-// walkNext begins a walk if one is due. It runs beside the loop: reading the
-// environment of a hanging process can itself hang.
+// walkNext begins a walk if one is due, in a goroutine of its own, because reading the
+// environment of a hanging process can hang.
 func (l *loop) walkNext(now time.Duration) {
 	if !l.walk.due() || now < l.walk.after || len(l.runs) == 0 {
 		return
@@ -60,7 +60,7 @@ func (l *loop) walkNext(now time.Duration) {
 	}()
 }
 
-// scanned signals what a walk found and sees which runs are gone.
+// scanned signals the processes that a walk found and finds the runs that are gone.
 func (l *loop) scanned(s scanned) {
 	l.walk.busy = false
 	l.walk.pause = min(max(2*l.walk.pause, scanPauseMin), scanPauseMax)
@@ -82,14 +82,14 @@ func (l *loop) scanned(s scanned) {
 			continue
 		}
 		if r.killed && r.group != nil {
-			_ = r.group.Kill() // somebody may have moved a process in
+			_ = r.group.Kill() // a process may have been moved in
 		}
 		l.walk.wanted = true
 	}
 }
 
-// sort gives every process to its run, signals those whose time has come, and
-// counts the living outside the programs themselves.
+// sort finds each process's run, sends the signals that are due, and counts each run's
+// live processes besides its program.
 func (l *loop) sort(s scanned) map[*run]int {
 	alive := map[*run]int{}
 	programs := map[int]bool{}
@@ -122,8 +122,7 @@ func (l *loop) sort(s scanned) map[*run]int {
 			alive[r]++
 			l.signalMember(r, p)
 		case p.marker != "" || p.owner != "":
-			// Marked by a run that is over: nobody has a right to it.
-			_ = p.signal(syscall.SIGKILL)
+			_ = p.signal(syscall.SIGKILL) // its run is over
 			l.walk.wanted = true
 		default:
 			strays = append(strays, p)
@@ -133,37 +132,36 @@ func (l *loop) sort(s scanned) map[*run]int {
 	return alive
 }
 
-// doubtsMax bounds for how many walks zombies that could be anybody's keep one
-// run from ending: another run may make such zombies all the time.
+// doubtsMax is for how many walks zombies of unknown run keep one run from ending: another
+// run may make such zombies all the time.
 const doubtsMax = 8
 
-// doubt keeps a run from ending by a walk that met a dead child of ours, of run
-// r or, if that is nil, of nobody in sight. It may have forked after the walk
-// had listed the processes and before it looked at this one, so that the walk
-// missed its child. One that only met the living and the reaped missed none:
-// nobody but us, and only between walks, reaps the topmost.
+// doubt keeps run r, or all runs if r is nil, from ending by a walk that found a zombie
+// child of the supervisor: it may have forked after the walk had listed the processes, so
+// that the walk missed its child. A walk without such a zombie missed none, because only
+// the supervisor reaps them, and only between walks.
 func (l *loop) doubt(r *run, alive map[*run]int) {
 	if r != nil {
 		alive[r]++
 		return
 	}
-	for _, any := range l.runs {
-		if any.over && any.doubts < doubtsMax {
-			any.doubts++
-			alive[any]++
+	for _, r := range l.runs {
+		if r.over && r.doubts < doubtsMax {
+			r.doubts++
+			alive[r]++
 		}
 	}
 }
 
-// beingStarted says whether p may be the child that the forker has made and
-// that has not become its program yet: it looks like a stray then.
+// beingStarted reports whether p may be a child of the forker before its exec, which looks
+// like a stray.
 func (l *loop) beingStarted(p proc, s scanned) bool {
 	busy := s.inFork || l.inFork != nil || s.starts != l.starts
 	return busy && p.ppid == l.self.pid && p.sid == l.self.sid && (p.pgrp == l.self.pgrp || p.pgrp == p.pid)
 }
 
-// signalMember passes an ending run's signal to a process outside its group;
-// the group itself was signalled when it was decided.
+// signalMember sends an ending run's signal to a process of it. Those in its group have had
+// SIGTERM.
 func (l *loop) signalMember(r *run, p proc) {
 	key := proc{pid: p.pid, start: p.start}
 	switch {
@@ -177,34 +175,21 @@ func (l *loop) signalMember(r *run, p proc) {
 	}
 }
 
-// sortStrays decides about processes that carry no sign of their run: they left
-// the group, cleared the environment and lost their parents. With one run they
-// are its own. With several, the first run that ends takes them along: leaving
-// one alive could leave it without a claim, and that is the worse mistake.
+// sortStrays handles processes that left their group, cleared the environment and lost
+// their parents. If there is one run, they belong to it. Among several they end with the
+// first run that ends, because it would be worse to let one live without a claim.
 func (l *loop) sortStrays(strays []proc, alive map[*run]int) {
-	if len(strays) == 0 {
-		return
-	}
-	if len(l.runs) == 1 {
-		for _, r := range l.runs {
-			alive[r] += len(strays)
-			for _, p := range strays {
-				l.signalMember(r, p)
-			}
-		}
-		return
-	}
-	doomed := false
-	for _, r := range l.runs {
-		if r.over || r.killed {
-			doomed = true
-			alive[r] += len(strays)
-		}
-	}
 	for _, p := range strays {
-		if doomed {
-			_ = p.signal(syscall.SIGKILL)
-			l.walk.wanted = true
+		for _, r := range l.runs {
+			switch {
+			case len(l.runs) == 1:
+				alive[r]++
+				l.signalMember(r, p)
+			case r.over || r.killed:
+				alive[r]++
+				_ = p.signal(syscall.SIGKILL)
+				l.walk.wanted = true
+			}
 		}
 	}
 }

@@ -33,9 +33,8 @@ const (
 	kindPong    kind = "pong"
 )
 
-// message is one frame: four bytes of length, big endian, and this as JSON.
-// There is no close message: the end of the stream is it, so that a node that
-// closes and a node that dies take one path.
+// message is one frame: four bytes of length, big endian, and this as JSON. To close, a
+// node ends the stream, as it does when it dies.
 type message struct {
 	Kind    kind          `json:"kind"`
 	Run     string        `json:"run,omitempty"`
@@ -49,8 +48,8 @@ type message struct {
 	Text    string        `json:"text,omitempty"`    // error
 }
 
-// startOrder is what the supervisor needs to start a run. What the system
-// treats as bytes travels as bytes: JSON text would replace what is not UTF-8.
+// startOrder is what the supervisor needs to start a run. Paths, arguments and variables
+// are bytes, because JSON text would replace those that are not UTF-8.
 type startOrder struct {
 	Path   []byte        `json:"path"`
 	Argv   [][]byte      `json:"argv"`
@@ -116,11 +115,9 @@ func decode(r io.Reader) (message, error) {
 	return m, nil
 }
 
-// outbox holds messages until the other side takes them. Neither side's state
-// may wait for the other: a frozen node must not keep the supervisor from
-// killing, a frozen supervisor must not keep the node from fencing. Its length
-// is bounded by the runs that are alive and by the silence that the node
-// tolerates.
+// outbox queues messages so that neither side waits for the other: a frozen node must not
+// keep the supervisor from killing, nor a frozen supervisor the node from fencing. Its
+// length is bounded by the live runs and by the silence that the node tolerates.
 type outbox struct {
 	mu     sync.Mutex
 	queue  []message
@@ -130,7 +127,7 @@ type outbox struct {
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
 
-// put appends m; a deadline replaces one that waits at the end.
+// put appends m. A deadline replaces one at the end of the queue.
 func (o *outbox) put(m message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
