@@ -106,7 +106,7 @@ func fanOut(b *testing.B, viewers int) (cores, events float64) {
 	return cores, float64(seen.Load()) / fanOutTime.Seconds() / float64(max(viewers, 1))
 }
 
-// runFanOut is the server of BenchmarkFanOut. It says where it is, waits to be told to
+// runFanOut is the server of BenchmarkFanOut. It prints its address, waits for the word
 // go, and says how much of a core it used from then on.
 func runFanOut() error {
 	store := memory.New()
@@ -127,7 +127,7 @@ func runFanOut() error {
 	defer cancel()
 	go func() { _ = server.Run(ctx) }()
 	listener := httptest.NewServer(server)
-	for known := false; !known; { // until all that is there was told
+	for known := false; !known; { // until all tasks were published
 		server.hub.mu.Lock()
 		known = server.hub.last >= fanOutTasks
 		server.hub.mu.Unlock()

@@ -154,7 +154,7 @@ var examples = map[string]call{
 	"waitForTask": {target: "x?status=running&timeout=1ms"}, "pruneTasks": {body: `{"keep":100000,"dry_run":true}`},
 	"commandTask": {target: "x", body: `{"message":"pause"}`}, "commandTasks": {body: `{"message":"pause","ids":["x"]}`},
 	"previewCommand": {body: `{"selection":{"types":["none"]}}`},
-	"listNodes":      {}, "getNode": {target: "n1"}, "commandNode": {target: "n1", body: `{"command":"freeze"}`}, "plan": {target: "?join=n2"},
+	"listNodes":      {}, "getNode": {target: "n1"}, "commandNode": {target: "n1", body: `{"command":"freeze"}`}, "listCordons": {}, "plan": {target: "?join=n2"},
 	"showTree": {}, "treeProgress": {}, "listJobs": {}, "getJob": {target: "a_b"}, "initTree": {}, "queueJob": {body: `{"name":"a","type":"b"}`},
 	"queueJobs": {body: `[{"name":"a","type":"b"}]`}, "clearTree": {body: `{"dry_run":true}`},
 	"dequeueJob":  {body: `{"type":"b","owner":"o"}`},
@@ -229,6 +229,7 @@ func (c *contract) successes() {
 		{"commandTasks", "", `{"message":"kill","ids":["a","nobody"],"wait":"20s"}`, 200},
 		{"getTask", "a", "", 200}, {"deleteTask", "b", "", 204},
 		{"listNodes", "", "", 200}, {"getNode", "n1", "", 200}, {"commandNode", "n1", `{"command":"drain","within":"1s"}`, 202},
+		{"commandNode", "away", `{"command":"cordon","reason":"its disk"}`, 202}, {"listCordons", "", "", 200}, {"commandNode", "away", `{"command":"uncordon"}`, 202},
 		{"plan", "?join=n2:weight=2,zone=east&set=n1:capacity=7", "", 200},
 		{"initTree", "", "", 204}, {"queueJob", "", `{"name":"j","type":"t","data":{"n":1}}`, 200},
 		{"queueJobs", "", `[{"name":"k","type":"t","parent":"j_t"},{"name":"l","type":"u","under":{"type":"t"},"name_template":"{{.Parent}}-{{.Child}}"}]`, 200},
@@ -264,7 +265,7 @@ func (c *contract) failures() {
 		{"getTask", "nobody", "", 404}, {"deleteTask", "nobody", "", 404}, {"explainTask", "nobody", "", 404}, {"taskHistory", "nobody", "", 404},
 		{"waitForTask", "nobody?status=running", "", 404}, {"waitForTask", "a?status=running", "", 409},
 		{"commandTask", "nobody", `{"message":"run"}`, 404}, {"commandTask", "a", `{"message":"run"}`, 409},
-		{"getNode", "nobody", "", 404}, {"commandNode", "nobody", `{"command":"freeze"}`, 404}, {"plan", "?leave=nobody", "", 404},
+		{"getNode", "nobody", "", 404}, {"commandNode", "nobody", `{"command":"freeze"}`, 404}, {"commandNode", "nobody", `{"command":"uncordon"}`, 404}, {"plan", "?leave=nobody", "", 404},
 		{"showTree", "?path=no_body", "", 404}, {"treeProgress", "?path=no_body", "", 404}, {"getJob", "no_body", "", 404},
 		{"queueJob", "", `{"name":"x","type":"t","parent":"no_body"}`, 404}, {"dequeueJob", "", `{"type":"nothing","owner":"o"}`, 404},
 		{"completeJob", "j_t", `{"token":1}`, 409}, {"failJob", "j_t", `{"token":1,"error":"no"}`, 409}, {"releaseJob", "j_t", `{"token":1}`, 409},
@@ -419,7 +420,7 @@ func (c *contract) streams() {
 	c.ask(c.server, call{"events", "?kind=task", "", 200}, func(r *http.Request) { *r = *r.WithContext(ctx) })
 }
 
-func TestContract_WhatIsNotThereOrNotPossibleIsAProblemAsWell(t *testing.T) {
+func TestContract_UnknownPathsMethodsAndFailuresAreProblems(t *testing.T) {
 	b := newBench(t, nil)
 	b.want(404, "no_endpoint", request("GET", "/", ""))
 	b.want(404, "no_endpoint", request("GET", "/v1", ""))
@@ -480,13 +481,14 @@ func TestProblem_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 		{"POST", "/v1/tasks/a/commands", `{"message":"run","for":"1s"}`, "until", "run", "go with sleep alone"},
 		{"POST", "/v1/nodes/n/commands", `{"command":"drain","per_second":1,"within":"1s"}`, "within", "1s", "exclude each other"},
 		{"POST", "/v1/nodes/n/commands", `{"command":"freeze","within":"1s"}`, "within", "freeze", "drain alone"},
+		{"POST", "/v1/nodes/n/commands", `{"command":"uncordon","reason":"x"}`, "reason", "x", "cordon alone"},
 		{"POST", "/v1/nodes/n/commands", `{"command":"stop-task"}`, "task", "", "needs it"},
 		{"POST", "/v1/prune", `{}`, "retention", "", "an age or a count must be given"},
 		{"POST", "/v1/prune", `{"older_than":"soon"}`, "older_than", "soon", "must be a positive duration"},
 		{"POST", "/v1/tree/dequeue", `{"type":"t","owner":"o","lease":"1s"}`, "lease", "1s", "must be"},
 	} {
 		w := b.want(422, "invalid", request(x.method, x.path, x.body))
-		if p := read[Problem](b, w.Body); p.Field != x.field || !strings.Contains(p.Value, x.value) || !strings.Contains(p.Limit, x.limit) {
+		if p := read[Problem](b, w); p.Field != x.field || !strings.Contains(p.Value, x.value) || !strings.Contains(p.Limit, x.limit) {
 			t.Errorf("%s %s %s: %q %q %q", x.method, x.path, x.body, p.Field, p.Value, p.Limit)
 		}
 	}
@@ -516,7 +518,7 @@ func TestTasks_PagesFollowEachOtherByTheLinkHeader(t *testing.T) {
 	next := "/fleet/v1/tasks?type=t%26u&limit=3"
 	for pages := 0; next != ""; pages++ {
 		w := b.want(200, "", request("GET", next, ""))
-		for _, task := range read[[]windlass.TaskInfo](b, w.Body) {
+		for _, task := range read[[]windlass.TaskInfo](b, w) {
 			got = append(got, task.ID)
 		}
 		link := w.Header().Get("Link")

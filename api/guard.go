@@ -204,7 +204,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, e *endpoint) (Cal
 			return Caller{}, p
 		}
 		if s.config.open() {
-			return Caller{}, problem(http.StatusForbidden, "not_local", "without tokens this server answers nobody but this machine")
+			return Caller{}, problem(http.StatusForbidden, "not_local", "without tokens this server answers only requests from this machine")
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		return Caller{}, problem(http.StatusUnauthorized, "unauthorized", "a valid token is needed, as \"Authorization: Bearer TOKEN\"")

@@ -25,7 +25,7 @@ func TestLists_CostTheBrokerNothingWhileTheServerFollowsIt(t *testing.T) {
 		b.want(200, "", request("GET", "/v1/tasks?limit=1", ""))
 	}
 	w := b.want(200, "", request("GET", "/v1/tasks?limit=2&continue=a", ""))
-	if tasks := read[[]windlass.TaskInfo](b, w.Body); len(tasks) != 2 || tasks[0].ID != "b" || w.Header().Get("Link") != "" {
+	if tasks := read[[]windlass.TaskInfo](b, w); len(tasks) != 2 || tasks[0].ID != "b" || w.Header().Get("Link") != "" {
 		t.Errorf("the second page is %+v, and then %q", tasks, w.Header().Get("Link"))
 	}
 	if w := b.want(200, "", request("GET", "/v1/count", "")); !strings.Contains(w.Body.String(), `"pending":3`) {
@@ -37,14 +37,14 @@ func TestLists_CostTheBrokerNothingWhileTheServerFollowsIt(t *testing.T) {
 	}
 }
 
-func TestLists_ShowWhatWasSubmittedBeforeThem(t *testing.T) {
+func TestLists_ShowEarlierSubmissions(t *testing.T) {
 	b := newBench(t, nil)
 	b.listen()
 	b.eventually("everything is followed", func() bool { return b.broker.watches.Load() == 6 })
 	for i := range 50 {
 		b.want(201, "", request("POST", "/v1/tasks", fmt.Sprintf(`{"id":"t%02d","type":"x"}`, i)))
 		w := b.want(200, "", request("GET", fmt.Sprintf("/v1/tasks?id_prefix=t%02d", i), ""))
-		if tasks := read[[]windlass.TaskInfo](b, w.Body); len(tasks) != 1 {
+		if tasks := read[[]windlass.TaskInfo](b, w); len(tasks) != 1 {
 			t.Fatalf("after submission %d there are %d of it", i, len(tasks))
 		}
 		if i%2 == 0 {
@@ -52,13 +52,12 @@ func TestLists_ShowWhatWasSubmittedBeforeThem(t *testing.T) {
 		}
 	}
 	w := b.want(200, "", request("GET", "/v1/tasks", ""))
-	if tasks := read[[]windlass.TaskInfo](b, w.Body); len(tasks) != 25 {
+	if tasks := read[[]windlass.TaskInfo](b, w); len(tasks) != 25 {
 		t.Errorf("at the end there are %d", len(tasks))
 	}
 }
 
-// TestReadings_OfEverythingAreFew is about what one token could do to a server: have it
-// read all tasks of the broker a hundred times at once.
+// One token could make a server read all tasks of the broker a hundred times at once.
 func TestReadings_OfEverythingAreFew(t *testing.T) {
 	for _, path := range []string{"/v1/tasks?limit=1", "/v1/count", "/v1/tree", "/v1/tree/progress", "/v1/tree/jobs", "/v1/plan", "/v1/tasks/a/explain"} {
 		b := newBench(t, func(c *Config) { c.Authenticate = byHeader })
@@ -134,7 +133,7 @@ func TestBudget_IsForEachCallerAndForAll(t *testing.T) {
 	}
 }
 
-func TestAnswers_GiveBackWhatTheyHold(t *testing.T) {
+func TestAnswers_GiveTheirBudgetBack(t *testing.T) {
 	b := newBench(t, nil)
 	for range 3 { // each holds all that a caller may have
 		b.want(200, "", request("GET", "/v1/tasks?limit=10000", ""))
@@ -146,7 +145,7 @@ func TestAnswers_GiveBackWhatTheyHold(t *testing.T) {
 	}
 }
 
-func TestProblems_RepeatLittleOfWhatWasSent(t *testing.T) {
+func TestProblems_RepeatLittleOfTheInput(t *testing.T) {
 	b := newBench(t, nil)
 	long := strings.Repeat("1", 5000)
 	for _, body := range []string{

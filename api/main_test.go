@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"log/slog"
 	"net"
@@ -150,15 +149,16 @@ func (b *bench) want(status int, code string, r *http.Request) *httptest.Respons
 	if got := w.Header().Get("Content-Type"); got != problemType {
 		b.Fatalf("%s %s: a problem of type %q", r.Method, r.URL, got)
 	}
-	if p := read[Problem](b, bytes.NewReader(w.Body.Bytes())); p.Code != code || p.Status != status || p.Title == "" || p.Detail == "" {
+	if p := read[Problem](b, w); p.Code != code || p.Status != status || p.Title == "" || p.Detail == "" {
 		b.Fatalf("%s %s: the problem is %+v, want the code %q", r.Method, r.URL, p, code)
 	}
 	return w
 }
 
-func read[T any](b *bench, from io.Reader) (value T) {
+// read decodes a body, which has to have the fields of T only.
+func read[T any](b *bench, w *httptest.ResponseRecorder) (value T) {
 	b.Helper()
-	d := json.NewDecoder(from)
+	d := json.NewDecoder(bytes.NewReader(w.Body.Bytes()))
 	d.DisallowUnknownFields()
 	must(b, d.Decode(&value))
 	return value

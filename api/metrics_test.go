@@ -7,7 +7,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-func TestMetrics_AreForWhoMayLookAndOnlyWhereTheyAreConfigured(t *testing.T) {
+func TestMetrics_RequireRoleViewAndExistOnlyIfConfigured(t *testing.T) {
 	b := newBench(t, nil)
 	if w := b.want(200, "", request("GET", "/metrics", "")); w.Body.String() != "a_metric 1\n" {
 		t.Errorf("they are %q", w.Body)
@@ -24,7 +24,7 @@ func TestMetrics_AreForWhoMayLookAndOnlyWhereTheyAreConfigured(t *testing.T) {
 	closed.want(200, "", request("GET", "/metrics", "", header("X", "1")))
 }
 
-func TestTaskCounts_AreWhatTheServerFollows(t *testing.T) {
+func TestTaskCounts_FollowTheTasks(t *testing.T) {
 	b := newBench(t, nil)
 	if counts := b.server.TaskCounts(); counts != nil {
 		t.Errorf("before it follows they are %v", counts)

@@ -12,11 +12,11 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-func TestCommands_ThatNobodyCarriesOutDoNotHideThoseThatAre(t *testing.T) {
+func TestCommands_ThatAreNotCarriedOutDoNotHideThoseThatAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		// Nobody takes the tasks of the type none, and more of them than are waited for at
-		// once come before the one that is run.
+		// No node runs the tasks of the type none, and there are more of them than can be
+		// waited for at once before the one that runs.
 		var ids string
 		for i := range 2 * orders.AwaitersMax {
 			b.submit(windlass.Submission{ID: fmt.Sprintf("a%02d", i), Spec: windlass.Spec{Type: "none"}})
@@ -30,7 +30,7 @@ func TestCommands_ThatNobodyCarriesOutDoNotHideThoseThatAre(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		results := map[string]int{}
-		for _, o := range read[[]view.Order](b, w.Body) {
+		for _, o := range read[[]view.Order](b, w) {
 			if o.Message != statemachine.Release {
 				t.Errorf("%+v", o)
 			}
@@ -45,7 +45,7 @@ func TestCommands_ThatNobodyCarriesOutDoNotHideThoseThatAre(t *testing.T) {
 	})
 }
 
-func TestCommands_GoToWhatIsSelectedAmongTheLive(t *testing.T) {
+func TestCommands_GoToTheSelectedLiveTasks(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Limits.ListMax = 3 })
 	for _, id := range []string{"a1", "a2", "b1"} {
 		b.submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
@@ -53,7 +53,7 @@ func TestCommands_GoToWhatIsSelectedAmongTheLive(t *testing.T) {
 	want := func(body string, ids ...string) {
 		t.Helper()
 		w := b.want(200, "", request("POST", "/v1/commands/preview", body))
-		if p := read[view.Preview](b, w.Body); fmt.Sprint(p.IDs) != fmt.Sprint(ids) || p.Tasks != len(ids) {
+		if p := read[view.Preview](b, w); fmt.Sprint(p.IDs) != fmt.Sprint(ids) || p.Tasks != len(ids) {
 			t.Errorf("%s: %+v", body, p)
 		}
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -55,7 +54,7 @@ func TestPages_APrefixWithoutItsSlashLeadsToThePage(t *testing.T) {
 	b.want(404, "no_endpoint", request("GET", "/", ""))
 }
 
-func TestPages_AreLimitedAsRequestsAreAndAreNotThereUnlessConfigured(t *testing.T) {
+func TestPages_HaveTheRateLimitAndExistOnlyIfConfigured(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Dashboard, c.Limits.Rate, c.Limits.RateBurst = true, 1e-9, 2 })
 	b.want(200, "", request("GET", "/", ""))
 	b.want(200, "", request("GET", "/", ""))
@@ -64,13 +63,13 @@ func TestPages_AreLimitedAsRequestsAreAndAreNotThereUnlessConfigured(t *testing.
 	b.want(404, "no_endpoint", request("GET", "/", ""))
 }
 
-func TestWhoami_SaysWhoTheCallerIsAndWhatItMay(t *testing.T) {
+func TestWhoami_ReturnsTheCallerAndItsRole(t *testing.T) {
 	b := newBench(t, func(c *Config) {
 		c.Tokens, c.ReadOnly, c.BrokerKind = tokensOf(t, map[string]Role{"wall": RoleView, "boss": RoleAdmin}), true, "memory"
 	})
 	for name, role := range map[string]string{"wall": "view", "boss": "admin"} {
 		w := b.want(200, "", request("GET", "/v1/whoami", "", withToken(name)))
-		me := read[identity](b, bytes.NewReader(w.Body.Bytes()))
+		me := read[identity](b, w)
 		if me.Version == "" {
 			t.Error("there is no version")
 		}
@@ -103,7 +102,7 @@ func measuresTheBrokerOnce(t *testing.T) {
 	})
 	ask := func() health {
 		t.Helper()
-		return read[health](b, b.want(200, "", request("GET", "/v1/health", "")).Body)
+		return read[health](b, b.want(200, "", request("GET", "/v1/health", "")))
 	}
 	b.broker.Broker = slowBroker{b.broker.Broker}
 	first := ask()
@@ -131,7 +130,7 @@ func measuresTheBrokerOnce(t *testing.T) {
 	}
 }
 
-func TestHistory_OfATaskToWhichNothingHasHappenedIsEmpty(t *testing.T) {
+func TestHistory_OfANewTaskIsEmpty(t *testing.T) {
 	b := newBench(t, nil)
 	b.want(201, "", request("POST", "/v1/tasks", `{"id":"a","type":"none"}`))
 	if got := b.want(200, "", request("GET", "/v1/tasks/a/history", "")).Body.String(); !strings.Contains(got, `"entries":[]`) {
@@ -140,7 +139,7 @@ func TestHistory_OfATaskToWhichNothingHasHappenedIsEmpty(t *testing.T) {
 	b.want(404, "not_found", request("GET", "/v1/tasks/b/history", ""))
 }
 
-func TestNamespace_IsSpelledAsTheClientHasItWhereverItIsAsked(t *testing.T) {
+func TestNamespace_IsNormalizedAsByTheClient(t *testing.T) {
 	for _, name := range []string{"shop", "/shop", " shop/ "} {
 		b := newBench(t, func(c *Config) { c.Namespace = name })
 		if w := b.want(200, "", request("GET", "/v1/whoami", "")); !strings.Contains(w.Body.String(), `"namespace":"/shop"`) {

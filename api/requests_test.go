@@ -22,7 +22,7 @@ func TestProblem_OfManyMistakesIsCheap(t *testing.T) {
 		fmt.Fprintf(&body, `,"unknown%d":0`, i)
 	}
 	body.WriteString("}")
-	// Where each of them is shown with all others this takes hours.
+	// If each mistake showed the whole body, this would take hours.
 	b.want(422, "invalid", request("POST", "/v1/commands/preview", body.String()))
 }
 
@@ -38,7 +38,7 @@ func TestAudit_NamesAreBounded(t *testing.T) {
 	}
 }
 
-func TestAudit_ChangesOfCallersWithoutANameAreWrittenDown(t *testing.T) {
+func TestAudit_RecordsChangesOfCallersWithoutAName(t *testing.T) {
 	b := newBench(t, func(c *Config) {
 		c.Limits.Rate, c.Limits.RateBurst = 1e-6, 3
 		c.Authenticate = func(r *http.Request) (Caller, bool) { return Caller{Role: RoleAdmin}, r.Header.Get("X-User") != "" }
@@ -86,7 +86,7 @@ func TestPattern_ThatIsSlowEndsWithTheRequest(t *testing.T) {
 	b.want(504, "timeout", request("GET", "/v1/tree/jobs?name_matches="+slow, ""))
 }
 
-// byHeader believes what a request says of who sends it.
+// byHeader takes the caller from a request's headers.
 func byHeader(r *http.Request) (Caller, bool) {
 	role, err := ParseRole(r.Header.Get("X-Role"))
 	return Caller{Name: r.Header.Get("X-Name"), Role: role}, err == nil
@@ -99,7 +99,7 @@ func as(name string, role Role) func(*http.Request) {
 	}
 }
 
-func TestRequests_OfThoseWhoLookLeaveRoomForOthers(t *testing.T) {
+func TestRequests_OfViewersLeaveRoomForOthers(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Limits.RequestsMax, c.Authenticate = 4, byHeader })
 	ctx, cancel := context.WithCancel(t.Context())
 	b.broker.hangs.Store(true)
@@ -110,7 +110,7 @@ func TestRequests_OfThoseWhoLookLeaveRoomForOthers(t *testing.T) {
 	b.eventually("three ask the broker", func() bool { return b.broker.calls.Load() == 3 })
 	b.want(503, "busy", request("GET", "/v1/nodes", "", as("3", RoleView)))
 	waiting.Go(func() { b.do(request("GET", "/v1/nodes", "", as("4", RoleOperate)).WithContext(ctx)) })
-	b.eventually("who may do more asks it, too", func() bool { return b.broker.calls.Load() == 4 })
+	b.eventually("a caller with more rights asks it too", func() bool { return b.broker.calls.Load() == 4 })
 	cancel()
 	waiting.Wait()
 }

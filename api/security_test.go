@@ -39,7 +39,7 @@ func TestHost_OnlyTheNamesThatAreAllowedAreAnswered(t *testing.T) {
 	}
 }
 
-func TestOrigin_WhatAnotherSiteSendsChangesNothing(t *testing.T) {
+func TestOrigin_RequestsOfOtherSitesChangeNothing(t *testing.T) {
 	b := newBench(t, nil)
 	before := b.store.Revision()
 	body := `{"id":"a"}`
@@ -63,11 +63,11 @@ func TestOrigin_WhatAnotherSiteSendsChangesNothing(t *testing.T) {
 	trusting := newBench(t, func(c *Config) { c.Origins = []string{"https://ops.example"} })
 	trusting.want(201, "", request("POST", "/v1/tasks", body, header("Origin", "https://ops.example"), header("Sec-Fetch-Site", "cross-site")))
 	if _, err := New(Config{Broker: b.store.Broker(), Origins: []string{"ops.example"}}); err == nil {
-		t.Error("an origin that is none is taken")
+		t.Error("an invalid origin is accepted")
 	}
 }
 
-func TestOrigin_WhatAnotherSiteAsksForCostsNothing(t *testing.T) {
+func TestOrigin_RequestsOfOtherSitesMakeNoCallToTheBroker(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Dashboard, c.Origins = true, []string{"https://ops.example"} })
 	for _, options := range [][]func(*http.Request){
 		{header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "no-cors"), header("Sec-Fetch-Dest", "image")},
@@ -302,7 +302,7 @@ func TestHeaders_AreStrictOnEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestAudit_EveryChangeThatWasTriedIsWrittenDownWithoutSecrets(t *testing.T) {
+func TestAudit_RecordsEveryAttemptedChangeWithoutSecrets(t *testing.T) {
 	b := newBench(t, func(c *Config) {
 		c.Tokens = tokensOf(t, map[string]Role{"secret-o": RoleOperate, "secret-v": RoleView})
 	})
@@ -346,7 +346,7 @@ func TestAudit_EveryChangeThatWasTriedIsWrittenDownWithoutSecrets(t *testing.T) 
 	}
 }
 
-func TestRate_IsBoundedForEachCallerAndNobodyIsRememberedForEver(t *testing.T) {
+func TestRate_IsBoundedForEachCallerAndCallersAreForgotten(t *testing.T) {
 	b := newBench(t, func(c *Config) {
 		c.Limits.Rate, c.Limits.RateBurst, c.Tokens = 1e-6, 2, tokensOf(t, map[string]Role{"v": RoleView, "o": RoleOperate})
 	})
@@ -360,7 +360,7 @@ func TestRate_IsBoundedForEachCallerAndNobodyIsRememberedForEver(t *testing.T) {
 	b.want(401, "unauthorized", get("x"))
 	b.want(401, "unauthorized", get("y"))
 	b.want(429, "rate", get("z"))
-	b.want(200, "", get("o")) // whom the guesses of others do not concern
+	b.want(200, "", get("o")) // the guesses of others do not count for it
 
 	l := newLimiter(Limits{Rate: 1e-9, RateBurst: 1})
 	l.callsMax = 10
@@ -386,7 +386,7 @@ func TestRequests_ThatAreUnderWayAreBounded(t *testing.T) {
 	refused := func(name, limit string) {
 		t.Helper()
 		w := b.want(503, "busy", request("GET", "/v1/nodes", "", as(name, RoleAdmin)))
-		if p := read[Problem](b, w.Body); w.Header().Get("Retry-After") == "" || p.Limit != limit {
+		if p := read[Problem](b, w); w.Header().Get("Retry-After") == "" || p.Limit != limit {
 			t.Errorf("it says %+v", p)
 		}
 	}
@@ -437,7 +437,7 @@ func TestReady_AsksTheBrokerNoMoreThanOnceASecond(t *testing.T) {
 	})
 }
 
-func TestConfig_ThatMakesNoSenseIsRefused(t *testing.T) {
+func TestConfig_InvalidIsRefused(t *testing.T) {
 	b := newBench(t, nil)
 	for field, change := range map[string]func(*Config){
 		"Broker": func(c *Config) { c.Broker = nil }, "Prefix": func(c *Config) { c.Prefix = "x" }, "Limits.Rate": func(c *Config) { c.Limits.Rate = -1 },
@@ -462,7 +462,7 @@ func wantField(t *testing.T, field string, err error) {
 	}
 }
 
-func TestEmbedding_TheServerStandsInAnotherMux(t *testing.T) {
+func TestEmbedding_TheServerCanBePartOfAnotherMux(t *testing.T) {
 	b := newBench(t, func(c *Config) { c.Prefix = "/fleet" })
 	mux := http.NewServeMux()
 	mux.Handle("/fleet/", b.server)

@@ -76,7 +76,7 @@ func TestServe_ClientCertificatesAreVerifiedAndEveryoneElseIsRefused(t *testing.
 		t.Errorf("without one: %d %v", status, err)
 	}
 	if status, _, err := get(certificate(t, "ci", &other)); status == 200 {
-		t.Errorf("with one of somebody else: %d %v", status, err)
+		t.Errorf("with one of another authority: %d %v", status, err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestServe_AHeaderThatDoesNotComeEndsTheConnection(t *testing.T) {
 	}
 }
 
-func TestEvents_AViewerThatDoesNotReadIsSentAwayAndHoldsUpNobody(t *testing.T) {
+func TestEvents_AViewerThatDoesNotReadIsCutOffAndDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, func(c *Config) { c.Limits.WriteTimeout = 20 * time.Second })
 		network := b.listenInBubble()
@@ -181,7 +181,7 @@ func TestPublisher_DoesNotRepeatWhatHasNotChanged(t *testing.T) {
 		got = append(got, string(e.data))
 	}
 	if fmt.Sprint(got) != `[1 2 {"gone":true,"name":"n"} 2]` {
-		t.Errorf("it told %q", got)
+		t.Errorf("it published %q", got)
 	}
 }
 

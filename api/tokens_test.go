@@ -64,7 +64,7 @@ func TestTokens_AreReadAgainWhenTheFileHasChangedAndTwoAreValidAtOnce(t *testing
 		write(t, path, line(t, RoleOperate, "wall", "new"))
 		want("old", 0)
 		want("new", RoleOperate)
-		// A mistake locks nobody out, and is said.
+		// A mistake locks nobody out, and is logged.
 		write(t, path, "operate wall secret-that-is-no-hash")
 		want("new", RoleOperate)
 		if text := log.String(); !strings.Contains(text, "line 1") || strings.Contains(text, "secret-that-is-no-hash") {
@@ -73,7 +73,7 @@ func TestTokens_AreReadAgainWhenTheFileHasChangedAndTwoAreValidAtOnce(t *testing
 	})
 }
 
-func TestTokens_AFileThatMakesNoSenseIsRefusedAndNoHashIsShown(t *testing.T) {
+func TestTokens_AnInvalidFileIsRefusedAndNoHashIsShown(t *testing.T) {
 	good := line(t, RoleView, "a", "x")
 	for text, want := range map[string]string{
 		"": "at least one", "# nothing": "at least one", "view a": "2 fields", "root a sha256:00": "root", "view a secret": "(not shown)",

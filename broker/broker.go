@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 )
@@ -150,7 +151,7 @@ const (
 func Collect(ctx context.Context, b Broker, prefix string) ([]KV, Revision, error) {
 	for attempt := 1; ; attempt++ {
 		kvs, rev, err := collectOnce(ctx, b, prefix)
-		if err == nil || attempt == collectAttemptsMax || !isCompacted(err) {
+		if err == nil || attempt == collectAttemptsMax || !errors.Is(err, ErrCompacted) {
 			return kvs, rev, err
 		}
 	}

@@ -80,8 +80,7 @@ func (e *Error) Unwrap() []error {
 // MaybeApplied reports whether a write that failed with err may have been applied all
 // the same. Only then does a caller have to read back.
 func MaybeApplied(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Maybe
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
@@ -92,5 +91,3 @@ func MaybeApplied(err error) bool {
 func Temporary(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoQuorum) || errors.Is(err, ErrNoSpace)
 }
-
-func isCompacted(err error) bool { return errors.Is(err, ErrCompacted) }

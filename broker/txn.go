@@ -1,7 +1,9 @@
 package broker
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,7 +34,7 @@ type Result struct {
 	Reads []*KV
 }
 
-// CondKind says what a condition compares.
+// CondKind is the kind of a condition.
 type CondKind uint8
 
 // The kinds of conditions.
@@ -72,7 +74,7 @@ func Modified(key string, rev Revision) Cond {
 	return Cond{Kind: CondModified, Key: key, Revision: rev}
 }
 
-// OpKind says what an operation does.
+// OpKind is the kind of an operation.
 type OpKind uint8
 
 // The kinds of operations.
@@ -136,7 +138,7 @@ func (t Txn) Validate() error {
 	}
 	for _, op := range t.Else {
 		if op.Kind != OpRead {
-			return NewError("commit", op.Key, ErrInvalid, fmt.Errorf("the else branch may only read"))
+			return NewError("commit", op.Key, ErrInvalid, errors.New("the else branch may only read"))
 		}
 	}
 	return validateWrites(t.Else)
@@ -153,10 +155,8 @@ func validateWrites(ops []Op) error {
 		if op.Kind == OpRead {
 			continue
 		}
-		for _, w := range written {
-			if w.Overlaps(op) {
-				return NewError("commit", op.Key, ErrInvalid, fmt.Errorf("written twice in one transaction"))
-			}
+		if slices.ContainsFunc(written, op.Overlaps) {
+			return NewError("commit", op.Key, ErrInvalid, errors.New("written twice in one transaction"))
 		}
 		written = append(written, op)
 	}
@@ -170,12 +170,9 @@ func validateWrites(ops []Op) error {
 // Overlaps reports whether two writes touch a common key.
 func (op Op) Overlaps(other Op) bool {
 	switch {
-	case op.Kind == OpDeleteTree && other.Kind == OpDeleteTree:
-		return strings.HasPrefix(op.Key, other.Key) || strings.HasPrefix(other.Key, op.Key)
-	case op.Kind == OpDeleteTree:
-		return strings.HasPrefix(other.Key, op.Key)
-	case other.Kind == OpDeleteTree:
-		return strings.HasPrefix(op.Key, other.Key)
+	case op.Kind == OpDeleteTree && strings.HasPrefix(other.Key, op.Key),
+		other.Kind == OpDeleteTree && strings.HasPrefix(op.Key, other.Key):
+		return true
 	default:
 		return op.Key == other.Key
 	}
@@ -208,11 +205,10 @@ func CheckKey(key string) error {
 			fmt.Errorf("the key has %d bytes; the limit is %d", len(key), KeyBytesMax))
 	}
 	if !strings.HasPrefix(key, "/") {
-		return NewError("check", key, ErrInvalid, fmt.Errorf("a key begins with a slash"))
+		return NewError("check", key, ErrInvalid, errors.New("a key begins with a slash"))
 	}
 	if !utf8.ValidString(key) || strings.ContainsFunc(key, isControl) {
-		return NewError("check", fmt.Sprintf("%q", key), ErrInvalid,
-			fmt.Errorf("a key is UTF-8 without control characters"))
+		return NewError("check", fmt.Sprintf("%q", key), ErrInvalid, errors.New("a key is UTF-8 without control characters"))
 	}
 	for segment := range strings.SplitSeq(key[1:], "/") {
 		if segment == "" || segment == "." || segment == ".." {
@@ -224,8 +220,12 @@ func CheckKey(key string) error {
 
 func isControl(r rune) bool { return r < ' ' || (r >= 0x7f && r < 0xa0) }
 
-// CheckWatched refuses a text that is neither a prefix nor a key.
-func CheckWatched(prefix string) error {
+// CheckWatch refuses a watch of a text that is neither a prefix nor a key, or from a
+// revision below 1.
+func CheckWatch(prefix string, from Revision) error {
+	if from < 1 {
+		return NewError("watch", prefix, ErrInvalid, fmt.Errorf("revision %d: a watch begins at 1 or later", from))
+	}
 	if strings.HasSuffix(prefix, "/") {
 		return CheckPrefix(prefix)
 	}
@@ -236,7 +236,7 @@ func CheckWatched(prefix string) error {
 func CheckPrefix(prefix string) error {
 	key, ok := strings.CutSuffix(prefix, "/")
 	if !ok {
-		return NewError("check", prefix, ErrInvalid, fmt.Errorf("a prefix ends in a slash"))
+		return NewError("check", prefix, ErrInvalid, errors.New("a prefix ends in a slash"))
 	}
 	return CheckKey(key)
 }

@@ -20,11 +20,12 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/internal/zksuite"
+	"github.com/windlass-go/windlass/session"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster are members that stand in elections, in a bubble of virtual time.
+// cluster has members that are candidates in elections, in a bubble of virtual time.
 type cluster struct {
 	*testing.T
 	connect func() broker.Broker
@@ -32,9 +33,9 @@ type cluster struct {
 	stops   []func()
 
 	mu    sync.Mutex
-	lines []string // what happened
-	// inside counts the functions that lead at the moment, overlaps how often
-	// there was more than one.
+	lines []string // the events
+	// inside counts the functions that lead at present, overlaps how often there was more
+	// than one.
 	inside, overlaps int
 }
 
@@ -66,7 +67,7 @@ func inCluster(t *testing.T, test func(c *cluster)) {
 	})
 }
 
-// node is a member with its own connection, which can fail and counts.
+// node is a member with its own connection, which can fail and counts calls.
 type node struct {
 	*Member
 	c      *cluster
@@ -75,7 +76,7 @@ type node struct {
 	counts *counting
 	run    chan error
 	stop   context.CancelFunc
-	skew   atomic.Int64 // what its clock is ahead by
+	skew   atomic.Int64 // by how much its clock is ahead
 	fenced atomic.Int64
 }
 
@@ -92,6 +93,13 @@ func (n *node) start() {
 	go func() { n.run <- n.Run(ctx) }()
 }
 
+// ended waits for the end of Run.
+func (n *node) ended() error {
+	err := <-n.run
+	n.run <- nil // for the end of the test
+	return err
+}
+
 // idle makes a member that does not run.
 func (c *cluster) idle(name string) *node {
 	c.Helper()
@@ -105,9 +113,7 @@ func (c *cluster) idle(name string) *node {
 		},
 		Fence: func([]string) { n.fenced.Add(1) },
 	})
-	if err != nil {
-		c.Fatal(err)
-	}
+	c.check(err)
 	n.Member = m
 	c.stops = append(c.stops, func() {
 		n.faults.Heal()
@@ -128,7 +134,7 @@ func (c *cluster) idle(name string) *node {
 	return n
 }
 
-// election returns an election of which everything is noted.
+// election returns an election whose events are noted.
 func (n *node) election(name string) *Election {
 	n.c.Helper()
 	note := func(format string, args ...any) { n.c.note("%s "+format, append([]any{n.name}, args...)...) }
@@ -138,13 +144,11 @@ func (n *node) election(name string) *Election {
 		Leader:    func(leader string) { note("leader %s", leader) },
 		Error:     func(err error) { note("error %s", brief(err)) },
 	})
-	if err != nil {
-		n.c.Fatal(err)
-	}
+	n.c.check(err)
 	return e
 }
 
-// brief is the sentinel that an error is of.
+// brief returns the text of an error's sentinel.
 func brief(err error) string {
 	for _, known := range []error{ErrResigned, ErrDeposed, ErrStopped, ErrLost, ErrNameTaken, broker.ErrUnavailable} {
 		if errors.Is(err, known) {
@@ -163,15 +167,26 @@ func (n *node) join(name string) *Election {
 	return e
 }
 
-// lead keeps a function leading in the background, which ends with its context.
-func (c *cluster) lead(e *Election) {
+// pair makes the members foo and bar. In election e, foo leads and bar is next.
+func (c *cluster) pair() (foo, bar *node, first, second *Election) {
+	c.Helper()
+	foo, bar = c.member("foo"), c.member("bar")
+	return foo, bar, foo.join("e"), bar.join("e")
+}
+
+// lead runs a function in the background whenever a candidate leads, until the end of the
+// test. The default waits for the end of the term.
+func (c *cluster) lead(e *Election, run ...func(context.Context)) {
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
-		_ = e.Lead(ctx, func(ctx context.Context, term Term) error {
-			c.enter()
-			defer c.leave()
+		_ = e.Lead(ctx, func(ctx context.Context, _ Term) error {
+			c.enter(1)
+			defer c.enter(-1)
+			for _, f := range run {
+				f(ctx)
+			}
 			<-ctx.Done()
 			return nil
 		})
@@ -179,18 +194,29 @@ func (c *cluster) lead(e *Election) {
 	c.stops = append(c.stops, func() { cancel(); <-ended })
 }
 
-func (c *cluster) enter() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.inside++; c.inside > 1 {
-		c.overlaps++
-	}
+// slowly waits for the end of a term, and then most of the grace.
+func slowly(ctx context.Context) {
+	<-ctx.Done()
+	time.Sleep(session.Derive(TTLDefault).Grace * 9 / 10)
 }
 
-func (c *cluster) leave() {
+// leadStuck leads with a function that returns only after release was called, and sends the
+// result of Lead to led.
+func (c *cluster) leadStuck(e *Election) (release func(), led <-chan error) {
+	stuck, result := make(chan struct{}), make(chan error)
+	go func() {
+		result <- e.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
+	}()
+	c.sleep(time.Second)
+	return func() { close(stuck) }, result
+}
+
+func (c *cluster) enter(functions int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.inside--
+	if c.inside += functions; c.inside > 1 {
+		c.overlaps++
+	}
 }
 
 func (c *cluster) leading() int {
@@ -205,7 +231,7 @@ func (c *cluster) note(format string, args ...any) {
 	c.lines = append(c.lines, fmt.Sprintf(format, args...))
 }
 
-// noted returns what happened since the last time, and forgets it.
+// noted returns the events since the last call.
 func (c *cluster) noted() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,8 +240,7 @@ func (c *cluster) noted() []string {
 	return lines
 }
 
-// happened wants exactly some lines to have been noted since the last time, in
-// order.
+// happened checks the events since the last call of noted.
 func (c *cluster) happened(want ...string) {
 	c.Helper()
 	if got := c.noted(); !slices.Equal(got, want) {
@@ -223,7 +248,7 @@ func (c *cluster) happened(want ...string) {
 	}
 }
 
-// sleep lets virtual time pass and everything that is due then happen.
+// sleep lets virtual time pass, and waits until everything that is due has happened.
 func (c *cluster) sleep(d time.Duration) {
 	if zksuite.On() {
 		zksuite.Sleep(c.T, d)
@@ -233,7 +258,7 @@ func (c *cluster) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// slack is what an exact bound in virtual time has to be widened by in real time.
+// slack is by how much to widen a bound in real time that is exact in virtual time.
 func (c *cluster) slack() time.Duration {
 	if zksuite.On() {
 		return zksuite.SettleTime
@@ -241,7 +266,7 @@ func (c *cluster) slack() time.Duration {
 	return 0
 }
 
-// settle lets everything that is due happen.
+// settle waits until everything that is due has happened.
 func (c *cluster) settle() { c.sleep(0) }
 
 func (c *cluster) check(err error) {
@@ -251,7 +276,44 @@ func (c *cluster) check(err error) {
 	}
 }
 
-// line is who stands, in order, as the broker has it.
+// commit changes a key from outside.
+func (c *cluster) commit(op broker.Op) {
+	c.Helper()
+	_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{op}})
+	c.check(err)
+}
+
+func (c *cluster) deleteEntry(election, candidate string) {
+	c.Helper()
+	c.commit(broker.Delete("/test/elections/" + election + "/" + candidate))
+}
+
+// observe follows who leads an election until stop is called, which returns the leaders.
+func (c *cluster) observe(election string) (stop func() []string) {
+	ctx, cancel := context.WithCancel(c.Context())
+	seen := make(chan []string)
+	go func() {
+		var leaders []string
+		for l, err := range Observe(ctx, c.broker, "test", election) {
+			if err != nil {
+				c.Error(err)
+			}
+			leaders = append(leaders, l.Leader)
+		}
+		seen <- leaders
+	}()
+	c.settle()
+	return func() []string { cancel(); return <-seen }
+}
+
+func (c *cluster) wantErr(what string, err, want error) {
+	c.Helper()
+	if !errors.Is(err, want) {
+		c.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// line returns the queue as the broker has it.
 func (c *cluster) line(election string) []string {
 	c.Helper()
 	infos, err := List(c.Context(), c.broker, "test")
@@ -291,19 +353,20 @@ func (c *cluster) term(e *Election) Term {
 	return t
 }
 
-// session returns the session that a member stands on.
-func (n *node) session() broker.SessionID {
+// session returns the latest session of a member.
+func (n *node) session() *session.Session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.Member.session.ID()
+	return n.Member.session
 }
 
-// counting counts calls other than renewals, and which keys are watched.
+// counting counts calls other than renewals, listings and batches with events, and has the
+// watched keys.
 type counting struct {
 	broker.Broker
-	calls, woken atomic.Int64
-	mu           sync.Mutex
-	watched      []string
+	calls, lists, woken atomic.Int64
+	mu                  sync.Mutex
+	watched             []string
 }
 
 func (b *counting) Get(ctx context.Context, key string) (broker.KV, error) {
@@ -313,6 +376,7 @@ func (b *counting) Get(ctx context.Context, key string) (broker.KV, error) {
 
 func (b *counting) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
 	b.calls.Add(1)
+	b.lists.Add(1)
 	return b.Broker.List(ctx, prefix)
 }
 
@@ -338,7 +402,7 @@ func (b *counting) Watch(ctx context.Context, prefix string, from broker.Revisio
 	}
 }
 
-// watches is the candidate whose entry is watched last.
+// watches returns the candidate whose entry was watched last.
 func (n *node) watches() string {
 	n.counts.mu.Lock()
 	defer n.counts.mu.Unlock()

@@ -16,15 +16,15 @@ type Election struct {
 	name   string
 	entry  string // the key
 	events Events
-	// joins belongs to the goroutine of the stand that is in its turn.
+	// joins belongs to the goroutine of the current stand.
 	joins joins
 	// leads has room for one call of Lead.
 	leads chan struct{}
 
 	mu sync.Mutex // never held during I/O or a callback
-	// stand is the last one that was begun, nil before Start.
+	// stand is the latest one, nil before Start.
 	stand *stand
-	// turn is the one place in line that is held or being sought.
+	// turn is the place in the queue that is held or being sought.
 	turn *turn
 	// term is the one that this candidate leads in. Invariant: it is nil or
 	// belongs to turn.
@@ -36,7 +36,7 @@ type Election struct {
 	// leader is the last known one, empty while none is known; told is the one in the
 	// last event.
 	leader, told string
-	// changed is closed and replaced whenever one of the above is another.
+	// changed is closed and replaced whenever one of the above changes.
 	changed chan struct{}
 }
 
@@ -47,8 +47,8 @@ type stand struct {
 	cancel context.CancelCauseFunc
 	// stopped is when Stop was called. It is written before ctx ends.
 	stopped time.Time
-	// left is closed when Stop may return, done when nothing is going on any
-	// more. Sweeping is between the two, and ends with sweep.
+	// left is closed when Stop may return, done when the stand's goroutine has ended. The
+	// cleanup in between is bounded by the context sweep.
 	left, done chan struct{}
 	leave      func() // closes left, once
 	sweep      context.Context
@@ -88,7 +88,7 @@ func (e *Election) Start() error {
 	e.stand = st
 	e.broadcast()
 	if before != nil {
-		before.endSweep() // what it would delete is now ours to delete
+		before.endSweep() // the new stand cleans up instead
 	}
 	m.work.Go(func() {
 		defer close(st.done)
@@ -126,7 +126,7 @@ func (e *Election) Stop(ctx context.Context) error {
 	return nil
 }
 
-// requestStop stops without waiting, and returns what to wait for, if anything.
+// requestStop stops without waiting, and returns the stand to wait for, nil if none began.
 func (e *Election) requestStop() *stand {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,9 +180,8 @@ func (e *Election) IsRunning() bool {
 
 func (e *Election) isRunning() bool { return e.stand != nil && e.stand.ctx.Err() == nil }
 
-// IsLeader reports whether this candidate leads. It is false from the moment that the
-// session's stop deadline has passed by the member's clock, whether or not anything has
-// noticed yet.
+// IsLeader reports whether this candidate leads. It is false as soon as the session's stop
+// deadline has passed by the member's clock, even before the term has been ended.
 func (e *Election) IsLeader() bool {
 	_, leads := e.Term()
 	return leads
@@ -196,7 +195,7 @@ func (e *Election) Term() (Term, bool) {
 	return t, t != Term{}
 }
 
-// leading is the term in which this candidate leads, zero for none. e.mu is held.
+// leading returns the term in which this candidate leads, zero for none. e.mu is held.
 func (e *Election) leading() Term {
 	if e.term == nil || !e.term.holds() {
 		return Term{}
@@ -221,7 +220,7 @@ func (e *Election) Leader(ctx context.Context) (Leadership, error) {
 	return leadershipOf(line[0]), nil
 }
 
-// broadcast wakes everyone who waits for a change. e.mu is held.
+// broadcast wakes all that wait for a change. e.mu is held.
 func (e *Election) broadcast() {
 	close(e.changed)
 	e.changed = make(chan struct{})
@@ -231,8 +230,7 @@ func (e *Election) broadcast() {
 // event.
 func (e *Election) learn(leader string) {
 	e.mu.Lock()
-	changed := e.leader != leader
-	if changed {
+	if e.leader != leader {
 		e.leader = leader
 		e.broadcast()
 	}

@@ -25,28 +25,23 @@ func TestElection_L01_BlankNamesAreErrorsAndTheExpiryDefaultsToTenSeconds(t *tes
 	} {
 		config := good
 		spoil(&config)
-		var wrong *ConfigError
-		if _, err := New(config); !errors.As(err, &wrong) || wrong.Field != field {
+		_, err := New(config)
+		if wrong, ok := errors.AsType[*ConfigError](err); !ok || wrong.Field != field {
 			t.Errorf("a bad %s: %v", field, err)
 		}
 	}
 	m, err := New(good)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || m.config.TTL != 10*time.Second {
+		t.Fatalf("the member is %+v, %v", m, err)
 	}
 	for _, name := range []string{"", " ", "a/b"} {
 		if _, err := m.Election(name, Events{}); err == nil {
 			t.Errorf("election %q was accepted", name)
 		}
 	}
-	if m.config.TTL != 10*time.Second {
-		t.Errorf("the expiry is %v", m.config.TTL)
-	}
-	if _, err := m.Election("e", Events{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := m.Election("e", Events{}); !errors.Is(err, ErrTwice) {
-		t.Errorf("a second part in one election: %v", err)
+	_, once := m.Election("e", Events{})
+	if _, err := m.Election("e", Events{}); once != nil || !errors.Is(err, ErrTwice) {
+		t.Errorf("election e: %v; a second one: %v", once, err)
 	}
 }
 
@@ -80,31 +75,25 @@ func TestElection_L02_StopBeforeTheFirstRequestMakesNone(t *testing.T) {
 		foo.start()
 		without.start()
 		c.sleep(time.Minute)
-		// A member looks at the layout, whether or not it stands anywhere.
+		// Every member reads the layout, even without elections.
 		if n, m := foo.counts.calls.Load(), without.counts.calls.Load(); n != m || e.IsRunning() {
 			c.Errorf("%d requests were made, %d without an election; running: %t", n, m, e.IsRunning())
 		}
 	})
 }
 
-func TestMember_ANamespaceFromTheFutureIsLeftAlone(t *testing.T) {
+func TestMember_ANewerLayoutIsRefused(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		layout := func(value string) {
-			_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.Put("/test/layout", []byte(value))}})
-			c.check(err)
-		}
-		layout(`{"version":2}`)
+		c.commit(broker.Put("/test/layout", []byte(`{"version":2}`)))
 		foo := c.idle("foo")
 		e := foo.election("e")
 		c.check(e.Start())
 		foo.start()
-		err := <-foo.run
-		if !errors.Is(err, ErrLayout) || e.IsRunning() {
+		if err := foo.ended(); !errors.Is(err, ErrLayout) || e.IsRunning() {
 			c.Errorf("%v; running: %t", err, e.IsRunning())
 		}
-		foo.run <- nil // for the end of the test
 		c.wantLine("e")
-		layout(`{"version":`) // which nobody can read, and stops nobody
+		c.commit(broker.Put("/test/layout", []byte(`{"version":`))) // one that cannot be decoded stops nobody
 		bar := c.member("bar").join("e")
 		c.wantLine("e", "bar")
 		c.wantLeader(bar, true)
@@ -120,8 +109,8 @@ func TestElection_L03_TheEarliestEntryLeadsAndLivesWithItsSession(t *testing.T) 
 		c.wantLeader(second, false)
 		infos, err := List(c.Context(), c.broker, "test")
 		c.check(err)
-		if got := infos[0].Candidates[0].Session; got != z.session() {
-			c.Errorf("the entry lives with session %x, not with %x", got, z.session())
+		if got := infos[0].Candidates[0].Session; got != z.session().ID() {
+			c.Errorf("the entry lives with session %x, not with %x", got, z.session().ID())
 		}
 		kv, err := c.broker.Get(c.Context(), "/test/elections/e/z")
 		c.check(err)
@@ -139,9 +128,7 @@ func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
 		before := bar.counts.calls.Load()
 		entry := bar.space.Candidate("e", "foo")
 		for range 3 {
-			_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{
-				Then: []broker.Op{broker.PutSession(entry, []byte("again"), foo.session())}})
-			c.check(err)
+			c.commit(broker.PutSession(entry, []byte("again"), foo.session().ID()))
 			c.sleep(time.Second)
 		}
 		if n := bar.counts.calls.Load() - before; n != 0 {
@@ -155,8 +142,7 @@ func TestElection_L04_AFollowerIgnoresARefresh(t *testing.T) {
 
 func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		c.noted()
 		c.deleteEntry("e", "foo")
 		c.sleep(time.Second)
@@ -169,7 +155,7 @@ func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *tes
 		if got := c.noted(); !slices.Contains(got, "foo unelected "+ErrDeposed.Error()) {
 			c.Errorf("happened: %q", got)
 		}
-		// A follower finds out when it comes to look.
+		// A follower notices it when it lists the queue.
 		c.deleteEntry("e", "foo")
 		c.check(second.Resign(c.Context()))
 		c.sleep(time.Second)
@@ -179,17 +165,9 @@ func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *tes
 	})
 }
 
-func (c *cluster) deleteEntry(election, candidate string) {
-	c.Helper()
-	_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{
-		Then: []broker.Op{broker.Delete("/test/elections/" + election + "/" + candidate)}})
-	c.check(err)
-}
-
 func TestElection_L05_EveryTermHasOneElectedAndOneUnelected(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		c.happened("foo elected", "foo leader foo", "bar leader foo")
 		c.check(first.Resign(c.Context()))
 		c.sleep(time.Second)
@@ -233,8 +211,7 @@ func TestElection_L06_TheAnswersNeedNoNetwork(t *testing.T) {
 
 func TestElection_L07_StopHandsOverAtOnce(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		c.lead(first)
 		c.lead(second)
 		c.sleep(time.Second)
@@ -277,8 +254,7 @@ func TestElection_L08_ABrokerThatIsAwayEndsNoCandidacy(t *testing.T) {
 
 func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		old := c.term(first)
 		write := func(e *Election, term Term) error {
 			_, err := e.Commit(c.Context(), term, broker.Txn{Then: []broker.Op{broker.Put("/test-data", []byte(term.String()))}})
@@ -292,15 +268,11 @@ func TestElection_L09_AWriteOfAnOldTermIsRefused(t *testing.T) {
 			c.Errorf("%v after %v", now, old)
 		}
 		c.check(write(second, now))
-		if err := write(first, old); !errors.Is(err, ErrNotLeader) {
-			c.Errorf("the old term's write: %v", err)
-		}
+		c.wantErr("the old term's write", write(first, old), ErrNotLeader)
 		// Nor does it help to lead again, or that its own condition fails.
 		c.check(second.Stop(c.Context()))
 		c.sleep(time.Second)
-		if err := write(first, old); !errors.Is(err, ErrNotLeader) {
-			c.Errorf("the old term's write in a new one: %v", err)
-		}
+		c.wantErr("the old term's write in a new one", write(first, old), ErrNotLeader)
 		r, err := first.Commit(c.Context(), c.term(first), broker.Txn{If: []broker.Cond{broker.Absent("/test-data")},
 			Else: []broker.Op{broker.Read("/test-data")}})
 		if err != nil || r.OK || len(r.Reads) != 1 || string(r.Reads[0].Value) != now.String() {
@@ -369,22 +341,8 @@ func TestElection_AChangeOfLeaderWakesOneOfAThousand(t *testing.T) {
 
 func TestObserve_FollowsWhoLeads(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		ctx, cancel := context.WithCancel(c.Context())
-		seen := make(chan []string)
-		go func() {
-			var leaders []string
-			for l, err := range Observe(ctx, c.broker, "test", "e") {
-				if err != nil {
-					c.Error(err)
-				}
-				leaders = append(leaders, l.Leader)
-			}
-			seen <- leaders
-		}()
-		c.settle()
-		foo, bar := c.member("foo"), c.member("bar")
-		first := foo.join("e")
-		bar.join("e")
+		stop := c.observe("e")
+		_, _, first, _ := c.pair()
 		if l, err := first.Leader(c.Context()); err != nil || l.Leader != "foo" {
 			c.Errorf("Leader: %+v, %v", l, err)
 		}
@@ -397,8 +355,7 @@ func TestObserve_FollowsWhoLeads(t *testing.T) {
 		if got := c.noted(); !slices.Contains(got, "foo unelected the leader resigned") {
 			c.Errorf("happened: %q", got)
 		}
-		cancel()
-		if got := <-seen; !slices.Equal(got, []string{"", "foo", "bar"}) {
+		if got := stop(); !slices.Equal(got, []string{"", "foo", "bar"}) {
 			c.Errorf("seen: %q", got)
 		}
 		if _, err := RequestResign(c.Context(), c.broker, "test", "nobody"); !errors.Is(err, ErrNoLeader) {
@@ -409,9 +366,7 @@ func TestObserve_FollowsWhoLeads(t *testing.T) {
 
 func TestRequestResign_SaysSoWhenNobodyWasAsked(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		e := foo.join("e")
-		bar.join("e")
+		_, _, e, _ := c.pair()
 		late := &resigning{Broker: c.broker, first: func() { c.check(e.Stop(c.Context())) }}
 		if l, err := RequestResign(c.Context(), late, "test", "e"); !errors.Is(err, ErrNotLeader) {
 			c.Errorf("the leader left before it was asked: %+v, %v", l, err)
@@ -446,7 +401,7 @@ func TestResigning_ANameThatLooksLikeARequestIsNone(t *testing.T) {
 	}
 }
 
-func TestChanges_YieldsHowItStands(t *testing.T) {
+func TestChanges_YieldsTheState(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.election("e")

@@ -29,7 +29,7 @@ var (
 	ErrNameTaken = errors.New("the candidate name is taken by another session")
 	// ErrTwice: something that can exist only once at a time exists already: a second
 	// Run of a member, a second Election of one name on it, a second Lead.
-	ErrTwice = errors.New("it is there already")
+	ErrTwice = errors.New("it exists already")
 	// ErrLayout: the namespace's layout is newer than this version supports.
 	ErrLayout = layout.ErrLayout
 	// ErrAbandoned: a function still ran as leader when its session's hard deadline had

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,8 +71,7 @@ func TestElection_AJoinThatIsLateDoesNotLeadTwice(t *testing.T) {
 
 func TestElection_L07_StopReturnsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		foo, _, first, second := c.pair()
 		c.lead(first)
 		c.lead(second)
 		c.sleep(time.Second)
@@ -92,9 +93,8 @@ func TestElection_L07_StopReturnsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 
 func TestElection_ASessionThatIsRevokedIsReplaced(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
-		c.check(c.broker.Revoke(c.Context(), foo.session()))
+		foo, _, first, second := c.pair()
+		c.check(c.broker.Revoke(c.Context(), foo.session().ID()))
 		c.sleep(500 * time.Millisecond)
 		c.wantLeader(first, false)
 		c.sleep(5 * time.Second)
@@ -123,8 +123,8 @@ func TestElection_L06_TheOldLeaderHasStoppedBeforeANewOneLeads(t *testing.T) {
 				first, second := foo.join("e"), bar.join("e")
 				var stopped, began time.Time
 				var cause error
-				c.leadTimed(first, func() { stopped = time.Now() }, func(err error) { cause = err }, nil)
-				c.leadTimed(second, nil, nil, func() { began = time.Now() })
+				c.lead(first, slowly, func(ctx context.Context) { stopped, cause = time.Now(), context.Cause(ctx) })
+				c.lead(second, func(context.Context) { began = time.Now() }, slowly)
 				c.sleep(time.Second)
 				fault(foo)
 				c.sleep(30 * time.Second)
@@ -145,38 +145,11 @@ func TestElection_L06_TheOldLeaderHasStoppedBeforeANewOneLeads(t *testing.T) {
 	}
 }
 
-// leadTimed leads with a function that takes most of its grace to return.
-func (c *cluster) leadTimed(e *Election, onEnd func(), onCause func(error), onBegin func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = e.Lead(ctx, func(ctx context.Context, _ Term) error {
-			c.enter()
-			defer c.leave()
-			if onBegin != nil {
-				onBegin()
-			}
-			<-ctx.Done()
-			time.Sleep(e.member.timing.Grace * 9 / 10)
-			if onCause != nil {
-				onCause(context.Cause(ctx))
-			}
-			if onEnd != nil {
-				onEnd()
-			}
-			return nil
-		})
-	}()
-	c.stops = append(c.stops, func() { cancel(); <-ended })
-}
-
 func TestElection_TheEntryIsKeptUntilTheFunctionHasReturned(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		c.lead(second)
-		c.leadTimed(first, nil, nil, nil)
+		c.lead(first, slowly)
 		c.sleep(time.Second)
 		c.check(first.Resign(c.Context()))
 		c.sleep(time.Second)
@@ -187,34 +160,22 @@ func TestElection_TheEntryIsKeptUntilTheFunctionHasReturned(t *testing.T) {
 
 func TestMember_AFunctionThatDoesNotReturnIsFenced(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
-		stuck, led := make(chan struct{}), make(chan error)
-		go func() {
-			led <- first.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
-		}()
-		c.sleep(time.Second)
+		foo, _, first, second := c.pair()
+		release, led := c.leadStuck(first)
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 		defer cancel()
-		if err := first.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			c.Errorf("Stop: %v", err)
-		}
+		c.wantErr("Stop", first.Stop(ctx), context.DeadlineExceeded)
 		c.wantLine("e", "foo", "bar")
 		foo.stop()
-		if err := <-foo.run; !errors.Is(err, ErrAbandoned) {
-			c.Errorf("Run: %v", err)
-		}
-		foo.run <- nil
+		c.wantErr("Run", foo.ended(), ErrAbandoned)
 		if foo.fenced.Load() != 1 {
 			c.Errorf("fenced %d times", foo.fenced.Load())
 		}
 		c.wantLeader(second, false)
 		c.sleep(15 * time.Second)
 		c.wantLeader(second, true)
-		close(stuck)
-		if err := <-led; !errors.Is(err, ErrStopped) {
-			c.Errorf("Lead: %v", err)
-		}
+		release()
+		c.wantErr("Lead", <-led, ErrStopped)
 	})
 }
 
@@ -222,43 +183,32 @@ func TestMember_EndsBesideAFunctionLeftFromALostSession(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		first := foo.join("e")
-		stuck, led := make(chan struct{}), make(chan error)
-		go func() {
-			led <- first.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
-		}()
-		c.sleep(time.Second)
+		release, led := c.leadStuck(first)
 		foo.faults.Cut()
 		c.sleep(30 * time.Second)
 		foo.faults.Heal()
 		c.sleep(10 * time.Second)
-		// It does not stand again while it could not lead.
+		// It does not join again while it could not lead.
 		c.wantLine("e")
 		if foo.fenced.Load() != 1 || !first.IsRunning() {
 			c.Errorf("fenced %d times; running: %t", foo.fenced.Load(), first.IsRunning())
 		}
 		began := time.Now()
 		foo.stop()
-		if err := <-foo.run; !errors.Is(err, ErrAbandoned) {
-			c.Errorf("Run: %v", err)
-		}
-		foo.run <- nil
+		c.wantErr("Run", foo.ended(), ErrAbandoned)
 		if took := time.Since(began); took > foo.timing.TTL {
 			c.Errorf("Run took %v to end", took)
 		}
-		close(stuck)
+		release()
 		<-led
 	})
 }
 
 func TestElection_NoTermBeginsLateInASession(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, bar, first, second := c.pair()
 		bar.faults.Use(faulty.MustParse("refuse on keepalive"))
-		bar.mu.Lock()
-		s := bar.Member.session
-		bar.mu.Unlock()
-		for s.MayStart() {
+		for s := bar.session(); s.MayStart(); {
 			c.sleep(100 * time.Millisecond)
 		}
 		c.check(first.Stop(c.Context()))
@@ -292,10 +242,7 @@ func TestMember_StandsInSeveralElectionsWithOneSession(t *testing.T) {
 		c.wantLeader(fa, true)
 		c.wantLeader(bb, true)
 		foo.stop()
-		if err := <-foo.run; err != nil {
-			c.Error(err)
-		}
-		foo.run <- nil
+		c.check(foo.ended())
 		c.sleep(time.Second)
 		c.wantLine("a", "bar")
 		c.wantLine("b", "bar")
@@ -323,12 +270,7 @@ func TestElection_WatchesThatBreakAndHistoryThatIsGone(t *testing.T) {
 			_, err := RequestResign(c.Context(), c.broker, "test", "e")
 			c.check(err)
 		}
-		elected := 0
-		for _, line := range c.noted() {
-			if slices.Contains([]string{"foo elected", "bar elected"}, line) {
-				elected++
-			}
-		}
+		elected := strings.Count(strings.Join(c.noted(), "\n"), " elected")
 		if elected < 30 {
 			c.Errorf("%d terms after 30 resignations", elected)
 		}
@@ -340,9 +282,7 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		e := c.member("foo").join("e")
 		enough := errors.New("enough")
 		before := c.term(e)
-		if err := e.Lead(c.Context(), func(context.Context, Term) error { return enough }); !errors.Is(err, enough) {
-			c.Errorf("a function that returns: %v", err)
-		}
+		c.wantErr("a function that returns", e.Lead(c.Context(), func(context.Context, Term) error { return enough }), enough)
 		c.sleep(time.Second)
 		if after := c.term(e); after.Token <= before.Token {
 			c.Error("the leadership was not given up")
@@ -350,9 +290,7 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(c.Context(), time.Second, enough)
 		defer cancel()
 		err := e.Lead(ctx, func(ctx context.Context, _ Term) error {
-			if err := e.Lead(ctx, nil); !errors.Is(err, ErrTwice) {
-				c.Errorf("a second Lead: %v", err)
-			}
+			c.wantErr("a second Lead", e.Lead(ctx, nil), ErrTwice)
 			<-ctx.Done()
 			return nil
 		})
@@ -365,9 +303,7 @@ func TestLead_EndsWithItsFunctionItsContextOrTheElection(t *testing.T) {
 		}()
 		c.sleep(time.Second)
 		c.check(e.Stop(c.Context()))
-		if err := <-led; !errors.Is(err, ErrStopped) {
-			c.Errorf("a stop: %v", err)
-		}
+		c.wantErr("a stop", <-led, ErrStopped)
 	})
 }
 
@@ -375,9 +311,7 @@ func TestElection_L07_AStandThatIsStoppedBeforeItBeginsClearsUp(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		e := c.member("foo").join("e")
 		c.wantLine("e", "foo")
-		hurried, cancel := context.WithCancel(c.Context())
-		cancel()
-		_ = e.Stop(hurried)
+		e.requestStop()
 		c.check(e.Start())
 		c.check(e.Stop(c.Context()))
 		c.wantLine("e")
@@ -388,10 +322,9 @@ func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		e := c.member("foo").election("e")
 		c.lead(e)
-		done := make(chan struct{})
-		const callers = 8
-		for i := range callers {
-			go func() {
+		var calling sync.WaitGroup
+		for i := range 8 {
+			calling.Go(func() {
 				for j := range 20 {
 					if (i+j)%2 == 0 {
 						c.check(e.Start())
@@ -399,12 +332,9 @@ func TestElection_ManyStartAndStopAtOnce(t *testing.T) {
 						c.check(e.Stop(context.Background()))
 					}
 				}
-				done <- struct{}{}
-			}()
+			})
 		}
-		for range callers {
-			<-done
-		}
+		calling.Wait()
 		c.check(e.Stop(c.Context()))
 		c.sleep(time.Second)
 		c.wantLine("e")
@@ -420,12 +350,12 @@ func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
 			plan := faulty.MustParse("lose-reply 2s on commit,keepalive chance 0.1\nlate 3s on commit chance 0.1\nbreak on batch chance 0.1\ndelay-reply 300ms chance 0.3")
 			plan.Seed = uint64(i)
 			n.faults.Use(plan)
-			c.leadTimed(n.join("e"), nil, nil, func() {
+			c.lead(n.join("e"), func(context.Context) {
 				infos, err := List(context.Background(), c.broker, "test")
 				if err == nil && len(infos) > 0 {
 					tokens = append(tokens, broker.Revision(infos[0].Candidates[0].Token))
 				}
-			})
+			}, slowly)
 			nodes = append(nodes, n)
 		}
 		for i := range 60 {
@@ -459,20 +389,16 @@ func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
 
 func TestMember_ASessionThatWasLostHoldsNothingUpOnceTheBrokerIsBack(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first := foo.join("e")
-		second := bar.join("e")
+		foo, _, first, second := c.pair()
 		c.lead(first)
 		c.lead(second)
 		c.sleep(time.Second)
 		c.wantLeader(first, true)
 		foo.faults.Cut()
-		for lost := false; !lost; c.sleep(10 * time.Millisecond) {
-			foo.mu.Lock()
-			lost = foo.Member.session.Context().Err() != nil
-			foo.mu.Unlock()
+		for foo.session().Context().Err() == nil {
+			c.sleep(10 * time.Millisecond)
 		}
-		c.sleep(200 * time.Millisecond) // its function has returned, but that cannot be told
+		c.sleep(200 * time.Millisecond) // its function has returned, which the broker cannot know
 		c.wantLeader(second, false)
 		foo.faults.Heal()
 		c.sleep(2 * time.Second) // less than the session has left

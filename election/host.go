@@ -9,9 +9,9 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// Host lets a member take part on sessions that their owner opens, keeps alive and
-// closes, also for other purposes, instead of Member.Run. There is one session at a
-// time. Its methods are safe for concurrent use.
+// Host replaces Member.Run for a member that uses the sessions of an owner, which opens,
+// keeps and closes them, also for other purposes. There is one session at a time. Its
+// methods are safe for concurrent use.
 type Host struct{ member *Member }
 
 // NewHosted returns a member for an owner of sessions. The deadlines of those sessions
@@ -21,7 +21,7 @@ func NewHosted(config Config) (*Member, *Host, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	m.running = true // or Run could be called
+	m.running = true // so that Run refuses to run
 	return m, &Host{m}, nil
 }
 
@@ -107,7 +107,7 @@ func (h *Host) Stop(ctx context.Context) error {
 func (h *Host) Close() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = h.Stop(ended) // there is nothing to wait for
+	_ = h.Stop(ended) // without waiting
 	close(h.member.closed)
 	h.member.work.Wait()
 }

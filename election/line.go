@@ -9,14 +9,12 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// place is where a candidate stands in line.
+// place is a candidate's place in the queue at a revision.
 type place struct {
 	// ahead is the entry right before it, nil for the first.
-	ahead *broker.KV
-	// leader is the current leader.
+	ahead  *broker.KV
 	leader string
-	// rev is when.
-	rev broker.Revision
+	rev    broker.Revision
 }
 
 // follow waits in the queue until this candidate is first, leads, and returns why that
@@ -29,12 +27,12 @@ func (c *candidacy) follow(t *turn) error {
 		case p.ahead == nil && c.session.MayStart():
 			return c.lead(t, p.rev)
 		case p.ahead == nil:
-			// A renewal is due. What was read is old by then.
+			// It waits for a renewal, and reads its place again after that.
 			pause.For(ctx, c.timing.Renew/10)
 		default:
 			c.learn(p.leader)
 			if err := c.awaitGone(ctx, *p.ahead, p.rev+1); err != nil {
-				c.watchFailed(ctx, fmt.Errorf("follow: %w", err))
+				c.failed(ctx, fmt.Errorf("follow: %w", err), &c.watching)
 			}
 		}
 		p, err = c.find(ctx)
@@ -42,7 +40,7 @@ func (c *candidacy) follow(t *turn) error {
 	return err
 }
 
-// find lists the line, and says where the own entry stands in it.
+// find lists the queue and finds the own entry in it.
 func (c *candidacy) find(ctx context.Context) (p place, err error) {
 	var line []broker.KV
 	err = c.retry(ctx, func(ctx context.Context) (err error) {
@@ -57,10 +55,10 @@ func (c *candidacy) find(ctx context.Context) (p place, err error) {
 	case own < 0 || !c.isOwn(&line[own]):
 		return place{}, ErrDeposed
 	case own > 0:
-		ahead := line[own-1] // a copy: the line may be long
+		ahead := line[own-1] // a copy, so that the queue is freed
 		p.ahead = &ahead
 	case isResigning(line[own]):
-		return place{}, ErrResigned // asked before it knew that it is the first
+		return place{}, ErrResigned // it was asked before it knew that it is the first
 	}
 	p.leader = candidateOf(line[0].Key)
 	return p, nil
@@ -72,8 +70,7 @@ func (c *candidacy) isOwn(kv *broker.KV) bool {
 }
 
 // isGone reports whether an event of the own key means that the own entry no longer
-// exists, or does not belong to the session. What is left of it is deleted at the end
-// of the turn.
+// exists, or does not belong to the session. The end of the turn deletes what is left.
 func (c *candidacy) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
@@ -106,7 +103,7 @@ func (c *candidacy) lead(t *turn, rev broker.Revision) error {
 		case t.ctx.Err() != nil:
 			return context.Cause(t.ctx)
 		case err != nil:
-			c.watchFailed(t.ctx, fmt.Errorf("lead: %w", err))
+			c.failed(t.ctx, fmt.Errorf("lead: %w", err), &c.watching)
 		}
 		p, err := c.find(t.ctx) // the first stays the first
 		if err != nil {

@@ -1,17 +1,12 @@
 package election
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/windlass-go/windlass/broker"
 )
 
 // TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in line leave at once.
@@ -53,24 +48,9 @@ func TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead(t *testing.T) {
 	})
 }
 
-// listing is a broker that counts how often it is listed.
-type listing struct {
-	broker.Broker
-	lists *atomic.Int64
-}
-
-// List implements broker.Broker.
-func (b listing) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
-	b.lists.Add(1)
-	return b.Broker.List(ctx, prefix)
-}
-
-// A candidate lists the line when the one right before it has left, and not before.
+// A candidate lists the queue only when the entry right before it is deleted.
 func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		var lists atomic.Int64
-		connect := c.connect
-		c.connect = func() broker.Broker { return listing{connect(), &lists} }
 		var names []string
 		for i := range 200 {
 			names = append(names, fmt.Sprintf("by-hand-%03d", i))
@@ -80,7 +60,7 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 		e := foo.join("e")
 		leave := func(watches string, listed int64, gone ...string) {
 			c.Helper()
-			before := lists.Load()
+			before := foo.counts.lists.Load()
 			for _, name := range gone {
 				c.deleteEntry("e", name)
 			}
@@ -88,7 +68,7 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 			if got := foo.watches(); got != watches || e.IsLeader() != (watches == "foo") {
 				c.Errorf("foo watches %q, want %q; it leads: %t", got, watches, e.IsLeader())
 			}
-			if n := lists.Load() - before; n != listed {
+			if n := foo.counts.lists.Load() - before; n != listed {
 				c.Errorf("foo listed the line %d times, want %d", n, listed)
 			}
 		}
@@ -97,7 +77,7 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 		if e.CurrentLeader() != names[1] {
 			c.Errorf("%q leads, want %q", e.CurrentLeader(), names[1])
 		}
-		// Most have left, and some before them have not.
+		// Most entries are deleted, but not the first ones.
 		leave(names[2], 1, append(slices.Clone(names[3:last-1]), names[last-1])...)
 		if e.CurrentLeader() != names[1] {
 			c.Errorf("%q leads, want %q", e.CurrentLeader(), names[1])

@@ -1,9 +1,11 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -22,8 +24,8 @@ const TTLDefault = 10 * time.Second
 // between two renewals.
 const backoffMin = 100 * time.Millisecond
 
-// pastMax limits the sessions remembered: each lingers for a TTL at most, and takes a
-// good part of one to be lost.
+// pastMax limits the earlier sessions that are remembered. Each lasts at most a TTL longer,
+// and none is lost in much less than one.
 const pastMax = 16
 
 // Config configures a member. Broker, Namespace and Candidate are required; the zero
@@ -59,24 +61,23 @@ type Member struct {
 	space  keys.Space
 	timing session.Timing // of what is asked for
 	work   sync.WaitGroup // every goroutine of the member and of its elections
-	// lost are sessions that are to be ended at the broker.
+	// lost are sessions that are still to be ended at the broker.
 	lost session.Past
 
-	mu sync.Mutex // never held during I/O or a callback; taken before an Election's
-	// elections are all that were made, by name.
+	mu        sync.Mutex // never held during I/O or a callback; taken before an Election's
 	elections map[string]*Election
-	// running is true once Run was called, ended once it is coming to its end.
+	// running is true once Run was called, ended once it has begun to stop.
 	// Invariant: only Run adds to work once ended is set.
 	running, ended bool
 	// session is the last one, which may be over; nil before the first.
 	session *session.Session
 	// trouble is why no other could be opened, nil once one was.
 	trouble error
-	// past has earlier sessions, which may linger in the broker; at most pastMax.
+	// past has earlier sessions, which the broker may still have; at most pastMax.
 	past []broker.SessionID
-	// changed is closed and replaced whenever session or trouble is another.
+	// changed is closed and replaced whenever session or trouble changes.
 	changed chan struct{}
-	// closed is closed when nobody keeps a hosted member's sessions any more.
+	// closed is closed by Host.Close, after which nothing keeps a hosted member's sessions.
 	closed chan struct{}
 }
 
@@ -95,9 +96,7 @@ func New(config Config) (*Member, error) {
 	if err := session.CheckTTL(config.TTL); err != nil {
 		return nil, &ConfigError{"TTL", err}
 	}
-	if config.TTL == 0 {
-		config.TTL = TTLDefault
-	}
+	config.TTL = cmp.Or(config.TTL, TTLDefault)
 	return &Member{
 		config: config, space: space, timing: session.Derive(config.TTL), elections: map[string]*Election{},
 		changed: make(chan struct{}), closed: make(chan struct{}),
@@ -150,8 +149,8 @@ func (m *Member) Run(ctx context.Context) error {
 	s, release, refused := m.open(ctx, true)
 	for s != nil {
 		host.Attach(s)
-		// The next in line, this member among them, would wait for those that were lost.
-		_ = m.lost.Settle(ctx) // or they expire
+		// Candidates, of this member too, would wait until lost sessions expire.
+		_ = m.lost.Settle(ctx)
 		select {
 		case <-ctx.Done():
 		case <-s.Context().Done():
@@ -162,7 +161,7 @@ func (m *Member) Run(ctx context.Context) error {
 		m.retire(s, release)
 		s, release, _ = m.open(ctx, false)
 	}
-	// After the grace the session is ended, which puts a bound to a slow function.
+	// After the grace the session is ended, which bounds a slow function.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timing.Grace)
 	defer cancel()
 	err := host.Stop(grace)
@@ -180,7 +179,7 @@ func (m *Member) Run(ctx context.Context) error {
 }
 
 // open opens a session and keeps it alive. It retries until ctx ends, and then returns
-// none. The first time it gives up if it is refused.
+// none. For the first session it returns ErrLayout and broker.ErrPermission.
 func (m *Member) open(ctx context.Context, first bool) (s *session.Session, release func(), err error) {
 	wait := pause.Backoff{Min: backoffMin, Max: m.timing.Renew}
 	for ctx.Err() == nil {
@@ -226,15 +225,15 @@ func (m *Member) fence() {
 	}
 }
 
-// retire ends a session at the broker once nothing runs on it any more, so that the next
-// in line need not wait for it to expire. When something runs past the hard deadline the
-// session is left to expire.
+// retire ends a session at the broker once no function relies on it, so that the next
+// candidate need not wait for it to expire. After the hard deadline it lets the session
+// expire.
 func (m *Member) retire(s *session.Session, release func()) {
 	defer release()
 	host := Host{m}
 	host.Settle(s)
 	if len(host.Leading(s)) == 0 {
-		_ = m.lost.Close(context.Background(), s) // or later, or it expires
+		_ = m.lost.Close(context.Background(), s) // after an error, Settle tries again
 	}
 }
 
@@ -279,9 +278,5 @@ func (m *Member) wasOurs(id broker.SessionID) bool {
 func (m *Member) all() []*Election {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*Election
-	for _, e := range m.elections {
-		all = append(all, e)
-	}
-	return all
+	return slices.Collect(maps.Values(m.elections))
 }

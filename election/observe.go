@@ -36,7 +36,7 @@ func isResigning(entry broker.KV) bool {
 	return json.Unmarshal(entry.Value, &v) == nil && v.Resign && v.Candidate == candidateOf(entry.Key)
 }
 
-// isEntry reports whether kv is a certain entry.
+// isEntry reports whether kv is the entry that was created at a revision.
 func isEntry(kv *broker.KV, created broker.Revision) bool {
 	return kv != nil && kv.Created == created
 }
@@ -44,8 +44,8 @@ func isEntry(kv *broker.KV, created broker.Revision) bool {
 // candidateOf returns the candidate of a key.
 func candidateOf(key string) string { return path.Base(key) }
 
-// byOrder compares two entries by their order in the queue. Several entries can be
-// created at one revision only if one caller puts them all.
+// byOrder compares two entries by their order in the queue. Entries have the same revision
+// only if one transaction created them.
 func byOrder(a, b broker.KV) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
 }

@@ -14,9 +14,7 @@ import (
 func (c *cluster) forge(election string, names ...string) {
 	c.Helper()
 	for _, name := range names {
-		_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{
-			Then: []broker.Op{broker.Put("/test/elections/"+election+"/"+name, []byte("x"))}})
-		c.check(err)
+		c.commit(broker.Put("/test/elections/"+election+"/"+name, []byte("x")))
 	}
 }
 
@@ -44,8 +42,7 @@ func TestElection_KeysThatAreNoCandidatesHideNobody(t *testing.T) {
 // has put by hand over a candidate's own, and that would never expire.
 func TestElection_AnEntryThatWasOverwrittenIsReplaced(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, _, first, second := c.pair()
 		c.forge("e", "foo")
 		c.sleep(time.Second)
 		c.wantLeader(second, true)

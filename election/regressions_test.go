@@ -39,8 +39,7 @@ func TestElection_ARequestBetweenJoiningAndListingIsNotLost(t *testing.T) {
 // that Stop could not delete.
 func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		foo, _, first, second := c.pair()
 		old := c.term(first)
 		foo.faults.Freeze()
 		c.check(first.Stop(c.Context()))
@@ -64,16 +63,13 @@ func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
 // stand's entry that arrives when the next stand leads.
 func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
-		c.leadTimed(second, nil, nil, nil)
+		foo, _, first, second := c.pair()
+		c.lead(second, slowly)
 		foo.faults.Use(faulty.MustParse("late 3s on commit below \"/test/elections/\" call 1"))
-		hurried, cancel := context.WithCancel(c.Context())
-		cancel()
-		_ = first.Stop(hurried)
+		first.requestStop()
 		c.settle()
 		c.check(first.Start())
-		c.leadTimed(first, nil, nil, nil) // beside the other's, or not: the cluster counts
+		c.lead(first, slowly) // the cluster counts overlaps
 		c.sleep(20 * time.Second)
 		c.wantLine("e", "bar", "foo")
 	})
@@ -90,9 +86,7 @@ func TestElection_L07_AnotherStandForgetsNoJoinInFlight(t *testing.T) {
 		c.check(first.Start())
 		c.sleep(time.Second)
 		c.wantLeader(first, true)
-		hurried, cancel := context.WithCancel(c.Context())
-		cancel()
-		_ = first.Stop(hurried)
+		first.requestStop()
 		c.check(first.Start())
 		c.sleep(time.Second)
 		c.wantLeader(first, true)
@@ -131,7 +125,7 @@ func TestLead_AFunctionThatPanicsOrExitsGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(c *cluster) {
-				first, second := c.member("foo").join("e"), c.member("bar").join("e")
+				_, _, first, second := c.pair()
 				go func() {
 					defer func() { _ = recover() }() // as a server does for each request
 					_ = first.Lead(context.Background(), func(context.Context, Term) error {
@@ -162,9 +156,7 @@ func TestLead_EndsWithTheStandThatItBeganIn(t *testing.T) {
 			})
 		}()
 		c.sleep(time.Second)
-		hurried, cancel := context.WithCancel(c.Context())
-		cancel()
-		_ = e.Stop(hurried)
+		e.requestStop()
 		c.check(e.Start())
 		close(led)
 		c.sleep(3 * time.Second)
@@ -189,7 +181,7 @@ func TestLead_AWriteThatWasRefusedDoesNotEndIt(t *testing.T) {
 			returned <- e.Lead(c.Context(), func(ctx context.Context, term Term) error {
 				terms++
 				for {
-					// The context is another one, as in work that is to be finished.
+					// Another context, as in work that is to be finished.
 					_, err := e.Commit(context.Background(), term, broker.Txn{})
 					if err != nil {
 						return err
@@ -221,11 +213,7 @@ func TestElection_L07_StopSaysSoWhenAFunctionStillRuns(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo := c.member("foo")
 		e := foo.join("e")
-		stuck, led := make(chan struct{}), make(chan error)
-		go func() {
-			led <- e.Lead(context.Background(), func(context.Context, Term) error { <-stuck; return nil })
-		}()
-		c.sleep(time.Second)
+		release, led := c.leadStuck(e)
 		foo.faults.Cut()
 		c.sleep(30 * time.Second)
 		foo.faults.Heal()
@@ -233,7 +221,7 @@ func TestElection_L07_StopSaysSoWhenAFunctionStillRuns(t *testing.T) {
 		if err := e.Stop(c.Context()); !errors.Is(err, ErrAbandoned) {
 			c.Errorf("Stop: %v, while a function runs that led", err)
 		}
-		close(stuck)
+		release()
 		<-led
 		c.check(e.Stop(c.Context()))
 	})
@@ -257,25 +245,12 @@ func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			c.member(name).join("e")
 		}
-		ctx, cancel := context.WithCancel(c.Context())
-		seen := make(chan []string)
-		go func() {
-			var leaders []string
-			for l, err := range Observe(ctx, c.broker, "test", "e") {
-				if err != nil {
-					c.Error(err)
-				}
-				leaders = append(leaders, l.Leader)
-			}
-			seen <- leaders
-		}()
+		stop := c.observe("e")
 		c.sleep(time.Second)
 		// All at one revision.
-		_, err := broker.CommitOne(c.Context(), c.broker, broker.Txn{Then: []broker.Op{broker.DeleteTree("/test/elections/e/")}})
-		c.check(err)
+		c.commit(broker.DeleteTree("/test/elections/e/"))
 		c.settle()
-		cancel()
-		got := <-seen
+		got := stop()
 		if n := min(len(got), 2); !slices.Equal(got[:n], []string{"a", ""}) {
 			c.Errorf("seen: %q", got)
 		}
@@ -284,9 +259,7 @@ func TestObserve_YieldsNobodyWhoNeverLed(t *testing.T) {
 
 func TestElection_AWatchThatIsRefusedIsTriedLessAndLessOften(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		foo.join("e")
-		bar.join("e")
+		foo, bar, _, _ := c.pair()
 		bar.faults.Use(faulty.MustParse("refuse on watch"))
 		foo.faults.Use(faulty.MustParse("refuse on watch"))
 		c.noted()
@@ -306,9 +279,7 @@ func TestElection_AWatchThatIsRefusedIsTriedLessAndLessOften(t *testing.T) {
 
 func TestElection_L05_ALeaderThatStaysIsNoEvent(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		foo.join("e")
-		second := bar.join("e")
+		_, _, _, second := c.pair()
 		c.noted()
 		c.check(second.Resign(c.Context()))
 		c.sleep(time.Second)
@@ -324,7 +295,7 @@ func TestElection_L06_ARefusedWriteEndsTheTermWithoutTheWatch(t *testing.T) {
 		foo.faults.Use(faulty.MustParse("stall on batch"))
 		c.deleteEntry("e", "foo")
 		c.sleep(time.Second)
-		c.wantLeader(e, true) // nobody has told it
+		c.wantLeader(e, true) // it does not see the deletion
 		if _, err := e.Commit(c.Context(), term, broker.Txn{}); !errors.Is(err, ErrNotLeader) {
 			c.Errorf("Commit: %v", err)
 		}
@@ -340,8 +311,7 @@ func TestElection_L06_ARefusedWriteEndsTheTermWithoutTheWatch(t *testing.T) {
 
 func TestElection_AWatchThatHasGoneSilentHoldsNobodyUpForEver(t *testing.T) {
 	inCluster(t, func(c *cluster) {
-		foo, bar := c.member("foo"), c.member("bar")
-		first, second := foo.join("e"), bar.join("e")
+		_, bar, first, second := c.pair()
 		bar.faults.Use(faulty.MustParse("stall on batch"))
 		c.check(first.Stop(c.Context()))
 		c.sleep(lookEvery * 3 / 2)

@@ -15,13 +15,13 @@ import (
 // joins records the attempts to join with one session.
 type joins struct {
 	session broker.SessionID
-	// own is the entry that is there, zero when there is none for certain.
+	// own is the creation revision of the existing entry, zero if there certainly is none.
 	own broker.Revision
-	// unknown counts attempts that may yet put an entry.
+	// unknown counts attempts that may still create an entry.
 	unknown int
 }
 
-// found records an existing entry. An entry that was not known was put by an attempt.
+// found records an existing entry. One attempt has created it, unless it is known.
 func (j *joins) found(created broker.Revision) {
 	if created != j.own {
 		j.own, j.unknown = created, max(0, j.unknown-1)
@@ -35,13 +35,13 @@ type candidacy struct {
 	session *session.Session
 	timing  session.Timing
 	broker  broker.Broker
-	// backoff is between calls that fail. watching is between watches: that
-	// those calls succeed says nothing about them.
+	// backoff is between failed calls, watching between failed watches, which may fail
+	// while calls succeed.
 	backoff, watching pause.Backoff
 }
 
 // run takes part until it is stopped, on one session after the other. A stand that is
-// stopped before it has begun still cleans up, because the one before left that to it.
+// stopped before it begins still cleans up what the one before has left.
 func (e *Election) run(st *stand) {
 	e.mu.Lock()
 	e.told = ""
@@ -122,15 +122,14 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 	}
 	c.events.Unelected(term.Term, cause)
 	c.mu.Lock()
-	c.told = "" // whoever leads next is news, even if it is the same
+	c.told = "" // the next leader is an event, even if it is the same
 	c.idleSince = time.Now()
 	c.mu.Unlock()
 }
 
-// awaitReturn waits until no function runs. It gives up only if the election is stopped
-// and the hard deadline of the function's own session, which may be an earlier one, has
-// passed, or nobody enforces that deadline any more. It reports whether it has waited
-// to the end.
+// awaitReturn waits until no function runs, and reports whether that is so. It gives up
+// only if the election is stopped and the hard deadline of the function's session, which
+// may be an earlier one, has passed, or if the member is closed.
 func (c *candidacy) awaitReturn() bool {
 	stopped := c.st.ctx.Done()
 	for {
@@ -163,7 +162,7 @@ func (c *candidacy) retry(ctx context.Context, do func(context.Context) error) e
 		if err == nil {
 			return nil
 		}
-		c.failed(ctx, err)
+		c.failed(ctx, err, &c.backoff)
 	}
 	return context.Cause(ctx)
 }
@@ -178,14 +177,9 @@ func (c *candidacy) try(ctx context.Context, do func(context.Context) error) err
 	return err
 }
 
-// failed deals with a failure: a session that is gone is ended here, too, and
-// everything else is reported and tried again after a while.
-func (c *candidacy) failed(ctx context.Context, err error) { c.failedIn(ctx, err, &c.backoff) }
-
-// watchFailed is failed for a watch.
-func (c *candidacy) watchFailed(ctx context.Context, err error) { c.failedIn(ctx, err, &c.watching) }
-
-func (c *candidacy) failedIn(ctx context.Context, err error, wait *pause.Backoff) {
+// failed ends the session if the error says that it is gone. It reports every other error
+// and pauses before the next attempt.
+func (c *candidacy) failed(ctx context.Context, err error, wait *pause.Backoff) {
 	if errors.Is(err, broker.ErrSessionExpired) {
 		c.session.End(errors.Join(session.ErrExpired, err))
 		return
@@ -196,12 +190,12 @@ func (c *candidacy) failedIn(ctx context.Context, err error, wait *pause.Backoff
 	}
 }
 
-// join puts the entry. It returns nil once there is one, and otherwise why the turn
-// ended. An entry that an earlier turn has left is deleted: its place was given up,
-// and its token may be that of a term that is over.
+// join creates the entry. It returns nil once there is one, and otherwise why the turn
+// ended. It deletes an entry of an earlier turn, whose place was given up and whose token
+// may be that of an earlier term.
 func (c *candidacy) join(ctx context.Context) error {
 	var holder broker.Revision
-	tried := false // an attempt of this turn may have put an entry
+	tried := false // an attempt of this turn may have created an entry
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Absent(c.entry)},
 		Then: []broker.Op{broker.PutSession(c.entry, []byte(c.member.config.Candidate), c.session.ID())},
@@ -209,7 +203,7 @@ func (c *candidacy) join(ctx context.Context) error {
 	}
 	for ctx.Err() == nil {
 		var r broker.Result
-		// Not with ctx: whoever stops meanwhile wants to know what came of it.
+		// Not with ctx: after a stop the outcome must still be known.
 		err := c.try(c.session.Context(), func(ctx context.Context) (err error) {
 			r, err = broker.CommitOne(ctx, c.broker, txn)
 			return err
@@ -220,7 +214,7 @@ func (c *candidacy) join(ctx context.Context) error {
 				c.joins.unknown++
 				tried = true
 			}
-			c.failed(ctx, fmt.Errorf("join: %w", err))
+			c.failed(ctx, fmt.Errorf("join: %w", err), &c.backoff)
 		case r.OK:
 			c.joins.own = r.Revision
 			return nil
@@ -238,15 +232,14 @@ func (c *candidacy) join(ctx context.Context) error {
 			}
 			holder = kv.Created
 			if err := c.awaitGone(ctx, *kv, r.Revision+1); err != nil {
-				c.watchFailed(ctx, err)
+				c.failed(ctx, err, &c.watching)
 			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// awaitGone watches an entry until it is deleted, or is another. It is watchKey in
-// everything else.
+// awaitGone is watchKey until an entry is deleted or replaced.
 func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
 	_, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
@@ -254,15 +247,15 @@ func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.
 	return err
 }
 
-// lookEvery is about how often a candidate checks its place without an event, so that a
-// silent watch delays nobody forever.
+// lookEvery is about how often a candidate checks its place without an event, in case a
+// watch has fallen silent.
 const lookEvery = 2 * time.Minute
 
-// watchKey watches one key until an event is the one waited for, which it returns,
-// until it is time to look, or until the watch fails or ctx ends.
+// watchKey watches one key until an event for which is returns true, and returns that; or
+// until it is time to check, the watch fails or ctx ends.
 func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
-	// Not a deadline: the broker would be told, and might say before this machine
-	// that it has passed, which is no trouble.
+	// Not a deadline: the broker would know it, and could return it as an error before it
+	// has passed here.
 	watched, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer time.AfterFunc(lookEvery/2+rand.N(lookEvery), cancel).Stop()
@@ -306,7 +299,7 @@ func (c *candidacy) remove(ctx context.Context) {
 func (c *candidacy) clear() {
 	began := c.st.stopped
 	if running, _ := c.runningOn(nil); running {
-		return // past the hard deadline: the entry is left to expire
+		return // past the hard deadline: let the entry expire
 	}
 	c.mu.Lock()
 	if c.idleSince.After(began) {
@@ -334,12 +327,12 @@ func (c *candidacy) clear() {
 			return !event.Deleted && event.KV.Session == c.session.ID()
 		})
 		if err != nil {
-			c.watchFailed(ctx, err)
+			c.failed(ctx, err, &c.watching)
 		}
 	}
 }
 
-// read reads a key until it succeeds or ctx ends; nil for one that does not exist.
+// read reads a key, with retries until ctx ends; nil if it does not exist.
 func (c *candidacy) read(ctx context.Context, key string) (kv *broker.KV, rev broker.Revision, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
 		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(key)}})

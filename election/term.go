@@ -20,8 +20,8 @@ type Term struct {
 	entry string
 }
 
-// Holds returns the condition that the candidate is still the leader of this very term,
-// for transactions that nobody else may make.
+// Holds returns the condition that the term has not ended, for transactions that only its
+// leader may make.
 func (t Term) Holds() broker.Cond { return broker.Created(t.entry, broker.Revision(t.Token)) }
 
 // String returns a description of the term.
@@ -29,17 +29,16 @@ func (t Term) String() string {
 	return fmt.Sprintf("term %d of %q in election %q", t.Token, t.Candidate, t.Election)
 }
 
-// turn is one place in line, from the attempt to join to the deletion of the
-// entry.
+// turn is one place in the queue, from the attempt to join to the deletion of the entry.
 type turn struct {
 	session *session.Session
-	// ctx ends with the session, and with its cause; or for one of ours.
+	// ctx ends with the session and its cause, or for a cause of this package.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	over   chan struct{}
 }
 
-// term is a turn that has come to lead.
+// term is a turn that leads or has led.
 type term struct {
 	Term
 	turn *turn
@@ -91,7 +90,7 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 	}
 }
 
-// enter waits for a term of a stand and marks it as one that a function runs in.
+// enter waits for a term of a stand and records that a function runs in it.
 func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
 	for {
 		e.mu.Lock()
@@ -104,7 +103,7 @@ func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
 			e.broadcast()
 			e.mu.Unlock()
 			return t, nil
-		default: // late in the session's life, until a renewal succeeds
+		default: // too late in the session, until a renewal succeeds
 			retry = time.After(t.turn.session.Timing().Renew / 10)
 		}
 		e.mu.Unlock()
@@ -130,7 +129,7 @@ func (e *Election) runIn(caller context.Context, t *term, run func(context.Conte
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if !returned { // a panic or the goroutine's end: nobody would lead
+		if !returned { // a panic or runtime.Goexit
 			t.turn.cancel(ErrResigned)
 		}
 		e.running, e.idleSince = nil, time.Now()
@@ -163,8 +162,7 @@ func (e *Election) Commit(ctx context.Context, t Term, txn broker.Txn) (broker.R
 	return r, nil
 }
 
-// depose ends a term whose entry is gone by the broker's own word, without waiting
-// for the watch.
+// depose ends a term whose entry no longer exists, without waiting for the watch.
 func (e *Election) depose(t Term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

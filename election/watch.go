@@ -74,7 +74,7 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 	}
 }
 
-// step is what follow knows after a listing, or after the changes of one revision.
+// step is the state after a listing or after the changes of one revision.
 type step struct {
 	lines lines
 	// changed has the elections that have changed since the last step without more.
@@ -82,12 +82,12 @@ type step struct {
 	at      broker.Revision
 	// more is true if later changes are available.
 	more bool
-	// err, if set, is an error that takes the place of all that.
+	// err, if set, is an error; the other fields are then empty.
 	err error
 }
 
 // follow follows the elections below a prefix until take returns false or ctx ends. A step
-// has whole revisions: half a transaction shows a leader that never was.
+// has whole revisions, because half a transaction could show a leader that never led.
 func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix string, take func(step) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -8,14 +8,14 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// asked notes which member the last failed attempt at a request was made at: the
-// connection below the client chooses one, and errors do not tell.
+// asked records the member to which the last failed attempt of a request was sent: the
+// client's connection chooses one, and errors do not name it.
 type asked struct{ address atomic.Pointer[string] }
 
 type askedKey struct{}
 
-// askedAt is the address of the member that the request with this context was last made
-// at, or of all of them.
+// askedAt returns the address of the member to which the request with this context was last
+// sent, or of all of them.
 func (b *Broker) askedAt(ctx context.Context) string {
 	if note, ok := ctx.Value(askedKey{}).(*asked); ok {
 		if address := note.address.Load(); address != nil {
@@ -25,7 +25,7 @@ func (b *Broker) askedAt(ctx context.Context) string {
 	return b.address
 }
 
-// noteAsked is an interceptor of requests whose context has an asked.
+// noteAsked is an interceptor that records the member, if the context has an asked.
 func noteAsked(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	note, ok := ctx.Value(askedKey{}).(*asked)
 	if !ok {

@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,25 +24,23 @@ type Broker struct {
 	leases  pb.LeaseClient
 	timeout time.Duration
 	address string
-	// secure is of a connection with TLS.
+	// secure is true with TLS.
 	secure  bool
 	defrag  func() error
 	onClose func()
 	// logins is nil without a password.
 	logins *logins
 
-	// life ends with Close; its cause is what calls in flight report.
+	// life ends with Close, under mu; its cause is that of CloseCause or ErrClosed.
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// mu guards closed, sessions and observed, and that calls is not added to after Close
-	// waits on it.
-	mu     sync.Mutex
-	closed bool
+	// mu guards sessions and observed, and prevents that calls grows while Close waits.
+	mu sync.Mutex
 	// calls are the requests in flight, watches not included, and the observers.
 	calls sync.WaitGroup
-	// sessions are those that this connection renews, and observed the folders that have
-	// an observer for them.
+	// sessions are those that this connection renews, and observed their folders, each of
+	// which has an observer.
 	sessions map[broker.SessionID]held
 	observed map[string]bool
 }
@@ -53,20 +53,18 @@ type Options struct {
 	RequestTimeout time.Duration
 	// Address names the store in error texts; empty means the client's endpoints.
 	Address string
-	// Txns, Watches and Leases replace what is opened on the client's connection. A
-	// client of a server in this process has no connection. Its own watcher does not
-	// work inside a testing/synctest bubble, because it waits on a channel made outside
-	// of it.
+	// Txns, Watches and Leases replace those of the client's connection. A client of a
+	// server in this process has no connection. Its own watcher does not work inside a
+	// testing/synctest bubble, because it waits on a channel made outside of it.
 	Txns    pb.KVClient
 	Watches pb.WatchClient
 	Leases  pb.LeaseClient
-	// Defragment replaces the client's, for a server in this process. There the
-	// client's own panics (etcd 3.7.3), because it has nobody to tell that the server
-	// is busy.
+	// Defragment replaces the client's, for a server in this process, where the client's
+	// own panics (etcd 3.7.3).
 	Defragment func() error
 	// OnClose, if set, is called once, at the end of the first Close.
 	OnClose func()
-	// tls is whether endpoints without a scheme are reached with it.
+	// tls is true if endpoints without a scheme use TLS.
 	tls bool
 }
 
@@ -78,34 +76,30 @@ func New(client *clientv3.Client, options Options) *Broker {
 		txns:    options.Txns,
 		watches: options.Watches,
 		leases:  options.Leases,
-		timeout: options.RequestTimeout,
-		address: options.Address,
+		timeout: cmp.Or(options.RequestTimeout, RequestTimeoutDefault),
+		address: cmp.Or(options.Address, strings.Join(client.Endpoints(), ",")),
 		secure:  slices.ContainsFunc(client.Endpoints(), func(endpoint string) bool { return endpointSecure(endpoint, options.tls) }),
 		defrag:  options.Defragment,
 		onClose: options.OnClose,
+
+		sessions: map[broker.SessionID]held{},
+		observed: map[string]bool{},
 	}
 	if b.txns == nil {
 		b.txns = pb.NewKVClient(client.ActiveConnection())
 	}
 	if b.watches == nil {
-		// Each watch gets a stream of its own. The client's watcher puts all
-		// watches on one, where a slow one holds up the others, buffers without
-		// bound, and reconnects in silence.
+		// Each watch has a stream of its own. The client's watcher puts all watches on
+		// one, where a slow one delays the others, buffers without limit, and reconnects
+		// silently.
 		b.watches = pb.NewWatchClient(client.ActiveConnection())
 	}
 	if b.leases == nil {
 		b.leases = pb.NewLeaseClient(client.ActiveConnection())
 	}
-	if b.timeout == 0 {
-		b.timeout = RequestTimeoutDefault
-	}
 	if client.Username != "" {
 		b.logins = shareLogins(client, b.timeout)
 	}
-	if b.address == "" {
-		b.address = joinEndpoints(client)
-	}
-	b.sessions, b.observed = map[broker.SessionID]held{}, map[string]bool{}
 	b.life, b.end = context.WithCancelCause(context.Background())
 	return b
 }
@@ -121,15 +115,13 @@ func (b *Broker) Close() error { return b.CloseCause(nil) }
 // with the given cause, which may be nil.
 func (b *Broker) CloseCause(cause error) error {
 	b.mu.Lock()
-	first := !b.closed
-	b.closed = true
+	first := b.life.Err() == nil
+	b.end(cmp.Or(cause, broker.ErrClosed))
 	b.mu.Unlock()
+	b.calls.Wait()
 	if !first {
-		b.calls.Wait()
 		return nil
 	}
-	b.end(closedCause{cause})
-	b.calls.Wait()
 	if b.onClose != nil {
 		defer b.onClose()
 	}
@@ -139,57 +131,50 @@ func (b *Broker) CloseCause(cause error) error {
 	return nil
 }
 
-// closedCause carries the cause of CloseCause through the context, which would
-// take a nil one for "canceled".
-type closedCause struct{ error }
-
-// Error implements error, for who prints a context's cause.
-func (c closedCause) Error() string {
-	if c.error == nil {
-		return broker.ErrClosed.Error()
-	}
-	return c.error.Error()
-}
-
-// closedError is what a call reports once the broker is closed.
+// closedError returns the error of a call once the broker is closed.
 func (b *Broker) closedError(op, key string) *broker.Error {
-	e := broker.NewError(op, key, broker.ErrClosed, nil)
-	if c, ok := context.Cause(b.life).(closedCause); ok && c.error != nil {
-		e.Cause = c.error
+	cause := context.Cause(b.life)
+	if cause == broker.ErrClosed {
+		cause = nil
 	}
-	return e
+	return broker.NewError(op, key, broker.ErrClosed, cause)
 }
 
-// enter registers a request in flight. The caller calls b.calls.Done.
-func (b *Broker) enter() bool {
+// enter registers a call, which ends with leave. The context ends with the broker, too.
+func (b *Broker) enter(ctx context.Context, op, key string) (entered context.Context, leave func(), _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
+	if b.life.Err() != nil {
+		return nil, nil, b.closedError(op, key)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, broker.NewError(op, key, broker.ErrUnavailable, err)
 	}
 	b.calls.Add(1)
-	return true
+	entered, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(b.life, cancel)
+	return entered, func() {
+		stop()
+		cancel()
+		b.calls.Done()
+	}, nil
 }
 
 // leaderPause is the time between two attempts while there is no leader. An
 // election takes one to two seconds.
 const leaderPause = 50 * time.Millisecond
 
-// call makes one request within its time and says what became of it. Requests
-// that a member refused because it knows no leader are repeated: none of them
-// was passed on, so none can have been applied.
-func (b *Broker) call(ctx context.Context, op, key string, request func(context.Context) error) *broker.Error {
-	if !b.enter() {
-		return b.closedError(op, key)
+// call makes one request within its timeout. A request that a member refused because it
+// knows no leader is repeated: it was not passed on, so it cannot have been applied.
+func (b *Broker) call(ctx context.Context, op, key string, request func(context.Context) error) error {
+	ctx, leave, err := b.enter(ctx, op, key)
+	if err != nil {
+		return err
 	}
-	defer b.calls.Done()
-	if err := ctx.Err(); err != nil {
-		return broker.NewError(op, key, broker.ErrUnavailable, err)
-	}
+	defer leave()
 	ctx = context.WithValue(ctx, askedKey{}, &asked{})
 	bounded, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	defer context.AfterFunc(b.life, cancel)()
 	leading := clientv3.WithRequireLeader(bounded)
 	for {
 		err := request(leading)

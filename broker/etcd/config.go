@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -83,24 +84,16 @@ type Config struct {
 // String returns the configuration with its derived values and without secrets.
 func (c Config) String() string {
 	c = c.withDefaults()
-	user := c.Username
-	if user == "" {
-		user = "none"
-	}
 	return fmt.Sprintf("etcd endpoints=%s tls=%t user=%s dial_timeout=%v request_timeout=%v",
-		strings.Join(c.Endpoints, ","), c.secure(), user, c.DialTimeout, c.RequestTimeout)
+		strings.Join(c.Endpoints, ","), c.secure(), cmp.Or(c.Username, "none"), c.DialTimeout, c.RequestTimeout)
 }
 
 // LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {
-	if c.DialTimeout == 0 {
-		c.DialTimeout = DialTimeoutDefault
-	}
-	if c.RequestTimeout == 0 {
-		c.RequestTimeout = RequestTimeoutDefault
-	}
+	c.DialTimeout = cmp.Or(c.DialTimeout, DialTimeoutDefault)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, RequestTimeoutDefault)
 	return c
 }
 
@@ -108,23 +101,18 @@ func (c Config) secure() bool {
 	return len(c.Endpoints) > 0 && endpointSecure(c.Endpoints[0], c.TLS != nil)
 }
 
-// endpointSecure tells whether the client uses TLS for an endpoint. One without
-// a scheme goes by whether TLS is configured.
+// endpointSecure reports whether the client uses TLS for an endpoint. For one without a
+// scheme it depends on whether TLS is configured.
 func endpointSecure(endpoint string, tlsConfigured bool) bool {
 	scheme, _, found := strings.Cut(endpoint, "://")
-	switch {
-	case !found:
+	if !found {
 		return tlsConfigured
-	case scheme == "https" || scheme == "unixs":
-		return true
-	default:
-		return false
 	}
+	return scheme == "https" || scheme == "unixs"
 }
 
-// validate refuses what would not work, or would work with less protection than
-// was asked for: the client takes the first endpoint's scheme for all of them,
-// and ignores TLS when that scheme is a plain one.
+// validate also refuses endpoints with less protection than configured: the client takes the
+// first endpoint's scheme for all of them, and ignores TLS if that scheme is a plain one.
 func (c Config) validate() error {
 	invalid := func(format string, args ...any) error {
 		return broker.NewError("open", strings.Join(c.Endpoints, ","), broker.ErrInvalid, fmt.Errorf(format, args...))
@@ -162,11 +150,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// client makes the etcd client. It does not wait for a connection, except that
-// it fetches a token when there is a user.
+// client returns an etcd client. It does not wait for a connection, except that it logs in
+// if there is a user.
 func (c Config) client(ctx context.Context) (*clientv3.Client, error) {
-	// The client's own context lives as long as the client; ctx only bounds
-	// its making.
+	// The client's own context must outlive ctx, which limits only this function.
 	life, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, cancel)
 	client, err := clientv3.New(clientv3.Config{

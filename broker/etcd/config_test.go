@@ -43,7 +43,7 @@ func TestAConfigurationPrintsNoSecret(t *testing.T) {
 }
 
 func TestAnUnreachableStoreIsNamedWithTheReason(t *testing.T) {
-	// A port that nobody listens on: it was free a moment ago.
+	// A port that was free a moment ago, so nobody listens on it.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -4,26 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/windlass-go/windlass/broker"
 )
 
-// verdict is what an error of etcd means.
+// verdict is the meaning of an error of etcd.
 type verdict struct {
 	kind error
-	// refused tells that the request was certainly not applied and never will
-	// be. When in doubt it is false.
+	// refused is true if the request was certainly not applied and never will be.
 	refused bool
 }
 
-// verdicts are the errors that etcd's servers name, by their text: it is all
-// that the client and the watch responses keep of them.
+// verdicts are the errors of etcd's servers by their text, because clients and watch
+// responses keep nothing else of them.
 var verdicts = func() map[string]verdict {
 	refused := map[error][]error{
 		broker.ErrCompacted:      {rpctypes.ErrGRPCCompacted},
@@ -38,7 +37,7 @@ var verdicts = func() map[string]verdict {
 			rpctypes.ErrGRPCEmptyKey, rpctypes.ErrGRPCDuplicateKey, rpctypes.ErrGRPCLeaseTTLTooLarge,
 			rpctypes.ErrGRPCInvalidClientAPIVersion, rpctypes.ErrGRPCInvalidSortOption,
 		},
-		// A member that knows no leader says so before it passes anything on.
+		// A member that knows no leader does not pass a request on.
 		broker.ErrNoQuorum: {rpctypes.ErrGRPCNoLeader},
 		// An overloaded member refuses before it proposes; a corrupt or
 		// incapable one applies nothing.
@@ -47,7 +46,7 @@ var verdicts = func() map[string]verdict {
 			rpctypes.ErrGRPCNotCapable, rpctypes.ErrGRPCNotSupportedForLearner, rpctypes.ErrGRPCFutureRev,
 		},
 	}
-	// These may come after the request was handed to the cluster.
+	// The request may already have been passed to the cluster.
 	unknown := map[error][]error{
 		broker.ErrNoQuorum: {
 			rpctypes.ErrGRPCTimeoutDueToLeaderFail, rpctypes.ErrGRPCTimeoutDueToConnectionLost,
@@ -58,27 +57,23 @@ var verdicts = func() map[string]verdict {
 			rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCCanceled, rpctypes.ErrGRPCDeadlineExceeded,
 			rpctypes.ErrGRPCWatchCanceled,
 		},
-		// A request that passed a member's first look at the quota and meets a
-		// full store when it is applied is applied all the same, and then
-		// reported with the same error as one that was refused.
+		// If the quota is exceeded between a member's check of a request and its
+		// application, the request is applied, and still gets the error of a refusal.
 		broker.ErrNoSpace: {rpctypes.ErrGRPCNoSpace},
 	}
 	table := map[string]verdict{}
-	for kind, errs := range refused {
-		for _, err := range errs {
-			table[rpctypes.ErrorDesc(err)] = verdict{kind, true}
-		}
-	}
-	for kind, errs := range unknown {
-		for _, err := range errs {
-			table[rpctypes.ErrorDesc(err)] = verdict{kind, false}
+	for isRefused, kinds := range map[bool]map[error][]error{true: refused, false: unknown} {
+		for kind, errs := range kinds {
+			for _, err := range errs {
+				table[rpctypes.ErrorDesc(err)] = verdict{kind, isRefused}
+			}
 		}
 	}
 	return table
 }()
 
-// classify says what an error of the etcd client means: its kind, and whether
-// the request was certainly not applied. It is the only place that knows.
+// classify returns the kind of an error of the etcd client, and whether the request was
+// certainly not applied.
 func classify(err error) (kind error, refused bool) {
 	text := rpctypes.ErrorDesc(err)
 	if named, ok := errors.AsType[rpctypes.EtcdError](err); ok {
@@ -95,8 +90,8 @@ func classify(err error) (kind error, refused bool) {
 	case codes.InvalidArgument:
 		return broker.ErrInvalid, true
 	case codes.ResourceExhausted:
-		// The client's own limit, or the server's, of a message's size. The
-		// client receives messages of any size, so it is about the request.
+		// The client's or the server's limit of a message's size. The client receives
+		// messages of any size, so the request is meant.
 		if strings.Contains(text, "message") && strings.Contains(text, "larger than max") {
 			return broker.ErrTooLarge, true
 		}
@@ -104,23 +99,18 @@ func classify(err error) (kind error, refused bool) {
 	return broker.ErrUnavailable, false
 }
 
-// neverSent recognizes the errors of a request for which there was no
-// connection. Nothing of it left this process.
+// neverSent reports whether a request was not sent because there was no connection.
 func neverSent(text string) bool {
-	for _, sign := range []string{"no address available", "no connection available", "transport: Error while dialing"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"no address available", "no connection available", "transport: Error while dialing"},
+		func(sign string) bool { return strings.Contains(text, sign) })
 }
 
 func isNoLeader(err error) bool {
 	return rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCNoLeader)
 }
 
-// requestFailure is the error of a request that was made for a caller with ctx.
-// Maybe is set when the request, if it writes, could have been applied.
+// requestFailure returns the error of a request that was made for a caller with ctx. Maybe
+// is set if a write may have been applied.
 func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) *broker.Error {
 	kind, refused := classify(err)
 	e := broker.NewError(op, key, kind, err)
@@ -143,35 +133,22 @@ func (b *Broker) requestFailure(ctx context.Context, op, key string, err error) 
 	return e
 }
 
-// failure is the error of something that writes nothing.
+// failure returns the error of an operation that writes nothing.
 func (b *Broker) failure(op, key string, err error) *broker.Error {
 	kind, _ := classify(err)
 	return broker.NewError(op, key, kind, err)
 }
 
-// isDeadline recognizes a request that ran out of time, whether the client or
-// the server noticed first.
+// isDeadline reports whether a request timed out, at the client or at the server.
 func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded ||
 		rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(rpctypes.ErrGRPCDeadlineExceeded)
 }
 
-func joinEndpoints(client *clientv3.Client) string { return strings.Join(client.Endpoints(), ",") }
-
-// readOnly turns the error of a call that writes nothing into the one to return.
-func readOnly(e *broker.Error) error {
-	if e == nil {
-		return nil
+// readOnly marks the error of a call as one that wrote nothing.
+func readOnly(err error) error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		e.Maybe = false
 	}
-	e.Maybe = false
-	return e
-}
-
-// writing turns the error of a call that writes into the one to return. It
-// exists because a nil *broker.Error in an error is not nil.
-func writing(e *broker.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
+	return err
 }

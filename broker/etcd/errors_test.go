@@ -14,8 +14,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// TestErrorsKeepTheirMeaning is the table of what etcd says and what it means.
-// Each error is tried as the client returns it and as the server sends it.
+// TestErrorsKeepTheirMeaning tries each error of etcd as the server sends it and as the
+// client returns it.
 func TestErrorsKeepTheirMeaning(t *testing.T) {
 	cases := []struct {
 		err     error
@@ -68,43 +68,33 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 }
 
 func TestAnErrorSaysWhoEndedTheCall(t *testing.T) {
-	newBroker := func() *Broker {
-		return New(clientv3.NewCtxClient(t.Context()), Options{Address: "somewhere"})
-	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
+	open, closed := New(clientv3.NewCtxClient(t.Context()), Options{Address: "somewhere"}), New(clientv3.NewCtxClient(t.Context()), Options{})
+	if err := closed.CloseCause(errors.New("the store has stopped")); err != nil {
+		t.Fatal(err)
+	}
 	reset := status.Error(codes.Unavailable, "connection reset")
-
-	t.Run("the caller", func(t *testing.T) {
-		err := newBroker().requestFailure(canceled, "commit", "/a", reset)
-		if !errors.Is(err, broker.ErrUnavailable) || !errors.Is(err, context.Canceled) || !err.Maybe {
-			t.Errorf("%v", err)
+	for _, test := range []struct {
+		b    *Broker
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{open, canceled, reset, "broker unavailable: context canceled (the outcome is unknown)"},
+		{open, t.Context(), status.Error(codes.DeadlineExceeded, "late"),
+			"broker unavailable: no answer from somewhere within 5s: context deadline exceeded (the outcome is unknown)"},
+		{open, canceled, rpctypes.ErrLeaseNotFound, "session expired: etcdserver: requested lease not found"},
+		{closed, t.Context(), reset, "broker closed: the store has stopped (the outcome is unknown)"},
+	} {
+		if err := test.b.requestFailure(test.ctx, "commit", "/a", test.err); err.Error() != "commit /a: "+test.want {
+			t.Errorf("%v\nwant %s", err, test.want)
 		}
-	})
-	t.Run("the time", func(t *testing.T) {
-		err := newBroker().requestFailure(t.Context(), "commit", "/a", status.Error(codes.DeadlineExceeded, "late"))
-		want := "commit /a: broker unavailable: no answer from somewhere within 5s: context deadline exceeded (the outcome is unknown)"
-		if err.Error() != want {
-			t.Errorf("%v\nwant %s", err, want)
-		}
-	})
-	t.Run("this process", func(t *testing.T) {
-		b := newBroker()
-		if err := b.CloseCause(errors.New("the store has stopped")); err != nil {
-			t.Fatal(err)
-		}
-		err := b.requestFailure(t.Context(), "commit", "/a", reset)
-		if !errors.Is(err, broker.ErrClosed) || !err.Maybe || errors.Is(err, broker.ErrUnavailable) {
-			t.Errorf("%v", err)
-		}
-		if _, err := b.Get(t.Context(), "/a"); !errors.Is(err, broker.ErrClosed) || broker.MaybeApplied(err) {
-			t.Errorf("a later call: %v", err)
-		}
-	})
-	t.Run("a refusal stays one when the caller has left", func(t *testing.T) {
-		err := newBroker().requestFailure(canceled, "commit", "/a", rpctypes.ErrLeaseNotFound)
-		if !errors.Is(err, broker.ErrSessionExpired) || err.Maybe {
-			t.Errorf("%v", err)
-		}
-	})
+	}
+	if _, err := broker.CommitOne(canceled, open, then(broker.Put("/a", nil))); !errors.Is(err, broker.ErrUnavailable) || broker.MaybeApplied(err) {
+		t.Errorf("a call with a context that has ended: %v", err)
+	}
+	if _, err := closed.Get(t.Context(), "/a"); !errors.Is(err, broker.ErrClosed) || broker.MaybeApplied(err) {
+		t.Errorf("a later call: %v", err)
+	}
 }

@@ -9,60 +9,56 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// hedgeAfter is the part of an attempt's time in which the first member that is
-// asked has to answer, and then any.
+// hedgeAfter is the fraction of an attempt's time, a quarter, after which further requests
+// are sent if none has been answered.
 const hedgeAfter = 4
 
-// hedging is how many more requests are made at a time, and at most, when a member is
-// silent.
+// hedging is the number of further requests that are sent at a time, and in total, while
+// there is no answer.
 type hedging struct{ each, most int }
 
-// toAll asks all members, and again when no answer has come of that. A connection that
-// has died without a word looks alive for seconds, and requests take turns among all that
-// look so: a node that still reaches one of three members could by bad luck miss it until
-// its session is lost. All means the first one again, because others have had their turns
-// since; as many in a row miss none, unless another one comes between them.
+// toAll sends a request to all members, repeatedly until there is an answer. A connection
+// whose peer vanished looks alive for seconds, and gRPC sends requests in turn to all
+// members that look alive: a node that still reaches one of three members could miss it
+// until its session is lost. The first member is asked again, too, because other requests
+// have shifted the turns; as many requests as members, one after the other, miss none unless
+// another request comes between them.
 func (b *Broker) toAll() hedging {
 	n := len(b.client.Endpoints())
-	if n < 2 {
-		return hedging{}
-	}
 	return hedging{n, (hedgeAfter - 1) * n}
 }
 
-// toAnother asks one other member once, so that an overloaded cluster is not asked for much
-// more.
-func (b *Broker) toAnother() hedging {
-	if len(b.client.Endpoints()) < 2 {
-		return hedging{}
-	}
-	return hedging{1, 1}
-}
+// toAnother sends a request to one other member once, which adds little load to an
+// overloaded cluster.
+var toAnother = hedging{1, 1}
 
-// anywhere makes a request, which may be made twice, of as many members as it takes.
-func anywhere[T any](ctx context.Context, b *Broker, op, key string, more hedging, request func(context.Context) (T, error)) (answer T, e *broker.Error) {
-	e = b.call(ctx, op, key, func(ctx context.Context) (err error) {
+// anywhere makes a request that may be sent to several members.
+func anywhere[T any](ctx context.Context, b *Broker, op, key string, more hedging, request func(context.Context) (T, error)) (answer T, err error) {
+	if len(b.client.Endpoints()) < 2 {
+		more = hedging{}
+	}
+	err = b.call(ctx, op, key, func(ctx context.Context) (err error) {
 		answer, err = hedged(ctx, more, request)
 		return err
 	})
-	return answer, e
+	return answer, err
 }
 
-// settled tells of an answer that no other member would change. What is permitted a member
-// that lags behind may not know yet.
+// settled reports whether no other member would answer differently. A member that lags may
+// not know of a permission yet.
 func settled(err error) bool {
 	kind, _ := classify(err)
 	return err == nil || kind != broker.ErrUnavailable && kind != broker.ErrNoQuorum && kind != broker.ErrPermission
 }
 
-// hedged makes a request of one member, and of more when that one has been silent for a
-// while or cannot.
+// hedged sends a request to one member, and to more if that one is silent for a while or
+// fails.
 //
 // After Dean and Barroso, The Tail at Scale, 2013: hedged requests.
 func hedged[T any](ctx context.Context, more hedging, request func(context.Context) (T, error)) (T, error) {
 	ask := func(ctx context.Context) (T, error) {
 		answer, err := request(ctx)
-		// The others may be silent, and must not be waited for before it is asked again.
+		// Other members may be silent, so do not wait for them before asking again.
 		for isNoLeader(err) && pause.For(ctx, leaderPause) {
 			answer, err = request(ctx)
 		}
@@ -96,7 +92,7 @@ func hedged[T any](ctx context.Context, more hedging, request func(context.Conte
 			case settled(a.err), sent > 1 && received == sent:
 				return a.value, a.err
 			case sent > 1:
-				continue // others may yet answer
+				continue // others may still answer
 			}
 		case <-hedge.C:
 		}

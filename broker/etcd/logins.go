@@ -10,21 +10,22 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// logins are those of a client with a password. The stock client logs in for each stream
-// that it opens, watches and renewals of leases among them (client 3.7.3,
-// streamClientInterceptor), and the server takes some 50 ms of a processor for each and
-// tells all members. Here streams have the token of the last login until it is refused.
+// logins are the logins of a client with a password. The stock client logs in for each
+// stream that it opens, which includes watches and renewals of leases (client 3.7.3,
+// streamClientInterceptor). Each login takes some 50 ms of a processor and a transaction of
+// the cluster. Here streams use the token of the last login until it is refused.
 type logins struct {
 	clientv3.Auth
-	// last is what the last login was answered, nil for none that is still good.
+	// last is the answer to the last login, nil if there is no valid token.
 	last atomic.Pointer[clientv3.AuthenticateResponse]
-	// turn is held by the stream that logs in, for timeout at most: others wait for its
+	// turn is held by the stream that logs in, for at most timeout; others wait for its
 	// token.
 	turn    chan struct{}
 	timeout time.Duration
 }
 
-// errLoginSilent is no deadline of the stream's own.
+// errLoginSilent is not context.DeadlineExceeded, because the stream's own deadline has not
+// passed.
 var errLoginSilent = errors.New("no answer to a login")
 
 // streamKey marks the contexts of streams.
@@ -42,8 +43,8 @@ func shareLogins(client *clientv3.Client, timeout time.Duration) *logins {
 	return l
 }
 
-// Authenticate implements clientv3.Auth. Other requests than streams log in because
-// their token was refused; they wait for nobody.
+// Authenticate implements clientv3.Auth. Requests other than streams log in only after
+// their token was refused, and do not wait for others.
 func (l *logins) Authenticate(ctx context.Context, name, password string) (*clientv3.AuthenticateResponse, error) {
 	if ctx.Value(streamKey{}) == nil {
 		return l.login(ctx, name, password)
@@ -67,7 +68,7 @@ func (l *logins) loginInTurn(ctx context.Context, name, password string) (*clien
 		return nil, ctx.Err()
 	}
 	defer func() { <-l.turn }()
-	if last := l.last.Load(); last != nil { // by now
+	if last := l.last.Load(); last != nil { // another stream has logged in
 		return last, nil
 	}
 	return l.login(ctx, name, password)
@@ -81,8 +82,8 @@ func (l *logins) login(ctx context.Context, name, password string) (*clientv3.Au
 	return answer, err
 }
 
-// refused forgets the login if an error of a stream says that its token is not good any
-// more, and tells whether it did.
+// refused forgets the login and returns true if an error of a stream says that its token is
+// no longer valid.
 func (l *logins) refused(err error) bool {
 	if l == nil {
 		return false

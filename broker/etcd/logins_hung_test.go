@@ -11,7 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// hungForStreams is a member that answers no login of a stream.
+// hungForStreams is a member that does not answer logins of streams.
 type hungForStreams struct{ clientv3.Auth }
 
 func (hungForStreams) Authenticate(ctx context.Context, _, _ string) (*clientv3.AuthenticateResponse, error) {
@@ -22,8 +22,8 @@ func (hungForStreams) Authenticate(ctx context.Context, _, _ string) (*clientv3.
 	return nil, ctx.Err()
 }
 
-// A login that hangs holds up other streams for a bounded time, and neither other
-// requests nor the streams after one of these has logged in.
+// A login that hangs delays other streams for a limited time, but not other requests, and not
+// streams after one of those has logged in.
 func TestLoginThatHangsHoldsUpNobodyForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 5 * time.Second
@@ -45,7 +45,7 @@ func TestLoginThatHangsHoldsUpNobodyForLong(t *testing.T) {
 		if answer, err := client.Auth.Authenticate(forStream(t.Context()), "", ""); err != nil || answer.Token != "token" || time.Since(began) != 0 {
 			t.Errorf("%v, %v, after %v", answer, err, time.Since(began))
 		}
-		l.last.Store(nil) // so that those that wait find nothing when their turn comes
+		l.last.Store(nil) // so that the waiting streams find no token
 		streams.Wait()
 	})
 }

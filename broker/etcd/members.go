@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 type Member struct {
 	// Endpoint is the address at which it was asked, or by which it is known.
 	Endpoint string
-	// ID is zero for an endpoint that did not answer and is not known to be a member's.
+	// ID is zero for an endpoint that did not answer and may not be a member's.
 	ID uint64
 	// Name is its name in the cluster; empty if the user may not ask.
 	Name string
@@ -40,7 +41,7 @@ type Member struct {
 	Term uint64
 	// RaftIndex is the last entry of the log that it knows to be committed.
 	RaftIndex uint64
-	// Err is why nothing is known of it, nil if it answered.
+	// Err is the reason if nothing is known of the member, nil if it answered.
 	Err error
 }
 
@@ -48,23 +49,21 @@ type Member struct {
 // it is disarmed.
 const AlarmNoSpace = "NOSPACE"
 
-// memberTimeout bounds the time that one member has to describe itself.
+// memberTimeout limits the time that one member has to describe itself.
 const memberTimeout = 3 * time.Second
 
 // Members asks every member to describe itself, concurrently: those at the endpoints,
 // and further ones that the cluster knows. It needs no leader. A member that does not
 // answer is in the list with its error. The list is in order of names.
 func (b *Broker) Members(ctx context.Context) ([]Member, error) {
-	if !b.enter() {
-		return nil, b.closedError("members", "")
+	ctx, leave, err := b.enter(ctx, "members", b.address)
+	if err != nil {
+		return nil, err
 	}
-	defer b.calls.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(b.life, cancel)()
+	defer leave()
 	asked := b.askAll(ctx, b.endpoints())
 	if ctx.Err() == nil && !slices.ContainsFunc(asked, func(m Member) bool { return m.Err == nil }) {
-		return sortMembers(asked), nil // there is nobody to ask who else there is
+		return sortMembers(asked), nil // nobody can list the members
 	}
 	bounded, stop := context.WithTimeout(ctx, memberTimeout)
 	defer stop()
@@ -73,8 +72,7 @@ func (b *Broker) Members(ctx context.Context) ([]Member, error) {
 		return nil, broker.NewError("members", b.address, broker.ErrUnavailable, ctx.Err())
 	}
 	if err != nil {
-		// Some users may not ask who else there is; the endpoints must do.
-		return sortMembers(asked), nil
+		return sortMembers(asked), nil // the user may lack the permission
 	}
 	return sortMembers(b.join(ctx, asked, list.Members)), nil
 }
@@ -83,15 +81,13 @@ func (b *Broker) Members(ctx context.Context) ([]Member, error) {
 // raises an alarm; zero if it does not report that. It asks the first member that
 // answers.
 func (b *Broker) Space(ctx context.Context) (used, quota int64, err error) {
-	if !b.enter() {
-		return 0, 0, b.closedError("space", "")
+	ctx, leave, err := b.enter(ctx, "space", b.address)
+	if err != nil {
+		return 0, 0, err
 	}
-	defer b.calls.Done()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(b.life, cancel)()
+	defer leave()
 	for _, endpoint := range b.endpoints() {
-		// One that hangs must leave the others some of the time.
+		// A member that hangs must leave time for the others.
 		bounded, stop := context.WithTimeout(ctx, memberTimeout/3)
 		m := b.ask(bounded, endpoint)
 		stop()
@@ -122,7 +118,7 @@ func Members(ctx context.Context, config Config) ([]Member, error) {
 	return members, errors.Join(err, b.Close())
 }
 
-// endpoints are the addresses to ask at; the empty one is the server in this
+// endpoints returns the addresses of the members; an empty one means the server in this
 // process.
 func (b *Broker) endpoints() []string {
 	if endpoints := b.client.Endpoints(); len(endpoints) > 0 {
@@ -143,10 +139,7 @@ func (b *Broker) askAll(ctx context.Context, endpoints []string) []Member {
 
 // ask describes the member at an endpoint.
 func (b *Broker) ask(ctx context.Context, endpoint string) Member {
-	m := Member{Endpoint: endpoint}
-	if endpoint == "" {
-		m.Endpoint = b.address
-	}
+	m := Member{Endpoint: cmp.Or(endpoint, b.address)}
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	answer, err := b.status(ctx, endpoint)
@@ -161,7 +154,7 @@ func (b *Broker) ask(ctx context.Context, endpoint string) Member {
 	return m
 }
 
-// status asks at one endpoint. The client's own function for it hides why a
+// status requests the status of one endpoint. The client's own function for that hides why a
 // connection failed.
 func (b *Broker) status(ctx context.Context, endpoint string) (*pb.StatusResponse, error) {
 	if endpoint == "" {
@@ -172,17 +165,16 @@ func (b *Broker) status(ctx context.Context, endpoint string) (*pb.StatusRespons
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() // only read from
+	defer conn.Close()
 	return pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 }
 
-// alarms are the names of the alarms among what a member complains of, each
-// once. Who may ask for the status may see them; asking for the alarms
-// themselves takes more.
-func alarms(complaints []string) []string {
+// alarms returns the names of the alarms among the errors of a member's status, each once.
+// Any user may read the status; listing the alarms themselves needs more rights.
+func alarms(errs []string) []string {
 	var names []string
-	for _, complaint := range complaints {
-		_, name, ok := strings.Cut(complaint, "alarm:")
+	for _, err := range errs {
+		_, name, ok := strings.Cut(err, "alarm:")
 		if name = strings.TrimSpace(name); ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -190,7 +182,7 @@ func alarms(complaints []string) []string {
 	return names
 }
 
-// join puts together who answered and who should have.
+// join combines the members that answered with those of the cluster's list.
 func (b *Broker) join(ctx context.Context, asked []Member, list []*pb.Member) []Member {
 	members := make([]Member, len(list))
 	left := slices.Clone(asked)
@@ -220,7 +212,7 @@ func (b *Broker) join(ctx context.Context, asked []Member, list []*pb.Member) []
 	return members
 }
 
-// serves tells whether an endpoint is one of the addresses that a member gives.
+// serves reports whether an endpoint is one of a member's client addresses.
 func serves(m *pb.Member, endpoint string) bool {
 	bare := func(address string) string {
 		if _, rest, ok := strings.Cut(address, "://"); ok {
@@ -231,16 +223,16 @@ func serves(m *pb.Member, endpoint string) bool {
 	return slices.ContainsFunc(m.ClientURLs, func(url string) bool { return bare(url) == bare(endpoint) })
 }
 
-// errPlain is of a member that says it is reached without TLS, in a cluster that is reached
-// with it.
+// errPlain is the error of a member whose client address is without TLS, in a cluster that
+// is reached with TLS.
 var errPlain = errors.New("the address that it gives is without TLS, and this connection is with TLS")
 
-// find asks a member at the addresses that it gives, until one answers.
+// find asks a member at its client addresses, until one answers.
 func (b *Broker) find(ctx context.Context, known *pb.Member) Member {
 	m := Member{Err: errors.New("it has not started")}
 	for _, url := range known.ClientURLs {
-		// The client would leave TLS out, and send the user's token, for whoever may add
-		// a member.
+		// The client would connect without TLS and send the user's token, and anyone with
+		// the right to add a member could read it.
 		if b.secure && !endpointSecure(url, true) {
 			m = Member{Endpoint: url, Err: errPlain}
 			continue
@@ -266,11 +258,10 @@ func sortMembers(members []Member) []Member {
 // It is not part of broker.Broker: a cluster compacts by its own settings, and this is
 // for maintenance and tests.
 func (b *Broker) Compact(ctx context.Context, revision broker.Revision) error {
-	e := b.call(ctx, "compact", "", func(ctx context.Context) error {
+	return b.call(ctx, "compact", "", func(ctx context.Context) error {
 		_, err := b.client.KV.Compact(ctx, int64(revision), clientv3.WithCompactPhysical())
 		return err
 	})
-	return writing(e)
 }
 
 // Reclaim frees space. It forgets the history, then returns the free pages to the file
@@ -286,15 +277,15 @@ func (b *Broker) Reclaim(ctx context.Context) error {
 	if err := b.compactNow(ctx); err != nil {
 		return err
 	}
-	// A leader that is busy with this can lose its place; then the other members
-	// should be done.
-	slices.SortStableFunc(before, func(a, b Member) int { return boolCompare(a.Leader, b.Leader) })
-	for _, m := range before {
-		if m.Err != nil {
-			continue // it has its own history to forget when it is back
-		}
-		if err := b.defragment(ctx, m); err != nil {
-			return err
+	// A leader can lose its leadership meanwhile, so the other members come first.
+	for _, leader := range []bool{false, true} {
+		for _, m := range before {
+			if m.Err != nil || m.Leader != leader {
+				continue
+			}
+			if err := b.defragment(ctx, m); err != nil {
+				return err
+			}
 		}
 	}
 	after, err := b.Members(ctx)
@@ -302,7 +293,7 @@ func (b *Broker) Reclaim(ctx context.Context) error {
 		return err
 	}
 	for _, m := range after {
-		// Whoever disarms what has no room for one value more is back here at once.
+		// Without room for one more value the alarm would be raised again at once.
 		if m.Err == nil && m.Quota > 0 && m.DBSize+broker.ValueBytesMax >= m.Quota {
 			return broker.NewError("reclaim", m.Endpoint, broker.ErrNoSpace,
 				fmt.Errorf("%d bytes are still in use; the quota is %d", m.InUse, m.Quota))
@@ -311,29 +302,19 @@ func (b *Broker) Reclaim(ctx context.Context) error {
 	return b.disarm(ctx)
 }
 
-func boolCompare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// compactNow forgets the history up to the present revision. Watches that are
-// up to date do not notice; those that lag list anew.
+// compactNow forgets the history up to the present revision. Watches that are up to date do
+// not notice; those that lag must list again.
 func (b *Broker) compactNow(ctx context.Context) error {
 	var revision int64
-	e := b.call(ctx, "reclaim", "", func(ctx context.Context) error {
+	err := b.call(ctx, "reclaim", "", func(ctx context.Context) error {
 		answer, err := b.client.Get(ctx, "\x00", clientv3.WithCountOnly())
 		if err == nil {
 			revision = answer.Header.Revision
 		}
 		return err
 	})
-	if e != nil {
-		return readOnly(e)
+	if err != nil {
+		return readOnly(err)
 	}
 	if err := b.Compact(ctx, broker.Revision(revision)); err != nil && !errors.Is(err, broker.ErrCompacted) {
 		return err
@@ -341,18 +322,17 @@ func (b *Broker) compactNow(ctx context.Context) error {
 	return nil
 }
 
-// defragmentMax bounds the time for one member's database.
+// defragmentMax limits the time for one member's database.
 const defragmentMax = 5 * time.Minute
 
 func (b *Broker) defragment(ctx context.Context, m Member) error {
-	if !b.enter() {
-		return b.closedError("reclaim", m.Endpoint)
+	ctx, leave, err := b.enter(ctx, "reclaim", m.Endpoint)
+	if err != nil {
+		return err
 	}
-	defer b.calls.Done()
+	defer leave()
 	bounded, cancel := context.WithTimeout(ctx, defragmentMax)
 	defer cancel()
-	defer context.AfterFunc(b.life, cancel)()
-	var err error
 	if b.defrag != nil {
 		err = b.defrag()
 	} else {
@@ -364,9 +344,9 @@ func (b *Broker) defragment(ctx context.Context, m Member) error {
 	return nil
 }
 
-// disarm takes the alarms about space back, and no others.
+// disarm ends the alarms about space, and no others.
 func (b *Broker) disarm(ctx context.Context) error {
-	e := b.call(ctx, "disarm", "", func(ctx context.Context) error {
+	return readOnly(b.call(ctx, "disarm", "", func(ctx context.Context) error {
 		list, err := b.client.AlarmList(ctx)
 		if err != nil {
 			return err
@@ -380,6 +360,5 @@ func (b *Broker) disarm(ctx context.Context) error {
 			}
 		}
 		return nil
-	})
-	return readOnly(e)
+	}))
 }

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -21,49 +22,48 @@ import (
 // not with its square. If the lookouts die together with others, those are ended within
 // three TTLs.
 const (
-	// lookouts is how many there are.
+	// lookouts is their number.
 	lookouts = 20
-	// lookOften and lookSeldom bound the time between two looks of a lookout, as a part of a
-	// TTL, and lookShare is for how many lookouts it would be a whole one. lookOther is
-	// that of another one.
+	// A lookout observes every TTL*sessions/lookShare, but at least every TTL/lookSeldom
+	// and at most every TTL/lookOften. Another session observes every TTL/lookOther.
 	lookOften, lookSeldom, lookShare, lookOther = 10, 4, 80, 2
-	// lookAlarm is the part of a TTL after which somebody among lookouts that live would
-	// have been renewed, and lookAlarmed is for how many TTLs the others then look at all.
+	// If no lookout is renewed for TTL/lookAlarm, the other sessions observe all sessions
+	// for lookAlarmed TTLs.
 	lookAlarm, lookAlarmed = 4, 3
-	// lookPauseMin is the least time between two looks.
+	// lookPauseMin is the shortest time between two observations.
 	lookPauseMin = 10 * time.Millisecond
 )
 
-// sight is what was last seen of a session's pulse.
+// sight is the last observation of a session's pulse.
 type sight struct {
 	modified broker.Revision
-	// since is when it was first seen so, the end of the request that showed it.
+	// since is the end of the request that first showed this revision.
 	since time.Time
 	ttl   time.Duration
 }
 
-// observer is one who looks at the sessions of a folder.
+// observer observes the sessions of a folder.
 type observer struct {
 	folder string
 	sights map[broker.SessionID]sight
-	// moved is when a look last saw somebody renewed, and alarmed until when it looks at
-	// all although it is no lookout.
+	// moved is when it last saw that a session was renewed, and alarmed until when it
+	// observes all sessions although it is no lookout.
 	moved, alarmed time.Time
 }
 
-// found is what one look has shown.
+// found is the result of one observation.
 type found struct {
 	// silent are the sessions without a renewal for a whole TTL; ended are those that
-	// somebody has ended and whose keys are still there; pulseless are those that nobody
+	// were ended but still have keys; pulseless are those without a pulse, which nobody
 	// can end.
 	silent, ended, pulseless []broker.SessionID
-	// there are all whose keys are there.
+	// there are all sessions that have keys.
 	there map[broker.SessionID]bool
-	// next is when the next one will have been silent for a TTL, zero for never.
+	// next is when the next session will have been silent for a TTL, zero for never.
 	next time.Time
 }
 
-// look takes a listing of the folder that has been read by now.
+// look evaluates a listing of the folder that was complete at now.
 func (o *observer) look(kvs []broker.KV, now time.Time) found {
 	type keys struct{ lease, pulse *broker.KV }
 	sessions := map[broker.SessionID]keys{}
@@ -99,7 +99,7 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 		}
 		ttl, err := time.ParseDuration(string(k.lease.Value))
 		if err != nil {
-			continue // its lease will end it
+			continue // it ends with its lease
 		}
 		s, known := o.sights[id]
 		ttl = max(ttl, s.ttl) // it never changes, but a listing may be damaged
@@ -124,10 +124,9 @@ func (o *observer) look(kvs []broker.KV, now time.Time) found {
 	return f
 }
 
-// endings are the transactions for what a look has shown: those that end what is silent,
-// those that see whether others have ended what seems ended, and those that ask whether
-// what has no pulse is there. Without TLS a listing may be damaged on its way, so nothing
-// follows from one alone.
+// endings returns the transactions for what was found. They end silent sessions, check that
+// ended ones are ended, and put the pulse of pulseless ones. Without TLS a listing may have
+// been damaged on its way, so each transaction checks what the listing showed.
 func (o *observer) endings(f found) (txns []broker.Txn) {
 	for _, id := range f.silent {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
@@ -140,7 +139,7 @@ func (o *observer) endings(f found) (txns []broker.Txn) {
 		lease, pulse := sessionKey(o.folder, id, keyLease), sessionKey(o.folder, id, keyPulse)
 		txns = append(txns, broker.Txn{
 			If:   []broker.Cond{broker.Exists(pulse), broker.Absent(lease)},
-			Then: []broker.Op{broker.Read(pulse)}, // which stays until the lease is revoked, and shows it to others
+			Then: []broker.Op{broker.Read(pulse)}, // it stays until the lease is revoked, for other observers
 		})
 	}
 	for _, id := range f.pulseless {
@@ -153,7 +152,7 @@ func (o *observer) endings(f found) (txns []broker.Txn) {
 	return txns
 }
 
-// over are the sessions that have been ended, by the results of endings.
+// over returns the sessions that have ended, from the results of endings.
 func (f found) over(results []broker.Result) (ids []broker.SessionID) {
 	for i, id := range slices.Concat(f.silent, f.ended) {
 		if results[i].OK {
@@ -163,19 +162,20 @@ func (f found) over(results []broker.Result) (ids []broker.SessionID) {
 	return ids
 }
 
-// hold notes a session that this connection renews, and sees to an observer for it.
+// hold records a session that this connection renews, and starts an observer of its folder
+// if there is none.
 func (b *Broker) hold(id broker.SessionID, h held) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sessions[id] = h
-	if b.closed || b.observed[h.folder] {
+	if b.life.Err() != nil || b.observed[h.folder] {
 		return
 	}
 	b.observed[h.folder] = true
 	b.calls.Go(func() { b.observe(h.folder) })
 }
 
-// holds tells whether this connection renews a session.
+// holds returns a session that this connection renews.
 func (b *Broker) holds(id broker.SessionID) (held, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,8 +189,8 @@ func (b *Broker) letGo(id broker.SessionID) {
 	delete(b.sessions, id)
 }
 
-// own are this connection's sessions in a folder. When there are none any more, the folder
-// has no observer either.
+// own returns this connection's sessions in a folder. If there are none, it records that the
+// folder's observer ends.
 func (b *Broker) own(folder string) map[broker.SessionID]held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,7 +206,7 @@ func (b *Broker) own(folder string) map[broker.SessionID]held {
 	return own
 }
 
-// observe observes a folder until this connection has no session there.
+// observe observes a folder until this connection has no session in it.
 func (b *Broker) observe(folder string) {
 	o := &observer{folder: folder}
 	for {
@@ -242,25 +242,23 @@ func (b *Broker) observe(folder string) {
 	}
 }
 
-// sessionsIn lists the keys of all sessions for a lookout and who is alarmed, and of the
-// lookouts for others.
+// sessionsIn lists the keys of all sessions if one of ours is a lookout or alarmed, and
+// those of the lookouts otherwise.
 func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarmed bool) (kvs []broker.KV, lookout bool, err error) {
 	if alarmed {
 		kvs, _, err = broker.Collect(b.life, b, folder)
 		return kvs, true, err
 	}
-	answer, e := anywhere(b.life, b, "list", folder, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts+1)) // one more, which whole leaves out
+	answer, err := anywhere(b.life, b, "list", folder, toAnother, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return b.client.KV.Get(ctx, folder, clientv3.WithPrefix(), clientv3.WithLimit(2*lookouts+1)) // whole leaves the last one out
 	})
-	if e != nil {
-		return nil, false, e
+	if err != nil {
+		return nil, false, err
 	}
 	if answer.More && len(answer.Kvs) == 0 {
 		return nil, false, broker.NewError("list", folder, broker.ErrUnavailable, errMisfit)
 	}
-	for _, kv := range answer.Kvs {
-		kvs = append(kvs, toKV(kv))
-	}
+	kvs = toKVs(answer.Kvs)
 	if !answer.More {
 		return kvs, true, nil
 	}
@@ -276,23 +274,19 @@ func (b *Broker) sessionsIn(folder string, own map[broker.SessionID]held, alarme
 	return kvs, false, nil
 }
 
-// whole leaves out the last session of a listing that was cut off.
+// whole removes the last session from an incomplete listing.
 func whole(kvs []broker.KV) []broker.KV {
 	last, _ := path.Split(kvs[len(kvs)-1].Key)
 	return slices.DeleteFunc(kvs, func(kv broker.KV) bool { return strings.HasPrefix(kv.Key, last) })
 }
 
-// endSilent does what a look asks for. What fails is seen again.
+// endSilent ends sessions. If that fails, the next observation finds them again.
 func (b *Broker) endSilent(o *observer, f found) {
-	txns := o.endings(f)
-	if len(txns) == 0 {
-		return
-	}
-	b.discard(b.life, o.folder, f.over(b.Commit(b.life, txns...))...)
+	b.discard(b.life, o.folder, f.over(b.Commit(b.life, o.endings(f)...))...)
 }
 
-// keepLeases renews the leases of this connection's sessions, which is due seldom, and
-// forgets those that are gone.
+// keepLeases renews the leases of this connection's sessions if that is due, and forgets
+// sessions that are gone.
 func (b *Broker) keepLeases(own map[broker.SessionID]held, f found, complete bool) {
 	for id, h := range own {
 		if complete && !f.there[id] {
@@ -303,17 +297,17 @@ func (b *Broker) keepLeases(own map[broker.SessionID]held, f found, complete boo
 		if now.Sub(h.leased) < containerRenew {
 			continue
 		}
-		_, e := b.renewLease(b.life, id)
+		_, err := b.renewLease(b.life, id)
 		switch {
-		case e == nil:
+		case err == nil:
 			b.leased(id, now)
-		case e.Kind == broker.ErrSessionExpired:
+		case errors.Is(err, broker.ErrSessionExpired):
 			b.letGo(id)
 		}
 	}
 }
 
-// leased notes when the lease of a session was renewed.
+// leased records when the lease of a session was renewed.
 func (b *Broker) leased(id broker.SessionID, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

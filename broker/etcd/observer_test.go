@@ -13,8 +13,7 @@ import (
 
 const testFolder = "/ns/sessions/"
 
-// session are the own keys of one, as a listing has them; a revision of zero leaves a
-// key out.
+// session returns the keys of a session in a listing. A revision of zero leaves a key out.
 func session(id broker.SessionID, lease, pulse broker.Revision) (kvs []broker.KV) {
 	if lease != 0 {
 		kvs = append(kvs, broker.KV{Key: sessionKey(testFolder, id, keyLease), Value: []byte("10s"), Modified: lease, Session: id})
@@ -25,7 +24,6 @@ func session(id broker.SessionID, lease, pulse broker.Revision) (kvs []broker.KV
 	return kvs
 }
 
-// TestObserver_S2_EndsWhatHasNotMovedForAWholeTTLOfItsOwnSight looks again and again.
 func TestObserver_S2_EndsWhatHasNotMovedForAWholeTTLOfItsOwnSight(t *testing.T) {
 	type ids = []broker.SessionID
 	steps := []struct {
@@ -66,8 +64,7 @@ func TestObserver_S2_EndsWhatHasNotMovedForAWholeTTLOfItsOwnSight(t *testing.T) 
 	}
 }
 
-// TestObserver_WhatIsNoSessionIsLeftAlone has keys of others in the folder, and a TTL
-// that nobody can read.
+// TestObserver_WhatIsNoSessionIsLeftAlone has other keys in the folder, and an invalid TTL.
 func TestObserver_WhatIsNoSessionIsLeftAlone(t *testing.T) {
 	unreadable := session(8, 1, 1)
 	unreadable[0].Value = []byte("soon")
@@ -88,7 +85,7 @@ func TestObserver_WhatIsNoSessionIsLeftAlone(t *testing.T) {
 }
 
 // TestObserver_S2_AListingThatIsDamagedEndsNobody flips each bit of each key and value of a
-// listing once, as a connection without TLS may, and looks at the result again and again.
+// listing once, as may happen without TLS.
 func TestObserver_S2_AListingThatIsDamagedEndsNobody(t *testing.T) {
 	store := memory.New()
 	defer store.Close()
@@ -118,7 +115,7 @@ func TestObserver_S2_AListingThatIsDamagedEndsNobody(t *testing.T) {
 	}
 }
 
-// flipped is an entry with one bit of its key or value flipped.
+// flipped returns an entry with one bit of its key or value flipped.
 func flipped(kv broker.KV, bit int) broker.KV {
 	bytes := append([]byte(kv.Key), kv.Value...)
 	bytes[bit/8] ^= 1 << (bit % 8)
@@ -126,7 +123,7 @@ func flipped(kv broker.KV, bit int) broker.KV {
 	return kv
 }
 
-// leaseless takes the sessions off what is put: they are none of the test's store.
+// leaseless removes the sessions from puts, because the test's store does not have them.
 func leaseless(txns []broker.Txn) []broker.Txn {
 	for _, txn := range txns {
 		for n := range txn.Then {
@@ -136,14 +133,14 @@ func leaseless(txns []broker.Txn) []broker.Txn {
 	return txns
 }
 
-// TestObserver_EndsNothingThatHasMovedSinceItWasSeen has renewals between a look and what
-// follows from it.
+// TestObserver_EndsNothingThatHasMovedSinceItWasSeen has changes between a listing and the
+// transactions that follow from it.
 func TestObserver_EndsNothingThatHasMovedSinceItWasSeen(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		// before are the keys of the look, since what is done after it.
+		// before puts the keys that are listed, since changes them afterwards.
 		before, since []broker.Op
-		// lease and pulse tell whether those are there in the end.
+		// lease and pulse report whether these keys exist in the end.
 		lease, pulse bool
 	}{
 		{"nothing", session7(keyLease, keyPulse), nil, false, true},
@@ -199,7 +196,7 @@ func write(t *testing.T, b broker.Broker, ops []broker.Op) {
 	}
 }
 
-// listing has what is in the folder, on the lease that the keys are on at etcd.
+// listing returns the keys of the folder, with the lease that they have in etcd.
 func listing(t *testing.T, b broker.Broker) []broker.KV {
 	t.Helper()
 	kvs, _, err := broker.Collect(t.Context(), b, testFolder)

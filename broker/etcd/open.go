@@ -15,10 +15,10 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// Open connects to a cluster. It returns only when a member has answered and knows a
-// leader, or with an error that has the addresses, the time spent and the error of the
-// last attempt. The client alone would connect in the background and leave the caller's
-// first request to hang.
+// Open connects to a cluster. It returns when a member has answered and knows a leader, or
+// with an error that names the addresses, the time spent and the error of the last attempt.
+// The client alone would connect in the background, and the caller's first request would
+// hang.
 func Open(ctx context.Context, config Config) (*Broker, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
@@ -40,9 +40,8 @@ func Open(ctx context.Context, config Config) (*Broker, error) {
 
 var errNoLeaderKnown = errors.New("the member that answered knows no leader")
 
-// probe asks some member for its status until one answers that it has a leader.
-// It bypasses the client's wrapper of this call, which hides why a connection
-// failed.
+// probe asks members for their status until one answers that it has a leader. The client's
+// own function for that hides why a connection failed.
 func probe(ctx context.Context, members pb.MaintenanceClient) error {
 	for {
 		answer, err := members.Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(true))

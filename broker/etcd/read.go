@@ -15,11 +15,11 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 	if err := broker.CheckKey(key); err != nil {
 		return broker.KV{}, err
 	}
-	answer, e := anywhere(ctx, b, "get", key, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+	answer, err := anywhere(ctx, b, "get", key, toAnother, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return b.client.KV.Get(ctx, key)
 	})
-	if e != nil {
-		return broker.KV{}, readOnly(e)
+	if err != nil {
+		return broker.KV{}, readOnly(err)
 	}
 	if len(answer.Kvs) == 0 {
 		return broker.KV{}, broker.NewError("get", key, broker.ErrNotFound, nil)
@@ -37,10 +37,10 @@ func toKV(kv *mvccpb.KeyValue) broker.KV {
 	}
 }
 
-// Pages start small because the size of the values is not known beforehand: the
-// first holds at most 128 values of at most half a MiB, which is 64 MiB. From
-// then on the size seen decides. A page of 2 MiB takes a few milliseconds, so
-// that a long listing does not hold up etcd's other requests.
+// Pages start small because the size of the values is unknown: the first has at most 128
+// values of at most half a MiB, which is 64 MiB. The size of the next depends on the sizes
+// seen. A page of 2 MiB takes a few milliseconds, so that a long listing does not delay
+// etcd's other requests.
 const (
 	pageKeysFirst = 128
 	pageKeysMin   = 16
@@ -67,10 +67,10 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 			if revision == 0 {
 				revision = broker.Revision(answer.Header.Revision)
 			}
-			if !yield(toPage(answer, revision), nil) || !answer.More {
+			if !yield(broker.Page{Revision: revision, KVs: toKVs(answer.Kvs)}, nil) || !answer.More {
 				return
 			}
-			// The successor of a key is the key with a zero byte behind it.
+			// The successor of a key is the key followed by a zero byte.
 			next = string(answer.Kvs[len(answer.Kvs)-1].Key) + "\x00"
 			limit = pageLimit(answer.Kvs)
 		}
@@ -78,12 +78,12 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 }
 
 func (b *Broker) page(ctx context.Context, prefix, from, end string, revision broker.Revision, limit int64) (*clientv3.GetResponse, error) {
-	answer, e := anywhere(ctx, b, "list", prefix, b.toAnother(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+	answer, err := anywhere(ctx, b, "list", prefix, toAnother, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		return b.client.KV.Get(ctx, from,
 			clientv3.WithRange(end), clientv3.WithLimit(limit), clientv3.WithRev(int64(revision)))
 	})
-	if e != nil {
-		return nil, readOnly(e)
+	if err != nil {
+		return nil, readOnly(err)
 	}
 	if answer.Header == nil || answer.More && len(answer.Kvs) == 0 {
 		return nil, broker.NewError("list", prefix, broker.ErrUnavailable, errMisfit)
@@ -91,15 +91,15 @@ func (b *Broker) page(ctx context.Context, prefix, from, end string, revision br
 	return answer, nil
 }
 
-func toPage(answer *clientv3.GetResponse, revision broker.Revision) broker.Page {
-	page := broker.Page{Revision: revision, KVs: make([]broker.KV, len(answer.Kvs))}
-	for i, kv := range answer.Kvs {
-		page.KVs[i] = toKV(kv)
+func toKVs(found []*mvccpb.KeyValue) []broker.KV {
+	kvs := make([]broker.KV, len(found))
+	for i, kv := range found {
+		kvs[i] = toKV(kv)
 	}
-	return page
+	return kvs
 }
 
-// pageLimit is the number of keys for the next page, from the sizes in the last.
+// pageLimit returns the number of keys for the next page, from the sizes in the last.
 func pageLimit(kvs []*mvccpb.KeyValue) int64 {
 	bytes := 0
 	for _, kv := range kvs {

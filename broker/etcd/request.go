@@ -9,24 +9,22 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// etcd's limits for a request. The first is its --max-txn-ops: the operations of
-// a transaction, and those of a nested one together with the transaction around
-// it, so that n transactions of at most m conditions or operations fit when
-// n + m is within it. The second leaves a third of --max-request-bytes (1.5 MiB)
-// for what the estimate of a size leaves out.
+// etcd's limits for a request. The first is its --max-txn-ops, which also limits the sum of
+// the operations of a nested transaction and of the one around it: n transactions of at most
+// m conditions or operations fit if n + m does not exceed it. The second is two thirds of
+// --max-request-bytes (1.5 MiB), because sizes are estimates.
 const (
 	requestOpsMax   = 128
 	requestBytesMax = 1 << 20
 )
 
-// pack divides transactions that have no key in common into requests, in order.
-// Those that only delete or read travel apart from those that put: a full store
-// takes the former, which is how space is made, and refuses the latter together
-// with whatever shares their request.
+// pack divides transactions that have no key in common into requests, in order. Those that
+// only delete or read are sent separately from those that put: a full store accepts only the
+// former, which free space, and refuses a request with a put as a whole.
 func pack(txns []broker.Txn, batch []int) [][]int {
 	var putting, others []int
 	for _, i := range batch {
-		if slices.ContainsFunc(txns[i].Then, isPut) {
+		if slices.ContainsFunc(txns[i].Then, func(op broker.Op) bool { return op.Kind == broker.OpPut }) {
 			putting = append(putting, i)
 		} else {
 			others = append(others, i)
@@ -38,8 +36,6 @@ func pack(txns []broker.Txn, batch []int) [][]int {
 func writes(t broker.Txn) bool {
 	return slices.ContainsFunc(t.Then, func(op broker.Op) bool { return op.Kind != broker.OpRead })
 }
-
-func isPut(op broker.Op) bool { return op.Kind == broker.OpPut }
 
 func packAlike(txns []broker.Txn, batch []int) [][]int {
 	var requests [][]int
@@ -61,12 +57,12 @@ func packAlike(txns []broker.Txn, batch []int) [][]int {
 	return requests
 }
 
-// opOverhead is what a condition or operation takes beside its key and value,
-// a generous estimate.
+// opOverhead is a generous estimate of the bytes of a condition or operation besides its key
+// and value.
 const opOverhead = 48
 
-// weigh returns what counts against the operation limit, and about how many
-// bytes the transaction takes on the wire.
+// weigh returns the number that counts against the operation limit, and about how many bytes
+// the transaction takes on the wire.
 func weigh(txn broker.Txn) (ops, bytes int) {
 	bytes = opOverhead
 	for _, c := range txn.If {
@@ -80,15 +76,15 @@ func weigh(txn broker.Txn) (ops, bytes int) {
 	return max(len(txn.If), len(txn.Then), len(txn.Else)), bytes
 }
 
-// build makes one request of the given transactions: a single one as it is,
-// several nested in one that always holds. It speaks etcd's own messages, because
-// the client's builder copies each of them several times over.
+// build makes one request of the given transactions: a single one as it is, several nested
+// in one without conditions. It uses etcd's own messages, because the client's builder
+// copies each of them several times.
 func (c *commit) build(members []int) *pb.TxnRequest {
 	if len(members) == 1 {
 		r := c.translate(c.txns[members[0]])
 		if bare(c.txns[members[0]]) && len(r.Compare) > 0 {
-			// Without any operation etcd decides the conditions by what one
-			// member remembers; a read makes it ask the others first.
+			// Without any operation etcd evaluates the conditions on one member, which
+			// may lag; with a read it asks the others first.
 			r.Failure = []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{
 				RequestRange: &pb.RangeRequest{Key: []byte(c.txns[members[0]].If[0].Key), KeysOnly: true},
 			}}}
@@ -102,7 +98,7 @@ func (c *commit) build(members []int) *pb.TxnRequest {
 	return outer
 }
 
-// bare tells of a transaction that has conditions only.
+// bare reports whether a transaction has only conditions.
 func bare(txn broker.Txn) bool { return len(txn.Then)+len(txn.Else) == 0 }
 
 func (c *commit) translate(txn broker.Txn) *pb.TxnRequest {
@@ -115,11 +111,11 @@ func (c *commit) translate(txn broker.Txn) *pb.TxnRequest {
 	return r
 }
 
-// comparison uses that a key which does not exist has creation revision 0.
+// comparison uses that a missing key has creation revision 0.
 func comparison(cond broker.Cond) *pb.Compare {
 	revision := int64(cond.Revision)
 	if revision <= 0 {
-		// No key has such a revision, but for etcd an absent one would.
+		// For etcd a missing key would match.
 		revision = -1
 	}
 	r := &pb.Compare{Key: []byte(cond.Key), Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL}
@@ -138,8 +134,8 @@ func comparison(cond broker.Cond) *pb.Compare {
 	return r
 }
 
-// operations puts the reads first, because a read is of the state before the
-// transaction's own writes and etcd runs operations in order.
+// operations puts the reads first, because etcd runs operations in order, and reads must see
+// the state before the transaction's own writes.
 func (c *commit) operations(ops []broker.Op) []*pb.RequestOp {
 	out := make([]*pb.RequestOp, 0, len(ops))
 	for _, op := range ops {
@@ -168,9 +164,9 @@ func deletion(r *pb.DeleteRangeRequest) *pb.RequestOp {
 	return &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}
 }
 
-// fits tells whether an answer can be one to a request: whether it answers each
-// operation of the branch that was taken by one of its kind. Without TLS nothing else
-// tells of damage on the way, and callers rely on getting what they asked for.
+// fits reports whether an answer matches a request: it must have a result of the right kind
+// for each operation of the branch that was taken. Without TLS nothing else detects damage
+// on the way, and callers index the results.
 func fits(request *pb.TxnRequest, answer *pb.TxnResponse) bool {
 	branch := request.Failure
 	if answer.Succeeded {
@@ -199,12 +195,11 @@ func fits(request *pb.TxnRequest, answer *pb.TxnResponse) bool {
 	return true
 }
 
-// result reads one transaction's answer, which fits. The reads are in front of
-// everything else, in order.
+// result converts one transaction's answer, which fits. The reads come first, in order.
 func result(txn broker.Txn, answer *pb.TxnResponse, revision broker.Revision) broker.Result {
 	r := broker.Result{OK: answer.Succeeded, Revision: revision}
 	if bare(txn) {
-		return r // nobody asked for what build added
+		return r // the read was added by build
 	}
 	for _, op := range answer.Responses {
 		found := op.GetResponseRange()

@@ -16,49 +16,48 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// etcd does not decide whether a renewed session lives. A member that led, froze
-// and resumes answers renewals for a moment that nobody else knows of, and ends leases
+// etcd does not decide whether a renewed session is alive. A former leader that was frozen
+// and resumes can for a moment answer renewals that no other member knows of, and end leases
 // that were renewed elsewhere (etcd 3.7.3, server.go, ensureLeadership and
-// revokeExpiredLeases). So a renewal is a write, which takes a quorum. Another session
-// declares the end if it has seen no renewal for a whole TTL, on the condition that
-// there still is none. The lease only keeps the keys together. It is so long that no
-// member takes it for expired.
+// revokeExpiredLeases). So a renewal is a write, which takes a quorum. Another session ends a
+// session if it has seen no renewal for a whole TTL, on the condition that there still is
+// none. The lease only holds the keys together. It is so long that no member considers it
+// expired.
 //
-//	<folder>/<id>/lease   lives while the session does; its value is the TTL
+//	<folder>/<id>/lease   exists as long as the session; its value is the TTL
 //	<folder>/<id>/pulse   is put with each renewal
 //
 //	grant              put both, then the lease, then put both on the lease
-//	renewal            if lease is there:                        put pulse
-//	without space      if lease is there:                        delete pulse
+//	renewal            if lease exists:                          put pulse
+//	without space      if lease exists:                          delete pulse
 //	end, by others     if pulse is as it was a TTL ago:          delete lease, then
 //	                                                             revoke the lease
-//	ended by one       if pulse is there and lease is not:       revoke the lease, then
-//	that died then                                               delete both
-//	no pulse           if lease is there and pulse is not:       put pulse
+//	end, unfinished    if pulse exists and lease does not:       revoke the lease, then
+//	                                                             delete both
+//	no pulse           if lease exists and pulse does not:       put pulse
 //
-// A grant puts the keys first, so that the others find what is left if it dies or its
-// answers are lost. The lease alone would stay for its whole TTL, and nobody would know
-// of it. Keys that are on no lease stay for at least grantLate: a member that was
-// frozen may yet carry out the grant.
+// A grant puts the keys first, so that others find them if it fails or its answers are
+// lost. A lease alone would stay for its whole TTL, unknown to anybody. Keys without a lease
+// stay for at least grantLate: a member that was frozen may still carry out the grant.
 //
-// An etcd without space accepts deletions only. A session without a pulse cannot be
-// ended, and once somebody could put one again it has a whole TTL to answer.
+// An etcd without space accepts only deletions. A session without a pulse cannot be ended.
+// Once another session could put the pulse again, it has a whole TTL to renew itself.
 //
-// After Gray and Cheriton, Leases, 1989. The rule that others judge by when they saw a
-// session renewed is that of client-go's leader election (kubernetes/client-go
-// 9a8caafa, leaderelection.go).
+// After Gray and Cheriton, Leases, 1989. The rule that observers measure from when they saw a
+// renewal is that of client-go's leader election (kubernetes/client-go 9a8caafa,
+// leaderelection.go).
 const (
 	keyLease = "lease"
 	keyPulse = "pulse"
 )
 
 const (
-	// containerTTL is the TTL of the lease that holds a session's keys: much longer than
-	// any member is frozen and goes on. It is what nobody ends leaves behind.
+	// containerTTL is the TTL of the lease that holds a session's keys: much longer than a
+	// member may be frozen. If nobody ends a session, its keys stay that long.
 	containerTTL = 24 * time.Hour
-	// grantLate is for how long a grant that was not answered may yet be carried out.
+	// grantLate is how long a grant that was not answered may still be carried out.
 	grantLate = time.Minute
-	// containerRenew is how long it is left alone.
+	// containerRenew is the time after which that lease is renewed.
 	containerRenew = containerTTL / 8
 )
 
@@ -70,7 +69,7 @@ type held struct {
 	leased time.Time
 }
 
-// sessionKey is one of a session's own keys.
+// sessionKey returns one of a session's own keys.
 func sessionKey(folder string, id broker.SessionID, name string) string {
 	return fmt.Sprintf("%s%016x/%s", folder, uint64(id), name)
 }
@@ -90,8 +89,7 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	}
 	seconds := wholeSeconds(ttl)
 	if folder == "" {
-		session, e := b.grantLease(ctx, newLeaseID(), seconds)
-		return session, writing(e)
+		return b.grantLease(ctx, newLeaseID(), seconds)
 	}
 	if err := broker.CheckPrefix(folder); err != nil {
 		return broker.Session{}, err
@@ -107,11 +105,11 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	if _, err := broker.CommitOne(ctx, b, broker.Txn{Then: keys(0)}); err != nil {
 		return broker.Session{}, err
 	}
-	if _, e := b.grantLease(ctx, session.ID, int64(containerTTL.Seconds())); e != nil {
-		if !broker.MaybeApplied(e) {
+	if _, err := b.grantLease(ctx, session.ID, int64(containerTTL.Seconds())); err != nil {
+		if !broker.MaybeApplied(err) {
 			b.discard(context.WithoutCancel(ctx), folder, session.ID)
 		}
-		return broker.Session{}, e
+		return broker.Session{}, err
 	}
 	r, err := broker.CommitOne(ctx, b, broker.Txn{If: []broker.Cond{broker.Exists(sessionKey(folder, session.ID, keyLease))}, Then: keys(session.ID)})
 	if err == nil && !r.OK {
@@ -125,11 +123,11 @@ func (b *Broker) Grant(ctx context.Context, folder string, ttl time.Duration) (b
 	return session, nil
 }
 
-// errSlow is of a session that others have ended before its grant was complete.
+// errSlow is the cause if others have ended a session before its grant was complete.
 var errSlow = errors.New("it took so long that others have ended it")
 
-// discard ends sessions for good: their leases, and what keys are on none. What fails is
-// left to those who look.
+// discard ends sessions: it revokes their leases and deletes keys without one. If that fails,
+// observers will do it.
 func (b *Broker) discard(ctx context.Context, folder string, ids ...broker.SessionID) {
 	var txns []broker.Txn
 	for _, id := range ids {
@@ -142,50 +140,46 @@ func (b *Broker) discard(ctx context.Context, folder string, ids ...broker.Sessi
 	b.Commit(ctx, txns...)
 }
 
-// KeepAlive implements broker.Broker. It succeeds as long as any member that has a
-// quorum can be reached.
+// KeepAlive implements broker.Broker. It succeeds if any member with a quorum can be
+// reached.
 func (b *Broker) KeepAlive(ctx context.Context, id broker.SessionID) (time.Duration, error) {
 	h, known := b.holds(id)
 	if !known {
-		var e *broker.Error
-		if h, e = b.granted(ctx, id); e != nil {
-			return 0, writing(e)
+		var err error
+		if h, err = b.granted(ctx, id); err != nil {
+			return 0, err
 		}
 		if h.folder == "" {
-			ttl, e := b.renewLease(ctx, id)
-			return ttl, writing(e)
+			return b.renewLease(ctx, id)
 		}
 		b.hold(id, h)
 	}
-	e := b.renew(ctx, h.folder, id)
-	if e != nil {
-		if e.Kind == broker.ErrSessionExpired {
-			b.letGo(id)
-		}
-		return 0, e
+	err := b.renew(ctx, h.folder, id)
+	if errors.Is(err, broker.ErrSessionExpired) {
+		b.letGo(id)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return h.ttl, nil
 }
 
 // renew writes the pulse of a session.
-func (b *Broker) renew(ctx context.Context, folder string, id broker.SessionID) *broker.Error {
+func (b *Broker) renew(ctx context.Context, folder string, id broker.SessionID) error {
 	lease := sessionKey(folder, id, keyLease)
-	pulse := sessionKey(folder, id, keyPulse)
-	put := renewal(lease, &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte(pulse), Lease: int64(id)}}})
-	e := b.renewBy(ctx, put)
-	if e != nil && e.Kind == broker.ErrNoSpace {
-		e = b.renewBy(ctx, renewal(lease, deletion(&pb.DeleteRangeRequest{Key: []byte(pulse)})))
+	pulse := []byte(sessionKey(folder, id, keyPulse))
+	put := &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: pulse, Lease: int64(id)}}
+	err := b.renewBy(ctx, lease, &pb.RequestOp{Request: put})
+	if errors.Is(err, broker.ErrNoSpace) {
+		err = b.renewBy(ctx, lease, deletion(&pb.DeleteRangeRequest{Key: pulse}))
 	}
-	return e
+	return err
 }
 
-// renewal is the request that does something on the condition that the session lives.
-func renewal(lease string, op *pb.RequestOp) *pb.TxnRequest {
-	return &pb.TxnRequest{Compare: []*pb.Compare{comparison(broker.Exists(lease))}, Success: []*pb.RequestOp{op}}
-}
-
-func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
-	_, e := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.TxnResponse, error) {
+// renewBy applies an operation on the condition that the session is alive.
+func (b *Broker) renewBy(ctx context.Context, lease string, op *pb.RequestOp) error {
+	r := &pb.TxnRequest{Compare: []*pb.Compare{comparison(broker.Exists(lease))}, Success: []*pb.RequestOp{op}}
+	_, err := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.TxnResponse, error) {
 		answer, err := b.txns.Txn(ctx, r)
 		switch {
 		case err != nil:
@@ -196,21 +190,21 @@ func (b *Broker) renewBy(ctx context.Context, r *pb.TxnRequest) *broker.Error {
 		}
 		return answer, clientv3.ContextError(ctx, err)
 	})
-	return e
+	return err
 }
 
-// granted finds out about a session that was granted through another connection. One
-// without a folder is a mere lease.
-func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *broker.Error) {
-	answer, e := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
+// granted returns a session that was granted through another connection. It has no folder if
+// it is only a lease.
+func (b *Broker) granted(ctx context.Context, id broker.SessionID) (held, error) {
+	answer, err := anywhere(ctx, b, "keepalive", "", b.toAll(), func(ctx context.Context) (*pb.LeaseTimeToLiveResponse, error) {
 		answer, err := b.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id), Keys: true})
 		if err == nil && answer.TTL <= 0 {
 			err = rpctypes.ErrLeaseNotFound
 		}
 		return answer, clientv3.ContextError(ctx, err)
 	})
-	if e != nil {
-		return held{}, e
+	if err != nil {
+		return held{}, err
 	}
 	for _, key := range answer.Keys {
 		folder, of, _, ok := parseSessionKey(string(key))
@@ -220,8 +214,8 @@ func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *b
 		r, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{broker.Read(sessionKey(folder, id, keyLease))}})
 		switch {
 		case err != nil:
-			return held{}, asError(err)
-		case r.Reads[0] == nil: // the others have ended it
+			return held{}, err
+		case r.Reads[0] == nil: // it was ended
 			return held{}, broker.NewError("keepalive", string(key), broker.ErrSessionExpired, nil)
 		}
 		ttl, err := time.ParseDuration(string(r.Reads[0].Value))
@@ -231,14 +225,6 @@ func (b *Broker) granted(ctx context.Context, id broker.SessionID) (h held, e *b
 		return held{folder: folder, ttl: ttl}, nil
 	}
 	return held{}, nil
-}
-
-// asError is an error of a broker as what it is.
-func asError(err error) *broker.Error {
-	if e, ok := errors.AsType[*broker.Error](err); ok {
-		return e
-	}
-	return broker.NewError("keepalive", "", broker.ErrUnavailable, err)
 }
 
 // Revoke implements broker.Broker.

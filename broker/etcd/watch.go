@@ -18,10 +18,9 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// After quietMax without a word the server is asked how far it is, and then
-// again every askInterval: it does not answer while the watch is catching up.
-// After asksMax questions without an answer the watch is given up, which is
-// ProgressMax after the last word.
+// After quietMax without a message, the client asks the server for the progress, and again
+// every askInterval: the server does not answer while the watch is catching up. After asksMax
+// requests without an answer the watch fails, which is ProgressMax after the last message.
 const (
 	quietMax    = broker.ProgressMax / 2
 	askInterval = broker.ProgressMax / 10
@@ -36,7 +35,7 @@ var (
 // Watch implements broker.Broker.
 func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
 	return func(yield func(broker.Batch, error) bool) {
-		if err := checkWatch(prefix, from); err != nil {
+		if err := broker.CheckWatch(prefix, from); err != nil {
 			yield(broker.Batch{}, err)
 			return
 		}
@@ -47,37 +46,29 @@ func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision)
 	}
 }
 
-func checkWatch(prefix string, from broker.Revision) error {
-	if from < 1 {
-		return broker.NewError("watch", prefix, broker.ErrInvalid, fmt.Errorf("revision %d: a watch begins at 1 or later", from))
-	}
-	return broker.CheckWatched(prefix)
-}
-
 // watch is one iteration. It belongs to the goroutine that iterates.
 type watch struct {
 	broker *Broker
 	prefix string
-	// next is the first revision that has not been delivered. It only rises.
+	// next is the first revision that has not been delivered. It never falls.
 	next int64
 	// start is the revision at which the stream in use began.
 	start int64
 	// stream is the one in use, nil until it is open.
 	stream pb.Watch_WatchClient
-	// created tells that the server has confirmed the stream in use. Before that
-	// it is not asked: etcd holds back the events of an unconfirmed watch, but
-	// not the answer, which would then claim that they were delivered.
+	// created is set once the server has confirmed the stream in use. Before that it must
+	// not be asked for the progress: etcd holds back the events of an unconfirmed watch,
+	// but not its answer, which would then claim that they were delivered.
 	created bool
-	// ahead tells that the stream began at a revision the store had not
-	// reached. etcd keeps silent about the progress of such a watch until the
-	// store gets there, however often it is asked.
+	// ahead is set if the stream began at a revision that the store had not reached. etcd
+	// does not report the progress of such a watch until the store reaches it.
 	ahead bool
-	// asks counts the questions since the last word.
+	// asks counts the progress requests since the last message.
 	asks int
 }
 
-// run delivers until the caller has enough, when it returns nil, or until an
-// error. When it returns, all that it started has ended.
+// run delivers until the caller stops, and then returns nil, or until an error. When it
+// returns, everything that it started has ended.
 func (w *watch) run(ctx context.Context, yield func(broker.Batch, error) bool) error {
 	b := w.broker
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -107,13 +98,13 @@ func (w *watch) run(ctx context.Context, yield func(broker.Batch, error) bool) e
 				return w.failure(ctx, errSilent)
 			}
 			if w.ahead && w.start == w.next {
-				// Begin one revision earlier, which the store has reached:
-				// there will be answers. What has been delivered is left out.
+				// Begin one revision earlier, which the store has reached, so that
+				// the server answers. Delivered changes are left out.
 				r.close()
 				w.start, w.stream, w.created = w.next-1, nil, false
 				r = openReader(ctx, b.watches, w.prefix, w.start)
 			} else if w.created {
-				// An error of sending is one of receiving, too.
+				// If sending fails, receiving does, too.
 				_ = w.stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{
 					ProgressRequest: &pb.WatchProgressRequest{},
 				}})
@@ -125,14 +116,14 @@ func (w *watch) run(ctx context.Context, yield func(broker.Batch, error) bool) e
 	}
 }
 
-// isOver tells whether a context's deadline has passed, also where its timer has
-// not fired yet. What the server is told of it is rounded to milliseconds.
+// isOver reports whether a context's deadline has passed, even if its timer has not fired
+// yet. The deadline that the server gets is rounded to milliseconds.
 func isOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) <= time.Millisecond
 }
 
-// failure is the error that ends the watch.
+// failure returns the error that ends the watch.
 func (w *watch) failure(ctx context.Context, err error) error {
 	if w.broker.life.Err() != nil {
 		return w.broker.closedError("watch", w.prefix)
@@ -141,8 +132,8 @@ func (w *watch) failure(ctx context.Context, err error) error {
 		return broker.NewError("watch", w.prefix, broker.ErrUnavailable, ctx.Err())
 	}
 	if isDeadline(err) || status.Code(err) == codes.Canceled && isOver(ctx) {
-		// The only deadline of a watch is its caller's, and the server, which
-		// is told of it, may notice first and calls that either name.
+		// A watch has only its caller's deadline. The server knows it and may notice first,
+		// with either code.
 		err = context.DeadlineExceeded
 	}
 	if w.broker.logins.refused(err) {
@@ -151,7 +142,7 @@ func (w *watch) failure(ctx context.Context, err error) error {
 	return w.broker.failure("watch", w.prefix, err)
 }
 
-// receive turns a message into a batch, or nil when there is nothing to deliver.
+// receive converts a message to a batch, nil if there is nothing to deliver.
 func (w *watch) receive(m message) (*broker.Batch, error) {
 	switch {
 	case m.err != nil:
@@ -167,8 +158,7 @@ func (w *watch) receive(m message) (*broker.Batch, error) {
 		w.created, w.ahead = true, m.response.Header.Revision < w.start
 		return nil, nil
 	case len(m.response.Events) == 0:
-		// A member that lags behind what the caller has seen elsewhere may
-		// report less than that; the watch is never less complete than before.
+		// A member that lags may report less than the caller has seen elsewhere.
 		done := max(m.response.Header.Revision, w.next-1)
 		w.next = done + 1
 		return &broker.Batch{Revision: broker.Revision(done)}, nil
@@ -177,10 +167,10 @@ func (w *watch) receive(m message) (*broker.Batch, error) {
 	}
 }
 
-// events makes a batch. Its revision is that of the last event and not that of
-// the response, up to which there may be more to come.
+// events returns a batch. Its revision is that of the last event and not that of the
+// response, up to which more events may follow.
 func (w *watch) events(events []*mvccpb.Event) *broker.Batch {
-	// Leaving out what was delivered needs no search: events are in order.
+	// Events are in order, so those that were delivered come first.
 	for len(events) > 0 && events[0].Kv.ModRevision < w.next {
 		events = events[1:]
 	}
@@ -207,8 +197,8 @@ func toEvent(event *mvccpb.Event) broker.Event {
 	return broker.Event{KV: toKV(event.Kv)}
 }
 
-// canceled is the error of a watch that the server ended, which says why in a
-// text rather than in a status.
+// canceled returns the error of a watch that the server ended. The reason is a text and not
+// a status.
 func canceled(response *pb.WatchResponse) error {
 	if response.CompactRevision != 0 {
 		return fmt.Errorf("the history before revision %d is gone: %w", response.CompactRevision, rpctypes.ErrCompacted)

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// lateServer is a member that takes longer than quietMax to confirm a watch and
-// has an event for it by then. Like etcd it holds the event back until the watch
-// is confirmed, and a question that it was asked before it answers first.
+// lateServer is a member that takes longer than quietMax to confirm a watch, and then has an
+// event for it. Like etcd it sends the event only after the confirmation, but first answers
+// earlier progress requests.
 type lateServer struct {
 	pb.Watch_WatchClient
 	ctx   context.Context

@@ -11,17 +11,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// message is what a reader hands over: the stream once it is open, then its
-// responses, then an error; exactly one of them.
+// message is what a reader delivers: first the stream when it is open, then its responses,
+// then an error. Exactly one field is set.
 type message struct {
 	stream   pb.Watch_WatchClient
 	response *pb.WatchResponse
 	err      error
 }
 
-// reader reads one watch stream. It hands over one message at a time and does
-// not read on before it is taken, so that a slow caller slows down the server
-// and nothing piles up here.
+// reader reads one watch stream. It does not read on before its last message was received, so
+// that a slow caller slows down the server and nothing accumulates here.
 type reader struct {
 	messages chan message
 	cancel   context.CancelFunc
@@ -34,7 +33,7 @@ func openReader(ctx context.Context, watches pb.WatchClient, prefix string, from
 	r := &reader{messages: make(chan message), cancel: cancel}
 	r.running.Go(func() {
 		if err := r.read(ctx, watches, prefix, from); err != nil {
-			r.hand(ctx, message{err: err})
+			r.deliver(ctx, message{err: err})
 		}
 	})
 	return r
@@ -56,8 +55,8 @@ func (r *reader) read(ctx context.Context, watches pb.WatchClient, prefix string
 		what.RangeEnd = []byte(clientv3.GetPrefixRangeEnd(prefix))
 	}
 	create := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: what}}
-	// When sending fails, receiving says why.
-	if stream.Send(create) == nil && !r.hand(ctx, message{stream: stream}) {
+	// If sending fails, receiving returns the reason.
+	if stream.Send(create) == nil && !r.deliver(ctx, message{stream: stream}) {
 		return nil
 	}
 	for {
@@ -65,14 +64,14 @@ func (r *reader) read(ctx context.Context, watches pb.WatchClient, prefix string
 		if err != nil {
 			return err
 		}
-		if !r.hand(ctx, message{response: response}) {
+		if !r.deliver(ctx, message{response: response}) {
 			return nil
 		}
 	}
 }
 
-// hand hands a message over, unless nobody wants it any more.
-func (r *reader) hand(ctx context.Context, m message) bool {
+// deliver returns false if the reader was closed.
+func (r *reader) deliver(ctx context.Context, m message) bool {
 	select {
 	case r.messages <- m:
 		return true

@@ -8,7 +8,7 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
-// keysMany is as many keys as the largest simulations have.
+// keysMany is the number of keys of the largest simulations.
 const keysMany = 100_000
 
 func manyKeys(b *testing.B) *memory.Broker {

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"iter"
-	"sync"
 
 	"github.com/windlass-go/windlass/broker"
 )
@@ -12,9 +11,9 @@ var _ broker.Broker = (*Broker)(nil)
 
 // Broker is a connection to a Store. Its methods are safe for concurrent use.
 type Broker struct {
-	store  *Store
-	once   sync.Once
-	closed chan struct{} // closed by Close
+	store *Store
+	life  context.Context // ends with Close and with the store
+	end   context.CancelFunc
 }
 
 // Store returns the store behind the connection.
@@ -22,13 +21,13 @@ func (b *Broker) Store() *Store { return b.store }
 
 // Close implements broker.Broker. It closes only this connection.
 func (b *Broker) Close() error {
-	b.once.Do(func() { close(b.closed) })
+	b.end()
 	return nil
 }
 
 // usable refuses a call on a closed connection or with a context that has ended.
 func (b *Broker) usable(ctx context.Context, op, key string) error {
-	if isClosed(b.closed) || isClosed(b.store.closed) {
+	if b.life.Err() != nil {
 		return broker.NewError(op, key, broker.ErrClosed, nil)
 	}
 	if err := ctx.Err(); err != nil {
@@ -54,12 +53,11 @@ func (b *Broker) Get(ctx context.Context, key string) (broker.KV, error) {
 	return *kv, nil
 }
 
-// pageKeysMax bounds a page. It is small enough for a test to see several.
+// pageKeysMax limits a page. It is small, so that tests see several pages.
 const pageKeysMax = 1000
 
-// List implements broker.Broker. The snapshot is taken when the iteration begins. It
-// still ends with ErrCompacted after a compaction, because a real store could not serve
-// it.
+// List implements broker.Broker. The snapshot is taken when the iteration begins. After a
+// compaction it ends with ErrCompacted, as with a real store.
 func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page, error] {
 	return func(yield func(broker.Page, error) bool) {
 		if err := broker.CheckPrefix(prefix); err != nil {
@@ -78,20 +76,19 @@ func (b *Broker) List(ctx context.Context, prefix string) iter.Seq2[broker.Page,
 				yield(broker.Page{}, err)
 				return
 			}
-			n := min(len(kvs), pageKeysMax)
-			page := broker.Page{KVs: make([]broker.KV, n), Revision: revision}
-			for i, kv := range kvs[:n] {
-				page.KVs[i] = *kv
+			page := broker.Page{KVs: make([]broker.KV, min(len(kvs), pageKeysMax)), Revision: revision}
+			for i := range page.KVs {
+				page.KVs[i] = *kvs[i]
 			}
-			kvs = kvs[n:]
 			if !yield(page, nil) {
 				return
 			}
+			kvs = kvs[len(page.KVs):]
 		}
 	}
 }
 
-// isCompacted tells whether the state at a revision could no longer be read.
+// isCompacted reports whether the state at a revision can no longer be read.
 func (s *Store) isCompacted(snapshot broker.Revision) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

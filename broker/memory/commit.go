@@ -35,7 +35,7 @@ func (s *Store) commit(txn broker.Txn) broker.Result {
 	if slices.ContainsFunc(txn.If, func(c broker.Cond) bool { return !s.holds(c) }) {
 		branch, ok = txn.Else, false
 	}
-	// Nothing may be changed before it is certain that nothing is refused.
+	// All operations are checked before any is applied.
 	for _, op := range branch {
 		if err := s.checkPut(op, branch); err != nil {
 			return broker.Result{Err: err}
@@ -79,8 +79,7 @@ func (s *Store) holds(c broker.Cond) bool {
 	}
 }
 
-// apply makes the changes of one operation, with the next revision, and returns
-// them.
+// apply applies one operation at the next revision, and returns the changes.
 func (s *Store) apply(op broker.Op) []broker.Event {
 	switch op.Kind {
 	case broker.OpPut:
@@ -119,9 +118,8 @@ func (s *Store) remove(kv *broker.KV) broker.Event {
 	return broker.Event{Deleted: true, KV: broker.KV{Key: kv.Key, Modified: s.revision + 1}}
 }
 
-// checkPut refuses a put on a session that is gone, and one that breaks the rule
-// that a session's key is a leaf. etcd would not mind the latter, but a
-// ZooKeeper ensemble would, so it has to be found here.
+// checkPut refuses a put on a session that is gone, and one that breaks the rule that a
+// session's key is a leaf. etcd accepts the latter, but a ZooKeeper ensemble does not.
 func (s *Store) checkPut(op broker.Op, branch []broker.Op) error {
 	if op.Kind != broker.OpPut {
 		return nil
@@ -147,7 +145,7 @@ func (s *Store) checkPut(op broker.Op, branch []broker.Op) error {
 	return nil
 }
 
-// onSession tells whether a key will live with a session after a transaction.
+// onSession reports whether a key will belong to a session after a transaction.
 func (s *Store) onSession(key string, branch []broker.Op) bool {
 	for _, op := range branch {
 		if op.Kind == broker.OpPut && op.Key == key {

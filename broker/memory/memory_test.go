@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// open returns the first connection to a store of its own.
+// open returns the first connection to a new store.
 func open(t *testing.T) *memory.Broker {
 	store := memory.New()
 	t.Cleanup(func() {

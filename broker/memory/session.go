@@ -10,7 +10,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// session is one that is alive; it is forgotten when it ends.
+// session is a session that has not ended.
 type session struct {
 	id       broker.SessionID
 	ttl      time.Duration
@@ -31,34 +31,29 @@ func (b *Broker) Grant(ctx context.Context, _ string, ttl time.Duration) (broker
 	defer b.store.mu.Unlock()
 	s := b.store
 	s.lastSession++
-	ss := &session{id: s.lastSession, keys: map[string]struct{}{}}
-	ss.ttl = ttl.Truncate(time.Second)
-	if ss.ttl < ttl {
-		ss.ttl += time.Second
-	}
+	ss := &session{id: s.lastSession, keys: map[string]struct{}{}, ttl: (ttl + time.Second - 1).Truncate(time.Second)}
 	ss.deadline = time.Now().Add(ss.ttl)
 	ss.timer = time.AfterFunc(ss.ttl, func() { s.expire(ss) })
 	s.sessions[ss.id] = ss
 	return broker.Session{ID: ss.id, TTL: ss.ttl}, nil
 }
 
-// expire is called by a session's timer, which may have been set again since it
-// fired.
+// expire is called by a session's timer, which may have been reset since it fired.
 func (s *Store) expire(ss *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if isClosed(s.closed) || s.sessions[ss.id] != ss {
+	if s.life.Err() != nil || s.sessions[ss.id] != ss {
 		return
 	}
 	if left := time.Until(ss.deadline); left > 0 {
 		ss.timer.Reset(left)
 		return
 	}
-	s.end(ss)
+	s.endSession(ss)
 }
 
-// end forgets a session and deletes its keys, all at one revision.
-func (s *Store) end(ss *session) {
+// endSession forgets a session and deletes its keys, all at one revision.
+func (s *Store) endSession(ss *session) {
 	ss.timer.Stop()
 	delete(s.sessions, ss.id)
 	var events []broker.Event
@@ -68,7 +63,7 @@ func (s *Store) end(ss *session) {
 	s.record(events)
 }
 
-// detach takes a key away from its session, if it has one.
+// detach removes a key from its session, if it has one.
 func (s *Store) detach(kv *broker.KV) {
 	if ss := s.sessions[kv.Session]; ss != nil {
 		delete(ss.keys, kv.Key)
@@ -107,7 +102,7 @@ func (s *Store) ExpireSession(id broker.SessionID) bool {
 	defer s.mu.Unlock()
 	ss := s.sessions[id]
 	if ss != nil {
-		s.end(ss)
+		s.endSession(ss)
 	}
 	return ss != nil
 }

@@ -13,13 +13,14 @@ import (
 // Store is the state that connections share. Its methods are safe for concurrent use.
 type Store struct {
 	historyMax int
-	closed     chan struct{} // closed by Close
+	life       context.Context // ends with Close
+	end        context.CancelFunc
 
 	mu   sync.Mutex // never held while a caller's code runs
 	keys node       // the root of all keys
 
-	// revision is the last one assigned, compacted the last one whose changes
-	// were dropped. Invariant: 0 <= compacted <= revision.
+	// revision is the last one assigned, compacted the last one whose changes were
+	// dropped. Invariant: 0 <= compacted <= revision.
 	revision, compacted broker.Revision
 	// history has the changes of the revisions compacted+1 to revision, in
 	// order.
@@ -44,11 +45,8 @@ func HistoryMax(changes int) Option {
 
 // New returns an empty store.
 func New(options ...Option) *Store {
-	s := &Store{
-		closed:   make(chan struct{}),
-		sessions: map[broker.SessionID]*session{},
-		watchers: map[*watcher]struct{}{},
-	}
+	s := &Store{sessions: map[broker.SessionID]*session{}, watchers: map[*watcher]struct{}{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	for _, o := range options {
 		o(s)
 	}
@@ -60,7 +58,9 @@ func New(options ...Option) *Store {
 
 // Broker returns a new connection, as another process would open one.
 func (s *Store) Broker() *Broker {
-	return &Broker{store: s, closed: make(chan struct{})}
+	b := &Broker{store: s}
+	b.life, b.end = context.WithCancel(s.life)
+	return b
 }
 
 // Close ends every call and every connection with ErrClosed and stops the timers of the
@@ -68,9 +68,7 @@ func (s *Store) Broker() *Broker {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !isClosed(s.closed) {
-		close(s.closed)
-	}
+	s.end()
 	for _, ss := range s.sessions {
 		ss.timer.Stop()
 	}
@@ -104,12 +102,12 @@ func (s *Store) compact(rev broker.Revision) {
 	if rev <= s.compacted {
 		return
 	}
-	// A copy, so that the dropped changes and their values are freed.
+	// A copy, so that the memory of the dropped changes is freed.
 	s.history = slices.Clone(s.history[s.index(rev+1):])
 	s.compacted = rev
 }
 
-// index returns that of the first change at a revision or later.
+// index returns the index of the first change at a revision or later.
 func (s *Store) index(rev broker.Revision) int {
 	i, _ := slices.BinarySearchFunc(s.history, rev, func(e broker.Event, rev broker.Revision) int {
 		return cmp.Compare(e.KV.Modified, rev)
@@ -117,7 +115,7 @@ func (s *Store) index(rev broker.Revision) int {
 	return i
 }
 
-// record makes changes, all of the next revision, part of the history.
+// record adds changes, all of the next revision, to the history.
 func (s *Store) record(events []broker.Event) {
 	if len(events) == 0 {
 		return
@@ -129,14 +127,5 @@ func (s *Store) record(events []broker.Event) {
 	}
 	if n := len(s.history); n > s.historyMax {
 		s.compact(s.history[n/2].KV.Modified)
-	}
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

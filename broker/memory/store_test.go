@@ -246,8 +246,8 @@ func TestValuesAreCopied(t *testing.T) {
 	}
 }
 
-// TestProgressAndChangeAtTheSameMoment is about a watch that tells its progress
-// while a change wakes it: in virtual time both happen at one instant.
+// TestProgressAndChangeAtTheSameMoment has watches that report their progress at the moment at
+// which a change wakes them.
 func TestProgressAndChangeAtTheSameMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t)

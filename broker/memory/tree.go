@@ -7,17 +7,16 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// node is one segment of the paths. Keys are kept as a tree of segments rather
-// than in one ordered list because everything the store is asked for names
-// either a key or a subtree; the order is made when a listing needs it.
+// node is one segment of the paths. Keys are stored as a tree of segments rather than in one
+// ordered list, because every call names a key or a subtree; listings are sorted when needed.
 //
-// Invariant: a node but the root has a key, or children, or both.
+// Invariant: every node except the root has a key, or children, or both.
 type node struct {
-	kv       *broker.KV // nil when there is no such key; never modified, only replaced
+	kv       *broker.KV // nil if there is no such key; never modified, only replaced
 	children map[string]*node
 }
 
-// segments is the path of a key, or of a prefix with its slash cut off.
+// segments returns the path of a key, or of a prefix without its slash.
 func segments(key string) []string { return strings.Split(strings.Trim(key, "/"), "/") }
 
 // find returns the node of a path, or nil.
@@ -53,8 +52,8 @@ func (n *node) set(kv *broker.KV) {
 	n.kv = kv
 }
 
-// remove takes the key at the end of a path away, and every node on the path
-// that is of no use any more.
+// remove removes the key at the end of a path, and every node on the path that becomes
+// empty.
 func (n *node) remove(path []string) {
 	if len(path) == 0 {
 		n.kv = nil
@@ -80,7 +79,7 @@ func (n *node) below(prefix string) []*broker.KV {
 	for _, child := range top.children {
 		kvs = child.gather(kvs)
 	}
-	// The order of the segments would be another one: "a-1" sorts before "a/x".
+	// The segments have a different order: "a-1" sorts before "a/x".
 	slices.SortFunc(kvs, func(a, b *broker.KV) int { return strings.Compare(a.Key, b.Key) })
 	return kvs
 }

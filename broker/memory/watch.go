@@ -12,40 +12,38 @@ import (
 )
 
 const (
-	// batchEventsMax bounds a batch, unless one transaction alone is larger.
+	// batchEventsMax limits a batch, unless one transaction alone is larger.
 	batchEventsMax = 1000
-	// quietMax is after how long without a change a watch tells its progress.
+	// quietMax is the time without a change after which a watch reports its progress.
 	quietMax = broker.ProgressMax / 2
 )
 
-// watcher is one iteration of a watch. Everything but wake is guarded by the
-// store's lock.
+// watcher is one iteration of a watch. The store's lock guards everything but wake.
 type watcher struct {
 	prefix string
-	// next is the first revision whose changes have not been looked at.
+	// next is the first revision whose changes were not checked.
 	next broker.Revision
-	// idle tells that the watcher has nothing to deliver and waits.
-	// Invariant: when it is idle, next > Store.revision.
+	// idle is set while the watcher has nothing to deliver and waits. Invariant: then
+	// next > Store.revision.
 	idle bool
 	wake chan struct{} // capacity 1
 }
 
-// offer tells an idle watcher of changes just made. One that is not idle finds
+// offer wakes an idle watcher if it wants one of the new changes. One that is not idle finds
 // them in the history.
 func (w *watcher) offer(events []broker.Event, revision broker.Revision) {
 	if !w.idle || revision < w.next {
 		return
 	}
 	if !slices.ContainsFunc(events, w.wants) {
-		// Moving on keeps a watch of which nothing changes from being
-		// overtaken by compaction.
+		// So that compaction does not overtake a watch without changes.
 		w.next = revision + 1
 		return
 	}
 	w.idle = false
 	select {
 	case w.wake <- struct{}{}:
-	default: // left from when it was told its progress instead; it will do
+	default: // a token is left from when it reported its progress instead
 	}
 }
 
@@ -56,11 +54,7 @@ func (w *watcher) wants(e broker.Event) bool {
 // Watch implements broker.Broker.
 func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
 	return func(yield func(broker.Batch, error) bool) {
-		err := broker.CheckWatched(prefix)
-		if from < 1 && err == nil {
-			err = broker.NewError("watch", prefix, broker.ErrInvalid,
-				fmt.Errorf("revision %d: a watch begins at 1 or later", from))
-		}
+		err := broker.CheckWatch(prefix, from)
 		if err == nil {
 			err = b.watch(ctx, &watcher{prefix: prefix, next: from, wake: make(chan struct{}, 1)}, yield)
 		}
@@ -70,8 +64,7 @@ func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision)
 	}
 }
 
-// watch delivers until the caller has enough, when it returns nil, or until an
-// error.
+// watch delivers until the caller stops, and then returns nil, or until an error.
 func (b *Broker) watch(ctx context.Context, w *watcher, yield func(broker.Batch, error) bool) error {
 	s := b.store
 	s.enter(w)
@@ -94,9 +87,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher, yield func(broker.Batch,
 				batch = s.progress(w)
 			case <-ctx.Done():
 				continue
-			case <-b.closed:
-				continue
-			case <-s.closed:
+			case <-b.life.Done():
 				continue
 			}
 		}
@@ -119,7 +110,7 @@ func (s *Store) leave(w *watcher) {
 	delete(s.watchers, w)
 }
 
-// poll returns what a watcher has missed. With nothing to deliver it is idle.
+// poll returns the next changes for a watcher, which is idle if there are none.
 func (s *Store) poll(w *watcher) (*broker.Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +137,7 @@ func (s *Store) poll(w *watcher) (*broker.Batch, error) {
 	return batch, nil
 }
 
-// progress is a batch without events. A watcher that was woken meanwhile stays
-// so: the batch only tells how far it is.
+// progress returns a batch without events. A watcher that was woken meanwhile polls next.
 func (s *Store) progress(w *watcher) *broker.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,12 +17,7 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-var (
-	// errNotSent is the cause for a transaction that shares a key with an earlier one
-	// whose outcome is unknown.
-	errNotSent = errors.New("not sent, because an earlier transaction of this call has an unknown outcome")
-	errBusy    = errors.New("others kept changing the same keys")
-)
+var errBusy = errors.New("others kept changing the same keys")
 
 // Commit implements broker.Broker.
 //
@@ -34,34 +29,19 @@ var (
 // A transaction that conflicts with another one is read again. So is one that writes
 // nothing, or is refused, unless it was read behind a barrier: its result could be stale.
 func (b *Broker) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
-	results := make([]broker.Result, len(txns))
-	pending := make([]int, 0, len(txns))
-	for i, txn := range txns {
-		if err := txn.Validate(); err != nil {
-			results[i].Err = err
-			continue
-		}
-		pending = append(pending, i)
-	}
-	c := commit{broker: b, txns: txns, results: results}
+	c := commit{broker: b, txns: txns, results: make([]broker.Result, len(txns))}
 	entered, leave, err := b.enter(ctx, "commit", "")
-	if err != nil {
-		c.fail(ctx, err, pending...)
-		return results
+	if err == nil {
+		defer leave()
 	}
-	defer leave()
-	for _, batch := range batches.Divide(txns, pending) {
-		for _, i := range batch {
-			if c.unknown {
-				// If sent, it could overtake an earlier one.
-				results[i].Err = broker.NewError("commit", batches.KeyOf(txns[i]), broker.ErrUnavailable, errNotSent)
-			}
-		}
-		if !c.unknown {
+	batches.Commit(txns, c.results, func(batch []int) {
+		if err != nil {
+			c.fail(ctx, err, batch...)
+		} else {
 			c.commitBatch(entered, batch)
 		}
-	}
-	return results
+	})
+	return c.results
 }
 
 // commit is one call of Commit.
@@ -69,8 +49,6 @@ type commit struct {
 	broker  *Broker
 	txns    []broker.Txn
 	results []broker.Result
-	// unknown is set when a transaction has an unknown outcome.
-	unknown bool
 }
 
 // fail records the error of some transactions.
@@ -80,9 +58,6 @@ func (c *commit) fail(ctx context.Context, err error, members ...int) {
 		e := *c.broker.failure(ctx, "commit", key, err)
 		e.Key = cmp.Or(e.Key, key)
 		c.results[i] = broker.Result{Err: &e}
-		if e.Maybe {
-			c.unknown = true
-		}
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 // Watch implements broker.Broker. It reads the history of the connection; see feed.
 func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision) iter.Seq2[broker.Batch, error] {
 	return func(yield func(broker.Batch, error) bool) {
-		if err := checkWatch(prefix, from); err != nil {
+		if err := broker.CheckWatch(prefix, from); err != nil {
 			yield(broker.Batch{}, err)
 			return
 		}
@@ -47,13 +47,6 @@ func (b *Broker) Watch(ctx context.Context, prefix string, from broker.Revision)
 		}
 		yield(broker.Batch{}, b.readOnly(ctx, "watch", prefix, err))
 	}
-}
-
-func checkWatch(prefix string, from broker.Revision) error {
-	if from < 1 {
-		return broker.NewError("watch", prefix, broker.ErrInvalid, fmt.Errorf("revision %d: a watch begins at 1 or later", from))
-	}
-	return broker.CheckWatched(prefix)
 }
 
 // watch is one iteration. It belongs to the goroutine that iterates.

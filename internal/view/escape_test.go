@@ -38,7 +38,7 @@ func TestEscapeJSON_SaysTheSameInVisibleCharacters(t *testing.T) {
 	}
 }
 
-func TestEscapeText_KeepsLinesAndShowsTheRest(t *testing.T) {
+func TestEscapeText_KeepsOnlyLinesAndVisibleCharacters(t *testing.T) {
 	want := `a\x1b[31m\x7f\u0085\u009b2J\u202eevil\u2066\ufeff\U000e0041 ` + "\u00e9 \u4e16 \U0001f600 \u00a0z"
 	if got := EscapeText(hostile); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -48,7 +48,7 @@ func TestEscapeText_KeepsLinesAndShowsTheRest(t *testing.T) {
 	}
 }
 
-func TestEscaper_DoesNotCareWhereTextIsCut(t *testing.T) {
+func TestEscaper_AcceptsTextCutAnywhere(t *testing.T) {
 	text := hostile + "\xe4\xb8"
 	for cut := range len(text) {
 		var b bytes.Buffer

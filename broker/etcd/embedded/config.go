@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,15 +19,15 @@ const (
 	QuotaBytesMax = 8 << 30
 	// HistoryDefault is used when Config.History is zero.
 	HistoryDefault = 5 * time.Minute
-	// TickDefault is used when Config.Tick is zero; the election timeout is
-	// ElectionTicks of it.
+	// TickDefault is used when Config.Tick is zero; the election timeout is ElectionTicks
+	// ticks.
 	TickDefault = 100 * time.Millisecond
 	// TickMin and TickMax are the range of Config.Tick.
 	TickMin = time.Millisecond
 	// TickMax keeps the election timeout within etcd's limit of 50 s.
 	TickMax = 5 * time.Second
-	// ElectionTicks is the election timeout in ticks. No session is shorter than one
-	// and a half of it.
+	// ElectionTicks is the election timeout in ticks. No session is shorter than one and
+	// a half election timeouts.
 	ElectionTicks = 10
 )
 
@@ -82,31 +83,21 @@ type Config struct {
 // String returns the configuration with its derived values.
 func (c Config) String() string {
 	c = c.withDefaults()
-	dir := c.Dir
-	if dir == "" {
-		dir = "temporary"
-	}
 	return fmt.Sprintf("embedded etcd dir=%s socket=%t quota_bytes=%d history=%v tick=%v election_timeout=%v fsync=%t",
-		dir, c.Socket, c.QuotaBytes, c.History, c.Tick, c.Tick*ElectionTicks, !c.UnsafeNoFsync)
+		cmp.Or(c.Dir, "temporary"), c.Socket, c.QuotaBytes, c.History, c.Tick, c.Tick*ElectionTicks, !c.UnsafeNoFsync)
 }
 
 // LogValue makes a structured logger print the result of String.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 func (c Config) withDefaults() Config {
-	if c.QuotaBytes == 0 {
-		c.QuotaBytes = QuotaBytesDefault
-	}
-	if c.History == 0 {
-		c.History = HistoryDefault
-	}
-	if c.Tick == 0 {
-		c.Tick = TickDefault
-	}
+	c.QuotaBytes = cmp.Or(c.QuotaBytes, QuotaBytesDefault)
+	c.History = cmp.Or(c.History, HistoryDefault)
+	c.Tick = cmp.Or(c.Tick, TickDefault)
 	return c
 }
 
-// validate is for a Config with its defaults.
+// validate needs the defaults.
 func (c Config) validate() error {
 	if c.QuotaBytes < 0 || c.QuotaBytes > QuotaBytesMax {
 		return fmt.Errorf("embedded etcd: a quota of %d bytes; the limit is %d", c.QuotaBytes, int64(QuotaBytesMax))

@@ -13,28 +13,19 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// TestBrokerInTheProcess checks the rules on connections that go straight into a
-// server without a listener.
+// TestBrokerInTheProcess checks the rules on connections inside the process.
 func TestBrokerInTheProcess(t *testing.T) {
 	s := start(t, fast(""))
-	open := func(*testing.T) broker.Broker { return s.Broker() }
-	brokertest.Run(t, open, brokertest.Options{
-		Compact:  s.Compact,
-		Reopen:   func(t *testing.T, _ broker.Broker) broker.Broker { return open(t) },
-		Parallel: true,
-	})
+	runRules(t, s, func(*testing.T) broker.Broker { return s.Broker() })
 }
 
 // TestBrokerOverTheSocket checks the rules on connections of other processes.
 func TestBrokerOverTheSocket(t *testing.T) {
 	s := start(t, withSocket(t.TempDir()))
-	open := func(t *testing.T) broker.Broker {
-		b, err := embedded.Dial(t.Context(), s.Dir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
+	runRules(t, s, func(t *testing.T) broker.Broker { return dial(t, s.Dir()) })
+}
+
+func runRules(t *testing.T, s *embedded.Server, open func(*testing.T) broker.Broker) {
 	brokertest.Run(t, open, brokertest.Options{
 		Compact:  s.Compact,
 		Reopen:   func(t *testing.T, _ broker.Broker) broker.Broker { return open(t) },
@@ -42,7 +33,7 @@ func TestBrokerOverTheSocket(t *testing.T) {
 	})
 }
 
-// A server with a socket starts one thing more, of which etcd tells.
+// With a socket etcd logs more.
 func TestANormalStartAndStopWithASocketIsQuiet(t *testing.T) {
 	var log bytes.Buffer
 	s := start(t, embedded.Config{UnsafeNoFsync: true, Socket: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -51,7 +42,7 @@ func TestANormalStartAndStopWithASocketIsQuiet(t *testing.T) {
 		t.Error(err)
 	}
 	for line := range strings.Lines(log.String()) {
-		if !strings.Contains(line, "slow") && !strings.Contains(line, "overloaded") { // as a loaded machine is
+		if !strings.Contains(line, "slow") && !strings.Contains(line, "overloaded") { // on a loaded machine
 			t.Error("it logged", line)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// TestBrokerInVirtualTime checks the rules in bubbles, each with a server that
-// has etcd's real tick.
+// TestBrokerInVirtualTime checks each rule in a bubble with its own server, which has etcd's
+// real tick.
 func TestBrokerInVirtualTime(t *testing.T) {
 	var s *embedded.Server
 	open := func(t *testing.T) broker.Broker {
@@ -23,6 +23,6 @@ func TestBrokerInVirtualTime(t *testing.T) {
 		MinTTL:  2 * time.Second,
 		Compact: func(ctx context.Context, r broker.Revision) error { return s.Compact(ctx, r) },
 		Reopen:  func(*testing.T, broker.Broker) broker.Broker { return s.Broker() },
-		Around:  func(t *testing.T, body func(*testing.T)) { synctest.Test(t, body) },
+		Around:  synctest.Test,
 	})
 }

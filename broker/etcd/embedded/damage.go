@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -31,9 +32,9 @@ func (e *DamagedError) Error() string {
 // Unwrap returns the cause.
 func (e *DamagedError) Unwrap() error { return e.Cause }
 
-// checkData reads what etcd is about to read. etcd itself panics over a database
-// that it cannot open or does not find, in a goroutine of its own, and cuts a log
-// that is damaged at its beginning off there, which leaves nothing of it.
+// checkData reads the files that etcd is about to read. etcd itself panics, in a goroutine of
+// its own, if it cannot open or find a database, and truncates a damaged log where the damage
+// begins.
 func checkData(dir string) error {
 	member := filepath.Join(dir, dataName, "member")
 	database, logs := filepath.Join(member, "snap", "db"), filepath.Join(member, "wal")
@@ -57,19 +58,13 @@ func checkData(dir string) error {
 	return err
 }
 
-// checkDatabase opens the database. What keeps it from being opened is damage
-// only if it is about the content.
+// checkDatabase opens the database.
 func checkDatabase(path string) error {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
-	for _, damage := range []error{bberrors.ErrInvalid, bberrors.ErrVersionMismatch, bberrors.ErrChecksum} {
-		if errors.Is(err, damage) {
-			return &DamagedError{path, err}
-		}
-	}
 	switch {
 	case errors.Is(err, bberrors.ErrTimeout):
 		return fmt.Errorf("%s is in use by another process", path)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
+	case isInaccessible(err):
 		return fmt.Errorf("open %s: %w", path, err)
 	case err != nil:
 		return &DamagedError{path, err}
@@ -77,8 +72,14 @@ func checkDatabase(path string) error {
 	return db.Close()
 }
 
-// checkLog reads the log to its end, and returns the newest snapshot that it
-// goes on from.
+// isInaccessible reports whether a file could not be read for a reason other than its
+// content.
+func isInaccessible(err error) bool {
+	return slices.ContainsFunc([]error{fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.EIO},
+		func(reason error) bool { return errors.Is(err, reason) })
+}
+
+// checkLog reads the log to its end, and returns the newest snapshot from which it continues.
 func checkLog(dir string) (*walpb.Snapshot, error) {
 	snapshots, err := wal.ValidSnapshotEntries(zap.NewNop(), dir)
 	newest := &walpb.Snapshot{}
@@ -89,7 +90,7 @@ func checkLog(dir string) (*walpb.Snapshot, error) {
 		_, err = wal.Verify(zap.NewNop(), dir, newest)
 	}
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
+	case isInaccessible(err):
 		return nil, fmt.Errorf("read %s: %w", dir, err)
 	case err != nil:
 		return nil, &DamagedError{dir, err}

@@ -15,8 +15,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// filledFolder is a data folder that was used and closed in good order; enough
-// is written for the log to go on from a snapshot.
+// filledFolder returns a data folder that was closed normally, with enough data for a
+// snapshot.
 func filledFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,8 +54,7 @@ func TestAFolderOfWhichAPartIsMissingIsDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		s, err := Start(t.Context(), Config{Dir: dir, UnsafeNoFsync: true})
-		var damaged *DamagedError
-		if !errors.As(err, &damaged) || damaged.Path != gone {
+		if damaged, ok := errors.AsType[*DamagedError](err); !ok || damaged.Path != gone {
 			t.Errorf("without %s: %v", part, err)
 		}
 		if err == nil {
@@ -71,8 +70,7 @@ func TestADatabaseThatIsInUseIsNotDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = Start(t.Context(), Config{Dir: dir, UnsafeNoFsync: true})
-	var damaged *DamagedError
-	if err == nil || errors.As(err, &damaged) || !strings.Contains(err.Error(), "in use") {
+	if _, damaged := errors.AsType[*DamagedError](err); err == nil || damaged || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("%v", err)
 	}
 	if err := db.Close(); err != nil {

@@ -21,8 +21,7 @@ var (
 // Find returns the socket of the server that has a data folder open, and its holder.
 // For a server without a socket it still returns the holder.
 func Find(dir string) (socket string, holder Holder, err error) {
-	// A folder that was ours may have been removed since, and made again by
-	// somebody else, who would be the broker then.
+	// Somebody else may have replaced the folder, and would then be the broker.
 	real, err := checkedFolder(dir)
 	if err != nil {
 		return "", Holder{}, err

@@ -26,8 +26,8 @@ func (e *FolderError) Error() string {
 	return fmt.Sprintf("folder %s is %s, so that its content could be forged; %s", e.Path, e.Problem, e.Hint)
 }
 
-// prepareFolder makes a data folder, if need be, and refuses one that others
-// could tamper with. It returns its real path.
+// prepareFolder creates a data folder if it is missing, and refuses one that others could
+// change. It returns its real path.
 func prepareFolder(dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("data folder: %w", err)
@@ -35,14 +35,16 @@ func prepareFolder(dir string) (string, error) {
 	return checkedFolder(dir)
 }
 
-// checkedFolder resolves links first, so that it is the real folder, and the
-// one the real folder is in, that are looked at.
+// checkedFolder returns the real path of a folder, and checks it and its parent.
 func checkedFolder(dir string) (string, error) {
-	real, err := realPath(dir)
-	if err != nil {
-		return "", err
+	real, err := filepath.Abs(dir)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(real)
 	}
-	info, err := os.Stat(real)
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(real)
+	}
 	if err != nil {
 		return "", fmt.Errorf("data folder: %w", err)
 	}
@@ -58,20 +60,8 @@ func checkedFolder(dir string) (string, error) {
 	return real, checkParent(filepath.Dir(real))
 }
 
-func realPath(dir string) (string, error) {
-	absolute, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
-	}
-	real, err := filepath.EvalSymlinks(absolute)
-	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
-	}
-	return real, nil
-}
-
-// checkParent looks at the folder around: who may write there can put another
-// folder in place of ours, unless it is sticky, as /tmp is.
+// checkParent checks the parent folder: a user who may write there can replace our folder,
+// unless the parent is sticky, as /tmp is.
 func checkParent(parent string) error {
 	info, err := os.Stat(parent)
 	if err != nil {
@@ -93,14 +83,12 @@ func checkWritable(path string, info os.FileInfo) error {
 	return nil
 }
 
-// socketBytesMax bounds the path of a socket. Linux has room for 107 bytes and
-// macOS for 103.
+// socketBytesMax limits the path of a socket. Linux allows 107 bytes and macOS 103.
 const socketBytesMax = 100
 
-// socketPath returns where the socket of a data folder goes: into the folder if
-// nobody else can look inside and the path is short enough, or else into a
-// private folder for temporary files, named by a digest of the data folder. Temporary is
-// that folder if it was made for this socket alone.
+// socketPath returns the path of the socket of a data folder: in the folder if it is private
+// and the path is short enough, or else in a private temporary folder, named by a digest of
+// the data folder. temporary is that folder if it was created for this socket alone.
 func socketPath(dir string) (path, temporary string, err error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -125,10 +113,9 @@ func socketPath(dir string) (path, temporary string, err error) {
 	return path, temporary, nil
 }
 
-// privateFolder makes a folder for sockets that nobody else can enter. Another user may
-// have made one of that name before, or a link: then it is one of a name that nobody knows
-// before, as it must not be in anybody's hands whether this user can start. Shared tells
-// that all servers of this user have it.
+// privateFolder returns a folder for sockets that nobody else can enter. If another user has
+// created a folder or link of its name, it creates one with a random name, so that nobody can
+// prevent a start. shared is true if all servers of this user use the folder.
 func privateFolder() (path string, shared bool, err error) {
 	path = filepath.Join(os.TempDir(), "windlass-"+strconv.Itoa(os.Geteuid()))
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

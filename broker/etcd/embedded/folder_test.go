@@ -76,10 +76,7 @@ func TestAFolderOfAnotherUserIsRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make a folder of another user")
 	}
-	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := privateDir(t)
 	if err := os.Chown(dir, 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
@@ -116,13 +113,10 @@ func TestASecondServerIsToldAtOnceWhoHasTheFolder(t *testing.T) {
 	}
 }
 
-// TestWhatAKilledServerLeftIsTakenOver puts there what a killed server leaves: a
-// lock file that nobody holds, and a socket that nobody listens on.
+// TestWhatAKilledServerLeftIsTakenOver has a lock file that nobody holds, and a socket that
+// nobody listens on.
 func TestWhatAKilledServerLeftIsTakenOver(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "data")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	dir := privateDir(t)
 	socket := filepath.Join(dir, "windlass.sock")
 	left, err := json.Marshal(embedded.Holder{PID: 1, Host: "gone", Socket: socket})
 	if err != nil {
@@ -140,14 +134,7 @@ func TestWhatAKilledServerLeftIsTakenOver(t *testing.T) {
 	if s.Socket() != socket {
 		t.Errorf("the socket is %s", s.Socket())
 	}
-	b, err := embedded.Dial(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustPut(t, b, "/a")
-	if err := b.Close(); err != nil {
-		t.Error(err)
-	}
+	mustPut(t, dial(t, dir), "/a")
 }
 
 func TestFindSaysWhyThereIsNoWay(t *testing.T) {
@@ -178,7 +165,7 @@ func TestASocketGoesElsewhereWhenTheFolderIsTooDeepOrOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(short) // what is left is no harm
+	defer os.RemoveAll(short)
 	t.Setenv("TMPDIR", short)
 	deep := filepath.Join(t.TempDir(), strings.Repeat("d", 100))
 	open := filepath.Join(t.TempDir(), "open")
@@ -193,18 +180,11 @@ func TestASocketGoesElsewhereWhenTheFolderIsTooDeepOrOpen(t *testing.T) {
 		if len(s.Socket()) > 100 || !strings.HasPrefix(s.Socket(), os.TempDir()) {
 			t.Errorf("%s", s.Socket())
 		}
-		b, err := embedded.Dial(t.Context(), dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		mustPut(t, b, "/a")
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		mustPut(t, dial(t, dir), "/a")
 	}
 	private := filepath.Dir(start(t, withSocket(filepath.Join(deep, "again"))).Socket())
 	chmod(t, private, 0o777)
-	// As if somebody else had made it first.
+	// As if another user had created it first.
 	s, err := embedded.Start(t.Context(), withSocket(filepath.Join(deep, "more")))
 	if err != nil {
 		t.Fatal(err)
@@ -213,10 +193,7 @@ func TestASocketGoesElsewhereWhenTheFolderIsTooDeepOrOpen(t *testing.T) {
 	if info, err := os.Stat(own); err != nil || info.Mode().Perm() != 0o700 || !strings.HasPrefix(own, private+"-") {
 		t.Errorf("the socket is in %s, %v", own, err)
 	}
-	b, err := embedded.Dial(t.Context(), filepath.Join(deep, "more"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := dial(t, filepath.Join(deep, "more"))
 	mustPut(t, b, "/a")
 	if err := errors.Join(b.Close(), s.Close()); err != nil {
 		t.Error(err)
@@ -228,11 +205,9 @@ func TestASocketGoesElsewhereWhenTheFolderIsTooDeepOrOpen(t *testing.T) {
 
 func TestAServerInAFolderThatOthersCanChangeIsNotFound(t *testing.T) {
 	s := start(t, withSocket(t.TempDir()))
-	if err := os.Chmod(s.Dir(), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	var unfit *embedded.FolderError
-	if _, err := embedded.Dial(t.Context(), s.Dir()); !errors.As(err, &unfit) {
+	chmod(t, s.Dir(), 0o777)
+	_, err := embedded.Dial(t.Context(), s.Dir())
+	if _, ok := errors.AsType[*embedded.FolderError](err); !ok {
 		t.Errorf("%v", err)
 	}
 }

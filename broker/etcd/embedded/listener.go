@@ -15,25 +15,23 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// listener serves etcd's gRPC services on a unix socket, and nothing else. etcd's
-// own listener would also serve its HTTP gateway and metrics there, would make
-// the socket readable for all, and would wait 7 seconds for open watches when it
-// closes.
+// listener serves only etcd's gRPC services, on a unix socket. etcd's own listener would also
+// serve its HTTP gateway and metrics, would make the socket readable for all, and would wait
+// 7 seconds for open watches when it closes.
 type listener struct {
-	// path is that of the socket, empty for another listener.
+	// path is the path of the socket, empty for another listener.
 	path    string
 	server  *grpc.Server
 	running sync.WaitGroup
-	// err is why serving ended; it is set when running is done.
+	// err is the reason for which serving ended; it is set when running is done.
 	err error
 }
 
-// pingIntervalMin is what etcd's own listener allows.
+// pingIntervalMin is the limit of etcd's own listener.
 const pingIntervalMin = 5 * time.Second
 
-// listen serves on a socket that only this user can connect to. A file that a
-// killed process left there is removed; the lock of the data folder says that
-// nobody uses it.
+// listen serves on a socket that only this user can connect to. It removes a file that a
+// killed process left: the lock of the data folder proves that nobody uses it.
 func listen(path string, e *embed.Etcd) (*listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("socket: %w", err)
@@ -42,7 +40,7 @@ func listen(path string, e *embed.Etcd) (*listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
-	// The folder keeps others out until then.
+	// Until then the folder keeps others out.
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("socket: %w", err), l.Close())
 	}

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// lockName is the name of the lock file in the data folder. The file stays when
-// the server has gone: to remove it would let two servers lock two files.
+// lockName is the name of the lock file in the data folder. The file is never removed, so
+// that two servers cannot lock two files.
 const lockName = "windlass.lock"
 
-// lockBytesMax bounds what is read of a lock file.
+// lockBytesMax limits how much of a lock file is read.
 const lockBytesMax = 64 << 10
 
 // Holder is the process that has a data folder open, as it wrote into the lock file.
@@ -60,16 +60,15 @@ func (e *LockedError) Error() string {
 // lockFile is the lock file while this process holds its lock.
 type lockFile struct{ file *os.File }
 
-// A process that only checks whether a lock is held holds it for a moment. A server
-// that starts right then retries.
+// A process that checks whether a lock is held locks it for a moment. A server that starts
+// at that time retries.
 const (
 	lockAttemptsMax = 5
 	lockPause       = 5 * time.Millisecond
 )
 
-// acquireLock locks a data folder, or says at once who holds the lock. The
-// kernel frees the lock when its process ends, so a file that a killed process
-// left behind is simply taken over.
+// acquireLock locks a data folder, or returns at once an error with the holder. The kernel
+// frees the lock when its process ends, so a file that a killed process left is no obstacle.
 func acquireLock(dir string) (*lockFile, error) {
 	path := filepath.Join(dir, lockName)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -86,25 +85,25 @@ func acquireLock(dir string) (*lockFile, error) {
 		}
 		<-time.After(lockPause)
 	}
-	defer file.Close() // nothing was written
+	defer file.Close()
 	if !errors.Is(err, errLocked) {
 		return nil, fmt.Errorf("lock data folder: %s: %w", path, err)
 	}
-	// What the holder wrote may be incomplete, if it is about to write it.
+	// The holder may be writing the file at this moment.
 	holder, _ := readHolder(file)
 	return nil, &LockedError{Dir: dir, Holder: holder}
 }
 
-// write says who holds the lock.
+// write writes the holder into the file.
 func (l *lockFile) write(h Holder) error {
 	data, err := json.Marshal(h)
+	if err == nil {
+		err = l.file.Truncate(0)
+	}
+	if err == nil {
+		_, err = l.file.WriteAt(append(data, '\n'), 0)
+	}
 	if err != nil {
-		return fmt.Errorf("lock data folder: %w", err)
-	}
-	if err := l.file.Truncate(0); err != nil {
-		return fmt.Errorf("lock data folder: %w", err)
-	}
-	if _, err := l.file.WriteAt(append(data, '\n'), 0); err != nil {
 		return fmt.Errorf("lock data folder: %w", err)
 	}
 	return nil
@@ -115,8 +114,7 @@ func (l *lockFile) release() error {
 	return errors.Join(l.file.Truncate(0), l.file.Close())
 }
 
-// holderOf tells who holds the lock of a folder. It is ErrNotRunning when
-// nobody does, whatever is left in the file.
+// holderOf returns the holder of a folder's lock, and ErrNotRunning if there is none.
 func holderOf(dir string) (Holder, error) {
 	file, err := os.Open(filepath.Join(dir, lockName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -128,8 +126,7 @@ func holderOf(dir string) (Holder, error) {
 	if err != nil {
 		return Holder{}, fmt.Errorf("data folder: %w", err)
 	}
-	// Closing the file also frees the lock, if it could be had.
-	defer file.Close() // only read
+	defer file.Close() // which also frees the lock
 	err = flock(file, false)
 	if err == nil {
 		return Holder{}, fmt.Errorf("data folder %s: %w", dir, ErrNotRunning)

@@ -28,12 +28,12 @@ type Server struct {
 	dir    string
 	lock   *lockFile
 	etcd   *embed.Etcd
-	// listener is nil where only this process connects.
+	// listener is nil if only this process can connect.
 	listener *listener
-	// temporary is a folder for the socket alone, empty for none.
+	// temporary is a folder for the socket alone, empty if there is none.
 	temporary string
 
-	// stop makes the supervisor close everything; done says that it has.
+	// stop makes the supervisor close everything; done is closed when it has.
 	stop     context.CancelFunc
 	stopping context.Context
 	done     chan struct{}
@@ -61,8 +61,7 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 	return s, nil
 }
 
-// start takes the steps of a start in order. What it did before an error is
-// undone by shutdown.
+// start starts everything in order. After an error shutdown undoes it.
 func (s *Server) start(ctx context.Context) error {
 	if err := s.openFolder(); err != nil {
 		return err
@@ -72,9 +71,8 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	holder := Holder{PID: os.Getpid(), StartedAt: time.Now(), Version: version.Version}
-	// A nameless host is no reason not to run.
-	holder.Host, _ = os.Hostname()
-	// Who comes meanwhile is told who starts here, and not who was here before.
+	holder.Host, _ = os.Hostname() // empty if unknown
+	// Others must not see an earlier holder meanwhile.
 	if err := s.lock.write(holder); err != nil {
 		return err
 	}
@@ -94,7 +92,7 @@ func (s *Server) start(ctx context.Context) error {
 	case s.config.Listener != nil:
 		s.listener = serve("", s.config.Listener, s.etcd)
 	}
-	// Only now, so that who finds the socket here can connect to it.
+	// The socket is written last, so that it already accepts connections.
 	return s.lock.write(holder)
 }
 
@@ -111,8 +109,8 @@ func (s *Server) openFolder() (err error) {
 	return err
 }
 
-// readyMax bounds how long etcd takes to elect itself. What takes long with much
-// data, to read it, is done before.
+// readyMax limits how long etcd takes to elect itself. It has read its data before, which may
+// take long.
 const readyMax = 30 * time.Second
 
 func (s *Server) startEtcd(ctx context.Context) error {
@@ -121,7 +119,7 @@ func (s *Server) startEtcd(ctx context.Context) error {
 	}
 	marked, err := prepareData(s.dir)
 	if err != nil {
-		return err
+		return fmt.Errorf("data folder: %w", err)
 	}
 	if err := checkData(s.dir); err != nil {
 		return fmt.Errorf("embedded etcd in %s: %w", s.dir, err)
@@ -142,13 +140,15 @@ func (s *Server) startEtcd(ctx context.Context) error {
 		return fmt.Errorf("embedded etcd in %s: starting: %w", s.dir, context.Cause(ctx))
 	}
 	if marked {
-		return removeMark(s.dir)
+		if err := removeMark(s.dir); err != nil {
+			return fmt.Errorf("data folder: %w", err)
+		}
 	}
 	return nil
 }
 
-// etcdConfig has no address to listen on. The advertised ones are needed to form
-// a cluster of one and are never used.
+// etcdConfig has no address to listen on. The advertised addresses are required to form a
+// cluster of one member, and are never used.
 func (s *Server) etcdConfig() *embed.Config {
 	c := embed.NewConfig()
 	nowhere := url.URL{Scheme: "http", Host: "127.0.0.1:2380"}
@@ -170,8 +170,8 @@ func (s *Server) etcdConfig() *embed.Config {
 	return c
 }
 
-// supervise waits until the server is to close, or has stopped by itself, and
-// closes everything.
+// supervise waits until Close is called or etcd has stopped by itself, and closes
+// everything.
 func (s *Server) supervise() {
 	var cause error
 	select {
@@ -186,20 +186,19 @@ func (s *Server) supervise() {
 	close(s.done)
 }
 
-// closeBrokers comes before etcd is stopped: etcd waits for requests that come
-// over a connection, but not for calls from inside the process.
+// closeBrokers must be called before etcd is stopped: etcd waits for requests from
+// connections, but not for calls from inside the process.
 func (s *Server) closeBrokers(cause error) {
 	s.mu.Lock()
 	brokers := s.brokers
 	s.brokers = nil
 	s.mu.Unlock()
 	for b := range brokers {
-		// What may fail here is closing a connection, and there is none.
-		_ = b.CloseCause(cause)
+		_ = b.CloseCause(cause) // only closing a connection could fail, and there is none
 	}
 }
 
-// shutdown undoes start, as far as it got.
+// shutdown undoes start, also if that failed.
 func (s *Server) shutdown() error {
 	var errs []error
 	if s.listener != nil {

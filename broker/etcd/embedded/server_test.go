@@ -57,7 +57,7 @@ func TestATemporaryFolderGoesWithTheServer(t *testing.T) {
 }
 
 func TestANormalStartAndStopIsQuiet(t *testing.T) {
-	// In virtual time, because etcd tells of a machine that is slow.
+	// In virtual time, because etcd reports a slow machine.
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := start(t, embedded.Config{UnsafeNoFsync: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -99,10 +99,7 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 	config := fast("")
 	config.QuotaBytes = 18 << 20
 	b := start(t, config).Broker()
-	session, err := b.Grant(t.Context(), sessionsFolder, broker.ProgressMax)
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := mustGrant(t, b, sessionsFolder, broker.ProgressMax)
 	mustPut(t, b, "/kept")
 	fill(t, b)
 	results := b.Commit(t.Context(), put("/more"), broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}, put("/most"))
@@ -120,9 +117,8 @@ func TestAFullStoreSaysSoAndStillFreesAndRenews(t *testing.T) {
 	}
 }
 
-// TestAStartThatWasCutShortCanBeRepeated cuts the first start of a folder at
-// several moments. etcd alone would leave a log without a member behind, and hang
-// in every later start.
+// TestAStartThatWasCutShortCanBeRepeated cuts the first start of a folder short after several
+// times. etcd alone would leave a log without a member, and hang in every later start.
 func TestAStartThatWasCutShortCanBeRepeated(t *testing.T) {
 	dir := privateDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -150,17 +146,15 @@ func TestAStartThatWasCutShortCanBeRepeated(t *testing.T) {
 	})
 }
 
-// privateDir is a folder for a test that only its user can write to.
+// privateDir returns a folder that only this user can enter.
 func privateDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	chmod(t, dir, 0o700)
 	return dir
 }
 
-// TestAnUnfinishedFirstStartIsBegunAnew finds what a killed process leaves.
+// TestAnUnfinishedFirstStartIsBegunAnew finds the files of a killed process.
 func TestAnUnfinishedFirstStartIsBegunAnew(t *testing.T) {
 	dir := t.TempDir()
 	wal := filepath.Join(dir, "etcd", "member", "wal")
@@ -190,18 +184,15 @@ func TestAnImpossibleConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// What users keep in the store is theirs: it is not in a log, however much is logged.
+// The values of users are not logged at any level.
 func TestWhatIsWrittenIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	config := fast("")
 	config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := start(t, config)
-	r, err := broker.CommitOne(t.Context(), s.Broker(), broker.Txn{Then: []broker.Op{broker.Put("/a", []byte("only for us"))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Broker().Get(t.Context(), "/a"); err != nil || r.Revision == 0 {
-		t.Errorf("%+v, %v", r, err)
+	mustCommit(t, s.Broker(), broker.Put("/a", []byte("only for us")))
+	if _, err := s.Broker().Get(t.Context(), "/a"); err != nil {
+		t.Error(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

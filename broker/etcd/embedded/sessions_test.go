@@ -29,13 +29,8 @@ type keeper struct {
 func newKeeper(t *testing.T, s *embedded.Server, key string, ttl time.Duration) *keeper {
 	t.Helper()
 	k := &keeper{Broker: s.Broker(), key: key}
-	var err error
-	if k.session, err = k.Grant(t.Context(), sessionsFolder, ttl); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := broker.CommitOne(t.Context(), k, broker.Txn{Then: []broker.Op{broker.PutSession(key, nil, k.session.ID)}}); err != nil {
-		t.Fatal(err)
-	}
+	k.session = mustGrant(t, k, sessionsFolder, ttl)
+	mustCommit(t, k, broker.PutSession(key, nil, k.session.ID))
 	return k
 }
 
@@ -61,7 +56,7 @@ func (k *keeper) there(t *testing.T, b broker.Broker) bool {
 	return err == nil
 }
 
-// names of the sessions' own keys.
+// sessionKeys returns the sessions' own keys.
 func sessionKeys(t *testing.T, b broker.Broker) (keys []string) {
 	t.Helper()
 	kvs, _, err := broker.Collect(t.Context(), b, sessionsFolder)
@@ -74,7 +69,7 @@ func sessionKeys(t *testing.T, b broker.Broker) (keys []string) {
 	return keys
 }
 
-// TestSession_ADeadOnesKeysAreDeletedByAnother has two connections, of which one dies.
+// TestSession_ADeadOnesKeysAreDeletedByAnother closes one of two connections.
 func TestSession_ADeadOnesKeysAreDeletedByAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		dead, alive := newKeeper(t, s, "/a", 10*time.Second), newKeeper(t, s, "/b", 10*time.Second)
@@ -98,8 +93,8 @@ func TestSession_ADeadOnesKeysAreDeletedByAnother(t *testing.T) {
 	})
 }
 
-// TestSession_OfManyAllThatDieAreEnded has so many sessions that most look at
-// few others, of which all but some die at the same time.
+// TestSession_OfManyAllThatDieAreEnded has so many sessions that most observe only a few
+// others, and closes all but some at the same time.
 func TestSession_OfManyAllThatDieAreEnded(t *testing.T) {
 	const many = 60
 	for _, left := range []int{many - 1, many / 2, 2, 1} {
@@ -132,7 +127,7 @@ func TestSession_OfManyAllThatDieAreEnded(t *testing.T) {
 	}
 }
 
-// TestSession_AWitnessIsEnoughToEndTheLast has nobody left but one who only looks on.
+// TestSession_AWitnessIsEnoughToEndTheLast has only a witness left.
 func TestSession_AWitnessIsEnoughToEndTheLast(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		dead, looks := newKeeper(t, s, "/a", 10*time.Second), s.Broker()
@@ -159,15 +154,13 @@ func TestSession_AWitnessIsEnoughToEndTheLast(t *testing.T) {
 	})
 }
 
-// TestSession_WhatWasEndedAndNotClearedIsCleared has the one who ended a session die
-// before its keys were deleted.
+// TestSession_WhatWasEndedAndNotClearedIsCleared has a session that was ended, but whose keys
+// were not deleted.
 func TestSession_WhatWasEndedAndNotClearedIsCleared(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		dead, alive := newKeeper(t, s, "/a", 10*time.Second), newKeeper(t, s, "/b", 10*time.Second)
 		lease := fmt.Sprintf("%s%016x/lease", sessionsFolder, uint64(dead.session.ID))
-		if _, err := broker.CommitOne(t.Context(), alive, broker.Txn{Then: []broker.Op{broker.Delete(lease)}}); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, alive, broker.Delete(lease))
 		for _, k := range []*keeper{dead, alive} { // one that holds it, and one that does not
 			if _, err := k.KeepAlive(t.Context(), dead.session.ID); !errors.Is(err, broker.ErrSessionExpired) {
 				t.Errorf("%v", err)
@@ -180,16 +173,11 @@ func TestSession_WhatWasEndedAndNotClearedIsCleared(t *testing.T) {
 	})
 }
 
-// TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds fills the store. A
-// session that was renewed meanwhile, without a pulse, has a whole TTL to answer once
-// there is space.
+// TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds fills the store. Once there
+// is space, a session that has no pulse has a whole TTL to renew itself.
 func TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true, QuotaBytes: 18 << 20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := start(t, embedded.Config{UnsafeNoFsync: true, QuotaBytes: 18 << 20})
 		ttl := 10 * time.Second
 		alive, dies, dead := newKeeper(t, s, "/a", ttl), newKeeper(t, s, "/b", ttl), newKeeper(t, s, "/c", ttl)
 		fill(t, alive)
@@ -200,9 +188,7 @@ func TestSession_WithoutSpaceOneThatIsRenewedLivesAndOneThatIsNotEnds(t *testing
 		if keys := sessionKeys(t, alive); len(keys) != 2 {
 			t.Errorf("without space there are %q, want no pulse", keys)
 		}
-		if _, err := broker.CommitOne(t.Context(), alive, broker.Txn{Then: []broker.Op{broker.DeleteTree("/fill/")}}); err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, alive, broker.DeleteTree("/fill/"))
 		if err := alive.Reclaim(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -229,21 +215,18 @@ func fill(t *testing.T, b broker.Broker) {
 			t.Fatal("100 MiB fit in")
 		}
 		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/fill/%d", i), value)}})
-		time.Sleep(time.Second / 10) // the store looks at its size now and then
+		time.Sleep(time.Second / 10) // the store checks its size at intervals
 	}
 	if !errors.Is(err, broker.ErrNoSpace) || !broker.MaybeApplied(err) || !broker.Temporary(err) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestSession_LivesOnForDays renews one for longer than the lease is that holds its keys.
+// TestSession_LivesOnForDays renews a session for longer than the TTL of the lease that holds
+// its keys.
 func TestSession_LivesOnForDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true, Tick: 2 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := start(t, embedded.Config{UnsafeNoFsync: true, Tick: 2 * time.Second})
 		k := newKeeper(t, s, "/a", 5*time.Minute)
 		renew(t, 30*time.Hour, k)
 		if !k.there(t, k) {

@@ -11,8 +11,7 @@ import (
 
 var errLocked = errors.New("locked")
 
-// flock is not there on this system, and without it two servers could open one
-// folder.
+// flock is not supported on this system, and without it two servers could open one folder.
 func flock(*os.File, bool) error {
 	return fmt.Errorf("an embedded etcd on %s: %w", runtime.GOOS, errors.ErrUnsupported)
 }

@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// errLocked tells that another open file has the lock.
+// errLocked is returned if another open file has the lock.
 var errLocked = errors.New("locked")
 
-// flock locks an open file without waiting, shared or exclusive. The lock
-// belongs to the open file, so that two servers in one process exclude each
-// other as well.
+// flock locks an open file without waiting, shared or exclusive. The lock belongs to the open
+// file, so that it also excludes two servers of one process.
 func flock(file *os.File, exclusive bool) error {
 	how := syscall.LOCK_SH
 	if exclusive {

@@ -12,40 +12,23 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// bubble runs a test with a server of its own in virtual time. It has etcd's
-// real tick, so that its shortest session is 2 s.
+// bubble runs a test in virtual time with its own server. That has etcd's real tick, so its
+// shortest session is 2 s.
 func bubble(t *testing.T, test func(*testing.T, *embedded.Server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		s, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		}()
-		test(t, s)
-	})
+	synctest.Test(t, func(t *testing.T) { test(t, start(t, embedded.Config{UnsafeNoFsync: true})) })
 }
 
-// TestASessionExpiresInVirtualTime renews a session for ten minutes, stops, and
-// sees its keys vanish together, not before its TTL is over and soon after: those who
-// look do so ten times in a TTL.
+// TestASessionExpiresInVirtualTime renews a session for ten minutes. Then its keys vanish
+// together, soon after its TTL.
 func TestASessionExpiresInVirtualTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
-		session, err := b.Grant(t.Context(), sessionsFolder, 29500*time.Millisecond)
-		if err != nil || session.TTL != 30*time.Second {
-			t.Fatalf("%+v, %v", session, err)
+		session := mustGrant(t, b, sessionsFolder, 29500*time.Millisecond)
+		if session.TTL != 30*time.Second {
+			t.Errorf("%+v", session)
 		}
-		_, err = broker.CommitOne(t.Context(), b, broker.Txn{Then: []broker.Op{
-			broker.PutSession("/a/1", nil, session.ID), broker.PutSession("/a/2", nil, session.ID),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		mustCommit(t, b, broker.PutSession("/a/1", nil, session.ID), broker.PutSession("/a/2", nil, session.ID))
 		for range 60 {
 			time.Sleep(10 * time.Second)
 			if ttl, err := b.KeepAlive(t.Context(), session.ID); err != nil || ttl != session.TTL {
@@ -53,11 +36,7 @@ func TestASessionExpiresInVirtualTime(t *testing.T) {
 			}
 		}
 		renewed := time.Now()
-		_, revision, err := broker.Collect(t.Context(), b, "/a/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for batch, err := range b.Watch(t.Context(), "/a/", revision+1) {
+		for batch, err := range b.Watch(t.Context(), "/a/", mustPut(t, b, "/b")) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,9 +57,8 @@ func TestASessionExpiresInVirtualTime(t *testing.T) {
 	})
 }
 
-// TestAnIdleWatchReportsProgress covers the case in which etcd alone would keep
-// silent: the watch begins at a revision that the store has not reached, and
-// then the store rests.
+// TestAnIdleWatchReportsProgress has a watch from a revision that the store has not reached.
+// etcd alone would not report progress.
 func TestAnIdleWatchReportsProgress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
@@ -100,8 +78,7 @@ func TestAnIdleWatchReportsProgress(t *testing.T) {
 			}
 			heard, batches = time.Now(), batches+1
 			if batches%10 == 0 {
-				// A slow caller is no silent server.
-				time.Sleep(time.Minute)
+				time.Sleep(time.Minute) // a slow caller must not look like a silent server
 				heard = time.Now()
 			}
 		}
@@ -126,13 +103,7 @@ func TestAWatchFromAFarFutureIsGivenUp(t *testing.T) {
 func TestASessionWithoutAFolderEndsByItself(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()
-		session, err := b.Grant(t.Context(), "", 59500*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r := b.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.PutSession("/a", nil, session.ID)}})[0]; r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		mustCommit(t, b, broker.PutSession("/a", nil, mustGrant(t, b, "", 59500*time.Millisecond).ID))
 		time.Sleep(time.Minute - time.Millisecond)
 		if _, err := b.Get(t.Context(), "/a"); err != nil {
 			t.Errorf("too early: %v", err)
@@ -144,10 +115,8 @@ func TestASessionWithoutAFolderEndsByItself(t *testing.T) {
 	})
 }
 
-// TestTwoWatchesThatCatchUpInVirtualTime has one watch that is far behind and one
-// that is not. etcd brings both up to date in rounds, and waits between two rounds
-// for as long as the one before took, which in virtual time is nothing: a ticker's
-// interval that makes it panic.
+// TestTwoWatchesThatCatchUpInVirtualTime has one watch that lags much and one that lags
+// little; see catchUpRevisions.
 func TestTwoWatchesThatCatchUpInVirtualTime(t *testing.T) {
 	bubble(t, func(t *testing.T, s *embedded.Server) {
 		b := s.Broker()

@@ -1,11 +1,10 @@
-// Package zaplog lets etcd, which logs to zap, log to slog. It changes no global
+// Package zaplog passes etcd's log messages, which go to zap, to slog. It changes no global
 // logger.
 //
-// etcd reports at error level what is part of every normal start and stop, so a
-// Level function decides anew how much each message matters. What etcd calls
-// fatal ends the process whatever the logger: zap would do so without a word
-// when the logger is silent, so here it is told to who asked for it, and is a
-// panic that says what happened otherwise.
+// etcd logs messages of every normal start and stop at error level, so a Level function
+// decides the level of each message anew. A fatal message must end the process: zap would do
+// so silently if the logger is silent, so here it calls a function, or panics with the
+// message.
 package zaplog
 
 import (
@@ -19,14 +18,14 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Level decides at which level a message is passed on.
+// Level returns the level at which a message is passed on.
 type Level func(zapcore.Entry) slog.Level
 
-// AllDebug passes everything on at debug level.
+// AllDebug passes all messages on at debug level.
 func AllDebug(zapcore.Entry) slog.Level { return slog.LevelDebug }
 
-// New returns a zap logger that logs to logger, or nowhere when it is nil. What
-// etcd calls fatal goes to fatal, which does not return; nil is a panic.
+// New returns a zap logger that logs to logger, or nowhere if it is nil. Fatal messages go to
+// fatal, which must not return; if it is nil, they panic.
 func New(logger *slog.Logger, level Level, fatal func(text string)) *zap.Logger {
 	handler := slog.DiscardHandler
 	if logger != nil {
@@ -38,7 +37,7 @@ func New(logger *slog.Logger, level Level, fatal func(text string)) *zap.Logger 
 	return zap.New(core{handler, level}, zap.WithFatalHook(fatalHook(fatal)))
 }
 
-// core is immutable; With makes another.
+// core is immutable; With returns another.
 type core struct {
 	handler slog.Handler
 	level   Level
@@ -46,9 +45,8 @@ type core struct {
 
 var _ zapcore.Core = core{}
 
-// Enabled says yes to all that could matter: the level that counts is known
-// only with the message. What etcd calls debugging has the values of requests in it, whole,
-// and goes nowhere.
+// Enabled accepts all levels but debug, because the final level is known only with the
+// message. Debug messages contain the values of requests, and are dropped.
 func (c core) Enabled(level zapcore.Level) bool { return level > zapcore.DebugLevel }
 
 // With implements zapcore.Core.
@@ -98,5 +96,5 @@ type fatalHook func(text string)
 func (end fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
 	text := fmt.Sprintf("etcd: %s %v", entry.Message, fieldValues(fields))
 	end(text)
-	panic(text) // whoever wrote the message relies on not going on
+	panic(text) // the caller relies on not continuing
 }

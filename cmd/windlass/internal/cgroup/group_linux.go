@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ const (
 	// prefix begins the name of every group that Make makes, makeMax is how often it tries.
 	prefix  = "windlass-"
 	makeMax = 3
-	// pauseMin and pauseMax bound the pause between two looks at a group that ends.
+	// pauseMin and pauseMax bound the pause between two checks of a group that ends.
 	pauseMin, pauseMax = time.Millisecond, 50 * time.Millisecond
 )
 
@@ -29,13 +30,13 @@ type Group struct {
 	folder *os.File // open for the lock, and for starting processes in the group
 }
 
-// made is what Make names its groups. There are others that begin alike, of systemd's units.
+// made matches the names that Make gives. Systemd's units may begin with prefix too.
 var made = regexp.MustCompile("^" + prefix + "[A-Z2-7]{26}$")
 
 // Make makes a group below the one of this process and holds it.
 func Make() (g *Group, err error) {
 	for range makeMax {
-		// Somebody who sweeps may find it before it is held.
+		// Sweep of another process may end it before it is held.
 		if g, err = makeOnce(); err == nil || errors.Is(err, ErrUnavailable) {
 			break
 		}
@@ -60,10 +61,10 @@ func makeOnce() (*Group, error) {
 	}
 	held, err := g.lock()
 	if err == nil && !held {
-		err = errors.New("somebody else holds it")
+		err = errors.New("another process holds it")
 	}
 	if err == nil {
-		_, err = os.Stat(g.Dir()) // or somebody found it unheld and removed it
+		_, err = os.Stat(g.Dir()) // another process may have swept it before
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("hold group %s: %w", g.Dir(), err), g.Remove())
@@ -83,7 +84,7 @@ func create(dir string) (*Group, error) {
 	return g, nil
 }
 
-// Open opens a group that somebody made, without holding it.
+// Open opens an existing group without holding it.
 func Open(dir string) (*Group, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -92,10 +93,10 @@ func Open(dir string) (*Group, error) {
 	return &Group{folder}, nil
 }
 
-// Inherit is a group whose folder this process was given as a descriptor.
+// Inherit returns the group of an inherited descriptor.
 func Inherit(fd int, dir string) *Group { return &Group{os.NewFile(uintptr(fd), dir)} }
 
-// Folder is the group's folder, which is to be passed on to who shall hold it as well.
+// Folder returns the group's open folder. A process that inherits it holds the group too.
 func (g *Group) Folder() *os.File { return g.folder }
 
 // Move moves a process into the group of a folder.
@@ -106,7 +107,7 @@ func Move(pid int, dir string) error {
 	return nil
 }
 
-// ChildOf is the name of the group below this one that a process is in, if it is in one.
+// ChildOf returns the name of the group below this one that a process is in, or "".
 func (g *Group) ChildOf(pid int) string {
 	groups, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
@@ -124,15 +125,15 @@ func (g *Group) ChildOf(pid int) string {
 // Child makes a group below this one. It is not held.
 func (g *Group) Child(name string) (*Group, error) { return create(filepath.Join(g.Dir(), name)) }
 
-// Dir is the group's folder.
+// Dir returns the path of the group's folder.
 func (g *Group) Dir() string { return g.folder.Name() }
 
-// FD is the descriptor for syscall.SysProcAttr.CgroupFD.
+// FD returns the descriptor for syscall.SysProcAttr.CgroupFD.
 func (g *Group) FD() int { return int(g.folder.Fd()) }
 
 func (g *Group) file(name string) string { return filepath.Join(g.Dir(), name) }
 
-// lock takes the lock that tells that somebody holds the group, unless somebody does.
+// lock holds the group, unless another process does.
 func (g *Group) lock() (bool, error) {
 	err := unix.Flock(g.FD(), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -141,8 +142,8 @@ func (g *Group) lock() (bool, error) {
 	return err == nil, err
 }
 
-// Kill sends SIGKILL to every process in the group and in groups below it, and to what
-// they start meanwhile.
+// Kill sends SIGKILL to every process in the group and in groups below it, including those
+// that are started meanwhile.
 func (g *Group) Kill() error {
 	err := os.WriteFile(g.file("cgroup.kill"), []byte("1"), 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -151,7 +152,7 @@ func (g *Group) Kill() error {
 	return err
 }
 
-// Alive tells whether a process lives in the group or in one below it. A zombie does not.
+// Alive reports whether a process other than a zombie is in the group or in one below it.
 func (g *Group) Alive() (bool, error) {
 	events, err := os.ReadFile(g.file("cgroup.events"))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -160,7 +161,7 @@ func (g *Group) Alive() (bool, error) {
 	return strings.Contains(string(events), "populated 1"), err
 }
 
-// Remove removes the group, in which nothing may live, and those below it.
+// Remove removes the group, which must have no live processes, and those below it.
 func (g *Group) Remove() error {
 	defer g.folder.Close()
 	var dirs []string
@@ -181,33 +182,27 @@ func (g *Group) Remove() error {
 	return err
 }
 
-// End kills what is in the group until nothing lives, and removes it. It is an error if
-// something still lives after a while, and none if an empty folder stays.
+// End kills the processes of the group until none is alive, and removes it. It fails if one
+// is still alive after a time. A folder that cannot be removed is no error.
 func (g *Group) End(within time.Duration) error {
-	var err error
-	pause := time.NewTimer(0)
-	defer pause.Stop()
-	next := pauseMin
-	for end := time.Now().Add(within); ; {
-		<-pause.C
-		err = g.Kill()
+	end, pause := time.Now().Add(within), pauseMin
+	for {
+		err := g.Kill()
 		if alive, e := g.Alive(); e == nil && !alive {
 			_ = g.Remove()
 			return nil
 		}
 		if time.Now().After(end) {
-			if err == nil {
-				err = errors.New("a process cannot be killed")
-			}
+			err = cmp.Or(err, errors.New("a process cannot be killed"))
 			return errors.Join(fmt.Errorf("end group %s within %s: %w", g.Dir(), within, err), g.folder.Close())
 		}
-		pause.Reset(next)
-		next = min(2*next, pauseMax)
+		time.Sleep(pause)
+		pause = min(2*pause, pauseMax)
 	}
 }
 
-// Sweep ends every group that Make made and nobody holds, where this process may. It says
-// which could not be ended within a while.
+// Sweep ends every group of Make that no process holds, as far as this process may. The
+// error names the groups that could not be ended in time.
 func Sweep(within time.Duration) error {
 	own, m, err := ownFolder()
 	if err != nil {
@@ -216,7 +211,7 @@ func Sweep(within time.Duration) error {
 	var unheld []*Group
 	_ = filepath.WalkDir(m.point, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			return fs.SkipDir // gone, or not ours
+			return fs.SkipDir // removed, or not readable
 		}
 		_, inside := below(own, path)
 		if !entry.IsDir() || !made.MatchString(entry.Name()) || inside || unix.Access(filepath.Join(path, "cgroup.kill"), unix.W_OK) != nil {
@@ -229,7 +224,7 @@ func Sweep(within time.Duration) error {
 			}
 			g.folder.Close()
 		}
-		return nil // below it there may be one that is held by a process in this one
+		return nil // a process in it may hold a group below it
 	})
 	for _, g := range unheld {
 		err = errors.Join(err, g.End(within))

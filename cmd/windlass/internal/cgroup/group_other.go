@@ -10,10 +10,10 @@ import (
 // Group is a group of processes, of which there are none here.
 type Group struct{}
 
-// Make says that there are none.
+// Make returns ErrUnavailable.
 func Make() (*Group, error) { return nil, ErrUnavailable }
 
-// Open says that there are none.
+// Open returns ErrUnavailable.
 func Open(string) (*Group, error) { return nil, ErrUnavailable }
 
 // Inherit is never called.
@@ -22,13 +22,13 @@ func Inherit(int, string) *Group { return nil }
 // Folder is never called.
 func (*Group) Folder() *os.File { return nil }
 
-// Move says that there are none.
+// Move returns ErrUnavailable.
 func Move(int, string) error { return ErrUnavailable }
 
 // ChildOf is never called.
 func (*Group) ChildOf(int) string { return "" }
 
-// Child says that there are none.
+// Child returns ErrUnavailable.
 func (*Group) Child(string) (*Group, error) { return nil, ErrUnavailable }
 
 // Dir is never called.
@@ -49,5 +49,5 @@ func (*Group) Remove() error { return ErrUnavailable }
 // End is never called.
 func (*Group) End(time.Duration) error { return ErrUnavailable }
 
-// Sweep has nothing to do.
+// Sweep does nothing.
 func Sweep(time.Duration) error { return nil }

@@ -1,17 +1,17 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
-// mount is where a file system of control groups is mounted: point shows root and what is
-// below it.
+// mount is a mounted file system of control groups: the group root is at the path point.
 type mount struct{ root, point string }
 
-// ownFolder is the folder of this process's group.
+// ownFolder returns the folder of this process's group.
 func ownFolder() (string, mount, error) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -33,7 +33,7 @@ func ownFolder() (string, mount, error) {
 	return "", mount{}, fmt.Errorf("group %s is not mounted", path)
 }
 
-// pathOf reads /proc/<pid>/cgroup.
+// pathOf parses /proc/<pid>/cgroup.
 func pathOf(groups string) (string, error) {
 	for line := range strings.Lines(groups) {
 		// The other lines are of version 1.
@@ -41,10 +41,10 @@ func pathOf(groups string) (string, error) {
 			return strings.TrimSuffix(path, " (deleted)"), nil
 		}
 	}
-	return "", fmt.Errorf("there is no version 2")
+	return "", errors.New("there is no version 2")
 }
 
-// mountsOf reads /proc/<pid>/mountinfo. On hosts with both versions the second is not at
+// mountsOf parses /proc/<pid>/mountinfo. On hosts with both versions, the second is not at
 // the usual place.
 func mountsOf(info string) (mounts []mount) {
 	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
@@ -59,7 +59,7 @@ func mountsOf(info string) (mounts []mount) {
 	return mounts
 }
 
-// below is a path as seen from a folder above it.
+// below returns a path relative to root, and whether it is below it.
 func below(path, root string) (string, bool) {
 	if root == "/" {
 		return path, true

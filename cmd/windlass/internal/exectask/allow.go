@@ -94,7 +94,7 @@ func (a Allow) Check(p Props) (path string, err error) {
 	}
 	for name := range p.Env {
 		if !slices.Contains(a.env, name) {
-			return "", fmt.Errorf("%w: env %s is none that this node lets tasks set", ErrNotAllowed, name)
+			return "", fmt.Errorf("%w: env %s is not a variable that this node lets tasks set", ErrNotAllowed, name)
 		}
 	}
 	return file, nil

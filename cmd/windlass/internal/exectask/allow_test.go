@@ -96,7 +96,7 @@ func TestAllowLetsATaskSetTheVariablesThatTheNodeNames(t *testing.T) {
 	for _, name := range []string{"LD_PRELOAD", "PYTHONWARNINGS", "TAR_OPTIONS", "GIT_EXTERNAL_DIFF", "JDK_JAVA_OPTIONS", "colour"} {
 		p := Props{Command: []string{"one"}, Env: map[string]string{name: "x", "COLOUR": "red"}}
 		_, err := some.Check(p)
-		contains(t, err, "env "+name+" is none")
+		contains(t, err, "env "+name+" is not a variable")
 		if _, err := all.Check(p); err != nil {
 			t.Error(err)
 		}
@@ -115,7 +115,7 @@ func TestAllowLetsATaskSetTheVariablesThatTheNodeNames(t *testing.T) {
 	}
 }
 
-// What is checked is what is started, also if a link turns to another program between.
+// The checked program is started even if its link is changed in between.
 func TestAllowIsNotPassedByALinkThatTurns(t *testing.T) {
 	dir := programs(t)
 	a, err := NewAllow([]string{"cat"})
@@ -126,7 +126,7 @@ func TestAllowIsNotPassedByALinkThatTurns(t *testing.T) {
 	must(t, os.Remove(dir+"/cat"))
 	must(t, os.Symlink("one", dir+"/cat"))
 	if file, err := filepath.EvalSymlinks(path); err != nil || file != dir+"/many" {
-		t.Errorf("the link turns, and what would be started is %s, %v", file, err)
+		t.Errorf("the link was changed, and the program to start is %s, %v", file, err)
 	}
 	_, err = a.Check(command)
 	contains(t, err, "not allowed")

@@ -56,16 +56,15 @@ type outcome struct {
 
 // spawn starts a supervisor process and waits for its hello.
 func spawn(ctx context.Context, cfg Config) (*link, error) {
+	program, err := ownProgram()
+	if err != nil {
+		return nil, fmt.Errorf("own program: %w", err)
+	}
 	conn, theirs, err := socketPair()
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	defer theirs.Close()
-	program, err := ownProgram()
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("own program: %w", err)
-	}
 	l := &link{
 		cfg: cfg, conn: conn, out: newOutbox(), waiting: map[string]*waiter{},
 		closing: make(chan struct{}), gone: make(chan struct{}), sweep: sweep,
@@ -88,22 +87,20 @@ func spawn(ctx context.Context, cfg Config) (*link, error) {
 	// A session of its own, so that no Ctrl-C and no signal to the node's group ends the
 	// process that has to clean up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		conn.Close()
-		l.disband()
-		return nil, fmt.Errorf("start supervisor: %w", err)
-	}
 	l.cmd = cmd
+	err = cmd.Start()
 	theirs.Close() // or the stream would not end with the process
-	if err := l.greet(ctx); err != nil {
-		conn.Close()
+	if err == nil {
+		if err = l.greet(ctx); err == nil {
+			go l.serve()
+			return l, nil
+		}
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		l.disband()
-		return nil, fmt.Errorf("supervisor %q did not come up: %w", cfg.Args, err)
 	}
-	go l.serve()
-	return l, nil
+	conn.Close()
+	l.disband()
+	return nil, fmt.Errorf("supervisor %q did not come up: %w", cfg.Args, err)
 }
 
 // group makes a group for a supervisor and starts its guard.

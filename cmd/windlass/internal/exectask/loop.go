@@ -81,18 +81,14 @@ func read(r io.Reader, inbound chan<- message) {
 
 // run serves until the node is gone and so are all runs.
 func (l *loop) run() {
-	timer := time.NewTimer(tick)
-	defer timer.Stop()
 	for {
 		l.step(clock.Clock(clock.Machine).Read())
 		if l.inbound == nil && len(l.runs) == 0 {
 			return
 		}
-		wait, some := l.next(clock.Boot())
-		if some {
-			timer.Reset(wait)
-		} else {
-			timer.Stop()
+		var due <-chan time.Time
+		if wait, some := l.next(clock.Boot()); some {
+			due = time.After(wait)
 		}
 		select {
 		case m, open := <-l.inbound:
@@ -111,7 +107,7 @@ func (l *loop) run() {
 		case <-l.chld:
 			l.walk.hurry()
 			l.checkLeaders()
-		case <-timer.C:
+		case <-due:
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/windlass-go/windlass/internal/pause"
 )
 
 // followEvery is how often a followed log is read. A watch would not work on every file
@@ -32,16 +34,12 @@ func Tail(ctx context.Context, w io.Writer, dir, taskID string, lines int, follo
 	if !follow {
 		return nil
 	}
-	poll := time.NewTicker(followEvery)
-	defer poll.Stop()
 	for {
 		if current, err = catchUp(w, path, current); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, followEvery) {
 			return nil
-		case <-poll.C:
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (l *loop) end(r *run, why Why, grace time.Duration) {
 func (l *loop) terminate(r *run) {
 	l.walk.wanted = true
 	_ = syscall.Kill(-r.pid, syscall.SIGTERM)
-	// A stopped process would not see SIGTERM until somebody continues it.
+	// A stopped process would not get SIGTERM until it is continued.
 	_ = syscall.Kill(-r.pid, syscall.SIGCONT)
 }
 

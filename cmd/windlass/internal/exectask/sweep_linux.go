@@ -12,8 +12,6 @@ import (
 // not. Those are not our descendants, so sweep reads the whole process table until it
 // finds none twice in a row.
 func sweep(session int, runs map[string]int) int {
-	pause := time.NewTicker(scanPauseMin)
-	defer pause.Stop()
 	end := time.Now().Add(sweepMax)
 	clean, left := 0, 0
 	for clean < 2 && time.Now().Before(end) {
@@ -22,7 +20,7 @@ func sweep(session int, runs map[string]int) int {
 		if left > 0 {
 			clean = 0
 		}
-		<-pause.C
+		time.Sleep(scanPauseMin)
 	}
 	return left
 }

@@ -99,8 +99,6 @@ func scan(runs map[int]string) ([]proc, error) {
 
 // sweep kills the groups of the runs of a lost supervisor.
 func sweep(_ int, runs map[string]int) int {
-	pause := time.NewTicker(scanPauseMin)
-	defer pause.Stop()
 	end := time.Now().Add(sweepMax)
 	left := 1
 	for left > 0 && time.Now().Before(end) {
@@ -110,7 +108,7 @@ func sweep(_ int, runs map[string]int) int {
 				left++
 			}
 		}
-		<-pause.C
+		time.Sleep(scanPauseMin)
 	}
 	return left
 }

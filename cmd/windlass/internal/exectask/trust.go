@@ -18,7 +18,7 @@ func onlyOurs(path string) error {
 			return err
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
-			return fmt.Errorf("%s belongs to user %d, who could change what it is", path, stat.Uid)
+			return fmt.Errorf("%s belongs to user %d, who could replace it", path, stat.Uid)
 		}
 		sticky := info.IsDir() && info.Mode()&fs.ModeSticky != 0
 		if mode := info.Mode().Perm(); mode&0o022 != 0 && !sticky {

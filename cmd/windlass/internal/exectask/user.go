@@ -44,7 +44,7 @@ func FindUser(name string) (*User, error) {
 	u := &User{Name: found.Username, Home: found.HomeDir, UID: numbers[0], GID: numbers[1], Groups: numbers[2:]}
 	switch {
 	case u.UID == 0:
-		return nil, refuse("user", quote(name), "must not be root, from whom nothing is safe")
+		return nil, refuse("user", quote(name), "must not be root, who may do everything")
 	case slices.Contains(numbers[1:], 0):
 		return nil, refuse("user", quote(name), "must not be in root's group")
 	}

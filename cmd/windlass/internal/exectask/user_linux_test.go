@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asNobody has commands run as that user, for which rights of root are needed.
+// asNobody makes commands run as the user nobody, which needs the rights of root.
 func asNobody(t *testing.T) func(*Config) {
 	t.Helper()
 	if err := mayBecomeOthers(); err != nil {
@@ -27,8 +27,8 @@ func asNobody(t *testing.T) func(*Config) {
 	return func(c *Config) { c.User = nobody }
 }
 
-// A command that runs as another user has none of the node's rights and names, and neither
-// ends the node nor reads its files.
+// A command that runs as another user has none of the node's rights and names, and can
+// neither end the node nor read its files.
 func TestUser_CommandsHaveNoneOfTheNodesRights(t *testing.T) {
 	s := start(t, asNobody(t))
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -43,7 +43,7 @@ cat %s 2>&1; kill -STOP %d 2>&1; kill -KILL %d 2>&1; echo end`, secret, os.Getpi
 	if !strings.HasPrefix(got, want) || strings.Count(got, "not permitted")+strings.Count(got, "denied") != 3 || !strings.HasSuffix(got, "\nend\n") {
 		t.Errorf("it said %q, %s", got, res)
 	}
-	// What is there in a folder of the node, and what is not, is the same to it.
+	// The user cannot find out which files exist in a folder of the node.
 	must(t, os.Chmod(filepath.Dir(secret), 0o700))
 	for _, dir := range []string{filepath.Dir(secret), secret, filepath.Join(filepath.Dir(secret), "none")} {
 		c := script("t", "exit 0")
@@ -54,7 +54,7 @@ cat %s 2>&1; kill -STOP %d 2>&1; kill -KILL %d 2>&1; echo end`, secret, os.Getpi
 	}
 }
 
-// It starts where every user may be, and opens its outputs by their names.
+// It starts in a folder that every user may enter, and can open /dev/stdout and /dev/stderr.
 func TestUser_CommandsHaveAFolderAndOutputs(t *testing.T) {
 	closed := t.TempDir()
 	must(t, os.Chmod(closed, 0o700))
@@ -67,7 +67,7 @@ func TestUser_CommandsHaveAFolderAndOutputs(t *testing.T) {
 	}
 }
 
-// Of what root passes on to what it starts, keys and capabilities, such a command has nothing.
+// It inherits neither keys nor capabilities of root.
 func TestUser_CommandsInheritNothingOfRoots(t *testing.T) {
 	as := asNobody(t)
 	runtime.LockOSThread() // for good: the thread, which has all this, ends with the test
@@ -92,7 +92,7 @@ func TestUser_CommandsInheritNothingOfRoots(t *testing.T) {
 	}
 }
 
-// What runs as another user ends as all does, wherever it has gone.
+// Processes of another user end too, however they detached themselves.
 func TestUser_NothingOfAnotherSurvives(t *testing.T) {
 	s := start(t, asNobody(t))
 	m := marker()
@@ -102,7 +102,7 @@ func TestUser_NothingOfAnotherSurvives(t *testing.T) {
 	stopped.wait(t)
 	vanishes(t, m, 0)
 	if s.Ungrouped() != nil {
-		return // what has left everything is known by its control group alone
+		return // without a control group, detached processes are not found
 	}
 	lost := background(t, s, script("lost", detached(m)))
 	sleeping(t, m, 4)

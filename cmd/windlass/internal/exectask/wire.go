@@ -10,7 +10,7 @@ import (
 )
 
 // protocol is the version that hello carries. Node and supervisor are one
-// binary, so it differs only if somebody pairs two.
+// binary, so it should never differ.
 const protocol = 1
 
 // kind names a message.

@@ -60,7 +60,6 @@ func (c Config) Check() error {
 	return nil
 }
 
-// bench is one run.
 type bench struct {
 	Config
 	store  broker.Broker

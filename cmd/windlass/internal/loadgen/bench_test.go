@@ -111,7 +111,7 @@ func TestRun_ASingleNodeIsNotLost(t *testing.T) {
 	})
 }
 
-func TestRun_AnInterruptLeavesNothingBehindAndKeepsTheFigures(t *testing.T) {
+func TestRun_AnInterruptCleansUpAndKeepsTheFigures(t *testing.T) {
 	for _, at := range []string{"measuring the broker", "starting 2 node(s)", "running 50 jobs", "starting 50 tasks", "a node with"} {
 		t.Run(at, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -135,7 +135,7 @@ func TestRun_AnInterruptLeavesNothingBehindAndKeepsTheFigures(t *testing.T) {
 	}
 }
 
-func TestRun_ATimeoutSaysWhatWasWaitedFor(t *testing.T) {
+func TestRun_ATimeoutNamesItsWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		c := w.config(50, 2)
 		c.Timeout = time.Nanosecond
@@ -163,7 +163,7 @@ func TestRun_ANodeThatFailsEndsTheRun(t *testing.T) {
 	})
 }
 
-func TestConfig_BadInputIsNamedWithItsLimit(t *testing.T) {
+func TestConfig_NamesBadInputAndItsLimit(t *testing.T) {
 	good := Config{Tasks: 1, Nodes: 1, SessionTTL: 5 * time.Second, Timeout: time.Second}
 	if err := good.Check(); err != nil {
 		t.Error(err)
@@ -203,7 +203,7 @@ func TestReport_ItsJSONIsStable(t *testing.T) {
 	}
 }
 
-func TestPerSecond_NoTimeAtAllIsStillARate(t *testing.T) {
+func TestPerSecond_IsFiniteWithoutTime(t *testing.T) {
 	if got := perSecond(1, 0); got != 1e9 {
 		t.Errorf("it is %v", got)
 	}

@@ -40,7 +40,6 @@ type fleet struct {
 	freedAt time.Time
 }
 
-// member is one node.
 type member struct {
 	node    *windlass.Node
 	store   broker.Broker
@@ -150,7 +149,6 @@ func (f *fleet) await(ctx context.Context, what string, count *atomic.Int64, wan
 	})
 }
 
-// granted records when the tasks of the lost node became free.
 func (f *fleet) granted(g windlass.Grant) {
 	at := time.Now().Add(-g.Waited)
 	f.mu.Lock()

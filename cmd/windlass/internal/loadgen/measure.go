@@ -66,7 +66,7 @@ func (b *bench) runTasks(ctx context.Context, f *fleet) error {
 	return b.loseNode(ctx, f)
 }
 
-// inChunks calls f for all tasks, at most so many at a time.
+// inChunks calls f for all tasks, in chunks of at most most.
 func (b *bench) inChunks(ctx context.Context, what string, most int, f func(ctx context.Context, first, n int) error) error {
 	return b.within(ctx, what, func(ctx context.Context) error {
 		for first := 0; first < b.Tasks; first += most {

@@ -51,7 +51,6 @@ func median(rates []float64) float64 {
 	return rates[len(rates)/2]
 }
 
-// rawRound writes the keys of n tasks in bulk, and then claims them in bulk.
 func rawRound(ctx context.Context, b broker.Broker, prefix string, n int) (puts, claims float64, err error) {
 	session, err := b.Grant(ctx, "", rawTTL)
 	if err != nil {

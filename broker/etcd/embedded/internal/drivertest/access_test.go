@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// TestAUserWithARoleForItsNamespaceNeedsNoMore runs everything that Windlass
-// does as a user who may read and write below /windlass/ns/ only.
+// TestAUserWithARoleForItsNamespaceNeedsNoMore makes all calls of Windlass as a user who may
+// read and write only below /windlass/ns/.
 func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
 	endpoint, b := openNode(t)
 	if _, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: "node", Password: "wrong"}); !errors.Is(err, broker.ErrPermission) {
@@ -46,7 +46,7 @@ func TestAUserWithARoleForItsNamespaceNeedsNoMore(t *testing.T) {
 	if err := b.Revoke(t.Context(), session.ID); err != nil {
 		t.Error(err)
 	}
-	// It may see how the members are, and not do anything to them.
+	// It may see the members' status, but not change them.
 	if members, err := b.Members(t.Context()); err != nil || len(members) != 1 || members[0].Err != nil || !members[0].Leader {
 		t.Errorf("%+v, %v", members, err)
 	}
@@ -66,11 +66,7 @@ func openNode(t *testing.T) (endpoint string, b *etcd.Broker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closing(t, b.Close) })
 	return endpoint, b
 }
 
@@ -80,7 +76,7 @@ func enableAccessControl(t *testing.T, endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close() // nothing is under way
+	defer client.Close()
 	ctx, prefix := t.Context(), "/windlass/ns/"
 	for _, step := range []func() error{
 		func() error { _, err := client.UserAdd(ctx, "root", "root"); return err },

@@ -24,7 +24,7 @@ func TestMembers_OfAClusterAreFoundFromOneOfThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.Close() // nothing is under way
+	defer b.Close()
 	if told := describe(ctx, t, b.Members); told != "leader follower follower" {
 		t.Errorf("at first: %s", told)
 	}
@@ -42,14 +42,14 @@ func TestMembers_OfAClusterAreFoundFromOneOfThem(t *testing.T) {
 	c.kill(follower)
 	survey := func(ctx context.Context) ([]etcd.Member, error) { return etcd.Members(ctx, config) }
 	for told := ""; told != "dead dead leaderless"; {
-		// It takes an election timeout to notice.
+		// The survivor notices after an election timeout.
 		if told = describe(ctx, t, survey); ctx.Err() != nil {
 			t.Fatalf("with two killed: %s", told)
 		}
 	}
 }
 
-// describe is what the members are, sorted.
+// describe returns the members' states, sorted.
 func describe(ctx context.Context, t *testing.T, ask func(context.Context) ([]etcd.Member, error)) string {
 	t.Helper()
 	members, err := ask(ctx)

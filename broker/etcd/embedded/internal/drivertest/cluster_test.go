@@ -22,7 +22,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// patience bounds what a healthy cluster does within a second or two.
+// patience limits what a healthy cluster does within a second or two.
 const patience = 30 * time.Second
 
 // cluster is three etcd members, each a process of its own.
@@ -34,7 +34,7 @@ type cluster struct {
 type member struct {
 	config  memberConfig
 	process *exec.Cmd
-	// life is the pipe whose end ends the member.
+	// life is a pipe; the member ends when it is closed.
 	life io.Closer
 }
 
@@ -63,7 +63,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// freePorts finds loopback addresses that nobody uses at the moment.
+// freePorts returns loopback addresses that nobody uses.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	addresses := make([]string, n)
@@ -105,7 +105,7 @@ func (c *cluster) kill(i int) {
 	if err := m.process.Process.Kill(); err != nil {
 		c.t.Error(err)
 	}
-	_ = m.process.Wait() // it was killed, and says so
+	_ = m.process.Wait()
 	m.process = nil
 }
 
@@ -143,7 +143,7 @@ func (c *cluster) status(ctx context.Context, m *member) (*pb.StatusResponse, er
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close() // only read from
+	defer conn.Close()
 	return pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}, grpc.WaitForReady(true))
 }
 
@@ -159,16 +159,12 @@ func (c *cluster) open(t *testing.T) *etcd.Broker {
 
 func openAt(t *testing.T, endpoints []string) *etcd.Broker {
 	t.Helper()
-	// A request that a member forwarded to a leader which then dies is lost, and
-	// waits in vain: not for long, here.
+	// A request that was forwarded to a leader that dies gets no answer, so the timeout is
+	// short.
 	b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: endpoints, DialTimeout: patience, RequestTimeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closing(t, b.Close) })
 	return b
 }

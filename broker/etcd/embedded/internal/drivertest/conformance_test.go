@@ -11,10 +11,9 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// TestBrokerOnAClusterThatLosesMembers checks the rules on three members, of
-// which a follower is killed before every other rule and comes back during the
-// next. A rule's own requests never meet the moment of the kill, which may cost
-// any of them its answer; failover_test.go is about that.
+// TestBrokerOnAClusterThatLosesMembers checks the rules on three members, of which a follower
+// is killed before every other rule and started again during the next. No request of a rule
+// is in flight then; failover_test.go is about that.
 func TestBrokerOnAClusterThatLosesMembers(t *testing.T) {
 	c := startCluster(t)
 	var last *etcd.Broker

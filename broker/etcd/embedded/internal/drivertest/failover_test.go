@@ -13,9 +13,9 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// TestAWatchMissesNothingWhenMembersDie writes one key after the other while
-// every member, the leader first, is killed and comes back. It reopens the watch,
-// each time it ends, from the revision up to which it was complete.
+// TestAWatchMissesNothingWhenMembersDie writes one key after the other while every member, the
+// leader first, is killed and started again. It reopens the watch, each time it ends, from the
+// revision up to which it was complete.
 func TestAWatchMissesNothingWhenMembersDie(t *testing.T) {
 	c := startCluster(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -41,8 +41,7 @@ func TestAWatchMissesNothingWhenMembersDie(t *testing.T) {
 		t.Logf("killed member %d (%d led): writes go on after %v", victim, leader, time.Since(killed).Round(time.Millisecond))
 		written = append(written, writeSequence(ctx, t, writer, len(written), 50)...)
 		c.start(victim)
-		// The next one must not die before this one is back.
-		c.leader(ctx)
+		c.leader(ctx) // waits until it is back
 	}
 	written = append(written, writeKey(ctx, t, writer, last))
 	follow.Wait()
@@ -98,8 +97,8 @@ func writeSequence(ctx context.Context, t *testing.T, b broker.Broker, from, n i
 	return written
 }
 
-// writeKey creates a key, however long it takes. That it is there already is
-// how a write whose outcome was unknown shows that it was applied.
+// writeKey creates a key, however long it takes. If the key exists, an earlier attempt with an
+// unknown outcome was applied.
 func writeKey(ctx context.Context, t *testing.T, b broker.Broker, key string) string {
 	t.Helper()
 	for {
@@ -124,8 +123,7 @@ func TestWithoutAQuorumTheErrorSaysSo(t *testing.T) {
 	leader, follower := c.leader(ctx)
 	c.kill(leader)
 	c.kill(follower)
-	// The survivor takes an election timeout to notice; a request that it took
-	// before may just run out of time.
+	// The survivor notices after an election timeout; earlier requests may time out.
 	for {
 		_, err := broker.CommitOne(ctx, b, broker.Txn{Then: []broker.Op{broker.Put("/a", nil)}})
 		if errors.Is(err, broker.ErrNoQuorum) {

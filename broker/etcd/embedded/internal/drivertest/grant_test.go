@@ -17,8 +17,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// dying is a connection of a client that dies after some requests: the answer to the last
-// is lost, and nothing is sent any more. Leases are granted so much later.
+// dying is a connection that dies after some requests: the answer to the last one is lost,
+// and no more are sent. Leases are granted late.
 type dying struct {
 	pb.KVClient
 	pb.LeaseClient
@@ -58,8 +58,8 @@ func beforeDeath[A any](d *dying, ask func() (*A, error)) (*A, error) {
 
 var errDead = status.Error(codes.Unavailable, "error reading from server: EOF")
 
-// A session that nobody got leaves nothing, however far its grant came and however late a
-// member that was frozen carries it out: the others end it.
+// If a grant fails at any step, or a frozen member carries it out late, the other sessions
+// end the session.
 func TestGrant_WhatItLeavesBehindIsEndedByTheOthers(t *testing.T) {
 	for requests := range 5 {
 		synctest.Test(t, func(t *testing.T) { grantUntilDeath(t, requests, 0) })
@@ -67,12 +67,12 @@ func TestGrant_WhatItLeavesBehindIsEndedByTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { grantUntilDeath(t, 2, 40*time.Second) })
 }
 
-// grantUntilDeath opens a session beside one that lives, through a connection that dies
-// after some requests, and looks at what is left.
+// grantUntilDeath grants a session through a connection that dies after some requests, and
+// checks what is left once another session has observed it.
 func grantUntilDeath(t *testing.T, requests int, late time.Duration) {
 	const ttl = 5 * time.Second
 	var client *dying
-	s, err := embedded.Start(t.Context(), embedded.Config{
+	s := startServer(t, embedded.Config{
 		UnsafeNoFsync: true,
 		Between: func(txns pb.KVClient, leases pb.LeaseClient) (pb.KVClient, pb.LeaseClient) {
 			client = &dying{KVClient: txns, LeaseClient: leases}
@@ -80,10 +80,6 @@ func grantUntilDeath(t *testing.T, requests int, late time.Duration) {
 			return client, client
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closing(t, s.Close)
 	other := s.Broker()
 	defer closing(t, other.Close)
 	session, err := other.Grant(t.Context(), "/ns/sessions/", ttl)
@@ -116,11 +112,4 @@ func names(kvs []broker.KV) string {
 		all = append(all, kv.Key)
 	}
 	return strings.Join(all, " ")
-}
-
-func closing(t *testing.T, end func() error) {
-	t.Helper()
-	if err := end(); err != nil {
-		t.Error(err)
-	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Each login costs the server some 50 ms of a processor and an entry in the log of all
-// members: watches and renewals, of which there are many, must not log in each.
+// members, so watches and renewals must not log in each time.
 func TestUserWithAPasswordLogsInSeldom(t *testing.T) {
 	endpoint, b := openNode(t)
 	session, err := b.Grant(t.Context(), "", broker.ProgressMax)
@@ -35,12 +35,12 @@ func TestUserWithAPasswordLogsInSeldom(t *testing.T) {
 		t.Errorf("5 watches and 5 renewals logged in %d times", n)
 	}
 
-	// All tokens of the user end, as they do when the server starts anew.
+	// This invalidates all tokens of the user, as a restart of the server does.
 	root, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, Username: "root", Password: "root", Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer root.Close() // nothing is under way
+	defer root.Close()
 	if _, err := root.UserChangePassword(t.Context(), "node", "secret"); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func watchOnce(t *testing.T, b *etcd.Broker, from broker.Revision) (err error) {
 	return nil
 }
 
-// logins counts those that the servers of this process have answered.
+// logins counts the logins that the servers of this process have answered.
 func logins(t *testing.T) (n int) {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()

@@ -13,18 +13,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// memberEnv tells this binary to be an etcd member, and which.
+// memberEnv makes this binary an etcd member; its value is a memberConfig.
 const memberEnv = "WINDLASS_TEST_ETCD_MEMBER"
 
-// init makes this binary a member when it is started as one: the tests start it again
-// for the members of their clusters.
+// init makes this binary a member if a test has started it as one.
 func init() {
 	if os.Getenv(memberEnv) != "" {
 		os.Exit(runMember())
 	}
 }
 
-// memberConfig is what a member is told.
 type memberConfig struct {
 	Name    string
 	Dir     string
@@ -33,8 +31,8 @@ type memberConfig struct {
 	Cluster string
 }
 
-// runMember runs an etcd member until its standard input ends, which it does
-// with the process of the tests at the latest.
+// runMember runs an etcd member until its standard input ends, at the latest when the tests
+// end.
 func runMember() int {
 	var config memberConfig
 	if err := json.Unmarshal([]byte(os.Getenv(memberEnv)), &config); err != nil {

@@ -24,8 +24,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
-// TestMembers_AnEmbeddedServerIsOne asks it from inside its process, and over
-// its socket.
+// TestMembers_AnEmbeddedServerIsOne asks it inside its process and over its socket.
 func TestMembers_AnEmbeddedServerIsOne(t *testing.T) {
 	config := fast()
 	config.Dir, config.Socket, config.QuotaBytes = t.TempDir(), true, 32<<20
@@ -49,19 +48,13 @@ func dial(t *testing.T, s *embedded.Server) *etcd.Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { closing(t, b.Close) })
 	return b
 }
 
 func TestMembers_OfAClosedBrokerAreAnError(t *testing.T) {
 	b := startServer(t, fast()).Broker()
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	closing(t, b.Close)
 	if _, err := b.Members(t.Context()); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("%v", err)
 	}
@@ -70,8 +63,8 @@ func TestMembers_OfAClosedBrokerAreAnError(t *testing.T) {
 	}
 }
 
-// fill writes until the store is full. It learns of its size with its commits, every
-// 100 ms, within which a fast machine writes much more than fits.
+// fill writes until the store is full. The store checks its size every 100 ms, in which a fast
+// machine writes much more than fits.
 func fill(t *testing.T, b broker.Broker, key func(i int) string) {
 	t.Helper()
 	value := bytes.Repeat([]byte("x"), broker.ValueBytesMax)
@@ -87,8 +80,7 @@ func fill(t *testing.T, b broker.Broker, key func(i int) string) {
 	t.Fatal("2 GiB fit")
 }
 
-// TestReclaim_MakesAFullStoreTakeWritesAgain fills a store with versions of one
-// key, all but the last of which are history.
+// TestReclaim_MakesAFullStoreTakeWritesAgain fills a store with versions of one key.
 func TestReclaim_MakesAFullStoreTakeWritesAgain(t *testing.T) {
 	config := fast()
 	config.Dir, config.Socket, config.QuotaBytes = t.TempDir(), true, 18<<20
@@ -114,8 +106,8 @@ func TestReclaim_DoesNotDisarmWhatIsFullOfLiveData(t *testing.T) {
 	config := fast()
 	config.QuotaBytes = 18 << 20
 	b := startServer(t, config).Broker()
-	// The file of the database grows ahead of what is in it, so that there can be
-	// room once it was written anew.
+	// The database's file is larger than its content, so there can be space after it was
+	// rewritten.
 	written, rounds := 0, 0
 	var err error
 	for ; err == nil && rounds < 20; rounds++ {
@@ -136,8 +128,7 @@ func TestReclaim_DoesNotDisarmWhatIsFullOfLiveData(t *testing.T) {
 	mustCommit(t, b, put("/b"))
 }
 
-// A user's token does not go over the network in the clear because a member says that it is
-// reached without TLS.
+// A user's token must not be sent without TLS to a client address that a member gives.
 func TestMembers_WhoeverIsReachedWithoutTLSIsNotAsked(t *testing.T) {
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -152,7 +143,7 @@ func TestMembers_WhoeverIsReachedWithoutTLSIsNotAsked(t *testing.T) {
 				return
 			}
 			reached.Add(1)
-			_ = conn.Close() // it was reached
+			_ = conn.Close()
 		}
 	})
 	certificate := httptest.NewUnstartedServer(nil)
@@ -167,7 +158,7 @@ func TestMembers_WhoeverIsReachedWithoutTLSIsNotAsked(t *testing.T) {
 	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate.TLS.Certificates[0])))
 	pb.RegisterClusterServer(server, twoMembers{second: "http://" + plain.Addr().String()})
 	pb.RegisterMaintenanceServer(server, twoMembers{})
-	accepting.Go(func() { _ = server.Serve(listener) }) // until it is stopped
+	accepting.Go(func() { _ = server.Serve(listener) })
 	members, err := etcd.Members(t.Context(), etcd.Config{Endpoints: []string{listener.Addr().String()}, TLS: &tls.Config{RootCAs: roots}})
 	server.Stop()
 	closing(t, plain.Close)
@@ -180,7 +171,7 @@ func TestMembers_WhoeverIsReachedWithoutTLSIsNotAsked(t *testing.T) {
 	}
 }
 
-// twoMembers is a member of a cluster, which another has joined.
+// twoMembers is a member of a cluster with two members.
 type twoMembers struct {
 	pb.UnimplementedClusterServer
 	pb.UnimplementedMaintenanceServer

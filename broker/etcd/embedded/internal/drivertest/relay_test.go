@@ -17,8 +17,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// relay passes what a client and a member say to each other, until it is told to keep it
-// to itself: for both, the other has fallen silent.
+// relay passes on the data between a client and a member until it is silent.
 type relay struct {
 	listener net.Listener
 	target   string
@@ -60,8 +59,8 @@ func (r *relay) accept() {
 	}
 }
 
-// pump ends when either side has closed. What is said in silence is read and lost, which
-// costs the connection its order: it is not to be heard again.
+// pump ends when either side has closed. While silent, it drops the data, after which the
+// connection cannot be used again.
 func (r *relay) pump(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -81,9 +80,8 @@ func (r *relay) pump(to, from net.Conn) {
 	}
 }
 
-// TestEachRenewalReachesTheOneMemberThatAnswers silences all members but one, each in
-// turn being the one: every single call must find it, whatever else takes turns among the
-// connections.
+// TestEachRenewalReachesTheOneMemberThatAnswers silences all members but one, for each of
+// them. Every call must reach that one, whatever other requests are made.
 func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 	c := startCluster(t)
 	for heard := range c.members {
@@ -93,23 +91,22 @@ func TestEachRenewalReachesTheOneMemberThatAnswers(t *testing.T) {
 	}
 }
 
-// renewThroughOne renews a session while one member alone answers; one without a folder
-// is a lease.
+// renewThroughOne renews a session while only one member answers.
 func renewThroughOne(t *testing.T, c *cluster, heard int, folder string) {
 	b, session, relays := openThroughRelays(t, c, folder)
 	for i, r := range relays {
 		r.silent.Store(i != heard)
 	}
-	enough := takeTurns(t, b)
+	stop := makeRequests(t, b)
 	for range c.members {
 		if _, err := b.KeepAlive(t.Context(), session); err != nil {
 			t.Errorf("only member %d answers, folder %q: %v", heard, folder, err)
 		}
 	}
-	enough()
+	stop()
 }
 
-// TestAReadIsMadeOfAnotherMemberWhenOneIsSilent silences one member, and then all of them.
+// TestAReadIsMadeOfAnotherMemberWhenOneIsSilent silences one member, and then all.
 func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
 	c := startCluster(t)
 	b, _, relays := openThroughRelays(t, c, "/sessions/")
@@ -134,8 +131,8 @@ func TestAReadIsMadeOfAnotherMemberWhenOneIsSilent(t *testing.T) {
 	}
 }
 
-// openThroughRelays opens a session through a relay before each member, each of which has
-// had its turn.
+// openThroughRelays grants a session over relays to all members, each of which has answered a
+// request.
 func openThroughRelays(t *testing.T, c *cluster, folder string) (*etcd.Broker, broker.SessionID, []*relay) {
 	t.Helper()
 	relays := make([]*relay, len(c.members))
@@ -153,8 +150,8 @@ func openThroughRelays(t *testing.T, c *cluster, folder string) (*etcd.Broker, b
 	return b, session.ID, relays
 }
 
-// takeTurns makes other requests meanwhile, which are not waited for.
-func takeTurns(t *testing.T, b broker.Broker) (enough func()) {
+// makeRequests makes other requests until stop is called.
+func makeRequests(t *testing.T, b broker.Broker) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var others sync.WaitGroup
 	others.Go(func() {
@@ -171,10 +168,10 @@ func takeTurns(t *testing.T, b broker.Broker) (enough func()) {
 	}
 }
 
-// renewEverywhere renews until every member has had its turn.
+// renewEverywhere renews until every member has answered a request.
 func renewEverywhere(t *testing.T, b broker.Broker, id broker.SessionID, relays []*relay) {
 	t.Helper()
-	// A connection is among those that take turns once its greeting is over.
+	// A connection gets requests once its handshake is complete.
 	const greetings = 4 << 10
 	for slices.ContainsFunc(relays, func(r *relay) bool { return r.passed.Load() < greetings }) {
 		if _, err := b.KeepAlive(t.Context(), id); err != nil {
