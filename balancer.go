@@ -210,7 +210,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 // givingSelf returns this node for its Giving.
 func (in *incarnation) givingSelf() schedule.Self {
 	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
-	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen, Idle: idle}
+	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen || in.info.Cordoned, Idle: idle}
 }
 
 // view returns the current cluster for the balancer.
@@ -218,7 +218,7 @@ func (in *incarnation) view(now time.Time) *View {
 	held := in.fleet.HeldBy(in.config.Name)
 	v := &View{Now: now, Self: NodeLoad{
 		Name: in.config.Name, Tasks: held.Tasks, Weight: held.Weight,
-		Frozen: in.info.Frozen, Draining: in.info.Draining || in.info.Returning, Overloaded: in.info.Overloaded,
+		Frozen: in.info.Frozen || in.info.Cordoned, Draining: in.info.Draining || in.info.Returning, Overloaded: in.info.Overloaded,
 	}}
 	for _, p := range in.fleet.Peers() {
 		if in.config.sharesTypes(p.Types) {

@@ -176,27 +176,34 @@ func (c *Client) Send(ctx context.Context, node string, command Command) error {
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("send a command to node %q: %w", node, err)
 	}
-	info, err := c.broker.Get(ctx, c.space.NodeInfo(node))
-	if errors.Is(err, broker.ErrNotFound) {
-		return fmt.Errorf("node %q: %w", node, ErrNotFound)
+	key, cordon := c.space.NodeCommand(node, id.String()), c.space.NodeCordon(node)
+	for range attemptsMax {
+		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(c.space.NodeInfo(node)), broker.Read(cordon)}})
+		if err != nil {
+			return fmt.Errorf("send a command to node %q: %w", node, err)
+		}
+		info := r.Reads[0]
+		if info == nil {
+			break
+		}
+		// The command lives with the node's session: it is lost when the node goes.
+		txn := broker.Txn{
+			If:   []broker.Cond{broker.Created(info.Key, info.Created), broker.Absent(key)},
+			Then: []broker.Op{broker.PutSession(key, value, info.Session)},
+		}
+		if command.Command == CommandDrain && r.Reads[1] == nil {
+			txn.If = append(txn.If, broker.Absent(cordon))
+			txn.Then = append(txn.Then, c.putCordon(node, "drained"))
+		}
+		r, maybe, err := c.persist(ctx, txn)
+		switch {
+		case err != nil && !errors.Is(err, broker.ErrSessionExpired):
+			return fmt.Errorf("send a command to node %q: %w", node, err)
+		case err == nil && (r.OK || maybe):
+			return nil
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("send a command to node %q: %w", node, err)
-	}
-	// The command lives with the node's session: it is lost when the node goes.
-	r, maybe, err := c.persist(ctx, broker.Txn{
-		If: []broker.Cond{
-			broker.Created(c.space.NodeInfo(node), info.Created), broker.Absent(c.space.NodeCommand(node, id.String())),
-		},
-		Then: []broker.Op{broker.PutSession(c.space.NodeCommand(node, id.String()), value, info.Session)},
-	})
-	switch {
-	case errors.Is(err, broker.ErrSessionExpired), err == nil && !r.OK && !maybe:
-		return fmt.Errorf("node %q: %w", node, ErrNotFound)
-	case err != nil:
-		return fmt.Errorf("send a command to node %q: %w", node, err)
-	}
-	return nil
+	return fmt.Errorf("node %q: %w", node, ErrNotFound)
 }
 
 // Status is a task's status, as shown in lists.
@@ -395,9 +402,11 @@ func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 type NodeStatus struct {
 	Name string `json:"name"`
 	// Tasks is the number of tasks it holds.
-	Tasks    int               `json:"tasks"`
-	Frozen   bool              `json:"frozen"`
-	Draining bool              `json:"draining"`
+	Tasks    int  `json:"tasks"`
+	Frozen   bool `json:"frozen"`
+	Draining bool `json:"draining"`
+	// Cordon is set if it is kept from getting tasks until Client.Uncordon.
+	Cordon   *Cordon           `json:"cordon,omitempty"`
 	Zone     string            `json:"zone"`
 	Labels   map[string]string `json:"labels"`
 	Capacity int               `json:"capacity"`
@@ -529,7 +538,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

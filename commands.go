@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
 	"github.com/windlass-go/windlass/internal/schedule"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/session"
@@ -19,16 +22,134 @@ import (
 const (
 	// CommandFreeze: claim nothing, rebalance nothing, keep what runs.
 	CommandFreeze = "freeze"
-	// CommandUnfreeze: the reverse of freeze, and of drain.
+	// CommandUnfreeze: the reverse of freeze, and of Node.Drain.
 	CommandUnfreeze = "unfreeze"
 	// CommandBalance: rebalance at once, even when frozen.
 	CommandBalance = "balance"
 	// CommandStopTask: release one running task, {"task": ID}, even when frozen.
 	CommandStopTask = "stop_task"
-	// CommandDrain: take nothing new, and release everything at a pace, {"per_second":
-	// N}, or within a time, {"within": "1m"}.
+	// CommandDrain: release everything at a pace, {"per_second": N}, or within a time,
+	// {"within": "1m"}. Sending it also cordons the node; Client.Uncordon is the reverse
+	// of both.
 	CommandDrain = "drain"
 )
+
+// Cordon keeps a node, by its name, from getting tasks: also after a restart, and while
+// it is away. It keeps the tasks that it has.
+type Cordon struct {
+	At time.Time `json:"at"`
+	// Reason is for people.
+	Reason string `json:"reason,omitempty"`
+}
+
+// CordonReasonBytesMax is the maximum length of Cordon.Reason.
+const CordonReasonBytesMax = 1024
+
+// Cordon cordons a node, which need not be there, or gives its cordon another reason. It
+// returns whether the node is there.
+func (c *Client) Cordon(ctx context.Context, node, reason string) (there bool, err error) {
+	if len(reason) > CordonReasonBytesMax || !utf8.ValidString(reason) {
+		return false, badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", CordonReasonBytesMax))
+	}
+	return c.changeCordon(ctx, "cordon", node, c.putCordon(node, reason))
+}
+
+func (c *Client) putCordon(node, reason string) broker.Op {
+	value, err := json.Marshal(Cordon{At: time.Now().UTC(), Reason: reason})
+	if err != nil {
+		value = nil // cannot be; it is a cordon all the same
+	}
+	return broker.Put(c.space.NodeCordon(node), value)
+}
+
+// Uncordon removes a cordon, and ends the drain of a node that is there. It returns
+// ErrNotFound if there is no cordon.
+func (c *Client) Uncordon(ctx context.Context, node string) error {
+	_, err := c.changeCordon(ctx, "uncordon", node, broker.Delete(c.space.NodeCordon(node)))
+	return err
+}
+
+// changeCordon writes or deletes a cordon, which must be the one that was read. Each
+// attempt also needs a session that ends with the call, so that one which arrives later
+// does not undo a later change.
+func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.Op) (there bool, err error) {
+	if err := keys.CheckNodeName(node); err != nil {
+		return false, badName(err)
+	}
+	failed := func(err error) (bool, error) { return false, fmt.Errorf("%s node %q: %w", what, node, err) }
+	if err := c.checkLayout(ctx); err != nil {
+		return failed(err)
+	}
+	attempts, err := c.broker.Grant(ctx, "", session.TTLMin)
+	if err != nil {
+		return failed(err)
+	}
+	defer c.revoke(ctx, attempts.ID)
+	alive, info := broker.PutSession(c.space.NodeCordonAttempt(node), nil, attempts.ID), broker.Read(c.space.NodeInfo(node))
+	for range attemptsMax {
+		kv, err := c.broker.Get(ctx, op.Key)
+		unchanged := broker.Modified(op.Key, kv.Modified)
+		switch {
+		case errors.Is(err, broker.ErrNotFound) && op.Kind == broker.OpDelete:
+			return failed(fmt.Errorf("cordon: %w", ErrNotFound))
+		case errors.Is(err, broker.ErrNotFound):
+			unchanged = broker.Absent(op.Key)
+		case err != nil:
+			return failed(err)
+		}
+		r, maybe, err := c.persist(ctx, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{op, alive, info}, Else: []broker.Op{info}})
+		if err != nil {
+			return failed(err)
+		}
+		if r.OK || maybe {
+			return r.Reads[0] != nil, nil
+		}
+	}
+	return failed(errors.New("its cordon changes too often"))
+}
+
+// Cordons returns the cordons of all nodes, by node, those that are away included.
+func (c *Client) Cordons(ctx context.Context) (map[string]Cordon, error) {
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	if err != nil {
+		return nil, fmt.Errorf("list cordons: %w", err)
+	}
+	nodes := mirror.NewNodes(c.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	cordons := map[string]Cordon{}
+	for _, n := range nodes.Cordoned() {
+		cordons[n.Name] = *cordonOf(n)
+	}
+	return cordons, nil
+}
+
+// cordonOf reads a node's cordon, nil if it has none. An unreadable one is a cordon.
+func cordonOf(n *mirror.Node) *Cordon {
+	if !n.Cordoned {
+		return nil
+	}
+	var c Cordon
+	if err := json.Unmarshal(n.Cordon, &c); err != nil {
+		c = Cordon{Reason: "unreadable: " + shorten.To(string(n.Cordon), 80)}
+	}
+	return &c
+}
+
+// checkCordon follows the node's own cordon. Its end also ends a drain.
+func (in *incarnation) checkCordon() {
+	if in.closing || in.lost || in.nodes.Revision() == 0 {
+		return
+	}
+	n := in.nodes.Get(in.config.Name)
+	cordoned := n != nil && n.Cordoned
+	if cordoned == in.info.Cordoned {
+		return
+	}
+	if !cordoned {
+		in.node.draining.Store(false)
+	}
+	in.setMode(in.info.Frozen, cordoned, in.info.Draining && cordoned)
+}
 
 // Command is the value of nodes/<node>/commands/<id>.
 type Command struct {
@@ -79,10 +200,10 @@ func (in *incarnation) runCommands() {
 func (in *incarnation) runCommand(c Command) error {
 	switch c.Command {
 	case CommandFreeze:
-		in.setMode(true, in.info.Draining)
+		in.setMode(true, in.info.Cordoned, in.info.Draining)
 	case CommandUnfreeze:
 		in.node.draining.Store(false)
-		in.setMode(false, false)
+		in.setMode(false, in.info.Cordoned, false)
 	case CommandBalance:
 		in.giving.Balance(schedule.TriggerCommand, time.Now())
 	case CommandStopTask:
@@ -188,7 +309,7 @@ func (in *incarnation) startDrain(raw json.RawMessage) error {
 	}
 	in.giving.Drain(perSecond, time.Now())
 	in.node.draining.Store(true)
-	in.setMode(in.info.Frozen, true)
+	in.setMode(in.info.Frozen, in.info.Cordoned, true)
 	return nil
 }
 
@@ -199,7 +320,7 @@ func (in *incarnation) drainStep(now time.Time) {
 	}
 	if in.node.draining.Load() && !in.info.Draining {
 		in.giving.Drain(drainRateDefault, now)
-		in.setMode(in.info.Frozen, true)
+		in.setMode(in.info.Frozen, in.info.Cordoned, true)
 	}
 	if in.info.Draining {
 		in.giving.Drained(in.toldOthers(), now)
@@ -212,11 +333,11 @@ func (in *incarnation) drainStep(now time.Time) {
 func (in *incarnation) toldOthers() bool { return in.out.info.Empty() }
 
 // setMode changes and publishes what the node claims.
-func (in *incarnation) setMode(frozen, draining bool) {
-	if in.info.Frozen == frozen && in.info.Draining == draining {
+func (in *incarnation) setMode(frozen, cordoned, draining bool) {
+	if in.info.Frozen == frozen && in.info.Cordoned == cordoned && in.info.Draining == draining {
 		return
 	}
-	in.info.Frozen, in.info.Draining = frozen, draining
+	in.info.Frozen, in.info.Cordoned, in.info.Draining = frozen, cordoned, draining
 	in.out.publishInfo()
 	if !draining {
 		in.giving.EndDrain() // or the loop would be woken for it again and again

@@ -1,7 +1,9 @@
 package windlass
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -121,116 +123,100 @@ type Config struct {
 }
 
 // withDefaults returns the configuration with every default filled in, or an error that
-// says what is wrong with it.
+// says everything that is wrong with it.
 func (c Config) withDefaults() (Config, keys.Space, error) {
-	fail := func(err error) (Config, keys.Space, error) { return Config{}, keys.Space{}, err }
+	var wrong []error
 	if c.Broker == nil {
-		return fail(badInput("broker", "", "must be set"))
+		wrong = append(wrong, badInput("broker", "", "must be set"))
 	}
-	if c.Namespace == "" {
-		c.Namespace = NamespaceDefault
-	}
-	space, err := keys.New(c.Namespace)
+	space, err := keys.New(cmp.Or(c.Namespace, NamespaceDefault))
 	if err != nil {
-		return fail(badName(err))
+		wrong = append(wrong, badName(err))
 	}
+	c.Namespace = space.Root()
 	if c.Name == "" {
 		if c.Name, err = os.Hostname(); err != nil {
-			return fail(fmt.Errorf("node name: none is set and the host has none: %w", err))
+			wrong = append(wrong, fmt.Errorf("node name: none is set and the host has none: %w", err))
 		}
 	}
-	if err := keys.CheckNodeName(c.Name); err != nil {
-		return fail(badName(err))
-	}
-	if err := keys.CheckCandidateName(c.Name); err != nil {
-		return fail(badName(err)) // it stands in elections under it
+	// It is a candidate in elections under its name.
+	if err := cmp.Or(keys.CheckNodeName(c.Name), keys.CheckCandidateName(c.Name)); err != nil {
+		wrong = append(wrong, badName(err))
 	}
 	if err := session.CheckTTL(c.SessionTTL); err != nil {
-		return fail(badInput("session TTL", c.SessionTTL, fmt.Sprintf("must be from %v to %v", session.TTLMin, session.TTLMax)))
+		wrong = append(wrong, badInput("session TTL", c.SessionTTL, fmt.Sprintf("must be from %v to %v", session.TTLMin, session.TTLMax)))
 	}
 	if c.ShutdownGrace < 0 {
-		return fail(badInput("shutdown grace", c.ShutdownGrace, "must not be negative"))
+		wrong = append(wrong, badInput("shutdown grace", c.ShutdownGrace, "must not be negative"))
 	}
 	if c.Retention.Unblock {
-		return fail(badInput("retention unblock", true, "is for Client.Prune: a failure that tasks wait for is forgotten by people only"))
+		wrong = append(wrong, badInput("retention unblock", true, "is for Client.Prune: a failure that tasks wait for is forgotten by people only"))
 	}
-	if err := c.Retention.validate(); err != nil {
-		return fail(err)
-	}
-	if err := c.checkPlacement(); err != nil {
-		return fail(err)
-	}
-	if err := c.checkHandlers(); err != nil {
-		return fail(err)
+	if err := errors.Join(append(wrong, c.Retention.validate(), c.checkPlacement(), c.checkHandlers())...); err != nil {
+		return Config{}, keys.Space{}, err
 	}
 	if c.Balancer == nil {
 		c.Balancer = Planner{}
 	}
-	if c.MovesMax == 0 {
-		c.MovesMax = movesMaxDefault
-	}
-	if c.FailoverRate == 0 {
-		c.FailoverRate = failoverRateDefault
-	}
+	c.MovesMax = cmp.Or(c.MovesMax, movesMaxDefault)
+	c.FailoverRate = cmp.Or(c.FailoverRate, failoverRateDefault)
 	return c, space, nil
 }
 
 // checkPlacement checks the fields that affect where tasks go.
 func (c Config) checkPlacement() error {
+	var wrong []error
 	if c.Capacity < 0 || c.Capacity > CapacityMax {
-		return badInput("capacity", c.Capacity, fmt.Sprintf("must be from 1 to %d, or 0 for no bound", CapacityMax))
+		wrong = append(wrong, badInput("capacity", c.Capacity, fmt.Sprintf("must be from 1 to %d, or 0 for no bound", CapacityMax)))
 	}
-	if err := checkWeight("node weight", c.Weight); err != nil {
-		return err
-	}
-	if err := checkLabels("labels", c.Labels); err != nil {
-		return err
-	}
+	wrong = append(wrong, checkWeight("node weight", c.Weight), checkLabels("labels", c.Labels))
 	if c.ReturnWithin < 0 || c.ReturnWithin > ReturnWithinMax {
-		return badInput("return within", c.ReturnWithin, fmt.Sprintf("must be from 0 to %v", ReturnWithinMax))
+		wrong = append(wrong, badInput("return within", c.ReturnWithin, fmt.Sprintf("must be from 0 to %v", ReturnWithinMax)))
 	}
 	if c.MovesMax < 0 {
-		return badInput("moves", c.MovesMax, "must be at least 1, or 0 for the default")
+		wrong = append(wrong, badInput("moves", c.MovesMax, "must be at least 1, or 0 for the default"))
 	}
 	if c.FailoverRate < 0 {
-		return badInput("failover rate", c.FailoverRate, "must be at least 1 a second, or 0 for the default")
+		wrong = append(wrong, badInput("failover rate", c.FailoverRate, "must be at least 1 a second, or 0 for the default"))
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 func (c Config) checkHandlers() error {
+	var wrong []error
 	if len(c.Handlers) == 0 && len(c.Pulls) == 0 {
-		return badInput("handlers", "", "at least one must be set, or a type to pull")
+		wrong = append(wrong, badInput("handlers", "", "at least one must be set, or a type to pull"))
 	}
 	for _, name := range c.Pulls {
 		if name != "" {
-			if err := checkType(name); err != nil {
-				return err
-			}
+			wrong = append(wrong, checkType(name))
 		}
 		if _, both := c.Handlers[name]; both {
-			return badInput("pulls", name, "there is a handler for this type")
+			wrong = append(wrong, badInput("pulls", name, "there is a handler for this type"))
 		}
 	}
-	if err := c.checkConcurrency(); err != nil {
-		return err
-	}
-	for name, h := range c.ErrorHandlers {
-		if h == nil {
-			return badInput("error handlers", name, "the handler must not be nil")
+	for _, name := range slices.Sorted(maps.Keys(c.Concurrency)) {
+		switch most := c.Concurrency[name]; {
+		case most < 1 || most > ConcurrencyMax:
+			wrong = append(wrong, badInput("concurrency", fmt.Sprintf("%s=%d", name, most), fmt.Sprintf("must be from 1 to %d", ConcurrencyMax)))
+		case c.handler(name) == nil && name != AnyType:
+			wrong = append(wrong, badInput("concurrency", name, "there is no handler for this type"))
 		}
 	}
-	for name, h := range c.Handlers {
-		if h == nil {
-			return badInput("handlers", name, "the handler must not be nil")
+	for _, name := range slices.Sorted(maps.Keys(c.ErrorHandlers)) {
+		if c.ErrorHandlers[name] == nil {
+			wrong = append(wrong, badInput("error handlers", name, "the handler must not be nil"))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Handlers)) {
+		if c.Handlers[name] == nil {
+			wrong = append(wrong, badInput("handlers", name, "the handler must not be nil"))
 		}
 		if name != "" && name != AnyType {
-			if err := checkType(name); err != nil {
-				return err
-			}
+			wrong = append(wrong, checkType(name))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }
 
 // handler returns the maker for a type, nil if this node has none.
@@ -284,9 +270,10 @@ type NodeInfo struct {
 	// the output of tasks.
 	Host   string `json:"host,omitempty"`
 	LogDir string `json:"log_dir,omitempty"`
-	// A Frozen node claims nothing and keeps what it has. A Draining node gives its
-	// tasks away.
+	// A Frozen or Cordoned node claims nothing and keeps what it has. A Draining node
+	// gives its tasks away.
 	Frozen   bool `json:"frozen"`
+	Cordoned bool `json:"cordoned,omitempty"`
 	Draining bool `json:"draining"`
 	// Load is the last published load, in hundredths. An Overloaded node keeps what it
 	// has and claims nothing.
@@ -310,6 +297,8 @@ func (i *NodeInfo) closed() string {
 		return "draining"
 	case i.Returning:
 		return "stopping"
+	case i.Cordoned:
+		return "cordoned"
 	case i.Frozen:
 		return "frozen"
 	case i.Overloaded:
@@ -432,19 +421,6 @@ const (
 
 // ConcurrencyMax is the highest concurrency limit of a task type on a node.
 const ConcurrencyMax = 1_000_000
-
-// checkConcurrency refuses limits out of range, and limits of types without a handler.
-func (c Config) checkConcurrency() error {
-	for name, most := range c.Concurrency {
-		switch {
-		case most < 1 || most > ConcurrencyMax:
-			return badInput("concurrency", fmt.Sprintf("%s=%d", name, most), fmt.Sprintf("must be from 1 to %d", ConcurrencyMax))
-		case c.handler(name) == nil && name != AnyType:
-			return badInput("concurrency", name, "there is no handler for this type")
-		}
-	}
-	return nil
-}
 
 // countActive counts the runs whose handlers have not returned, by type. Runs that
 // sleep or are paused do not count: they do not use up concurrency.

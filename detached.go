@@ -79,7 +79,7 @@ func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, le
 	d, err := c.claimDetached(ctx, granted.ID, owner, found)
 	if err != nil {
 		// The session's end also ends a claim that may have been made.
-		c.revokeDetached(ctx, granted.ID)
+		c.revoke(ctx, granted.ID)
 		return Detached{}, fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
 	d.Until = began.Add(granted.TTL).UTC()
@@ -279,7 +279,7 @@ func pauseAfter(ctx context.Context, err error, attempt int) bool {
 // which would otherwise expire.
 const revokeMax = 5 * time.Second
 
-func (c *Client) revokeDetached(ctx context.Context, id broker.SessionID) {
+func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeMax)
 	defer cancel()
 	_ = c.broker.Revoke(ctx, id) // it runs out by itself
@@ -372,7 +372,7 @@ func (c *Client) endDetached(ctx context.Context, what, id string, token int64, 
 	case err != nil:
 		return fmt.Errorf("%s task %q: %w", what, id, err)
 	}
-	c.revokeDetached(ctx, d.session)
+	c.revoke(ctx, d.session)
 	if err != nil {
 		return fmt.Errorf("%s task %q: %w", what, id, err)
 	}

@@ -178,7 +178,7 @@ func (in *incarnation) register(ctx context.Context) error {
 	var holder, layout *broker.KV
 	var since time.Time
 	txn := in.registration(layout)
-	for {
+	for { // the first attempt only finds out, but for the first node ever
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
 		switch {
 		case err != nil && !broker.Temporary(err):
@@ -193,12 +193,12 @@ func (in *incarnation) register(ctx context.Context) error {
 			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
 			return nil
 		case !sameRevision(r.Reads[1], layout):
-			layout = r.Reads[1]
+			layout, in.info.Cordoned = r.Reads[1], r.Reads[2] != nil
 			if err := in.acceptLayout(layout); err != nil {
 				return err
 			}
 			txn = in.registration(layout)
-			continue // nothing to wait for: this attempt only found out
+			continue
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
@@ -380,7 +380,7 @@ func (in *incarnation) registration(known *broker.KV) broker.Txn {
 			// Commands to an earlier node of this name are lost with it.
 			broker.DeleteTree(in.node.space.NodeCommands(in.config.Name)),
 		},
-		Else: []broker.Op{broker.Read(key), broker.Read(layoutKey)},
+		Else: []broker.Op{broker.Read(key), broker.Read(layoutKey), broker.Read(in.node.space.NodeCordon(in.config.Name))},
 	}
 	if known != nil {
 		txn.If = append(txn.If, broker.Modified(layoutKey, known.Modified))

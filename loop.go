@@ -125,7 +125,7 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 
 // frozenOrLeaving reports whether the node claims nothing by choice.
 func (in *incarnation) frozenOrLeaving() bool {
-	return in.closing || in.lost || in.info.Frozen || in.info.Draining
+	return in.closing || in.lost || in.info.Frozen || in.info.Cordoned || in.info.Draining
 }
 
 // mayClaim reports whether claims can be made now: both copies are there, the copy of
@@ -342,6 +342,7 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		in.peersChanged(changed, now)
 	}
 	in.checkRegistration()
+	in.checkCordon()
 	in.runCommands()
 }
 
@@ -407,7 +408,7 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	info.Name = name
 	p := schedule.Peer{
 		Node: info.placed(), Incarnation: info.Incarnation,
-		Frozen: info.Frozen, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+		Frozen: info.Frozen || info.Cordoned, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
 		ShortLived: validTypes(info.ShortLived),
 	}
 	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {

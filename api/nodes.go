@@ -17,18 +17,20 @@ type nodeInput struct {
 
 // nodeOrder is a command to a node. Its JSON is stable.
 type nodeOrder struct {
-	Command string `json:"command" enum:"freeze,unfreeze,balance,drain,stop-task" doc:"the command"`
+	Command string `json:"command" enum:"cordon,uncordon,drain,freeze,unfreeze,balance,stop-task" doc:"the command"`
 	// PerSecond and Within are the pace of a drain.
 	PerSecond int    `json:"per_second,omitempty" minimum:"1" doc:"with drain: how many tasks to give back in a second; default 200"`
 	Within    string `json:"within,omitempty" doc:"with drain: time in which to give all tasks back, instead of per_second"`
-	Task      string `json:"task,omitempty" doc:"with stop-task: the task to give back"`
+	// Reason is why a node is cordoned.
+	Reason string `json:"reason,omitempty" doc:"with cordon: why, for people"`
+	Task   string `json:"task,omitempty" doc:"with stop-task: the task to give back"`
 }
 
 // nodeSent is a command that was sent to a node. Its JSON is stable.
 type nodeSent struct {
 	Node    string `json:"node"`
 	Command string `json:"command"`
-	Result  string `json:"result" enum:"sent"`
+	Result  string `json:"result" enum:"sent,done" doc:"a node carries out what is sent to it; a cordon is stored"`
 }
 
 type nodeOrderInput struct {
@@ -68,6 +70,11 @@ func (s *Server) registerNodes() {
 		Summary:     "Send a command to a node",
 		Description: "The node carries out commands in order; the list of nodes shows when.",
 	}, s.commandNode)
+	add(s, endpoint{ID: "listCordons", Method: http.MethodGet, Path: "/v1/cordons", Tag: tag,
+		Summary: "List the cordons by node, those of nodes that are not there included",
+	}, func(ctx context.Context, _ *noBody) (*ok[map[string]windlass.Cordon], error) {
+		return answerWith(s.client.Cordons(ctx))
+	})
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
 	}, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {
@@ -82,7 +89,7 @@ func (s *Server) registerNodes() {
 	})
 }
 
-// nodeCommands are the library's commands, by name in the API.
+// nodeCommands are the library's commands, by name in the API, which has cordons besides.
 var nodeCommands = map[string]string{
 	"freeze": windlass.CommandFreeze, "unfreeze": windlass.CommandUnfreeze, "balance": windlass.CommandBalance,
 	"drain": windlass.CommandDrain, "stop-task": windlass.CommandStopTask,
@@ -91,10 +98,17 @@ var nodeCommands = map[string]string{
 func (s *Server) commandNode(ctx context.Context, in *nodeOrderInput) (*ok[nodeSent], error) {
 	note(ctx, slog.String("node", in.Name), slog.String("command", in.Body.Command))
 	c, err := in.Body.command()
-	if err == nil {
-		err = s.client.Send(ctx, in.Name, c)
+	result := view.ResultDone
+	switch {
+	case err != nil:
+	case in.Body.Command == "cordon":
+		_, err = s.client.Cordon(ctx, in.Name, in.Body.Reason)
+	case in.Body.Command == "uncordon":
+		err = s.client.Uncordon(ctx, in.Name)
+	default:
+		result, err = view.ResultSent, s.client.Send(ctx, in.Name, c)
 	}
-	return answerWith(nodeSent{Node: in.Name, Command: in.Body.Command, Result: view.ResultSent}, err)
+	return answerWith(nodeSent{Node: in.Name, Command: in.Body.Command, Result: result}, err)
 }
 
 func (o nodeOrder) command() (windlass.Command, error) {
@@ -105,6 +119,8 @@ func (o nodeOrder) command() (windlass.Command, error) {
 		return c, badInput("within", o.Command, "per_second and within go with drain alone")
 	case o.PerSecond != 0 && o.Within != "":
 		return c, badInput("within", o.Within, "per_second and within exclude each other")
+	case o.Reason != "" && o.Command != "cordon":
+		return c, badInput("reason", o.Reason, "goes with cordon alone")
 	case stops != (o.Task != ""):
 		return c, badInput("task", o.Task, "goes with stop-task, which needs it")
 	case o.PerSecond != 0:

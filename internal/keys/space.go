@@ -56,6 +56,12 @@ func (s Space) Claims() string { return s.root + "/claims/" }
 // NodeInfo is the registration of a node.
 func (s Space) NodeInfo(node string) string { return s.root + "/nodes/" + node + "/info" }
 
+// NodeCordon is the key that keeps a node from getting tasks. It outlives the node.
+func (s Space) NodeCordon(node string) string { return s.root + "/nodes/" + node + "/cordon" }
+
+// NodeCordonAttempt is the ephemeral key of whoever changes a cordon.
+func (s Space) NodeCordonAttempt(node string) string { return s.NodeCordon(node) + "-attempt" }
+
 // NodeCommands is the prefix of the commands to a node.
 func (s Space) NodeCommands(node string) string { return s.root + "/nodes/" + node + "/commands/" }
 
@@ -114,6 +120,8 @@ const (
 	Unknown Kind = iota
 	// NodeInfo is nodes/<node>/info.
 	NodeInfo
+	// NodeCordon is nodes/<node>/cordon.
+	NodeCordon
 	// NodeCommand is nodes/<node>/commands/<id>.
 	NodeCommand
 	// Task is tasks/<task>.
@@ -221,8 +229,11 @@ func parseNode(name, leaf string) Parsed {
 	if CheckNodeName(name) != nil {
 		return Parsed{}
 	}
-	if leaf == "info" {
+	switch leaf {
+	case "info":
 		return Parsed{Kind: NodeInfo, Name: name}
+	case "cordon":
+		return Parsed{Kind: NodeCordon, Name: name}
 	}
 	id, ok := strings.CutPrefix(leaf, "commands/")
 	if !ok || id == "" || strings.Contains(id, "/") {

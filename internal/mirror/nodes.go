@@ -14,11 +14,14 @@ type Node struct {
 	// Name of the node.
 	Name string
 	// Info is its registration, as stored; Registered, Session and the revisions are
-	// those of its key. They are unset if only commands remain.
+	// those of its key. They are unset if only commands or a cordon remain.
 	Info              []byte
 	Registered        bool
 	Session           broker.SessionID
 	Created, Modified broker.Revision
+	// Cordoned is true if it has a cordon, and Cordon is the value of that.
+	Cordoned bool
+	Cordon   []byte
 
 	commands map[string]Command
 }
@@ -65,10 +68,14 @@ func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
 func (m *Nodes) Gone(name string) []byte { return m.gone[name] }
 
 // Registered returns the registered nodes, by name.
-func (m *Nodes) Registered() []*Node {
-	var nodes []*Node
+func (m *Nodes) Registered() []*Node { return m.those(func(n *Node) bool { return n.Registered }) }
+
+// Cordoned returns the nodes that have a cordon, registered or not, by name.
+func (m *Nodes) Cordoned() []*Node { return m.those(func(n *Node) bool { return n.Cordoned }) }
+
+func (m *Nodes) those(wanted func(*Node) bool) (nodes []*Node) {
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
-		if n := m.nodes[name]; n.Registered {
+		if n := m.nodes[name]; wanted(n) {
 			nodes = append(nodes, n)
 		}
 	}
@@ -114,7 +121,7 @@ func (m *Nodes) Reset(snapshot *Snapshot) []string {
 
 func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	p := m.space.Parse(e.KV.Key)
-	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCommand {
+	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCordon && p.Kind != keys.NodeCommand {
 		return "", false
 	}
 	n := m.nodes[p.Name]
@@ -128,16 +135,18 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	switch {
 	case p.Kind == keys.NodeInfo && e.Deleted:
 		m.gone[n.Name] = n.Info
-		*n = Node{Name: n.Name, commands: n.commands}
+		*n = Node{Name: n.Name, Cordoned: n.Cordoned, Cordon: n.Cordon, commands: n.commands}
 	case p.Kind == keys.NodeInfo:
 		n.Info, n.Registered, n.Session = e.KV.Value, true, e.KV.Session
 		n.Created, n.Modified = e.KV.Created, e.KV.Modified
+	case p.Kind == keys.NodeCordon:
+		n.Cordoned, n.Cordon = !e.Deleted, e.KV.Value
 	case e.Deleted:
 		delete(n.commands, p.Command)
 	default:
 		n.commands[p.Command] = Command{Key: e.KV.Key, Value: e.KV.Value, Created: e.KV.Created}
 	}
-	if !n.Registered && len(n.commands) == 0 {
+	if !n.Registered && !n.Cordoned && len(n.commands) == 0 {
 		delete(m.nodes, p.Name)
 	}
 	return p.Name, p.Kind == keys.NodeInfo

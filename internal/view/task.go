@@ -70,6 +70,8 @@ type Submitted struct {
 	Failed    int `json:"failed"`
 	// Errors are the first ErrorsShownMax.
 	Errors []string `json:"errors" doc:"the first ten of them"`
+	// Warnings are the doubts about them, which the command line has.
+	Warnings []string `json:"warnings,omitempty" doc:"what is probably not meant"`
 }
 
 // Task is everything about a task except its history. Its JSON is stable.

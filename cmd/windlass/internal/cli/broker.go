@@ -23,7 +23,7 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// brokerFlags say which broker to use, and as whom.
+// brokerFlags are the address of the broker and the credentials.
 type brokerFlags struct {
 	address      string
 	ca           string
@@ -47,7 +47,6 @@ func (b *brokerFlags) register(flags *pflag.FlagSet) {
 // etcdScheme begins the address of an external etcd.
 const etcdScheme = "etcd://"
 
-// kind is which broker it is, for people.
 func (b *brokerFlags) kind() string {
 	if scheme, _, ok := strings.Cut(b.address, "://"); ok {
 		return scheme
@@ -55,10 +54,9 @@ func (b *brokerFlags) kind() string {
 	return embeddedKind
 }
 
-// embeddedKind is what the broker of a dev is called.
 const embeddedKind = "embedded etcd"
 
-// open connects to the broker, each time anew.
+// open makes a new connection to the broker.
 func (b *brokerFlags) open(ctx context.Context) (broker.Broker, error) {
 	if b.address != "" {
 		return b.openAddress(ctx, "--broker", b.address)
@@ -154,7 +152,6 @@ func (b *brokerFlags) credentials() (password string, secure *tls.Config, err er
 	return password, secure, err
 }
 
-// password reads the password's file, if one is given.
 func (b *brokerFlags) password() (string, error) {
 	switch {
 	case b.passwordFile == "" && b.user == "":
@@ -219,7 +216,6 @@ func (a *app) withBroker(ctx context.Context, f func(broker.Broker) error) (err 
 	return f(b)
 }
 
-// withClient calls f with a client of some options, and closes its broker after.
 func (a *app) withClient(ctx context.Context, f func(*windlass.Client) error, options ...windlass.ClientOption) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		client, err := windlass.NewClient(b, a.namespace, options...)
@@ -237,7 +233,6 @@ func (a *app) onClient(run func(ctx context.Context, c *windlass.Client, args []
 	}
 }
 
-// space is the namespace as keys.
 func (a *app) space() (keys.Space, error) {
 	space, err := keys.New(cmp.Or(a.namespace, windlass.NamespaceDefault))
 	if err != nil {

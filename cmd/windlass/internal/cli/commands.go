@@ -17,7 +17,6 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// sendFlags are those of every command to tasks.
 type sendFlags struct {
 	message statemachine.Message
 	// until and pause are those of sleep: the text of a time, or a duration.
@@ -29,7 +28,7 @@ type sendFlags struct {
 	timeout   time.Duration
 }
 
-// command is what is sent. A duration counts from here, after all questions.
+// command returns the command to send. A duration counts from this call, after all questions.
 func (f *sendFlags) command() (statemachine.Command, error) {
 	switch {
 	case f.message != statemachine.Sleep:
@@ -44,10 +43,8 @@ func (f *sendFlags) command() (statemachine.Command, error) {
 	return statemachine.SleepUntil(at), nil
 }
 
-// waitDefault is the default of --timeout.
 const waitDefault = time.Minute
 
-// sendCommands are the commands to tasks.
 func (a *app) sendCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.sendCommand(statemachine.Run, "Wake up tasks that sleep or are paused",

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// consent is asked for before a command changes tasks that were not named.
 type consent struct {
 	yes    bool
 	dryRun bool

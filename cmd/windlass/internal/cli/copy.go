@@ -11,7 +11,6 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// copyFlags are the flags of "copy".
 type copyFlags struct {
 	from, to        string
 	replace, verify bool

@@ -104,7 +104,6 @@ func (c *copier) run(ctx context.Context, replace bool) (copied, error) {
 	return done, fmt.Errorf("%w: it still did after %d passes; stop its nodes, and copy again with --replace", errCopyBehind, done.Passes)
 }
 
-// pass copies what has changed since the last one.
 func (c *copier) pass(ctx context.Context, done *copied) (changes int, err error) {
 	source, err := c.list(ctx, c.from)
 	if err != nil {
@@ -176,7 +175,6 @@ type difference struct {
 	Is string `json:"is"`
 }
 
-// compare lists what differs.
 func (c *copier) compare(ctx context.Context) ([]difference, error) {
 	source, err := c.list(ctx, c.from)
 	if err != nil {

@@ -47,7 +47,7 @@ func (c *copier) mustDiffer(t *testing.T, when string, want ...difference) {
 	}
 }
 
-func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
+func TestCopy_CopiesPersistentKeysAndListsDifferences(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCopier(t)
 		s, err := c.from.Grant(t.Context(), "", time.Minute)
@@ -79,7 +79,7 @@ func TestCopy_TakesWhatLastsAndSaysWhatDiffers(t *testing.T) {
 }
 
 // Keys are put, changed and deleted while they are copied.
-func TestCopy_CatchesUpWithWhatChangesMeanwhile(t *testing.T) {
+func TestCopy_CatchesUpWithConcurrentChanges(t *testing.T) {
 	c := newCopier(t)
 	for i := range 2000 {
 		commitTo(t, c.from, broker.Put(fmt.Sprintf("/test/tasks/%d", i), nil))

@@ -20,7 +20,6 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// devConfig is what the flags of dev say.
 type devConfig struct {
 	nodes   int
 	data    string
@@ -224,7 +223,7 @@ Windlass is running: an embedded etcd with %d node(s), for this user alone.
 		case http.page == "":
 		case isTerminal(a.err):
 			fmt.Fprintf(a.err, "  open    %s\n", http.page)
-		default: // others may be able to read what is not a terminal
+		default: // others may be able to read a file or a log
 			fmt.Fprintf(a.err, "  open    the address in %s\n", http.pageFile)
 		}
 	}

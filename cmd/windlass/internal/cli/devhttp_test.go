@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestDev_TheTokenGoesIntoNoFileThatOthersCanRead(t *testing.T) {
+func TestDev_WritesTheTokenToPrivateFilesOnly(t *testing.T) {
 	dir := t.TempDir()
 	header := filepath.Join(dir, devHeaderFile)
 	if err := os.WriteFile(header, nil, 0o644); err != nil {

@@ -90,7 +90,9 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 		}
 		c.Checks = a.unreached(ctx, failed, time.Since(began))
 	} else {
-		d := &doctor.Doctor{Broker: store, Space: space, SessionTTL: ttl, Waiting: a.announceLook}
+		d := &doctor.Doctor{Broker: store, Space: space, SessionTTL: ttl, Waiting: func(d time.Duration, why string) {
+			fmt.Fprintf(a.err, "windlass: looking again in %v: %s\n", d.Round(time.Second), why)
+		}}
 		failed = errors.Join(c.examine(ctx, d, fix), store.Close())
 	}
 	if failed != nil {
@@ -111,11 +113,6 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 
 func unreachable(err error) bool { return exitCode(err) == exitUnavailable }
 
-func (a *app) announceLook(d time.Duration, why string) {
-	fmt.Fprintf(a.err, "windlass: looking again in %v: %s\n", d.Round(time.Second), why)
-}
-
-// examine runs every check, until the broker fails.
 func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error {
 	began := time.Now()
 	if _, err := d.Broker.Get(ctx, d.Space.Layout()); err != nil && !errors.Is(err, broker.ErrNotFound) && !errors.Is(err, broker.ErrPermission) {
@@ -127,7 +124,7 @@ func (c *checkup) examine(ctx context.Context, d *doctor.Doctor, fix bool) error
 		Name: checkBroker, Status: doctor.OK, Found: fmt.Sprintf("%s answers, in %v", c.address(d.Broker), time.Since(began).Round(10*time.Microsecond)),
 	})
 	if fix {
-		// First, so that what is printed is how it is afterwards.
+		// First, so that the report has the state after it.
 		if err := c.fix(ctx, d); err != nil {
 			return err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-// judgeEnsemble tells whether the servers of a ZooKeeper ensemble serve. A server
-// does only with a quorum, whose size the servers do not tell.
+// judgeEnsemble checks whether the servers of a ZooKeeper ensemble serve, which they do only
+// with a quorum. They do not report its size.
 func judgeEnsemble(members []zookeeper.Member) doctor.Check {
 	c := doctor.Check{Name: checkQuorum, Status: doctor.OK}
 	answering, serving, leader := 0, 0, ""
@@ -57,9 +57,7 @@ func judgeEnsembleVersion(members []zookeeper.Member) doctor.Check {
 		if m.Version == "" {
 			continue
 		}
-		if !slices.Contains(versions, m.Version) {
-			versions = append(versions, m.Version)
-		}
+		versions = append(versions, m.Version)
 		var major, minor int
 		if n, _ := fmt.Sscanf(m.Version, "%d.%d", &major, &minor); n == 2 && (major < ensembleMajor || major == ensembleMajor && minor < ensembleMinor) {
 			c.Status, c.Do = doctor.Problem, fmt.Sprintf("upgrade to %d.%d or newer: older ones have no watches of whole subtrees", ensembleMajor, ensembleMinor)
@@ -67,7 +65,7 @@ func judgeEnsembleVersion(members []zookeeper.Member) doctor.Check {
 		}
 	}
 	slices.Sort(versions)
-	c.Found = "ZooKeeper " + strings.Join(versions, ", ")
+	c.Found = "ZooKeeper " + strings.Join(slices.Compact(versions), ", ")
 	if len(versions) == 0 {
 		c.Status, c.Found = doctor.Unknown, "no server tells"
 	}

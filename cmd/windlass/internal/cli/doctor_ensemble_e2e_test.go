@@ -12,7 +12,7 @@ import (
 )
 
 // Servers that die one after the other, as the doctor sees them.
-func TestDoctor_LooksAtAnEnsembleAlsoWithoutAQuorum(t *testing.T) {
+func TestDoctor_ChecksAnEnsembleWithoutAQuorum(t *testing.T) {
 	e := zktest.StartEnsemble(t, zktest.Options{Tick: time.Second})
 	run := func() (code int, out string) {
 		return runMain("doctor", "--broker", zookeeper.Scheme+strings.Join(e.Addresses(), ",")+"?tick_time=1s")

@@ -10,7 +10,7 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-func TestDoctor_JudgesAnEnsemble(t *testing.T) {
+func TestDoctor_ChecksAnEnsemble(t *testing.T) {
 	leads, follows := zookeeper.Member{Address: "a", Version: "3.8.0", Mode: "leader"}, zookeeper.Member{Address: "b", Version: "3.9.4", Mode: "follower"}
 	lost, away := zookeeper.Member{Address: "c"}, zookeeper.Member{Address: "d", Err: errors.New("no answer")}
 	for found, c := range map[string]struct {

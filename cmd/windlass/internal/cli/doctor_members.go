@@ -10,7 +10,6 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-// memberName is how a report names a member.
 func memberName(m etcd.Member) string { return cmp.Or(m.Name, m.Endpoint) }
 
 // judgeQuorum checks whether the cluster has a leader and all of its members.
@@ -101,9 +100,7 @@ func judgeVersion(members []etcd.Member) doctor.Check {
 		if m.Err != nil {
 			continue
 		}
-		if !slices.Contains(versions, m.Version) {
-			versions = append(versions, m.Version)
-		}
+		versions = append(versions, m.Version)
 		if status := versionStatus(m.Version); status != doctor.OK {
 			if c.Status != doctor.Problem {
 				c.Status = status
@@ -113,7 +110,7 @@ func judgeVersion(members []etcd.Member) doctor.Check {
 		}
 	}
 	slices.Sort(versions)
-	c.Found = "etcd " + strings.Join(versions, ", ")
+	c.Found = "etcd " + strings.Join(slices.Compact(versions), ", ")
 	if len(versions) == 0 {
 		c.Status, c.Found = doctor.Unknown, "no member tells"
 	}
@@ -218,7 +215,6 @@ func usage(m etcd.Member) string {
 	return text + fmt.Sprintf("; %d %% of the quota of %s", m.InUse*100/m.Quota, size(m.Quota))
 }
 
-// size is a number of bytes for people.
 func size(bytes int64) string {
 	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
 	switch n := float64(bytes); {

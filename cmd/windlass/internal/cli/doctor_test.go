@@ -15,7 +15,7 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-func TestDoctor_JudgesVersionsByTheirFloors(t *testing.T) {
+func TestDoctor_ChecksVersions(t *testing.T) {
 	for version, want := range map[string]doctor.Status{
 		"3.5.33": doctor.OK, "3.5.34": doctor.OK, "3.6.14": doctor.OK, "3.7.1": doctor.OK, "3.7.3": doctor.OK, "3.8.0": doctor.OK, "4.0.0": doctor.OK,
 		"3.5.32": doctor.Warning, "3.6.13": doctor.Warning, "3.7.0": doctor.Warning, "3.7.1-rc.0": doctor.Warning, "3.8.0-alpha.0": doctor.OK,
@@ -25,7 +25,7 @@ func TestDoctor_JudgesVersionsByTheirFloors(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", version, got, want)
 		}
 	}
-	// The worst counts, and a member that does not answer tells nothing.
+	// The worst version counts; a member that does not answer has none.
 	mixed := []etcd.Member{{Version: "3.4.0"}, {Version: "3.6.0"}, {Version: "3.7.3"}, {Err: errors.New("away")}}
 	if got := judgeVersion(mixed); got.Status != doctor.Problem || got.Found != "etcd 3.4.0, 3.6.0, 3.7.3" || len(got.Details) != 2 {
 		t.Errorf("%+v", got)
@@ -35,7 +35,7 @@ func TestDoctor_JudgesVersionsByTheirFloors(t *testing.T) {
 	}
 }
 
-func TestDoctor_JudgesTheQuorum(t *testing.T) {
+func TestDoctor_ChecksTheQuorum(t *testing.T) {
 	away := errors.New("no answer")
 	leads, follows := etcd.Member{ID: 1, Name: "m0", Leader: true}, etcd.Member{ID: 2, Name: "m1"}
 	dead, lost := etcd.Member{ID: 3, Name: "m2", Err: away}, etcd.Member{ID: 2, Name: "m1", Leaderless: true}
@@ -67,7 +67,7 @@ func TestDoctor_JudgesTheQuorum(t *testing.T) {
 	}
 }
 
-func TestDoctor_JudgesTheSpace(t *testing.T) {
+func TestDoctor_ChecksTheSpace(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {
 		member etcd.Member
@@ -90,7 +90,7 @@ func TestDoctor_JudgesTheSpace(t *testing.T) {
 	}
 }
 
-func TestDoctor_JudgesTheLeases(t *testing.T) {
+func TestDoctor_ChecksTheLeases(t *testing.T) {
 	for found, c := range map[string]struct {
 		all, bare int
 		err       error
@@ -106,14 +106,14 @@ func TestDoctor_JudgesTheLeases(t *testing.T) {
 	}
 }
 
-// TestDoctor_FixMakesAFullBrokerTakeWritesAgain fills an etcd with the history of
+// TestDoctor_FixFreesAFullBroker fills an etcd with the history of
 // one key.
-func TestDoctor_FixMakesAFullBrokerTakeWritesAgain(t *testing.T) {
+func TestDoctor_FixFreesAFullBroker(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Socket: true, UnsafeNoFsync: true, QuotaBytes: 18 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() // what it says is of no interest here
+	defer s.Close() // its error does not matter here
 	b := s.Broker()
 	write := broker.Txn{Then: []broker.Op{broker.Put("/elsewhere", bytes.Repeat([]byte("x"), broker.ValueBytesMax))}}
 	for i := 0; err == nil; i++ {

@@ -13,7 +13,6 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// electFlags are the flags of "elect".
 type electFlags struct {
 	name, candidate string
 	command         []string

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,7 +23,6 @@ func (a *app) electionCommand() *cobra.Command {
 
 var electionHeading = []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}
 
-// electionRow is an election on a line.
 func electionRow(v view.Election) []string {
 	var waiting []string
 	for _, c := range v.Candidates[1:] {
@@ -96,7 +96,6 @@ func (a *app) elections(ctx context.Context, b broker.Broker, names []string) ([
 	return named, nil
 }
 
-// completeElections offers the names of elections.
 func (a *app) completeElections(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return complete(cmd, func(ctx context.Context, offer func(string)) error {
 		return a.withBroker(ctx, func(b broker.Broker) error {
@@ -187,20 +186,11 @@ type leaderChange struct {
 func (a *app) observeElection(ctx context.Context, name string) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		lines := lineWriter{app: a, heading: []string{"TIME", "ELECTION", "LEADER", "TOKEN"}, widths: []int{20, 16, 24, 0}}
-		for now, err := range election.Observe(ctx, b, a.namespace, name) {
-			switch {
-			case is[*election.ConfigError](err):
-				return err
-			case err != nil:
-				fmt.Fprintln(a.err, "windlass:", err)
-				continue
-			}
+		err := watch(lines, election.Observe(ctx, b, a.namespace, name), func(now election.Leadership) (any, []string) {
 			c := leaderChange{Time: time.Now().UTC().Truncate(time.Millisecond), Election: name, Leader: now.Leader, Token: now.Token}
-			row := []string{c.Time.Format(time.RFC3339), name, view.OrDash(c.Leader), view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))}
-			if err := lines.write(c, row); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
+			token := view.OrDash(strings.TrimPrefix(strconv.FormatInt(c.Token, 10), "0"))
+			return c, []string{c.Time.Format(time.RFC3339), name, view.OrDash(c.Leader), token}
+		})
+		return cmp.Or(err, ctx.Err())
 	})
 }

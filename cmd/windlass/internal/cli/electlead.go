@@ -20,7 +20,6 @@ import (
 // leadershipError says that a leadership ended while the command ran.
 type leadershipError struct{ error }
 
-// Unwrap makes the cause visible.
 func (e leadershipError) Unwrap() error { return e.error }
 
 var (
@@ -30,14 +29,6 @@ var (
 	errCommandEnded = errors.New("the command has ended")
 )
 
-// The states of the wait for the first term.
-const (
-	fateWaiting = iota
-	fateElected
-	fateGivenUp
-)
-
-// electionTask is the prefix of the name that a supervisor has for the command.
 const electionTask = "election:"
 
 // leading runs the command of "elect" in one term after the other.
@@ -49,13 +40,13 @@ type leading struct {
 	giveUp   context.CancelCauseFunc
 	// term is the token of the term in which the command may run, zero for none.
 	term atomic.Int64
-	// fate changes once, by the first term or by giving up the wait for it.
-	fate atomic.Int32
+	// decided by the first term, which sets elected, or by the end of the wait for it.
+	decided sync.Once
+	elected bool
 	// taken is set when somebody else stood under the candidate's name.
 	taken atomic.Bool
 }
 
-// events logs what the election does.
 func (l *leading) events() election.Events {
 	return election.Events{
 		Elected:   func(t election.Term) { l.log.Info("elected", "token", t.Token) },
@@ -88,10 +79,10 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 	defer impatience.Wait()
 	waiting, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
-	if l.flags.limited {
-		impatience.Go(func() { l.limitWait(waiting, e, giveUp) })
-	}
 	l.giveUp = giveUp
+	if l.flags.limited {
+		impatience.Go(func() { l.limitWait(waiting, e) })
+	}
 	for {
 		err := e.Lead(waiting, l.run)
 		switch {
@@ -108,11 +99,11 @@ func (l *leading) lead(ctx context.Context, e *election.Election) error {
 
 // limitWait gives up the wait for the first term after --wait, once another candidate is
 // known to lead; it waits for that knowledge for another TTL.
-func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp context.CancelCauseFunc) {
+func (l *leading) limitWait(ctx context.Context, e *election.Election) {
 	decide := func(err error) {
-		if l.fate.CompareAndSwap(fateWaiting, fateGivenUp) {
-			giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
-		}
+		l.decided.Do(func() {
+			l.giveUp(fmt.Errorf("election %q: not elected within %v: %w", l.flags.name, l.flags.wait, err))
+		})
 	}
 	select {
 	case <-time.After(l.flags.wait):
@@ -129,38 +120,31 @@ func (l *leading) limitWait(ctx context.Context, e *election.Election, giveUp co
 	}
 	if l.taken.Load() {
 		decide(fmt.Errorf("%w: %q", election.ErrNameTaken, l.flags.candidate))
-		return
+	} else {
+		decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
 	}
-	decide(fmt.Errorf("who leads could not be learned: %w", broker.ErrUnavailable))
 }
 
 // run runs the command in one term. Its error, which is never nil, says why the term, or
 // everything, has ended.
 func (l *leading) run(ctx context.Context, term election.Term) error {
-	if !l.fate.CompareAndSwap(fateWaiting, fateElected) && l.fate.Load() == fateGivenUp {
+	l.decided.Do(func() { l.elected = true })
+	if !l.elected {
 		<-ctx.Done() // it is about to end
 		return context.Cause(ctx)
 	}
 	l.term.Store(term.Token)
 	defer l.term.Store(0)
-	s, err := l.commands.openStreams(false)
-	if err != nil {
-		return err
-	}
-	if err := s.take(l.app.in); err != nil {
-		s.close()
-		return err
-	}
 	environ := append(os.Environ(), "WINDLASS_ELECTION="+term.Election, "WINDLASS_CANDIDATE="+term.Candidate,
 		"WINDLASS_TERM="+strconv.FormatInt(term.Token, 10))
-	result, err := l.commands.run(ctx, electionTask+term.Election, term.Token, environ, s)
+	result, _, err := l.commands.run(ctx, electionTask+term.Election, term.Token, environ, false, func(s *streams) error { return s.take(l.app.in) })
 	cause := context.Cause(ctx)
 	switch {
 	case cause != nil:
 		return l.over(cause)
 	case err != nil:
 		return err
-	case result.Why == exectask.WhyDeadline: // and this process has not noticed yet
+	case result.Why == exectask.WhyDeadline: // this process has not noticed yet
 		return l.over(session.ErrDeadline)
 	case result.Why != exectask.WhyExited:
 		return l.over(session.ErrLost)

@@ -79,9 +79,9 @@ its session can expire, and joins again when the broker is back.`,
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
 	cmd.AddCommand(a.nodeListCommand(),
 		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
-		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze or drain"),
+		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze"),
 		a.plainNodeCommand("balance", windlass.CommandBalance, "Make nodes rebalance at once, frozen or not"),
-		a.drainCommand(), a.stopTaskCommand())
+		a.cordonCommand(), a.uncordonCommand(), a.drainCommand(), a.stopTaskCommand())
 	return cmd
 }
 

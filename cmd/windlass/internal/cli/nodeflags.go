@@ -11,7 +11,6 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 )
 
-// allowFlags say what tasks may run.
 type allowFlags struct{ programs, env []string }
 
 func (f *allowFlags) register(flags *pflag.FlagSet, programs []string) {
@@ -40,13 +39,10 @@ func registerConcurrency(flags *pflag.FlagSet, c *map[string]int) {
 	flags.Var((*concurrency)(c), "concurrency", "how many tasks of a type the node runs at a time, as TYPE=N, or N for each type; repeatable; default: no bound")
 }
 
-// String implements pflag.Value.
 func (c *concurrency) String() string { return "" }
 
-// Type implements pflag.Value.
 func (c *concurrency) Type() string { return "[TYPE=]N" }
 
-// Set implements pflag.Value.
 func (c *concurrency) Set(text string) error {
 	taskType, count := windlass.AnyType, text
 	if i := strings.LastIndexByte(text, '='); i >= 0 {

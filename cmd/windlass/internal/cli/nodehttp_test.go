@@ -9,7 +9,7 @@ import (
 	"github.com/windlass-go/windlass/api"
 )
 
-func TestNodeHTTP_GivesMetricsToThisMachineOrForAToken(t *testing.T) {
+func TestNodeHTTP_ServesMetricsToThisMachineOrForAToken(t *testing.T) {
 	token := api.NewToken()
 	line, err := api.TokenLine(api.RoleView, "prometheus", token)
 	if err != nil {

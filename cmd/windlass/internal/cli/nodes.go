@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -16,56 +17,55 @@ import (
 )
 
 func (a *app) nodeListCommand() *cobra.Command {
-	var watch bool
+	var follow bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the nodes that are there",
+		Short: "List the nodes that are there, and in the table those that are cordoned and away",
 		Args:  noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			if watch {
+			if follow {
 				return a.watchNodes(ctx, c)
 			}
 			nodes, err := c.Nodes(ctx)
-			if err != nil {
+			cordons, cordonsErr := c.Cordons(ctx)
+			if err := errors.Join(err, cordonsErr); err != nil {
 				return err
 			}
-			return a.print(nodes, func() table { return nodeTable(nodes, time.Now()) })
+			return a.print(nodes, func() table { return nodeTable(nodes, cordons, time.Now()) })
 		}),
 	}
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with every change")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "go on with every change")
 	return a.outputFlag(cmd)
 }
 
-var nodeHeading = []string{"NAME", "TASKS", "FROZEN", "DRAINING", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}
+var nodeHeading = []string{"NAME", "STATUS", "TASKS", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}
 
-func nodeTable(nodes []windlass.NodeStatus, now time.Time) table {
-	return table{heading: nodeHeading, rows: rowsOf(nodes, func(n windlass.NodeStatus) []string { return nodeRow(n, now) })}
+func nodeTable(nodes []windlass.NodeStatus, cordons map[string]windlass.Cordon, now time.Time) table {
+	t := table{heading: nodeHeading, rows: rowsOf(nodes, func(n windlass.NodeStatus) []string { return nodeRow(n, now) })}
+	for _, n := range nodes {
+		delete(cordons, n.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(cordons)) {
+		t.rows = append(t.rows, []string{name, "away," + view.Cordon(cordons[name]), "-", "-", "-", "-", "-", "-"})
+	}
+	return t
 }
 
 func nodeRow(n windlass.NodeStatus, now time.Time) []string {
 	return []string{
-		n.Name, strconv.Itoa(n.Tasks), yesNo(n.Frozen), yesNo(n.Draining), view.OrDash(n.Zone), view.OrDash(n.Host),
+		n.Name, view.NodeState(n), strconv.Itoa(n.Tasks), view.OrDash(n.Zone), view.OrDash(n.Host),
 		view.Age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
 	}
 }
 
-// watchNodes prints a line for each change.
 func (a *app) watchNodes(ctx context.Context, c *windlass.Client) error {
-	lines := lineWriter{app: a, heading: nodeHeading, widths: []int{16, 6, 7, 9, 8, 12, 6, 12, 0}}
-	for change, err := range c.WatchNodes(ctx) {
-		if err != nil {
-			fmt.Fprintln(a.err, "windlass:", err)
-			continue
-		}
-		row, value := nodeRow(change.Node, time.Now()), any(change.Node)
+	lines := lineWriter{app: a, heading: nodeHeading, widths: []int{16, 10, 6, 8, 12, 6, 12, 0}}
+	return watch(lines, c.WatchNodes(ctx), func(change windlass.NodeChange) (any, []string) {
 		if change.Gone {
-			row, value = []string{change.Node.Name, "gone"}, map[string]any{"name": change.Node.Name, "gone": true}
+			return map[string]any{"name": change.Node.Name, "gone": true}, []string{change.Node.Name, "gone"}
 		}
-		if err := lines.write(value, row); err != nil {
-			return err
-		}
-	}
-	return nil
+		return change.Node, nodeRow(change.Node, time.Now())
+	})
 }
 
 // plainNodeCommand sends a command without parameters to each node named.
@@ -82,13 +82,54 @@ func (a *app) plainNodeCommand(use, command, short string) *cobra.Command {
 }
 
 func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, command windlass.Command) error {
+	return a.eachNode(nodes, func(node string) (string, error) {
+		return "sent " + command.Command + " to %s\n", c.Send(ctx, node, command)
+	})
+}
+
+func (a *app) cordonCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:               "cordon NODE...",
+		Short:             "Keep nodes from getting tasks, also after a restart and while they are away, until uncordon",
+		Args:              minimumArgs("NODE"),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			return a.eachNode(args, func(node string) (string, error) {
+				there, err := c.Cordon(ctx, node, reason)
+				if !there {
+					return "cordoned %s, which is not there now\n", err
+				}
+				return "cordoned %s\n", err
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for whoever lists the nodes")
+	return cmd
+}
+
+func (a *app) uncordonCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "uncordon NODE...",
+		Short:             "Let nodes get tasks again after cordon or drain",
+		Args:              minimumArgs("NODE"),
+		ValidArgsFunction: a.completeNodes,
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			return a.eachNode(args, func(node string) (string, error) { return "uncordoned %s\n", c.Uncordon(ctx, node) })
+		}),
+	}
+}
+
+// eachNode does something to all nodes, and prints what it did, with the node's name.
+func (a *app) eachNode(nodes []string, do func(node string) (did string, err error)) error {
 	var failed error
 	for _, node := range nodes {
-		if err := c.Send(ctx, node, command); err != nil {
+		did, err := do(node)
+		if err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		fmt.Fprintf(a.err, "sent %s to %s\n", command.Command, view.Printable(node))
+		fmt.Fprintf(a.err, did, view.Printable(node))
 	}
 	return failed
 }
@@ -99,7 +140,7 @@ func (a *app) drainCommand() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:               "drain NODE...",
-		Short:             "Make nodes give everything back, at a pace, and take nothing new; unfreeze ends it",
+		Short:             "Cordon nodes and make them give everything back, at a pace",
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,7 +167,7 @@ func (a *app) drainCommand() *cobra.Command {
 	return cmd
 }
 
-// waitDrained returns when none of the nodes holds a task any more, or is there.
+// waitDrained returns when all of the nodes are drained or gone.
 func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []string) error {
 	poll := time.NewTicker(250 * time.Millisecond)
 	defer poll.Stop()
@@ -165,16 +206,12 @@ func (a *app) stopTaskCommand() *cobra.Command {
 		Short: "Make a node give back one task that it runs",
 		Args:  exactArgs("NODE", "TASK"),
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			parameters, err := json.Marshal(map[string]string{"task": args[1]})
-			if err != nil {
-				return usageError{err}
-			}
+			parameters, _ := json.Marshal(map[string]string{"task": args[1]}) // strings can always be encoded
 			return a.sendAll(ctx, c, args[:1], windlass.Command{Command: windlass.CommandStopTask, Parameters: parameters})
 		}),
 	}
 }
 
-// completeNodes offers the names of nodes to the shell.
 func (a *app) completeNodes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return complete(cmd, func(ctx context.Context, offer func(string)) error {
 		return a.withClient(ctx, func(c *windlass.Client) error {

@@ -14,7 +14,7 @@ import (
 // hostile is what another may call a task, or say in an error.
 const hostile = "a\x1b[31m\x7f\u0085\u009b2J\u202eevil\u2066\ufeff\U000e0041 \u00e9 \u4e16 \U0001f600 z"
 
-func TestOutput_ShowsNothingThatATerminalInterprets(t *testing.T) {
+func TestOutput_EscapesWhatATerminalInterprets(t *testing.T) {
 	value := []map[string]any{
 		{"id": "good", "n": json.Number("12"), "f": json.Number("1.50"), "yes": true, "none": nil, "empty": []any{}, "no": map[string]any{}},
 		{"id": hostile, hostile: "name", "lines": "a\nb\n", "like": []any{"true", "12", "null", "2026-01-01", "- x", "#", "", " lead", "a: b", "\u2028", "1e3"}},

@@ -52,7 +52,7 @@ Exit codes: 0 if nothing would move, 10 if something would.`,
 	return a.outputFlag(cmd)
 }
 
-// planFlag gives what is wrong with an edit the name of its flag.
+// planFlag names the flag in an error of an edit.
 func planFlag(err error) error {
 	if input, ok := errors.AsType[*windlass.BadInputError](err); ok && (input.Field == "join" || input.Field == "set") {
 		return usagef("--%w", err)

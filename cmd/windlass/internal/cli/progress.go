@@ -82,7 +82,6 @@ func startProgress(out io.Writer, width func() int, what string, total int) *pro
 	return p
 }
 
-// draw draws the line anew.
 func (p *progress) draw(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

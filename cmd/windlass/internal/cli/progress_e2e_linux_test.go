@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestProgress_IsDrawnOnATerminalOfItsWidthUnlessToldToBeQuiet(t *testing.T) {
+func TestProgress_IsDrawnOnATerminalUnlessQuiet(t *testing.T) {
 	ours, theirs := openPTY(t, 40)
 	t.Setenv("TERM", "dumb")
 	if p := (&app{err: theirs}).newProgress("sending", 10); p != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-func TestProgressLine_SaysWhatThereIsRoomFor(t *testing.T) {
+func TestProgressLine_FitsTheWidth(t *testing.T) {
 	for _, c := range []struct {
 		what        string
 		done, total int
@@ -84,7 +84,7 @@ func TestProgress_IsDrawnWhenItTakesLongAndGoneAfterwards(t *testing.T) {
 	})
 }
 
-func TestProgress_IsNoneWhereThereIsNoTerminal(t *testing.T) {
+func TestProgress_IsNilWithoutATerminal(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{err: &errs}
 	p := a.newProgress("sending", 10)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// pruneFlags say what is forgotten.
 type pruneFlags struct {
 	retention windlass.Retention
 	selection selection
@@ -60,12 +60,7 @@ func (a *app) checkPrune(cmd *cobra.Command, f *pruneFlags) error {
 	case byCount && f.retention.Count <= 0:
 		return usagef("--keep %d: must be at least 1", f.retention.Count)
 	}
-	if f.selection.given(cmd) {
-		if err := f.selection.check(cmd, view.Ended); err != nil {
-			return err
-		}
-	}
-	return f.consent.check(a)
+	return cmp.Or(f.selection.check(cmd, view.Ended), f.consent.check(a))
 }
 
 func (a *app) prune(ctx context.Context, c *windlass.Client, f pruneFlags) error {

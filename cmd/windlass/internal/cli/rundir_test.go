@@ -10,7 +10,7 @@ import (
 
 // Another user can make the folder in /tmp first, and must not keep this one's dev from
 // starting, nor its commands from finding it.
-func TestRunDir_ThatAnotherHasMadeIsNotUsed(t *testing.T) {
+func TestRunDir_OfAnotherUserIsNotUsed(t *testing.T) {
 	shared, home := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", shared)
 	t.Setenv("HOME", home)

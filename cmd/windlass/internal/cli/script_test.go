@@ -92,8 +92,8 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	got := 0
-	var exit *exec.ExitError
-	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+	err = ts.Exec(args[1], args[2:]...)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		got = exit.ExitCode()
 	} else {
 		ts.Check(err)
@@ -106,6 +106,17 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 // eventuallyMax bounds how long a script waits for something.
 const eventuallyMax = 2 * time.Minute
 
+// poll tries until it is done.
+func poll(ts *testscript.TestScript, what string, try func() (done bool)) {
+	ticks := time.NewTicker(50 * time.Millisecond)
+	defer ticks.Stop()
+	for end := time.Now().Add(eventuallyMax); !try(); <-ticks.C {
+		if time.Now().After(end) {
+			ts.Fatalf("not within %v: %s", eventuallyMax, what)
+		}
+	}
+}
+
 func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: [!] eventually COMMAND PATTERN")
@@ -113,31 +124,24 @@ func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	command := strings.Fields(args[0])
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for end := time.Now().Add(eventuallyMax); ; <-poll.C {
+	poll(ts, args[1], func() bool {
 		// It may fail for now, for example because the broker is starting.
 		failed := ts.Exec(command[0], command[1:]...)
-		if out := ts.ReadFile("stdout"); failed == nil && pattern.MatchString(out) != neg {
-			return
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("not within %v: %s", eventuallyMax, args[1])
-		}
-	}
+		return failed == nil && pattern.MatchString(ts.ReadFile("stdout")) != neg
+	})
 }
 
 func scriptPut(ts *testscript.TestScript, neg bool, args []string) {
 	checkUsage(ts, neg, args, 3, 3, "put FOLDER KEY VALUE")
-	byHand(ts, args[0], broker.Put(args[1], []byte(args[2])))
+	commitByHand(ts, args[0], broker.Put(args[1], []byte(args[2])))
 }
 
 func scriptDelete(ts *testscript.TestScript, neg bool, args []string) {
 	checkUsage(ts, neg, args, 2, 2, "delete FOLDER KEY")
-	byHand(ts, args[0], broker.Delete(args[1]))
+	commitByHand(ts, args[0], broker.Delete(args[1]))
 }
 
-func byHand(ts *testscript.TestScript, folder string, op broker.Op) {
+func commitByHand(ts *testscript.TestScript, folder string, op broker.Op) {
 	store, err := embedded.Dial(context.Background(), ts.MkAbs(folder))
 	ts.Check(err)
 	_, err = broker.CommitOne(context.Background(), store, broker.Txn{Then: []broker.Op{op}})
@@ -155,15 +159,11 @@ func scriptPort(ts *testscript.TestScript, neg bool, args []string) {
 
 func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 	checkUsage(ts, neg, args, 4, 5, "http CODE METHOD URL HEADERS [BODY]")
-	body := ""
-	if len(args) == 5 {
-		body = args[4]
-	}
+	body := strings.Join(args[4:], "")
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	poll := time.NewTicker(50 * time.Millisecond)
-	defer poll.Stop()
-	for end := time.Now().Add(eventuallyMax); ; <-poll.C {
+	var response *http.Response
+	poll(ts, args[2], func() bool {
 		r, err := http.NewRequest(args[1], args[2], strings.NewReader(body))
 		ts.Check(err)
 		r.Header.Set("Content-Type", "application/json")
@@ -173,19 +173,13 @@ func scriptHTTP(ts *testscript.TestScript, neg bool, args []string) {
 				r.Header.Set(name, value)
 			}
 		}
-		response, err := (&http.Client{Transport: transport}).Do(r)
-		if err != nil {
-			if time.Now().After(end) {
-				ts.Fatalf("not within %v: %v", eventuallyMax, err)
-			}
-			continue
-		}
-		_, err = io.Copy(ts.Stdout(), response.Body)
-		ts.Check(errors.Join(err, response.Body.Close()))
-		if fmt.Sprint(response.StatusCode) != args[0] {
-			ts.Fatalf("status %d, want %s", response.StatusCode, args[0])
-		}
-		return
+		response, err = (&http.Client{Transport: transport}).Do(r)
+		return err == nil
+	})
+	_, err := io.Copy(ts.Stdout(), response.Body)
+	ts.Check(errors.Join(err, response.Body.Close()))
+	if fmt.Sprint(response.StatusCode) != args[0] {
+		ts.Fatalf("status %d, want %s", response.StatusCode, args[0])
 	}
 }
 
@@ -200,16 +194,13 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		value = next
 	}
-	if len(args) == 2 {
-		return
-	}
 	text, isText := value.(string)
 	if !isText {
 		encoded, err := json.Marshal(value)
 		ts.Check(err)
 		text = string(encoded)
 	}
-	if !regexp.MustCompile(args[2]).MatchString(text) {
+	if len(args) == 3 && !regexp.MustCompile(args[2]).MatchString(text) {
 		ts.Fatalf("%s is %s, want a match of %s", args[1], text, args[2])
 	}
 }
@@ -221,11 +212,9 @@ func into(value any, step string) (any, bool) {
 		next, ok := v[step]
 		return next, ok
 	case []any:
-		i, err := strconv.Atoi(step)
-		if err != nil || i < 0 || i >= len(v) {
-			return nil, false
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) {
+			return v[i], true
 		}
-		return v[i], true
 	}
 	return nil, false
 }

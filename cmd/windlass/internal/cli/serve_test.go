@@ -1,8 +1,10 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+)
 
-func TestServe_SaysWhereABrowserFindsItByANameItAnswersTo(t *testing.T) {
+func TestServe_PrintsAnAddressThatItAnswersTo(t *testing.T) {
 	for _, test := range []struct {
 		listening string
 		hosts     []string
@@ -16,7 +18,7 @@ func TestServe_SaysWhereABrowserFindsItByANameItAnswersTo(t *testing.T) {
 		{"[::]:8443", []string{"[::1]"}, "[::1]:8443"},
 		{"10.0.0.1:8443", []string{"::1"}, "[::1]:8443"},
 	} {
-		if got := (serveFlags{hosts: test.hosts}).named(test.listening); got != test.want {
+		if got := named(test.listening, test.hosts); got != test.want {
 			t.Errorf("%s with %q: %s, want %s", test.listening, test.hosts, got, test.want)
 		}
 	}

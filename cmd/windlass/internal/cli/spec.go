@@ -12,7 +12,6 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// specFlags are a view.Spec as flags.
 type specFlags struct {
 	given     view.Spec
 	retry     windlass.Retry

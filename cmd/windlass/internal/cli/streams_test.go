@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/session"
 )
 
-func TestKeptOutput_OnlyAllOfItIsAResult(t *testing.T) {
+func TestKeptOutput_MustBeCompleteJSON(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		whole bool
@@ -36,7 +37,7 @@ func TestKeptOutput_OnlyAllOfItIsAResult(t *testing.T) {
 	}
 }
 
-func TestRelay_WhoDoesNotReadIsNotWaitedForAtTheEnd(t *testing.T) {
+func TestRelay_DoesNotWaitForAReaderAtTheEnd(t *testing.T) {
 	reader, writer := io.Pipe()
 	a := &app{err: io.Discard}
 	s := &streams{over: make(chan struct{}), output: keptOutput{max: 1 << 20}}
@@ -65,18 +66,17 @@ type zeros struct{}
 // Read implements io.Reader.
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-func TestExitCode_OfAJobThatWasTakenAway(t *testing.T) {
-	for want, errs := range map[int][]error{
-		exitConflict:    {windlass.ErrLost, session.ErrExpired, windlass.ErrReleased, windlass.ErrCommanded, windlass.ErrKilled, windlass.ErrDeleted},
-		exitUnavailable: {session.ErrDeadline},
+func TestExitCode_OfALostJob(t *testing.T) {
+	taken := func(cause error) error { return takenError{fmt.Errorf("task: %w", cause)} }
+	for err, want := range map[error]int{
+		taken(windlass.ErrLost): exitConflict, taken(session.ErrExpired): exitConflict, taken(windlass.ErrReleased): exitConflict,
+		taken(windlass.ErrCommanded): exitConflict, taken(windlass.ErrKilled): exitConflict, taken(windlass.ErrDeleted): exitConflict,
+		taken(session.ErrDeadline):                       exitUnavailable,
+		fmt.Errorf("claim: %w", windlass.ErrLost):        exitConflict,
+		fmt.Errorf("command: %w", broker.ErrUnavailable): exitUnavailable,
 	} {
-		for _, err := range errs {
-			if got := exitCode(takenError{fmt.Errorf("task: %w", err)}); got != want {
-				t.Errorf("%v: %d, want %d", err, got, want)
-			}
+		if got := exitCode(err); got != want {
+			t.Errorf("%v: %d, want %d", err, got, want)
 		}
-	}
-	if got := exitCode(fmt.Errorf("claim: %w", windlass.ErrLost)); got != exitConflict {
-		t.Errorf("a claim that was lost: %d", got)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// commandError says that a command did not end with code 0.
 type commandError struct {
 	// of names the command, or its job.
 	of   string
@@ -24,7 +23,6 @@ type commandError struct {
 	code int
 }
 
-// Error implements error.
 func (e *commandError) Error() string { return fmt.Sprintf("%s failed: %s", e.of, e.text) }
 
 func newCommandError(of string, r exectask.Result) *commandError {
@@ -69,7 +67,6 @@ func (a *app) newSupervised(node string, command []string, timing session.Timing
 	}, nil
 }
 
-// renewed passes on the deadlines of the session.
 func (c *supervised) renewed(stop, hard time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,15 +81,21 @@ func (c *supervised) flush(ctx context.Context) error {
 	return errors.Join(c.out.flush(ctx), c.err.flush(ctx))
 }
 
-// run runs the command on streams, which it closes.
-func (c *supervised) run(ctx context.Context, task string, token int64, environ []string, s *streams) (result exectask.Result, err error) {
+// run runs the command. input opens its standard input; with keep its standard output is kept.
+func (c *supervised) run(ctx context.Context, task string, token int64, environ []string, keep bool, input func(*streams) error) (result exectask.Result, output *keptOutput, err error) {
+	s, err := c.openStreams(keep)
+	if err != nil {
+		return result, nil, err
+	}
+	defer s.close() // after the supervisor, which has the pipes open, too
+	if err := input(s); err != nil {
+		return result, nil, err
+	}
 	supervisor, err := exectask.Start(ctx, exectask.Config{
-		Args: []string{supervisorUse}, Node: c.node, Stdio: &s.files,
-		Grace: commandGrace(c.timing),
+		Args: []string{supervisorUse}, Node: c.node, Stdio: &s.files, Grace: commandGrace(c.timing),
 	})
 	if err != nil {
-		s.close()
-		return result, err
+		return result, nil, err
 	}
 	c.mu.Lock()
 	c.supervisor = supervisor
@@ -104,7 +107,5 @@ func (c *supervised) run(ctx context.Context, task string, token int64, environ 
 	c.mu.Lock()
 	c.supervisor = nil
 	c.mu.Unlock()
-	err = errors.Join(err, supervisor.Close()) // it has the pipes open, too
-	s.close()
-	return result, err
+	return result, &s.output, errors.Join(err, supervisor.Close())
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// topFlags are the flags of "top".
 type topFlags struct {
 	top.Config
 	once  bool
@@ -78,7 +77,6 @@ func (a *app) checkTop(cmd *cobra.Command, f *topFlags) error {
 	return nil
 }
 
-// isTerminal reports whether a stream is one.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -116,7 +114,6 @@ func (b *brokerFlags) shown() string {
 	return address
 }
 
-// topTable is a snapshot on one page.
 func topTable(t view.Top) table {
 	page := table{rows: [][]string{
 		{"namespace", t.Namespace}, {"broker", t.Broker}, {"at", t.At.Format(time.RFC3339)},
@@ -124,7 +121,7 @@ func topTable(t view.Top) table {
 		{"nodes", strconv.Itoa(len(t.Nodes))}, {"elections", strconv.Itoa(len(t.Elections))}, {"jobs", summary(t.Jobs)},
 	}}
 	elections := table{heading: electionHeading, rows: rowsOf(t.Elections, electionRow)}
-	for _, part := range []table{nodeTable(t.Nodes, t.At), elections, taskTable(t.Tasks, t.At)} {
+	for _, part := range []table{nodeTable(t.Nodes, nil, t.At), elections, taskTable(t.Tasks, t.At)} {
 		if len(part.rows) > 0 {
 			page.rows = append(append(page.rows, []string{""}, part.heading), part.rows...)
 		}

@@ -40,7 +40,6 @@ one, both at the same time if need be.`
 	return cmd
 }
 
-// withTree calls f with the tree and a client, and closes their broker after.
 func (a *app) withTree(ctx context.Context, f func(*tree.Tree, *windlass.Client) error) error {
 	return a.withBroker(ctx, func(b broker.Broker) error {
 		client, err := windlass.NewClient(b, a.namespace)
@@ -252,7 +251,6 @@ func jobTable(j view.Job) table {
 	return t
 }
 
-// completePaths offers the paths of jobs to the shell.
 func (a *app) completePaths(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.completeJobs(cmd, args, prefix, func(j tree.JobInfo) string { return string(j.Path) })
 }

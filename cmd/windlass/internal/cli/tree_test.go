@@ -11,7 +11,7 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-func TestFit_KeepsTheHeadAndTheLineThatSumsItUp(t *testing.T) {
+func TestFit_KeepsTheHeadAndTheSummary(t *testing.T) {
 	drawn := "a\nb\nc\nd\n\nsum\n"
 	for lines, want := range map[int]string{
 		0: drawn, 2: drawn, 6: drawn, 40: drawn,
@@ -38,7 +38,7 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestEach_TakesApartWhatWasJoinedOnly(t *testing.T) {
+func TestEach_SplitsJoinedErrorsOnly(t *testing.T) {
 	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
 	both := fmt.Errorf("%w: %w", b, c)
 	if got := each(errors.Join(errors.Join(nil, a), both, errors.Join(b, c))); fmt.Sprint(got) != "[a b: c b c]" {
@@ -49,11 +49,10 @@ func TestEach_TakesApartWhatWasJoinedOnly(t *testing.T) {
 	}
 }
 
-func TestBatchOf_OneThatLooksForJobsIsAlone(t *testing.T) {
-	plain, looks := queueRequest{}, queueRequest{Request: tree.Request{Under: &tree.Pattern{}}}
-	cascades := queueRequest{Request: tree.Request{Cascade: true}}
-	many := make([]queueRequest, submitBatch+1)
-	for want, requests := range map[int][]queueRequest{
+func TestBatchOf_ARequestThatLooksForJobsIsAlone(t *testing.T) {
+	plain, looks, cascades := tree.Request{}, tree.Request{Under: &tree.Pattern{}}, tree.Request{Cascade: true}
+	many := make([]tree.Request, submitBatch+1)
+	for want, requests := range map[int][]tree.Request{
 		1: {looks, plain}, 2: {plain, plain, cascades}, 3: {plain, plain, plain}, submitBatch: many,
 	} {
 		if got := batchOf(requests); got != want {
@@ -62,7 +61,7 @@ func TestBatchOf_OneThatLooksForJobsIsAlone(t *testing.T) {
 	}
 }
 
-func TestConcurrency_IsReadByTypeOrForAll(t *testing.T) {
+func TestConcurrency_IsParsedByTypeOrForAll(t *testing.T) {
 	var c concurrency
 	for _, text := range []string{"3", "exec=2", "a=b=7", "exec=4"} {
 		if err := c.Set(text); err != nil {
@@ -79,7 +78,7 @@ func TestConcurrency_IsReadByTypeOrForAll(t *testing.T) {
 	}
 }
 
-func TestJobID_TakesPathsAndOtherTasks(t *testing.T) {
+func TestJobID_AcceptsPathsAndOtherTasks(t *testing.T) {
 	for text, want := range map[string]string{"a_t/b_t": "a_t|b_t", "/a_t": "a_t", "a_t|b_t": "a_t|b_t", "plain": "plain"} {
 		if got, err := jobID(text); err != nil || got != want {
 			t.Errorf("%s: %s, %v", text, got, err)

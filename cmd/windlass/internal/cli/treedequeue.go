@@ -19,7 +19,6 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// dequeueFlags are the flags of "tree dequeue".
 type dequeueFlags struct {
 	jobType  string
 	nodeName string

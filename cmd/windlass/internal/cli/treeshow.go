@@ -19,15 +19,12 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// showFlags are the flags of "tree show".
 type showFlags struct {
 	path     tree.Path
 	watch    bool
 	progress bool
 	all      bool
-	ascii    bool
-	depth    int
-	children int
+	options  tree.DrawOptions
 }
 
 // redrawEvery bounds how often a tree is drawn.
@@ -76,10 +73,10 @@ there is one line for each job that has changed, the first time for all of them.
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.watch, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&f.progress, "progress", false, "only how far it has come")
-	flags.IntVar(&f.depth, "depth", 0, "how many levels are drawn; 0 for all")
-	flags.IntVar(&f.children, "children", tree.ChildrenShownMax, "how many jobs right below one are drawn")
+	flags.IntVar(&f.options.Depth, "depth", 0, "how many levels are drawn; 0 for all")
+	flags.IntVar(&f.options.ChildrenMax, "children", tree.ChildrenShownMax, "how many jobs right below one are drawn")
 	flags.BoolVar(&f.all, "all", false, "draw all of them")
-	flags.BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone")
+	flags.BoolVar(&f.options.ASCII, "ascii", false, "draw with ASCII alone")
 	return a.outputFlagOf(cmd, "tree")
 }
 
@@ -87,10 +84,10 @@ func (a *app) checkShow(cmd *cobra.Command, args []string, f *showFlags) error {
 	switch flags := cmd.Flags(); {
 	case f.watch && a.output == "yaml":
 		return usagef("--watch goes with -o tree or json")
-	case f.depth < 0:
-		return usagef("--depth %d: must be at least 1, or 0 for all", f.depth)
-	case f.children < 1:
-		return usagef("--children %d: must be at least 1", f.children)
+	case f.options.Depth < 0:
+		return usagef("--depth %d: must be at least 1, or 0 for all", f.options.Depth)
+	case f.options.ChildrenMax < 1:
+		return usagef("--children %d: must be at least 1", f.options.ChildrenMax)
 	case f.all && flags.Changed("children"):
 		return usagef("--all and --children exclude each other")
 	}
@@ -102,7 +99,6 @@ func (a *app) checkShow(cmd *cobra.Command, args []string, f *showFlags) error {
 	return err
 }
 
-// part is the forest below a path.
 func part(forest *tree.Forest, path tree.Path) (*tree.Forest, error) {
 	below := forest.Subtree(path)
 	if path != "" && below.Len() == 0 {
@@ -121,7 +117,6 @@ func (a *app) show(forest *tree.Forest, f showFlags) error {
 	return a.print(view.ForestOf(forest, time.Now()), nil)
 }
 
-// draw draws the tree with the summary below.
 func (a *app) draw(w io.Writer, forest *tree.Forest, f showFlags) error {
 	if forest.Len() == 0 {
 		_, err := fmt.Fprintln(w, "no jobs")
@@ -129,7 +124,8 @@ func (a *app) draw(w io.Writer, forest *tree.Forest, f showFlags) error {
 	}
 	now := time.Now()
 	if !f.progress {
-		o := tree.DrawOptions{ASCII: f.ascii, Depth: f.depth, ChildrenMax: f.children, Now: now}
+		o := f.options
+		o.Now = now
 		if f.all {
 			o.ChildrenMax = -1
 		}
@@ -156,7 +152,6 @@ func countsText(counts map[windlass.Status]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// summary says on one line how far the tree has come.
 func summary(p tree.Progress) string {
 	text := fmt.Sprintf("%d job(s)", p.Total)
 	if counts := countsText(p.Counts); counts != "" {
@@ -214,7 +209,7 @@ func (a *app) watchTree(ctx context.Context, t *tree.Tree, f showFlags) error {
 	return nil
 }
 
-// clearScreen moves the cursor to the upper left and clears what is after it.
+// clearScreen moves the cursor to the upper left and clears the screen.
 const clearScreen = "\x1b[H\x1b[2J"
 
 // redraw draws in place on a terminal, as much as there is room for; elsewhere below the

@@ -22,7 +22,6 @@ import (
 // command, or lost. Other jobs can still be worked on.
 type takenError struct{ error }
 
-// Unwrap makes the cause visible.
 func (e takenError) Unwrap() error { return e.error }
 
 // settleMax bounds the attempts to store the end of a job.
@@ -36,7 +35,6 @@ type jobWorker struct {
 	commands *supervised
 }
 
-// dequeueInto takes jobs and runs a command with each.
 func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 	timing := session.Derive(f.sessionTTL)
 	commands, err := a.newSupervised(f.nodeName, f.command, timing)
@@ -100,12 +98,12 @@ func (w *jobWorker) work(ctx context.Context) error {
 	return failed
 }
 
-// workOn runs the command with a job, and ends the job.
 func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 	running, cancel := context.WithCancelCause(job.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(ctx.Err()) })()
-	result, output, err := w.run(running, job)
+	result, output, err := w.commands.run(running, job.ID(), job.Token(), jobEnviron(job), w.flags.result,
+		func(s *streams) error { return s.feed(job.Props()) })
 	settling, done := context.WithTimeout(context.WithoutCancel(ctx), settleMax)
 	defer done()
 	cause := context.Cause(job.Context())
@@ -139,7 +137,6 @@ func (w *jobWorker) workOn(ctx context.Context, job *windlass.Dequeued) error {
 	return ending(settling, job.Complete(settling))
 }
 
-// ending explains why a job could not be completed.
 func ending(settling context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -164,21 +161,6 @@ func (w *jobWorker) keepResult(job *windlass.Dequeued, output *keptOutput) {
 	}
 }
 
-// run runs the command with a job, and returns the output if that is to be kept.
-func (w *jobWorker) run(ctx context.Context, job *windlass.Dequeued) (result exectask.Result, output *keptOutput, err error) {
-	s, err := w.commands.openStreams(w.flags.result)
-	if err != nil {
-		return result, nil, err
-	}
-	if err := s.feed(job.Props()); err != nil {
-		s.close()
-		return result, nil, err
-	}
-	result, err = w.commands.run(ctx, job.ID(), job.Token(), jobEnviron(job), s)
-	return result, &s.output, err
-}
-
-// jobEnviron is this process's environment with the variables of a job.
 func jobEnviron(job *windlass.Dequeued) []string {
 	name, path := "", job.ID()
 	if p, err := tree.ParsePath(job.ID()); err == nil {

@@ -43,13 +43,12 @@ deleted meanwhile, and 4 if it ends otherwise.`,
 }
 
 func checkWait(id string, wanted []string, timeout time.Duration) ([]windlass.Status, error) {
-	if err := keys.CheckTaskID(id); err != nil {
+	switch err := keys.CheckTaskID(id); {
+	case err != nil:
 		return nil, usageError{err}
-	}
-	if len(wanted) == 0 {
+	case len(wanted) == 0:
 		return nil, usagef("--for: must name at least one status of %q", windlass.Statuses)
-	}
-	if timeout <= 0 {
+	case timeout <= 0:
 		return nil, usagef("--timeout %v: must be positive", timeout)
 	}
 	return statusesOf("--for", wanted, windlass.Statuses)

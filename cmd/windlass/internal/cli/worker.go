@@ -48,7 +48,6 @@ type worker struct {
 	broker     broker.Broker
 }
 
-// workerConfig is what the flags of a node say.
 type workerConfig struct {
 	windlass.Config
 	// memoryClaim and memoryRelease are the limits of the balancer by memory;
@@ -58,7 +57,7 @@ type workerConfig struct {
 	logAge   time.Duration
 	logSpace int64
 	allow    exectask.Allow
-	// user is whom commands run as, nil for this process's own.
+	// user runs the commands, nil for this process's own user.
 	user *exectask.User
 	log  *slog.Logger
 	// metrics is nil for none.
@@ -140,7 +139,6 @@ func (w *worker) run(ctx context.Context) error {
 	return errors.Join(w.node.Run(ctx), w.supervisor.Close(), w.broker.Close())
 }
 
-// defaultLogDir is where a node keeps the output of its tasks.
 func defaultLogDir(node string) (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if state == "" {
@@ -174,7 +172,6 @@ func processName(flag, prefix string) (string, error) {
 	return fmt.Sprintf("%s%s-%d", prefix, host, os.Getpid()), nil
 }
 
-// checkSessionTTL checks --session-ttl.
 func checkSessionTTL(ttl time.Duration) error {
 	if err := session.CheckTTL(ttl); err != nil {
 		return usagef("--session-ttl: %w", err)
@@ -182,8 +179,8 @@ func checkSessionTTL(ttl time.Duration) error {
 	return nil
 }
 
-// beside runs a node, or a candidate, while work runs. It outlives ctx: what it holds has to
-// be ended first. ended is the error of the node itself.
+// beside runs a node, or a candidate, while work runs. The node outlives ctx, so that work can
+// end its claims first. ended is the error of the node.
 func beside(ctx context.Context, run func(context.Context) error, work func(context.Context) error) (err, ended error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -34,7 +34,6 @@ func encodeYAML(value any) ([]byte, error) {
 	return []byte(view.EscapeText(b.String())), nil // quoted text is the only place for such characters
 }
 
-// yamlNode reads the next value of JSON.
 func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 	token, err := d.Token()
 	if err != nil {

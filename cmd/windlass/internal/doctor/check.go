@@ -37,7 +37,6 @@ type Check struct {
 // DetailsMax bounds the examples of one kind of finding.
 const DetailsMax = 5
 
-// note is one kind of finding.
 type note struct {
 	status   Status
 	what, do string
@@ -48,7 +47,7 @@ type note struct {
 // notes are the findings of one check, grouped by kind, in the order of their first ones.
 type notes struct{ list []*note }
 
-// add records a finding; what is its kind, as it reads after a number.
+// add records a finding; what names its kind, as it reads after a number.
 func (n *notes) add(status Status, what, do, example string) {
 	i := slices.IndexFunc(n.list, func(k *note) bool { return k.what == what })
 	if i < 0 {

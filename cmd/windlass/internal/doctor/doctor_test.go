@@ -53,23 +53,28 @@ func inEtcd(t *testing.T, test func(w *world)) {
 	})
 }
 
-func TestNamespace_OfAHealthyClusterIsSilent(t *testing.T) {
+func TestDoctor_OfAHealthyClusterFindsAndChangesNothing(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.healthy()
 		w.expect("", doctor.OK)
 		if len(w.looks) > 0 {
 			w.Errorf("it looked twice: %v", w.looks)
 		}
+		w.writesNothing(func() {
+			if done, left := w.fix(); len(done)+len(left) > 0 {
+				w.Errorf("%q, %q", done, left)
+			}
+		})
 	})
 }
 
-func TestNamespace_OfAnEmptyOneOnlyMissesNodes(t *testing.T) {
+func TestNamespace_EmptyLacksOnlyNodes(t *testing.T) {
 	inWorlds(t, func(w *world) { w.expect(doctor.CheckNodes, doctor.Warning, "no node is registered") })
 }
 
-// TestNamespace_OfWorkingNodesIsSilent examines again and again while real nodes
+// TestNamespace_OfWorkingNodesHasNoFindings examines again and again while real nodes
 // claim, run, sleep, end and restart.
-func TestNamespace_OfWorkingNodesIsSilent(t *testing.T) {
+func TestNamespace_OfWorkingNodesHasNoFindings(t *testing.T) {
 	inEtcd(t, func(w *world) {
 		client, err := windlass.NewClient(w.connect(), "w")
 		if err != nil {
@@ -140,7 +145,7 @@ func work(ctx context.Context, _ *windlass.Claim) error {
 	return nil
 }
 
-func TestNamespace_FindsWhatIsWrong(t *testing.T) {
+func TestNamespace_FindsEachDefect(t *testing.T) {
 	far := 200 * time.Second
 	for _, c := range []struct {
 		name   string
@@ -168,6 +173,12 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 			doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
 		{"a node whose copy is behind", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Behind = "4s" }) },
 			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
+		{"a cordon that may be forgotten", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeCordon("m"), `{"at":"1999-11-01T00:00:00Z"}`)
+			w.put(w.space.NodeCordon("n"), `{"at":"1999-11-01T00:00:00Z"}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 cordon(s) of nodes that are not there, for more than a month", "m"}},
+		{"a cordon of late", func(w *world, _ broker.SessionID) { w.put(w.space.NodeCordon("m"), `{"at":"1999-12-31T00:00:00Z"}`) },
+			doctor.CheckNodes, doctor.OK, []string{"1 registered, 1 cordoned and not there"}},
 
 		{"a claim without a session", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", 0) },
 			doctor.CheckClaims, doctor.Problem, []string{"1 claim(s) without a session", "/w/tasks/x/owner"}},
@@ -247,13 +258,13 @@ func TestNamespace_FindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNamespace_ClaimsThatGoWithTheirSessionAreNoDefect(t *testing.T) {
+func TestNamespace_ClaimsThatExpireAreNoDefect(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		n := w.healthy()
 		w.task("x")
 		w.claim("x", "gone", w.session(15*time.Second))
 		began := time.Now()
-		go func() { // the cluster goes on meanwhile
+		go func() { // the cluster claims the task meanwhile
 			time.Sleep(17 * time.Second)
 			w.claim("x", "n", n)
 		}()
@@ -264,7 +275,7 @@ func TestNamespace_ClaimsThatGoWithTheirSessionAreNoDefect(t *testing.T) {
 	})
 }
 
-func TestNamespace_TasksThatAreClaimedInAMomentAreNotStuck(t *testing.T) {
+func TestNamespace_TasksThatAreClaimedSoonAreNoDefect(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		n := w.healthy()
 		w.task("released")
@@ -289,7 +300,7 @@ func TestNamespace_WithoutNodesTasksWait(t *testing.T) {
 	})
 }
 
-func TestNamespace_OfANewerLayoutIsNotJudged(t *testing.T) {
+func TestNamespace_OfANewerLayoutIsNotChecked(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.healthy()
 		w.claim("x", "n", 0)
@@ -309,7 +320,7 @@ func TestNamespace_OfANewerLayoutIsNotJudged(t *testing.T) {
 	})
 }
 
-func TestNamespace_NamesAFewOfManyAndCountsAll(t *testing.T) {
+func TestNamespace_CountsAllAndNamesAFew(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.healthy()
 		for i := range 300 {
@@ -322,7 +333,7 @@ func TestNamespace_NamesAFewOfManyAndCountsAll(t *testing.T) {
 	})
 }
 
-func TestDoctor_ABrokerThatIsClosedIsAnError(t *testing.T) {
+func TestDoctor_ReturnsErrClosed(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		if err := w.broker.Close(); err != nil {
 			w.Fatal(err)

@@ -24,7 +24,7 @@ func (w *world) fix() (done, left []string) {
 	return done, left
 }
 
-func TestFix_MendsWhatNeedsNoDecisionAndNothingElse(t *testing.T) {
+func TestFix_RepairsOnlyWhatNeedsNoDecision(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		n := w.healthy()
 		w.task("held") // by nobody's session
@@ -74,18 +74,7 @@ func TestFix_MendsWhatNeedsNoDecisionAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestFix_OfAHealthyClusterChangesNothing(t *testing.T) {
-	inWorlds(t, func(w *world) {
-		w.healthy()
-		w.writesNothing(func() {
-			if done, left := w.fix(); len(done)+len(left) > 0 {
-				w.Errorf("%q, %q", done, left)
-			}
-		})
-	})
-}
-
-func TestFix_LeavesAloneWhatChangesMeanwhile(t *testing.T) {
+func TestFix_LeavesConcurrentChangesAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		defect func(w *world)
 		// change happens between the look and the repair.

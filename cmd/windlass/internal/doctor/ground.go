@@ -19,7 +19,6 @@ const (
 	CheckPermissions = "permissions"
 )
 
-// probes is the number of reads, and of writes, that are timed.
 const probes = 20
 
 // RoundTrip times reads, and writes whose condition never holds, on which the broker has to
@@ -63,7 +62,6 @@ func (d *Doctor) RoundTrip(ctx context.Context) (Check, error) {
 	return c, nil
 }
 
-// times returns the durations of the calls, the shortest first.
 func times(call func() error) ([]time.Duration, error) {
 	took := make([]time.Duration, 0, probes)
 	for range probes {

@@ -11,7 +11,7 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 )
 
-func TestRoundTrip_IsJudgedByWhatARenewalMayTake(t *testing.T) {
+func TestRoundTrip_IsComparedWithTheTimeOfARenewal(t *testing.T) {
 	for plan, want := range map[string]doctor.Status{
 		"":                                   doctor.OK,
 		"delay-reply 100ms on get":           doctor.OK,
@@ -36,7 +36,7 @@ func TestRoundTrip_IsJudgedByWhatARenewalMayTake(t *testing.T) {
 	}
 }
 
-func TestGround_ChecksLeaveNothingBehind(t *testing.T) {
+func TestGround_WritesNothing(t *testing.T) {
 	inWorlds(t, func(w *world) {
 		w.writesNothing(func() {
 			if _, err := w.doctor.RoundTrip(w.Context()); err != nil {
@@ -63,7 +63,7 @@ func (b full) Grant(context.Context, string, time.Duration) (broker.Session, err
 	return broker.Session{}, errFull
 }
 
-func TestPermissions_NameWhatIsMissing(t *testing.T) {
+func TestPermissions_NamesMissingRights(t *testing.T) {
 	for forbidden, c := range map[string]struct {
 		status doctor.Status
 		words  string

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/windlass-go/windlass/internal/layout"
 )
@@ -38,6 +39,9 @@ func (s *snapshot) checkLayout() (c Check, known bool) {
 	return c, true
 }
 
+// cordonForgotten is how long a node is away until its cordon may have been forgotten.
+const cordonForgotten = 30 * 24 * time.Hour
+
 func (s *snapshot) checkNodes() Check {
 	var n notes
 	nodes := s.registered()
@@ -54,7 +58,7 @@ func (s *snapshot) checkNodes() Check {
 		if name := node.info.Name; name != "" && name != node.name {
 			n.add(Warning, "registration(s) that name another node", "see who writes them", fmt.Sprintf("%s names %q", s.space.NodeInfo(node.name), name))
 		}
-		if node.info.Frozen || node.info.Draining {
+		if node.info.Frozen || node.info.Cordoned || node.info.Draining {
 			idle = append(idle, node.name)
 		}
 		if behind := node.info.Behind; behind != "" {
@@ -64,9 +68,19 @@ func (s *snapshot) checkNodes() Check {
 		versions[node.info.Version] = node.name
 		ttls[node.info.SessionTTL] = node.name
 	}
+	away := 0
+	for _, name := range slices.Sorted(maps.Keys(s.cordons)) {
+		if s.nodes[name] != nil {
+			continue
+		}
+		away++
+		if time.Since(s.cordons[name].At) > cordonForgotten {
+			n.add(Warning, "cordon(s) of nodes that are not there, for more than a month", `"windlass node uncordon" forgets those of nodes that do not come back`, name)
+		}
+	}
 	if len(idle) == len(nodes) {
 		for _, name := range idle {
-			n.add(Warning, "node(s) frozen or draining, which is all of them: nothing is claimed", `"windlass node unfreeze" takes them back`, name)
+			n.add(Warning, "node(s) frozen, cordoned or draining, which is all of them: nothing is claimed", `"windlass node unfreeze" or "uncordon" takes them back`, name)
 		}
 	}
 	differ(&n, versions, "version", "that is fine during a deploy")
@@ -76,7 +90,10 @@ func (s *snapshot) checkNodes() Check {
 	}
 	healthy := fmt.Sprintf("%d registered", len(nodes))
 	if len(idle) > 0 {
-		healthy += fmt.Sprintf(", %d of them frozen or draining", len(idle))
+		healthy += fmt.Sprintf(", %d of them frozen, cordoned or draining", len(idle))
+	}
+	if away > 0 {
+		healthy += fmt.Sprintf(", %d cordoned and not there", away)
 	}
 	return n.check(CheckNodes, healthy)
 }

@@ -15,54 +15,45 @@ import (
 	"github.com/windlass-go/windlass/internal/keys"
 )
 
-// TestPermissions_OfEtcdAreFoundWithoutWriting asks as users of an etcd with
+// TestPermissions_OfEtcdUsers asks as users of an etcd with
 // access control: one with the role of docs/operate/security.md, one who may only read,
 // and one with rights elsewhere.
-func TestPermissions_OfEtcdAreFoundWithoutWriting(t *testing.T) {
+func TestPermissions_OfEtcdUsers(t *testing.T) {
 	s, err := embedded.Start(t.Context(), embedded.Config{Dir: t.TempDir(), Socket: true, UnsafeNoFsync: true, Tick: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() // what it says is of no interest here
+	t.Cleanup(func() { s.Close() }) // after the connections; its error does not matter here
 	endpoint := "unix://" + s.Socket()
 	grantRoles(t, endpoint)
 	space, err := keys.New("w")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for user, want := range map[string][]string{
-		"node": nil, "reader": {"may not write below /w/"},
-		"stranger": {"may not read below /w/", "may not write below /w/"},
-	} {
+	as := func(user string) broker.Broker {
 		b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: user, Password: "secret", DialTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &doctor.Doctor{Broker: b, Space: space}
-		c, err := d.Permissions(t.Context())
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return b
+	}
+	for user, want := range map[string][]string{
+		"node": nil, "reader": {"may not write below /w/"},
+		"stranger": {"may not read below /w/", "may not write below /w/"},
+	} {
+		c, err := (&doctor.Doctor{Broker: as(user), Space: space}).Permissions(t.Context())
 		if err != nil || !slices.Equal(c.Details, want) || (c.Status == doctor.OK) != (want == nil) {
 			t.Errorf("%s: %+v, %v", user, c, err)
 		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
 	}
-	if kvs, _, err := broker.Collect(t.Context(), rootOf(t, endpoint), "/w/"); err != nil || len(kvs) > 0 {
+	if kvs, _, err := broker.Collect(t.Context(), as("root"), "/w/"); err != nil || len(kvs) > 0 {
 		t.Errorf("%+v, %v", kvs, err)
 	}
-}
-
-func rootOf(t *testing.T, endpoint string) broker.Broker {
-	b, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{endpoint}, Username: "root", Password: "secret"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
 }
 
 func grantRoles(t *testing.T, endpoint string) {
@@ -81,13 +72,11 @@ func grantRoles(t *testing.T, endpoint string) {
 	}
 	must(client.UserAdd(ctx, "root", "secret"))
 	must(client.UserGrantRole(ctx, "root", "root"))
+	const readWrite, read = clientv3.PermissionType(clientv3.PermReadWrite), clientv3.PermissionType(clientv3.PermRead)
 	for user, right := range map[string]struct {
 		prefix string
 		kind   clientv3.PermissionType
-	}{
-		"node": {"/w/", clientv3.PermissionType(clientv3.PermReadWrite)}, "reader": {"/w/", clientv3.PermissionType(clientv3.PermRead)},
-		"stranger": {"/elsewhere/", clientv3.PermissionType(clientv3.PermReadWrite)},
-	} {
+	}{"node": {"/w/", readWrite}, "reader": {"/w/", read}, "stranger": {"/elsewhere/", readWrite}} {
 		must(client.UserAdd(ctx, user, "secret"))
 		must(client.RoleAdd(ctx, user))
 		must(client.RoleGrantPermission(ctx, user, right.prefix, clientv3.GetPrefixRangeEnd(right.prefix), right.kind))

@@ -37,6 +37,8 @@ type snapshot struct {
 	specs   map[string]*windlass.Spec
 	states  map[string]statemachine.State
 	records map[string]coordinator.Record
+	// cordons are those of nodes, registered or not.
+	cordons map[string]windlass.Cordon
 	layout  []byte
 }
 
@@ -53,13 +55,12 @@ func (f *found) compare(g *found) int {
 
 // part orders keys of tasks before those of nodes.
 func (f *found) part() int {
-	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCommand {
+	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCordon || f.Kind == keys.NodeCommand {
 		return 1
 	}
 	return 0
 }
 
-// node is a registration.
 type node struct {
 	name    string
 	session broker.SessionID
@@ -80,7 +81,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 		s := &snapshot{
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
-			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{},
+			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{},
 		}
 		err := s.list(ctx, b)
 		if err == nil {
@@ -123,6 +124,10 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		n := &node{name: p.Name, session: kv.Session}
 		n.err = json.Unmarshal(kv.Value, &n.info)
 		s.nodes[p.Name], err = n, n.err
+	case keys.NodeCordon:
+		var c windlass.Cordon
+		err = json.Unmarshal(kv.Value, &c)
+		s.cordons[p.Name] = c
 	case keys.NodeCommand:
 		// Nodes accept JSON, or the plain text of the oldest layout.
 		if text := bytes.TrimSpace(kv.Value); bytes.HasPrefix(text, []byte("{")) {

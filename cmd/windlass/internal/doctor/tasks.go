@@ -41,7 +41,7 @@ func (s *snapshot) takers(taskType string) (handle, claim int) {
 			continue
 		}
 		handle++
-		if !n.info.Frozen && !n.info.Draining {
+		if !n.info.Frozen && !n.info.Cordoned && !n.info.Draining {
 			claim++
 		}
 	}
@@ -99,8 +99,8 @@ func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now
 		n.add(Problem, fmt.Sprintf("task(s) of type %q, which no registered node handles", s.spec(t).Type),
 			"start a node that handles it, or delete them", t.ID)
 	case claim == 0:
-		n.add(Warning, fmt.Sprintf("task(s) of type %q, and the nodes that handle it are frozen or draining", s.spec(t).Type),
-			`"windlass node unfreeze" takes a node back`, t.ID)
+		n.add(Warning, fmt.Sprintf("task(s) of type %q, and the nodes that handle it are frozen, cordoned or draining", s.spec(t).Type),
+			`"windlass node unfreeze" or "uncordon" takes a node back`, t.ID)
 	case s.waits(t, now) && before.waited(s, t.ID, now):
 		n.add(Warning, "task(s) that no node claims, although some handle the type",
 			`look for "left to other nodes" and "unreadable value" in the nodes' logs, and at their balancers`, t.ID)
@@ -156,7 +156,6 @@ func (c *chains) of(id string) string {
 	return cause
 }
 
-// noteCycle records the cycle that a task is on, once.
 func (c *chains) noteCycle(id string) {
 	if c.circular[id] {
 		return

@@ -2,7 +2,9 @@ package history
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/keys"
@@ -81,7 +83,11 @@ var messages = []statemachine.Message{
 	statemachine.Kill, statemachine.Complete, statemachine.Checkpoint,
 }
 
-// checkGrant checks the creation of an owner key (I1, I4, I8).
+// cordonHeardMax is how long a node may take to hear of its cordon, with claims that are
+// then still on their way.
+const cordonHeardMax = 2 * time.Minute
+
+// checkGrant checks the creation of an owner key (I1, I4, I8, O01).
 func (l *Log) checkGrant(e broker.Event, id string) {
 	t := l.task(id)
 	switch {
@@ -98,6 +104,11 @@ func (l *Log) checkGrant(e broker.Event, id string) {
 	}
 	if !t.exists {
 		l.complain("I6: %q does not exist and is granted", id)
+	}
+	var owner struct{ Node string }
+	_ = json.Unmarshal(e.KV.Value, &owner) // no node has the empty name
+	if since, there := l.cordons[owner.Node]; there && time.Since(since) > cordonHeardMax {
+		l.complain("O01: %q is granted to node %s, which is cordoned since %v", id, owner.Node, since)
 	}
 	l.checkBlockers(id, e.KV.Created)
 }

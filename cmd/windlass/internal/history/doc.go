@@ -20,6 +20,7 @@
 //	Z11  what failed is not forgotten while a task waits for it
 //	M06  what a newer version wrote into a value or below a task stays there
 //	M55  being told to stop counts as no error of a task
+//	O01  a node with a cordon is granted nothing, once it must have heard of that
 //	M04  a node's registration is not taken over while its session lives
 //
 // The log does not show everything, so the caller adds the rest: which endings nodes

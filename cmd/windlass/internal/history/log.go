@@ -65,6 +65,8 @@ type Log struct {
 	// skipping are the claims that nothing allows but to kill the task.
 	skipping map[claim]bool
 	lines    lines
+	// cordons are the times of the nodes' cordons.
+	cordons map[string]time.Time
 
 	mu sync.Mutex // guards what is announced
 	// endings are the claims that a node asked to end, deleting the tasks that a
@@ -116,7 +118,7 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{},
 		byHand: map[string]bool{},
 	}, nil
 }
@@ -334,6 +336,12 @@ func (l *Log) take(e broker.Event) {
 		l.task(p.Name).failed = readMark(e)
 	case keys.Candidate:
 		l.lines.take(e, p.Name)
+	case keys.NodeCordon:
+		if _, there := l.cordons[p.Name]; e.Deleted {
+			delete(l.cordons, p.Name)
+		} else if !there {
+			l.cordons[p.Name] = time.Now()
+		}
 	}
 }
 

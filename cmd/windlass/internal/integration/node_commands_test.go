@@ -28,7 +28,7 @@ func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		w.send("n", windlass.CommandDrain, "")
 		w.Advance(time.Second)
-		w.send("n", windlass.CommandUnfreeze, "")
+		w.uncordon("n")
 		w.Advance(2 * time.Minute) // which would not pass
 		w.WaitUntil(time.Minute, "all run again", w.allRunning(3))
 		if n.Frozen() || w.startsOf("task-000") != 2 {
@@ -158,7 +158,7 @@ func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 		if c.runningOn("a") != 0 || !nodes[0].Draining || nodes[0].Tasks != 0 || nodes[1].Tasks != 100 {
 			t.Errorf("after draining: %+v", nodes)
 		}
-		c.send("a", "unfreeze", "")
+		c.uncordon("a")
 		c.WaitUntil(10*time.Second, "a takes part again", func() bool { return c.runningOn("a") >= 44 }) // what drift tolerates
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -197,7 +197,7 @@ func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T
 		var ran int
 		n := c.join("n", func(cfg *windlass.Config) { cfg.Events.Commanded = func(string, error) { ran++ } })
 		c.WaitUntil(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
-		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 1"))
+		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 2"))
 		defer shaky.Close()
 		client, err := windlass.NewClient(shaky, "test")
 		if err != nil {

@@ -469,7 +469,7 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 		c.Advance(200 * time.Millisecond)
 		c.tellAll(ids, statemachine.Run)
 		c.Advance(100 * time.Millisecond)
-		c.send("n", windlass.CommandUnfreeze, ``)
+		c.uncordon("n")
 		c.Advance(40 * time.Second)
 		if n := paused(); n > 0 {
 			t.Errorf("%d of %d are paused still", n, len(ids))

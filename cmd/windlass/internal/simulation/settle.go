@@ -97,6 +97,7 @@ func (w *world) thawNodes() {
 	for range 3 {
 		for _, p := range w.up {
 			_ = w.client.Send(w.t.Context(), p.Name(), windlass.Command{Command: windlass.CommandUnfreeze}) // it may have to join first
+			_ = w.client.Uncordon(w.t.Context(), p.Name())                                                  // it may have no cordon
 		}
 		w.sleep(w.profile.ttl)
 	}
@@ -132,9 +133,10 @@ func (w *world) amiss() string {
 	for _, n := range nodes {
 		registered[n.Name] = n
 		sum, most = sum+n.Tasks, max(most, n.Tasks)
-		if n.Frozen || n.Draining {
+		if n.Frozen || n.Draining || n.Cordon != nil {
+			_ = w.client.Uncordon(w.t.Context(), n.Name)
 			_ = w.client.Send(w.t.Context(), n.Name, windlass.Command{Command: windlass.CommandUnfreeze}) // it may just be leaving
-			return fmt.Sprintf("node %s is frozen or draining", n.Name)
+			return fmt.Sprintf("node %s is frozen, cordoned or draining", n.Name)
 		}
 	}
 	for _, p := range w.up {

@@ -40,6 +40,7 @@ var events = []event{
 	{"", 2, func(w *world) bool { return w.rerun() }},
 	{"", 2, func(w *world) bool { return w.resubmit() }},
 	{"", 4, func(w *world) bool { return w.command() }},
+	{"node cordoned, or no longer", 4, func(w *world) bool { return w.cordon() }},
 	{"history compacted", 2, func(w *world) bool { return w.compact() }},
 	{"corrupt value", 2, func(w *world) bool { return w.corruptValue() }},
 	{"store restarted", 1, func(w *world) bool { return w.profile.restarts && w.restartStore() }},
@@ -429,6 +430,22 @@ func (w *world) rerun() bool {
 	}
 	err := w.attempt(func(ctx context.Context) error {
 		return w.client.Submit(ctx, windlass.Submission{ID: id, Rerun: true})
+	})
+	return err == nil
+}
+
+// cordon cordons a node, or ends that.
+func (w *world) cordon() bool {
+	if len(w.up) == 0 {
+		return false
+	}
+	node := w.up[w.random.IntN(len(w.up))].Name()
+	err := w.attempt(func(ctx context.Context) error {
+		if w.random.IntN(3) == 0 {
+			_, err := w.client.Cordon(ctx, node, "")
+			return err
+		}
+		return w.client.Uncordon(ctx, node)
 	})
 	return err == nil
 }

@@ -125,8 +125,8 @@ func TestTidy_FigureCheckFails(t *testing.T) {
 
 // number is a statement of the contract, in the name of the test that proves it.
 var (
-	number    = regexp.MustCompile(`_([MZLX]\d\d)`)
-	statement = regexp.MustCompile(`^\| ([MZLX]\d\d) \| (.*?) \| (.*) \|$`)
+	number    = regexp.MustCompile(`_([MZLOX]\d\d)`)
+	statement = regexp.MustCompile(`^\| ([MZLOX]\d\d) \| (.*?) \| (.*) \|$`)
 )
 
 // coverage maps the numbers to the tests that carry them.

@@ -56,7 +56,7 @@ var layers = map[string][]string{
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
 		"internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
-	"internal/view":                 {".", "election", "statemachine", "tree"},
+	"internal/view":                 {".", "election", "statemachine", "tree", "internal/shorten"},
 	"internal/orders":               {".", "statemachine", "internal/view"},
 	"internal/conns":                {},
 	"api/dashboard":                 {},

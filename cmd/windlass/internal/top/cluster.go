@@ -42,7 +42,7 @@ type row struct {
 	stale bool
 }
 
-// cluster is what is known. It is not safe for concurrent use.
+// cluster is the known state of the cluster. It is not safe for concurrent use.
 type cluster struct {
 	tasks     map[string]*row
 	nodes     map[string]windlass.NodeStatus
@@ -67,7 +67,7 @@ func newCluster() *cluster {
 	}
 }
 
-// changes are what has changed since the last ones, each thing once.
+// changes are the latest changes since the last call, one for each thing.
 type changes struct {
 	tasks     map[string]windlass.TaskChange
 	nodes     map[string]windlass.NodeChange
@@ -173,7 +173,6 @@ func (c *cluster) compare(a, b *row) int {
 	return by
 }
 
-// sortBy changes the order.
 func (c *cluster) sortBy(column Column, reverse bool) {
 	c.column, c.reverse = column, reverse
 	slices.SortFunc(c.order, c.compare)

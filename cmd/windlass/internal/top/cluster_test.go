@@ -27,7 +27,7 @@ func randomChanges(r *rand.Rand, n, ids int) changes {
 	return c
 }
 
-func TestCluster_StaysSortedAndCountedAsTasksComeChangeAndGo(t *testing.T) {
+func TestCluster_StaysSortedAndCountedAfterChanges(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	c := newCluster()
 	for round := range 400 {
@@ -122,7 +122,7 @@ func TestPulse_CountsClaimsAndMovesOfTheLastMinute(t *testing.T) {
 	}
 }
 
-func TestSparkline_ShowsTheLatestInTheCellsThereAre(t *testing.T) {
+func TestSparkline_FitsTheWidth(t *testing.T) {
 	for want, in := range map[string]struct {
 		counts []int
 		width  int
@@ -138,7 +138,7 @@ func TestSparkline_ShowsTheLatestInTheCellsThereAre(t *testing.T) {
 	}
 }
 
-func TestGauge_IsFullOnlyAtTheWhole(t *testing.T) {
+func TestGauge_IsFullOnlyAtOneHundredPercent(t *testing.T) {
 	for want, part := range map[string]int{"░░░░": 0, "█░░░": 1, "██░░": 50, "████": 100} {
 		if got := gauge(part, 100, 4); got != want {
 			t.Errorf("%d of 100 is %q, want %q", part, got, want)
@@ -149,7 +149,7 @@ func TestGauge_IsFullOnlyAtTheWhole(t *testing.T) {
 	}
 }
 
-func TestHint_SaysWhatKeysThereAre(t *testing.T) {
+func TestHint_ListsTheKeys(t *testing.T) {
 	for i := range tabsMax {
 		hint := hintOf(i)
 		for _, a := range actions[i] {

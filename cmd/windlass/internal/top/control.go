@@ -53,14 +53,23 @@ func (c *control) order(id string, command statemachine.Command) tea.Cmd {
 	})
 }
 
-// command sends one to a node.
 func (c *control) command(node, command string) tea.Cmd {
 	return c.doing(command+" "+view.Printable(node), func(ctx context.Context) (string, error) {
 		return "sent", c.client.Send(ctx, node, windlass.Command{Command: command})
 	})
 }
 
-// resign asks the leader of an election to step down.
+// cordon cordons a node, or ends that.
+func (c *control) cordon(node, verb string) tea.Cmd {
+	return c.doing(verb+" "+view.Printable(node), func(ctx context.Context) (string, error) {
+		if verb == "uncordon" {
+			return "done", c.client.Uncordon(ctx, node)
+		}
+		_, err := c.client.Cordon(ctx, node, "")
+		return "done", err
+	})
+}
+
 func (c *control) resign(name string) tea.Cmd {
 	return c.doing("resign "+view.Printable(name), func(ctx context.Context) (string, error) {
 		asked, err := election.RequestResign(ctx, c.broker, c.namespace, name)
@@ -81,13 +90,12 @@ func (c *control) doing(what string, f func(context.Context) (string, error)) te
 	}
 }
 
-// detail is what is shown of one task.
+// detail is the text about one task.
 type detail struct {
 	id    string
 	lines []string
 }
 
-// look reads everything about a task.
 func (c *control) look(id string) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(c.ctx, askMax)
@@ -119,7 +127,6 @@ func (c *control) look(id string) tea.Cmd {
 // field is a line of a detail, which the frame cuts to its width.
 func field(name, value string) string { return fmt.Sprintf("%-12s %s", name, view.Printable(value)) }
 
-// describe says what a task is.
 func describe(t windlass.TaskDetail, now time.Time) []string {
 	lines := []string{field("id", t.ID), field("type", view.OrDash(t.Type)), field("status", string(t.Status)), field("node", view.OrDash(t.Node))}
 	add := func(name, value string) {
@@ -153,7 +160,6 @@ func describe(t windlass.TaskDetail, now time.Time) []string {
 	return lines
 }
 
-// explain says why it is where it is.
 func explain(e windlass.Explanation) []string {
 	lines := []string{"", field("why", e.Why)}
 	for _, n := range e.Nodes {

@@ -61,7 +61,6 @@ func noChanges() changes {
 	return changes{tasks: map[string]windlass.TaskChange{}, nodes: map[string]windlass.NodeChange{}, elections: map[string]election.LineChange{}}
 }
 
-// run follows until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() {
@@ -142,7 +141,7 @@ func (f *feed) probe(ctx context.Context) {
 		_, err := f.client.Layout(asking)
 		cancel()
 		f.mu.Lock()
-		if err == nil && f.trouble == trouble { // or a watch has failed meanwhile
+		if err == nil && f.trouble == trouble { // otherwise a watch has failed since
 			f.trouble, f.since = nil, time.Now()
 		}
 		f.mu.Unlock()
@@ -159,7 +158,6 @@ func (f *feed) showTree(showing bool) {
 	}
 }
 
-// followTree follows the tree while it is shown.
 func (f *feed) followTree(ctx context.Context) {
 	t, err := tree.New(f.broker, f.namespace)
 	if err != nil {
@@ -183,7 +181,7 @@ func (f *feed) followTree(ctx context.Context) {
 	}
 }
 
-// take returns what has come since the last time.
+// take returns the changes since the last call.
 func (f *feed) take() update {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -75,6 +75,12 @@ func nodeAction(command, help string, keys ...string) action {
 	}}
 }
 
+func cordonAction(verb, help string, keys ...string) action {
+	return action{key: bind(help, keys...), verb: verb, do: func(c *control, node string, _ time.Duration) tea.Cmd {
+		return c.cordon(node, verb)
+	}}
+}
+
 // actions are those of each view.
 var actions = [tabsMax][]action{
 	tasksTab: {
@@ -87,6 +93,8 @@ var actions = [tabsMax][]action{
 		orderAction(statemachine.Kill, "kill, for good", "x"),
 	},
 	nodesTab: {
+		cordonAction("cordon", "cordon: gets nothing more", "c"),
+		cordonAction("uncordon", "uncordon, also after drain", "C"),
 		nodeAction(windlass.CommandFreeze, "freeze: claim nothing", "f"),
 		nodeAction(windlass.CommandUnfreeze, "unfreeze", "u"),
 		nodeAction(windlass.CommandDrain, "drain: give everything back", "d"),

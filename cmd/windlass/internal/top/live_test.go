@@ -187,7 +187,7 @@ func TestTop_FollowsTheTreeWhileItIsShown(t *testing.T) {
 	l.shows("3 jobs", "report")
 }
 
-func TestTop_SaysThatTheBrokerIsAwayAndThatItIsBack(t *testing.T) {
+func TestTop_ReportsAnOutageAndItsEnd(t *testing.T) {
 	l := newLive(t)
 	l.submit(2)
 	l.shows("live since", "2 running")
@@ -202,7 +202,7 @@ func TestTop_SaysThatTheBrokerIsAwayAndThatItIsBack(t *testing.T) {
 	l.shows("later", "3 tasks")
 }
 
-func TestOnce_IsTheClusterAsItIs(t *testing.T) {
+func TestOnce_ReturnsTheCurrentCluster(t *testing.T) {
 	l := newLive(t)
 	l.submit(3)
 	l.shows("3 running")

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// taskOf is a task that was submitted so many seconds before noon.
+// taskOf is a task that was submitted some seconds before noon.
 func taskOf(id string, status windlass.Status, node string, seconds, errors int) windlass.TaskInfo {
 	submitted := noon.Add(-time.Duration(seconds) * time.Second)
 	t := windlass.TaskInfo{ID: id, Type: "poll", Status: status, Node: node, SubmittedAt: &submitted, BlockedBy: []string{}}

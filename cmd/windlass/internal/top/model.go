@@ -14,7 +14,6 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// inputRunesMax bounds what is typed on a line.
 const inputRunesMax = 200
 
 // mode is what keys mean.
@@ -32,10 +31,9 @@ const (
 	reading
 )
 
-// tick is the time of the next frame.
 type tick time.Time
 
-// model is what is on the screen. Update and View are its only entrances.
+// model is the state of the screen. Only Update and View are called from outside.
 type model struct {
 	header  header
 	cluster *cluster
@@ -60,7 +58,7 @@ type model struct {
 	target string
 	pause  time.Duration
 
-	// said is the outcome of the last action, or what is wrong with the input.
+	// said is the outcome of the last action, or an error of the input.
 	said done
 	// page is the text that is read, from the line pageTop on; of is its task, if it is
 	// a detail, and seen the row of that when it was read.
@@ -146,7 +144,6 @@ func (m *model) follow() {
 	}
 }
 
-// lines is the length of the list of the view.
 func (m *model) lines() int {
 	switch m.tab {
 	case tasksTab:
@@ -168,7 +165,6 @@ func (m *model) scroll() {
 	m.pageTop = max(0, min(m.pageTop, len(m.page)-m.readable()))
 }
 
-// drawJobs draws the tree for the width of the screen.
 func (m *model) drawJobs() {
 	m.jobs = nil
 	if m.forest == nil || m.width == 0 {
@@ -182,10 +178,8 @@ func (m *model) drawJobs() {
 	}
 }
 
-// jobsShownMax bounds the jobs right below one that are drawn.
 const jobsShownMax = 200
 
-// press takes a key.
 func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	if k.String() == "ctrl+c" {
 		return tea.Quit
@@ -232,7 +226,6 @@ func (m *model) hold() {
 	}
 }
 
-// show changes the view.
 func (m *model) show(t tab) {
 	m.tab = t
 	m.showTree(t == jobsTab)
@@ -279,7 +272,6 @@ func (m *model) arrange(k tea.KeyPressMsg) bool {
 	return true
 }
 
-// open shows the selected task.
 func (m *model) open() tea.Cmd {
 	m.scroll()
 	if len(m.cluster.shown) == 0 {
@@ -291,7 +283,6 @@ func (m *model) open() tea.Cmd {
 	return m.control.look(m.of)
 }
 
-// selected is the name of the thing under the cursor, empty for none.
 func (m *model) selected() string {
 	m.scroll()
 	at := m.cursor[m.tab]
@@ -327,7 +318,6 @@ func (m *model) act(k tea.KeyPressMsg) {
 	}
 }
 
-// confirm runs the action after a yes.
 func (m *model) confirm(k tea.KeyPressMsg) tea.Cmd {
 	m.mode = browsing
 	if k.Text != "y" && k.Text != "Y" {
@@ -338,7 +328,6 @@ func (m *model) confirm(k tea.KeyPressMsg) tea.Cmd {
 	return m.asked.do(m.control, m.target, m.pause)
 }
 
-// edit takes a key of the input line.
 func (m *model) edit(k tea.KeyPressMsg) tea.Cmd {
 	switch k.String() {
 	case "esc":
@@ -384,7 +373,6 @@ func (m *model) typed(text string) {
 	}
 }
 
-// read takes a key while help or a detail is shown.
 func (m *model) read(k tea.KeyPressMsg) tea.Cmd {
 	if !m.move(k, &m.pageTop, m.readable(), len(m.page)) && (key.Matches(k, keyBack) || key.Matches(k, keyQuit) || key.Matches(k, keyHelp) || key.Matches(k, keyOpen)) {
 		m.mode, m.page, m.of, m.seen = browsing, nil, "", nil

@@ -15,7 +15,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-func TestFrame_IsDrawnForTheSizeOfTheTerminal(t *testing.T) {
+func TestFrame_AtSeveralSizes(t *testing.T) {
 	for _, size := range []struct{ width, height int }{{80, 24}, {120, 14}, {40, 9}, {20, 6}} {
 		t.Run(fmt.Sprintf("%dx%d", size.width, size.height), func(t *testing.T) {
 			s := full(t, size.width, size.height)
@@ -33,7 +33,7 @@ func TestFrame_IsDrawnForTheSizeOfTheTerminal(t *testing.T) {
 	}
 }
 
-func TestFrame_FillsTheTerminalAndNeverMore(t *testing.T) {
+func TestFrame_FillsTheTerminalExactly(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"tasks": {"1"}, "nodes": {"2"}, "elections": {"3"}, "jobs": {"4"}, "help": {"?"}, "filter": {"/", "a", "漢"}, "pausing": {"z", "9"},
 		"confirming": {"p"}, "detail": {"enter"}, "nothing": {"/", "~", "enter"},
@@ -99,7 +99,7 @@ func TestTasks_AreSortedByEachColumn(t *testing.T) {
 	}
 }
 
-func TestTasks_AreFilteredWhileTheFilterIsTyped(t *testing.T) {
+func TestTasks_AreFilteredOnEachKey(t *testing.T) {
 	s := full(t, 100, 24)
 	s.press("/", "G", "A", "M")
 	s.has("filter: GAM", "gamma")
@@ -115,7 +115,7 @@ func TestTasks_AreFilteredWhileTheFilterIsTyped(t *testing.T) {
 	s.has("alpha")
 }
 
-func TestCursor_StaysOnItsTaskWhenOthersComeAndGo(t *testing.T) {
+func TestCursor_StaysOnItsTask(t *testing.T) {
 	s := full(t, 100, 24)
 	s.press("down", "down") // on delta
 	s.press("down")         // on gamma
@@ -142,11 +142,12 @@ func TestCursor_StaysOnItsTaskWhenOthersComeAndGo(t *testing.T) {
 	s.has("> 漢字の仕事")
 }
 
-func TestActions_AskFirstAndOnlyAYesDoesAnything(t *testing.T) {
+func TestActions_RequireAYes(t *testing.T) {
 	questions := map[string][]string{
 		"pause alpha? [y/N]": {"p"}, "run alpha? [y/N]": {"r"}, "kill alpha? [y/N]": {"x"}, "release alpha? [y/N]": {"l"},
 		"sleep alpha for 1m30s? [y/N]": {"z", "9", "0", "s", "enter"},
 		"freeze n1? [y/N]":             {"2", "f"}, "unfreeze n1? [y/N]": {"2", "u"}, "drain n1? [y/N]": {"2", "d"}, "balance n1? [y/N]": {"2", "b"},
+		"cordon n1? [y/N]": {"2", "c"}, "uncordon n1? [y/N]": {"2", "C"},
 		"resign the leader of reports? [y/N]": {"3", "R"},
 	}
 	for question, keys := range questions {
@@ -169,7 +170,7 @@ func TestActions_AskFirstAndOnlyAYesDoesAnything(t *testing.T) {
 	}
 }
 
-func TestActions_ConcernWhatWasAskedThoughTheListGoesOn(t *testing.T) {
+func TestActions_KeepTheirTargetWhileTheListChanges(t *testing.T) {
 	s := full(t, 100, 24)
 	s.press("p")
 	first := changed(taskOf("aaa", windlass.StatusRunning, "n1", 1, 0))
@@ -178,7 +179,7 @@ func TestActions_ConcernWhatWasAskedThoughTheListGoesOn(t *testing.T) {
 	s.has("pause alpha? [y/N]")
 }
 
-func TestActions_RefuseWhatMakesNoSense(t *testing.T) {
+func TestActions_RefuseBadInput(t *testing.T) {
 	s := full(t, 100, 24)
 	s.press("z", "-", "5", "s", "enter")
 	s.has(`FAILED "-5s": must be a duration above zero`)
@@ -189,13 +190,13 @@ func TestActions_RefuseWhatMakesNoSense(t *testing.T) {
 	empty.has("there is nothing to pause")
 }
 
-func TestQuestion_KeepsHowToAnswerWhereThereIsNoRoom(t *testing.T) {
+func TestQuestion_CutsOnlyTheName(t *testing.T) {
 	s := full(t, 24, 10)
 	s.press("/", "l", "o", "n", "g", "enter", "x")
 	s.has("kill long-", "…? [y/N]")
 }
 
-func TestTrouble_IsSaidAndWhatWasKnownStays(t *testing.T) {
+func TestTrouble_IsShownAboveTheLastKnownState(t *testing.T) {
 	s := full(t, 80, 24)
 	s.has("live since 11:59:00")
 	s.put(update{changes: noChanges(), at: noon.Add(time.Second), since: noon, trouble: errors.New("no route")})
@@ -205,7 +206,7 @@ func TestTrouble_IsSaidAndWhatWasKnownStays(t *testing.T) {
 	s.has("TROUBLE since 12:00:00: no route")
 }
 
-func TestTree_IsFollowedOnlyWhileItIsShown(t *testing.T) {
+func TestTree_IsFollowedOnlyWhileShown(t *testing.T) {
 	s := full(t, 80, 24)
 	s.press("shift+tab")
 	if !s.tree {
@@ -217,7 +218,7 @@ func TestTree_IsFollowedOnlyWhileItIsShown(t *testing.T) {
 	}
 }
 
-func TestQuit_EndsByQAndByAnInterrupt(t *testing.T) {
+func TestQuit_ByQAndByAnInterrupt(t *testing.T) {
 	for _, keys := range [][]string{{"q"}, {"ctrl+c"}, {"/", "ctrl+c"}, {"?", "ctrl+c"}, {"p", "ctrl+c"}, {"?", "q", "q"}} {
 		s := full(t, 80, 24)
 		command := s.press(keys...)
@@ -234,7 +235,7 @@ func TestQuit_EndsByQAndByAnInterrupt(t *testing.T) {
 	}
 }
 
-func TestConfig_RefusesWhatMakesNoSense(t *testing.T) {
+func TestConfig_RefusesBadInput(t *testing.T) {
 	if err := (Config{Refresh: RefreshDefault, Column: ByAge}).Check(); err != nil {
 		t.Error(err)
 	}

@@ -50,7 +50,6 @@ func (m *model) sorted(title string, by Column) string {
 	return title + "▼"
 }
 
-// gaugeCells is the length of the bar of a node.
 const gaugeCells = 8
 
 func (m *model) nodeTable() ([]columnSpec, cellsOf) {
@@ -75,7 +74,7 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 		if n.Load > 0 || n.Overloaded {
 			load = strconv.Itoa(n.Load) + "%"
 		}
-		state, style := nodeState(n)
+		state, style := view.NodeState(n), nodeStyle(n)
 		return []string{
 			view.Printable(n.Name), state, strconv.Itoa(n.Tasks), gauge(used, whole, gaugeCells) + " " + text, load, strconv.Itoa(max(1, n.Weight)),
 			view.OrDash(view.Printable(n.Zone)), view.OrDash(view.Printable(n.Version)), view.Age(&n.StartedAt, m.header.now),
@@ -83,23 +82,17 @@ func (m *model) nodeTable() ([]columnSpec, cellsOf) {
 	}
 }
 
-// nodeState is the state of a node, in a word.
-func nodeState(n windlass.NodeStatus) (string, lipgloss.Style) {
+// nodeStyle is how a node's state looks.
+func nodeStyle(n windlass.NodeStatus) lipgloss.Style {
 	switch {
-	case n.Problem != "":
-		return "unreadable", alarming
-	case n.Draining:
-		return "draining", asking
-	case n.Returning:
-		return "stopping", asking
-	case n.Frozen:
-		return "frozen", statusStyles[windlass.StatusSleeping]
-	case n.Overloaded:
-		return "overloaded", alarming
-	case n.Behind != "":
-		return view.Printable(n.Behind) + " behind", asking
+	case n.Problem != "", n.Overloaded:
+		return alarming
+	case n.Draining, n.Returning, n.Behind != "":
+		return asking
+	case n.Frozen, n.Cordon != nil:
+		return statusStyles[windlass.StatusSleeping]
 	}
-	return "ready", fine
+	return fine
 }
 
 func (m *model) electionTable() ([]columnSpec, cellsOf) {

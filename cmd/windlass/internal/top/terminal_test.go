@@ -11,7 +11,7 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
-// With hangups ignored, as by nohup, it went on without its terminal for ever.
+// With hangups ignored, as by nohup, it never ended without its terminal.
 func TestRun_EndsWithItsTerminal(t *testing.T) {
 	store := memory.New()
 	defer store.Close()

@@ -17,7 +17,6 @@ func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
 }
 
-// cut makes a text at most width cells wide.
 func cut(s string, width int) string { return ansi.Truncate(s, max(0, width), "…") }
 
 // sparks are the heights of a sparkline, the lowest is for nothing.
@@ -46,7 +45,7 @@ func sparkline(counts []int, width int) string {
 	return string(line)
 }
 
-// gauge is a bar of so many cells for a part of a whole.
+// gauge is a bar of cells that shows a part of a whole.
 func gauge(part, whole, cells int) string {
 	full := 0
 	if whole > 0 {
@@ -66,10 +65,8 @@ type columnSpec struct {
 	right bool
 }
 
-// gap is between two columns.
 const gap = 1
 
-// columnRanks is the highest rank of a column.
 const columnRanks = 9
 
 // fitting returns the columns for which there is room, with their widths.
@@ -96,7 +93,6 @@ func fitting(all []columnSpec, width int) (shown []int, widths []int) {
 	}
 }
 
-// line lays cells out.
 func line(all []columnSpec, shown, widths []int, cells []string) string {
 	parts := make([]string, len(shown))
 	for i, at := range shown {

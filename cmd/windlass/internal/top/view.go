@@ -90,7 +90,7 @@ func (m *model) headLines() int {
 func (m *model) body() int     { return max(0, m.height-m.headLines()-2) }
 func (m *model) readable() int { return max(1, m.height-2) }
 
-// head is what is above every list.
+// head is the lines above every list.
 func (m *model) head() []string {
 	lines := []string{m.title(), m.sums(), m.pulses(), m.tabs()}
 	switch m.headLines() {
@@ -142,7 +142,6 @@ func (m *model) sums() string {
 	return cut(text, m.width)
 }
 
-// pulses are the rates of the last minute.
 func (m *model) pulses() string {
 	part := func(name string, counts []int, width int) string {
 		return fmt.Sprintf("%s %s %s", name, rate(perSecond(counts)), sparkline(counts, width))

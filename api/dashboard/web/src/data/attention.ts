@@ -28,6 +28,7 @@ export function closed(n: FleetNode): string {
   if (n.problem) return "unreadable";
   if (n.draining) return "draining";
   if (n.returning) return "stopping";
+  if (n.cordon) return "cordoned";
   if (n.frozen) return "frozen";
   if (n.overloaded) return "overloaded";
   return "";
@@ -69,7 +70,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   }
   for (const n of nodes) {
     const why = closed(n);
-    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? "it takes no tasks", href: "#/nodes" });
+    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || "it takes no tasks"), href: "#/nodes" });
     else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
   }
   for (const s of health?.sessions ?? []) {

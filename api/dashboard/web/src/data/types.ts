@@ -78,11 +78,17 @@ export interface Explanation {
   nodes: { node: string; takes: boolean; why: string }[] | null;
 }
 
+export interface Cordon {
+  at: string;
+  reason?: string;
+}
+
 export interface FleetNode {
   name: string;
   tasks: number;
   frozen: boolean;
   draining: boolean;
+  cordon?: Cordon;
   overloaded?: boolean;
   behind?: string;
   returning?: boolean;

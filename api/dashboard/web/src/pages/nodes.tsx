@@ -29,7 +29,7 @@ export function heldHref(node: string): string {
   return `#/tasks?${["running", "sleeping", "paused", "fault"].map((s) => `status=${s}`).join("&")}&node=${encodeURIComponent(node)}`;
 }
 
-type Command = "freeze" | "unfreeze" | "drain" | "balance";
+type Command = "cordon" | "uncordon" | "freeze" | "unfreeze" | "drain" | "balance";
 
 export function NodesPage(): JSX.Element {
   void slow.value;
@@ -82,6 +82,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
         {n.zone && <span class="tag">{n.zone}</span>}
       </header>
       {n.problem && <p class="note bad">{n.problem}</p>}
+      {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
       <div class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
         <a class="num" href={heldHref(n.name)}>
@@ -99,6 +100,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
         {Object.keys(n.labels).length > 0 && <div><dt>Labels</dt><dd>{Object.entries(n.labels).map(([k, v]) => <span key={k} class="tag">{k}={v}</span>)}</dd></div>}
       </dl>
       <div class="commands">
+        {n.cordon ? <Action onClick={() => setAsked("uncordon")}>Uncordon</Action> : <Action onClick={() => setAsked("cordon")}>Cordon</Action>}
         {n.frozen ? <Action onClick={() => setAsked("unfreeze")}>Unfreeze</Action> : <Action onClick={() => setAsked("freeze")}>Freeze</Action>}
         <Action blocked={n.draining ? "It is being drained." : ""} kind="danger" onClick={() => setAsked("drain")}>Drain</Action>
         <Action onClick={() => setAsked("balance")}>Balance</Action>
@@ -109,23 +111,32 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
 }
 
 const effects: Record<Command, string> = {
-  freeze: "It keeps what it has, and claims nothing more until it is unfrozen.",
-  unfreeze: "It claims tasks again, and ends draining.",
-  drain: "It gives its tasks to the other nodes, and claims nothing more until it is unfrozen.",
+  cordon: "It keeps what it has, and gets nothing more until it is uncordoned, also after a restart.",
+  uncordon: "It gets tasks again, and ends draining.",
+  freeze: "It keeps what it has, and claims nothing more until it is unfrozen or starts again.",
+  unfreeze: "It claims tasks again.",
+  drain: "It gives its tasks to the other nodes, and gets nothing more until it is uncordoned, also after a restart.",
   balance: "It looks at once whether others should have some of its tasks, and gives those back.",
 };
 
 function CommandDialog({ node: n, command, onClose }: { node: FleetNode; command: Command; onClose: () => void }): JSX.Element {
   const [within, setWithin] = useState("");
+  const [reason, setReason] = useState("");
   const verb = command[0]?.toUpperCase() + command.slice(1);
   const act = (): void => {
     onClose();
-    const body = command === "drain" && within ? { command, within } : { command };
-    void attempt(`${n.name} was told to ${command}.`, () => send("POST", `v1/nodes/${encodeURIComponent(n.name)}/commands`, body));
+    const body = { command, ...(command === "drain" && within ? { within } : {}), ...(command === "cordon" && reason ? { reason } : {}) };
+    const done = command === "cordon" || command === "uncordon" ? `${n.name} is ${command}ed.` : `${n.name} was told to ${command}.`;
+    void attempt(done, () => send("POST", `v1/nodes/${encodeURIComponent(n.name)}/commands`, body));
   };
   return (
     <Dialog title={`${verb} ${n.name}?`} onClose={onClose}>
       <p>{effects[command]}</p>
+      {command === "cordon" && (
+        <Field label="Reason" for="reason" hint="For whoever looks at the nodes">
+          <input id="reason" value={reason} maxLength={1024} aria-describedby="reason-hint" onInput={(e) => setReason(e.currentTarget.value)} />
+        </Field>
+      )}
       {command === "drain" && (
         <>
           <p class="note">{count(n.tasks, "task")} would move to {count(store.nodes.size - 1, "other node")}.</p>

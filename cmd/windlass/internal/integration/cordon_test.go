@@ -1,0 +1,147 @@
+package integration_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+func (c *cluster) cordon(node, reason string) {
+	c.t.Helper()
+	if _, err := c.client.Cordon(c.t.Context(), node, reason); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) uncordon(node string) {
+	c.t.Helper()
+	if err := c.client.Uncordon(c.t.Context(), node); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestCordon_O01_ANodeKeepsWhatItHasAndGetsNothingUntilTheEndOfIt(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("a")
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Second, "all run", c.allRunning(4))
+		c.cordon("a", "its disk is replaced")
+		c.Advance(time.Second)
+		c.Submit(windlass.Submission{ID: "more"})
+		c.Advance(time.Minute)
+		if n, s := c.runningOn("a"), c.status("more"); n != 4 || s != windlass.StatusPending {
+			t.Errorf("it runs %d tasks of 4, and a new one is %s", n, s)
+		}
+		for range 2 { // it is said once more with another reason
+			if got := c.nodes()[0].Cordon; got == nil || got.At.IsZero() || !strings.HasPrefix(got.Reason, "its disk is ") {
+				t.Errorf("its cordon is shown as %+v", got)
+			}
+			c.cordon("a", "its disk is too small")
+		}
+		e, err := c.client.Explain(t.Context(), "more")
+		if err != nil || len(e.Nodes) != 1 || !strings.Contains(e.Nodes[0].Why, "cordoned") {
+			t.Errorf("%+v, %v", e, err)
+		}
+		c.uncordon("a")
+		c.WaitUntil(time.Minute, "all run", c.allRunning(5))
+		if err := c.client.Uncordon(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("what has no cordon was uncordoned: %v", err)
+		}
+	})
+}
+
+func TestCordon_O01_HoldsOverRestartsAndWhileTheNodeIsAway(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("a")
+		c.submit(6, windlass.Spec{})
+		c.cordon("b", "")
+		b := c.join("b")
+		for _, restart := range []func(*windlasstest.Node){
+			func(n *windlasstest.Node) { n.Kill() },
+			func(n *windlasstest.Node) { _ = n.Stop() }, // and the error is looked at in the end
+		} {
+			c.Advance(30 * time.Second)
+			restart(b)
+			c.Advance(30 * time.Second)
+			if got, err := c.client.Cordons(t.Context()); err != nil || len(got) != 1 || got["b"].At.IsZero() {
+				t.Errorf("the cordons are %v, %v", got, err)
+			}
+			b = b.Restart()
+		}
+		c.Advance(30 * time.Second)
+		for id, n := range c.starts() {
+			if n != 1 || c.holders()[id] != "a" {
+				t.Errorf("%s was started %d times, and runs on %s", id, n, c.holders()[id])
+			}
+		}
+		c.uncordon("b")
+		c.WaitUntil(time.Minute, "b has its share", func() bool { return c.runningOn("b") == 3 })
+	})
+}
+
+func TestCordon_O01_ADrainCordonsToo(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("a")
+		b := c.join("b")
+		c.submit(6, windlass.Spec{})
+		c.WaitUntil(time.Minute, "b has its share", func() bool { return c.runningOn("b") == 3 })
+		c.send("b", windlass.CommandDrain, "")
+		c.WaitUntil(time.Minute, "it has given everything away", func() bool { return c.runningOn("a") == 6 })
+		_ = b.Stop()
+		b.Restart()
+		c.Advance(time.Minute)
+		if n := c.runningOn("b"); n != 0 {
+			t.Errorf("it runs %d tasks after a restart", n)
+		}
+		c.send("b", windlass.CommandUnfreeze, "") // is about another thing
+		c.send("b", windlass.CommandDrain, "")    // when it is cordoned already
+		c.Advance(time.Minute)
+		if n := c.runningOn("b"); n != 0 {
+			t.Errorf("it runs %d tasks", n)
+		}
+		c.uncordon("b")
+		c.WaitUntil(time.Minute, "b has its share again", func() bool { return c.runningOn("b") == 3 })
+		if nodes := c.nodes(); nodes[1].Draining || nodes[1].Cordon != nil {
+			t.Errorf("%+v", nodes[1])
+		}
+	})
+}
+
+// A request that is under way for long must not cordon a node anew.
+func TestCordon_O01_OneThatArrivesLateDoesNotUndoItsEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *cluster) {
+		w.join("a")
+		client := w.clientBehind(`late 20s on commit below "/test/nodes/" call 1`)
+		if _, err := client.Cordon(t.Context(), "a", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.uncordon("a")
+		w.Advance(time.Minute)
+		if got, err := client.Cordons(t.Context()); err != nil || len(got) != 0 {
+			t.Errorf("the cordons are %v, %v", got, err)
+		}
+	})
+}
+
+func TestCordon_O01_AReasonThatIsTooLongAndANameThatIsNoneAreRefused(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		var wrong *windlass.BadInputError
+		long := strings.Repeat("x", windlass.CordonReasonBytesMax)
+		if _, err := c.client.Cordon(t.Context(), "a", long+"x"); !errors.As(err, &wrong) || wrong.Field != "reason" {
+			t.Errorf("%v", err)
+		}
+		if _, err := c.client.Cordon(t.Context(), "a/b", ""); !errors.As(err, &wrong) || wrong.Field != "node name" {
+			t.Errorf("%v", err)
+		}
+		c.cordon("a", long)
+		c.put("/test/nodes/b/cordon", "by hand")
+		got, err := c.client.Cordons(t.Context())
+		if err != nil || got["a"].Reason != long || !strings.Contains(got["b"].Reason, "by hand") {
+			t.Errorf("%v, %v", got, err)
+		}
+	})
+}

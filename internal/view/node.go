@@ -1,0 +1,41 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
+)
+
+// NodeState says in a word or two what a node does with tasks.
+func NodeState(n windlass.NodeStatus) string {
+	var states []string
+	for _, s := range []struct {
+		name string
+		is   bool
+	}{
+		{"unreadable", n.Problem != ""}, {"draining", n.Draining}, {"stopping", n.Returning}, {"frozen", n.Frozen}, {"overloaded", n.Overloaded},
+	} {
+		if s.is {
+			states = append(states, s.name)
+		}
+	}
+	if n.Cordon != nil {
+		states = append(states, Cordon(*n.Cordon))
+	}
+	if n.Behind != "" {
+		states = append(states, Printable(n.Behind)+" behind")
+	}
+	if len(states) == 0 {
+		return "ready"
+	}
+	return strings.Join(states, ",")
+}
+
+// Cordon says that a node is cordoned, and why.
+func Cordon(c windlass.Cordon) string {
+	if c.Reason == "" {
+		return "cordoned"
+	}
+	return "cordoned (" + Printable(shorten.To(c.Reason, 40)) + ")"
+}
