@@ -53,8 +53,12 @@ type Handler interface {
 // NewHandler makes the handler for one claim.
 type NewHandler func(task Task) Handler
 
-// HandlerFunc turns a function into a handler that keeps nothing between runs.
+// HandlerFunc turns a function into a handler that keeps nothing between runs. Of nil it
+// makes nil, which NewNode refuses.
 func HandlerFunc(run func(ctx context.Context, c *Claim) error) NewHandler {
+	if run == nil {
+		return nil
+	}
 	return func(Task) Handler { return runFunc(run) }
 }
 
@@ -161,6 +165,9 @@ func (c *Claim) sum() uint64 { return mirror.ClaimSum(c.id, c.created, c.fencing
 // again. An incomplete message counts as an error. When ctx ends, its cause says why,
 // and the returned message is stored before the task is given back.
 func Stateful(run func(ctx context.Context, c *Claim, messages <-chan statemachine.Command) statemachine.Command) NewHandler {
+	if run == nil {
+		return nil
+	}
 	return HandlerFunc(func(ctx context.Context, c *Claim) error {
 		return Message(run(ctx, c, c.Messages()))
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,10 +30,8 @@ const (
 	exitInterrupted = 130
 )
 
-// usageError is a mistake in the command line.
 type usageError struct{ error }
 
-// Unwrap makes the cause visible.
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
@@ -43,7 +42,6 @@ type hintedError struct {
 	hint string
 }
 
-// Unwrap makes the cause visible.
 func (e hintedError) Unwrap() error { return e.error }
 
 // withHint adds a hint to an error of one kind.
@@ -56,35 +54,20 @@ func withHint(err, kind error, hint string) error {
 
 // exitCodes is the one table from errors to exit codes; the first match counts.
 var exitCodes = []struct {
-	err  error
 	code int
+	errs []error
 }{
-	{windlass.ErrNotFound, exitNotFound},
-	{windlass.ErrEmpty, exitNotFound},
-	{tree.ErrNoMatch, exitNotFound},
-	{election.ErrNoLeader, exitNotFound},
-	{windlass.ErrWorking, exitConflict},
-	{session.ErrDeadline, exitUnavailable},
-	{windlass.ErrFenced, exitConflict},
-	{windlass.ErrLost, exitConflict},
-	{windlass.ErrKilled, exitConflict},
-	{windlass.ErrDeleted, exitConflict},
-	{windlass.ErrExists, exitConflict},
-	{windlass.ErrFinished, exitConflict},
-	{windlass.ErrSuperseded, exitConflict},
-	{windlass.ErrDiscarded, exitConflict},
-	{windlass.ErrNameTaken, exitConflict},
-	{election.ErrNotLeader, exitConflict},
-	{election.ErrNameTaken, exitConflict},
-	{errNotElected, exitConflict},
-	{errCopyNotEmpty, exitConflict},
-	{errNoDev, exitUnavailable},
-	{broker.ErrUnavailable, exitUnavailable},
-	{broker.ErrNoQuorum, exitUnavailable},
-	{broker.ErrNoSpace, exitUnavailable},
-	{windlass.ErrLayout, exitFailed},
-	{errChanges, exitChanges},
-	{context.Canceled, exitInterrupted},
+	{exitNotFound, []error{windlass.ErrNotFound, windlass.ErrEmpty, tree.ErrNoMatch, election.ErrNoLeader}},
+	{exitUnavailable, []error{session.ErrDeadline}},
+	{exitConflict, []error{
+		windlass.ErrWorking, windlass.ErrFenced, windlass.ErrLost, windlass.ErrKilled, windlass.ErrDeleted, windlass.ErrExists,
+		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken,
+		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty,
+	}},
+	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},
+	{exitFailed, []error{windlass.ErrLayout}},
+	{exitChanges, []error{errChanges}},
+	{exitInterrupted, []error{context.Canceled}},
 }
 
 func exitCode(err error) int {
@@ -100,7 +83,7 @@ func exitCode(err error) int {
 		return command.code
 	}
 	for _, row := range exitCodes {
-		if errors.Is(err, row.err) {
+		if slices.ContainsFunc(row.errs, func(kind error) bool { return errors.Is(err, kind) }) {
 			return row.code
 		}
 	}
@@ -130,7 +113,7 @@ func describe(err error) string {
 		hint = "Whoever took it since has another token; what was done with this one is not kept."
 	case ok:
 		hint = hinted.hint
-	case is[usageError](err): // it names what is wrong
+	case is[usageError](err): // its text is enough
 	case errors.Is(err, fs.ErrPermission):
 		hint = "An embedded broker can be used by the user who started it only."
 	}
@@ -139,7 +122,11 @@ func describe(err error) string {
 
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("unknown command or argument %q; see %s --help", args[0], cmd.CommandPath())
+		text := ""
+		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+			text = fmt.Sprintf("; did you mean %s?", strings.Join(like, " or "))
+		}
+		return usagef("unknown command or argument %q%s; see %s --help", args[0], text, cmd.CommandPath())
 	}
 	return nil
 }

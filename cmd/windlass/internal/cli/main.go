@@ -63,13 +63,15 @@ then "windlass task submit" in another terminal.
 Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 broker
 unavailable. Every flag of this page can be set in the environment as well:
 --broker as WINDLASS_BROKER, and so on.`,
+		Version:           view.BuildVersion().Version,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              noArgs,
 		PersistentPreRunE: fromEnvironment,
 		RunE:              help,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetVersionTemplate("windlass {{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{suggestFlag(cmd, err)} })
 	flags := root.PersistentFlags()
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
@@ -78,6 +80,22 @@ unavailable. Every flag of this page can be set in the environment as well:
 		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(), a.benchCommand())
 	root.InitDefaultCompletionCmd()
 	return root
+}
+
+// suggestFlag adds the flags that an unknown one may have meant.
+func suggestFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	flags := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flags.AddCommand(&cobra.Command{Use: f.Name, Hidden: f.Hidden, Run: func(*cobra.Command, []string) {}})
+	})
+	if like := flags.SuggestionsFor(unknown.GetSpecifiedName()); len(like) > 0 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(like, " or --"))
+	}
+	return err
 }
 
 // group is a command that only has subcommands.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -83,11 +84,11 @@ func (t table) write(out io.Writer) error {
 	return err
 }
 
-func yesNo(b bool) string {
-	if b {
-		return "yes"
+// warn says what is probably not meant.
+func (a *app) warn(texts ...string) {
+	for _, text := range texts {
+		fmt.Fprintln(a.err, "windlass: warning:", view.EscapeText(text))
 	}
-	return "-"
 }
 
 // lineWriter prints a stream: rows under one heading, or one JSON object on a
@@ -123,4 +124,21 @@ func (w *lineWriter) line(cells []string) error {
 	}
 	_, err := fmt.Fprintln(w.app.out, strings.TrimRight(b.String(), " "))
 	return err
+}
+
+// watch prints a line for each change, and continues after an error of the broker.
+func watch[T any](lines lineWriter, changes iter.Seq2[T, error], show func(T) (value any, row []string)) error {
+	for change, err := range changes {
+		switch {
+		case exitCode(err) == exitUsage:
+			return err
+		case err != nil:
+			fmt.Fprintln(lines.app.err, "windlass:", err)
+			continue
+		}
+		if err := lines.write(show(change)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/windlass-go/windlass/session"
 )
 
-// serveFlags say what is served, and to whom.
 type serveFlags struct {
 	listen     string
 	tokenFile  string
@@ -29,12 +28,10 @@ type serveFlags struct {
 	clientCA   string
 	clientRole string
 	localRole  string
-	hosts      []string
-	origins    []string
-	prefix     string
-	readOnly   bool
 	// noDashboard leaves the pages out.
 	noDashboard bool
+	// config has the flags that need no check here.
+	config api.Config
 }
 
 // listenDefault is the default of --listen.
@@ -71,10 +68,10 @@ Every change that is tried is logged to standard error.`,
 	flags.StringVar(&f.clientCA, "client-ca", "", "file with the certificates that those of clients must come from (PEM)")
 	flags.StringVar(&f.clientRole, "client-role", "view", "role of who shows such a certificate: view, operate or admin")
 	flags.StringVar(&f.localRole, "local-role", "view", "role of every user of this machine without --token-file and --client-ca: view, operate or admin")
-	flags.StringArrayVar(&f.hosts, "host", nil, "name that requests may be addressed to, with a port or for any; repeatable; default: localhost, 127.0.0.1 and [::1]")
-	flags.StringArrayVar(&f.origins, "origin", nil, "web site, as https://host, whose pages may change something; repeatable")
-	flags.StringVar(&f.prefix, "prefix", "", "prefix of all paths, such as /windlass")
-	flags.BoolVar(&f.readOnly, "read-only", false, "change nothing, whoever asks")
+	flags.StringArrayVar(&f.config.Hosts, "host", nil, "name that requests may be addressed to, with a port or for any; repeatable; default: localhost, 127.0.0.1 and [::1]")
+	flags.StringArrayVar(&f.config.Origins, "origin", nil, "web site, as https://host, whose pages may change something; repeatable")
+	flags.StringVar(&f.config.Prefix, "prefix", "", "prefix of all paths, such as /windlass")
+	flags.BoolVar(&f.config.ReadOnly, "read-only", false, "change nothing, whoever asks")
 	flags.BoolVar(&f.noDashboard, "no-dashboard", false, "serve the API without its web pages")
 	completeFlag(cmd, "client-role", roles)
 	completeFlag(cmd, "local-role", roles)
@@ -122,9 +119,9 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 	var witness sync.WaitGroup
 	witness.Go(func() { _ = session.Witness(witnessing, store, session.Config{Folder: space.Sessions()}) }) // as far as it may
 	defer func() { stop(); witness.Wait() }()
-	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr().String(), secure != nil, f.prefix))
+	fmt.Fprintf(a.err, "serving %s\n", urlOf(listener.Addr().String(), secure != nil, f.config.Prefix))
 	if config.Dashboard {
-		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(f.named(listener.Addr().String()), secure != nil, f.prefix))
+		fmt.Fprintf(a.err, "dashboard at %s/\n", urlOf(named(listener.Addr().String(), f.config.Hosts), secure != nil, f.config.Prefix))
 	}
 	if config.Tokens == nil && config.CertificateRole == 0 {
 		fmt.Fprintf(a.err, "There are no tokens: every user of this machine has the role %s. See --local-role and --token-file.\n", config.LocalRole)
@@ -136,7 +133,6 @@ func (a *app) serve(ctx context.Context, f serveFlags) (err error) {
 // would double.
 const collectAt = 50
 
-// urlOf is where the API is.
 func urlOf(address string, secure bool, prefix string) string {
 	scheme := "http://"
 	if secure {
@@ -146,29 +142,28 @@ func urlOf(address string, secure bool, prefix string) string {
 }
 
 // named is the address with a name that the server answers to.
-func (f serveFlags) named(address string) string {
+func named(address string, hosts []string) string {
 	host, port, err := net.SplitHostPort(address)
 	switch {
 	case err != nil:
 		return address
-	case len(f.hosts) > 0:
-		if _, _, err := net.SplitHostPort(f.hosts[0]); err == nil {
-			return f.hosts[0]
+	case len(hosts) > 0:
+		if _, _, err := net.SplitHostPort(hosts[0]); err == nil {
+			return hosts[0]
 		}
-		return net.JoinHostPort(strings.Trim(f.hosts[0], "[]"), port)
+		return net.JoinHostPort(strings.Trim(hosts[0], "[]"), port)
 	case net.ParseIP(host).IsUnspecified():
 		return net.JoinHostPort("localhost", port)
 	}
 	return address
 }
 
-// serveConfig reads the flags; what is left is the broker.
+// serveConfig makes the configuration from the flags, without the broker.
 func (a *app) serveConfig(f serveFlags) (config api.Config, secure *tls.Config, err error) {
 	log := a.logger(slog.LevelInfo, false)
-	config = api.Config{
-		Namespace: a.namespace, Prefix: f.prefix, Hosts: f.hosts, Origins: f.origins, ReadOnly: f.readOnly, Check: checkSubmission, Logger: log,
-		Dashboard: !f.noDashboard, BrokerKind: a.broker.kind(),
-	}
+	config = f.config
+	config.Namespace, config.Check, config.Logger = a.namespace, checkSubmission, log
+	config.Dashboard, config.BrokerKind = !f.noDashboard, a.broker.kind()
 	if config.LocalRole, err = api.ParseRole(f.localRole); err != nil {
 		return config, nil, usagef("--local-role: %w", err)
 	}
@@ -218,7 +213,7 @@ func (f serveFlags) tls(warnIfOpen func(flag, file string)) (*tls.Config, error)
 
 // checkSubmission finds mistakes in the properties of a command, as task submit does.
 func checkSubmission(s windlass.Submission) error {
-	err := checkExec(s.Spec.Type, s.Props)
+	err := checkExec(s)
 	if input, ok := errors.AsType[*exectask.InputError](err); ok {
 		return &windlass.BadInputError{Field: input.Field, Value: input.Value, Limit: input.Limit}
 	}

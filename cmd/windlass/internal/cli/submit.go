@@ -71,8 +71,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 	return a.outputFlag(cmd)
 }
 
-// submissions reads what is to be submitted, from the file or the arguments,
-// and checks what can be checked without the broker.
+// submissions reads the tasks from the file or the arguments, and validates them.
 func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, spec *specFlags, file, props string) ([]windlass.Submission, error) {
 	if file != "" {
 		if err := checkFileAlone(cmd, args, file); err != nil {
@@ -101,15 +100,12 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, 
 		if s.Retry != nil {
 			run["restart"] = exectask.RestartOnFailure // or its first error is its last
 		}
-		encoded, err := json.Marshal(run)
-		if err != nil {
-			return nil, usageError{err}
-		}
+		encoded, _ := json.Marshal(run) // strings can always be encoded
 		props = string(encoded)
 	}
 	s.Props = json.RawMessage(props)
 	task := s.Task()
-	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(s.Type, s.Props))
+	return []windlass.Submission{task}, errors.Join(task.Validate(), checkExec(task))
 }
 
 // checkFileAlone refuses arguments and flags beside a file, which would be ignored.
@@ -126,11 +122,14 @@ func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) 
 }
 
 // checkExec reports mistakes in the properties of a command now, and not on a node.
-func checkExec(taskType string, props json.RawMessage) error {
-	if taskType != exectask.Type {
+func checkExec(task windlass.Submission) error {
+	if task.Spec.Type != exectask.Type {
 		return nil
 	}
-	_, err := exectask.ParseProps(props)
+	props, err := exectask.ParseProps(task.Props)
+	if err == nil && task.Spec.Retry != nil && props.Restart == exectask.RestartNever {
+		err = &exectask.InputError{Field: "retry", Value: "set", Limit: `has no effect without "restart":"on-failure" in the props of a command, whose first error is its last`}
+	}
 	return err
 }
 
@@ -148,7 +147,7 @@ func (a *app) readFile(name string) ([]windlass.Submission, error) {
 		seen[s.ID] = line
 		task := s.Task()
 		tasks = append(tasks, task)
-		return errors.Join(task.Validate(), checkExec(s.Type, task.Props))
+		return errors.Join(task.Validate(), checkExec(task))
 	})
 	return tasks, err
 }
@@ -182,6 +181,8 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 		return rerunnable(failed.first) // it says everything
 	}
 	sum.Failed, sum.Errors = failed.count, failed.shown()
+	sum.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
+	a.warn(sum.Warnings...)
 	err := a.print(sum, func() table {
 		t := table{rows: [][]string{{"submitted", strconv.Itoa(sum.Submitted)}, {"existed already", strconv.Itoa(sum.Existed)}}}
 		failed.addTo(&t)

@@ -29,7 +29,7 @@ func (a *app) taskCommand() *cobra.Command {
 func (a *app) taskListCommand() *cobra.Command {
 	var filter windlass.Filter
 	var statuses []string
-	var watch, count bool
+	var follow, count bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List tasks, live and done",
@@ -39,12 +39,12 @@ func (a *app) taskListCommand() *cobra.Command {
 			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
 				return err
 			}
-			if watch && count {
+			if follow && count {
 				return usagef("--watch and --count exclude each other")
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
 				switch {
-				case watch:
+				case follow:
 					return a.watchTasks(cmd.Context(), c, filter)
 				case count:
 					return a.countTasks(cmd.Context(), c, filter)
@@ -63,7 +63,7 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: "+names(windlass.Statuses, ", "))
 	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
-	flags.BoolVarP(&watch, "watch", "w", false, "go on with every change")
+	flags.BoolVarP(&follow, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
 	completeFlag(cmd, "status", windlass.Statuses)
 	return a.outputFlag(cmd)
@@ -101,23 +101,14 @@ func (a *app) countTasks(ctx context.Context, c *windlass.Client, filter windlas
 	})
 }
 
-// watchTasks prints a line for each change.
 func (a *app) watchTasks(ctx context.Context, c *windlass.Client, filter windlass.Filter) error {
 	lines := lineWriter{app: a, heading: taskHeading, widths: []int{24, 8, 10, 16, 6, 8, 7, 0}}
-	for change, err := range c.WatchTasks(ctx, filter) {
-		if err != nil {
-			fmt.Fprintln(a.err, "windlass:", err)
-			continue
-		}
-		row, value := taskRow(change.Task, time.Now()), any(change.Task)
+	return watch(lines, c.WatchTasks(ctx, filter), func(change windlass.TaskChange) (any, []string) {
 		if change.Gone {
-			row, value = []string{change.Task.ID, "", "gone"}, map[string]any{"id": change.Task.ID, "gone": true}
+			return map[string]any{"id": change.Task.ID, "gone": true}, []string{change.Task.ID, "", "gone"}
 		}
-		if err := lines.write(value, row); err != nil {
-			return err
-		}
-	}
-	return nil
+		return change.Task, taskRow(change.Task, time.Now())
+	})
 }
 
 func (a *app) taskGetCommand() *cobra.Command {
@@ -255,12 +246,10 @@ func logDir(ctx context.Context, c *windlass.Client, id string) (string, error) 
 	return dir, nil
 }
 
-// completeTasks offers the IDs of tasks to the shell.
 func (a *app) completeTasks(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix})
 }
 
-// completeLive offers the IDs of tasks that have not ended.
 func (a *app) completeLive(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: view.Live})
 }

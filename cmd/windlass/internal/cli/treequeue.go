@@ -20,7 +20,6 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// queueFlags say what is queued, beside the name and a file.
 type queueFlags struct {
 	line     view.QueueJob
 	spec     specFlags
@@ -28,6 +27,8 @@ type queueFlags struct {
 	data     string
 	dataFile string
 	under    tree.Pattern
+	// nameErr is the first error of a template of a name that was used.
+	nameErr error
 }
 
 func (a *app) treeQueueCommand() *cobra.Command {
@@ -69,9 +70,9 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 			}
 			return a.withTree(cmd.Context(), func(t *tree.Tree, _ *windlass.Client) error {
 				if f.file != "" {
-					return a.queueFile(cmd.Context(), t, requests)
+					return a.queueFile(cmd.Context(), t, &f, requests)
 				}
-				return a.queue(cmd.Context(), t, requests[0])
+				return a.queue(cmd.Context(), t, &f, requests[0])
 			})
 		},
 	}
@@ -93,14 +94,13 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 	return a.outputFlag(cmd)
 }
 
-// queueRequests reads what is to be queued, from the file or the arguments, and
-// checks what can be checked without the broker.
-func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([]queueRequest, error) {
+// queueRequests reads the jobs from the file or the arguments, and validates them.
+func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([]tree.Request, error) {
 	if f.file != "" {
 		if err := checkFileAlone(cmd, args, f.file); err != nil {
 			return nil, err
 		}
-		return a.readJobs(f.file)
+		return a.readJobs(f)
 	}
 	if len(args) != 1 {
 		return nil, usagef("%s needs one NAME, or -f FILE", cmd.CommandPath())
@@ -130,8 +130,8 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 	default:
 		line.Data = json.RawMessage(f.data)
 	}
-	r, err := requestOf(line)
-	return []queueRequest{r}, err
+	r, err := f.request(line)
+	return []tree.Request{r}, err
 }
 
 // readData reads a file of data, as JSON, or standard input for -.
@@ -151,16 +151,9 @@ func (a *app) readData(name string) (json.RawMessage, error) {
 	return bytes.TrimSpace(data), nil
 }
 
-// queueRequest is a request with the first error of its template of a name, which may
-// fail whenever a name is made.
-type queueRequest struct {
-	tree.Request
-	failed *error
-}
-
-// requestOf checks a line.
-func requestOf(l view.QueueJob) (queueRequest, error) {
-	r := queueRequest{failed: new(error), Request: l.Request()}
+// request validates a line. A template of its name may still fail when it is used.
+func (f *queueFlags) request(l view.QueueJob) (tree.Request, error) {
+	r := l.Request()
 	if l.NameTemplate != "" {
 		name, err := nameTemplate(l.NameTemplate)
 		if err != nil {
@@ -171,15 +164,14 @@ func requestOf(l view.QueueJob) (queueRequest, error) {
 		}
 		r.NameOf = func(parent, child string) string {
 			made, err := name(parent, child)
-			*r.failed = cmp.Or(*r.failed, err)
+			f.nameErr = cmp.Or(f.nameErr, err)
 			return made
 		}
 	}
-	err := errors.Join(r.Validate(), checkExec(l.Type, r.Data))
-	return r, errors.Join(*r.failed, err)
+	err := errors.Join(r.Validate(), checkExec(windlass.Submission{Spec: windlass.Spec{Type: l.Type}, Props: r.Data}))
+	return r, errors.Join(f.nameErr, err)
 }
 
-// nameTemplate reads the template of a name.
 func nameTemplate(text string) (func(parent, child string) (string, error), error) {
 	t, err := template.New("name").Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -194,14 +186,14 @@ func nameTemplate(text string) (func(parent, child string) (string, error), erro
 	}, nil
 }
 
-func (a *app) readJobs(name string) ([]queueRequest, error) {
-	var requests []queueRequest
-	err := a.readLines(name, "queued", func(_ int, content []byte) error {
+func (a *app) readJobs(f *queueFlags) ([]tree.Request, error) {
+	var requests []tree.Request
+	err := a.readLines(f.file, "queued", func(_ int, content []byte) error {
 		var l view.QueueJob
 		if err := decodeStrictly(content, &l); err != nil {
 			return err
 		}
-		r, err := requestOf(l)
+		r, err := f.request(l)
 		requests = append(requests, r)
 		return err
 	})
@@ -209,10 +201,10 @@ func (a *app) readJobs(name string) ([]queueRequest, error) {
 }
 
 // queue queues one request and lists the jobs that it has changed.
-func (a *app) queue(ctx context.Context, t *tree.Tree, r queueRequest) error {
-	queued, err := t.Queue(ctx, r.Request)
-	if *r.failed != nil {
-		return *r.failed
+func (a *app) queue(ctx context.Context, t *tree.Tree, f *queueFlags, r tree.Request) error {
+	queued, err := t.Queue(ctx, r)
+	if f.nameErr != nil {
+		return f.nameErr
 	}
 	err = requeueable(err)
 	if len(queued) == 0 && err != nil {
@@ -232,20 +224,15 @@ func requeueable(err error) error {
 }
 
 // queueFile queues the lines of a file in their order.
-func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueRequest) error {
+func (a *app) queueFile(ctx context.Context, t *tree.Tree, f *queueFlags, requests []tree.Request) error {
 	sum := view.Queued{Effects: map[windlass.Effect]int{}}
 	var failed failures
 	bar := a.newProgress("queueing", len(requests))
 	for start, batch := 0, 0; start < len(requests) && ctx.Err() == nil; start += batch {
 		batch = batchOf(requests[start:])
-		some := make([]tree.Request, batch)
-		for i, r := range requests[start : start+batch] {
-			some[i] = r.Request
-		}
-		queued, err := t.Queue(ctx, some...)
-		for _, r := range requests[start : start+batch] {
-			err = cmp.Or(*r.failed, err)
-		}
+		f.nameErr = nil
+		queued, err := t.Queue(ctx, requests[start:start+batch]...)
+		err = cmp.Or(f.nameErr, err)
 		for _, q := range queued {
 			sum.Queued++
 			sum.Effects[q.Effect]++
@@ -275,8 +262,8 @@ func (a *app) queueFile(ctx context.Context, t *tree.Tree, requests []queueReque
 
 // batchOf returns how many requests go in one call. One that looks for jobs must find
 // those of the lines before it, so it is alone in a call.
-func batchOf(requests []queueRequest) int {
-	looks := func(r queueRequest) bool { return r.Under != nil || r.Cascade }
+func batchOf(requests []tree.Request) int {
+	looks := func(r tree.Request) bool { return r.Under != nil || r.Cascade }
 	if looks(requests[0]) {
 		return 1
 	}

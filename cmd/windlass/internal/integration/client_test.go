@@ -212,6 +212,7 @@ func TestConfig_M01_BadOnesAreErrorsAndNeverPanics(t *testing.T) {
 			"session TTL":    func(c *windlass.Config) { c.SessionTTL = time.Second },
 			"shutdown grace": func(c *windlass.Config) { c.ShutdownGrace = -1 },
 			"capacity":       func(c *windlass.Config) { c.Capacity = -1 },
+			"retention age":  func(c *windlass.Config) { c.Retention.Age = -1 },
 		} {
 			bad := good
 			spoil(&bad)
@@ -219,6 +220,18 @@ func TestConfig_M01_BadOnesAreErrorsAndNeverPanics(t *testing.T) {
 			if _, err := windlass.NewNode(bad); !errors.As(err, &input) || input.Field != field {
 				t.Errorf("%s: %v", field, err)
 			}
+		}
+		bad := windlass.Config{Capacity: -1, MovesMax: -1, Handlers: map[string]windlass.NewHandler{
+			"a": windlass.HandlerFunc(nil), "b": windlass.Stateful(nil), "c": windlass.HandlerFunc(untilStopped),
+		}, Concurrency: map[string]int{"d": 1}}
+		_, err := windlass.NewNode(bad)
+		for _, word := range []string{"broker", "capacity", "moves", `handlers "a"`, `handlers "b"`, `concurrency "d"`} {
+			if err == nil || !strings.Contains(err.Error(), word) {
+				t.Errorf("%s is not in %v", word, err)
+			}
+		}
+		if strings.Contains(fmt.Sprint(err), `"c"`) {
+			t.Errorf("what is right is in %v", err)
 		}
 		if _, err := windlass.NewClient(c.store, " / "); err == nil {
 			t.Error("a client for no namespace")

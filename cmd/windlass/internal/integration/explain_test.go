@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -236,6 +237,43 @@ func TestPlan_M17_MovesTasksOfATypeThatANodeNamesAsShortLived(t *testing.T) {
 		})
 		if err != nil || report.Moved != 10 {
 			t.Errorf("%+v, %v", report, err)
+		}
+	})
+}
+
+func TestDoubts_NameTheTypesThatNobodyRunsAndTheNeedsThatLeftNoTrace(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		doubts := func(tasks ...windlass.Submission) []string {
+			t.Helper()
+			got, err := c.client.Doubts(t.Context(), tasks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return got
+		}
+		typo := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "reprot"}}
+		if got := doubts(typo); len(got) != 1 || !strings.Contains(got[0], "no node is there") {
+			t.Errorf("without nodes: %q", got)
+		}
+		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"report": untilStopped, "once": done}))
+		c.join("m", pulling("job"))
+		c.Submit(windlass.Submission{ID: "live", Spec: windlass.Spec{Type: "report"}}, windlass.Submission{ID: "ended", Spec: windlass.Spec{Type: "once"}})
+		c.WaitUntil(time.Minute, "one has ended", func() bool { return c.status("ended") == windlass.StatusCompleted })
+		fine := []windlass.Submission{
+			{ID: "a", Spec: windlass.Spec{Type: "report", Needs: []string{"live", "ended", "b"}}}, {ID: "b", Spec: windlass.Spec{Type: "job"}},
+		}
+		if got := doubts(fine...); len(got) != 0 {
+			t.Errorf("of what is fine: %q", got)
+		}
+		got := doubts(typo, windlass.Submission{ID: "b"}, windlass.Submission{ID: "c", Spec: windlass.Spec{Type: "job", Needs: []string{"lvie"}}})
+		want := []string{`runs the type ""; they run ["job" "once" "report"]`, `runs the type "reprot"`, `task "c" needs "lvie"`}
+		if len(got) != len(want) {
+			t.Fatalf("%q", got)
+		}
+		for i, w := range want {
+			if !strings.Contains(got[i], w) {
+				t.Errorf("%q does not say %s", got[i], w)
+			}
 		}
 	})
 }
