@@ -21,10 +21,12 @@ import (
 )
 
 type devConfig struct {
-	nodes   int
-	data    string
-	allow   allowFlags
-	verbose bool
+	nodes int
+	data  string
+	// temporary data is deleted in the end.
+	temporary bool
+	allow     allowFlags
+	verbose   bool
 	// node is what all nodes share.
 	node workerConfig
 	// listen is the address of the HTTP API, chosen reports whether the user gave it.
@@ -93,7 +95,7 @@ func (a *app) dev(ctx context.Context, c devConfig) (err error) {
 		}
 		defer listener.Close() // the API closes it as well
 	}
-	if c.data == "" {
+	if c.temporary = c.data == ""; c.temporary {
 		if c.data, err = os.MkdirTemp("", "windlass-dev-"); err != nil {
 			return err
 		}
@@ -141,7 +143,7 @@ func (a *app) runDev(ctx context.Context, server *embedded.Server, c devConfig, 
 		return err
 	}
 	crew.nodes.Store(&workers)
-	a.greet(server, workers, config.allow, http)
+	a.greet(server, c.temporary, workers, config.allow, http)
 	return runWorkers(ctx, server, workers, http)
 }
 
@@ -208,12 +210,19 @@ func runWorkers(ctx context.Context, server *embedded.Server, workers []*worker,
 	return errors.Join(append(errs, server.Err())...)
 }
 
-func (a *app) greet(server *embedded.Server, workers []*worker, allow exectask.Allow, http *devAPI) {
+func (a *app) greet(server *embedded.Server, temporary bool, workers []*worker, allow exectask.Allow, http *devAPI) {
+	kept := ""
+	if temporary {
+		kept = " (deleted when this ends; --data FOLDER keeps it)"
+	}
 	fmt.Fprintf(a.err, `
 Windlass is running: an embedded etcd with %d node(s), for this user alone.
-  data    %s
+  data    %s%s
   broker  %s
-`, len(workers), server.Dir(), server.Socket())
+`, len(workers), server.Dir(), kept, server.Socket())
+	if found, err := findDev(); err == nil && found != server.Dir() {
+		fmt.Fprintf(a.err, "  another \"windlass dev\" runs, with its data in %s:\n  commands find that one; name this one with --broker %s\n", found, server.Dir())
+	}
 	if len(workers) > 0 {
 		fmt.Fprintf(a.err, "  runs    %s\n", allow)
 	}

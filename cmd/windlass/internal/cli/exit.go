@@ -123,6 +123,7 @@ func describe(err error) string {
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		text := ""
+		cmd.SuggestionsMinimumDistance = 2
 		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 			text = fmt.Sprintf("; did you mean %s?", strings.Join(like, " or "))
 		}

@@ -31,6 +31,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 			if err := errors.Join(err, cordonsErr); err != nil {
 				return err
 			}
+			a.warnUnused(ctx, c, len(nodes)+len(cordons))
 			return a.print(nodes, func() table { return nodeTable(nodes, cordons, time.Now()) })
 		}),
 	}

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"iter"
@@ -8,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -88,6 +91,17 @@ func (t table) write(out io.Writer) error {
 func (a *app) warn(texts ...string) {
 	for _, text := range texts {
 		fmt.Fprintln(a.err, "windlass: warning:", view.EscapeText(text))
+	}
+}
+
+// warnUnused says that a namespace has never been used, which explains an empty list: its
+// name may be mistyped.
+func (a *app) warnUnused(ctx context.Context, c *windlass.Client, listed int) {
+	if listed > 0 {
+		return
+	}
+	if version, err := c.Layout(ctx); err == nil && version == 0 {
+		a.warn(fmt.Sprintf("nothing was ever in the namespace %q of this broker", cmp.Or(a.namespace, windlass.NamespaceDefault)))
 	}
 }
 

@@ -7,21 +7,25 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 )
 
 var errNoDev = errors.New("no broker is named, and this user runs no \"windlass dev\"")
 
-// devFile is what a running dev writes to devFileName.
+// devFile is what a running dev writes to a file of its own, whose name devFiles matches.
 type devFile struct {
-	PID int    `json:"pid"`
-	Dir string `json:"dir"`
+	PID     int       `json:"pid"`
+	Dir     string    `json:"dir"`
+	Started time.Time `json:"started"`
 }
 
-const devFileName = "dev.json"
+const devFiles = "dev-*.json"
 
 // runDirs are the possible places of this user's private folder for files of running
 // processes. Another user may have made the first one, in a shared temporary folder, so its
@@ -67,63 +71,78 @@ func runDir() (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// announceDev lets commands without --broker find this dev, until withdraw.
+// announceDev lets commands without --broker find this dev, until withdraw. Another that
+// runs already is found before it.
 func announceDev(dir string) (withdraw func(), err error) {
 	run, err := runDir()
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(run, devFileName)
-	content, err := json.Marshal(devFile{PID: os.Getpid(), Dir: dir})
+	content, err := json.Marshal(devFile{PID: os.Getpid(), Dir: dir, Started: time.Now()})
 	if err != nil {
 		return nil, err
 	}
-	temporary := path + "." + strconv.Itoa(os.Getpid())
+	eachDev(run, func(path string, _ devFile, err error) {
+		if errors.Is(err, embedded.ErrNotRunning) || errors.Is(err, fs.ErrNotExist) {
+			_ = os.Remove(path) // it was killed
+		}
+	})
+	path := filepath.Join(run, strings.Replace(devFiles, "*", strconv.Itoa(os.Getpid()), 1))
+	temporary := path + ".new"
 	if err = os.WriteFile(temporary, content, 0o600); err == nil {
 		err = os.Rename(temporary, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("announce: %w", err)
 	}
-	return func() {
-		if now, err := readDevFile(path); err == nil && now.PID == os.Getpid() {
-			_ = os.Remove(path) // findDev recognizes a stale file
-		}
-	}, nil
+	return func() { _ = os.Remove(path) }, nil // findDev recognizes a stale file
 }
 
-func readDevFile(path string) (devFile, error) {
-	var f devFile
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &f)
-	}
-	return f, err
-}
-
-// findDev returns the data folder of this user's running dev.
+// findDev returns the data folder of this user's running dev, the first of several.
 func findDev() (string, error) {
 	none := errNoDev
+	var found []devFile
 	for _, dir := range runDirs() {
 		err := checkRunDir(dir)
-		path := filepath.Join(dir, devFileName)
-		var f devFile
-		if err == nil {
-			f, err = readDevFile(path)
-		}
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			continue // it is elsewhere, if there is one
-		case errors.Is(err, fs.ErrPermission):
+		if errors.Is(err, fs.ErrPermission) {
 			none = fmt.Errorf("%w (%w)", none, err)
-			continue
-		case err != nil:
-			return "", fmt.Errorf("%s: %w", path, err)
 		}
-		if _, _, err := embedded.Find(f.Dir); err != nil {
-			return "", fmt.Errorf("%w (the last one, process %d, is gone: %w)", errNoDev, f.PID, err)
+		if err != nil {
+			continue // it is elsewhere, if there is one
 		}
-		return f.Dir, nil
+		eachDev(dir, func(path string, f devFile, err error) {
+			switch {
+			case err == nil:
+				found = append(found, f)
+			case f.PID != 0:
+				none = fmt.Errorf("%w (the last one, process %d, is gone: %w)", errNoDev, f.PID, err)
+			default:
+				none = fmt.Errorf("%w (%s: %w)", errNoDev, path, err)
+			}
+		})
 	}
-	return "", none
+	if len(found) == 0 {
+		return "", none
+	}
+	return slices.MinFunc(found, func(a, b devFile) int { return a.Started.Compare(b.Started) }).Dir, nil
+}
+
+// eachDev goes through those that have announced themselves in a folder, with why one cannot
+// be reached.
+func eachDev(dir string, see func(path string, f devFile, err error)) {
+	paths, _ := filepath.Glob(filepath.Join(dir, devFiles)) // the pattern is well formed
+	for _, path := range paths {
+		var f devFile
+		content, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just ended
+		}
+		if err == nil {
+			err = json.Unmarshal(content, &f)
+		}
+		if err == nil {
+			_, _, err = embedded.Find(f.Dir)
+		}
+		see(path, f, err)
+	}
 }

@@ -26,7 +26,7 @@ func TestRunDir_OfAnotherUserIsNotUsed(t *testing.T) {
 	if _, err := findDev(); !errors.Is(err, errNoDev) {
 		t.Errorf("without one: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(usual, devFileName), []byte(`{"dir":"/forged"}`), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(usual, "dev-1.json"), []byte(`{"dir":"/forged"}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	withdraw, err := announceDev("/mine")
@@ -37,12 +37,13 @@ func TestRunDir_OfAnotherUserIsNotUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := filepath.Join(cache, "windlass", devFileName)
-	if f, err := readDevFile(own); err != nil || f.Dir != "/mine" {
-		t.Errorf("%+v, %v", f, err)
+	var announced []string
+	see := func(_ string, f devFile, _ error) { announced = append(announced, f.Dir) }
+	if eachDev(filepath.Join(cache, "windlass"), see); len(announced) != 1 || announced[0] != "/mine" {
+		t.Errorf("%q", announced)
 	}
 	withdraw()
-	if _, err := os.Stat(own); err == nil {
-		t.Error("it is left")
+	if eachDev(filepath.Join(cache, "windlass"), see); len(announced) != 1 {
+		t.Errorf("it is left: %q", announced)
 	}
 }

@@ -54,6 +54,7 @@ func (a *app) taskListCommand() *cobra.Command {
 					return err
 				}
 				tasks = append([]windlass.TaskInfo{}, tasks...) // [] in JSON for none
+				a.warnUnused(cmd.Context(), c, len(tasks))
 				return a.print(tasks, func() table { return taskTable(tasks, time.Now()) })
 			})
 		},
@@ -87,6 +88,7 @@ func (a *app) countTasks(ctx context.Context, c *windlass.Client, filter windlas
 	if err != nil {
 		return err
 	}
+	a.warnUnused(ctx, c, len(counts))
 	return a.print(counts, func() table {
 		t := table{heading: []string{"STATUS", "TASKS"}}
 		total := 0
