@@ -83,7 +83,8 @@ func (b *budget) hold(ctx context.Context, c Caller, tasks int) (release func(),
 	b.mu.Unlock()
 	n := int64(min(tasks, b.limits.ListMax))
 	for _, s := range []*semaphore.Weighted{own, b.all} {
-		if s.Acquire(ctx, n) != nil {
+		// A request whose time is over already is not refused for being in the way.
+		if !s.TryAcquire(n) && s.Acquire(ctx, n) != nil {
 			if s == b.all {
 				own.Release(n)
 			}

@@ -103,6 +103,13 @@ func TestBudget_IsForEachCallerAndForAll(t *testing.T) {
 		defer cancel()
 		return b.hold(within, c, tasks)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if release, p := b.hold(over, one, 100); p != nil {
+		t.Errorf("nothing is in the way of a request whose time is over: %+v", p)
+	} else {
+		release()
+	}
 	first, p := hold(one, 99)
 	if p != nil {
 		t.Fatal(p)
