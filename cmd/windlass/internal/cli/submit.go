@@ -30,7 +30,7 @@ func (a *app) submitCommand() *cobra.Command {
 		Short: "Submit a task, or a file of tasks",
 		Long: `Submit one task by its ID, or a file with one JSON object on each line:
 
-  {"id":"a","type":"exec","props":{"command":["echo","hello"]},"priority":0,
+  {"id":"a","type":"exec","props":{"command":["echo","hello"],"restart":"on-failure"},"priority":0,
    "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
    "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":"",
    "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"},
@@ -127,7 +127,7 @@ func checkExec(task windlass.Submission) error {
 		return nil
 	}
 	props, err := exectask.ParseProps(task.Props)
-	if err == nil && task.Spec.Retry != nil && props.Restart == exectask.RestartNever {
+	if r := task.Spec.Retry; err == nil && r != nil && r.Errors != 1 && props.Restart == exectask.RestartNever {
 		err = &exectask.InputError{Field: "retry", Value: "set", Limit: `has no effect without "restart":"on-failure" in the props of a command, whose first error is its last`}
 	}
 	return err

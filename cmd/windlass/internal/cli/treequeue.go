@@ -49,7 +49,7 @@ template of Go: {{.Parent}} and {{.Child}}.
 
 A file has one JSON object on each line, of which only "name" and "type" are needed:
 
-  {"name":"a","type":"exec","data":{"command":["echo","a"]},"parent":"root_exec",
+  {"name":"a","type":"exec","data":{"command":["echo","a"],"restart":"on-failure"},"parent":"root_exec",
    "under":{"name":"request.*","type":"alpha"},"name_template":"{{.Parent}}-{{.Child}}",
    "requeue":false,"cascade":false,"priority":0,"needs":["b_exec"],"on_failure":"skip",
    "timeout":"30m","retry":{"errors":3},"not_before":"2026-01-02T15:04:05Z"}
@@ -168,7 +168,7 @@ func (f *queueFlags) request(l view.QueueJob) (tree.Request, error) {
 			return made
 		}
 	}
-	err := errors.Join(r.Validate(), checkExec(windlass.Submission{Spec: windlass.Spec{Type: l.Type}, Props: r.Data}))
+	err := errors.Join(r.Validate(), checkExec(windlass.Submission{Spec: windlass.Spec{Type: l.Type, Retry: r.Spec.Retry}, Props: r.Data}))
 	return r, errors.Join(f.nameErr, err)
 }
 
