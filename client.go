@@ -264,10 +264,13 @@ type TaskInfo struct {
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 }
 
+// LastError returns the text of the latest error, empty if there is none.
+func (t TaskInfo) LastError() string { return lastError(t.Errors) }
+
 // TaskDetail is everything about one task. Its JSON is stable.
 type TaskDetail struct {
 	TaskInfo
-	// Spec and Props are absent once the task is done.
+	// Spec and Props are what it was submitted with, also once it has ended.
 	Spec  *Spec           `json:"spec"`
 	Props json.RawMessage `json:"props"`
 	// State is the stored state record, nil if there is none.
@@ -283,6 +286,8 @@ type Filter struct {
 	Types    []string
 	Statuses []Status
 	Nodes    []string
+	// Error selects the tasks whose last error contains it.
+	Error string
 	// IDPrefix selects the IDs that begin with it.
 	IDPrefix string
 	// After selects the IDs that are greater, byte by byte. With the last ID of one
@@ -297,7 +302,7 @@ func (f Filter) Matches(t TaskInfo) bool {
 	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
 		(len(f.Nodes) == 0 || slices.Contains(f.Nodes, t.Node)) &&
-		strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
+		strings.Contains(t.LastError(), f.Error) && strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
 }
 
 // Tasks returns the selected tasks, live and done, sorted by ID. A negative limit is a
@@ -359,6 +364,9 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 		broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.Owner(id)),
 		broker.Read(c.space.State(id)), broker.Read(c.space.Claim(id)),
 	}}
+	if keys.CheckJobID(id) == nil {
+		txn.Then = append(txn.Then, broker.Read(c.space.Job(id)))
+	}
 	r, err := broker.CommitOne(ctx, c.broker, txn)
 	if err != nil {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, err)
@@ -376,12 +384,13 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	if !ok {
 		return TaskDetail{}, fmt.Errorf("task %q: %w", id, ErrNotFound)
 	}
-	return detail(info, r.Reads[0], r.Reads[1], r.Reads[3]), nil
+	return detail(info, r.Reads), nil
 }
 
 // detail adds the fields that are read for one task at a time only.
-func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
+func detail(info TaskInfo, read []*broker.KV) TaskDetail {
 	d := TaskDetail{TaskInfo: info}
+	task, props, state := read[0], read[1], read[3]
 	if task != nil {
 		if spec, err := parseSpec(task.Value); err == nil {
 			d.Spec = &spec
@@ -393,6 +402,10 @@ func detail(info TaskInfo, task, props, state *broker.KV) TaskDetail {
 	if state != nil {
 		if record, err := statemachine.Parse(state.Value); err == nil {
 			d.State, d.Result = &record, record.Result
+			if s, err := submittedAs(info.ID, record, read[5:]); err == nil && task == nil && record.State.Terminal() {
+				d.Spec, d.Props = &s.Spec, s.Props
+			}
+			record.Spec, record.Props = nil, nil
 		}
 	}
 	return d

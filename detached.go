@@ -456,6 +456,9 @@ func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	if at := d.spec.SubmittedAt; !at.IsZero() {
 		r.SubmittedAt = &at
 	}
+	if kind == coordinator.Done {
+		input(r, d.spec, d.Props)
+	}
 	r.Node, r.Token, r.ClaimedAt, r.ChangedAt = d.owner, int64(d.Token), &claimedAt, &now
 	e := d.Ending(kind)
 	e.State, _ = r.Encode() // it does: its result was checked

@@ -25,6 +25,9 @@ var (
 	ErrNoParent = errors.New("the job above it is not in the tree")
 	// ErrFinished: the task with this ID has ended; see *FinishedError.
 	ErrFinished = errors.New("the task has ended already")
+	// ErrNoInput: it is not known what the task was submitted with, since an older version
+	// ended it.
+	ErrNoInput = errors.New("it is not known what the task was submitted with")
 	// ErrNameTaken: a live node has this name.
 	ErrNameTaken = errors.New("a live node has this name")
 	// ErrAbandoned: handlers did not return in time and were left behind.

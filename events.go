@@ -206,6 +206,10 @@ func LogEvents(log *slog.Logger) Events {
 			log.Debug("ended", "task", e.Task, "type", e.Type, "token", e.Token, "outcome", string(e.Outcome), "took", e.Took)
 		},
 		Errored: func(task string, err error, until time.Time) {
+			if until.IsZero() {
+				log.Warn("task failed", "task", task, "error", err)
+				return
+			}
 			log.Warn("handler failed", "task", task, "error", err, "until", until)
 		},
 		Fenced: func(task string, token int64, cause error) {

@@ -206,7 +206,7 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 }
 
 // onlyIDs reports whether a filter selects by ID alone.
-func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes) == 0 }
+func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes)+len(f.Error) == 0 }
 
 // endedAt returns when a state was written last, and false if it is not selected. The
 // state left behind by a deleted task is selected too, if the filter uses IDs only.
@@ -218,7 +218,7 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	if !record.State.Terminal() && !f.onlyIDs() {
 		return time.Time{}, false
 	}
-	info := TaskInfo{ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node}
+	info := TaskInfo{ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node, Errors: record.Errors}
 	if !f.Matches(info) {
 		return time.Time{}, false
 	}

@@ -421,6 +421,9 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	if at := r.claim.origin.submittedAt; !at.IsZero() {
 		record.SubmittedAt = &at
 	}
+	if kind == coordinator.Done {
+		input(&record, r.claim.kind.Spec, r.claim.props)
+	}
 	record.Node, record.Token = in.config.Name, r.claim.Token()
 	record.ClaimedAt, record.ChangedAt = &claimedAt, &now
 	value, err := record.Encode()

@@ -88,7 +88,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		}
 		s.Spec.Digest = s.digest()
 		s.Spec.SubmittedAt, s.Spec.Turn = now, 0
-		open = append(open, &submitting{Submission: s, index: i, effect: &effects[i]})
+		open = append(open, &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0})
 		if errs[i] = open[len(open)-1].encode(); errs[i] != nil {
 			open = open[:len(open)-1]
 		}
@@ -335,6 +335,8 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 		return &ExistsError{ID: s.ID, Same: err == nil && spec.Digest == s.Spec.Digest}, false
 	case props != nil:
 		return &ExistsError{ID: s.ID}, false
+	case state == nil && s.ended != 0:
+		return fmt.Errorf("retry task %q: %w", s.ID, ErrNotFound), false
 	case state == nil && s.replaces == 0 && len(reads) > 5 && reads[5] == nil:
 		return fmt.Errorf("job %q: %w", s.ID, ErrNoParent), s.withParent
 	case state == nil:
@@ -347,6 +349,9 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 		return nil, false
 	}
 	s.reruns = parseErr == nil && record.State.Terminal()
+	if s.ended != 0 && !s.reruns { // another has run it again, and it was deleted
+		return fmt.Errorf("retry task %q: %w", s.ID, ErrNotFound), false
+	}
 	if s.reruns && !s.Rerun {
 		return finishedAs(s.ID, record.State, record.Digest == s.Spec.Digest), false
 	}

@@ -173,6 +173,9 @@ type Submission struct {
 	// the task is released or interrupted first, it continues as it was. A later
 	// Requeue or an Update replaces this one.
 	Requeue bool
+	// ended is the revision of the terminal state that a retry replaces, and no other; zero
+	// for any other submission.
+	ended broker.Revision
 }
 
 // nesting returns the nesting depth of valid JSON.

@@ -148,7 +148,7 @@ func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte
 
 // examples are valid requests of all operations, whatever exists.
 var examples = map[string]call{
-	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {},
+	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {},
 	"submitTask": {body: `{"id":"x","type":"none"}`}, "submitTasks": {body: `[{"id":"y"},{"id":"z"}]`},
 	"getTask": {target: "x"}, "deleteTask": {target: "x"}, "explainTask": {target: "x"}, "taskHistory": {target: "x"}, "taskProgress": {target: "x"},
 	"waitForTask": {target: "x?status=running&timeout=1ms"}, "pruneTasks": {body: `{"keep":100000,"dry_run":true}`},
@@ -227,6 +227,8 @@ func (c *contract) successes() {
 		{"commandTask", "a", `{"message":"pause","wait":"20s"}`, 200},
 		{"commandTask", "b", `{"message":"sleep","for":"2h"}`, 200},
 		{"commandTasks", "", `{"message":"kill","ids":["a","nobody"],"wait":"20s"}`, 200},
+		{"commandTask", "a", `{"message":"retry"}`, 200}, {"waitForTask", "a?status=running&timeout=20s", "", 200},
+		{"commandTasks", "", `{"message":"kill","ids":["a","nobody"],"wait":"20s"}`, 200},
 		{"getTask", "a", "", 200}, {"deleteTask", "b", "", 204},
 		{"listNodes", "", "", 200}, {"getNode", "n1", "", 200}, {"commandNode", "n1", `{"command":"drain","within":"1s"}`, 202},
 		{"commandNode", "away", `{"command":"cordon","reason":"its disk"}`, 202}, {"listCordons", "", "", 200}, {"commandNode", "away", `{"command":"uncordon"}`, 202},
@@ -254,6 +256,14 @@ func (c *contract) successes() {
 	c.ask(c.server, call{"getJob", "j_t", "", 200})
 	c.ask(c.server, call{"failJob", "j_t/k_t", `{"token":` + lease() + `,"error":"no","permanent":true}`, 204})
 	c.ask(c.server, call{"showTree", "", "", 200})
+	for _, k := range []call{
+		{"listFailures", "?type=t&error=no", "", 200}, {"previewCommand", "", `{"message":"retry","selection":{"error":"no"}}`, 200},
+		{"commandTasks", "", `{"message":"retry","selection":{"types":["t"]}}`, 200},
+	} {
+		if got := c.ask(c.server, k); !strings.Contains(string(got), "j_t|k_t") {
+			c.Errorf("%s: %s", k.id, got)
+		}
+	}
 }
 
 // failures checks the errors that only some operations have.

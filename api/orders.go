@@ -20,21 +20,24 @@ type selection struct {
 	Types    []string `json:"types,omitempty" doc:"only these types"`
 	Statuses []string `json:"statuses,omitempty" doc:"only these statuses"`
 	IDPrefix string   `json:"id_prefix,omitempty" doc:"only IDs that begin with this"`
+	Error    string   `json:"error,omitempty" doc:"only those whose last error contains this"`
 }
 
-func (s selection) empty() bool { return len(s.Types)+len(s.Statuses)+len(s.IDPrefix) == 0 }
+func (s selection) empty() bool {
+	return len(s.Types)+len(s.Statuses)+len(s.IDPrefix)+len(s.Error) == 0
+}
 
 func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 	if err := checkFilter("selection.types", s.Types); err != nil {
 		return windlass.Filter{}, err
 	}
 	statuses, err := statusesOf("selection.statuses", s.Statuses, among)
-	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix}, err
+	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix, Error: s.Error}, err
 }
 
 // command is a command to tasks.
 type command struct {
-	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"the command"`
+	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command"`
 	Until   *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 	For     string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
@@ -43,6 +46,7 @@ type command struct {
 // messages are those that callers may send. Others come from handlers only.
 var messages = []statemachine.Message{
 	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
+	orders.Retry,
 }
 
 // message returns the message to send. The schema checks c.Message too, but only the key in
@@ -81,19 +85,20 @@ type orderInput struct {
 // ordersInput is a command to several tasks: the fields of command and of recipients.
 type ordersInput struct {
 	Body struct {
-		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint" doc:"the command"`
+		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command"`
 		Until     *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 		For       string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 		Wait      string     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
 		IDs       []string   `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-		Selection selection  `json:"selection,omitzero" doc:"among live tasks; excludes ids"`
+		Selection selection  `json:"selection,omitzero" doc:"among live tasks, or failed ones for retry; excludes ids"`
 	}
 }
 
 // recipients are the tasks that a command goes to.
 type recipients struct {
+	Message   string    `json:"message,omitempty" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command; retry goes to tasks that have ended, the others to live ones"`
 	IDs       []string  `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-	Selection selection `json:"selection,omitzero" doc:"among live tasks; excludes ids"`
+	Selection selection `json:"selection,omitzero" doc:"among live tasks, or failed ones for retry; excludes ids"`
 }
 
 type previewInput struct{ Body recipients }
@@ -104,7 +109,7 @@ func (s *Server) registerOrders() {
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},
 		Summary: "Send a command to a task",
 		Description: "The node that holds the task carries it out, or the next one that does. With wait the result is done if that has happened, " +
-			"and sent if it has not.",
+			"and sent if it has not. retry submits a task that has ended again, as it was submitted, and is done then.",
 	}, s.commandTask)
 	add(s, endpoint{ID: "commandTasks", Method: http.MethodPost, Path: "/v1/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Summary:     "Send a command to tasks by ID or by selection",
@@ -129,12 +134,13 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 	case len(to.IDs) > 0:
 		ids = slices.Compact(slices.Sorted(slices.Values(to.IDs)))
 	default:
-		f, err := to.Selection.filter(view.Live)
+		among, usual := orders.Among(statemachine.Message(to.Message))
+		f, err := to.Selection.filter(among)
 		if err != nil {
 			return nil, err
 		}
 		if len(f.Statuses) == 0 {
-			f.Statuses = view.Live
+			f.Statuses = usual
 		}
 		f.Limit = s.config.Limits.ListMax + 1
 		tasks, err := s.client.Tasks(ctx, f)
@@ -161,7 +167,7 @@ func (s *Server) commandTask(ctx context.Context, in *orderInput) (*ok[view.Orde
 }
 
 func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.Order], error) {
-	ids, err := s.idsOf(ctx, recipients{in.Body.IDs, in.Body.Selection})
+	ids, err := s.idsOf(ctx, recipients{in.Body.Message, in.Body.IDs, in.Body.Selection})
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +195,12 @@ func (s *Server) order(ctx context.Context, c command, ids []string) ([]view.Ord
 	if err != nil {
 		return nil, nil, err
 	}
-	sent := orders.Send(ctx, s.client, message, ids)
+	var sent []*orders.Order
+	if message.Message == orders.Retry {
+		sent, patience = orders.RetryAll(ctx, s.client, ids), 0
+	} else {
+		sent = orders.Send(ctx, s.client, message, ids)
+	}
 	if patience > 0 {
 		orders.Await(ctx, s.client, sent, patience, func(int) {})
 	}

@@ -136,6 +136,7 @@ var statuses = []struct {
 	{windlass.ErrFenced, http.StatusConflict, "fenced"},
 	{windlass.ErrExists, http.StatusConflict, "exists"},
 	{windlass.ErrFinished, http.StatusConflict, "finished"},
+	{windlass.ErrNoInput, http.StatusConflict, "no_input"},
 	{windlass.ErrSuperseded, http.StatusConflict, "superseded"},
 	{windlass.ErrDiscarded, http.StatusConflict, "discarded"},
 	{windlass.ErrNameTaken, http.StatusConflict, "name_taken"},

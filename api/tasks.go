@@ -25,6 +25,7 @@ type taskFilter struct {
 	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
 	Nodes    []string `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
 	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string   `query:"error" doc:"only those whose last error contains this"`
 }
 
 // filterMax bounds the values of a filter, because each task is compared with each of them.
@@ -42,7 +43,7 @@ func (f taskFilter) filter() (windlass.Filter, error) {
 		return windlass.Filter{}, err
 	}
 	statuses, err := statusesOf("status", f.Statuses, windlass.Statuses)
-	return windlass.Filter{Types: f.Types, Statuses: statuses, Nodes: f.Nodes, IDPrefix: f.IDPrefix}, err
+	return windlass.Filter{Types: f.Types, Statuses: statuses, Nodes: f.Nodes, IDPrefix: f.IDPrefix, Error: f.Error}, err
 }
 
 // statusesOf reads statuses that are allowed in a field.
@@ -64,8 +65,15 @@ type listInput struct {
 	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
 	Nodes    []string `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
 	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string   `query:"error" doc:"only those whose last error contains this"`
 	Limit    int      `query:"limit" minimum:"0" doc:"how many at most; 0 for 1000"`
 	Continue string   `query:"continue" doc:"from the Link header of the page before"`
+}
+
+type failuresInput struct {
+	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
+	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string   `query:"error" doc:"only those whose last error contains this"`
 }
 
 type page struct {
@@ -99,6 +107,15 @@ func (s *Server) registerTasks() {
 			named[string(status)] = n
 		}
 		return answerWith(named, err)
+	})
+	add(s, endpoint{ID: "listFailures", Whole: true, Method: http.MethodGet, Path: "/v1/failures", Tag: tag,
+		Summary:     "What failed, grouped by type and last error",
+		Description: "Errors whose first lines differ only in words with digits are one group, unless it is an exit code or a status. The largest group comes first.",
+	}, func(ctx context.Context, in *failuresInput) (*ok[[]windlass.FailureGroup], error) {
+		if err := checkFilter("type", in.Types); err != nil {
+			return nil, err
+		}
+		return answerWith(s.client.Failures(ctx, windlass.Filter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error}))
 	})
 	add(s, endpoint{ID: "submitTask", Method: http.MethodPost, Path: "/v1/tasks", Tag: tag, Role: RoleOperate,
 		Status: http.StatusCreated, Also: http.StatusOK, Errors: []int{http.StatusConflict},
@@ -177,7 +194,7 @@ func (s *Server) progress(ctx context.Context, id string) (json.RawMessage, erro
 }
 
 func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
-	f, err := taskFilter{in.Types, in.Statuses, in.Nodes, in.IDPrefix}.filter()
+	f, err := taskFilter{in.Types, in.Statuses, in.Nodes, in.IDPrefix, in.Error}.filter()
 	if err != nil {
 		return nil, err
 	}
@@ -207,8 +224,10 @@ func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
 			next[name] = values
 		}
 	}
-	if in.IDPrefix != "" {
-		next.Set("id_prefix", in.IDPrefix)
+	for name, value := range map[string]string{"id_prefix": in.IDPrefix, "error": in.Error} {
+		if value != "" {
+			next.Set(name, value)
+		}
 	}
 	return &page{Link: fmt.Sprintf(`<%s/v1/tasks?%s>; rel="next"`, s.config.Prefix, next.Encode()), Body: tasks}, nil
 }

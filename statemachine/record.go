@@ -24,6 +24,10 @@ type Record struct {
 	Priority    int        `json:"priority,omitempty"`
 	SubmittedAt *time.Time `json:"submitted_at,omitempty"`
 	Digest      string     `json:"digest,omitempty"`
+	// Spec is the rest of the spec and Props are the properties of a task that has ended,
+	// with which it can be run again. A job of the tree has its own there.
+	Spec  json.RawMessage `json:"spec,omitempty"`
+	Props json.RawMessage `json:"props,omitempty"`
 	// Node and Token are those of the claim that wrote the record.
 	Node  string `json:"node,omitempty"`
 	Token int64  `json:"token,omitempty"`

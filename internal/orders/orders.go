@@ -43,6 +43,32 @@ func Send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 	return all
 }
 
+// Retry is the message of a command that no node carries out: the task has ended, and is
+// submitted again as it was.
+const Retry statemachine.Message = "retry"
+
+// RetryAll retries tasks that have ended, in few round trips.
+func RetryAll(ctx context.Context, c *windlass.Client, ids []string) []*Order {
+	errs := c.RetryAll(ctx, ids)
+	all := make([]*Order, len(ids))
+	for i, id := range ids {
+		all[i] = &Order{Order: view.Order{ID: id, Message: Retry, Result: view.ResultDone}}
+		if errs[i] != nil {
+			all[i].Fail(errs[i])
+		}
+	}
+	return all
+}
+
+// Among returns the statuses of the tasks that a command may go to, and of those that it
+// goes to if none are named.
+func Among(message statemachine.Message) (all, usual []windlass.Status) {
+	if message == Retry {
+		return view.Ended, []windlass.Status{windlass.StatusFailed}
+	}
+	return view.Live, view.Live
+}
+
 // AwaitersMax bounds the commands that are waited for at the same time.
 const AwaitersMax = 16
 

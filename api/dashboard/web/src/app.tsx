@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { count } from "./data/attention";
 import { hour, number } from "./format";
 import { ElectionsPage } from "./pages/elections";
+import { FailuresPage } from "./pages/failures";
 import { NodesPage } from "./pages/nodes";
 import { OverviewPage } from "./pages/overview";
 import { SubmitPage } from "./pages/submit";
@@ -22,7 +23,7 @@ const nav: [string, string, () => number | undefined][] = [
   ["trees", "Trees", () => undefined], ["elections", "Elections", () => store.elections.size],
 ];
 
-const belongsTo: Record<string, string> = { task: "tasks", submit: "tasks", queue: "trees" };
+const belongsTo: Record<string, string> = { task: "tasks", submit: "tasks", failures: "tasks", queue: "trees" };
 
 export function App(): JSX.Element {
   const { page, rest } = route.value;
@@ -49,6 +50,7 @@ function Page({ page, rest }: { page: string; rest: string }): JSX.Element {
     case "overview": return <OverviewPage />;
     case "tasks": return <TasksPage />;
     case "task": return <TaskPage key={rest} id={rest} />;
+    case "failures": return <FailuresPage />;
     case "nodes": return <NodesPage />;
     case "trees": return <TreesPage />;
     case "elections": return <ElectionsPage />;

@@ -70,6 +70,13 @@ them without a trace, and "task submit --rerun" runs a killed one afresh.`,
 			`Ask the handlers of tasks to save their progress now. One that does not listen to
 commands, such as that of exec tasks, is not disturbed.`,
 			`  windlass task checkpoint --type import --yes`),
+		a.sendCommand(orders.Retry, "Run tasks that have ended again, as they were submitted",
+			`Run tasks that have ended again, from the beginning, with the spec and the properties
+that they were submitted with. Selections are of failed tasks unless --status says
+otherwise. "task failures" shows what failed, by error.`,
+			`  windlass task retry import-7
+  windlass task retry --type import --dry-run
+  windlass task retry --error 'connection refused' --yes`),
 		a.sendCommand(statemachine.Sleep, "Stop tasks until a time",
 			`Stop tasks until a time; then they run again. "task run" wakes them up before.`,
 			`  windlass task sleep nightly --for 2h
@@ -80,14 +87,16 @@ commands, such as that of exec tasks, is not disturbed.`,
 func (a *app) sendCommand(message statemachine.Message, short, long, example string) *cobra.Command {
 	f := sendFlags{message: message}
 	name := string(message)
-	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --id-prefix P", Short: short, Example: example}
-	cmd.Long = long + `
+	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --id-prefix P --error TEXT", Short: short, Example: example}
+	cmd.Long, cmd.ValidArgsFunction = long, a.completeEnded
+	if f.message != orders.Retry {
+		cmd.Long += `
 
-The tasks are named by their IDs, or selected by --type, --status and --id-prefix
-among those that have not ended. Whoever holds a task carries the command out, or
-whoever takes it next. It waits for as long as the task does; a later one takes its
-place.`
-	cmd.ValidArgsFunction = a.completeLive
+The tasks are named by their IDs, or selected by flags among those that have not ended.
+Whoever holds a task carries the command out, or whoever takes it next. It waits for as
+long as the task does; a later one takes its place.`
+		cmd.ValidArgsFunction = a.completeLive
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := a.checkSend(cmd, &f, args)
 		if err != nil {
@@ -100,9 +109,12 @@ place.`
 		flags.StringVar(&f.until, "until", "", "when to wake up, as RFC 3339")
 		flags.DurationVar(&f.pause, "for", 0, "how long to sleep, from now on")
 	}
-	flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
-	flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
-	f.selection.register(cmd, view.Live)
+	if f.timeout = waitDefault; f.message != orders.Retry {
+		flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
+		flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
+	}
+	among, _ := orders.Among(f.message)
+	f.selection.register(cmd, among)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
 }
@@ -114,9 +126,9 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	selects := f.selection.given(cmd)
 	switch {
 	case selects && len(args) > 0:
-		return nil, usagef("the ID %q and --type, --status and --id-prefix exclude each other", args[0])
+		return nil, usagef("the ID %q and --type, --status, --id-prefix and --error exclude each other", args[0])
 	case !selects && len(args) == 0:
-		return nil, usagef("%s needs at least one ID, or --type, --status or --id-prefix", cmd.CommandPath())
+		return nil, usagef("%s needs at least one ID, or --type, --status, --id-prefix or --error", cmd.CommandPath())
 	case f.message == statemachine.Sleep && flags.Changed("until") == flags.Changed("for"):
 		return nil, usagef("%s needs --until or --for, and not both", cmd.CommandPath())
 	case flags.Changed("for") && f.pause <= 0:
@@ -133,8 +145,10 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	case command.Until != nil && command.Until.Before(time.Now()):
 		return nil, usagef("--until %q: is in the past", f.until)
 	}
-	if err := command.Validate(); err != nil {
-		return nil, usageError{err}
+	if f.message != orders.Retry {
+		if err := command.Validate(); err != nil {
+			return nil, usageError{err}
+		}
 	}
 	for _, id := range args {
 		if err := keys.CheckTaskID(id); err != nil {
@@ -147,9 +161,10 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	if !selects {
 		return ids, nil
 	}
-	err = errors.Join(f.selection.check(cmd, view.Live), f.consent.check(a))
+	among, usual := orders.Among(f.message)
+	err = errors.Join(f.selection.check(cmd, among), f.consent.check(a))
 	if len(f.selection.filter.Statuses) == 0 {
-		f.selection.filter.Statuses = view.Live
+		f.selection.filter.Statuses = usual
 	}
 	return nil, err
 }
@@ -196,7 +211,11 @@ func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine
 	all := make([]*orders.Order, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
 	for some := range slices.Chunk(ids, sendBatch) {
-		all = append(all, orders.Send(ctx, c, command, some)...)
+		if command.Message == orders.Retry {
+			all = append(all, orders.RetryAll(ctx, c, some)...)
+		} else {
+			all = append(all, orders.Send(ctx, c, command, some)...)
+		}
 		bar.set(len(all))
 	}
 	bar.end()

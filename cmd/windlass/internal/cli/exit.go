@@ -61,7 +61,7 @@ var exitCodes = []struct {
 	{exitUnavailable, []error{session.ErrDeadline}},
 	{exitConflict, []error{
 		windlass.ErrWorking, windlass.ErrFenced, windlass.ErrLost, windlass.ErrKilled, windlass.ErrDeleted, windlass.ErrExists,
-		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken,
+		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken, windlass.ErrNoInput,
 		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty,
 	}},
 	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},

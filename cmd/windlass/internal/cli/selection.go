@@ -22,13 +22,14 @@ func (s *selection) register(cmd *cobra.Command, among []windlass.Status) {
 	flags.StringSliceVar(&s.filter.Types, "type", nil, "select tasks of these types")
 	flags.StringSliceVar(&s.statuses, "status", nil, "select tasks of these statuses: "+names(among, ", "))
 	flags.StringVar(&s.filter.IDPrefix, "id-prefix", "", "select tasks whose IDs begin with this")
+	flags.StringVar(&s.filter.Error, "error", "", "select tasks whose last error contains this")
 	completeFlag(cmd, "status", among)
 }
 
 // given reports whether any of the flags was given.
 func (s *selection) given(cmd *cobra.Command) bool {
 	flags := cmd.Flags()
-	return flags.Changed("type") || flags.Changed("status") || flags.Changed("id-prefix")
+	return flags.Changed("type") || flags.Changed("status") || flags.Changed("id-prefix") || flags.Changed("error")
 }
 
 // check refuses empty values: the variable of a script was empty, and the flag would
@@ -42,6 +43,8 @@ func (s *selection) check(cmd *cobra.Command, among []windlass.Status) error {
 		return usagef(`--status "": must be one of %q`, among)
 	case flags.Changed("id-prefix") && s.filter.IDPrefix == "":
 		return usagef(`--id-prefix "": must not be empty`)
+	case flags.Changed("error") && s.filter.Error == "":
+		return usagef(`--error "": must not be empty`)
 	}
 	var err error
 	s.filter.Statuses, err = statusesOf("--status", s.statuses, among)

@@ -20,7 +20,7 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	cmd := group("task", "Submit, direct, list and look at tasks",
-		a.submitCommand(), a.taskListCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
+		a.submitCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
 		a.taskWaitCommand(), a.taskDeleteCommand(), a.taskPruneCommand())
 	cmd.AddCommand(a.sendCommands()...)
 	return cmd
@@ -64,6 +64,7 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: "+names(windlass.Statuses, ", "))
 	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
+	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
 	flags.BoolVarP(&follow, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
 	completeFlag(cmd, "status", windlass.Statuses)
@@ -254,6 +255,10 @@ func (a *app) completeTasks(cmd *cobra.Command, _ []string, prefix string) ([]st
 
 func (a *app) completeLive(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: view.Live})
+}
+
+func (a *app) completeEnded(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	return a.completeIDs(cmd, windlass.Filter{IDPrefix: prefix, Statuses: view.Ended})
 }
 
 func (a *app) completeIDs(cmd *cobra.Command, filter windlass.Filter) ([]string, cobra.ShellCompDirective) {

@@ -62,9 +62,9 @@ var layers = map[string][]string{
 	"api/dashboard":                 {},
 	"api":                           {".", "broker", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/orders", "internal/shorten", "internal/view"},
 	"cmd/windlass/internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys", "internal/pause"},
-	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/view", "internal/pause"},
+	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/orders", "internal/view", "internal/pause"},
 	"cmd/windlass/internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/orders", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
+		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/orders", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
 	"cmd/windlass": {"cmd/windlass/internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},

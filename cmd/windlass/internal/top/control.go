@@ -53,6 +53,10 @@ func (c *control) order(id string, command statemachine.Command) tea.Cmd {
 	})
 }
 
+func (c *control) retry(id string) tea.Cmd {
+	return c.doing("retry "+view.Printable(id), func(ctx context.Context) (string, error) { return "done", c.client.Retry(ctx, id) })
+}
+
 func (c *control) command(node, command string) tea.Cmd {
 	return c.doing(command+" "+view.Printable(node), func(ctx context.Context) (string, error) {
 		return "sent", c.client.Send(ctx, node, windlass.Command{Command: command})

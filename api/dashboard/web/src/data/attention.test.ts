@@ -33,7 +33,7 @@ describe("what needs attention", () => {
       task("e", "blocked", { failed_needs: ["c"] }),
     ], [node("n1")])).toEqual([
       "bad: 1 task in fault, stopped by an error, until told to run",
-      "bad: 1 task failed, given up",
+      "bad: 1 task failed, given up, by error",
       "warn: 1 task blocked for good, what they need has failed",
       "warn: 1 task of type exec to be retried, sleeping after an error",
     ]);

@@ -60,7 +60,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
     });
   }
   if (fault) found.push({ level: "bad", title: `${count(fault, "task")} in fault`, detail: "stopped by an error, until told to run", href: "#/tasks?status=fault" });
-  if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up", href: "#/tasks?status=failed&sort=-changed" });
+  if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up, by error", href: "#/failures" });
   if (stuck) found.push({ level: "warn", title: `${count(stuck, "task")} blocked for good`, detail: "what they need has failed", href: "#/tasks?status=blocked" });
   for (const [type, n] of erring) {
     found.push({

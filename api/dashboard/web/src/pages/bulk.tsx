@@ -17,8 +17,20 @@ export const messages = {
   sleep: ["Sleep", "They stop, and run again after a time."],
   release: ["Release", "Their nodes give them back, and any node takes them."],
   kill: ["Kill", "They are ended for good."],
+  retry: ["Retry", "They run again from the beginning, with what they were submitted with."],
 } as const;
 export type Message = keyof typeof messages;
+
+/** Whether a command can go to a task of a status: a retry is of what has ended, the others are for what has not. */
+export function applies(message: Message, status: Status | undefined): boolean {
+  return status !== undefined && liveStatuses.includes(status) === (message !== "retry");
+}
+
+/** Why a command cannot go to any task of some; empty if it can. */
+function unfit(message: Message, ids: string[]): string {
+  if (ids.some((id) => applies(message, store.tasks.get(id)?.status))) return "";
+  return message === "retry" ? "None of them has ended." : "All of them have ended.";
+}
 
 /** sendMax is how many tasks go into one request. */
 const sendMax = 5000;
@@ -36,7 +48,7 @@ export function BulkBar({ ids, shown, ask }: { ids: string[]; shown: string[]; a
       <button type="button" class="button quiet" onClick={() => { selected.value = new Set(); }}>Select none</button>
       <span class="grow" />
       {(Object.keys(messages) as Message[]).map((m) => (
-        <Action key={m} kind={m === "kill" ? "danger" : ""} onClick={() => ask(m)}>{messages[m][0]}</Action>
+        <Action key={m} kind={m === "kill" ? "danger" : ""} blocked={unfit(m, ids)} onClick={() => ask(m)}>{messages[m][0]}</Action>
       ))}
     </div>
   );
@@ -48,12 +60,12 @@ export function BulkBar({ ids, shown, ask }: { ids: string[]; shown: string[]; a
  * stops it after the part that is on its way.
  */
 export function OrderDialog({ ids, message, onClose }: { ids: string[]; message: Message; onClose: () => void }): JSX.Element {
-  const [frozen] = useState(() => partition(ids));
+  const [frozen] = useState(() => partition(message, ids));
   const [lasting, setLasting] = useState("1h");
   const [sending, setSending] = useState(0);
   const [orders, setOrders] = useState<Order[]>();
   const [error, setError] = useState<unknown>();
-  const { live, ended } = frozen;
+  const { fit, others } = frozen;
   const [verb, effect] = messages[message];
   const left = useRef(false);
   // A layout effect ends as the window goes; another one ends after the next frame, and
@@ -65,14 +77,14 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
     setError(undefined);
     const got: Order[] = [];
     try {
-      for (let at = 0; at < live.length && !left.current; at += sendMax) {
+      for (let at = 0; at < fit.length && !left.current; at += sendMax) {
         setSending(at + 1);
-        const part = live.slice(at, at + sendMax);
-        const body = { message, ids: part, ...(message === "sleep" ? { for: lasting } : {}), ...(live.length <= awaitMax ? { wait: "5s" } : {}) };
+        const part = fit.slice(at, at + sendMax);
+        const body = { message, ids: part, ...(message === "sleep" ? { for: lasting } : {}), ...(fit.length <= awaitMax ? { wait: "5s" } : {}) };
         got.push(...((await send<Order[]>("POST", "v1/commands", body)) ?? []));
       }
       setOrders(got);
-      if (left.current) toast(...summary(verb, got, live.length));
+      if (left.current) toast(...summary(verb, got, fit.length));
     } catch (cause) {
       if (left.current) toast(`${verb}: ${explain(cause)}`, true);
       setError(got.length ? new Error(`${explain(cause)} — ${count(got.length, "task")} had been told before that.`) : new Error(explain(cause)));
@@ -87,24 +99,24 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
     return <Result verb={verb} orders={orders} onClose={leave} />;
   }
   return (
-    <Dialog title={`${verb} ${count(live.length, "task")}?`} onClose={onClose}>
+    <Dialog title={`${verb} ${count(fit.length, "task")}?`} onClose={onClose}>
       <p>{effect}</p>
-      <Breakdown ids={live} />
-      {ended > 0 && <p class="note">{count(ended, "task")} of the selection ended already and {ended === 1 ? "is" : "are"} left out.</p>}
+      <Breakdown ids={fit} />
+      {others > 0 && <p class="note">{count(others, "task")} of the selection {others === 1 ? "has" : "have"} {message === "retry" ? "not ended" : "ended already"} and {others === 1 ? "is" : "are"} left out.</p>}
       {message === "sleep" && (
         <Field label="For how long" for="sleep-for" hint="Such as 30s, 15m or 2h">
           <input id="sleep-for" value={lasting} onInput={(e) => setLasting(e.currentTarget.value)} aria-describedby="sleep-for-hint" />
         </Field>
       )}
       <ul class="ids" tabIndex={0} aria-label="Tasks that are told">
-        {live.slice(0, previewMax).map((id) => <li key={id}>{id}</li>)}
-        {live.length > previewMax && <li class="muted">and {number(live.length - previewMax)} more</li>}
+        {fit.slice(0, previewMax).map((id) => <li key={id}>{id}</li>)}
+        {fit.length > previewMax && <li class="muted">and {number(fit.length - previewMax)} more</li>}
       </ul>
       <ErrorNote error={error} />
       <footer>
         <button type="button" class="button" onClick={onClose}>{sending ? "Stop" : "Cancel"}</button>
-        <Action kind={message === "kill" ? "danger solid" : "primary"} blocked={live.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
-          {sending ? "Sending…" : `${verb} ${count(live.length, "task")}`}
+        <Action kind={message === "kill" ? "danger solid" : "primary"} blocked={fit.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
+          {sending ? "Sending…" : `${verb} ${count(fit.length, "task")}`}
         </Action>
       </footer>
     </Dialog>
@@ -118,9 +130,9 @@ function summary(verb: string, orders: Order[], of: number): [string, boolean] {
   return [failed ? `${told}, ${number(failed)} could not be` : told, orders.length - failed < of];
 }
 
-function partition(ids: string[]): { live: string[]; ended: number } {
-  const live = ids.filter((id) => liveStatuses.includes(store.tasks.get(id)?.status as Status));
-  return { live, ended: ids.length - live.length };
+function partition(message: Message, ids: string[]): { fit: string[]; others: number } {
+  const fit = ids.filter((id) => applies(message, store.tasks.get(id)?.status));
+  return { fit, others: ids.length - fit.length };
 }
 
 function Breakdown({ ids }: { ids: string[] }): JSX.Element {

@@ -10,7 +10,7 @@ import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
 import { Action, Ago, Card, Dialog, Empty, ErrorNote, PageHead } from "../ui/parts";
 import { attempt } from "../ui/toasts";
-import { type Message, messages, OrderDialog } from "./bulk";
+import { applies, type Message, messages, OrderDialog } from "./bulk";
 
 interface Known {
   detail: TaskDetail;
@@ -87,13 +87,13 @@ async function load(id: string, signal: AbortSignal): Promise<Known> {
 
 function Commands({ id, status, refresh }: { id: string; status: Status | undefined; refresh: () => void }): JSX.Element {
   const [asked, setAsked] = useState<Message | "delete">();
-  const ended = !status || !liveStatuses.includes(status);
+  const fitting = (Object.keys(messages) as Message[]).filter((m) => applies(m, status));
   return (
     <div class="commands">
-      {(Object.keys(messages) as Message[]).map((m) => (
-        <Action key={m} kind={m === "kill" ? "danger" : ""} blocked={ended ? "The task has ended." : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
+      {fitting.map((m) => (
+        <Action key={m} kind={m === "kill" ? "danger" : m === "retry" ? "primary" : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
       ))}
-      <Action kind="danger" blocked={ended ? "The task has ended." : ""} onClick={() => setAsked("delete")}>Delete</Action>
+      {applies("kill", status) && <Action kind="danger" onClick={() => setAsked("delete")}>Delete</Action>}
       <span class="grow" />
       <button type="button" class="button quiet" onClick={refresh}>Refresh</button>
       {asked === "delete" && <DeleteDialog id={id} onClose={() => setAsked(undefined)} />}

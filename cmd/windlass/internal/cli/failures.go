@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/internal/view"
+)
+
+func (a *app) taskFailuresCommand() *cobra.Command {
+	var filter windlass.Filter
+	cmd := &cobra.Command{
+		Use:   "failures",
+		Short: "Show what failed, grouped by type and error",
+		Long: `Show the tasks that have failed, grouped by their type and their last error, the
+largest group first. Errors whose first lines differ only in words with digits, such as
+addresses, IDs and times, are one group, unless it is an exit code or a status.`,
+		Example: `  windlass task failures
+  windlass task failures --type import -o json
+  windlass task retry --type import --error 'connection refused' --dry-run`,
+		Args: noArgs,
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
+			groups, err := c.Failures(ctx, filter)
+			if err != nil {
+				return err
+			}
+			a.warnUnused(ctx, c, len(groups))
+			return a.print(groups, func() table { return failuresTable(groups, time.Now()) })
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
+	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
+	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
+	return a.outputFlag(cmd)
+}
+
+// errorShown is how many bytes of an error a table shows.
+const errorShown = 80
+
+func failuresTable(groups []windlass.FailureGroup, now time.Time) table {
+	return table{heading: []string{"TASKS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g windlass.FailureGroup) []string {
+		first, _, _ := strings.Cut(g.Error, "\n")
+		ids := strings.Join(g.IDs[:min(len(g.IDs), 3)], ",")
+		if g.Tasks > 3 {
+			ids += ",…"
+		}
+		return []string{
+			strconv.Itoa(g.Tasks), view.OrDash(g.Type), view.Age(g.FirstAt, now), view.Age(g.LastAt, now), view.OrDash(shorten.To(first, errorShown)), ids,
+		}
+	})}
+}

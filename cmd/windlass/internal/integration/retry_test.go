@@ -1,0 +1,231 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// givenOnce returns a submission that sets everything, and a run that fails until *works and
+// checks what the task was given.
+func givenOnce(t *testing.T, works *bool) (windlass.Submission, func(context.Context, *windlass.Claim) error) {
+	s := windlass.Submission{
+		ID: "a", Props: json.RawMessage(`{ "html":"<a> & \u2028", "n": 1.50 }`),
+		Spec: windlass.Spec{
+			Priority: 3, Weight: 2, Needs: []string{"z", "y"}, Prefer: map[string]string{"zone": "x"}, Group: "g", OnFailure: windlass.FailureSkips,
+			NotBefore: time.Now().Add(time.Second), Timeout: windlass.Duration(time.Hour), Retry: &windlass.Retry{Errors: 1},
+		},
+	}
+	props := func(value []byte) (p map[string]any) {
+		if err := json.Unmarshal(value, &p); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+		return p
+	}
+	return s, func(_ context.Context, claim *windlass.Claim) error {
+		got := claim.Spec()
+		if got.Priority != 3 || got.Weight != 2 || len(got.Needs) != 2 || got.Group != "g" || got.Retry.Errors != 1 || !got.NotBefore.Equal(s.Spec.NotBefore) ||
+			fmt.Sprint(props(claim.Props())) != fmt.Sprint(props(s.Props)) {
+			t.Errorf("it was given %+v and %s", got, claim.Props())
+		}
+		if !*works {
+			return errors.New("the disk is full")
+		}
+		<-time.After(time.Second)
+		return nil
+	}
+}
+
+func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx, works := t.Context(), false
+		given, run := givenOnce(t, &works)
+		c.join("n", running(run))
+		c.Submit(given)
+		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a", windlass.StatusFailed))
+		before, err := c.client.Task(ctx, "a")
+		if err != nil || before.Spec == nil || before.Spec.Group != "g" || len(before.Props) == 0 || before.State.Props != nil {
+			t.Errorf("it is shown as %+v, %v", before, err)
+		}
+		works = true
+		if err := c.client.Retry(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Retry(ctx, "a"); !errors.Is(err, windlass.ErrExists) {
+			t.Errorf("while it is live: %v", err)
+		}
+		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		after, err := c.client.Task(ctx, "a")
+		if err != nil || len(after.Errors) != 0 || !after.SubmittedAt.After(*before.SubmittedAt) || string(after.Props) != string(before.Props) {
+			t.Errorf("it is shown as %+v, %v", after, err)
+		}
+		if err := c.client.Submit(ctx, given); !windlass.AlreadySubmitted(err) {
+			t.Errorf("the same submission once more: %v", err)
+		}
+		if err := c.client.Retry(ctx, "a"); err != nil { // what has completed, too
+			t.Fatal(err)
+		}
+		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		if n := c.startsOf("a"); n != 3 {
+			t.Errorf("it was started %d times", n)
+		}
+		if err := c.client.Retry(ctx, "nobody"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Error(err)
+		}
+		if _, bad := errors.AsType[*windlass.BadInputError](c.client.Retry(ctx, "")); !bad {
+			t.Error("an empty ID is no bad input")
+		}
+		c.Advance(time.Second)
+		if _, err := c.client.Prune(ctx, windlass.Retention{Age: time.Nanosecond}, windlass.Filter{}, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Retry(ctx, "a"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("what was forgotten: %v", err)
+		}
+	})
+}
+
+func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		works := false
+		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"import": func(_ context.Context, claim *windlass.Claim) error {
+			var n int
+			if err := json.Unmarshal(claim.Props(), &n); err != nil || works {
+				return err
+			}
+			switch {
+			case n < 2:
+				return windlass.Permanent(fmt.Errorf("exited: exit code %d after %dms", 3+n, n))
+			case n%10 == 0:
+				return windlass.Permanent(fmt.Errorf("row %d has no name\nin file %s", n, claim.ID()))
+			}
+			return windlass.Permanent(fmt.Errorf("connect to 10.0.0.%d:%d: connection refused", n, 1000+n))
+		}}))
+		all := make([]windlass.Submission, 1000)
+		for n := range all {
+			all[n] = windlass.Submission{ID: fmt.Sprintf("t%03d", n), Spec: windlass.Spec{Type: "import"}, Props: json.RawMessage(fmt.Sprint(n))}
+		}
+		if err := errors.Join(c.client.SubmitAll(t.Context(), all)...); err != nil {
+			t.Fatal(err)
+		}
+		failed := windlass.Filter{Statuses: []windlass.Status{windlass.StatusFailed}}
+		count := func(status windlass.Status) int {
+			counts, err := c.client.Count(t.Context(), windlass.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return counts[status]
+		}
+		c.WaitUntil(time.Minute, "all fail", func() bool { return count(windlass.StatusFailed) == 1000 })
+		groups, err := c.client.Failures(t.Context(), windlass.Filter{})
+		if err != nil || len(groups) != 4 || groups[0].Tasks != 899 || groups[1].Tasks != 99 || groups[3].Error != "exited: exit code 4 after 1ms" || len(groups[0].IDs) != windlass.FailureIDsMax || groups[1].Type != "import" {
+			t.Errorf("the failures are %+v, %v", groups, err)
+		}
+		works, failed.Error = true, "connection refused"
+		tasks, err := c.client.Tasks(t.Context(), failed)
+		if err != nil || len(tasks) != 899 {
+			t.Fatalf("%d tasks are selected: %v", len(tasks), err)
+		}
+		var ids []string
+		for _, task := range tasks {
+			ids = append(ids, task.ID)
+		}
+		for _, err := range c.client.RetryAll(t.Context(), append(ids, "nobody")) {
+			if err != nil && !errors.Is(err, windlass.ErrNotFound) {
+				t.Error(err)
+			}
+		}
+		c.WaitUntil(time.Minute, "those complete", func() bool { return count(windlass.StatusCompleted) == 899 && count(windlass.StatusFailed) == 101 })
+	})
+}
+
+// A retry is of the end that its caller has seen, however late it arrives.
+func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
+	inWorld(t, func(t *testing.T, c *cluster) {
+		ctx, works := t.Context(), false
+		c.joins("n", "", running(func(context.Context, *windlass.Claim) error {
+			if works {
+				return nil
+			}
+			return windlass.Permanent(errors.New("no"))
+		}))
+		c.Submit(windlass.Submission{ID: "a"})
+		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a", windlass.StatusFailed))
+		works = true
+		late := c.clientBehind(`delay-request 5s on commit below "/test/tasks/" call 2`)
+		result := make(chan error, 1)
+		go func() { result <- late.Retry(ctx, "a") }()
+		c.Advance(time.Second)
+		if err := c.client.Retry(ctx, "a"); err != nil {
+			t.Fatal(err)
+		}
+		c.WaitUntil(10*time.Second, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		c.Advance(time.Minute)
+		if err := <-result; !errors.Is(err, windlass.ErrFinished) {
+			t.Errorf("the late one: %v", err)
+		}
+		if n := c.startsOf("a"); n != 2 {
+			t.Errorf("it was started %d times", n)
+		}
+	})
+}
+
+func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx := t.Context()
+		data := func(s *windlass.Submission) { s.Props, s.Spec.Weight = json.RawMessage(`{"url":"x"}`), 3 }
+		c.job("a_t", data)
+		d := c.detach("t", "a_t")
+		if err := c.client.FailDetached(ctx, "a_t", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Retry(ctx, "a_t"); err != nil {
+			t.Fatal(err)
+		}
+		task, err := c.client.Task(ctx, "a_t")
+		if err != nil || task.Status != windlass.StatusPending || !task.Spec.Job || task.Spec.Weight != 3 || string(task.Props) != `{"url":"x"}` {
+			t.Errorf("it is %+v, %v", task, err)
+		}
+		c.Submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "u"}, Props: json.RawMessage(`7`)})
+		d = c.detach("u", "b")
+		if err := c.client.FailDetached(ctx, "b", d.Token, windlass.Permanent(errors.New("no"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.client.Retry(ctx, "b"); err != nil {
+			t.Fatal(err)
+		}
+		if task, err := c.client.Task(ctx, "b"); err != nil || string(task.Props) != "7" {
+			t.Errorf("it is %+v, %v", task, err)
+		}
+	})
+}
+
+// An older version has not written down what a task was submitted with.
+func TestRetry_O04_RunsNothingWithLessThanItHad(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", running(done))
+		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`1`)})
+		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		stored, _ := c.stored("/test/state/a")
+		record, err := statemachine.Parse([]byte(stored))
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Props = nil
+		value, err := record.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.commit(broker.Put("/test/state/a", value))
+		if err := c.client.Retry(t.Context(), "a"); !errors.Is(err, windlass.ErrNoInput) {
+			t.Error(err)
+		}
+	})
+}

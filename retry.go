@@ -1,0 +1,213 @@
+package windlass
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// Retry runs a task that has ended again, as it was submitted: with its spec and its
+// properties, and from the beginning. Its history goes on; what else the earlier run has
+// left is deleted. It returns
+//
+//   - ErrNotFound if no task has ended under this ID, or it was forgotten,
+//   - an *ExistsError if the task is live,
+//   - a *FinishedError if it has been retried by somebody else and has ended since,
+//   - ErrNoInput if it is not known what it was submitted with.
+func (c *Client) Retry(ctx context.Context, id string) error {
+	return c.RetryAll(ctx, []string{id})[0]
+}
+
+// RetryAll retries tasks, SubmitBatchMax of them in a few round trips, and returns one error
+// for each, in order.
+func (c *Client) RetryAll(ctx context.Context, ids []string) (errs []error) {
+	for some := range slices.Chunk(ids, SubmitBatchMax) {
+		errs = append(errs, c.retryBatch(ctx, some)...)
+	}
+	return errs
+}
+
+func (c *Client) retryBatch(ctx context.Context, ids []string) []error {
+	errs := make([]error, len(ids))
+	var txns []broker.Txn
+	var asked []int
+	for i, id := range ids {
+		if err := keys.CheckTaskID(id); err != nil {
+			errs[i] = badName(err)
+			continue
+		}
+		txn := broker.Txn{Then: []broker.Op{broker.Read(c.space.State(id)), broker.Read(c.space.Task(id))}}
+		if keys.CheckJobID(id) == nil {
+			txn.Then = append(txn.Then, broker.Read(c.space.Job(id)))
+		}
+		txns, asked = append(txns, txn), append(asked, i)
+	}
+	var again []Submission
+	var indexes []int
+	for n, r := range c.broker.Commit(ctx, txns...) {
+		i := asked[n]
+		s, err := Submission{}, r.Err
+		if err == nil {
+			s, err = endedAs(ids[i], r.Reads)
+		}
+		if errs[i] = err; err != nil {
+			errs[i] = fmt.Errorf("retry task %q: %w", ids[i], err)
+			continue
+		}
+		again, indexes = append(again, s), append(indexes, i)
+	}
+	for n, err := range c.SubmitAll(ctx, again) {
+		errs[indexes[n]] = err
+	}
+	return errs
+}
+
+// endedAs returns what a task that has ended was submitted with. What is read are its
+// state, its task key and, if it may be a job, its record in the tree.
+func endedAs(id string, read []*broker.KV) (Submission, error) {
+	switch {
+	case read[1] != nil:
+		return Submission{}, &ExistsError{ID: id}
+	case read[0] == nil:
+		return Submission{}, ErrNotFound
+	}
+	record, err := statemachine.Parse(read[0].Value)
+	switch {
+	case err != nil:
+		return Submission{}, err
+	case !record.State.Terminal(): // left by one that was deleted
+		return Submission{}, ErrNotFound
+	}
+	s, err := submittedAs(id, record, read[2:])
+	s.ended = read[0].Modified
+	return s, err
+}
+
+// submittedAs returns what the task of a terminal state was submitted with.
+func submittedAs(id string, record statemachine.Record, job []*broker.KV) (Submission, error) {
+	s := Submission{ID: id, Props: record.Props}
+	spec, err := parseSpec(record.Spec)
+	if err != nil {
+		return Submission{}, err
+	}
+	spec.Type, spec.Priority = record.Type, record.Priority
+	if s.Spec = spec; record.Digest == "" || s.digest() == record.Digest {
+		return s, nil
+	}
+	for _, kv := range job {
+		var queued JobRecord
+		if kv == nil || json.Unmarshal(kv.Value, &queued) != nil {
+			continue
+		}
+		s.Spec, s.Props = queued.Spec, queued.Data
+		s.Spec.Type, s.Spec.Job = record.Type, true
+		if s.digest() == record.Digest {
+			return s, nil
+		}
+	}
+	return Submission{}, ErrNoInput
+}
+
+// input sets what a task that has ended can be run again with. A job has that in the tree.
+func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
+	if spec.Job {
+		return
+	}
+	spec.Type, spec.Priority, spec.SubmittedAt, spec.Digest, spec.Turn, spec.Trace = "", 0, time.Time{}, "", 0, ""
+	if value, err := json.Marshal(spec); err == nil && string(value) != "{}" {
+		r.Spec = value
+	}
+	if json.Valid(props) {
+		r.Props = props
+	}
+}
+
+// FailureGroup is the failed tasks of a type whose last errors are of one kind: their first
+// lines differ in words with digits at most, such as addresses, IDs and times.
+// Its JSON is stable.
+type FailureGroup struct {
+	Type string `json:"type"`
+	// Error is the last error of the latest of them.
+	Error string `json:"error"`
+	Tasks int    `json:"tasks"`
+	// FirstAt and LastAt are when the first and the latest of them failed.
+	FirstAt *time.Time `json:"first_at"`
+	LastAt  *time.Time `json:"last_at"`
+	// IDs of the latest of them, at most FailureIDsMax, the latest first.
+	IDs []string `json:"ids"`
+}
+
+// FailureIDsMax is the maximum of IDs in a FailureGroup.
+const FailureIDsMax = 10
+
+// Failures groups the selected tasks that have failed by type and last error, the largest
+// group first. It ignores the filter's statuses and limit.
+func (c *Client) Failures(ctx context.Context, f Filter) ([]FailureGroup, error) {
+	f.Statuses, f.Limit = []Status{StatusFailed}, 0
+	all := map[[2]string][]TaskInfo{}
+	err := c.eachTask(ctx, f, func(t TaskInfo) bool {
+		key := [2]string{t.Type, kindOfError(t.LastError())}
+		all[key] = append(all[key], t)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]FailureGroup, 0, len(all))
+	for _, tasks := range all {
+		slices.SortStableFunc(tasks, func(a, b TaskInfo) int { return laterFirst(a.FinishedAt, b.FinishedAt) })
+		latest := tasks[0]
+		g := FailureGroup{
+			Type: latest.Type, Error: latest.LastError(), Tasks: len(tasks),
+			FirstAt: tasks[len(tasks)-1].FinishedAt, LastAt: latest.FinishedAt,
+		}
+		for _, t := range tasks[:min(len(tasks), FailureIDsMax)] {
+			g.IDs = append(g.IDs, t.ID)
+		}
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b FailureGroup) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), strings.Compare(a.Type, b.Type), strings.Compare(a.Error, b.Error))
+	})
+	return groups, nil
+}
+
+func laterFirst(a, b *time.Time) int {
+	switch {
+	case a != nil && b != nil:
+		return b.Compare(*a)
+	case a == b:
+		return 0
+	case a == nil:
+		return 1
+	}
+	return -1
+}
+
+// groupBytesMax is how much of an error's first line decides about its group.
+const groupBytesMax = 256
+
+// numbered matches a word with a digit in it, with a word before it that says that the
+// number matters.
+var numbered = regexp.MustCompile(`(?i)(\b(?:code|status|signal|errno|http)[ =:]+)?\w*\d[\w.]*`)
+
+// kindOfError returns the part of an error that is the same for errors of one kind: its
+// first line, with each word that has a digit replaced, except for exit codes and the like.
+func kindOfError(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	return numbered.ReplaceAllStringFunc(text[:min(len(text), groupBytesMax)], func(found string) string {
+		if prefix := numbered.FindStringSubmatch(found)[1]; prefix != "" {
+			return found
+		}
+		return "0"
+	})
+}
