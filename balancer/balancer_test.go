@@ -42,7 +42,7 @@ func TestFair_M41_ReleasesAboveItsThresholdDownToTheAverage(t *testing.T) {
 	}
 }
 
-func TestFair_M43_WhatCameBackIsLeftInPeaceAndWhatNeverWentIsNot(t *testing.T) {
+func TestFair_M43_KeepsTasksThatCameBackForAPause(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	at := func(token int64) *windlass.View {
 		now = now.Add(10 * time.Second)
@@ -61,17 +61,17 @@ func TestFair_M43_WhatCameBackIsLeftInPeaceAndWhatNeverWentIsNot(t *testing.T) {
 		}
 	}
 	want("at first", at(1), 2)
-	want("the node did not carry it out", at(1), 2)
-	want("all have come back: two that never went are left", at(2), 2)
-	want("all have come back once more", at(3), 0)
+	want("the node did not release them", at(1), 2)
+	want("both came back, two were never released", at(2), 2)
+	want("all came back", at(3), 0)
 	now = now.Add(movePauseMin)
-	want("after a pause", at(4), 2)
+	want("after the pause", at(4), 2)
 	v := at(5)
 	v.Trigger = windlass.TriggerMembership
-	want("a node has come", v, 2)
+	want("a node has joined", v, 2)
 }
 
-func TestFair_M42_NodesThatTakeNothingAreLeftOut(t *testing.T) {
+func TestFair_M42_IgnoresNodesThatTakeNothing(t *testing.T) {
 	v := view(10, 0, 0)
 	v.Nodes[0].Draining = true
 	if got := (&Fair{}).Balance(v); len(got) != 0 {
@@ -82,6 +82,6 @@ func TestFair_M42_NodesThatTakeNothingAreLeftOut(t *testing.T) {
 func TestAcceptAll_ClaimsEverythingAndReleasesNothing(t *testing.T) {
 	v := view(100, 5, 0)
 	if ok, _ := (AcceptAll{}).CanClaim(v, windlass.Candidate{}); !ok || len(AcceptAll{}.Balance(v)) != 0 {
-		t.Error("it does not")
+		t.Error("it refuses a claim or releases a task")
 	}
 }

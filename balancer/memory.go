@@ -85,7 +85,7 @@ func (m *Memory) Used() (used, total uint64, err error) {
 // tighter reports whether the fraction a/b is larger than c/d.
 func tighter(a, b, c, d uint64) bool { return float64(a)*float64(d) > float64(c)*float64(b) }
 
-// machine is the memory of the machine.
+// machine returns the memory of the machine.
 func (m *Memory) machine() (used, total uint64, err error) {
 	const path = "/proc/meminfo"
 	text, err := m.read(path)
@@ -161,7 +161,7 @@ func (m *Memory) number(path string) (uint64, error) {
 	return n, nil
 }
 
-// field is the number after a name at the start of a line.
+// field returns the number after a name at the start of a line.
 func field(text, name string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 1 && words[0] == name {

@@ -46,8 +46,8 @@ func groupMounts(mountinfo string) (mounts []groupMount) {
 // unescape undoes what the kernel does to paths in mountinfo.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// folders are those of this process's group and of all above it that can be
-// seen, given /proc/self/cgroup, whose lines are
+// folders returns the folders of this process's group and of the visible ones above it.
+// groups is /proc/self/cgroup, whose lines are
 //
 //	4:memory:/group
 //	0::/group
@@ -68,8 +68,8 @@ func (g groupMount) folders(groups string) (dirs []string) {
 	return nil
 }
 
-// below is the path of a group under the mount. A group that is not under the
-// mount's root, as in a container that sees only its own, is at its top.
+// below returns the path of a group under the mount. A group that is not under the
+// mount's root, as in a container that sees only its own, is at the top.
 func (g groupMount) below(group string) string {
 	rest, ok := strings.CutPrefix(group, strings.TrimSuffix(g.root, "/"))
 	if !ok || rest != "" && rest[0] != '/' {

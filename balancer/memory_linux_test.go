@@ -3,6 +3,7 @@ package balancer
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,7 @@ const (
 	// meminfo has 600 kB used of 1000 kB.
 	meminfo = "MemTotal:           1000 kB\nMemFree:             100 kB\nMemAvailable:        400 kB\nCached:              700 kB\n"
 	mountV2 = "25 30 0:23 / /proc rw - proc proc rw\n29 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-	// Docker's way with version 1: the container's own group is what it sees.
+	// With version 1, a Docker container sees its own group as the mounted root.
 	mountV1 = "35 31 0:31 /docker/ab /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n" +
 		"35 31 0:32 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
 )
@@ -43,14 +44,12 @@ func groupV2(dir, limit, current, stat string) map[string]string {
 func merged(all ...map[string]string) map[string]string {
 	files := map[string]string{}
 	for _, m := range all {
-		for path, text := range m {
-			files[path] = text
-		}
+		maps.Copy(files, m)
 	}
 	return files
 }
 
-func TestMemory_M41_IsWhicheverIsTighter(t *testing.T) {
+func TestMemory_M41_ReportsTheTighterLimit(t *testing.T) {
 	machine := map[string]string{"proc/meminfo": meminfo}
 	v2 := merged(machine, map[string]string{"proc/self/mountinfo": mountV2, "proc/self/cgroup": "0::/a/b\n"})
 	v1 := merged(machine, map[string]string{
@@ -70,7 +69,7 @@ func TestMemory_M41_IsWhicheverIsTighter(t *testing.T) {
 		{"a group above it that is tighter", merged(v2,
 			groupV2("a/b", "100000", "90000", cache), groupV2("a", "200000", "190000", cache)), 180000, 200000},
 		{"more cache than use", merged(v2, groupV2("a/b", "100000", "5000", cache)), 600 * kB, 1000 * kB},
-		{"a limit of nothing", merged(v2, groupV2("a/b", "0", "90000", cache)), 80000, 1},
+		{"a limit of zero", merged(v2, groupV2("a/b", "0", "90000", cache)), 80000, 1},
 		{"a limit above the machine's memory", merged(v2, groupV2("a/b", "9000000", "8900000", cache)), 600 * kB, 1000 * kB},
 		{"version 1", merged(v1, map[string]string{"sys/fs/cgroup/memory/memory.limit_in_bytes": "100000"}), 80000, 100000},
 		{"version 1 without a limit", merged(v1,
@@ -89,7 +88,7 @@ func TestMemory_M41_IsWhicheverIsTighter(t *testing.T) {
 	}
 }
 
-func TestMemory_M41_WhatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
+func TestMemory_M41_ErrorsNameTheFileOrField(t *testing.T) {
 	v2 := map[string]string{"proc/meminfo": meminfo, "proc/self/mountinfo": mountV2, "proc/self/cgroup": "0::/a\n"}
 	for want, files := range map[string]map[string]string{
 		"proc/meminfo":              nil,
@@ -111,7 +110,7 @@ func TestMemory_M41_WhatCannotBeReadIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestMemory_FindsItsGroupInWhatTheKernelShows(t *testing.T) {
+func TestMemory_FindsTheFoldersOfItsGroup(t *testing.T) {
 	for _, c := range []struct {
 		mount groupMount
 		group string
@@ -152,7 +151,7 @@ func FuzzMemoryGroups(f *testing.F) {
 	})
 }
 
-func TestMemory_M41_OfThisMachineIsSensible(t *testing.T) {
+func TestMemory_M41_ReadsThisMachine(t *testing.T) {
 	m, err := NewMemory()
 	if err != nil {
 		t.Fatal(err)

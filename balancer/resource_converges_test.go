@@ -12,36 +12,36 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// fleet is a cluster without a store: nodes with memory, tasks that need some,
-// and what the node's loop does with a balancer, a second at a time.
-type fleet struct {
-	nodes []*hull
-	// needs is the memory of each task; owner is the node that has it, or nil.
+// simulation is a cluster without a store: nodes with memory, tasks that need some of
+// it, and the calls that a node's loop makes to its balancer, in steps of a second.
+type simulation struct {
+	nodes []*simNode
+	// needs is the memory that each task needs; owner is the node that holds it, or nil.
 	needs []uint64
-	owner []*hull
+	owner []*simNode
 	// since is when a task was claimed or released.
 	since []time.Time
 	now   time.Time
 	moves int
 }
 
-// hull is a node. It is its own reporter.
-type hull struct {
+// simNode is a node and the reporter of its own memory.
+type simNode struct {
 	*Resource
-	fleet       *fleet
+	fleet       *simulation
 	name        string
 	base, total uint64
-	// forced are the tasks that it claimed above its share, which the node's
-	// loop does not offer for evenness; lenient has it offer them all the same.
+	// forced has the tasks that it claimed above its share. The node's loop does not
+	// offer them for balance, unless lenient is set.
 	forced  map[int]bool
 	lenient bool
-	// released and again are when it gave a task away and is asked about one.
+	// released is when it gave each task away, again when it is next asked about each.
 	released, again map[int]time.Time
 }
 
-func (h *hull) String() string { return "crates" }
+func (h *simNode) String() string { return "bytes" }
 
-func (h *hull) Used() (used, total uint64, err error) {
+func (h *simNode) Used() (used, total uint64, err error) {
 	used = h.base
 	for i, n := range h.fleet.needs {
 		if h.fleet.owner[i] == h {
@@ -51,9 +51,9 @@ func (h *hull) Used() (used, total uint64, err error) {
 	return used, h.total, nil
 }
 
-func (f *fleet) view(h *hull) *windlass.View {
+func (f *simulation) view(h *simNode) *windlass.View {
 	v := &windlass.View{Now: f.now, Trigger: windlass.TriggerDrift}
-	loads := map[*hull]int{}
+	loads := map[*simNode]int{}
 	for _, o := range f.owner {
 		loads[o]++
 	}
@@ -69,9 +69,9 @@ func (f *fleet) view(h *hull) *windlass.View {
 	return v
 }
 
-// step is one second: every node is asked for each task that nobody has, and
-// every ten seconds to balance.
-func (f *fleet) step(second int) {
+// step runs one second. Every node is asked about each task without an owner, and
+// balances every ten seconds.
+func (f *simulation) step(second int) {
 	f.now = f.now.Add(time.Second)
 	for i := range f.nodes {
 		h := f.nodes[(i+second)%len(f.nodes)]
@@ -84,7 +84,7 @@ func (f *fleet) step(second int) {
 	}
 }
 
-func (f *fleet) claim(h *hull) {
+func (f *simulation) claim(h *simNode) {
 	v := f.view(h)
 	for t, o := range f.owner {
 		if o != nil || f.now.Before(h.again[t]) || f.now.Sub(h.released[t]) < 2*time.Second {
@@ -101,7 +101,7 @@ func (f *fleet) claim(h *hull) {
 	}
 }
 
-func (f *fleet) balance(h *hull) {
+func (f *simulation) balance(h *simNode) {
 	v := f.view(h)
 	for t, o := range f.owner {
 		if o == h && f.now.Sub(f.since[t]) >= 10*time.Second && (h.lenient || !h.forced[t]) {
@@ -119,16 +119,16 @@ func (f *fleet) balance(h *hull) {
 	}
 }
 
-func newFleet(t *rapid.T) *fleet {
-	f := &fleet{now: time.Unix(1_000_000, 0)}
+func newSimulation(t *rapid.T) *simulation {
+	f := &simulation{now: time.Unix(1_000_000, 0)}
 	f.needs = rapid.SliceOfN(rapid.Uint64Range(0, 40), 1, 24).Draw(t, "needs")
-	f.owner, f.since = make([]*hull, len(f.needs)), slices.Repeat([]time.Time{f.now}, len(f.needs))
+	f.owner, f.since = make([]*simNode, len(f.needs)), slices.Repeat([]time.Time{f.now}, len(f.needs))
 	acceptAll := rapid.Bool().Draw(t, "Next is AcceptAll")
-	lenient := acceptAll || rapid.Bool().Draw(t, "offers what was claimed above the share")
+	lenient := acceptAll || rapid.Bool().Draw(t, "offers tasks claimed above the share")
 	claim := rapid.IntRange(30, 98).Draw(t, "claim limit")
 	release := rapid.IntRange(claim+1, 100).Draw(t, "release limit")
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
-		h := &hull{
+		h := &simNode{
 			fleet: f, name: fmt.Sprint("n", i), lenient: lenient,
 			total:  rapid.Uint64Range(50, 400).Draw(t, "memory"),
 			forced: map[int]bool{}, released: map[int]time.Time{}, again: map[int]time.Time{},
@@ -152,9 +152,9 @@ func newFleet(t *rapid.T) *fleet {
 	return f
 }
 
-func TestResource_M43_AClusterComesToRestAndRunsWhatThereIsRoomFor(t *testing.T) {
+func TestResource_M43_AClusterComesToRestAndUsesItsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := newFleet(t)
+		f := newSimulation(t)
 		const rest, longest = 3 * 60 * 60, 48 * 60 * 60
 		moves, changed := 0, 0
 		for second := 0; second < changed+rest; second++ {
@@ -162,7 +162,7 @@ func TestResource_M43_AClusterComesToRestAndRunsWhatThereIsRoomFor(t *testing.T)
 				moves, changed = f.moves, second
 			}
 			if changed > longest {
-				t.Fatalf("after %d moves in %d hours it still moves tasks", moves, longest/60/60)
+				t.Fatalf("it still moves tasks after %d moves in %d hours", moves, longest/60/60)
 			}
 		}
 		if most := 8 * len(f.needs) * len(f.nodes); moves > most {

@@ -22,7 +22,7 @@ type gauge struct {
 	// percent was used at the time at, zero for never, when the node had tasks.
 	percent, tasks int
 	at             time.Time
-	// tried is when it was last asked, failing whether in vain.
+	// tried is when it was last asked; failing is set if that failed.
 	tried   time.Time
 	failing bool
 }
@@ -42,7 +42,7 @@ func (g *gauge) read(v *windlass.View, trouble func(error)) (percent int, known 
 	return g.percent, !g.failing || !g.at.IsZero() && v.Now.Sub(g.at) < staleMax
 }
 
-// percentUsed is a reading in whole percent, rounded down: it is at or above a
+// percentUsed returns a reading in whole percent, rounded down: it is at or above a
 // limit exactly if the unrounded one is.
 func percentUsed(r Reporter) (int, error) {
 	used, total, err := r.Used()

@@ -11,77 +11,77 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// dial is a reporter whose reading is set by hand.
-type dial struct {
+// fakeReporter is a Reporter whose reading is set by a test.
+type fakeReporter struct {
 	used, total uint64
 	err         error
 	asked       int
 }
 
-func (d *dial) Used() (used, total uint64, err error) {
+func (d *fakeReporter) Used() (used, total uint64, err error) {
 	d.asked++
 	return d.used, d.total, d.err
 }
 
-func (d *dial) String() string { return "spoons" }
+func (d *fakeReporter) String() string { return "units" }
 
-// drill is a Resource of 80 and 90 percent with what a test turns.
-type drill struct {
+// setup is a Resource with limits of 80 and 90 percent, and its inputs.
+type setup struct {
 	*testing.T
 	*Resource
-	dial *dial
-	now  time.Time
+	reporter *fakeReporter
+	now      time.Time
 }
 
-func newDrill(t *testing.T) *drill {
+func newSetup(t *testing.T) *setup {
 	t.Helper()
-	d := &dial{total: 100}
+	d := &fakeReporter{total: 100}
 	r, err := NewResource(d, 80, 90)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Next = AcceptAll{}
-	return &drill{T: t, Resource: r, dial: d, now: time.Unix(1_000_000, 0)}
+	return &setup{T: t, Resource: r, reporter: d, now: time.Unix(1_000_000, 0)}
 }
 
-// at sets what is used, a good while later.
-func (d *drill) at(percent uint64) {
-	d.dial.used = percent
+// at sets the usage, and lets enough time pass for another release.
+func (d *setup) at(percent uint64) {
+	d.reporter.used = percent
 	d.now = d.now.Add(every)
 }
 
-// view is this node with tasks 0, 1, … and one more node with the same number.
-func (d *drill) view(tasks int) *windlass.View {
+// view returns this node with tasks 0, 1, … and another node with as many.
+func (d *setup) view(tasks int) *windlass.View {
 	v := view(tasks, 0, tasks)
 	v.Now, v.Trigger = d.now, windlass.TriggerDrift
 	for i := range v.Running {
-		v.Running[i].Token = d.now.Unix() // what was released has come back since
+		v.Running[i].Token = d.now.Unix() // released tasks have come back with a new claim
 	}
 	return v
 }
 
-func (d *drill) claims(id string, tasks int) bool {
+func (d *setup) claims(id string, tasks int) bool {
 	d.Helper()
 	ok, again := d.CanClaim(d.view(tasks), windlass.Candidate{Task: named(id), Waiting: time.Hour})
 	if !ok && !again.After(d.now) {
-		d.Errorf("asks for %s to be offered again at %v; it is %v", id, again, d.now)
+		d.Errorf("at %v it wants to be asked again about %s at %v", d.now, id, again)
 	}
 	return ok
 }
 
-func (d *drill) wantRelease(v *windlass.View, want ...string) {
+func (d *setup) wantRelease(v *windlass.View, want ...string) {
 	d.Helper()
 	if got := d.Balance(v); !slices.Equal(got, want) {
-		d.Errorf("at %d%% it releases %q, want %q", d.dial.used, got, want)
+		d.Errorf("at %d%% it releases %q, want %q", d.reporter.used, got, want)
 	}
 }
 
-// named is a task that is just its ID.
+// named is a task that has only an ID.
 type named string
 
 func (n named) ID() string { return string(n) }
 
-func TestResource_M41_LimitsAreFromOneToAHundredAndInOrder(t *testing.T) {
+func TestResource_M41_RefusesLimitsOutOfRangeOrOrder(t *testing.T) {
 	for _, c := range []struct {
 		claim, release int
 		want           string
@@ -95,24 +95,18 @@ func TestResource_M41_LimitsAreFromOneToAHundredAndInOrder(t *testing.T) {
 		{50, 50, `claim limit "50": must be below the release limit, which is 50`},
 		{90, 80, `claim limit "90": must be below the release limit, which is 80`},
 	} {
-		_, err := NewResource(&dial{total: 100}, c.claim, c.release)
-		if c.want == "" {
-			if err != nil {
-				t.Errorf("%d and %d: %v", c.claim, c.release, err)
-			}
-			continue
-		}
+		_, err := NewResource(&fakeReporter{total: 100}, c.claim, c.release)
 		var bad *windlass.BadInputError
-		if !errors.As(err, &bad) || err.Error() != c.want {
-			t.Errorf("%d and %d: %v, want %s", c.claim, c.release, err, c.want)
+		if (c.want != "" || err != nil) && (!errors.As(err, &bad) || err.Error() != c.want) {
+			t.Errorf("%d and %d: %v, want %q", c.claim, c.release, err, c.want)
 		}
 	}
 }
 
-func TestResource_M41_AReporterThatDoesNotWorkIsRefusedAtOnce(t *testing.T) {
+func TestResource_M41_RefusesAReporterThatFailsAtOnce(t *testing.T) {
 	broken := errors.New("no such sensor")
 	for want, r := range map[string]Reporter{
-		"reporter": nil, "no such sensor": &dial{total: 100, err: broken}, "0 of 0 spoons": &dial{},
+		"reporter": nil, "no such sensor": &fakeReporter{total: 100, err: broken}, "0 of 0 units": &fakeReporter{},
 	} {
 		if _, err := NewResource(r, 80, 90); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want one with %q", err, want)
@@ -122,43 +116,43 @@ func TestResource_M41_AReporterThatDoesNotWorkIsRefusedAtOnce(t *testing.T) {
 
 func TestResource_M41_ClaimsBelowItsClaimLimitOnly(t *testing.T) {
 	for used, want := range map[uint64]bool{0: true, 79: true, 80: false, 89: false, 90: false, 100: false, 120: false} {
-		d := newDrill(t)
+		d := newSetup(t)
 		d.at(used)
 		if got := d.claims("x", 3); got != want {
-			t.Errorf("at %d%% it claims: %v", used, got)
+			t.Errorf("claims at %d%%: %v", used, got)
 		}
 	}
 }
 
-func TestResource_M41_ReleasesTheYoungestAtItsReleaseLimitOneAtATime(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M41_ReleasesTheYoungestTaskAtItsReleaseLimitOneAtATime(t *testing.T) {
+	d := newSetup(t)
 	d.at(89)
 	d.wantRelease(d.view(3))
 	d.at(90)
 	d.wantRelease(d.view(3), "2")
-	d.wantRelease(d.view(3)) // what it used is not free yet
+	d.wantRelease(d.view(3)) // the memory of the first is not free yet
 	d.at(90)
 	d.wantRelease(d.view(2), "1")
 	d.at(89)
 	d.wantRelease(d.view(1))
 }
 
-func TestResource_M41_IsNotFooledByRounding(t *testing.T) {
+func TestResource_M41_RoundsPercentagesDown(t *testing.T) {
 	for _, c := range []struct {
 		used, total uint64
 		want        int
 	}{{29, 100, 29}, {7, 100, 7}, {899, 1000, 89}, {1 << 63, 1<<64 - 1, 50}, {1<<64 - 1, 1<<64 - 1, 100}, {3, 1, 300}} {
-		if got, err := percentUsed(&dial{used: c.used, total: c.total}); err != nil || got != c.want {
+		if got, err := percentUsed(&fakeReporter{used: c.used, total: c.total}); err != nil || got != c.want {
 			t.Errorf("%d of %d are %d%% (%v), want %d", c.used, c.total, got, err, c.want)
 		}
 	}
-	if got, _ := percentUsed(&dial{used: 1<<64 - 1, total: 1}); got <= LimitMax {
-		t.Errorf("everything of nothing is %d%%", got)
+	if got, _ := percentUsed(&fakeReporter{used: 1<<64 - 1, total: 1}); got <= LimitMax {
+		t.Errorf("the largest number of 1 is %d%%", got)
 	}
 }
 
-func TestResource_M41_ReleasesNothingThatNobodyCouldTake(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M41_ReleasesNothingThatNoOtherNodeCouldTake(t *testing.T) {
+	d := newSetup(t)
 	d.at(99)
 	alone := d.view(3)
 	alone.Nodes = nil
@@ -167,20 +161,20 @@ func TestResource_M41_ReleasesNothingThatNobodyCouldTake(t *testing.T) {
 	frozen.Nodes[0].Frozen = true
 	d.wantRelease(frozen)
 	parked := d.view(1)
-	parked.Running[0].Parked = true // needs no memory, and moving it frees none
+	parked.Running[0].Parked = true // moving it frees no memory
 	d.wantRelease(parked)
 }
 
-func TestResource_M43_TheOnlyTaskOfAClusterNeverBounces(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M43_NeverMovesTheOnlyTaskOfACluster(t *testing.T) {
+	d := newSetup(t)
 	d.at(99)
 	v := d.view(1)
 	v.Nodes[0].Tasks = 0
 	d.wantRelease(v)
 }
 
-func TestResource_M43_ReleasesNoMoreWhileWhatItReleasedWaits(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M43_ReleasesNoMoreWhileAReleasedTaskWaits(t *testing.T) {
+	d := newSetup(t)
 	d.at(95)
 	d.wantRelease(d.view(3), "2")
 	d.at(95)
@@ -192,8 +186,8 @@ func TestResource_M43_ReleasesNoMoreWhileWhatItReleasedWaits(t *testing.T) {
 	d.wantRelease(d.view(2), "1")
 }
 
-func TestResource_M43_ATaskThatCameBackIsLeftInPeaceForAWhileThatDoubles(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M43_ATaskThatComesBackIsKeptForAPauseThatDoubles(t *testing.T) {
+	d := newSetup(t)
 	last, pauses := time.Time{}, []time.Duration(nil)
 	for range 12 * 60 * 6 { // half a day of calls
 		d.at(95)
@@ -217,25 +211,25 @@ func TestResource_M43_ATaskThatCameBackIsLeftInPeaceForAWhileThatDoubles(t *test
 	d.wantRelease(v, "1")
 }
 
-func TestResource_M43_LeavesWhatItReleasedToOthersFirst(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M43_LeavesAReleasedTaskToOthersFirst(t *testing.T) {
+	d := newSetup(t)
 	d.at(95)
 	d.wantRelease(d.view(3), "2")
-	d.dial.used, d.now = 50, d.now.Add(yield-time.Second)
+	d.reporter.used, d.now = 50, d.now.Add(yield-time.Second)
 	if d.claims("2", 2) {
 		t.Error("takes it back before others could")
 	}
 	if !d.claims("other", 2) {
-		t.Error("takes nothing else")
+		t.Error("claims no other task")
 	}
 	d.now = d.now.Add(time.Second)
 	if !d.claims("2", 2) {
-		t.Error("leaves it for ever")
+		t.Error("never takes it back")
 	}
 }
 
-func TestResource_M41_BetweenItsLimitsItEvensOutAsLongAsOthersTake(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M41_BetweenItsLimitsItBalancesUntilATaskComesBack(t *testing.T) {
+	d := newSetup(t)
 	d.Next = nil // fair
 	uneven := func(trigger windlass.Trigger) *windlass.View {
 		v := d.view(9)
@@ -246,22 +240,22 @@ func TestResource_M41_BetweenItsLimitsItEvensOutAsLongAsOthersTake(t *testing.T)
 	d.wantRelease(uneven(windlass.TriggerDrift), "8")
 	d.at(85)
 	if !d.claims("8", 9) || d.claims("other", 9) {
-		t.Error("between its limits it takes back what it gave in vain, and nothing else")
+		t.Error("between its limits, want it to take back the task it released, and no other")
 	}
 	d.wantRelease(uneven(windlass.TriggerDrift))
 	d.at(85)
 	d.wantRelease(uneven(windlass.TriggerDrift))
-	// Being asked because it is time, or once more after a join, is no news either.
+	// Neither a review nor a further check after a join ends that.
 	d.wantRelease(uneven(windlass.TriggerReview))
 	d.wantRelease(uneven(windlass.TriggerSettling))
 	d.wantRelease(uneven(windlass.TriggerCommand), "8")
 }
 
-func TestResource_M41_ClaimsInStepsBecauseNeedsShowLate(t *testing.T) {
+func TestResource_M41_ClaimsInStepsBetweenTwoReadings(t *testing.T) {
 	for _, c := range []struct{ tasks, percent, want int }{
 		{0, 0, claimStep}, {0, 70, claimStep}, {2, 1, claimStep}, {100, 10, 100}, {100, 60, 33}, {1, 79, 1},
 	} {
-		d := newDrill(t)
+		d := newSetup(t)
 		d.at(uint64(c.percent))
 		n := c.tasks
 		for d.claims(fmt.Sprint("t", n), n) {
@@ -272,13 +266,13 @@ func TestResource_M41_ClaimsInStepsBecauseNeedsShowLate(t *testing.T) {
 		}
 		d.now = d.now.Add(readEvery)
 		if !d.claims("next", c.tasks+n) {
-			t.Error("and no more after the next reading")
+			t.Error("claims no more after the next reading")
 		}
 	}
 }
 
-func TestResource_M41_BelowItsLimitsTheNextOneDecides(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M41_BelowItsLimitsNextDecides(t *testing.T) {
+	d := newSetup(t)
 	d.Next = nil // fair
 	d.at(10)
 	v := d.view(9)
@@ -289,47 +283,46 @@ func TestResource_M41_BelowItsLimitsTheNextOneDecides(t *testing.T) {
 	}
 }
 
-func TestResource_M41_WhenItsReporterFailsItKeepsWhatItHas(t *testing.T) {
-	d := newDrill(t)
+func TestResource_M41_KeepsItsTasksAndClaimsNoneWhileItsReporterFails(t *testing.T) {
+	d := newSetup(t)
 	var told []error
 	d.Trouble = func(err error) { told = append(told, err) }
 	d.at(50)
 	if !d.claims("x", 3) {
 		t.Fatal("does not claim")
 	}
-	d.dial.used, d.dial.err, d.now = 99, errors.New("out of order"), d.now.Add(staleMax/2)
+	d.reporter.used, d.reporter.err, d.now = 99, errors.New("out of order"), d.now.Add(staleMax/2)
 	if !d.claims("x", 3) {
-		t.Error("forgets its last reading at once")
+		t.Error("does not use its last reading")
 	}
 	d.now = d.now.Add(staleMax)
 	if d.claims("x", 3) {
-		t.Error("claims without knowing what is used")
+		t.Error("claims without knowing the usage")
 	}
 	d.wantRelease(d.view(3))
-	if len(told) != 1 || !errors.Is(told[0], d.dial.err) {
-		t.Errorf("tells %v of one row of failures", told)
+	if len(told) != 1 || !errors.Is(told[0], d.reporter.err) {
+		t.Errorf("reports %v for consecutive failures, want the first", told)
 	}
-	d.dial.err, d.now = nil, d.now.Add(readEvery)
+	d.reporter.err, d.now = nil, d.now.Add(readEvery)
 	d.wantRelease(d.view(3), "2")
 }
 
 func TestResource_ReadsOnceASecondAtMost(t *testing.T) {
-	d := newDrill(t)
+	d := newSetup(t)
 	d.at(50)
-	d.dial.asked = 0
+	d.reporter.asked = 0
 	for range 10 {
 		d.claims("x", 3)
 		d.Balance(d.view(3))
 		d.now = d.now.Add(readEvery / 5)
 	}
-	if d.dial.asked != 2 {
-		t.Errorf("asked %d times in two seconds", d.dial.asked)
+	if d.reporter.asked != 2 {
+		t.Errorf("asked %d times in two seconds", d.reporter.asked)
 	}
 }
 
-func TestResource_AsksToBeAskedWhenNothingChanges(t *testing.T) {
-	d := newDrill(t)
-	if d.ReviewEvery() <= releasePause {
-		t.Errorf("every %v, which is too early to release again", d.ReviewEvery())
+func TestResource_ReviewsLateEnoughToReleaseAgain(t *testing.T) {
+	if d := newSetup(t); d.ReviewEvery() <= releasePause {
+		t.Errorf("it is reviewed every %v, want more than %v", d.ReviewEvery(), releasePause)
 	}
 }

@@ -164,11 +164,10 @@ func (c *claims) Claim(ctx context.Context, wanted []Wanted) []Result {
 	var unknown, refused []int
 	for i, r := range c.broker.Commit(ctx, txns...) {
 		switch {
-		case r.Err != nil && broker.MaybeApplied(r.Err):
-			results[i].Err = r.Err
-			unknown = append(unknown, i)
 		case r.Err != nil:
-			results[i].Err = r.Err
+			if results[i].Err = r.Err; broker.MaybeApplied(r.Err) {
+				unknown = append(unknown, i)
+			}
 		case !r.OK:
 			refused = append(refused, i)
 		default:
@@ -188,7 +187,8 @@ func (c *claims) explain(ctx context.Context, wanted []Wanted, results []Result,
 	}
 	txns := make([]broker.Txn, len(refused))
 	for k, i := range refused {
-		txns[k].Then = []broker.Op{broker.Read(c.existence(wanted[i])), broker.Read(c.space.Owner(wanted[i].ID))}
+		w := wanted[i]
+		txns[k].Then = []broker.Op{broker.Read(c.existence(w.ID, w.PropsOnly)), broker.Read(c.space.Owner(w.ID))}
 	}
 	for k, r := range c.broker.Commit(ctx, txns...) {
 		i := refused[k]
@@ -199,17 +199,17 @@ func (c *claims) explain(ctx context.Context, wanted []Wanted, results []Result,
 }
 
 // existence returns the key by which a task exists.
-func (c *claims) existence(w Wanted) string {
-	if w.PropsOnly {
-		return c.space.Props(w.ID)
+func (c *claims) existence(id string, propsOnly bool) string {
+	if propsOnly {
+		return c.space.Props(id)
 	}
-	return c.space.Task(w.ID)
+	return c.space.Task(id)
 }
 
 func (c *claims) claimTxn(w Wanted) broker.Txn {
 	id := w.ID
 	txn := broker.Txn{
-		If: []broker.Cond{w.exists(c.existence(w)), broker.Absent(c.space.Owner(id))},
+		If: []broker.Cond{w.exists(c.existence(w.ID, w.PropsOnly)), broker.Absent(c.space.Owner(id))},
 		Then: []broker.Op{
 			broker.Read(c.space.Task(id)), broker.Read(c.space.State(id)),
 			broker.PutSession(c.space.Owner(id), c.owner, c.Session),
@@ -307,12 +307,11 @@ func (c *claims) Adopt(ctx context.Context, ids []string) []Result {
 // properties unless these were not requested.
 func granted(id string, token broker.Revision, reads []*broker.KV) Granted {
 	task, state := reads[0], reads[1]
-	g := Granted{ID: id, Token: token, Spec: value(task), State: value(state)}
 	var props *broker.KV
 	if len(reads) > 2 {
 		props = reads[2]
-		g.Props = value(props)
 	}
+	g := Granted{ID: id, Token: token, Spec: value(task), Props: value(props), State: value(state)}
 	switch {
 	case task != nil && task.Created <= token:
 		g.Created = task.Created

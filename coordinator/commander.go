@@ -163,22 +163,21 @@ func (c *commander) lookBack(ctx context.Context, id string, sent []byte, cause 
 func (c *commander) Listen(ctx context.Context, heard func(Heard)) {
 	source := mirror.Source{Broker: c.broker, Prefix: c.space.TaskCommands(), Reconcile: c.reconcile}
 	mirror.Follow(ctx, source, func(u mirror.Update) {
+		h := Heard{Err: u.Err}
 		switch {
 		case u.Err != nil:
-			heard(Heard{Err: u.Err})
 		case u.Snapshot != nil:
-			h := Heard{All: true, Revision: u.Snapshot.Revision}
+			h.All, h.Revision = true, u.Snapshot.Revision
 			for _, kv := range u.Snapshot.KVs {
 				h.add(c.space, broker.Event{KV: kv})
 			}
-			heard(h)
 		default:
-			h := Heard{Revision: u.Batch.Revision}
+			h.Revision = u.Batch.Revision
 			for _, e := range u.Batch.Events {
 				h.add(c.space, e)
 			}
-			heard(h)
 		}
+		heard(h)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-func TestSend_ACommandThatHasNoJSONFailsAloneAndSendsNothing(t *testing.T) {
+func TestSend_OnlyTheCommandThatCannotBeEncodedFails(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "")
 		w.put("/c/tasks/b", "")
@@ -21,10 +21,10 @@ func TestSend_ACommandThatHasNoJSONFailsAloneAndSendsNothing(t *testing.T) {
 			{ID: "b", Command: statemachine.Command{Message: statemachine.Pause}},
 		})
 		if sent[0].Err == nil || sent[0].Revision != 0 || w.get("/c/commands/a") != "-" {
-			t.Errorf("a year that JSON does not know: %v, and it was sent as %s", sent[0].Err, w.get("/c/commands/a"))
+			t.Errorf("a year that JSON cannot encode: %v, and it was sent as %s", sent[0].Err, w.get("/c/commands/a"))
 		}
 		if sent[1].Err != nil || w.get("/c/commands/b") != `{"message":"pause"}` {
-			t.Errorf("the one beside it: %v, and it was sent as %s", sent[1].Err, w.get("/c/commands/b"))
+			t.Errorf("the other command: %v, and it was sent as %s", sent[1].Err, w.get("/c/commands/b"))
 		}
 	})
 }

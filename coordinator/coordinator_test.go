@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a store in memory, in a bubble.
+// world is a store in memory, in virtual time.
 type world struct {
 	t     *testing.T
 	store *memory.Store
@@ -34,7 +34,7 @@ func inWorld(t *testing.T, test func(w *world)) {
 	})
 }
 
-// node is a coordinator on a session of its own, over a broker with a plan of
+// node returns a coordinator with a session of its own, over a broker with a plan of
 // faults.
 func (w *world) node(name, plan string) (Coordinator, *faulty.Broker, broker.SessionID) {
 	w.t.Helper()
@@ -71,11 +71,41 @@ func (w *world) get(key string) string {
 	return string(kv.Value)
 }
 
+func (w *world) delete(key string) {
+	w.t.Helper()
+	if _, err := broker.CommitOne(context.Background(), w.b, broker.Txn{Then: []broker.Op{broker.Delete(key)}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func claimOne(c Coordinator, wanted Wanted) Result {
 	return c.Claim(context.Background(), []Wanted{wanted})[0]
 }
 
-func TestClaim_M11_ExactlyOneOfManySucceedsAndOnlyForATaskThatCanBeClaimed(t *testing.T) {
+func endOne(c Coordinator, e Ending) Ended { return c.End(context.Background(), []Ending{e})[0] }
+
+func adoptOne(c Coordinator, id string) Result { return c.Adopt(context.Background(), []string{id})[0] }
+
+// claimed returns a node, over a broker with a plan of faults, that has claimed task a.
+func (w *world) claimed(plan string) (Coordinator, Result, broker.SessionID) {
+	w.t.Helper()
+	w.put("/c/tasks/a", `{"type":"t"}`)
+	c, _, session := w.node("n", plan)
+	r := claimOne(c, Wanted{ID: "a"})
+	if r.Err != nil {
+		w.t.Fatal(r.Err)
+	}
+	return c, r, session
+}
+
+// ending returns an ending of a claim with a state.
+func ending(r Result, kind Kind, state string) Ending {
+	e := r.Ending(kind)
+	e.State = []byte(state)
+	return e
+}
+
+func TestClaim_M11_ExactlyOneOfManySucceedsAndOnlyForAClaimableTask(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", `{"type":"x"}`)
 		w.put("/c/tasks/a/props", `1`)
@@ -106,20 +136,22 @@ func TestClaim_M11_ExactlyOneOfManySucceedsAndOnlyForATaskThatCanBeClaimed(t *te
 		}
 		all.Wait()
 		if wins != 1 || owned != 19 {
-			t.Errorf("%d of 20 succeeded, %d were told that it is owned", wins, owned)
+			t.Errorf("%d of 20 succeeded, %d were refused as owned", wins, owned)
 		}
 		c, _, _ := w.node("n", "")
-		if r := claimOne(c, Wanted{ID: "nobody"}); !errors.Is(r.Err, ErrGone) {
-			t.Errorf("a task that does not exist: %v", r.Err)
-		}
-		if r := claimOne(c, Wanted{ID: "a|child", Blockers: []string{"a"}}); !errors.Is(r.Err, ErrBlocked) {
-			t.Errorf("a task that is blocked: %v", r.Err)
-		}
-		if r := claimOne(c, Wanted{ID: "b"}); !errors.Is(r.Err, ErrGone) {
-			t.Errorf("a task without a key of its own, claimed as if it had one: %v", r.Err)
-		}
-		if r := claimOne(c, Wanted{ID: "b", PropsOnly: true}); r.Err != nil {
-			t.Errorf("a task that exists by its props alone: %v", r.Err)
+		for _, tt := range []struct {
+			name   string
+			wanted Wanted
+			want   error
+		}{
+			{"a task that does not exist", Wanted{ID: "nobody"}, ErrGone},
+			{"a blocked task", Wanted{ID: "a|child", Blockers: []string{"a"}}, ErrBlocked},
+			{"a task without a key of its own, claimed as if it had one", Wanted{ID: "b"}, ErrGone},
+			{"a task that exists by its properties alone", Wanted{ID: "b", PropsOnly: true}, nil},
+		} {
+			if r := claimOne(c, tt.wanted); !errors.Is(r.Err, tt.want) {
+				t.Errorf("%s: %v", tt.name, r.Err)
+			}
 		}
 		if got := w.get("/c/tasks/b/owner"); got != `{"node":"n"}` {
 			t.Errorf("the owner key is %s", got)
@@ -143,7 +175,7 @@ func TestClaim_M12_ALostRequestIsNoClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "")
 		c, _, _ := w.node("n", "lose-request 1s on commit call 1")
-		if r := claimOne(c, Wanted{ID: "a"}); !errors.Is(r.Err, ErrOwned) && r.Err == nil {
+		if r := claimOne(c, Wanted{ID: "a"}); r.Err == nil {
 			t.Errorf("%+v", r)
 		}
 		if got := w.get("/c/tasks/a/owner"); got != "-" {
@@ -155,16 +187,15 @@ func TestClaim_M12_ALostRequestIsNoClaim(t *testing.T) {
 	})
 }
 
-// A request that is applied after its outcome was read back as "not ours" is
-// what adopting is for.
-func TestAdopt_M12_AClaimThatIsAppliedLateTurnsUp(t *testing.T) {
+// A request can be applied after its claim was read back as not held.
+func TestAdopt_M12_FindsAClaimThatWasAppliedLate(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("/c/tasks/a", "spec")
 		c, _, _ := w.node("n", "late 5s on commit call 1")
 		if r := claimOne(c, Wanted{ID: "a"}); r.Err == nil {
 			t.Fatal("it was granted before it was applied")
 		}
-		if r := c.Adopt(context.Background(), []string{"a"})[0]; !errors.Is(r.Err, ErrOwned) {
+		if r := adoptOne(c, "a"); !errors.Is(r.Err, ErrOwned) {
 			t.Errorf("before it was applied: %v", r.Err)
 		}
 		time.Sleep(10 * time.Second)
@@ -173,20 +204,18 @@ func TestAdopt_M12_AClaimThatIsAppliedLateTurnsUp(t *testing.T) {
 			t.Errorf("after: %+v", r)
 		}
 		other, _, _ := w.node("n", "") // the same name, another session
-		if r := other.Adopt(context.Background(), []string{"a"})[0]; !errors.Is(r.Err, ErrOwned) {
-			t.Errorf("a node of the same name took it for its own: %+v", r)
+		if r := adoptOne(other, "a"); !errors.Is(r.Err, ErrOwned) {
+			t.Errorf("a node of the same name adopted it: %+v", r)
 		}
 	})
 }
 
 func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", "")
+		zombie, old, session := w.claimed("")
 		w.put("/c/tasks/ab", "")
 		w.put("/c/tasks/a/props", "1")
 		w.put("/c/commands/a", "x")
-		zombie, _, session := w.node("n", "")
-		old := claimOne(zombie, Wanted{ID: "a"})
 		if err := w.b.Revoke(context.Background(), session); err != nil {
 			t.Fatal(err)
 		}
@@ -195,26 +224,19 @@ func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 		if now.Err != nil || now.Token <= old.Token {
 			t.Fatalf("the new claim: %+v after %+v", now, old)
 		}
-		end := func(c Coordinator, claim Result, kind Kind, state string) error {
-			e := claim.Ending(kind)
-			if state != "" {
-				e.State = []byte(state)
-			}
-			return c.End(context.Background(), []Ending{e})[0].Err
-		}
 		for _, kind := range []Kind{Save, Release, Done} {
-			if err := end(zombie, old, kind, "zombie"); !errors.Is(err, ErrFenced) {
-				t.Errorf("kind %d by the old owner: %v", kind, err)
+			if e := endOne(zombie, ending(old, kind, "zombie")); !errors.Is(e.Err, ErrFenced) {
+				t.Errorf("kind %d by the old owner: %v", kind, e.Err)
 			}
 		}
 		if got := w.get("/c/state/a"); got != "-" {
 			t.Errorf("the old owner wrote %s", got)
 		}
-		if err := end(owner, now, Save, "one"); err != nil || w.get("/c/state/a") != "one" {
-			t.Errorf("save: %v, %s", err, w.get("/c/state/a"))
+		if e := endOne(owner, ending(now, Save, "one")); e.Err != nil || w.get("/c/state/a") != "one" {
+			t.Errorf("save: %v, %s", e.Err, w.get("/c/state/a"))
 		}
-		if err := end(owner, now, Done, "two"); err != nil {
-			t.Error(err)
+		if e := endOne(owner, ending(now, Done, "two")); e.Err != nil {
+			t.Error(e.Err)
 		}
 		for key, want := range map[string]string{
 			"/c/tasks/a": "-", "/c/tasks/a/props": "-", "/c/tasks/a/owner": "-", "/c/claims/a": "-", "/c/commands/a": "-",
@@ -224,30 +246,27 @@ func TestEnd_M13_OnlyThePresentOwnerCanEndAClaim(t *testing.T) {
 				t.Errorf("%s is %q, want %q", key, got, want)
 			}
 		}
-		if err := end(owner, now, Done, "three"); !errors.Is(err, ErrFenced) {
-			t.Errorf("done twice: %v", err)
+		if e := endOne(owner, ending(now, Done, "three")); !errors.Is(e.Err, ErrFenced) {
+			t.Errorf("done twice: %v", e.Err)
 		}
 	})
 }
 
-func TestEnd_M12_AnEndingWhoseReplyWasLostSucceedsWhenItIsTriedAgain(t *testing.T) {
+func TestEnd_M12_AnEndingWithAnUnknownOutcomeSucceedsWhenRetried(t *testing.T) {
 	for _, kind := range []Kind{Release, Done} {
 		for _, plan := range []string{"lose-reply 1s on commit call 2", "lose-request 1s on commit call 2", "late 1ms on commit call 2"} {
 			inWorld(t, func(w *world) {
-				w.put("/c/tasks/a", "")
-				c, _, _ := w.node("n", plan)
-				r := claimOne(c, Wanted{ID: "a"})
+				c, r, _ := w.claimed(plan)
 				e := r.Ending(kind)
 				if kind == Done {
 					e.State = []byte(fmt.Sprint("done by ", r.Token))
 				}
-				err := c.End(context.Background(), []Ending{e})[0].Err
-				if !broker.MaybeApplied(err) {
+				if err := endOne(c, e).Err; !broker.MaybeApplied(err) {
 					t.Fatalf("%s: %v", plan, err)
 				}
 				time.Sleep(time.Second)
 				e.Again = true
-				if err := c.End(context.Background(), []Ending{e})[0].Err; err != nil {
+				if err := endOne(c, e).Err; err != nil {
 					t.Errorf("%s, kind %d, again: %v", plan, kind, err)
 				}
 				if got := w.get("/c/tasks/a/owner"); got != "-" {
@@ -258,27 +277,22 @@ func TestEnd_M12_AnEndingWhoseReplyWasLostSucceedsWhenItIsTriedAgain(t *testing.
 	}
 }
 
-func TestEnd_BeingRefusedAgainIsNoSuccessForAnotherOwnersState(t *testing.T) {
+func TestEnd_ARetryIsFencedIfAnotherOwnerWroteTheState(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", "")
-		c, _, _ := w.node("n", "")
-		r := claimOne(c, Wanted{ID: "a"})
-		if _, err := broker.CommitOne(context.Background(), w.b, broker.Txn{Then: []broker.Op{broker.Delete("/c/tasks/a/owner")}}); err != nil {
-			t.Fatal(err)
-		}
+		c, r, _ := w.claimed("")
+		w.delete("/c/tasks/a/owner")
 		w.put("/c/state/a", "someone else's")
 		for _, kind := range []Kind{Save, Done} {
-			e := r.Ending(kind)
-			e.State, e.Again = []byte("ours"), true
-			err := c.End(context.Background(), []Ending{e})[0].Err
-			if !errors.Is(err, ErrFenced) {
+			e := ending(r, kind, "ours")
+			e.Again = true
+			if err := endOne(c, e).Err; !errors.Is(err, ErrFenced) {
 				t.Errorf("kind %d: %v", kind, err)
 			}
 		}
 	})
 }
 
-func TestNew_RefusesWhatMakesNoKey(t *testing.T) {
+func TestNew_RefusesInvalidNames(t *testing.T) {
 	for _, bad := range []Identity{{}, {Namespace: "x"}, {Namespace: "x", Node: "a/b"}, {Node: "n"}} {
 		if _, err := New(nil, bad); err == nil {
 			t.Errorf("%+v was accepted", bad)
@@ -286,17 +300,15 @@ func TestNew_RefusesWhatMakesNoKey(t *testing.T) {
 	}
 }
 
-// A save whose request was given up is applied late, when a later one of the
-// same claim is stored already.
-func TestEnd_M53_AnOlderSaveThatIsAppliedLateUndoesNoNewerOne(t *testing.T) {
+// A save whose request was given up is applied when a later save of the same claim is
+// already stored.
+func TestEnd_M53_ALateSaveDoesNotUndoANewerOne(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", "")
-		c, _, _ := w.node("n", "late 5s on commit call 2")
-		r := claimOne(c, Wanted{ID: "a"})
+		c, r, _ := w.claimed("late 5s on commit call 2")
 		save := func(state string, replaces broker.Revision, again bool) Ended {
-			e := r.Ending(Save)
-			e.State, e.Replaces, e.Again = []byte(state), replaces, again
-			return c.End(context.Background(), []Ending{e})[0]
+			e := ending(r, Save, state)
+			e.Replaces, e.Again = replaces, again
+			return endOne(c, e)
 		}
 		if e := save("one", 0, false); !broker.MaybeApplied(e.Err) {
 			t.Fatalf("%+v", e)
@@ -313,29 +325,25 @@ func TestEnd_M53_AnOlderSaveThatIsAppliedLateUndoesNoNewerOne(t *testing.T) {
 	})
 }
 
-func TestEnd_AStateThatSomeoneElseChangedIsReportedWithItsRevision(t *testing.T) {
+func TestEnd_ReportsTheRevisionOfAStateThatSomeoneElseChanged(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", "")
-		c, _, _ := w.node("n", "")
-		r := claimOne(c, Wanted{ID: "a"})
+		c, r, _ := w.claimed("")
 		by := w.put("/c/state/a", "by hand")
-		ours := r.Ending(Save)
-		ours.State = []byte("ours")
-		e := c.End(context.Background(), []Ending{ours})[0]
+		ours := ending(r, Save, "ours")
+		e := endOne(c, ours)
 		if !errors.Is(e.Err, ErrStateChanged) || e.StateRevision != by {
 			t.Errorf("%+v", e)
 		}
 		ours.Replaces = e.StateRevision
-		e = c.End(context.Background(), []Ending{ours})[0]
+		e = endOne(c, ours)
 		if e.Err != nil || w.get("/c/state/a") != "ours" {
 			t.Errorf("%+v, the state is %s", e, w.get("/c/state/a"))
 		}
 	})
 }
 
-// The task is deleted and submitted again under a claim: what the claim says is
-// about a task that is gone.
-func TestEnd_M13_NothingIsSaidAboutATaskThatWasSubmittedUnderTheClaim(t *testing.T) {
+// The task is deleted and submitted again under a claim, which is about the old task.
+func TestEnd_M13_DoesNotAffectATaskThatWasSubmittedUnderTheClaim(t *testing.T) {
 	for _, propsOnly := range []bool{false, true} {
 		inWorld(t, func(w *world) {
 			key := "/c/tasks/a"
@@ -345,19 +353,10 @@ func TestEnd_M13_NothingIsSaidAboutATaskThatWasSubmittedUnderTheClaim(t *testing
 			w.put(key, "1")
 			c, _, _ := w.node("n", "")
 			r := claimOne(c, Wanted{ID: "a", PropsOnly: propsOnly})
-			if _, err := broker.CommitOne(context.Background(), w.b, broker.Txn{Then: []broker.Op{broker.Delete(key)}}); err != nil {
-				t.Fatal(err)
-			}
-			end := func(kind Kind) error {
-				e := r.Ending(kind)
-				if kind != Release {
-					e.State = []byte("old")
-				}
-				return c.End(context.Background(), []Ending{e})[0].Err
-			}
+			w.delete(key)
 			for range 2 {
 				for _, kind := range []Kind{Save, Done} {
-					if err := end(kind); !errors.Is(err, ErrGone) {
+					if err := endOne(c, ending(r, kind, "old")).Err; !errors.Is(err, ErrGone) {
 						t.Errorf("kind %d: %v", kind, err)
 					}
 				}
@@ -367,7 +366,7 @@ func TestEnd_M13_NothingIsSaidAboutATaskThatWasSubmittedUnderTheClaim(t *testing
 			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); !errors.Is(r.Err, ErrOwned) {
 				t.Errorf("claimed while the old claim is held: %+v", r)
 			}
-			if err := end(Release); err != nil {
+			if err := endOne(c, r.Ending(Release)).Err; err != nil {
 				t.Error(err)
 			}
 			if r := claimOne(other, Wanted{ID: "a", PropsOnly: propsOnly}); r.Err != nil || w.get("/c/state/a") != "-" {
@@ -386,15 +385,10 @@ func (w *world) requeue(id string, created broker.Revision) {
 	w.put("/c/tasks/"+id+"/requeue", string(v))
 }
 
-func TestRequeue_ALostClaimIsFencedThoughTheTaskIsToRunAgain(t *testing.T) {
+func TestRequeue_ALostClaimIsFencedAlthoughTheTaskRunsAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", `{"type":"t"}`)
-		n1, _, s1 := w.node("n1", "")
+		n1, g, s1 := w.claimed("")
 		n2, _, _ := w.node("n2", "")
-		g := claimOne(n1, Wanted{ID: "a"})
-		if g.Err != nil {
-			t.Fatal(g.Err)
-		}
 		w.requeue("a", g.Created)
 		if err := w.b.Revoke(context.Background(), s1); err != nil {
 			t.Fatal(err)
@@ -402,31 +396,22 @@ func TestRequeue_ALostClaimIsFencedThoughTheTaskIsToRunAgain(t *testing.T) {
 		if r := claimOne(n2, Wanted{ID: "a"}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
-		e := g.Ending(Done)
-		e.State = []byte(`{"state":"completed"}`)
 		for range 5 {
-			if r := n1.End(context.Background(), []Ending{e})[0]; !errors.Is(r.Err, ErrFenced) {
+			if r := endOne(n1, ending(g, Done, `{"state":"completed"}`)); !errors.Is(r.Err, ErrFenced) {
 				t.Errorf("%+v, want ErrFenced", r)
 			}
 		}
 	})
 }
 
-func TestRequeue_ASupersededCommandIsToldThoughTheTaskIsToRunAgain(t *testing.T) {
+func TestRequeue_ReportsASupersededCommandAlthoughTheTaskRunsAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.put("/c/tasks/a", `{"type":"t"}`)
-		n1, _, _ := w.node("n1", "")
-		g := claimOne(n1, Wanted{ID: "a"})
-		if g.Err != nil {
-			t.Fatal(g.Err)
-		}
-		first := w.put("/c/taskcmd/a", `{"message":"kill"}`)
+		c, g, _ := w.claimed("")
 		w.requeue("a", g.Created)
-		e := g.Ending(Done)
-		e.State, e.Command = []byte(`{"state":"killed"}`), first
-		e.Command = first + 1000 // whatever the key is called, it is another one
+		e := ending(g, Done, `{"state":"killed"}`)
+		e.Command = w.put("/c/commands/a", `{"message":"kill"}`) - 1 // an earlier command
 		for range 5 {
-			if r := n1.End(context.Background(), []Ending{e})[0]; !errors.Is(r.Err, ErrSuperseded) {
+			if r := endOne(c, e); !errors.Is(r.Err, ErrSuperseded) {
 				t.Errorf("%+v, want ErrSuperseded", r)
 			}
 		}

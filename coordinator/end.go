@@ -122,23 +122,23 @@ func (c *claims) explainEnds(ctx context.Context, endings []Ending, results []En
 	txns := make([]broker.Txn, len(refused))
 	for k, i := range refused {
 		e := endings[i]
-		for _, key := range []string{c.stateOf(e), c.space.Owner(e.ID), c.existenceOf(e), c.space.TaskCommand(e.ID), c.space.Requeue(e.ID)} {
-			txns[k].Then = append(txns[k].Then, broker.Read(key))
+		txns[k].Then = []broker.Op{
+			broker.Read(c.stateOf(e)), broker.Read(c.space.Owner(e.ID)), broker.Read(c.existence(e.ID, e.PropsOnly)),
+			broker.Read(c.space.TaskCommand(e.ID)), broker.Read(c.space.Requeue(e.ID)),
 		}
 	}
 	var again []int
 	var waiting []*broker.KV
 	for k, r := range c.broker.Commit(ctx, txns...) {
 		i := refused[k]
-		switch {
-		case r.Err != nil:
+		if r.Err != nil {
 			results[i].Err = r.Err
-		default:
-			results[i] = endings[i].refusal(r.Reads)
-			if endings[i].Kind == Done && r.Reads[4] != nil && errors.Is(results[i].Err, ErrStateChanged) {
-				// Nothing else speaks against it than that the task is to run again.
-				again, waiting = append(again, i), append(waiting, r.Reads[4])
-			}
+			continue
+		}
+		results[i] = endings[i].refusal(r.Reads)
+		if endings[i].Kind == Done && r.Reads[4] != nil && errors.Is(results[i].Err, ErrStateChanged) {
+			// The only reason for the refusal is that the task is to run again.
+			again, waiting = append(again, i), append(waiting, r.Reads[4])
 		}
 	}
 	if len(again) > 0 {
@@ -154,11 +154,6 @@ func (c *claims) stateOf(e Ending) string {
 	return c.space.State(e.ID)
 }
 
-// existenceOf returns the key by which the task of an ending exists.
-func (c *claims) existenceOf(e Ending) string {
-	return c.existence(Wanted{ID: e.ID, PropsOnly: e.PropsOnly})
-}
-
 // refusal returns why an ending was refused, from what was read since. If an earlier
 // attempt may have been applied, a refusal now may mean that it was.
 func (e Ending) refusal(reads []*broker.KV) Ended {
@@ -167,7 +162,7 @@ func (e Ending) refusal(reads []*broker.KV) Ended {
 	superseded := e.Command != 0 && (command == nil || command.Modified != e.Command)
 	switch {
 	case e.Again && e.Kind == Release && e.State == nil && (owner == nil || owner.Created != e.Token):
-		return Ended{} // given back by us or lost: it is not held, which is all that was asked for
+		return Ended{} // released by us or lost: in any case it is not held
 	case ours && !e.Kind.held():
 		return Ended{} // the state carries our token, so nobody else wrote it
 	case owner == nil || owner.Created != e.Token:
@@ -177,7 +172,7 @@ func (e Ending) refusal(reads []*broker.KV) Ended {
 	case ours:
 		return Ended{StateRevision: state.Modified}
 	case superseded && e.Kind == Discard:
-		return Ended{} // it is gone, which is all that was asked for
+		return Ended{} // the command is gone already
 	case superseded:
 		return Ended{Err: ErrSuperseded}
 	case state == nil:
@@ -188,7 +183,7 @@ func (e Ending) refusal(reads []*broker.KV) Ended {
 }
 
 func (c *claims) endTxn(e Ending) broker.Txn {
-	owner, state, exists, command := c.space.Owner(e.ID), c.stateOf(e), c.existenceOf(e), c.space.TaskCommand(e.ID)
+	owner, state, exists, command := c.space.Owner(e.ID), c.stateOf(e), c.existence(e.ID, e.PropsOnly), c.space.TaskCommand(e.ID)
 	txn := broker.Txn{If: []broker.Cond{broker.Created(owner, e.Token)}}
 	if e.Kind != Release {
 		txn.If = append(txn.If, broker.Created(exists, e.Created))
@@ -212,7 +207,7 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 	case Release:
 		txn.Then = append(txn.Then, broker.Delete(owner))
 		if e.For != "" || e.Command != 0 {
-			// No note beside a task that is gone, and no other task's command.
+			// Write no note beside a task that is gone, and delete no command to another.
 			txn.If = append(txn.If, broker.Created(exists, e.Created))
 		}
 		if e.For == "" {
@@ -221,7 +216,7 @@ func (c *claims) endTxn(e Ending) broker.Txn {
 			txn.Then = append(txn.Then, broker.PutSession(c.space.Handover(e.ID), OwnerValue(e.For), c.Session))
 		}
 	case Done:
-		// Key by key: what else is below the task is a newer version's (M06).
+		// Key by key: other keys below the task belong to a newer version (M06).
 		txn.Then = append(txn.Then, broker.Delete(c.space.Task(e.ID)), broker.Delete(c.space.Props(e.ID)), broker.Delete(owner))
 		if !e.Bare {
 			txn.Then = append(txn.Then, broker.Delete(c.space.Handover(e.ID)))

@@ -112,7 +112,7 @@ func (c *claims) writeHistories(ctx context.Context, notes []Note, open []int, f
 		key := c.space.History(notes[i].ID)
 		h, err := statemachine.ParseHistory(value(found[i]))
 		if err != nil {
-			errs[i] = err // it stays as it is, for someone to look at
+			errs[i] = err // it stays as it is, for a person to repair
 			continue
 		}
 		h.Add(notes[i].History...)

@@ -20,21 +20,9 @@ func noteOf(id string, token broker.Revision, event statemachine.Event) Note {
 	return n
 }
 
-func (w *world) value(key string) string {
-	w.t.Helper()
-	kv, err := w.b.Get(context.Background(), key)
-	if errors.Is(err, broker.ErrNotFound) {
-		return ""
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(kv.Value)
-}
-
 func (w *world) events(id string) (events []statemachine.Event) {
 	w.t.Helper()
-	h, err := statemachine.ParseHistory([]byte(w.value("/c/history/" + id)))
+	h, err := statemachine.ParseHistory([]byte(w.get("/c/history/" + id)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -44,34 +32,28 @@ func (w *world) events(id string) (events []statemachine.Event) {
 	return events
 }
 
-func TestNote_ARecordIsWrittenOnlyWhileItsClaimIsHeld(t *testing.T) {
+func TestNote_WritesARecordOnlyWhileItsClaimIsHeld(t *testing.T) {
 	inWorld(t, func(w *world) {
-		c, _, _ := w.node("n", "")
-		w.put("/c/tasks/a", "")
-		r := claimOne(c, Wanted{ID: "a"})
-		if r.Err != nil {
-			t.Fatal(r.Err)
-		}
+		c, r, _ := w.claimed("")
 		notes := []Note{noteOf("a", r.Token, statemachine.EventClaimed), noteOf("b", 1, statemachine.EventClaimed)}
 		for i, err := range c.Note(context.Background(), notes) {
 			if err != nil {
 				t.Errorf("note %d: %v", i, err)
 			}
 		}
-		if w.value("/c/claims/a") == "" || w.value("/c/claims/b") != "" {
-			t.Errorf("a: %s, b: %s", w.value("/c/claims/a"), w.value("/c/claims/b"))
+		if w.get("/c/claims/a") == "-" || w.get("/c/claims/b") != "-" {
+			t.Errorf("a: %s, b: %s", w.get("/c/claims/a"), w.get("/c/claims/b"))
 		}
 		if len(w.events("a")) != 1 || len(w.events("b")) != 1 {
 			t.Errorf("a: %v, b: %v", w.events("a"), w.events("b"))
 		}
-		if e := c.End(context.Background(), []Ending{r.Ending(Release)}); e[0].Err != nil || w.value("/c/claims/a") != "" {
-			t.Errorf("%v, and the record is %q", e[0].Err, w.value("/c/claims/a"))
+		if e := endOne(c, r.Ending(Release)); e.Err != nil || w.get("/c/claims/a") != "-" {
+			t.Errorf("%v, and the record is %q", e.Err, w.get("/c/claims/a"))
 		}
 	})
 }
 
-// TestNote_CanBeRepeatedAfterAnUnknownOutcome: the reply is lost after the
-// history was written.
+// The reply is lost after the history was written.
 func TestNote_CanBeRepeatedAfterAnUnknownOutcome(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, f, _ := w.node("n", "lose-reply 1s on commit call 2")
@@ -84,20 +66,20 @@ func TestNote_CanBeRepeatedAfterAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-func TestNote_WhatCannotBeReadStaysAsItIs(t *testing.T) {
+func TestNote_DoesNotOverwriteAnUnreadableHistory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, _, _ := w.node("n", "")
 		w.put("/c/history/a", "{")
 		err := c.Note(context.Background(), []Note{noteOf("a", 1, statemachine.EventReleased)})[0]
-		if err == nil || w.value("/c/history/a") != "{" {
-			t.Errorf("%v, %s", err, w.value("/c/history/a"))
+		if err == nil || w.get("/c/history/a") != "{" {
+			t.Errorf("%v, %s", err, w.get("/c/history/a"))
 		}
 	})
 }
 
-// TestNote_NobodysIsLostWhenManyWriteAtOnce: the node that gave a task up and the
-// one that has it now write at about the same time.
-func TestNote_NobodysIsLostWhenManyWriteAtOnce(t *testing.T) {
+// The node that gave a task up and the node that has it now write at about the same
+// time.
+func TestNote_ConcurrentWritersLoseNoEntries(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const nodes = 8
 		var all sync.WaitGroup
@@ -105,8 +87,9 @@ func TestNote_NobodysIsLostWhenManyWriteAtOnce(t *testing.T) {
 			c, _, _ := w.node(fmt.Sprint("n", i), "delay-request 1ms on commit chance 0.5")
 			all.Go(func() {
 				n := noteOf("a", broker.Revision(i+1), statemachine.EventReleased)
-				err := c.Note(context.Background(), []Note{n})[0]
-				for ; errors.Is(err, ErrHistoryContended); err = c.Note(context.Background(), []Note{n})[0] {
+				err := ErrHistoryContended
+				for errors.Is(err, ErrHistoryContended) {
+					err = c.Note(context.Background(), []Note{n})[0]
 				}
 				if err != nil {
 					t.Error(err)

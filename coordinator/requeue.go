@@ -54,8 +54,8 @@ func (c *claims) endRequeued(ctx context.Context, endings []Ending, which []int,
 		case r.Err != nil:
 			results[i] = Ended{Err: r.Err}
 		case !r.OK:
-			// Something else is waiting by now, or nothing any more, or the claim is
-			// gone: another attempt finds out.
+			// The submission was replaced or deleted, or the claim is gone: another
+			// attempt finds out.
 			results[i] = Ended{Err: broker.NewError("end", c.space.Requeue(endings[i].ID), broker.ErrUnavailable, errSubmittedMeanwhile)}
 		}
 	}

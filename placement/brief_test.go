@@ -7,7 +7,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPlan_M17_BriefTasksGoWhereTheirNamesSayWhateverIsHeld(t *testing.T) {
+// counts assigns n tasks of a class, and returns how many each node gets.
+func counts(p *Plan, c *Class, n int) map[string]int {
+	byNode := map[string]int{}
+	for i := range n {
+		byNode[p.Take(fmt.Sprint("task-", i), c)]++
+	}
+	return byNode
+}
+
+func TestPlan_M17_BriefTasksAreAssignedByNameWhateverIsHeld(t *testing.T) {
 	var classes Classes
 	brief, lasting := classes.Of(Class{Type: "brief"}), classes.Of(Class{Type: "lasting"})
 	view := func(held int) View {
@@ -27,36 +36,28 @@ func TestPlan_M17_BriefTasksGoWhereTheirNamesSayWhateverIsHeld(t *testing.T) {
 		return to
 	}
 	if diff := cmp.Diff(targets(0), targets(1000)); diff != "" {
-		t.Errorf("what is held of them changes where they go (-0 +1000)\n%s", diff)
+		t.Errorf("held tasks of the type change the assignment (-0 +1000)\n%s", diff)
 	}
 	p := New(view(1000))
 	if moves := p.Moves(1000, 0); len(moves) > 0 {
 		t.Errorf("brief tasks are moved: %v", moves)
 	}
-	counts := map[string]int{}
-	for i := range 30 {
-		counts[p.Take(fmt.Sprint("lasting-", i), lasting)]++
-	}
-	if diff := cmp.Diff(map[string]int{"a": 10, "b": 10, "c": 10}, counts); diff != "" {
-		t.Errorf("the others are not even (-want +got)\n%s", diff)
+	if diff := cmp.Diff(map[string]int{"a": 10, "b": 10, "c": 10}, counts(p, lasting, 30)); diff != "" {
+		t.Errorf("the lasting tasks are not even (-want +got)\n%s", diff)
 	}
 }
 
-func TestPlan_M41_BriefTasksGoToNodesByTheirWeights(t *testing.T) {
+func TestPlan_M41_BriefTasksAreDividedByTheWeightsOfNodes(t *testing.T) {
 	var classes Classes
 	brief := classes.Of(Class{Type: "brief"})
 	v := View{Held: &Tally{}, Open: map[*Class]int{brief: 4000}, Brief: map[string]bool{"brief": true}}
 	v.Nodes = []Node{{Name: "a", Types: []string{AnyType}}, {Name: "b", Types: []string{AnyType}, Weight: 3}}
-	p, counts := New(v), map[string]int{}
-	for i := range 4000 {
-		counts[p.Take(fmt.Sprint("task-", i), brief)]++
-	}
-	if a := counts["a"]; a < 850 || a > 1150 {
+	if a := counts(New(v), brief, 4000)["a"]; a < 850 || a > 1150 {
 		t.Errorf("a node with a quarter of the weight gets %d of 4000", a)
 	}
 }
 
-func TestPlan_ByNameAreBriefTasksOfWhichANodeCanHaveAnyNumber(t *testing.T) {
+func TestPlan_ByNameIsTrueForBriefTasksWithoutOtherCriteria(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		class Class
@@ -71,8 +72,8 @@ func TestPlan_ByNameAreBriefTasksOfWhichANodeCanHaveAnyNumber(t *testing.T) {
 		{"in a group", Class{Type: "brief", Group: "g"}, Node{}, 10, false},
 		{"a node with a capacity", Class{Type: "brief"}, Node{Capacity: 10}, 10, false},
 		{"a node with a limit", Class{Type: "brief"}, Node{Limits: map[string]int{"brief": 10}}, 10, false},
-		{"a node with a limit of others", Class{Type: "brief"}, Node{Limits: map[string]int{"lasting": 10}}, 10, true},
-		{"not among the open ones", Class{Type: "brief", Require: map[string]string{"gpu": "a100"}}, Node{}, 0, false},
+		{"a node with a limit for another type", Class{Type: "brief"}, Node{Limits: map[string]int{"lasting": 10}}, 10, true},
+		{"not open", Class{Type: "brief", Require: map[string]string{"gpu": "a100"}}, Node{}, 0, false},
 	} {
 		var classes Classes
 		class := classes.Of(c.class)

@@ -4,8 +4,6 @@ import "github.com/windlass-go/windlass/internal/heap"
 
 // vessel is a node that tasks are assigned to.
 type vessel struct {
-	// at is the node's place in the plan; places are in the order of names.
-	at int
 	// load is its current load, weight its share, capacity the limit on load, zero for
 	// none.
 	load, weight, capacity int
@@ -22,8 +20,8 @@ func (v vessel) room(each, most int) int {
 }
 
 // fill divides n tasks of one weight. Each goes to the vessel that would have the
-// lowest load for its weight with it, the first by name among equals. It returns how
-// many each gets, in the order of vessels, and how many fit nowhere.
+// lowest load for its weight with it, the first among equals. It returns how many each
+// gets, in the order of vessels, and how many fit nowhere.
 func fill(vessels []vessel, n, each int) (gets []int, left int) {
 	gets = make([]int, len(vessels))
 	left = n
@@ -36,7 +34,7 @@ func fill(vessels []vessel, n, each int) (gets []int, left int) {
 	}
 	q := heap.New(func(a, b *filled) bool { // the least loaded with one more task
 		left, right := (a.load+each)*b.weight, (b.load+each)*a.weight
-		return left < right || (left == right && a.at < b.at)
+		return left < right || (left == right && a.i < b.i)
 	}, nil)
 	for i, v := range vessels {
 		if v.room(each, n) > gets[i] {
@@ -65,8 +63,8 @@ func below(v vessel, level float64, n, each int) int {
 	return min(max(int(over), 0), v.room(each, n))
 }
 
-// lowerLevel is a level to which at most n tasks fill the vessels, close to the
-// highest one. Whatever is below it is below in every fair division.
+// lowerLevel returns a level that n tasks suffice to reach, close to the highest such
+// level. In every fair division the vessels reach it.
 func lowerLevel(vessels []vessel, n, each int) float64 {
 	lo, hi := 0.0, 0.0
 	for _, v := range vessels {
@@ -90,5 +88,5 @@ func lowerLevel(vessels []vessel, n, each int) float64 {
 
 type filled struct {
 	vessel
-	i int // its place in the vessels
+	i int // its position in the vessels, which are in the order of names
 }

@@ -2,13 +2,15 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
-// typed counts the tasks of each node by type, of the nodes that limit them.
+// typed counts the tasks of each node by type; nil for nodes without limits.
 type typed []map[string]int
 
-// typedOf counts what the nodes hold.
+// typedOf counts the tasks that the nodes hold.
 func typedOf(nodes []Node, held *Tally) typed {
 	t := make(typed, len(nodes))
 	for i := range nodes {
@@ -50,9 +52,6 @@ func (t typed) add(node int, taskType string, tasks int) {
 
 // room returns how many more tasks of a type a node takes.
 func (t typed) room(nodes []Node, node int, taskType string) int {
-	if t[node] == nil {
-		return math.MaxInt
-	}
 	most, ok := nodes[node].Limit(taskType)
 	if !ok {
 		return math.MaxInt
@@ -61,15 +60,9 @@ func (t typed) room(nodes []Node, node int, taskType string) int {
 }
 
 func (t typed) clone() typed {
-	c := make(typed, len(t))
-	for i, counts := range t {
-		if counts == nil {
-			continue
-		}
-		c[i] = make(map[string]int, len(counts))
-		for taskType, n := range counts {
-			c[i][taskType] = n
-		}
+	c := slices.Clone(t)
+	for i := range c {
+		c[i] = maps.Clone(c[i])
 	}
 	return c
 }

@@ -27,18 +27,16 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	}
 	m := mover{plan: p, loads: slices.Clone(p.loads), loadsOf: p.loadsOf.clone(), fair: p.fairShares(), index: map[route]int{}}
 	for i := range p.nodes {
-		d := donor{at: i, holds: map[string]*held{}}
+		d, byPool := donor{at: i}, map[string]*held{}
 		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
 			if p.view.Brief[c.Type] {
 				continue
 			}
-			if d.holds[c.pool] == nil {
-				d.holds[c.pool] = &held{pool: p.pool(c)}
+			if byPool[c.pool] == nil {
+				byPool[c.pool] = &held{pool: p.pool(c)}
+				d.pools = append(d.pools, byPool[c.pool])
 			}
-			d.holds[c.pool].tasks += n
-		}
-		for _, h := range d.holds {
-			d.pools = append(d.pools, h)
+			byPool[c.pool].tasks += n
 		}
 		slices.SortFunc(d.pools, func(a, b *held) int {
 			return cmp.Or(cmp.Compare(b.pool.class.Weight, a.pool.class.Weight), cmp.Compare(a.pool.class.pool, b.pool.class.pool))
@@ -56,8 +54,8 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	return m.moves
 }
 
-// level reports that no move of even a task of weight 1 could help, whatever may run
-// where. This is nearly always so, and quick to find out.
+// level reports that not even the move of a task of weight 1 could help, whichever
+// nodes can run it. This is nearly always so, and quick to find out.
 func (p *Plan) level() bool {
 	high, low := -1, -1
 	for i := range p.nodes {
@@ -116,7 +114,6 @@ type route struct {
 // donor is a node that may give tasks away, and the tasks it holds.
 type donor struct {
 	at    int
-	holds map[string]*held
 	pools []*held // the heaviest first
 }
 
@@ -125,8 +122,8 @@ type held struct {
 	tasks int
 }
 
-// next makes the move that helps the most loaded node, and returns false if
-// there is none.
+// next makes the move that helps the most loaded node, and returns false if there is
+// none.
 func (m *mover) next() bool {
 	for len(m.donors) > 0 {
 		most := 0
@@ -141,8 +138,8 @@ func (m *mover) next() bool {
 		if m.moveFrom(&m.donors[most]) {
 			return true
 		}
-		// Receivers only fill up from here on, and this node has nothing to give
-		// that one of them could take.
+		// The loads of receivers only rise from here on, so this node will not find a
+		// receiver later either.
 		m.donors = slices.Delete(m.donors, most, most+1)
 	}
 	return false
@@ -174,8 +171,8 @@ func (m *mover) moveFrom(d *donor) bool {
 	return false
 }
 
-// receiver is the node that is the least loaded with a task of the pool, if it
-// is then less loaded than the giver was before.
+// receiver returns the node that is the least loaded with a task of the pool, if it is
+// then less loaded than the giver was before; -1 for none.
 func (m *mover) receiver(from int, q *pool) int {
 	each, best := q.class.Weight, -1
 	for _, i := range q.eligible {

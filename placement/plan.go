@@ -66,21 +66,18 @@ type pool struct {
 
 // New returns the plan for a view.
 func New(v View) *Plan {
-	p := &Plan{pools: map[string]*pool{}, view: v}
+	p := &Plan{pools: map[string]*pool{}, view: v, groups: map[string]*spread{}}
 	for _, n := range v.Nodes {
 		if n.Closed == "" && len(n.Types) > 0 {
 			p.nodes = append(p.nodes, n)
 		}
 	}
 	slices.SortFunc(p.nodes, byName)
-	p.hashes, p.held = make([]uint64, len(p.nodes)), make([]int, len(p.nodes))
+	p.hashes, p.held, p.loads = make([]uint64, len(p.nodes)), make([]int, len(p.nodes)), make([]int, len(p.nodes))
 	for i := range p.nodes {
-		p.hashes[i] = hashNode(p.nodes[i].Name)
-		p.held[i] = v.Held.Of(p.nodes[i].Name).Weight
-	}
-	p.loads = slices.Clone(p.held)
-	for i := range p.nodes {
-		p.loads[i] -= v.brief(p.nodes[i].Name)
+		name := p.nodes[i].Name
+		p.hashes[i], p.held[i] = hashNode(name), v.Held.Of(name).Weight
+		p.loads[i] = p.held[i] - v.brief(name)
 	}
 	p.levels = slices.Clone(p.loads)
 	p.heldOf = typedOf(p.nodes, v.Held)
@@ -114,7 +111,7 @@ func (p *Plan) pool(c *Class) *pool {
 }
 
 // divide divides every pool over its nodes. Tasks that few nodes can run come first,
-// then heavy ones, because what comes last evens out.
+// then heavy ones: the tasks that come last can even out the loads.
 func (p *Plan) divide() {
 	order := make([]*pool, 0, len(p.pools))
 	for _, q := range p.pools {
@@ -133,9 +130,7 @@ func (p *Plan) divide() {
 		vessels := make([]vessel, len(q.eligible))
 		for k, i := range q.eligible {
 			n := &p.nodes[i]
-			vessels[k] = vessel{
-				at: i, load: p.loads[i], weight: n.weight(), capacity: n.Capacity, most: p.loadsOf.room(p.nodes, i, q.class.Type),
-			}
+			vessels[k] = vessel{load: p.loads[i], weight: n.weight(), capacity: n.Capacity, most: p.loadsOf.room(p.nodes, i, q.class.Type)}
 		}
 		gets, left := fill(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
@@ -184,8 +179,8 @@ func (p *Plan) Take(task string, c *Class) string {
 		return q.quota[k] > 0 || c.Group != "" || !q.capped && len(c.Prefer) == 0
 	})
 	if best < 0 {
-		// Where a type is limited and there are too many of it, the quotas of its pools say
-		// nothing, and whose turn it is gets the room.
+		// If a limited type has more tasks than there is room for, the quotas of its pools
+		// mean nothing: the oldest task gets the room.
 		best = p.best(q, c, hash, func(k int) bool { return !q.capped || p.limited(q, k) })
 	}
 	if best < 0 {
@@ -331,9 +326,6 @@ func (p *Plan) spreadOf(group string) *spread {
 		if n := members[p.nodes[i].Name]; n > 0 {
 			s.add(&p.nodes[i], n)
 		}
-	}
-	if p.groups == nil {
-		p.groups = map[string]*spread{}
 	}
 	p.groups[group] = s
 	return s

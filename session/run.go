@@ -10,10 +10,9 @@ import (
 	"github.com/windlass-go/windlass/internal/pause"
 )
 
-// checkEvery is the longest time between two checks of the deadline besides its timer.
-// Timers stand still while the machine is suspended and the clock does not, and they
-// ignore changes of the time of day. After either, the deadline may be noticed this
-// much too late, which is within the slack.
+// checkEvery is the longest time between two checks of the deadline. Timers stand still
+// while the machine is suspended, and ignore changes of the time of day. After either,
+// the deadline may be noticed this much too late, which is within the slack.
 const checkEvery = time.Second
 
 // Run keeps the session alive until it ends for any reason, and returns the cause:
@@ -39,8 +38,8 @@ func (s *Session) renewUntilEnd(ctx context.Context) {
 			return
 		}
 		if err := s.renewOnce(ctx); errors.Is(err, broker.ErrSessionExpired) {
-			// Others may hold our keys already, so nothing is left to wait
-			// for: the grace is only what stopping takes.
+			// Others may hold our keys already, so the handlers get only the time
+			// that stopping takes.
 			s.end(errors.Join(ErrExpired, err), s.timing.Slack)
 			return
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,11 +83,8 @@ func Open(parent context.Context, b broker.Broker, config Config) (*Session, err
 	if err := CheckTTL(config.TTL); err != nil {
 		return nil, err
 	}
-	if config.TTL == 0 {
-		config.TTL = TTLDefault
-	}
-	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1),
-		hardPassed: make(chan struct{})}
+	config.TTL = cmp.Or(config.TTL, TTLDefault)
+	s := &Session{broker: b, now: config.Clock, config: config, rearm: make(chan struct{}, 1), hardPassed: make(chan struct{})}
 	if s.now == nil {
 		s.now = clock.Machine
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,27 +18,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a broker of which only sessions work, as the test says.
+// fake is a broker that has only sessions.
 type fake struct {
 	broker.Broker
 	ttl time.Duration
-	// delay is how long the answer to a renewal takes after it was processed.
-	delay time.Duration
-	// grant is how long granting takes.
-	grant time.Duration
-	// fails, if not nil, is the answer to every renewal.
-	fails     atomic.Pointer[error]
-	processed atomic.Int64 // when the last renewal was processed, by process
-	renewals  atomic.Int64
-	revoked   atomic.Bool
-	// revokeErr, if not nil, is the answer to being told that the session ends.
-	revokeErr error
+	// grant is how long granting takes, delay how long the answer to a renewal takes
+	// after it was processed.
+	grant, delay time.Duration
+	// grantErr and revokeErr, if not nil, are the answers to Grant and Revoke, fails to
+	// every renewal.
+	grantErr, revokeErr error
+	fails               atomic.Pointer[error]
+	processed           atomic.Int64 // when the last renewal was processed, by process
+	renewals            atomic.Int64
+	revoked             atomic.Bool
 }
 
 func (f *fake) Grant(context.Context, string, time.Duration) (broker.Session, error) {
 	f.processed.Store(int64(process()))
 	time.Sleep(f.grant)
-	return broker.Session{ID: 7, TTL: f.ttl}, nil
+	return broker.Session{ID: 7, TTL: f.ttl}, f.grantErr
 }
 
 func (f *fake) KeepAlive(ctx context.Context, _ broker.SessionID) (time.Duration, error) {
@@ -59,16 +59,20 @@ func (f *fake) Revoke(context.Context, broker.SessionID) error {
 	return f.revokeErr
 }
 
-func (f *fake) fail(err error) { f.fails.Store(&err) }
+// fail makes every renewal fail.
+func (f *fake) fail(kind error) {
+	err := error(broker.NewError("keepalive", "", kind, nil))
+	f.fails.Store(&err)
+}
 
-// process is the boot of clock.Process.
+// process returns the boot reading of clock.Process.
 func process() time.Duration {
 	boot, _ := clock.Process()
 	return boot
 }
 
-// open opens a session in a bubble and keeps it alive; ended is closed when Run
-// has returned.
+// open opens a session in virtual time and keeps it alive; ended is closed when Run has
+// returned.
 func open(t *testing.T, f *fake, config Config) (s *Session, ended chan struct{}) {
 	t.Helper()
 	if config.Clock == nil {
@@ -102,7 +106,16 @@ func TestDerive_TheDeadlinesAddUpToTheTTL(t *testing.T) {
 	}
 }
 
-func TestSession_StaysAsLongAsItIsRenewed(t *testing.T) {
+// closeSession closes a session and waits until Run has returned.
+func closeSession(t *testing.T, s *Session, ended chan struct{}) {
+	t.Helper()
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("closing: %v", err)
+	}
+	<-ended
+}
+
+func TestSession_LastsAsLongAsItIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{ttl: 15 * time.Second, delay: time.Second}
 		s, ended := open(t, f, Config{})
@@ -111,20 +124,17 @@ func TestSession_StaysAsLongAsItIsRenewed(t *testing.T) {
 			t.Errorf("it ended: %v", context.Cause(s.Context()))
 		}
 		if n := f.renewals.Load(); n < 1150 || n > 1250 {
-			t.Errorf("%d renewals in an hour; one every 3s are due", n)
+			t.Errorf("%d renewals in an hour, want one every 3s", n)
 		}
-		if err := s.Close(t.Context()); err != nil || !f.revoked.Load() {
-			t.Errorf("closing: %v, revoked %t", err, f.revoked.Load())
-		}
-		<-ended
-		if !errors.Is(context.Cause(s.Context()), ErrClosed) {
-			t.Errorf("cause %v", context.Cause(s.Context()))
+		closeSession(t, s, ended)
+		if cause := context.Cause(s.Context()); !errors.Is(cause, ErrClosed) || !f.revoked.Load() {
+			t.Errorf("cause %v, revoked %t", cause, f.revoked.Load())
 		}
 	})
 }
 
-// The measurement that made us write our own: with a deadline that counts from
-// the reply, the owner believes for the delay of the reply too long.
+// If the deadline counted from the reply, the owner would trust the session too long by
+// the delay of the reply.
 func TestSession_M14_EndsBeforeTheBrokerCanExpireItHoweverLateTheReplyCame(t *testing.T) {
 	for _, delay := range []time.Duration{0, 100 * time.Millisecond, time.Second, 1900 * time.Millisecond, 4 * time.Second} {
 		for _, ttl := range []time.Duration{TTLMin, TTLDefault, TTLMax} {
@@ -134,8 +144,8 @@ func TestSession_M14_EndsBeforeTheBrokerCanExpireItHoweverLateTheReplyCame(t *te
 				s, ended := open(t, f, Config{TTL: ttl, Hard: func() { hardAt.Store(int64(process())) }})
 				var stopped atomic.Int64
 				context.AfterFunc(s.Context(), func() { stopped.Store(int64(process())) })
-				time.Sleep(ttl + ttl/3) // a reply that is slower than a try ends it before this is over
-				f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+				time.Sleep(ttl + ttl/3) // with replies slower than a try it ends before this
+				f.fail(broker.ErrUnavailable)
 				<-ended
 				synctest.Wait()
 				expires := time.Duration(f.processed.Load()) + ttl
@@ -154,13 +164,13 @@ func TestSession_M14_EndsBeforeTheBrokerCanExpireItHoweverLateTheReplyCame(t *te
 	}
 }
 
-func TestSession_AnExpiryThatTheBrokerReportsEndsItAtOnce(t *testing.T) {
+func TestSession_EndsAtOnceWhenTheBrokerReportsItsExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{ttl: 15 * time.Second}
 		hard := false
 		s, ended := open(t, f, Config{Hard: func() { hard = true }})
 		time.Sleep(10 * time.Second)
-		f.fail(broker.NewError("keepalive", "", broker.ErrSessionExpired, nil))
+		f.fail(broker.ErrSessionExpired)
 		start := time.Now()
 		<-s.Context().Done()
 		if took := time.Since(start); took > s.Timing().Renew {
@@ -183,20 +193,20 @@ func TestSession_NothingStartsLateInItsLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{ttl: 15 * time.Second}
 		s, ended := open(t, f, Config{})
-		f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+		f.fail(broker.ErrUnavailable)
 		time.Sleep(s.Timing().Stop - s.Timing().Claim - time.Millisecond)
 		if !s.MayStart() {
-			t.Error("too early to refuse")
+			t.Error("nothing may start although enough time is left")
 		}
 		time.Sleep(2 * time.Millisecond)
 		if s.MayStart() || s.Context().Err() != nil {
-			t.Error("too late to start, and too early to end")
+			t.Errorf("want that nothing may start, and the session to last: %v", context.Cause(s.Context()))
 		}
 		<-ended
 	})
 }
 
-func TestOpen_FromTooFarAwayThereIsNone(t *testing.T) {
+func TestOpen_FailsIfTheBrokerIsTooFarAway(t *testing.T) {
 	for _, test := range []struct {
 		grant, delay time.Duration
 		opens        bool
@@ -213,18 +223,18 @@ func TestOpen_FromTooFarAwayThereIsNone(t *testing.T) {
 				t.Errorf("%+v: %v, revoked %t", test, err, f.revoked.Load())
 			}
 			if !test.opens && (!broker.Temporary(err) || s != nil) {
-				t.Errorf("%+v: %v, want one that may pass", test, err)
+				t.Errorf("%+v: %v, want a temporary error", test, err)
 			}
 		})
 	}
 }
 
-func TestSession_ABrokerThatComesBackInTimeKeepsIt(t *testing.T) {
+func TestSession_SurvivesABrokerThatComesBackInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{ttl: 15 * time.Second}
 		s, ended := open(t, f, Config{})
 		for range 20 {
-			f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+			f.fail(broker.ErrUnavailable)
 			time.Sleep(6 * time.Second)
 			f.fails.Store(nil)
 			time.Sleep(4 * time.Second)
@@ -232,14 +242,13 @@ func TestSession_ABrokerThatComesBackInTimeKeepsIt(t *testing.T) {
 		if s.Context().Err() != nil {
 			t.Errorf("it ended: %v", context.Cause(s.Context()))
 		}
-		_ = s.Close(t.Context())
-		<-ended
+		closeSession(t, s, ended)
 	})
 }
 
-// Of a suspended machine timers stand still and the boot clock does not. Of a
-// virtual one that its host stopped both do, and the time of day is set later.
-func TestSession_S2_AMachineThatStoodStillIsNoticedByEitherClock(t *testing.T) {
+// While a machine is suspended its timers stand still, but not its boot clock. While a
+// host stops a virtual machine both stand still, and the time of day is set later.
+func TestSession_S2_EitherClockShowsThatTheMachineStoodStill(t *testing.T) {
 	for name, jump := range map[string]struct{ boot, day time.Duration }{
 		"suspended":                           {boot: time.Hour, day: time.Hour},
 		"suspended, the time of day not kept": {boot: time.Hour},
@@ -248,7 +257,7 @@ func TestSession_S2_AMachineThatStoodStillIsNoticedByEitherClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fake{ttl: 15 * time.Second, delay: time.Hour} // no renewal ever comes back
+				f := &fake{ttl: 15 * time.Second, delay: time.Hour} // no renewal is ever answered
 				var boot, day atomic.Int64
 				s, ended := open(t, f, Config{Clock: leaping(&boot, &day)})
 				time.Sleep(2500 * time.Millisecond)
@@ -267,15 +276,14 @@ func TestSession_S2_AMachineThatStoodStillIsNoticedByEitherClock(t *testing.T) {
 	}
 }
 
-// A renewal that was sent before the machine stood still says nothing of later.
-func TestSession_S2_ARenewalFromBeforeTheMachineStoodStillDoesNotKeepIt(t *testing.T) {
+func TestSession_S2_ARenewalSentBeforeTheMachineStoodStillDoesNotExtendIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{ttl: 15 * time.Second, delay: time.Second}
 		var boot, day atomic.Int64
 		s, ended := open(t, f, Config{Clock: leaping(&boot, &day)})
 		time.Sleep(s.Timing().Renew + f.delay/2) // the answer is on its way
 		day.Store(int64(time.Minute))
-		f.fail(broker.NewError("keepalive", "", broker.ErrUnavailable, nil))
+		f.fail(broker.ErrUnavailable)
 		start := time.Now()
 		<-s.Context().Done()
 		if took := time.Since(start); took > checkEvery || !errors.Is(context.Cause(s.Context()), ErrDeadline) {
@@ -285,8 +293,8 @@ func TestSession_S2_ARenewalFromBeforeTheMachineStoodStillDoesNotKeepIt(t *testi
 	})
 }
 
-// A time of day that is set back, or forward by less than is left, costs nothing.
-func TestSession_ATimeOfDayThatIsSetCostsNoSessionThatIsRenewed(t *testing.T) {
+// The time of day is set back, or forward by less than the time left.
+func TestSession_SurvivesChangesOfTheTimeOfDayWhileItIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var boot, day atomic.Int64
 		last := time.Duration(math.MinInt64)
@@ -306,12 +314,11 @@ func TestSession_ATimeOfDayThatIsSetCostsNoSessionThatIsRenewed(t *testing.T) {
 		if s.Context().Err() != nil {
 			t.Errorf("it ended: %v", context.Cause(s.Context()))
 		}
-		_ = s.Close(t.Context())
-		<-ended
+		closeSession(t, s, ended)
 	})
 }
 
-// leaping is clock.Process, and ahead of it by what was stored.
+// leaping returns a clock that is ahead of clock.Process by the stored times.
 func leaping(boot, day *atomic.Int64) clock.Clock {
 	return func() (time.Duration, time.Duration) {
 		b, d := clock.Process()
@@ -323,13 +330,11 @@ func TestSession_TheFirstCauseCountsAndEndIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ended := open(t, &fake{ttl: 15 * time.Second}, Config{})
 		first := errors.New("first")
-		done := make(chan struct{})
+		var all sync.WaitGroup
 		for range 10 {
-			go func() { s.End(first); done <- struct{}{} }()
+			all.Go(func() { s.End(first) })
 		}
-		for range 10 {
-			<-done
-		}
+		all.Wait()
 		s.End(errors.New("second"))
 		if !errors.Is(context.Cause(s.Context()), first) {
 			t.Errorf("cause %v", context.Cause(s.Context()))
@@ -338,7 +343,7 @@ func TestSession_TheFirstCauseCountsAndEndIsIdempotent(t *testing.T) {
 	})
 }
 
-func TestSession_ATTLOutOfBoundsIsRefused(t *testing.T) {
+func TestOpen_RefusesATTLOutOfRange(t *testing.T) {
 	for _, ttl := range []time.Duration{-time.Second, time.Second, TTLMin - 1, TTLMax + 1} {
 		if _, err := Open(t.Context(), &fake{}, Config{TTL: ttl}); err == nil {
 			t.Errorf("a TTL of %v was accepted", ttl)
@@ -346,15 +351,13 @@ func TestSession_ATTLOutOfBoundsIsRefused(t *testing.T) {
 	}
 }
 
-func TestPast_EndsWhatCouldNotBeEndedOnceTheBrokerIsBack(t *testing.T) {
+func TestPast_EndsItsSessionsOnceTheBrokerIsBack(t *testing.T) {
 	var past Past
 	var brokers []*fake
-	away := broker.NewError("revoke", "", broker.ErrUnavailable, nil)
-	for i := range 3 {
-		f := &fake{ttl: TTLDefault, revokeErr: away}
-		if i == 2 {
-			f.revokeErr = broker.NewError("revoke", "", broker.ErrPermission, nil) // that will not change
-		}
+	unavailable := broker.NewError("revoke", "", broker.ErrUnavailable, nil)
+	permanent := broker.NewError("revoke", "", broker.ErrPermission, nil)
+	for _, revokeErr := range []error{unavailable, unavailable, permanent} {
+		f := &fake{ttl: TTLDefault, revokeErr: revokeErr}
 		s, err := Open(t.Context(), f, Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -367,8 +370,8 @@ func TestPast_EndsWhatCouldNotBeEndedOnceTheBrokerIsBack(t *testing.T) {
 		}
 		brokers = append(brokers, f)
 	}
-	if err := past.Settle(t.Context()); !errors.Is(err, away) {
-		t.Errorf("Settle while the broker is away: %v", err)
+	if err := past.Settle(t.Context()); !errors.Is(err, unavailable) {
+		t.Errorf("Settle while the broker is unreachable: %v", err)
 	}
 	for _, f := range brokers {
 		f.revokeErr = nil

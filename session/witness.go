@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/windlass-go/windlass/broker"
@@ -12,17 +13,14 @@ import (
 // same folder, so one must be left. Witness returns when ctx ends, or with the error of
 // a broker that grants no session at all.
 func Witness(ctx context.Context, b broker.Broker, config Config) error {
-	timing := Derive(TTLDefault)
-	if config.TTL > 0 {
-		timing = Derive(config.TTL)
-	}
+	timing := Derive(cmp.Or(config.TTL, TTLDefault))
 	for {
 		s, err := Open(ctx, b, config)
 		switch {
 		case err == nil:
-			_ = s.Run(ctx) // it begins anew, whyever it ended
+			_ = s.Run(ctx) // another session follows, whatever the reason for the end
 			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), timing.Try)
-			_ = s.Close(closing) // or the others end it
+			_ = s.Close(closing) // if that fails, it expires
 			cancel()
 		case !broker.Temporary(err) && ctx.Err() == nil:
 			return err

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -9,9 +10,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite what docs/guide/states.md shows of the transitions")
+var update = flag.Bool("update", false, "rewrite the transitions in docs/guide/states.md")
 
-// guide is the document that shows them, for who reads rather than imports.
+// guide is the document that shows the transitions.
 const guide = "../docs/guide/states.md"
 
 // diagram draws the transitions, an arrow for each pair of states.
@@ -20,7 +21,13 @@ func diagram() string {
 	b.WriteString("```mermaid\nstateDiagram-v2\n    [*] --> runnable: submitted\n")
 	for _, from := range allStates {
 		for _, to := range allStates {
-			if by := between(from, to); len(by) > 0 {
+			var by []Message
+			for _, m := range Messages {
+				if transitions[from][m] == to {
+					by = append(by, m)
+				}
+			}
+			if len(by) > 0 {
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", from, to, joinMessages(by))
 			}
 		}
@@ -34,16 +41,7 @@ func diagram() string {
 	return b.String()
 }
 
-func between(from, to State) (by []Message) {
-	for _, m := range Messages {
-		if transitions[from][m] == to {
-			by = append(by, m)
-		}
-	}
-	return by
-}
-
-// table is what each message makes of each state; a dash where it is refused.
+// table returns the next state for each state and message; a dash if it is refused.
 func table() string {
 	var b strings.Builder
 	line := func(cells ...string) { fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | ")) }
@@ -57,11 +55,7 @@ func table() string {
 	for _, s := range allStates {
 		cells := []string{"**" + string(s) + "**"}
 		for _, m := range Messages {
-			next := "–"
-			if to, ok := transitions[s][m]; ok {
-				next = string(to)
-			}
-			cells = append(cells, next)
+			cells = append(cells, cmp.Or(string(transitions[s][m]), "–"))
 		}
 		if s.Terminal() {
 			refuse = append(refuse, cells[0])
@@ -69,16 +63,12 @@ func table() string {
 		}
 		line(cells...)
 	}
-	cells := []string{strings.Join(refuse, ", ")}
-	for range Messages {
-		cells = append(cells, "–")
-	}
-	line(cells...)
+	line(append([]string{strings.Join(refuse, ", ")}, slices.Repeat([]string{"–"}, len(Messages))...)...)
 	return b.String()
 }
 
-// replacePart replaces what is between two markers; false if the markers are not
-// there, once and in order.
+// replacePart replaces the text between two markers. It returns false unless each
+// marker is there once, in order.
 func replacePart(document, name, part string) (string, bool) {
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	before, rest, found := strings.Cut(document, begin)
@@ -89,7 +79,7 @@ func replacePart(document, name, part string) (string, bool) {
 	return before + begin + part + end + after, true
 }
 
-func TestTransitions_M51_TheGuideShowsThemAsTheyAre(t *testing.T) {
+func TestTransitions_M51_TheGuideIsUpToDate(t *testing.T) {
 	for s, by := range transitions {
 		if !slices.Contains(allStates, s) {
 			t.Errorf("the diagram leaves the state %s out", s)

@@ -1,6 +1,7 @@
 package statemachine
 
 import (
+	"cmp"
 	"time"
 )
 
@@ -28,18 +29,9 @@ const (
 )
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.Window == 0 {
-		p.Window = FaultWindow
-	}
-	if p.Min == 0 {
-		p.Min = min(BackOffMin, max(p.Max, 1))
-		if p.Max == 0 {
-			p.Min = BackOffMin
-		}
-	}
-	if p.Max == 0 {
-		p.Max = max(BackOffMax, p.Min)
-	}
+	p.Window = cmp.Or(p.Window, FaultWindow)
+	p.Max = cmp.Or(p.Max, max(BackOffMax, p.Min))
+	p.Min = cmp.Or(p.Min, min(BackOffMin, max(p.Max, 1)))
 	return p
 }
 

@@ -91,7 +91,7 @@ func (h *History) keepUnknown(value []byte) {
 	var raw struct {
 		Entries []json.RawMessage `json:"entries"`
 	}
-	_ = json.Unmarshal(value, &raw) // it was read before
+	_ = json.Unmarshal(value, &raw) // it was parsed before
 	for i := range h.Entries {
 		h.Entries[i].unknown = stored.UnknownIn(raw.Entries[i], h.Entries[i])
 	}
@@ -166,14 +166,13 @@ func (h *History) add(e HistoryEntry) {
 	for at > 0 && h.Entries[at-1].Token > e.Token {
 		at--
 	}
-	if h.endedBy(at, e) {
+	if at > 0 && h.Entries[at-1].Token == e.Token && h.Entries[at-1].Event.endsClaim() && !e.Event.endsClaim() {
 		at-- // the end of a claim is its last entry
 	}
 	h.Entries = slices.Insert(h.Entries, at, e)
 }
 
-// concludeLost enters the end of each claim that was followed by another one
-// without anybody saying how it ended.
+// concludeLost adds the missing end of each claim that another claim follows.
 func (h *History) concludeLost() {
 	for i := len(h.Entries) - 1; i > 0; i-- {
 		last, next := h.Entries[i-1], h.Entries[i]
@@ -187,18 +186,13 @@ func (h *History) concludeLost() {
 	}
 }
 
-// endedBy reports whether the entry before a position ends the claim of another one.
-func (h *History) endedBy(at int, e HistoryEntry) bool {
-	return at > 0 && h.Entries[at-1].Token == e.Token && h.Entries[at-1].Event.endsClaim() && !e.Event.endsClaim()
-}
-
 func (e HistoryEntry) same(o HistoryEntry) bool {
 	return e.At.Equal(o.At) && e.Event == o.Event && e.Token == o.Token && e.Detail == o.Detail
 }
 
-// cut keeps the head of a text, whole characters of it.
+// cut keeps the beginning of a text, in whole characters.
 func cut(s string, bytesMax int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD") // which is what JSON makes of it
+	s = strings.ToValidUTF8(s, "\uFFFD") // as JSON encodes it
 	if len(s) <= bytesMax {
 		return s
 	}

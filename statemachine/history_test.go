@@ -12,7 +12,7 @@ func entry(token int64, second int, event Event) HistoryEntry {
 	return HistoryEntry{At: time.Unix(int64(second), 0).UTC(), Event: event, Node: "n", Token: token}
 }
 
-func told(h History) string {
+func summary(h History) string {
 	var parts []string
 	for _, e := range h.Entries {
 		parts = append(parts, string(rune('0'+e.Token))+string(e.Event))
@@ -20,9 +20,15 @@ func told(h History) string {
 	return strings.Join(parts, " ")
 }
 
-// TestHistory_TheOrderInWhichNodesWriteMakesNoDifference interleaves what two
-// nodes say about their claims in every way.
-func TestHistory_TheOrderInWhichNodesWriteMakesNoDifference(t *testing.T) {
+func wantHistory(t *testing.T, h History, entries string, claims, interruptions int) {
+	t.Helper()
+	if got := summary(h); got != entries || h.Claims != claims || h.Interruptions != interruptions {
+		t.Errorf("%s, %d claims, %d interruptions; want %s, %d, %d", got, h.Claims, h.Interruptions, entries, claims, interruptions)
+	}
+}
+
+// The entries of two nodes about their claims are interleaved in every way.
+func TestHistory_DoesNotDependOnTheOrderInWhichNodesWrite(t *testing.T) {
 	a := []HistoryEntry{entry(1, 1, EventClaimed), entry(1, 2, Event(Sleeping)), entry(1, 3, EventReleased)}
 	b := []HistoryEntry{entry(2, 4, EventClaimed), entry(2, 5, Event(Runnable)), entry(2, 6, Event(Completed))}
 	var interleave func(h []HistoryEntry, a, b []HistoryEntry)
@@ -41,9 +47,7 @@ func TestHistory_TheOrderInWhichNodesWriteMakesNoDifference(t *testing.T) {
 			h.Add(e)
 			h.Add(e) // an attempt whose outcome was unknown
 		}
-		if got := told(h); got != "1claimed 1sleeping 1released 2claimed 2runnable 2completed" || h.Claims != 2 || h.Interruptions != 0 {
-			t.Errorf("%+v gave %s with %d claims and %d interruptions", order, got, h.Claims, h.Interruptions)
-		}
+		wantHistory(t, h, "1claimed 1sleeping 1released 2claimed 2runnable 2completed", 2, 0)
 	}
 	interleave(nil, a, b)
 }
@@ -51,23 +55,17 @@ func TestHistory_TheOrderInWhichNodesWriteMakesNoDifference(t *testing.T) {
 func TestHistory_M55_AClaimWithoutAnEndCountsAsInterrupted(t *testing.T) {
 	var h History
 	h.Add(entry(1, 1, EventClaimed), entry(2, 2, EventClaimed))
-	if got := told(h); got != "1claimed 1lost 2claimed" || h.Interruptions != 1 {
-		t.Errorf("%s, %d interruptions", got, h.Interruptions)
-	}
+	wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
 	drained := entry(2, 3, EventReleased)
 	drained.Interruption = true
 	h.Add(drained, entry(3, 4, EventClaimed))
-	if h.Interruptions != 2 {
-		t.Errorf("%d interruptions after a drain", h.Interruptions)
-	}
-	h.Add(entry(1, 2, EventReleased)) // node 1 was slow to say that it had given the task back
-	if got := told(h); got != "1claimed 1released 2claimed 2released 3claimed" || h.Interruptions != 1 || h.Claims != 3 {
-		t.Errorf("%s, %d interruptions, %d claims", got, h.Interruptions, h.Claims)
-	}
+	wantHistory(t, h, "1claimed 1lost 2claimed 2released 3claimed", 3, 2)
+	h.Add(entry(1, 2, EventReleased)) // node 1 records its release late
+	wantHistory(t, h, "1claimed 1released 2claimed 2released 3claimed", 3, 1)
 }
 
-// TestHistory_AddingAgainChangesNothing repeats notes whose outcome was unknown,
-// however much of them is forgotten already.
+// Notes with an unknown outcome are repeated, also if most of their entries are no
+// longer kept.
 func TestHistory_AddingAgainChangesNothing(t *testing.T) {
 	var h History
 	for round := range 5 {
@@ -97,16 +95,14 @@ func TestHistory_AddingAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestHistory_ANodeThatDiedIsConcludedWhateverWasWrittenFirst(t *testing.T) {
+func TestHistory_ALateEntryOfALostClaimIsConcludedToo(t *testing.T) {
 	var h History
 	h.Add(entry(2, 20, EventClaimed))
-	h.Add(entry(1, 10, EventClaimed)) // and then its node died
-	if got := told(h); got != "1claimed 1lost 2claimed" || h.Interruptions != 1 || h.Claims != 2 {
-		t.Errorf("%s, %d interruptions, %d claims", got, h.Interruptions, h.Claims)
-	}
+	h.Add(entry(1, 10, EventClaimed)) // its node died after that
+	wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
 }
 
-func TestHistory_IsBounded(t *testing.T) {
+func TestHistory_IsLimited(t *testing.T) {
 	var h History
 	for i := range 100 {
 		e := entry(int64(i), i, EventClaimed)
@@ -123,8 +119,8 @@ func TestHistory_IsBounded(t *testing.T) {
 	if err != nil || len(value) > 16<<10 {
 		t.Errorf("%d bytes, %v", len(value), err)
 	}
-	if back, err := ParseHistory(value); err != nil || told(back) != told(h) {
-		t.Errorf("read back: %s, %v", told(back), err)
+	if back, err := ParseHistory(value); err != nil || summary(back) != summary(h) {
+		t.Errorf("read back: %s, %v", summary(back), err)
 	}
 	if _, err := ParseHistory([]byte("{")); err == nil {
 		t.Error("half a history was accepted")

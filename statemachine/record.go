@@ -94,7 +94,7 @@ func (r *Record) keepUnknown(value []byte) {
 	var raw struct {
 		Errors []json.RawMessage `json:"errors"`
 	}
-	_ = json.Unmarshal(value, &raw) // it was read before
+	_ = json.Unmarshal(value, &raw) // it was parsed before
 	for i := range r.Errors {
 		r.Errors[i].unknown = stored.UnknownIn(raw.Errors[i], r.Errors[i])
 	}

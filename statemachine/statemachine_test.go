@@ -12,13 +12,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var (
-	allStates   = []State{Runnable, Sleeping, Paused, Fault, Completed, Failed, Killed}
-	allMessages = Messages
-)
+var allStates = []State{Runnable, Sleeping, Paused, Fault, Completed, Failed, Killed}
 
-// contract restates M51 in the words of the contract, so that the table in the
-// code and this one can only agree by being right.
+// contract repeats M51 as the contract states it, independently of the table in the
+// code.
 var contract = map[State]string{
 	Runnable: "checkpoint=runnable release=runnable run=runnable sleep=sleeping complete=completed kill=killed error=fault pause=paused",
 	Sleeping: "checkpoint=sleeping release=sleeping sleep=sleeping run=runnable kill=killed pause=paused error=fault",
@@ -26,14 +23,14 @@ var contract = map[State]string{
 	Fault:    "sleep=sleeping error=failed run=runnable kill=killed",
 }
 
-func TestNext_M51_EveryPairIsAsTheContractSays(t *testing.T) {
+func TestNext_M51_AgreesWithTheContractForEveryPair(t *testing.T) {
 	for _, s := range allStates {
 		want := map[Message]State{}
 		for _, pair := range strings.Fields(contract[s]) {
 			m, next, _ := strings.Cut(pair, "=")
 			want[Message(m)] = State(next)
 		}
-		for _, m := range allMessages {
+		for _, m := range Messages {
 			got, err := Next(s, m)
 			next, allowed := want[m]
 			var refused *TransitionError
@@ -48,8 +45,7 @@ func TestNext_M51_EveryPairIsAsTheContractSays(t *testing.T) {
 }
 
 func TestParse_M54_AbsentMeansRunnableAndUnreadableIsAnError(t *testing.T) {
-	r, err := Parse(nil)
-	if err != nil || r.State != Runnable {
+	if r, err := Parse(nil); err != nil || r.State != Runnable {
 		t.Errorf("Parse(nil) = %+v, %v", r, err)
 	}
 	for _, bad := range []string{"{", `{"state":"dancing"}`, `{"state":""}`, `[]`, `{"state":"sleeping"}`} {
@@ -62,7 +58,7 @@ func TestParse_M54_AbsentMeansRunnableAndUnreadableIsAnError(t *testing.T) {
 	}
 }
 
-func TestHandleErrors_M55_SleepsLongerAndFailsAfterAsManyAsItIsToldInFourHours(t *testing.T) {
+func TestHandleErrors_M55_SleepsLongerEachTimeAndFailsAfterTheSetNumberOfErrors(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	policy := RetryPolicy{Errors: ErrorsMax}
 	var errs []ErrorEntry
@@ -84,9 +80,8 @@ func TestHandleErrors_M55_SleepsLongerAndFailsAfterAsManyAsItIsToldInFourHours(t
 	}
 }
 
-// TestHandleErrors_APolicyCountsMoreErrorsThanAreKept lets a task fail every
-// second until it is given up.
-func TestHandleErrors_APolicyCountsMoreErrorsThanAreKept(t *testing.T) {
+// A task fails every second until the policy gives up.
+func TestHandleErrors_CountsMoreErrorsThanAreKept(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
 		policy RetryPolicy
@@ -133,7 +128,7 @@ func TestHandleErrors_TheSleepIsWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestCommand_M52_SleepNeedsATimeAndErrorAnError(t *testing.T) {
+func TestCommand_M52_SleepNeedsATimeAndErrorAText(t *testing.T) {
 	for _, good := range []string{
 		`{"message":"run"}`, "pause", " kill\n", `{"message":"sleep","until":"2026-01-01T00:00:00Z"}`, `{"message":"error","error":"x"}`,
 		`{"message":"checkpoint","future":1}`,
@@ -157,7 +152,7 @@ func TestCommand_M52_SleepNeedsATimeAndErrorAnError(t *testing.T) {
 	}
 }
 
-func TestCommand_M56_IsTheSameJSONBothWays(t *testing.T) {
+func TestCommand_M56_ParsesTheJSONThatItEncodes(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, c := range map[string]Command{
 		`{"message":"pause"}`:                                {Message: Pause},
@@ -175,7 +170,7 @@ func TestCommand_M56_IsTheSameJSONBothWays(t *testing.T) {
 	}
 }
 
-func TestAddError_KeepsAtMostEightAndLeavesItsArgumentAlone(t *testing.T) {
+func TestAddError_KeepsAtMostEightAndDoesNotModifyItsArgument(t *testing.T) {
 	var errs []ErrorEntry
 	for i := range 20 {
 		before := len(errs)

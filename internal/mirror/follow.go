@@ -120,21 +120,21 @@ func (s *span) add(e broker.Event) {
 
 // watch watches from the start of a span until the reconcile period is over. Changes
 // within the span were sent already and are compared; later changes are sent. It
-// returns the span of what it has sent, and whether to continue like that: not if
-// something was missed.
+// returns the span of the changes that it has sent, and whether to continue: false if
+// the first watch missed something.
 func (s Source) watch(ctx context.Context, told span, send func(Update), healthy func()) (next span, again bool, err error) {
 	watching, cancel := context.WithTimeout(ctx, s.period())
 	defer cancel()
 	repeated, compared := span{}, told.to == told.from
 	next = span{from: told.to, to: told.to}
-	followed := told.to > told.from // for a whole period
+	followed := told.to > told.from // the watch before made progress
 	for batch, err := range s.Broker.Watch(watching, s.Prefix, told.from+1) {
 		switch {
 		case err != nil && isOver(watching):
 			<-watching.Done()
 			return next, compared, nil
 		case errors.Is(err, broker.ErrCompacted) && followed:
-			return next, false, nil // a new listing repairs everything, but needs a pause each time
+			return next, false, nil // list again at once, because this watch made progress
 		case err != nil:
 			return next, false, err
 		}

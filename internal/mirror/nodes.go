@@ -68,12 +68,12 @@ func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
 func (m *Nodes) Gone(name string) []byte { return m.gone[name] }
 
 // Registered returns the registered nodes, by name.
-func (m *Nodes) Registered() []*Node { return m.those(func(n *Node) bool { return n.Registered }) }
+func (m *Nodes) Registered() []*Node { return m.filter(func(n *Node) bool { return n.Registered }) }
 
 // Cordoned returns the nodes that have a cordon, registered or not, by name.
-func (m *Nodes) Cordoned() []*Node { return m.those(func(n *Node) bool { return n.Cordoned }) }
+func (m *Nodes) Cordoned() []*Node { return m.filter(func(n *Node) bool { return n.Cordoned }) }
 
-func (m *Nodes) those(wanted func(*Node) bool) (nodes []*Node) {
+func (m *Nodes) filter(wanted func(*Node) bool) (nodes []*Node) {
 	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
 		if n := m.nodes[name]; wanted(n) {
 			nodes = append(nodes, n)

@@ -303,8 +303,8 @@ func (m *Tasks) recount() {
 	}
 }
 
-// same compares what identifies the contents: values never change without a
-// revision changing, and props are immutable while Created is.
+// same compares the revisions and flags of two tasks, which identify their contents: a
+// value never changes without its revision, and properties never without Created.
 func same(a, b *Task) bool {
 	return a.Created == b.Created && a.Token == b.Token && a.HasKey == b.HasKey && a.HasProps == b.HasProps &&
 		a.keyModified == b.keyModified && a.For == b.For && a.Failed == b.Failed
@@ -359,13 +359,10 @@ func (m *Tasks) count(t *Task, by int) {
 func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	switch kind {
 	case keys.Task:
-		t.HasKey, t.keyCreated, t.keyModified = !e.Deleted, e.KV.Created, e.KV.Modified
-		if e.Deleted {
-			t.keyModified = 0 // of a key that is not there, not of its deletion
-		}
+		t.HasKey, t.keyCreated, t.keyModified, t.Kind = !e.Deleted, e.KV.Created, e.KV.Modified, nil
 		switch {
 		case e.Deleted:
-			t.Kind = nil
+			t.keyModified = 0 // not the revision of the deletion
 		case m.keep.Kind == nil:
 			t.Kind = e.KV.Value
 		default:
@@ -406,8 +403,8 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 
 // HasNote reports whether a task has a handover note, however old and readable or not.
 func (m *Tasks) HasNote(id string) bool {
-	_, there := m.handovers[id]
-	return there
+	_, exists := m.handovers[id]
+	return exists
 }
 
 // FailedAt returns the revision at which a failure was marked, zero if there is none.
@@ -415,14 +412,11 @@ func (m *Tasks) FailedAt(id string) broker.Revision { return m.failedAt[id] }
 
 // failure parses a failure mark.
 func (m *Tasks) failure(id string, e broker.Event) Failure {
-	delete(m.failedAt, id)
-	if !e.Deleted {
-		m.failedAt[id] = e.KV.Modified
-	}
-	switch {
-	case e.Deleted:
+	if delete(m.failedAt, id); e.Deleted {
 		return NotFailed
-	case m.keep.Skips != nil && m.keep.Skips(e.KV.Value):
+	}
+	m.failedAt[id] = e.KV.Modified
+	if m.keep.Skips != nil && m.keep.Skips(e.KV.Value) {
 		return FailedSkips
 	}
 	return FailedBlocks
@@ -445,16 +439,16 @@ func (m *Tasks) ownerName(value []byte) string {
 // ParseOwner parses an owner key: JSON, or the plain name of the oldest layout. It
 // returns an empty text for a value that is neither.
 func ParseOwner(value []byte) string {
+	name := strings.TrimSpace(string(value))
 	if len(value) > 0 && value[0] == '{' {
 		var owner struct {
 			Node string `json:"node"`
 		}
-		if json.Unmarshal(value, &owner) != nil || keys.CheckNodeName(owner.Node) != nil {
+		if json.Unmarshal(value, &owner) != nil {
 			return ""
 		}
-		return owner.Node
+		name = owner.Node
 	}
-	name := strings.TrimSpace(string(value))
 	if keys.CheckNodeName(name) != nil {
 		return ""
 	}

@@ -141,7 +141,8 @@ func (b *Board) drop(id string) {
 	b.targets.remove(c)
 	b.candidates.drop(c)
 	if b.candidates.emptied() {
-		b.candidates, b.targets = newCandidates(), b.targets.emptied()
+		b.candidates = newCandidates()
+		b.targets.reset()
 	}
 }
 
@@ -213,8 +214,8 @@ func (b *Board) Pass(self placement.Node, now time.Time) (claims []*Candidate) {
 	if b.candidates.refusedByBalancer && b.loadFell && !now.Before(b.candidates.retryAt) {
 		b.Reconsider()
 	}
-	b.loadFell = b.loadFell && b.candidates.refusedByBalancer // too early to look again is not in vain
-	var mine []*Candidate                                     // those that have been meant for this node
+	b.loadFell = b.loadFell && b.candidates.refusedByBalancer // kept if it was too early to reconsider
+	var mine []*Candidate                                     // those whose target was this node before
 	for _, c := range b.candidates.popDue(now) {
 		if !b.look(c, now) {
 			continue
@@ -434,14 +435,12 @@ func (b *Board) Landed(id string, a Answer) *Candidate {
 }
 
 // Refused schedules another check of a task whose claim was refused and that the copy
-// shows without an owner. was is its flight, nil if it was no claim.
+// shows without an owner. was is its flight, nil if no claim of it was sent.
 func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time) {
 	c := b.Add(t, now)
 	switch {
-	case was == nil:
-		b.candidates.lookAt(c, now.Add(retryAfter))
-	case a == Changed && c.Modified != was.Modified: // what it says now is known already
-	case a == Taken && !was.changed:
+	case was != nil && a == Changed && c.Modified != was.Modified: // its current content is known already
+	case was != nil && a == Taken && !was.changed:
 		// The copy lags: it will soon show what happened to the task, and until
 		// then the answer stays the same.
 		b.candidates.doubt(c, now.Add(busyMax))
@@ -453,26 +452,21 @@ func (b *Board) Refused(t *mirror.Task, was *Candidate, a Answer, now time.Time)
 // Wake returns when a Pass has something to do, zero if not before something changes.
 func (b *Board) Wake(now time.Time) (at time.Time) {
 	ts := b.targets
-	sooner := func(t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
-	}
-	sooner(b.candidates.next())
+	at = b.candidates.next()
 	if ts.stale || ts.agreeing {
-		sooner(later(ts.planAt, longAgo))
+		at = soonest(at, later(ts.planAt, longAgo))
 	}
 	if ts.foreign > 0 {
-		sooner(later(ts.sweepAt, longAgo))
+		at = soonest(at, later(ts.sweepAt, longAgo))
 	}
 	if ts.dirty && len(ts.nowhere) > 0 {
-		sooner(now) // a place was given up after all was planned
+		at = soonest(at, now) // a place was given up after everything was planned
 	}
 	if b.toAgree() {
-		sooner(ts.changedAt.Add(agreeAfter))
+		at = soonest(at, ts.changedAt.Add(agreeAfter))
 	}
 	if b.candidates.refusedByBalancer && b.loadFell {
-		sooner(b.candidates.retryAt)
+		at = soonest(at, b.candidates.retryAt)
 	}
 	return at
 }

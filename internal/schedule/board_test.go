@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// desk is a board with a copy that a test writes.
+// desk is a board whose copy of the tasks is written by a test.
 type desk struct {
 	*testing.T
 	*Board
@@ -30,25 +30,13 @@ type desk struct {
 }
 
 func newDesk(t *testing.T, peers ...Peer) *desk {
-	space, err := keys.New("desk")
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := &desk{
-		T: t, space: space, self: placement.Node{Name: "self", Types: []string{"t"}}, now: start,
+		T: t, space: newSpace(t), self: placement.Node{Name: "self", Types: []string{"t"}}, now: start,
 		facts: map[string]*kind.Facts{}, held: map[string]bool{}, pulled: map[string]bool{},
 	}
 	d.facts[""] = &kind.Facts{Class: d.classes.Of(placement.Class{Type: "t"})}
 	fleet := newTestFleet(peers...)
-	tasks := mirror.NewTasks(space, mirror.Keep{
-		Kind: func(spec []byte) any { return d.facts[string(spec)] },
-		Count: func(t *mirror.Task, by int) {
-			if t.Owner != "self" {
-				fleet.Hold(t.Owner, t.Kind.(*kind.Facts).Class, by)
-			}
-		},
-	})
-	d.Board = NewBoard(fleet, tasks, Rules{
+	d.Board = NewBoard(fleet, newTasks(d.space, d.facts, fleet), Rules{
 		Held:       func(id string) bool { return d.held[id] },
 		LeftBehind: func(string) bool { return false },
 		Read: func(t *mirror.Task) (Reading, bool) {
@@ -69,8 +57,29 @@ func newDesk(t *testing.T, peers ...Peer) *desk {
 	return d
 }
 
-// shows has the copy show something else about tasks: "a" is one that nobody holds, "a=n" one
-// that a node holds, "a>n" one that was released for a node, and "-a" one that is gone.
+func newSpace(t *testing.T) keys.Space {
+	space, err := keys.New("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return space
+}
+
+// newTasks returns the copy of a node that counts the claims of the others in its
+// fleet. The spec of a task is the name of its facts.
+func newTasks(space keys.Space, facts map[string]*kind.Facts, fleet *Fleet) *mirror.Tasks {
+	return mirror.NewTasks(space, mirror.Keep{
+		Kind: func(spec []byte) any { return facts[string(spec)] },
+		Count: func(t *mirror.Task, by int) {
+			if t.Owner != fleet.config.Name {
+				fleet.Hold(t.Owner, t.Kind.(*kind.Facts).Class, by)
+			}
+		},
+	})
+}
+
+// shows changes tasks in the copy: "a" has no owner, "a=n" is held by node n, "a>n" was
+// released for node n, and "-a" is deleted.
 func (d *desk) shows(tasks ...string) {
 	d.Helper()
 	b := broker.Batch{}
@@ -110,7 +119,8 @@ func (d *desk) shows(tasks ...string) {
 	d.Shown(len(changed) > 0, d.now)
 }
 
-// pass is a pass at a time after the start. What is claimed in another's stead has a star.
+// pass makes a pass and returns the claimed tasks. A claim made in another node's stead
+// is marked with a star.
 func (d *desk) pass(at time.Duration) (ids []string) {
 	d.Helper()
 	d.now = after(at)
@@ -120,7 +130,7 @@ func (d *desk) pass(at time.Duration) (ids []string) {
 		}
 	}
 	if at := d.Wake(d.now); !at.IsZero() && !at.After(d.now) {
-		d.Errorf("after a pass it is to wake at %v, and it is %v", at, d.now)
+		d.Errorf("at %v the next pass is due at %v", d.now, at)
 	}
 	return ids
 }
@@ -132,7 +142,7 @@ func (d *desk) wants(at time.Duration, want ...string) {
 	}
 }
 
-// meantFor finds names of tasks that the plan gives to a node, if nobody holds any.
+// meantFor returns IDs of tasks that the plan assigns to a node while no task is held.
 func (d *desk) meantFor(node string, n int) (ids []string) {
 	for i := 0; len(ids) < n; i++ {
 		id := fmt.Sprint("task-", i)
@@ -145,24 +155,24 @@ func (d *desk) meantFor(node string, n int) (ids []string) {
 	return ids
 }
 
-// pinned makes tasks for some node only.
+// pinned pins tasks to a node.
 func (d *desk) pinned(node string, ids ...string) {
 	for _, id := range ids {
 		d.facts[id] = &kind.Facts{Class: d.classes.Of(placement.Class{Type: "t", Node: node})}
 	}
 }
 
-func TestBoard_ClaimsWhatIsMeantForThisNodeTheMostImportantFirst(t *testing.T) {
+func TestBoard_ClaimsItsTasksByPriority(t *testing.T) {
 	d := newDesk(t)
 	d.facts["urgent"] = &kind.Facts{Class: d.facts[""].Class, Priority: 1}
 	d.shows("b", "a", "urgent")
 	d.wants(0, "urgent", "b", "a")
 	if d.wants(0); d.InFlight() != 3 || d.Len() != 0 {
-		t.Errorf("%d are being claimed, %d wait", d.InFlight(), d.Len())
+		t.Errorf("%d claims in flight, %d tasks wait", d.InFlight(), d.Len())
 	}
 }
 
-func TestBoard_LeavesAloneWhatIsHeldHereAndWhatIsHeldBack(t *testing.T) {
+func TestBoard_DoesNotClaimTasksThatItHoldsOrHasJustGivenBack(t *testing.T) {
 	d := newDesk(t)
 	d.held["mine"] = true
 	d.Hold("held", after(0))
@@ -175,30 +185,30 @@ func TestBoard_LeavesATaskToTheNodeThatItWasReleasedFor(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		when func(d *desk)
-		at   time.Duration // when this node claims it, zero for not before it stands in
+		at   time.Duration // when this node claims it, zero if only in the other's stead
 	}{
-		{"that is there", func(d *desk) { d.joins(peer("taker"), peer("theirs")) }, 0},
-		{"that has just come, as this node hears later", func(d *desk) {
+		{"present", func(d *desk) { d.joins(peer("taker"), peer("theirs")) }, 0},
+		{"joining, which this node learns later", func(d *desk) {
 			d.wants(agreeAfter - 1)
 			d.joins(peer("taker"), peer("theirs"))
 		}, 0},
-		{"that is gone", func(d *desk) { d.wants(RankStep - 1) }, RankStep},
-		{"that takes nothing", func(d *desk) { d.joins(peer("taker", closed), peer("theirs")) }, time.Nanosecond},
+		{"gone", func(d *desk) { d.wants(RankStep - 1) }, RankStep},
+		{"closed", func(d *desk) { d.joins(peer("taker", closed), peer("theirs")) }, time.Nanosecond},
 	} {
 		d := newDesk(t, peer("theirs"))
-		d.fleet.Hold("theirs", d.facts[""].Class, 5) // so that the plan gives it to this node
+		d.fleet.Hold("theirs", d.facts[""].Class, 5) // so that the plan assigns it to this node
 		d.shows("a", "a=theirs", "a>taker")
 		if tt.when(d); tt.at == 0 {
 			d.wants(agreeAfter - 1)
 			d.wants(RankStep)
 			d.wants(patience - 1)
 		} else if got := d.pass(tt.at); !slices.Equal(got, []string{"a"}) {
-			t.Errorf("of a node %s it claims %q after %v", tt.name, got, tt.at)
+			t.Errorf("the other node is %s: it claims %q after %v", tt.name, got, tt.at)
 		}
 	}
 }
 
-// joins makes others the peers.
+// joins replaces the peers.
 func (d *desk) joins(peers ...Peer) {
 	if !d.fleet.Update(peers, published(nil), d.now).Same {
 		d.FleetChanged()
@@ -206,8 +216,8 @@ func (d *desk) joins(peers ...Peer) {
 }
 
 func TestBoard_WaitsForOtherTasksAndForATime(t *testing.T) {
-	class := newDesk(t).facts[""].Class
 	d := newDesk(t)
+	class := d.facts[""].Class
 	d.facts["waits"] = &kind.Facts{Class: class, Needs: []string{"first", "second"}}
 	d.facts["later"] = &kind.Facts{Class: class, NotBefore: after(time.Minute)}
 	d.shows("first", "first=other", "waits", "later")
@@ -215,12 +225,12 @@ func TestBoard_WaitsForOtherTasksAndForATime(t *testing.T) {
 	d.shows("-first")
 	d.wants(time.Second, "waits")
 	if at := d.Wake(d.now); !at.Equal(after(time.Minute)) {
-		t.Errorf("it is to wake at %v", at)
+		t.Errorf("the next pass is due at %v", at)
 	}
 	d.wants(time.Minute, "later")
 }
 
-func TestBoard_StandsInForOneThatDoesNotClaimAndForMoreOnceThatIsGranted(t *testing.T) {
+func TestBoard_AGrantedClaimInAnothersSteadAllowsMoreOfThem(t *testing.T) {
 	d := newDesk(t, peer("a"))
 	theirs := d.meantFor("a", 1)
 	d.shows(theirs...)
@@ -234,27 +244,27 @@ func TestBoard_StandsInForOneThatDoesNotClaimAndForMoreOnceThatIsGranted(t *test
 	}
 }
 
-func TestBoard_StandsInForNobodyWhileTheCopyIsKnownToLag(t *testing.T) {
+func TestBoard_StandsInForNoNodeWhileItsCopyLags(t *testing.T) {
 	d := newDesk(t, peer("a"))
 	theirs := d.meantFor("a", 1)
 	d.shows(theirs...)
 	d.wants(0)
 	d.Lag.Granted(d.revision+1, d.revision, d.now)
 	d.wants(time.Minute)
-	d.shows("x=other") // with which it has caught up
+	d.shows("x=other") // the copy has caught up
 	d.wants(time.Minute, theirs[0]+"*")
 }
 
-func TestBoard_WhatWasRefusedWaitsForTheCopyToShowWhy(t *testing.T) {
+func TestBoard_ARefusedTaskWaitsUntilTheCopyShowsTheReason(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		answer Answer
 		shows  []string      // after that
 		again  time.Duration // when it is claimed again, zero for never
 	}{
-		{"taken, and the copy does not show it", Taken, nil, busyMax},
-		{"taken, and the copy shows by whom", Taken, []string{"t=other"}, 0},
-		{"taken and given back", Taken, []string{"t=other", "t"}, 1},
+		{"taken, the copy does not show it", Taken, nil, busyMax},
+		{"taken, the copy shows the owner", Taken, []string{"t=other"}, 0},
+		{"taken and released", Taken, []string{"t=other", "t"}, 1},
 		{"gone", Taken, []string{"-t"}, 0},
 		{"failed", Failed, nil, retryAfter},
 	} {
@@ -279,8 +289,8 @@ func TestBoard_WhatWasRefusedWaitsForTheCopyToShowWhy(t *testing.T) {
 	}
 }
 
-// The copy has shown already why, and shows nothing more of it.
-func TestBoard_WhatWasRefusedAfterTheCopyHadShownAChangeIsTriedAgainSoon(t *testing.T) {
+// The copy has already shown the reason, and no further change will come.
+func TestBoard_RetriesSoonIfTheCopyShowedTheChangeBeforeTheRefusal(t *testing.T) {
 	d := newDesk(t)
 	d.shows("t")
 	d.wants(0, "t")
@@ -290,7 +300,7 @@ func TestBoard_WhatWasRefusedAfterTheCopyHadShownAChangeIsTriedAgainSoon(t *test
 	d.wants(retryAfter, "t")
 }
 
-func TestBoard_AFlightThatLandsLeavesItsRoomToOthers(t *testing.T) {
+func TestBoard_AFailedClaimFreesItsCapacity(t *testing.T) {
 	for _, answer := range []Answer{Taken, Failed, Withdrawn} {
 		d := newDesk(t)
 		d.self.Capacity = 1
@@ -304,26 +314,26 @@ func TestBoard_AFlightThatLandsLeavesItsRoomToOthers(t *testing.T) {
 	}
 }
 
-func TestBoard_WhatTheBalancerRefusesIsAskedAboutAgainWhenItSaysOrWhenTheLoadFalls(t *testing.T) {
-	refused := func(string) time.Time { return after(time.Minute) }
-	d := newDesk(t)
-	d.refuses = refused
-	d.shows("t")
-	d.wants(0)
+func TestBoard_AsksTheBalancerAgainAtTheTimeItNamedOrWhenTheLoadFalls(t *testing.T) {
+	refused := func() *desk {
+		d := newDesk(t)
+		d.refuses = func(string) time.Time { return after(time.Minute) }
+		d.shows("t")
+		d.wants(0)
+		return d
+	}
+	d := refused()
 	d.wants(time.Minute - 1)
 	d.wants(time.Minute, "t")
 
-	d = newDesk(t)
-	d.refuses = refused
-	d.shows("t")
-	d.wants(0)
+	d = refused()
 	d.refuses = nil
 	d.wants(time.Second)
 	d.LoadFell()
 	d.wants(time.Second, "t")
 }
 
-func TestBoard_PullsAsManyAsCallsWaitTheOldestFirst(t *testing.T) {
+func TestBoard_PullsTheOldestTasksOneForEachWaitingCall(t *testing.T) {
 	d := newDesk(t)
 	d.pulled["a"], d.pulled["b"], d.pulled["c"] = true, true, true
 	d.shows("b", "a", "c")
@@ -338,7 +348,7 @@ func TestBoard_PullsAsManyAsCallsWaitTheOldestFirst(t *testing.T) {
 		t.Errorf("for two calls it claims %q", got)
 	}
 	if got := pull(2); got != nil {
-		t.Errorf("for the same two calls it claims %q besides", got)
+		t.Errorf("for the same two calls it also claims %q", got)
 	}
 	d.Landed("a", Taken)
 	if got := pull(2); !slices.Equal(got, []string{"c"}) {
@@ -346,7 +356,7 @@ func TestBoard_PullsAsManyAsCallsWaitTheOldestFirst(t *testing.T) {
 	}
 }
 
-func TestBoard_WhatIsKeptForANodeIsClaimedWhenThatIsBackOrTheTimeIsOver(t *testing.T) {
+func TestBoard_ClaimsAReservedTaskWhenTheReservationEnds(t *testing.T) {
 	d := newDesk(t, peer("a", returns))
 	d.pinned("self", "t")
 	d.shows("t", "t=a")
@@ -357,7 +367,7 @@ func TestBoard_WhatIsKeptForANodeIsClaimedWhenThatIsBackOrTheTimeIsOver(t *testi
 	d.wants(time.Minute, "t")
 }
 
-func TestBoard_ForgetsItsMapsWhenVeryManyHaveCome(t *testing.T) {
+func TestBoard_ReplacesItsMapsOnceVeryManyTasksAreGone(t *testing.T) {
 	d := newDesk(t)
 	var ids []string
 	for i := range 2 * shrinkFrom {
@@ -375,15 +385,15 @@ func TestBoard_ForgetsItsMapsWhenVeryManyHaveCome(t *testing.T) {
 	}
 }
 
-// The two nodes had two tasks the other way round. Once that is seen of one of them, the other
-// is planned anew, by loads that are right again.
-func TestBoard_WhatAnotherNodeHasClaimedThanWasMeantIsMadeUpFor(t *testing.T) {
+// Two nodes disagree about two tasks. Once one of them is seen to be claimed, the other
+// is planned again, with loads that are right.
+func TestBoard_AClaimByAnUnplannedNodeReleasesATargetOfThatNode(t *testing.T) {
 	for name, c := range map[string]struct {
 		overdue bool
-		want    int // tasks that are meant for the node which has claimed one
+		want    int // tasks still assigned to the node that has claimed one
 	}{
-		"that claims what it should":        {want: 1},
-		"that was stood in for: it is late": {overdue: true, want: 2},
+		"the target claims its tasks": {want: 1},
+		"the target is overdue":       {overdue: true, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, peer("a"), peer("b"))
@@ -401,14 +411,15 @@ func TestBoard_WhatAnotherNodeHasClaimedThanWasMeantIsMadeUpFor(t *testing.T) {
 			d.shows(byTarget["b"][0] + "=a")
 			d.pass(time.Millisecond)
 			if got := d.targets.planned[d.facts[""].Class]["a"]; got != c.want {
-				t.Errorf("%d are meant for the node", got)
+				t.Errorf("%d are assigned to the node", got)
 			}
 		})
 	}
 }
 
-// What has a target keeps it, for the others see the change at other times.
-func TestBoard_TypesThatAreFoundShortLivedAreWhatThePlanGoesByFromThenOn(t *testing.T) {
+// Tasks that have a target keep it, because the other nodes see the change at other
+// times.
+func TestBoard_PlansNewTasksByNameOnceTheirTypeIsShortLived(t *testing.T) {
 	d := newDesk(t, peer("a"))
 	d.shows("task-0", "task-1", "task-2", "task-3")
 	d.pass(0)
@@ -422,7 +433,7 @@ func TestBoard_TypesThatAreFoundShortLivedAreWhatThePlanGoesByFromThenOn(t *test
 	d.pass(time.Millisecond)
 	for id, c := range d.candidates.byID {
 		if was, old := before[id]; old && c.target != was || c.byName == old {
-			t.Errorf("%s is meant for %s by its name %v, and was for %q", id, c.target, c.byName, was)
+			t.Errorf("%s has target %s, by name %v; before it was %q", id, c.target, c.byName, was)
 		}
 	}
 	for id := range d.flights {
@@ -431,7 +442,7 @@ func TestBoard_TypesThatAreFoundShortLivedAreWhatThePlanGoesByFromThenOn(t *test
 	d.pass(agreeAfter + time.Millisecond)
 	for id, c := range d.candidates.byID {
 		if !c.byName {
-			t.Errorf("when nothing has changed for a while, %s is meant for %s by loads", id, c.target)
+			t.Errorf("when nothing has changed for a while, %s has target %s by loads", id, c.target)
 		}
 	}
 }

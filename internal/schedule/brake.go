@@ -34,21 +34,16 @@ func (b *brake) decide(there int, since, now time.Time) int {
 			delete(b.vanished, name)
 		}
 	}
-	gone := len(b.vanished)
-	if gone < 2 || gone <= there {
-		return 0
+	if gone := len(b.vanished); gone >= 2 && gone > there {
+		b.on, b.since = true, now
+		return gone
 	}
-	b.on, b.since = true, now
-	return gone
+	return 0
 }
 
 // rested reports whether nothing has waited for the brake for a while.
 func (b *brake) rested(now time.Time) bool {
-	last := b.since
-	if b.next.After(last) {
-		last = b.next
-	}
-	return now.Sub(last) > brakeRest
+	return now.Sub(later(b.since, b.next)) > brakeRest
 }
 
 // holdsBack reports whether tasks of a node wait for the brake.
@@ -71,10 +66,7 @@ func (f *Fleet) Slot(last string, slot *time.Time, now time.Time) (again time.Ti
 		return time.Time{}, true
 	}
 	if slot.IsZero() {
-		*slot = now
-		if b.next.After(now) {
-			*slot = b.next
-		}
+		*slot = later(now, b.next)
 		b.next = slot.Add(b.every)
 	}
 	return *slot, !slot.After(now)

@@ -53,10 +53,8 @@ type Fleet struct {
 	config Config
 	// peers are the other registered nodes, by name.
 	peers []Peer
-	// nodes are the nodes of the last View, this node first; limits are its limits
-	// there.
-	nodes  []placement.Node
-	limits map[string]int
+	// nodes are the nodes of the last View, this node first.
+	nodes []placement.Node
 
 	tally placement.Tally
 	// active counts the handlers that have not returned, claiming the claims in flight,
@@ -120,8 +118,7 @@ func (f *Fleet) Update(peers []Peer, last func(name string) (Peer, bool), now ti
 		}
 		delete(f.brake.vanished, name)
 	}
-	for i := range before {
-		p := before[i]
+	for _, p := range before {
 		if f.Peer(p.Name) != nil {
 			continue
 		}
@@ -172,11 +169,10 @@ func (f *Fleet) Peers() []Peer { return f.peers }
 // Peer returns another registered node by its name, nil if there is none. The caller
 // must not modify it.
 func (f *Fleet) Peer(name string) *Peer {
-	i, ok := sort.Find(len(f.peers), func(i int) int { return cmp.Compare(name, f.peers[i].Name) })
-	if !ok {
-		return nil
+	if i, ok := sort.Find(len(f.peers), func(i int) int { return cmp.Compare(name, f.peers[i].Name) }); ok {
+		return &f.peers[i]
 	}
-	return &f.peers[i]
+	return nil
 }
 
 // Size returns how many nodes there are, this one included.

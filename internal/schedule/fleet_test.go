@@ -18,10 +18,10 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const ttl = 15 * time.Second
 
-// after is a time of a test.
+// after returns a time of a test.
 func after(d time.Duration) time.Time { return start.Add(d) }
 
-// peer is one that takes tasks of type t, changed by some edits.
+// peer returns a peer that takes tasks of type t, changed by some edits.
 func peer(name string, edits ...func(*Peer)) Peer {
 	p := Peer{Node: placement.Node{Name: name, Types: []string{"t"}}, Incarnation: "1"}
 	for _, edit := range edits {
@@ -43,7 +43,7 @@ func newTestFleet(peers ...Peer) *Fleet {
 	return f
 }
 
-// published answers for the nodes that are gone.
+// published returns the last registrations of the nodes that are gone.
 func published(last map[string]Peer) func(string) (Peer, bool) {
 	return func(name string) (Peer, bool) {
 		p, ok := last[name]
@@ -51,7 +51,7 @@ func published(last map[string]Peer) func(string) (Peer, bool) {
 	}
 }
 
-func TestFleet_UpdateSaysWhatHasChanged(t *testing.T) {
+func TestFleet_UpdateReportsTheChange(t *testing.T) {
 	list := func(peers ...Peer) []Peer { return peers }
 	for _, tt := range []struct {
 		name        string
@@ -60,11 +60,11 @@ func TestFleet_UpdateSaysWhatHasChanged(t *testing.T) {
 	}{
 		{"nothing", list(peer("a")), list(peer("a")), Change{Same: true}},
 		{"nobody", nil, nil, Change{Same: true}},
-		{"one comes", list(peer("a")), list(peer("a"), peer("b")), Change{Joined: true}},
-		{"one that is closed comes", list(peer("a")), list(peer("a"), peer("b", closed)), Change{Same: true}},
-		{"one goes", list(peer("a"), peer("b")), list(peer("a")), Change{}},
-		{"one that is closed goes", list(peer("a"), peer("b", closed)), list(peer("a")), Change{Same: true}},
-		{"one comes for another", list(peer("a")), list(peer("b")), Change{Joined: true}},
+		{"one joins", list(peer("a")), list(peer("a"), peer("b")), Change{Joined: true}},
+		{"a closed one joins", list(peer("a")), list(peer("a"), peer("b", closed)), Change{Same: true}},
+		{"one leaves", list(peer("a"), peer("b")), list(peer("a")), Change{}},
+		{"a closed one leaves", list(peer("a"), peer("b", closed)), list(peer("a")), Change{Same: true}},
+		{"one replaces another", list(peer("a")), list(peer("b")), Change{Joined: true}},
 		{"one is back with another session", list(peer("a")), list(peer("a", again)), Change{Joined: true}},
 		{"one is closed", list(peer("a")), list(peer("a", closed)), Change{}},
 		{"one is closed, and another stays", list(peer("a"), peer("b")), list(peer("a", closed), peer("b")), Change{}},
@@ -72,8 +72,8 @@ func TestFleet_UpdateSaysWhatHasChanged(t *testing.T) {
 		{"one takes tasks again", list(peer("a", closed)), list(peer("a")), Change{Joined: true}},
 		{"one stays closed", list(peer("a", closed)), list(peer("a", draining)), Change{Same: true}},
 		{"one is overloaded", list(peer("a")), list(peer("a", overloaded)), Change{}},
-		{"one is relieved, and has been there all the time", list(peer("a", overloaded)), list(peer("a")), Change{}},
-		{"one that is overloaded is back with another session", list(peer("a", overloaded)), list(peer("a", again)), Change{Joined: true}},
+		{"one is no longer overloaded", list(peer("a", overloaded)), list(peer("a")), Change{}},
+		{"an overloaded one is back with another session", list(peer("a", overloaded)), list(peer("a", again)), Change{Joined: true}},
 		{"one has other labels", list(peer("a")), list(peer("a", returns)), Change{Same: true}},
 		{"two of three go", list(peer("a"), peer("b"), peer("c")), list(peer("a")), Change{}},
 		{"three of four go", list(peer("a"), peer("b"), peer("c"), peer("d")), list(peer("a")), Change{Braked: 3}},
@@ -90,20 +90,20 @@ func TestFleet_UpdateSaysWhatHasChanged(t *testing.T) {
 	}
 }
 
-func TestFleet_TasksAreKeptForWhoeverSaidThatItWouldReturn(t *testing.T) {
+func TestFleet_KeepsTheTasksOfANodeThatWillReturn(t *testing.T) {
 	const kept = 60 * time.Second
 	for _, tt := range []struct {
 		name   string
 		before Peer
 		last   map[string]Peer
-		want   time.Duration // after it has gone; zero for not at all
+		want   time.Duration // how long they are kept; zero for not at all
 	}{
-		{"one that says so", peer("a", returns), nil, kept},
-		{"one that does not", peer("a"), nil, 0},
-		{"one that says so while it is stopped", peer("a", returns, stopping), nil, kept},
-		{"one that is drained", peer("a", returns, draining), nil, 0},
-		{"one that said so last", peer("a"), map[string]Peer{"a": peer("a", returns, stopping)}, kept},
-		{"one that was drained last", peer("a", returns), map[string]Peer{"a": peer("a", returns, draining)}, 0},
+		{"it returns", peer("a", returns), nil, kept},
+		{"it does not", peer("a"), nil, 0},
+		{"it is being stopped", peer("a", returns, stopping), nil, kept},
+		{"it drains", peer("a", returns, draining), nil, 0},
+		{"it returns by its last registration", peer("a"), map[string]Peer{"a": peer("a", returns, stopping)}, kept},
+		{"it drains by its last registration", peer("a", returns), map[string]Peer{"a": peer("a", returns, draining)}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newTestFleet(tt.before, peer("b"))
@@ -121,7 +121,7 @@ func TestFleet_TasksAreKeptForWhoeverSaidThatItWouldReturn(t *testing.T) {
 	}
 }
 
-func TestFleet_TasksAreKeptForNoLongerThanWasSaid(t *testing.T) {
+func TestFleet_KeepsTasksForALimitedTime(t *testing.T) {
 	f := newTestFleet(peer("a", returns))
 	f.Update(nil, published(nil), start)
 	f.ReservedUntil("a", start, after(time.Minute))
@@ -130,12 +130,12 @@ func TestFleet_TasksAreKeptForNoLongerThanWasSaid(t *testing.T) {
 	}
 }
 
-func TestFleet_TasksOfNodesThatAreThereAreTheirsForAMoment(t *testing.T) {
-	f := newTestFleet(peer("gone-soon", returns), peer("leaves", returns, draining), peer("plain"), peer("stops", returns, stopping))
+func TestFleet_ReservesTasksForRegisteredNodesThatWillReturn(t *testing.T) {
+	f := newTestFleet(peer("ending", returns), peer("leaves", returns, draining), peer("plain"), peer("stops", returns, stopping))
 	for name, want := range map[string]time.Duration{
 		"": 0, "self": 0, "nobody": 0, "plain": 0, "leaves": 0,
-		"gone-soon": RankStep, // its claims end before its registration is seen to be gone
-		"stops":     time.Minute,
+		"ending": RankStep, // its claims end before its registration is seen to be gone
+		"stops":  time.Minute,
 	} {
 		if got := f.ReservedUntil(name, start, start); want == 0 && !got.IsZero() || want > 0 && !got.Equal(start.Add(want)) {
 			t.Errorf("%q: until %v, want %v after the start", name, got, want)
@@ -143,7 +143,7 @@ func TestFleet_TasksOfNodesThatAreThereAreTheirsForAMoment(t *testing.T) {
 	}
 }
 
-func TestFleet_TheBrakeLetsTasksGoOneByOneUntilNothingWaitsForIt(t *testing.T) {
+func TestFleet_TheBrakeReleasesTasksOneByOneUntilNoneWaits(t *testing.T) {
 	f := newTestFleet(peer("a"), peer("b"), peer("c"))
 	if got := f.Update(nil, published(nil), start); got.Braked != 3 {
 		t.Fatalf("%+v", got)
@@ -156,35 +156,35 @@ func TestFleet_TheBrakeLetsTasksGoOneByOneUntilNothingWaitsForIt(t *testing.T) {
 		}
 	}
 	if again, ok := f.Slot("a", &slots[2], after(100*time.Millisecond)); ok || !again.Equal(slots[2]) {
-		t.Errorf("a task that has its time got another: %v, %v", again, ok)
+		t.Errorf("a task with a slot got another: %v, %v", again, ok)
 	}
 	if _, ok := f.Slot("d", new(time.Time), start); !ok {
 		t.Error("a task of a node that did not vanish waits")
 	}
 	if !f.Braked("a", start) || f.Braked("d", start) {
-		t.Error("it is not the vanished nodes whose tasks wait")
+		t.Error("want the tasks of vanished nodes to wait, and no others")
 	}
 	f.Update([]Peer{peer("a")}, published(nil), after(time.Second))
 	if _, ok := f.Slot("a", new(time.Time), after(time.Second)); !ok || f.Braked("a", after(time.Second)) {
 		t.Error("a task of a node that is back waits")
 	}
 	if rested := after(brakeRest + time.Second); f.Braked("b", rested) {
-		t.Error("the brake is on although nothing has waited for it for long")
+		t.Error("the brake is on although nothing has waited for it for a while")
 	} else if _, ok := f.Slot("b", new(time.Time), rested); !ok {
 		t.Error("a task waits for a brake that is off")
 	}
 }
 
-func TestFleet_NodesThatVanishFarApartDoNotPutTheBrakeOn(t *testing.T) {
+func TestFleet_NodesThatVanishFarApartDoNotApplyTheBrake(t *testing.T) {
 	f := newTestFleet(peer("a"), peer("b"), peer("c"), peer("d"))
 	for i, left := range [][]Peer{{peer("a"), peer("b"), peer("c")}, {peer("a"), peer("b")}, {peer("a")}, nil} {
 		if got := f.Update(left, published(nil), after(time.Duration(i)*(2*ttl+time.Second))); got.Braked > 0 {
-			t.Errorf("the brake went on when %d were left: %+v", len(left), got)
+			t.Errorf("the brake is applied with %d nodes left: %+v", len(left), got)
 		}
 	}
 }
 
-func TestFleet_IsCompleteOnceTheCopyShowsWhatWasPublishedAfterTheNodesWereListed(t *testing.T) {
+func TestFleet_IsCompleteOnceTheCopyShowsThisNodesFirstPublication(t *testing.T) {
 	f := newTestFleet()
 	if f.Complete(100, after(time.Hour)) {
 		t.Error("complete before the nodes were listed")
@@ -193,13 +193,13 @@ func TestFleet_IsCompleteOnceTheCopyShowsWhatWasPublishedAfterTheNodesWereListed
 		t.Error("the nodes are listed first exactly once")
 	}
 	f.Published(7)
-	f.Published(9) // what is published later changes nothing
+	f.Published(9) // only the first counts
 	for revision, want := range map[broker.Revision]bool{6: false, 7: true, 8: true} {
 		if got := f.Complete(revision, start); got != want {
 			t.Errorf("at revision %d: %v", revision, got)
 		}
 	}
 	if f.Complete(6, after(completeWithin-1)) || !f.Complete(6, after(completeWithin)) {
-		t.Error("it does not wait for as long as it says")
+		t.Errorf("it does not wait for %v", completeWithin)
 	}
 }

@@ -143,21 +143,15 @@ func (g *Giving) Pass(now time.Time) {
 // Wake returns when a Pass, a Drained or Departures has something to do, zero if not
 // before something changes. told is as for Drained.
 func (g *Giving) Wake(told bool) (at time.Time) {
-	sooner := func(t time.Time) {
-		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
-			at = t
-		}
-	}
+	at = soonest(g.triggers.settleAt, g.triggers.confirmAt)
 	if len(g.leaving.queue) > 0 {
-		sooner(g.leaving.nextAt)
+		at = soonest(at, g.leaving.nextAt)
 	}
 	if told {
-		sooner(g.drain.next)
+		at = soonest(at, g.drain.next)
 	}
-	sooner(g.triggers.settleAt)
-	sooner(g.triggers.confirmAt)
 	if g.rules.ReviewEvery != nil {
-		sooner(g.triggers.reviewAt)
+		at = soonest(at, g.triggers.reviewAt)
 	}
 	return at
 }
@@ -278,17 +272,11 @@ const harms = 2
 // what the task asks for. nodes are all nodes, this one first.
 func (g *Giving) harm(c *placement.Class, to string, nodes []placement.Node) int {
 	if c.Group == "" && len(c.Prefer) == 0 {
-		return 0 // nearly always; it is asked of each task that could move
+		return 0 // nearly always; this is called for each task that could move
 	}
-	self := nodes[0]
-	target := self
-	here, there := 0, 0 // of its group, in the zones
-	for _, n := range nodes {
-		if n.Name == to {
-			target = n
-		}
-	}
+	self, target := &nodes[0], &nodes[slices.IndexFunc(nodes, func(n placement.Node) bool { return n.Name == to })]
 	if c.Group != "" {
+		here, there := 0, 0 // tasks of its group in the two zones
 		for _, n := range nodes {
 			if n.Zone == self.Zone {
 				here += g.inGroup(c.Group, n.Name)

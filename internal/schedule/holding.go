@@ -1,6 +1,10 @@
 package schedule
 
-import "github.com/windlass-go/windlass/placement"
+import (
+	"maps"
+
+	"github.com/windlass-go/windlass/placement"
+)
 
 // View returns the cluster for the planner. self is this node, open are the tasks that
 // no node holds, by class, and shortLived the types whose tasks end about as soon as
@@ -34,29 +38,18 @@ func (f *Fleet) limited(self placement.Node) placement.Node {
 	if len(f.config.Limits) == 0 {
 		return self
 	}
-	if f.limits == nil {
-		f.limits = map[string]int{}
-	}
-	clear(f.limits)
-	held := map[string]int{}
+	limits, held := maps.Clone(f.config.Limits), map[string]int{}
 	for c, tasks := range f.tally.Of(self.Name).Classes {
 		held[c.Type] += tasks
 	}
-	for taskType, most := range f.config.Limits {
-		f.limits[taskType] = most
-	}
-	set := func(taskType string) {
-		if most, ok := f.limit(taskType); ok {
-			f.limits[taskType] = held[taskType] + max(most-f.active[taskType]-f.claiming[taskType], 0)
+	for _, types := range []map[string]int{held, f.active} { // a task that is being stopped is not held for the planner
+		for taskType := range types {
+			if most, ok := f.limit(taskType); ok {
+				limits[taskType] = held[taskType] + max(most-f.active[taskType]-f.claiming[taskType], 0)
+			}
 		}
 	}
-	for taskType := range held {
-		set(taskType)
-	}
-	for taskType := range f.active { // a task that is being stopped is not held for the planner
-		set(taskType)
-	}
-	self.Limits = f.limits
+	self.Limits = limits
 	return self
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-func TestFleet_TheViewHasThisNodeFirstAndWhatDrainingNodesHoldAsLeaving(t *testing.T) {
+func TestFleet_TheViewListsThisNodeFirstAndCountsTasksOfDrainingNodesAsLeaving(t *testing.T) {
 	f := newTestFleet(peer("a"), peer("b", draining))
 	c := &placement.Class{Type: "t", Weight: 1}
 	open := map[*placement.Class]int{c: 3}
@@ -22,27 +22,26 @@ func TestFleet_TheViewHasThisNodeFirstAndWhatDrainingNodesHoldAsLeaving(t *testi
 	}
 	v.Nodes[0].Closed = "for this plan"
 	if f.Nodes(placement.Node{Name: "self"})[0].Closed != "" {
-		t.Error("what was changed in one view is in the next")
+		t.Error("a change of one view is in the next")
 	}
 	if f.Recount(); f.HeldBy("a").Tasks != 0 {
-		t.Error("what was held is counted after all is counted anew")
+		t.Error("Recount keeps an old count")
 	}
 }
 
-// What a node holds and does not run takes nothing of its own limits.
-func TestFleet_LimitsOfThisNodeLeaveOutWhatSleeps(t *testing.T) {
+func TestFleet_LimitsOfThisNodeDoNotCountTasksThatSleep(t *testing.T) {
 	for _, tt := range []struct {
 		name                   string
 		held, active, claiming int
-		want                   int // that the planner may give it in all
+		want                   int // the limit for the planner
 	}{
 		{"empty", 0, 0, 0, 3},
 		{"all run", 2, 2, 0, 3},
 		{"full", 3, 3, 0, 3},
 		{"two sleep", 3, 1, 0, 5},
-		{"one is claimed, which counts as held", 1, 0, 1, 3},
+		{"one claim in flight, which counts as held", 1, 0, 1, 3},
 		{"one is being stopped, which does not", 0, 1, 0, 2},
-		{"more than may be, of before a restart with a lower limit", 5, 5, 0, 5},
+		{"more than the limit, which was higher before a restart", 5, 5, 0, 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := NewFleet(Config{Name: "self", TTL: ttl, FailoverRate: 1, Limits: map[string]int{"t": 3}})
@@ -67,7 +66,7 @@ func TestFleet_LimitsOfThisNodeLeaveOutWhatSleeps(t *testing.T) {
 	}
 }
 
-func TestFleet_TheLimitOfAnyTypeIsOneForEach(t *testing.T) {
+func TestFleet_TheAnyTypeLimitAppliesToEachType(t *testing.T) {
 	f := NewFleet(Config{Name: "self", TTL: ttl, FailoverRate: 1, Limits: map[string]int{placement.AnyType: 1, "b": 2}})
 	f.Active("a", 1)
 	f.Active("b", 1)

@@ -68,11 +68,8 @@ func (l *Lag) Next() (at time.Time) {
 	if l.told > 0 {
 		at = l.reachedAt.Add(lagKept)
 	}
-	if l.timed == 0 {
-		return at
-	}
-	if more := l.since.Add(max(2*l.told, time.Second)); at.IsZero() || more.Before(at) {
-		return more
+	if l.timed != 0 {
+		at = soonest(at, l.since.Add(max(2*l.told, time.Second)))
 	}
 	return at
 }

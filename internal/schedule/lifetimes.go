@@ -137,9 +137,7 @@ func (f *Fleet) Named(now time.Time) (types []string, changed bool) {
 	types = append(types, others[:min(len(others), ShortLivedMax-len(types))]...)
 	slices.Sort(types)
 	for _, name := range types {
-		if at := l.byType[name].endedAt.Add(namedFor); l.lapseAt.IsZero() || at.Before(l.lapseAt) {
-			l.lapseAt = at
-		}
+		l.lapseAt = soonest(l.lapseAt, l.byType[name].endedAt.Add(namedFor))
 	}
 	if slices.Equal(types, l.named) {
 		return types, false

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestFleet_LearnsWhichTypesEndAtOnce(t *testing.T) {
+func TestFleet_LearnsWhichTypesAreShortLived(t *testing.T) {
 	short, long := 10*time.Millisecond, time.Minute
 	for _, tt := range []struct {
 		name               string
@@ -35,7 +35,7 @@ func TestFleet_LearnsWhichTypesEndAtOnce(t *testing.T) {
 	}
 }
 
-func TestFleet_WhatEndsSoonIsLeftAlone(t *testing.T) {
+func TestFleet_DoesNotMoveTasksThatEndSoon(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		took          []time.Duration
@@ -45,7 +45,7 @@ func TestFleet_WhatEndsSoonIsLeftAlone(t *testing.T) {
 		{"nothing is known", nil, 0, false, false},
 		{"one has ended", times(time.Second, 1), time.Second, false, true},
 		{"eight have ended", times(time.Second, 8), time.Second, true, true},
-		{"it is much older than they became", times(time.Second, 8), 5 * time.Second, false, true},
+		{"it is much older than they were", times(time.Second, 8), 5 * time.Second, false, true},
 		{"they last", times(time.Minute, 8), time.Second, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -60,13 +60,13 @@ func TestFleet_WhatEndsSoonIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestFleet_TypesThatAreWatchedAreBounded(t *testing.T) {
+func TestFleet_LimitsTheTypesItObserves(t *testing.T) {
 	f := newTestFleet()
 	for i := range 3 * typesMax {
 		f.Ended(fmt.Sprint(i), time.Millisecond, start)
 	}
 	if n := len(f.lifetimes.byType); n > typesMax {
-		t.Errorf("%d types are watched", n)
+		t.Errorf("%d types are observed", n)
 	}
 }
 
@@ -77,22 +77,22 @@ func times(d time.Duration, n int) (all []time.Duration) {
 	return all
 }
 
-// endsAt notes that so many tasks of a type have ended at a time after the start.
+// endsAt records that tasks of a type have ended at a time after the start.
 func (f *Fleet) endsAt(at time.Duration, taskType string, took ...time.Duration) {
 	for _, d := range took {
 		f.Ended(taskType, d, after(at))
 	}
 }
 
-// names returns the types that a node names at a time after the start.
+// names returns the types that a node reports at a time after the start.
 func (f *Fleet) names(at time.Duration) []string {
 	types, _ := f.Named(after(at))
 	return types
 }
 
-// What a node has seen itself does not overrule what another names: the two would place tasks
-// differently for as long as they have seen different ones.
-func TestFleet_NodesAgreeWhichTypesAreShortLivedOnceOneHasNamedThem(t *testing.T) {
+// A node's own observations do not overrule another node's report, or the two would
+// place tasks differently for as long as their observations differ.
+func TestFleet_NodesAgreeOnAShortLivedTypeOnceOneReportsIt(t *testing.T) {
 	for name, seen := range map[string][]time.Duration{"nothing": nil, "short ones": times(time.Millisecond, 3), "long ones": times(time.Minute, 9)} {
 		t.Run(name, func(t *testing.T) {
 			one, other := newTestFleet(peer("other")), newTestFleet(peer("one"))
@@ -103,59 +103,59 @@ func TestFleet_NodesAgreeWhichTypesAreShortLivedOnceOneHasNamedThem(t *testing.T
 				t.Errorf("%+v, and short-lived are %v", c, other.ShortLived())
 			}
 			if !one.ShortLived()["t"] {
-				t.Error("the one that names it does not go by it")
+				t.Error("the node that reports the type does not treat it as short-lived")
 			}
 			if c := other.Update([]Peer{peer("one", named)}, published(nil), start); c.ShortLived {
-				t.Error("the same names are taken for others")
+				t.Error("the same report counts as a change")
 			}
 			if c := other.Update(nil, published(nil), start); !c.ShortLived || other.ShortLived()["t"] {
-				t.Errorf("%+v, and after the node has gone short-lived are %v", c, other.ShortLived())
+				t.Errorf("%+v, and after the node has left short-lived are %v", c, other.ShortLived())
 			}
 		})
 	}
 }
 
-func TestFleet_ATypeWhoseTasksTakeLongAgainIsDroppedAndNotNamedForAWhile(t *testing.T) {
+func TestFleet_DropsATypeWhoseTasksTakeLongAndReportsItLaterAgain(t *testing.T) {
 	f := newTestFleet()
 	f.endsAt(0, "t", times(time.Millisecond, 40)...)
 	f.names(0)
 	f.endsAt(nameEvery, "t", time.Minute)
 	if got := f.names(nameEvery); len(got) > 0 || f.ShortLived()["t"] {
-		t.Errorf("named are %v, and short-lived %v", got, f.ShortLived())
+		t.Errorf("reported are %v, and short-lived %v", got, f.ShortLived())
 	}
 	f.endsAt(2*nameEvery, "t", times(time.Millisecond, 100)...)
 	if got := f.names(3 * nameEvery); len(got) > 0 {
-		t.Errorf("soon after, named are %v", got)
+		t.Errorf("soon after, reported are %v", got)
 	}
 	f.endsAt(2*namedAgainAfter, "t", time.Millisecond)
 	if got := f.names(2 * namedAgainAfter); !slices.Equal(got, []string{"t"}) {
-		t.Errorf("named are %v", got)
+		t.Errorf("reported are %v", got)
 	}
 }
 
-// Others of the type may have begun to last, which none that ends can show.
-func TestFleet_ATypeOfWhichNothingEndsIsDropped(t *testing.T) {
+// Its tasks may take long by now, which only a task that ends can show.
+func TestFleet_DropsATypeOfWhichNoTaskEnds(t *testing.T) {
 	f := newTestFleet()
 	f.endsAt(0, "t", times(time.Millisecond, 40)...)
 	f.names(0)
 	f.endsAt(time.Minute, "t", time.Millisecond)
 	if got := f.names(namedFor); !slices.Equal(got, []string{"t"}) {
-		t.Errorf("while some end, named are %v", got)
+		t.Errorf("while some end, reported are %v", got)
 	}
 	lapse := time.Minute + namedFor
 	if at := f.NextNamed(); !at.Equal(after(lapse)) {
-		t.Errorf("they are looked at again at %v", at)
+		t.Errorf("the next check is at %v", at)
 	}
 	if got := f.names(lapse); len(got) > 0 || !f.NextNamed().IsZero() {
-		t.Errorf("named are %v, to be looked at again at %v", got, f.NextNamed())
+		t.Errorf("reported are %v, and the next check is at %v", got, f.NextNamed())
 	}
 	f.endsAt(2*lapse, "t", time.Millisecond)
 	if got := f.names(2 * lapse); !slices.Equal(got, []string{"t"}) {
-		t.Errorf("when one has ended, named are %v", got)
+		t.Errorf("when one has ended, reported are %v", got)
 	}
 }
 
-func TestFleet_WhatItNamesChangesOnceASecondAtMost(t *testing.T) {
+func TestFleet_ItsReportChangesOnceASecondAtMost(t *testing.T) {
 	f := newTestFleet()
 	changes := 0
 	for i := range 1000 {
@@ -165,16 +165,16 @@ func TestFleet_WhatItNamesChangesOnceASecondAtMost(t *testing.T) {
 			changes++
 		}
 		if next := f.NextNamed(); !next.IsZero() && !next.After(after(at)) {
-			t.Fatalf("at %v it is to be asked again at %v", at, next)
+			t.Fatalf("at %v the next check is at %v", at, next)
 		}
 	}
 	if changes != 10 {
-		t.Errorf("it has changed %d times in ten seconds", changes)
+		t.Errorf("%d changes in ten seconds", changes)
 	}
 }
 
-// Those that are named stay, or every new type would change what all nodes do.
-func TestFleet_TypesThatANodeNamesAreBounded(t *testing.T) {
+// Reported types stay, or every new type would change the plans of all nodes.
+func TestFleet_LimitsTheTypesItReports(t *testing.T) {
 	f := newTestFleet()
 	f.endsAt(0, "z", times(time.Millisecond, 4)...)
 	f.names(0)
@@ -189,11 +189,11 @@ func TestFleet_TypesThatANodeNamesAreBounded(t *testing.T) {
 		f.endsAt(time.Minute, fmt.Sprintf("u%04d", i), time.Second)
 	}
 	if again := f.names(2 * time.Minute); !slices.Equal(got, again) {
-		t.Errorf("after many other types, named are %v", again)
+		t.Errorf("after many other types, reported are %v", again)
 	}
 }
 
-func TestFleet_DecidesOnceASecondWhichTypesItNamesHoweverManyThereAre(t *testing.T) {
+func TestFleet_DecidesOnceASecondEvenWithMoreTypesThanItCanReport(t *testing.T) {
 	f := newTestFleet()
 	end := func(at time.Duration) {
 		for i := range ShortLivedMax + 1 {
@@ -204,12 +204,12 @@ func TestFleet_DecidesOnceASecondWhichTypesItNamesHoweverManyThereAre(t *testing
 		end(0)
 	}
 	if types, changed := f.Named(after(0)); len(types) != ShortLivedMax || !changed {
-		t.Fatalf("it names %d, changed %v", len(types), changed)
+		t.Fatalf("it reports %d, changed %v", len(types), changed)
 	}
 	for at := nameEvery; at < 5*nameEvery; at += nameEvery {
-		end(at) // of the one that there is no room for, too
+		end(at) // one of these types exceeds the limit
 		if _, changed := f.Named(after(at)); changed {
-			t.Errorf("after %v it names others", at)
+			t.Errorf("after %v its report changes", at)
 		}
 		end(at)
 		if next := f.NextNamed(); !next.Equal(after(at + nameEvery)) {

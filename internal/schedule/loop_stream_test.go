@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stream submits as many tasks of each sort, evenly over a time, and returns which share of
-// the claims were refused, and of those after half of that time.
+// stream submits a number of tasks of each type, evenly over a time. It returns the
+// share of refused claims, of all and of those in the second half.
 func (l *loop) stream(tasks int, over time.Duration) (all, late float64) {
 	l.t.Helper()
 	begin := l.now
@@ -26,9 +26,9 @@ func (l *loop) stream(tasks int, over time.Duration) (all, late float64) {
 	return float64(l.refused) / float64(l.claims), float64(l.refused-refused) / float64(l.claims-claims)
 }
 
-// The nodes learn which tasks end at once while both sorts keep coming, and exchange what they
-// have learned as late as all else. What they disagree about meanwhile must not last.
-func TestBoard_M17_AFleetThatLearnsWhileTasksKeepComingAgreesBeforeLong(t *testing.T) {
+// The nodes learn which types are short-lived while tasks keep coming, and hear each
+// other's reports late. Their disagreement must not last.
+func TestBoard_M17_ALaggingFleetSoonAgreesOnShortLivedTypes(t *testing.T) {
 	for _, c := range []struct {
 		nodes, tasks int
 		lag          time.Duration
@@ -43,7 +43,7 @@ func TestBoard_M17_AFleetThatLearnsWhileTasksKeepComingAgreesBeforeLong(t *testi
 		t.Run(fmt.Sprintf("%d nodes, %v late", c.nodes, c.lag), func(t *testing.T) {
 			all, late := newLoop(t, c.nodes, c.lag).stream(c.tasks, 12*time.Second)
 			if all > c.all || late > c.late {
-				t.Errorf("%.3f of the claims were refused, of the later ones %.3f, and at most %.2f and %.2f are to be", all, late, c.all, c.late)
+				t.Errorf("refused were %.3f of the claims and %.3f of the later ones, want at most %.2f and %.2f", all, late, c.all, c.late)
 			}
 		})
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/windlass-go/windlass/placement"
 )
 
-// loop is a fleet in a loop: boards and a store that is a list of changes, stepped in one
-// goroutine. Each board sees the changes late, by a time of its own.
+// loop simulates a fleet in one goroutine: several boards, and a store that is a list
+// of changes. Each board sees the changes with its own delay.
 type loop struct {
 	t      *testing.T
 	space  keys.Space
 	kinds  map[string]*kind.Facts
 	now    time.Time
-	owners map[string]string // of the tasks there are; empty for nobody
+	owners map[string]string // of the existing tasks; empty for none
 	types  map[string]string
 	born   map[string]broker.Revision
 	log    []change
@@ -31,7 +31,7 @@ type loop struct {
 	begun           map[string]int
 }
 
-// change is something that the store shows from a time on.
+// change is an event of the store and when it happened.
 type change struct {
 	at    time.Time
 	event broker.Event
@@ -42,16 +42,17 @@ type member struct {
 	loop  *loop
 	self  placement.Node
 	lag   time.Duration
-	seen  int // changes of the log
+	seen  int // number of changes of the log
 	tasks *mirror.Tasks
 	fleet *Fleet
 	board *Board
-	// holds are the tasks that it holds, until when those that end run. ended are those
-	// that it is done with, and when.
+	// holds has the tasks that it holds and when each ends, zero for never. ended has
+	// the tasks that have ended here, and the revision of that.
 	holds map[string]time.Time
 	ended map[string]broker.Revision
 	calls []call
-	// named are the types that the copy shows each node to name.
+	// named has the types that each node reports as short-lived, as this copy shows
+	// them.
 	named map[string][]string
 }
 
@@ -69,12 +70,8 @@ const (
 )
 
 func newLoop(t *testing.T, nodes int, lag time.Duration) *loop {
-	space, err := keys.New("loop")
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := &loop{
-		t: t, space: space, now: start, kinds: map[string]*kind.Facts{}, owners: map[string]string{}, types: map[string]string{},
+		t: t, space: newSpace(t), now: start, kinds: map[string]*kind.Facts{}, owners: map[string]string{}, types: map[string]string{},
 		born: map[string]broker.Revision{}, begun: map[string]int{},
 	}
 	var classes placement.Classes
@@ -90,7 +87,7 @@ func newLoop(t *testing.T, nodes int, lag time.Duration) *loop {
 	return l
 }
 
-// update takes in what the other nodes have registered, with the types that they name.
+// update updates the fleet with the registrations of the other nodes.
 func (m *member) update() Change {
 	var peers []Peer
 	for _, other := range m.loop.nodes {
@@ -107,14 +104,7 @@ func (l *loop) join(name string, lag time.Duration) {
 		holds: map[string]time.Time{}, ended: map[string]broker.Revision{}, named: map[string][]string{},
 	}
 	m.fleet = NewFleet(Config{Name: name, TTL: ttl, FailoverRate: 100})
-	m.tasks = mirror.NewTasks(l.space, mirror.Keep{
-		Kind: func(spec []byte) any { return l.kinds[string(spec)] },
-		Count: func(t *mirror.Task, by int) {
-			if t.Owner != name {
-				m.fleet.Hold(t.Owner, t.Kind.(*kind.Facts).Class, by)
-			}
-		},
-	})
+	m.tasks = newTasks(l.space, l.kinds, m.fleet)
 	m.board = NewBoard(m.fleet, m.tasks, Rules{
 		Held: func(id string) bool {
 			_, held := m.holds[id]
@@ -146,7 +136,7 @@ func (l *loop) submit(id, taskType string) {
 	l.born[id] = l.write(l.space.Task(id), taskType, 0, false)
 }
 
-// step is one tick of the whole fleet.
+// step runs one tick of the whole fleet.
 func (l *loop) step() {
 	l.now = l.now.Add(tick)
 	for _, m := range l.nodes {
@@ -158,7 +148,7 @@ func (l *loop) step() {
 	}
 }
 
-// hear takes in what has come by now, all at once.
+// hear applies the changes that have arrived, in one batch.
 func (m *member) hear() {
 	l := m.loop
 	from := m.seen
@@ -185,7 +175,7 @@ func (m *member) hear() {
 	m.board.Shown(len(changed) > 0, l.now)
 }
 
-// name publishes which types it has found short-lived.
+// name publishes the types that the node has found short-lived.
 func (m *member) name() {
 	if types, changed := m.fleet.Named(m.loop.now); changed {
 		m.board.LifetimesChanged(m.loop.now)
@@ -193,8 +183,8 @@ func (m *member) name() {
 	}
 }
 
-// claim sends what the board wants to have. The store answers at once; the answer is on
-// its way for a tick.
+// claim sends the claims of one pass. The store answers at once; the answer takes a
+// tick to arrive.
 func (m *member) claim() {
 	l := m.loop
 	if at := m.board.Wake(l.now); at.IsZero() || at.After(l.now) {
@@ -212,11 +202,11 @@ func (m *member) claim() {
 		m.calls = append(m.calls, answer)
 	}
 	if at := m.board.Wake(l.now); !at.IsZero() && !at.After(l.now) {
-		l.t.Fatalf("after a pass %s is to wake at %v, and it is %v", m.self.Name, at, l.now)
+		l.t.Fatalf("at %v the next pass of %s is due at %v", l.now, m.self.Name, at)
 	}
 }
 
-// answers takes the answers that have come by now.
+// answers handles the answers that have arrived.
 func (m *member) answers() {
 	l := m.loop
 	for len(m.calls) > 0 && !m.calls[0].at.After(l.now) {
@@ -240,7 +230,7 @@ func (m *member) answers() {
 	}
 }
 
-// end ends what has run for long enough.
+// end ends the tasks that have run for long enough.
 func (m *member) end() {
 	l := m.loop
 	for id, until := range m.holds {
@@ -258,7 +248,7 @@ func (m *member) end() {
 	}
 }
 
-// loads are how many lasting tasks each node holds.
+// loads returns how many lasting tasks each node holds.
 func (l *loop) loads() (loads []int) {
 	for _, m := range l.nodes {
 		n := 0
@@ -272,10 +262,10 @@ func (l *loop) loads() (loads []int) {
 	return loads
 }
 
-// run submits as many tasks of each sort, in bursts.
+// run submits a number of tasks of each of the two types, in bursts.
 func (l *loop) run(tasks int) {
 	l.t.Helper()
-	const each = 50 // tasks of each sort that come in a tick
+	const each = 50 // tasks of each type that are submitted in a tick
 	for i := range tasks {
 		l.submit(fmt.Sprint("s", i), "short")
 		l.submit(fmt.Sprint("l", i), "lasting")
@@ -286,26 +276,27 @@ func (l *loop) run(tasks int) {
 	l.finish(tasks)
 }
 
-// finish waits until those that end have ended and the others are held.
+// finish waits until the short-lived tasks have ended and the others are held.
 func (l *loop) finish(tasks int) {
 	l.t.Helper()
 	steps := 0
 	for ; len(l.begun) < 2*tasks || len(l.owners) > tasks; steps++ {
 		if l.step(); steps > int(time.Minute/tick) {
-			l.t.Fatalf("%d of %d tasks were begun in a minute", len(l.begun), 2*tasks)
+			l.t.Fatalf("%d of %d tasks were started within a minute", len(l.begun), 2*tasks)
 		}
 	}
 	loads := l.loads()
-	l.t.Logf("%d claims, %d refused, %v after the last came, %d to %d tasks on a node",
+	l.t.Logf("%d claims, %d refused, %v after the last was submitted, %d to %d tasks on a node",
 		l.claims, l.refused, time.Duration(steps)*tick, slices.Min(loads), slices.Max(loads))
 	for id, n := range l.begun {
 		if n != 1 {
-			l.t.Errorf("%s was begun %d times", id, n)
+			l.t.Errorf("%s was started %d times", id, n)
 		}
 	}
 }
 
-// fleets are of some nodes, with so many tasks of each sort, whose copies are late.
+// fleets runs a test with several numbers of nodes and delays of their copies. tasks is
+// the number of tasks of each type.
 func fleets(t *testing.T, test func(t *testing.T, l *loop, tasks int, lag time.Duration)) {
 	for _, f := range []struct{ nodes, tasks int }{{3, 600}, {10, 300}, {60, 180}, {200, 100}} {
 		for _, lag := range []time.Duration{0, 100 * time.Millisecond, 3 * time.Second} {
@@ -314,8 +305,9 @@ func fleets(t *testing.T, test func(t *testing.T, l *loop, tasks int, lag time.D
 	}
 }
 
-// Nodes that hear of tasks and claims at different times give each task to the same node.
-func TestBoard_M17_AFleetThatLagsClaimsNextToNothingInVainAndIsEven(t *testing.T) {
+// Nodes that learn of tasks and claims at different times assign each task to the same
+// node.
+func TestBoard_M17_ALaggingFleetIsEvenAndHasFewRefusedClaims(t *testing.T) {
 	fleets(t, func(t *testing.T, l *loop, tasks int, lag time.Duration) {
 		for _, m := range l.nodes {
 			for range surelyAfter {
@@ -328,19 +320,18 @@ func TestBoard_M17_AFleetThatLagsClaimsNextToNothingInVainAndIsEven(t *testing.T
 			most = 0.05
 		}
 		if share := float64(l.refused) / float64(l.claims); share > most {
-			t.Errorf("%.3f of the claims were refused, and at most %.2f are to be", share, most)
+			t.Errorf("%.3f of the claims were refused, want at most %.2f", share, most)
 		}
 		if loads := l.loads(); slices.Max(loads)-slices.Min(loads) > 1 {
-			t.Errorf("the nodes hold %v tasks that last", loads)
+			t.Errorf("the nodes hold %v lasting tasks", loads)
 		}
 	})
 }
 
-// A fleet whose copies lag must not collapse in a loop of its own making: claims in others'
-// stead that are refused, each of which sets off others. When it did, with 60 nodes, 45 claims
-// were refused for each that was granted. Here nodes disagree about what is a load, because
-// each learns which tasks end at once before it hears that others have.
-func TestBoard_AFleetThatLagsAndDisagreesDoesNotCollapse(t *testing.T) {
+// Refused claims in another node's stead must not cause further ones. When they did, 60
+// nodes had 45 refused claims for each granted one. Here nodes disagree about the load,
+// because each learns which types are short-lived before it hears the others' reports.
+func TestBoard_ALaggingFleetThatDisagreesDoesNotCollapse(t *testing.T) {
 	fleets(t, func(t *testing.T, l *loop, tasks int, _ time.Duration) {
 		l.run(tasks)
 		if granted := l.claims - l.refused; l.refused > 8*granted {

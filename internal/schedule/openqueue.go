@@ -37,9 +37,3 @@ func (q *openQueue) first() *Candidate {
 	}
 	return q.heap.First()
 }
-
-// newTurns returns a heap of queues that are not empty, ordered by the turn of the
-// first of each.
-func newTurns() *heap.Heap[*openQueue] {
-	return heap.New(func(p, q *openQueue) bool { return p.first().order(q.first()) < 0 }, nil)
-}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/heap"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -61,21 +62,17 @@ type targets struct {
 }
 
 func newTargets(fleet *Fleet) *targets {
-	ts := &targets{
-		fleet: fleet, open: map[*placement.Class]int{}, planned: map[*placement.Class]map[string]int{}, fresh: map[string]*Candidate{},
-		nowhere: map[*placement.Class]*openQueue{}, full: map[*placement.Class]bool{}, pulled: map[string]*openQueue{},
-		oldest: map[awaited]time.Time{},
-	}
+	ts := &targets{fleet: fleet}
 	ts.ring.next, ts.ring.last = &ts.ring, &ts.ring
+	ts.reset()
 	return ts
 }
 
-// emptied returns the same without candidates.
-func (ts *targets) emptied() *targets {
-	e := newTargets(ts.fleet)
-	e.dirty, e.stale, e.changedAt, e.agreed, e.agreeing = ts.dirty, ts.stale, ts.changedAt, ts.agreed, ts.agreeing
-	e.planAt, e.sweepAt, e.busyAt = ts.planAt, ts.sweepAt, ts.busyAt
-	return e
+// reset replaces the maps, which have no candidates left.
+func (ts *targets) reset() {
+	ts.open, ts.planned, ts.fresh = map[*placement.Class]int{}, map[*placement.Class]map[string]int{}, map[string]*Candidate{}
+	ts.nowhere, ts.full, ts.pulled = map[*placement.Class]*openQueue{}, map[*placement.Class]bool{}, map[string]*openQueue{}
+	ts.oldest = map[awaited]time.Time{}
 }
 
 // add adds a candidate that could be claimed.
@@ -256,17 +253,13 @@ func (b *Board) claimedBy(c *Candidate, owner string) {
 	if !c.planned || c.byName || c.target == owner || c.target == b.self.Name || b.fleet.Overdue(c.target) || ts.planned[c.Kind.Class][owner] == 0 {
 		return
 	}
-	other := ts.ring.next // they are linked in the order in which they were planned
-	for range exchangeLook {
-		if other == &ts.ring {
-			return
-		}
+	left := exchangeLook // they are linked in the order in which they were planned
+	for other := ts.ring.next; other != &ts.ring && left > 0; other, left = other.next, left-1 {
 		if other.target == owner && other.Kind.Class == c.Kind.Class && !other.byName && b.handedTo(other) == "" {
 			ts.unassign(other)
 			ts.fresh[other.ID] = other
 			return
 		}
-		other = other.next
 	}
 }
 
@@ -288,7 +281,8 @@ func (ts *targets) replanPause() time.Duration {
 // assignQueued assigns the waiting candidates and some fresh ones, in their order, to
 // the nodes that have room, until there is room for none.
 func (ts *targets) assignQueued(plan *placement.Plan, fresh []*Candidate, place func(c *Candidate, target string)) {
-	turns := newTurns()
+	// turns has the queues that are not empty, ordered by the turn of the first of each.
+	turns := heap.New(func(p, q *openQueue) bool { return p.first().order(q.first()) < 0 }, nil)
 	for class, q := range ts.nowhere {
 		if !ts.full[class] {
 			turns.Push(q)

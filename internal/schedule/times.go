@@ -63,6 +63,16 @@ func (q *Times) Next() time.Time {
 	return q.heap.First().at
 }
 
+// soonest returns the earliest of some times; zero stands for never.
+func soonest(times ...time.Time) (at time.Time) {
+	for _, t := range times {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	return at
+}
+
 // PopDue removes and returns the names whose time has come, in time order.
 func (q *Times) PopDue(now time.Time) (due []string) {
 	for q.Len() > 0 && !q.heap.First().at.After(now) {
