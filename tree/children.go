@@ -10,12 +10,11 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// childCounts are how many jobs there are below each, as far as that was counted
-// lately.
+// childCounts are recent counts of the children of jobs.
 type childCounts map[Path]childCount
 
-// childCount is how many jobs there were below one, and were queued since by the
-// same Tree. Others queue as well, so it is good for a while only.
+// childCount is the number of children when they were counted, and of those that this Tree
+// has queued since. Others queue as well, so the count expires.
 type childCount struct {
 	jobs, since int
 	at          time.Time
@@ -28,16 +27,14 @@ func (c childCount) good(more int) bool {
 const (
 	// countedMax bounds the jobs whose children are remembered.
 	countedMax = 100_000
-	// countedFor is how many jobs can be queued below one, and countedWithin for how
-	// long, before they are counted anew.
+	// After countedFor more children, or countedWithin, they are counted again.
 	countedFor    = ChildrenMax / 10
 	countedWithin = 10 * time.Second
 )
 
-// countChildren refuses jobs that would be too many below one. It counts what is
-// there now and then, and adds what it has queued since, so that a job costs no
-// listing of its siblings. Several who queue at the same
-// time can pass the limit by a few.
+// countChildren refuses jobs that would exceed the limit of children. It counts them from time
+// to time and adds what it has queued since, so that a job costs no listing of its siblings.
+// Several clients that queue at the same time can exceed the limit slightly.
 func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submission) error {
 	more := map[Path]map[Path]bool{}
 	for _, s := range submissions {
@@ -75,7 +72,7 @@ func (t *Tree) countChildren(ctx context.Context, submissions []windlass.Submiss
 	return nil
 }
 
-// uncounted are the jobs whose children are not known to leave room for more.
+// uncounted returns the jobs whose children must be counted before more are queued.
 func (t *Tree) uncounted(more map[Path]map[Path]bool) (parents []Path) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +87,7 @@ func (t *Tree) uncounted(more map[Path]map[Path]bool) (parents []Path) {
 	return parents
 }
 
-// recount counts the jobs below some, but for those that are about to be queued.
+// recount counts the children of jobs, without those that are about to be queued.
 func (t *Tree) recount(ctx context.Context, parents []Path, more map[Path]map[Path]bool) (childCounts, error) {
 	if len(parents) == 0 {
 		return nil, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
@@ -25,11 +26,8 @@ func (t *Tree) Clear(ctx context.Context, dryRun bool) (cleared []Path, err erro
 		if err != nil {
 			return cleared, fmt.Errorf("clear: %w", err)
 		}
-		paths := make([]Path, 0, len(records))
-		for path := range records {
-			paths = append(paths, path)
-		}
-		// What is below goes first: nothing is to start because it lost its ancestors.
+		paths := slices.Collect(maps.Keys(records))
+		// Children go first: no job may start because it lost its ancestors.
 		slices.SortFunc(paths, func(a, b Path) int { return cmp.Or(cmp.Compare(b.Depth(), a.Depth()), comparePaths(a, b)) })
 		if dryRun || len(paths) == 0 {
 			return append(cleared, paths...), nil
@@ -42,11 +40,10 @@ func (t *Tree) Clear(ctx context.Context, dryRun bool) (cleared []Path, err erro
 	return cleared, errors.New("clear: jobs are queued again all the time")
 }
 
-// clearRoundsMax bounds how often Clear looks for jobs that were queued meanwhile.
+// clearRoundsMax limits how often Clear looks for jobs that were queued meanwhile.
 const clearRoundsMax = 5
 
-// clear removes jobs, but for those that were queued anew since, and what is above
-// them.
+// clear removes jobs, except those that were queued again since and their ancestors.
 func (t *Tree) clear(ctx context.Context, paths []Path, revisions map[Path]broker.Revision) (gone []Path, err error) {
 	kept := map[Path]bool{}
 	for len(paths) > 0 {
@@ -81,11 +78,11 @@ func (t *Tree) clear(ctx context.Context, paths []Path, revisions map[Path]broke
 	return gone, nil
 }
 
-// clearBatchMax bounds the jobs that are removed in one call of the broker.
+// clearBatchMax limits the jobs that are removed in one call of the broker.
 const clearBatchMax = 5000
 
-// clearing removes one job, unless it was queued anew since. Whoever holds it sees
-// that and gives it up; no key of a claim is touched.
+// clearing removes one job, unless it was queued again since. Its holder notices and gives it
+// up; no key of a claim is touched.
 func (t *Tree) clearing(path Path, revision broker.Revision) broker.Txn {
 	id := path.ID()
 	txn := broker.Txn{If: []broker.Cond{broker.Modified(t.space.Job(id), revision)}}

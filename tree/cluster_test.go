@@ -30,31 +30,53 @@ type cluster struct {
 
 // inCluster runs a test on a store in memory, or on a real ZooKeeper.
 func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
-	run := func(t *testing.T, connect func() broker.Broker, shutDown func() error) {
-		tree, err := New(connect(), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := &cluster{Tree: tree, t: t, connect: connect, client: tree.client}
+	if !zksuite.On() {
+		inMemory(t, test)
+		return
+	}
+	zksuite.Parallel(t)
+	runIn(t, zksuite.Connect(t), test)
+}
+
+func inMemory(t *testing.T, test func(t *testing.T, c *cluster)) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New()
 		defer func() {
-			for _, stop := range c.stops {
-				stop()
-			}
-			if err := shutDown(); err != nil {
+			if err := store.Close(); err != nil {
 				t.Error(err)
 			}
 		}()
-		test(t, c)
-	}
-	if zksuite.On() {
-		zksuite.Parallel(t)
-		run(t, zksuite.Connect(t), func() error { return nil })
-		return
-	}
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		run(t, func() broker.Broker { return store.Broker() }, store.Close)
+		runIn(t, func() broker.Broker { return store.Broker() }, test)
 	})
+}
+
+func runIn(t *testing.T, connect func() broker.Broker, test func(t *testing.T, c *cluster)) {
+	tree, err := New(connect(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{Tree: tree, t: t, connect: connect, client: tree.client}
+	defer func() {
+		for _, stop := range c.stops {
+			stop()
+		}
+	}()
+	test(t, c)
+}
+
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// other returns another tree on the store.
+func (c *cluster) other(store broker.Broker) *Tree {
+	c.t.Helper()
+	tree, err := New(store, "test")
+	c.must(err)
+	return tree
 }
 
 // join starts a node with a handler for all types; nil completes every job.
@@ -72,9 +94,7 @@ func (c *cluster) join(name string, run func(ctx context.Context, claim *windlas
 			return run(ctx, claim)
 		})},
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- node.Run(ctx) }()
@@ -86,7 +106,7 @@ func (c *cluster) join(name string, run func(ctx context.Context, claim *windlas
 	})
 }
 
-// sleep lets virtual time pass and everything that is due then happen.
+// sleep lets virtual time pass, and everything due by then happen.
 func (c *cluster) sleep(d time.Duration) {
 	if zksuite.On() {
 		zksuite.Sleep(c.t, d)
@@ -99,13 +119,11 @@ func (c *cluster) sleep(d time.Duration) {
 func (c *cluster) queue(requests ...Request) []Queued {
 	c.t.Helper()
 	queued, err := c.Queue(c.t.Context(), requests...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	return queued
 }
 
-// queuedPaths are those of what was queued.
+// queuedPaths returns the paths of what was queued.
 func queuedPaths(queued []Queued) []Path {
 	var p []Path
 	for _, q := range queued {
@@ -117,9 +135,7 @@ func queuedPaths(queued []Queued) []Path {
 func (c *cluster) statuses() map[Path]windlass.Status {
 	c.t.Helper()
 	f, err := c.Load(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	statuses := map[Path]windlass.Status{}
 	for _, j := range f.Jobs() {
 		statuses[j.Path] = j.Status
@@ -133,9 +149,7 @@ func (c *cluster) settle() map[Path]windlass.Status {
 	for range 600 {
 		c.sleep(time.Second)
 		n, err := c.client.Count(c.t.Context(), windlass.Filter{})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		c.must(err)
 		if n[windlass.StatusPending]+n[windlass.StatusRunning]+n[windlass.StatusSleeping] == 0 {
 			break
 		}
@@ -143,19 +157,17 @@ func (c *cluster) settle() map[Path]windlass.Status {
 	return c.statuses()
 }
 
-var errBroken = errors.New("broken")
-
 // broken fails the jobs of a name for good.
 func broken(name string) func(context.Context, *windlass.Claim) error {
 	return func(_ context.Context, claim *windlass.Claim) error {
 		if pathOf(claim.ID()).Name() == name {
-			return windlass.Permanent(errBroken)
+			return windlass.Permanent(errors.New("broken"))
 		}
 		return nil
 	}
 }
 
-// raw makes JSON of a value.
+// raw returns the JSON of a value.
 func raw(v any) json.RawMessage {
 	value, err := json.Marshal(v)
 	if err != nil {

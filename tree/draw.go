@@ -50,7 +50,7 @@ func (f *Forest) Draw(w io.Writer, o DrawOptions) error {
 	return nil
 }
 
-// strokes are what branches are drawn with.
+// strokes are the characters of branches.
 type strokes struct{ branch, corner, pass, gap, more string }
 
 var (
@@ -64,11 +64,11 @@ type artist struct {
 	o       DrawOptions
 	out     *bufio.Writer
 	strokes strokes
-	// indent is what the branches of the levels above leave at the left.
+	// indent has the branches of the levels above.
 	indent []byte
 }
 
-// level draws the siblings that a range consists of, with all below them.
+// level draws the siblings of a range, with all below them.
 func (a *artist) level(from, to, depth int) {
 	if from == to {
 		return
@@ -99,7 +99,7 @@ func (a *artist) level(from, to, depth int) {
 	}
 }
 
-// branch is what leads to a node; nothing leads to a root.
+// branch returns what leads to a node, nothing for a root.
 func (a *artist) branch(depth int, last bool) string {
 	switch {
 	case depth == 1:
@@ -110,8 +110,8 @@ func (a *artist) branch(depth int, last bool) string {
 	return string(a.indent) + a.strokes.branch
 }
 
-// choose returns the siblings of a range to draw, and the others. If they are
-// too many, those of most interest come first, otherwise in their order.
+// choose returns the siblings of a range to draw, and the others. If there are too many, the
+// most interesting come first, otherwise they keep their order.
 func (a *artist) choose(from, to int) (shown, hidden []int) {
 	var all []int
 	var ranked [len(looks)][]int
@@ -130,7 +130,7 @@ func (a *artist) choose(from, to int) (shown, hidden []int) {
 	return all[:a.o.ChildrenMax], all[a.o.ChildrenMax:]
 }
 
-// rest sums siblings up that are not drawn.
+// rest sums up siblings that are not drawn.
 func (a *artist) rest(hidden []int) string {
 	var t tally
 	for _, i := range hidden {
@@ -147,7 +147,7 @@ func (a *artist) rest(hidden []int) string {
 type tally struct {
 	total  int
 	counts [len(looks)]int
-	// stuck are those among the blocked ones that are it for good.
+	// stuck counts the jobs that are blocked for good.
 	stuck int
 }
 
@@ -161,7 +161,7 @@ func (t *tally) add(nodes []node) {
 	}
 }
 
-// words are the counts that are not zero.
+// words lists the counts that are not zero.
 func (t *tally) words() string {
 	var words []string
 	for i, n := range t.counts {
@@ -178,7 +178,7 @@ func (t *tally) words() string {
 // part is a piece of a line in one colour.
 type part struct{ text, ansi string }
 
-// line writes a line, cut to the width. The parts have to be printable.
+// line writes a line, cut to the width. The parts must be printable.
 func (a *artist) line(branch string, parts ...part) {
 	whole := utf8.RuneCountInString(branch)
 	for _, p := range parts {

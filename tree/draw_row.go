@@ -7,7 +7,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// errorRunesMax is how much of an error is drawn.
+// errorRunesMax limits the part of an error that is drawn.
 const errorRunesMax = 60
 
 // row draws one node:
@@ -25,8 +25,7 @@ func (a *artist) row(branch string, i int) {
 		part{text: "  "}, part{a.statusWords(n), l.ansi}, part{text: a.details(n)})
 }
 
-// labelOf is how a job is called in a drawing. What no job could be called is
-// shown as it is.
+// labelOf returns the name and type in a drawing. An invalid path is shown as it is.
 func labelOf(j *JobInfo) (name, jobType string) {
 	if j.Name == "" || j.Type == "" {
 		return j.Path.segment(), "?"
@@ -46,8 +45,7 @@ func (a *artist) statusWords(n *node) string {
 	return looks[n.look].words
 }
 
-// details are what there is to say beside the status, beginning with how it goes
-// on from there.
+// details returns what follows the status.
 func (a *artist) details(n *node) string {
 	j := &n.job
 	var b strings.Builder
@@ -67,7 +65,7 @@ func (a *artist) details(n *node) string {
 	return b.String()
 }
 
-// took is how long it ran, or has been running.
+// took returns how long it ran, or has been running.
 func (a *artist) took(j *JobInfo) string {
 	if !known(j.ClaimedAt) {
 		return ""
@@ -89,7 +87,7 @@ func (a *artist) took(j *JobInfo) string {
 	return word + span(until.Sub(*j.ClaimedAt))
 }
 
-// waits names what it waits for, its ancestors left out: they are drawn above it.
+// waits names what it waits for, without its ancestors: they are drawn above it.
 func (a *artist) waits(j *JobInfo) string {
 	first, others := "", 0
 	for _, id := range j.BlockedBy {
@@ -110,7 +108,7 @@ func (a *artist) waits(j *JobInfo) string {
 	return ", waits for " + a.clean(first) + " and " + thousands(others) + " more"
 }
 
-// why is the reason for what is not as it should be.
+// why returns the reason of a problem.
 func (a *artist) why(n *node) string {
 	j, text := &n.job, ""
 	switch {
@@ -121,12 +119,12 @@ func (a *artist) why(n *node) string {
 	case n.stuck:
 		text = blame(&a.f.nodes[n.culprit])
 	}
-	// Cut before the escapes are put in, for an error can be long, and after.
+	// Cut before escaping, because an error can be long, and after.
 	text = cut(firstLine(text), errorRunesMax, a.strokes.more)
 	return cut(a.clean(text), errorRunesMax, a.strokes.more)
 }
 
-// blame says of an ancestor why nothing below it runs.
+// blame says why nothing below an ancestor runs.
 func blame(n *node) string {
 	did := " is blocked for good"
 	switch n.job.Status {

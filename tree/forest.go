@@ -22,19 +22,17 @@ type Forest struct {
 	from, to, jobs int
 }
 
-// node is a job, or the place of one that is above a job but was not in the
-// list.
+// node is a job, or a placeholder for a missing ancestor.
 type node struct {
 	job    JobInfo
 	queued bool // it is a job
 	look   int
 	// end is the index after the last one below it.
 	end int
-	// interest is the least, that is the most interesting, of it and all below it.
+	// interest is the highest rank, the lowest number, of it and all below it.
 	interest int
-	// culprit is the index of the nearest ancestor that keeps it from running,
-	// for good if it is blocked: one that failed, was killed, or is itself blocked
-	// for good; -1 if there is none.
+	// culprit is the index of the nearest ancestor that failed, was killed, or is itself
+	// blocked for good, so that this one cannot run; -1 if there is none.
 	culprit int
 	// stuck: it is blocked for good.
 	stuck bool
@@ -78,8 +76,7 @@ func above(a, b Path) bool {
 	return len(a) < len(b) && b[len(a)] == pathSeparator[0] && b[:len(a)] == a
 }
 
-// missing are the paths between the last open node and one below it, the
-// topmost first.
+// missing returns the paths between the last open node and one below it, the topmost first.
 func (f *Forest) missing(open []int, below Path) (paths []Path) {
 	var known Path
 	if len(open) > 0 {
@@ -97,10 +94,9 @@ func (f *Forest) open(open []int, job JobInfo, queued bool) []int {
 	n := node{job: job.normal(), queued: queued, look: lookOf(job.Status), culprit: -1}
 	if len(open) > 0 {
 		i := open[len(open)-1]
-		if up := &f.nodes[i]; up.job.gaveUp() || (up.stuck && up.culprit < 0) {
+		up := &f.nodes[i]
+		if n.culprit = up.culprit; up.job.gaveUp() || (up.stuck && up.culprit < 0) {
 			n.culprit = i
-		} else {
-			n.culprit = up.culprit
 		}
 	}
 	n.stuck = (job.Status == windlass.StatusBlocked && n.culprit >= 0) || (job.Pending() && job.Reason != "")
@@ -122,7 +118,7 @@ func (f *Forest) close(open []int) []int {
 	return open[:last]
 }
 
-// part is the forest of a range.
+// part returns the forest of a range.
 func (f *Forest) part(from, to int) *Forest {
 	p := &Forest{nodes: f.nodes, at: f.at, from: from, to: to}
 	for i := from; i < to; i++ {
@@ -179,7 +175,7 @@ func (f *Forest) Children(p Path) []Path {
 	return f.paths(i+1, f.nodes[i].end)
 }
 
-// paths are those of the topmost nodes of a range.
+// paths returns those of the topmost nodes of a range.
 func (f *Forest) paths(from, to int) (paths []Path) {
 	for i := from; i < to; i = f.nodes[i].end {
 		paths = append(paths, f.nodes[i].job.Path)
@@ -203,7 +199,7 @@ func (f *Forest) Subtree(p Path) *Forest {
 // Find returns the matching jobs of any depth, in the order in which they are drawn.
 func (f *Forest) Find(p Pattern) ([]JobInfo, error) { return f.find(context.Background(), p) }
 
-// find ends when ctx does: a short pattern can take milliseconds for each job.
+// find stops when ctx ends: even a short pattern can take milliseconds per job.
 func (f *Forest) find(ctx context.Context, p Pattern) ([]JobInfo, error) {
 	m, err := p.compile()
 	if err != nil {

@@ -15,8 +15,7 @@ type look struct {
 	interest int
 }
 
-// looks are all of them, in the order in which they are summed up: what is over,
-// what is under way, what is to come.
+// looks lists them in the order of summaries: ended, in progress, waiting.
 var looks = [...]look{
 	{windlass.StatusCompleted, "completed", "✓", "c", "32", 10},
 	{windlass.StatusFailed, "failed", "✗", "f", "31", 0},
@@ -31,7 +30,7 @@ var looks = [...]look{
 	{"?", "of another status", "?", "?", "0", 8},
 }
 
-// lookUnknown is that of a status that a later version has.
+// lookUnknown is for statuses of later versions.
 const lookUnknown = len(looks) - 1
 
 var lookByStatus = func() map[windlass.Status]int {

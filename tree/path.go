@@ -26,7 +26,7 @@ func ParsePath(text string) (Path, error) {
 	if err := keys.CheckJobID(id); err != nil {
 		var bad *keys.NameError
 		if errors.As(err, &bad) {
-			// The value as it was given: in the error of the ID it has bars.
+			// The error shows the value as it was given, not with bars.
 			return "", &windlass.BadInputError{Field: "job path", Value: text, Limit: bad.Limit}
 		}
 		return "", err
@@ -34,7 +34,7 @@ func ParsePath(text string) (Path, error) {
 	return pathOf(id), nil
 }
 
-// pathOf is ParsePath of an ID that was checked already.
+// pathOf is ParsePath for an ID that was already checked.
 func pathOf(id string) Path {
 	return Path(strings.ReplaceAll(id, keys.JobSeparator, pathSeparator))
 }
@@ -56,7 +56,7 @@ func (p Path) Type() string {
 	return jobType
 }
 
-// segment is the last one.
+// segment returns the last segment.
 func (p Path) segment() string {
 	return string(p[strings.LastIndex(string(p), pathSeparator)+1:])
 }
@@ -87,8 +87,8 @@ func (p Path) Child(name, jobType string) Path {
 // String returns the path with slashes.
 func (p Path) String() string { return string(p) }
 
-// comparePaths orders paths by their segments, so that everything below a job
-// comes right after it. By bytes alone, a_t-1 would come before a_t/b_t.
+// comparePaths orders paths by their segments, so that a job is followed by everything below
+// it. By bytes alone, a_t-1 would come before a_t/b_t.
 func comparePaths(a, b Path) int {
 	n := min(len(a), len(b))
 	for i := range n {
@@ -99,7 +99,7 @@ func comparePaths(a, b Path) int {
 	return len(a) - len(b)
 }
 
-// collate puts the separator before every other byte.
+// collate orders the separator before every other byte.
 func collate(b byte) int {
 	if b == pathSeparator[0] {
 		return -1

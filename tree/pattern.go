@@ -21,8 +21,7 @@ type Pattern struct {
 	Type string `json:"type"`
 }
 
-// matcher is a pattern that is ready for use. A nil expression matches
-// everything.
+// matcher is a compiled pattern. A nil expression matches everything.
 type matcher struct{ name, jobType *regexp.Regexp }
 
 func (p Pattern) compile() (*matcher, error) {
@@ -52,22 +51,22 @@ func compileWhole(field, expression string) (*regexp.Regexp, error) {
 	if n := len(expression); n > PatternBytesMax {
 		return nil, refuse(fmt.Sprintf("has %d bytes; the limit is %d", n, PatternBytesMax))
 	}
-	// It is compiled by itself first: "a)|(b" is an error that the parentheses
-	// around it would hide, and it would not be anchored.
+	// It is compiled alone first: the parentheses around it would hide the error in "a)|(b",
+	// which would not be anchored.
 	if _, err := regexp.Compile(expression); err != nil {
 		return nil, refuse("must be a regular expression: " + expressionProblem(err, expression))
 	}
 	whole, err := regexp.Compile("^(?:" + expression + ")$")
-	if err != nil { // a \Q that nothing ends has quoted our closing parenthesis
+	if err != nil { // an unterminated \Q has quoted the closing parenthesis
 		whole, err = regexp.Compile("^(?:" + expression + `\E)$`)
 	}
-	if err != nil { // at the edge of what the package compiles, in size or depth
+	if err != nil { // it is at the limit of size or depth
 		return nil, refuse("must be a simpler regular expression: " + expressionProblem(err, expression))
 	}
 	return whole, nil
 }
 
-// expressionProblem says what is wrong, and where, unless it is everything.
+// expressionProblem says what is wrong, and where unless it is the whole expression.
 func expressionProblem(err error, expression string) string {
 	var e *syntax.Error
 	switch {

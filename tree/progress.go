@@ -63,15 +63,15 @@ func (p *Progress) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// What an estimate is made of.
+// Limits of an estimate.
 const (
-	// windowMin is the least number of endings that a rate is taken from, if there
-	// are as many; a tenth of all if that is more.
+	// windowMin is the number of latest endings that a rate is computed from; a tenth of all
+	// if that is more.
 	windowMin = 20
-	// skewMax is how far ahead the clock of a node may be. An ending later than
-	// that from now counts as now, lest one wrong clock makes the rate vanish.
+	// skewMax is how far ahead the clock of a node may be. A later ending counts as now, so
+	// that one wrong clock does not make the rate vanish.
 	skewMax = time.Minute
-	// leftMax is the longest time that is worth telling.
+	// leftMax is the longest useful estimate.
 	leftMax = 10 * 365 * 24 * time.Hour
 )
 
@@ -116,9 +116,9 @@ func (f *Forest) Progress(now time.Time) Progress {
 
 func known(t *time.Time) bool { return t != nil && !t.IsZero() }
 
-// rate is how many ended in a second, among the latest; 0 if that cannot be
-// told. It is taken up to now, so that it falls while nothing ends; or up to the
-// last ending, if the clocks of the nodes are ahead of ours.
+// rate returns how many of the latest jobs ended per second, 0 if it is not known. It is
+// computed up to now, so that it falls while nothing ends, or up to the last ending if the
+// clocks of the nodes are ahead of ours.
 func rate(endings []time.Time, now time.Time) float64 {
 	for i, at := range endings {
 		if at.Sub(now) > skewMax {
@@ -136,12 +136,12 @@ func rate(endings []time.Time, now time.Time) float64 {
 	}
 	took := until.Sub(window[0])
 	if took <= 0 {
-		return 0 // all at once, and just now: a moment later there is a rate
+		return 0 // all ended just now; a moment later there is a rate
 	}
 	return float64(len(window)-1) / took.Seconds()
 }
 
-// left is how long a number of jobs takes at a rate.
+// left returns how long a number of jobs takes at a rate.
 func left(jobs int, rate float64) *time.Duration {
 	switch {
 	case jobs <= 0:
@@ -152,7 +152,7 @@ func left(jobs int, rate float64) *time.Duration {
 	return duration(float64(jobs) / rate)
 }
 
-// duration is nil for what is not a time that anybody would wait.
+// duration returns nil if the time is invalid or too long to be useful.
 func duration(seconds float64) *time.Duration {
 	if math.IsNaN(seconds) || seconds < 0 || seconds > leftMax.Seconds() {
 		return nil

@@ -65,20 +65,13 @@ func TestProgress_Z09_NothingIsLeftWhereNothingCanRun(t *testing.T) {
 	}
 }
 
-// ended are jobs that ended at these seconds, and one that has not.
+// ended returns jobs that ended at these seconds, and one that has not.
 func ended(at ...float64) []JobInfo {
 	jobs := many("", len(at), always(windlass.StatusCompleted))
 	for i := range jobs {
 		jobs[i].FinishedAt = after(at[i])
 	}
 	return append(jobs, job("rest_t", windlass.StatusPending))
-}
-
-func repeat(at float64, times int) (all []float64) {
-	for range times {
-		all = append(all, at)
-	}
-	return all
 }
 
 func steps(from, step float64, count int) (all []float64) {
@@ -103,8 +96,8 @@ func TestProgress_Z09_TheTimeLeftGoesByTheLatestEndings(t *testing.T) {
 		{"a stall lowers the rate", []float64{80, 90}, 1080, 1.0 / 1000, 1000},
 		{"the slow beginning is forgotten", append(steps(0, 100, 20), steps(5000, 1, 20)...), 5020, 19.0 / 20, 20.0 / 19},
 		{"of many, a tenth counts", append(steps(0, 10, 270), steps(5000, 1, 30)...), 5030, 29.0 / 30, 30.0 / 29},
-		{"all at once and just now", repeat(100, 30), 100, 0, never},
-		{"all at once, a while ago", repeat(98, 30), 100, 19.0 / 2, 2.0 / 19},
+		{"all at once and just now", steps(100, 0, 30), 100, 0, never},
+		{"all at once, a while ago", steps(98, 0, 30), 100, 19.0 / 2, 2.0 / 19},
 		{"the node's clock is a little ahead", []float64{100, 110}, 105, 1.0 / 10, 10},
 		{"all of them are", []float64{110, 120}, 100, 1.0 / 10, 10},
 		{"one clock is wrong by far", []float64{80, 90, 1e9}, 100, 2.0 / 20, 10},

@@ -88,7 +88,7 @@ func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error)
 	}
 	var failed error
 	var submissions []windlass.Submission
-	var of []Request
+	cascading := map[Path]bool{}
 	for i := range plans {
 		made, err := plans[i].submissions(records)
 		if errors.Is(err, ErrNoMatch) {
@@ -98,7 +98,9 @@ func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error)
 			return nil, err
 		}
 		submissions = append(submissions, made...)
-		of = append(of, slices.Repeat([]Request{requests[i]}, len(made))...)
+		for _, s := range made {
+			cascading[pathOf(s.ID)] = cascading[pathOf(s.ID)] || requests[i].Cascade
+		}
 	}
 	if n := len(submissions); n > QueueMax {
 		return nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprint(n), Limit: fmt.Sprintf("must be at most %d in one call", QueueMax)}
@@ -108,11 +110,11 @@ func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error)
 	}
 	queued, err := t.enqueue(ctx, submissions)
 	failed = errors.Join(failed, err)
-	cascaded, err := t.cascade(ctx, queued, of, submissions, records)
-	return append(compact(queued), cascaded...), errors.Join(failed, err)
+	cascaded, err := t.cascade(ctx, queued, cascading, records)
+	return append(queued, cascaded...), errors.Join(failed, err)
 }
 
-// plan is a request that was read.
+// plan is a validated request.
 type plan struct {
 	Request
 	under *matcher
@@ -168,14 +170,14 @@ func (r Request) Validate() error {
 	if err := p.read(r); err != nil {
 		return err
 	}
-	if p.under != nil { // the jobs it goes below are not known, but what goes there is
+	if p.under != nil { // the parents are not known yet, but the job is
 		p.under, p.NameOf = nil, nil
 	}
 	_, err := p.submissions(nil)
 	return err
 }
 
-// submissions are the tasks that a request makes.
+// submissions returns the tasks of a request.
 func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Submission, error) {
 	parents := []Path{p.Parent}
 	if p.under != nil {
@@ -211,7 +213,7 @@ func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Subm
 	return made, nil
 }
 
-// enqueue submits, and returns one entry for each, empty where it failed.
+// enqueue submits, and returns what was queued.
 func (t *Tree) enqueue(ctx context.Context, submissions []windlass.Submission) (queued []Queued, failed error) {
 	for some := range slices.Chunk(submissions, windlass.SubmitBatchMax) {
 		effects, errs := t.client.Enqueue(ctx, some)
@@ -224,29 +226,18 @@ func (t *Tree) enqueue(ctx context.Context, submissions []windlass.Submission) (
 				failed = errors.Join(failed, fmt.Errorf("queue %s: %w", path, errs[i]))
 			default:
 				queued = append(queued, Queued{Path: path, ID: some[i].ID, Effect: effects[i]})
-				continue
 			}
-			queued = append(queued, Queued{})
 		}
 	}
 	return queued, failed
 }
 
-// compact leaves out what was not queued.
-func compact(queued []Queued) []Queued {
-	return slices.DeleteFunc(slices.Clone(queued), func(q Queued) bool { return q.Path == "" })
-}
-
-// cascade queues again what has ended below the jobs that were queued again.
-func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submitted []windlass.Submission,
-	records map[Path]windlass.JobRecord) ([]Queued, error) {
-	done := map[string]bool{}
-	for _, s := range submitted {
-		done[s.ID] = true
-	}
+// cascade queues again what has ended below the jobs that were queued again. The keys of
+// cascading are all jobs that were submitted, its values whether their requests cascade.
+func (t *Tree) cascade(ctx context.Context, queued []Queued, cascading map[Path]bool, records map[Path]windlass.JobRecord) ([]Queued, error) {
 	above := map[Path]bool{}
-	for i, q := range queued {
-		if q.Path != "" && of[i].Cascade && q.Effect != windlass.EffectCreated {
+	for _, q := range queued {
+		if cascading[q.Path] && q.Effect != windlass.EffectCreated {
 			above[q.Path] = true
 		}
 	}
@@ -256,7 +247,7 @@ func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submi
 		for p := path.Parent(); p != "" && !below; p = p.Parent() {
 			below = above[p]
 		}
-		if below && !done[path.ID()] {
+		if _, submitted := cascading[path]; below && !submitted {
 			s := windlass.Submission{ID: path.ID(), Spec: r.Spec, Props: r.Data, Rerun: true}
 			s.Spec.Type, s.Spec.Job = path.Type(), true
 			again = append(again, s)
@@ -265,14 +256,14 @@ func (t *Tree) cascade(ctx context.Context, queued []Queued, of []Request, submi
 	return t.queueLevels(ctx, again)
 }
 
-// queueLevels queues again what has ended, level by level: what is above may be done
-// by now, and a job must not start before the one above it is pending, too.
+// queueLevels queues ended jobs again, level by level. A job must not start before the job
+// above it is pending again.
 func (t *Tree) queueLevels(ctx context.Context, again []windlass.Submission) (queued []Queued, failed error) {
 	slices.SortFunc(again, func(a, b windlass.Submission) int {
 		pa, pb := pathOf(a.ID), pathOf(b.ID)
 		return cmp.Or(cmp.Compare(pa.Depth(), pb.Depth()), comparePaths(pa, pb))
 	})
-	left := map[Path]bool{} // those that could not be queued again, and what is below
+	left := map[Path]bool{} // jobs that could not be queued again, and those below
 	for len(again) > 0 {
 		depth := pathOf(again[0].ID).Depth()
 		var level []windlass.Submission

@@ -8,32 +8,26 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/memory"
 )
 
 func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		for range 2 {
-			if err := c.Init(ctx); err != nil {
-				t.Fatal(err)
-			}
+			c.must(c.Init(ctx))
 		}
 		if v, err := c.client.Layout(ctx); err != nil || v != windlass.LayoutVersion {
 			t.Errorf("the layout is %d, %v", v, err)
 		}
 		c.queue(Request{Name: "a", Type: "t"}, Request{Name: "bad", Type: "t"})
 		c.queue(Request{Name: "b", Type: "t", Parent: "a_t"}, Request{Name: "c", Type: "t", Parent: "bad_t"})
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "no-job"}); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.Submit(ctx, windlass.Submission{ID: "no-job"}))
 		if err := c.Init(ctx); err != nil || len(c.statuses()) != 4 {
 			t.Errorf("after another init there are %d jobs, %v", len(c.statuses()), err)
 		}
@@ -49,13 +43,11 @@ func TestTree_Z01_InitIsIdempotentAndClearTakesJobsOnly(t *testing.T) {
 			t.Errorf("what is no job: %v, %v", d.Status, err)
 		}
 		kvs, _, err := broker.Collect(ctx, c.broker, c.space.All())
+		c.must(err)
 		for _, kv := range kvs {
 			if strings.Contains(kv.Key, "_t") {
 				t.Errorf("%s is left", kv.Key)
 			}
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 		if q := c.queue(Request{Name: "a", Type: "t"}); q[0].Effect != windlass.EffectCreated {
 			t.Errorf("queueing afterwards: %v", q)
@@ -151,9 +143,7 @@ func TestTree_Z09_PendingWorkingCompletedAndTheTreeAreListedEachItsOwn(t *testin
 		ctx := t.Context()
 		c.queue(Request{Name: "done", Type: "t"}, Request{Name: "works", Type: "t"}, Request{Name: "bad", Type: "t"})
 		c.queue(Request{Name: "waits", Type: "t", Under: &Pattern{Name: "works|bad"}})
-		if err := c.client.Submit(ctx, windlass.Submission{ID: "looks_like", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.Submit(ctx, windlass.Submission{ID: "looks_like", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}))
 		c.join("n1", func(ctx context.Context, claim *windlass.Claim) error {
 			if claim.ID() == "works_t" {
 				<-ctx.Done()
@@ -162,26 +152,17 @@ func TestTree_Z09_PendingWorkingCompletedAndTheTreeAreListedEachItsOwn(t *testin
 			return broken("bad")(ctx, claim)
 		})
 		c.sleep(5 * time.Second)
-		for what, list := range map[string]func(context.Context) ([]JobInfo, error){
-			"works_t/waits_t bad_t/waits_t": c.Pending, "works_t": c.Working, "done_t": c.Completed,
-			"waits_t below": func(ctx context.Context) ([]JobInfo, error) { return c.Find(ctx, Pattern{Name: "waits"}) },
+		for _, row := range []struct {
+			list func(context.Context) ([]JobInfo, error)
+			want string
+		}{
+			{c.Pending, "bad_t/waits_t works_t/waits_t"}, {c.Working, "works_t"}, {c.Completed, "done_t"},
+			{func(ctx context.Context) ([]JobInfo, error) { return c.Find(ctx, Pattern{Name: "waits"}) }, "bad_t/waits_t works_t/waits_t"},
 		} {
-			jobs, err := list(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, j := range jobs {
-				got = append(got, string(j.Path))
-			}
-			want := strings.Fields(what)
-			if what == "waits_t below" {
-				want = []string{"works_t/waits_t", "bad_t/waits_t"}
-			}
-			slices.Sort(got)
-			slices.Sort(want)
-			if !slices.Equal(got, want) {
-				t.Errorf("listed %q, want %q", got, want)
+			jobs, err := row.list(ctx)
+			c.must(err)
+			if got := paths(jobs); got != row.want {
+				t.Errorf("listed %q, want %q", got, row.want)
 			}
 		}
 		f, err := c.Load(ctx)
@@ -263,8 +244,7 @@ func TestTree_Z06_TenThousandChildrenRunAfterTheirParentAndNoMoreAreTaken(t *tes
 		if !errors.As(err, &bad) || !strings.Contains(bad.Limit, "10000") {
 			t.Errorf("one more: %v", err)
 		}
-		other, _ := New(c.connect(), "test")
-		if _, err := other.Queue(ctx, Request{Name: "more", Type: "c", Under: &Pattern{Type: "t"}}); !errors.As(err, &bad) {
+		if _, err := c.other(c.connect()).Queue(ctx, Request{Name: "more", Type: "c", Under: &Pattern{Type: "t"}}); !errors.As(err, &bad) {
 			t.Errorf("one more, by another client: %v", err)
 		}
 		c.join("n1", nil)
@@ -314,9 +294,7 @@ func TestTree_WatchYieldsWhatHasChanged(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		looks := 0
 		for f, err := range c.Watch(t.Context(), time.Second) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			looks++
 			j, _ := f.Get("a_t")
 			switch {
@@ -348,38 +326,15 @@ func (r *racing) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 }
 
 func TestClear_DoesNotTakeTheAncestorsOfAJobThatIsQueuedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
+	inMemory(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		other, err := New(store.Broker(), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Queue(ctx, Request{Name: "a", Type: "t"}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := other.Queue(ctx, Request{Name: "b", Type: "t", Parent: "a_t"}); err != nil {
-			t.Fatal(err)
-		}
-		race := &racing{Broker: store.Broker()}
-		jobs, err := New(race, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		race.before = func() {
-			if _, err := other.Queue(ctx, Request{Name: "b", Type: "t", Parent: "a_t", Data: []byte(`2`)}); err != nil {
-				t.Error(err)
-			}
-		}
-		cleared, err := jobs.Clear(ctx, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pending, err := other.Pending(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.queue(Request{Name: "a", Type: "t"})
+		c.queue(Request{Name: "b", Type: "t", Parent: "a_t"})
+		race := &racing{Broker: c.connect(), before: func() { c.queue(Request{Name: "b", Type: "t", Parent: "a_t", Data: []byte(`2`)}) }}
+		cleared, err := c.other(race).Clear(ctx, false)
+		c.must(err)
+		pending, err := c.Pending(ctx)
+		c.must(err)
 		for _, j := range pending {
 			if len(j.BlockedBy) == 0 && j.Parent != "" {
 				t.Errorf("%s can start, Clear has removed %v and returned no error", j.Path, cleared)
@@ -389,25 +344,13 @@ func TestClear_DoesNotTakeTheAncestorsOfAJobThatIsQueuedMeanwhile(t *testing.T) 
 }
 
 func TestQueue_TheLimitOfChildrenHoldsForTwoWhoQueueInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		store := memory.New()
-		defer store.Close()
+	inMemory(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		var trees []*Tree
-		for range 3 {
-			one, err := New(store.Broker(), "test")
-			if err != nil {
-				t.Fatal(err)
-			}
-			trees = append(trees, one)
-		}
-		if _, err := trees[0].Queue(ctx, Request{Name: "a", Type: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.queue(Request{Name: "a", Type: "t"})
+		trees := []*Tree{c.Tree, c.other(c.connect()), c.other(c.connect())}
 		for i, one := range trees { // each has counted
-			if _, err := one.Queue(ctx, Request{Name: fmt.Sprint("first", i), Type: "t", Parent: "a_t"}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := one.Queue(ctx, Request{Name: fmt.Sprint("first", i), Type: "t", Parent: "a_t"})
+			c.must(err)
 		}
 		for i, one := range trees {
 			var requests []Request

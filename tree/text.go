@@ -8,15 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// printable writes what does not print as the escapes of a Go string, so that no
-// name or error moves the cursor or turns the text around; with ascii, whatever
-// is not ASCII too.
+// printable escapes characters that do not print, as in a Go string, so that no name or error
+// moves the cursor or reverses the text. With ascii it also escapes whatever is not ASCII.
 func printable(s string, ascii bool) string {
-	plain := true
-	for _, r := range s {
-		plain = plain && strconv.IsPrint(r) && r != utf8.RuneError && (!ascii || r < utf8.RuneSelf)
-	}
-	if plain {
+	if strings.IndexFunc(s, func(r rune) bool { return !strconv.IsPrint(r) || r == utf8.RuneError || ascii && r >= utf8.RuneSelf }) < 0 {
 		return s
 	}
 	var b strings.Builder
@@ -36,7 +31,7 @@ func printable(s string, ascii bool) string {
 	return b.String()
 }
 
-// firstLine is the first line of a text that says anything.
+// firstLine returns the first line that is not empty.
 func firstLine(s string) string {
 	s = strings.TrimSpace(s)
 	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
@@ -45,7 +40,7 @@ func firstLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// head is the beginning of a text.
+// head returns the beginning of a text.
 func head(s string, runesMax int) string {
 	for i := range s {
 		if runesMax == 0 {
@@ -56,7 +51,7 @@ func head(s string, runesMax int) string {
 	return s
 }
 
-// cut shortens a text to a number of runes, the mark of the cut included.
+// cut shortens a text to a number of runes, including the mark.
 func cut(s string, runesMax int, mark string) string {
 	if utf8.RuneCountInString(s) <= runesMax {
 		return s
@@ -73,7 +68,7 @@ func thousands(n int) string {
 	return s
 }
 
-// span writes a duration as exactly as people care about.
+// span writes a duration, rounded for people.
 func span(d time.Duration) string {
 	unit := time.Minute
 	switch {
@@ -85,11 +80,10 @@ func span(d time.Duration) string {
 		unit = time.Second
 	}
 	s := d.Round(unit).String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
 	}
 	return s
 }

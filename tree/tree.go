@@ -47,7 +47,7 @@ func New(b broker.Broker, namespace string, options ...windlass.ClientOption) (*
 // Init creates the namespace if there is none; otherwise it changes nothing.
 func (t *Tree) Init(ctx context.Context) error { return t.client.Init(ctx) }
 
-// records are the jobs as they were queued.
+// records returns the jobs as they were queued.
 func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Path]broker.Revision, error) {
 	kvs, _, err := broker.Collect(ctx, t.broker, t.space.Jobs())
 	if err != nil {
@@ -61,7 +61,7 @@ func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Pa
 		}
 		var r windlass.JobRecord
 		if json.Unmarshal(kv.Value, &r) != nil {
-			r = windlass.JobRecord{} // its place says what it is called, and its task how it is
+			r = windlass.JobRecord{} // its key has the path, and its task the status
 		}
 		records[pathOf(p.Name)], revisions[pathOf(p.Name)] = r, kv.Modified
 	}
@@ -70,8 +70,8 @@ func (t *Tree) records(ctx context.Context) (map[Path]windlass.JobRecord, map[Pa
 
 // Load reads all jobs and their state.
 func (t *Tree) Load(ctx context.Context) (*Forest, error) {
-	// The tree comes first: a job that is queued in between has no place in it, and
-	// one that is pruned in between has no task.
+	// The tree is read first: a job that is queued in between is not in it, and one that is
+	// pruned in between has no task.
 	records, _, err := t.records(ctx)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (t *Tree) Get(ctx context.Context, path Path) (JobInfo, error) {
 	return jobOf(d.TaskInfo, r).normal(), nil
 }
 
-// jobOf puts together what is known of a job.
+// jobOf combines a task with its record in the tree.
 func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
 	j := JobInfo{
 		Path: pathOf(info.ID), Data: r.Data, Status: info.Status, Node: info.Node, Token: info.Token, Priority: info.Priority,
@@ -180,7 +180,7 @@ func (t *Tree) Watch(ctx context.Context, every time.Duration) func(yield func(*
 			for range t.client.WatchTasks(ctx, windlass.Filter{}) {
 				select {
 				case changed <- struct{}{}:
-				default: // one look is due already
+				default: // a change is already pending
 				}
 			}
 		})
@@ -193,7 +193,7 @@ func (t *Tree) Watch(ctx context.Context, every time.Duration) func(yield func(*
 				return
 			}
 			if err != nil {
-				continue // what has failed is tried again
+				continue // try again
 			}
 			select {
 			case <-ctx.Done():

@@ -14,16 +14,16 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start is when everything in these tests begins.
+// start is the beginning of time in these tests.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// after is a number of seconds from then.
+// after returns the time some seconds after start.
 func after(seconds float64) *time.Time {
 	at := start.Add(time.Duration(seconds * float64(time.Second)))
 	return &at
 }
 
-// job is one with a path and a status, and whatever change adds.
+// job returns one with a path and a status, changed by change.
 func job(path Path, status windlass.Status, change ...func(*JobInfo)) JobInfo {
 	j := JobInfo{Path: path, Status: status}
 	for _, c := range change {
@@ -54,7 +54,7 @@ func errored(texts ...string) func(*JobInfo) {
 	}
 }
 
-// many are jobs below one path, or roots, named by their number.
+// many returns jobs below one path, or roots, named by their number.
 func many(below Path, count int, status func(int) windlass.Status) []JobInfo {
 	jobs := make([]JobInfo, count)
 	for i := range jobs {
@@ -67,7 +67,7 @@ func always(s windlass.Status) func(int) windlass.Status {
 	return func(int) windlass.Status { return s }
 }
 
-// paths are those of jobs, on one line.
+// paths returns the paths of jobs, on one line.
 func paths(jobs []JobInfo) string {
 	var all []string
 	for _, j := range jobs {

@@ -182,9 +182,7 @@ func TestSettle_NamesWhatIsAmissAndHowTheNodesAre(t *testing.T) {
 		}, []string{"no node that lives", "node a is killed", "node b is stopped"}},
 		"nobody who could is there": {func(t *testing.T, c *windlasstest.Cluster) {
 			c.Start("a", typed).Partition()
-			if err := c.Start("b", typed).Drain(t.Context()); err != nil {
-				t.Error(err)
-			}
+			noError(t, c.Start("b", typed).Drain(t.Context()))
 			c.Start("c", typed) // whose broker gives no sessions
 			c.Submit(windlass.Submission{ID: "task", Spec: windlass.Spec{Type: "mail"}})
 		}, []string{`"task" is pending;`, "node a is partitioned", "node b is draining", "node c has not joined"}},
@@ -210,8 +208,7 @@ func TestSettle_NamesWhatIsAmissAndHowTheNodesAre(t *testing.T) {
 	}
 }
 
-// noSessionsForThe opens connections to one broker in memory, of which the n-th
-// gets no session.
+// noSessionsForThe opens connections to one broker in memory. The n-th gets no session.
 func noSessionsForThe(n int) func() broker.Broker {
 	var store *memory.Store
 	return func() broker.Broker {
@@ -221,11 +218,7 @@ func noSessionsForThe(n int) func() broker.Broker {
 		if n--; n != 0 {
 			return store.Broker()
 		}
-		plan, err := faulty.Parse("refuse on grant")
-		if err != nil {
-			panic(err) // it is a constant
-		}
-		return faulty.Wrap(store.Broker(), plan)
+		return faulty.Wrap(store.Broker(), faulty.MustParse("refuse on grant"))
 	}
 }
 
@@ -244,9 +237,7 @@ func TestSettle_ATaskThatIsNotDueOrWaitsIsAsItShouldBe(t *testing.T) {
 		if c.Running("later") != 1 {
 			t.Error("it is due and does not run")
 		}
-		if err := c.Client().Delete(t.Context(), "first"); err != nil {
-			t.Error(err)
-		}
+		noError(t, c.Client().Delete(t.Context(), "first"))
 		c.Settle(time.Minute)
 		c.WaitFor(time.Minute, "then", windlass.StatusRunning)
 	})

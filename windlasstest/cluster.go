@@ -49,8 +49,8 @@ type Cluster struct {
 	nodes   []*Node
 	records records
 	journal journal
-	// running are the nodes. Handlers are not in it: one that its node has left
-	// behind could be added while Close waits.
+	// running counts the nodes. Handlers are not in it: one that its node has abandoned
+	// could be added while Close waits.
 	running sync.WaitGroup
 	closed  bool
 }
@@ -138,7 +138,7 @@ func (c *Cluster) Close() {
 	}
 }
 
-// heal ends all faults but death.
+// heal ends all faults of nodes that are not dead.
 func (c *Cluster) heal() {
 	dead := map[*faulty.Broker]bool{}
 	for _, n := range c.nodes {
@@ -153,20 +153,20 @@ func (c *Cluster) heal() {
 	}
 }
 
-// closeMax bounds how long Close waits for handlers that were told to stop.
+// closeMax limits how long Close waits for handlers that were told to stop.
 const closeMax = time.Hour
 
-// awaitHandlers waits for the handlers that their nodes have left behind.
+// awaitHandlers waits for the handlers that their nodes have abandoned.
 func (c *Cluster) awaitHandlers() {
 	for start := time.Now(); ; {
-		c.Advance(0) // a handler that was only just started must be on record
+		c.Advance(0) // until handlers that have just started are recorded
 		left := c.records.working()
 		if len(left) == 0 {
 			return
 		}
 		if time.Since(start) > closeMax {
-			// A goroutine that stays would keep the bubble from ending: at best
-			// with a panic that says less, at worst in an endless loop.
+			// The bubble cannot end while a goroutine stays: it would panic with less
+			// information, or loop for ever.
 			debug.SetTraceback("all") // to show where they are
 			panic(fmt.Sprintf("windlasstest: %v after the cluster was closed these handlers have not returned: %v\nwhat happened:\n%v",
 				closeMax, left, &c.journal))
@@ -185,13 +185,10 @@ func (c *Cluster) NewLedger() *Ledger {
 
 // Connect opens one more connection to the broker, whose faults the test sets; the
 // cluster closes it.
-func (c *Cluster) Connect() *faulty.Broker { return c.connect(nil) }
+func (c *Cluster) Connect() *faulty.Broker { return c.connect(c.options.Open()) }
 
-// connect puts faults before a connection, a new one if it is nil.
+// connect wraps a connection with faults.
 func (c *Cluster) connect(plain broker.Broker) *faulty.Broker {
-	if plain == nil {
-		plain = c.options.Open()
-	}
 	line := faulty.Wrap(plain, nil)
 	c.lines = append(c.lines, line)
 	return line

@@ -15,21 +15,18 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// registered tells whether a node is in the list that clients see.
+// registered reports whether clients see a node.
 func registered(t *testing.T, c *windlasstest.Cluster, name string) bool {
 	t.Helper()
 	nodes, err := c.Client().Nodes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return slices.ContainsFunc(nodes, func(n windlass.NodeStatus) bool { return n.Name == name })
 }
 
 func TestKill_NothingOfTheNodeReachesTheBrokerOrALedger(t *testing.T) {
 	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
 		ledger := c.NewLedger()
-		var last error
-		var cause error
+		var last, cause error
 		holder := start(c, config(func(ctx context.Context, claim *windlass.Claim) error {
 			for range 5 { // whatever its context says
 				<-time.After(time.Second)
@@ -187,9 +184,7 @@ func TestFreezeAndPartition_AShortOneCostsNothing(t *testing.T) {
 func TestDrain_TheNodeGivesWhatItHoldsToTheOthersAndRunsOn(t *testing.T) {
 	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
 		n := start(c, config(untilStopped), "a", "b")
-		if err := n.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, n.Drain(t.Context()))
 		if took := c.Settle(time.Minute); took > 2*time.Second || c.Holder("task") == n || n.Killed() || n.Over() != nil {
 			t.Errorf("after %v it is on %s; %v", took, c.Holder("task").Name(), n.Over())
 		}
@@ -202,15 +197,11 @@ func TestDrain_TheNodeGivesWhatItHoldsToTheOthersAndRunsOn(t *testing.T) {
 func TestStop_TheTasksMoveAtOnce(t *testing.T) {
 	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
 		n := start(c, config(untilStopped), "a", "b")
-		if err := n.Stop(); err != nil {
-			t.Error(err)
-		}
+		noError(t, n.Stop())
 		if took := c.Settle(time.Minute); took > time.Second || !n.Killed() || registered(t, c, n.Name()) {
 			t.Errorf("it took %v", took)
 		}
-		if err := n.Stop(); err != nil { // once more
-			t.Error(err)
-		}
+		noError(t, n.Stop()) // once more
 	})
 }
 

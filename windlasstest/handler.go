@@ -8,13 +8,13 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// errNoReturn is what a run has for an error when its handler never returned one.
+// errNoReturn is the error of a run whose handler did not return.
 var errNoReturn = errors.New("the handler panicked, or called runtime.Goexit")
 
-// recorded makes handlers keep a record of their runs.
+// recorded wraps handlers so that their runs are recorded.
 func (n *Node) recorded(handlers map[string]windlass.NewHandler) map[string]windlass.NewHandler {
 	if handlers == nil {
-		return nil // for NewNode to refuse
+		return nil // which NewNode refuses
 	}
 	wrapped := make(map[string]windlass.NewHandler, len(handlers))
 	for name, plain := range handlers {
@@ -29,7 +29,7 @@ func (n *Node) recorded(handlers map[string]windlass.NewHandler) map[string]wind
 	return wrapped
 }
 
-// recordedHandler is the application's handler with a record of its run.
+// recordedHandler is an application's handler whose run is recorded.
 type recordedHandler struct {
 	node  *Node
 	plain windlass.Handler
@@ -44,20 +44,16 @@ func (h *recordedHandler) Run(ctx context.Context, claim *windlass.Claim) error 
 	if run == nil {
 		return ErrKilled
 	}
-	note := func(format string, args ...any) {
-		if !n.Killed() { // what a process does after its end is nothing
-			n.cluster.journal.note(claim.Node(), format, args...)
-		}
-	}
+	note := func(format string, args ...any) { n.note(claim.Node(), format, args...) }
 	note("runs %q with token %d", claim.ID(), claim.Token())
 	told := sync.OnceFunc(func() { note("tells %q to stop (%v)", claim.ID(), context.Cause(ctx)) })
 	defer context.AfterFunc(ctx, told)()
 	err := errNoReturn
-	defer func() { // also after a panic, which goes on to the node
+	defer func() { // also after a panic, which the node handles
 		cause := context.Cause(ctx)
 		n.cluster.records.ended(run, err, cause)
 		if cause != nil {
-			told() // its own turn may come only after this
+			told() // AfterFunc may run only later
 		}
 		note("ends %q with token %d (%v)", claim.ID(), claim.Token(), result(err, cause))
 	}()
@@ -65,7 +61,7 @@ func (h *recordedHandler) Run(ctx context.Context, claim *windlass.Claim) error 
 	return err
 }
 
-// result is what a handler returned, in words.
+// result describes what a handler returned.
 func result(err, cause error) any {
 	switch {
 	case err != nil:

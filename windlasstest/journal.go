@@ -12,10 +12,10 @@ const clockFormat = "15:04:05.000"
 
 func clockOf(t time.Time) string { return t.UTC().Format(clockFormat) }
 
-// journalLinesMax bounds what a failing test shows of its journal: the end.
+// journalLinesMax limits the part of its journal that a failing test shows: the end.
 const journalLinesMax = 200
 
-// journal is what happened, in order, for the log of a test that fails.
+// journal records what happened, in order, for the log of a failing test.
 type journal struct {
 	mu sync.Mutex
 	// lines are the last ones. Invariant: fewer than 2 * journalLinesMax.
@@ -24,7 +24,7 @@ type journal struct {
 	dropped int
 }
 
-// moment is put into words only when someone reads it.
+// moment is a line that is formatted only when it is read.
 type moment struct {
 	at     time.Time
 	node   string // empty for the cluster as a whole
@@ -43,7 +43,7 @@ func (j *journal) note(node, format string, args ...any) {
 	}
 }
 
-// String is the end of the journal.
+// String returns the end of the journal.
 func (j *journal) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// claims collects the claims on one task in the order of their runs, whose
-// handlers do not return before the test lets them.
+// claims collects the claims on one task in order. Their handlers return only long after.
 type claims struct {
 	mu  sync.Mutex
 	all []*windlass.Claim
@@ -32,8 +31,7 @@ func (cs *claims) get(i int) *windlass.Claim {
 	return cs.all[i]
 }
 
-// taken runs a test with two claims on a task, the first of a node that was cut
-// off and lives on.
+// taken runs a test with two claims on a task, the first of a node that is cut off and alive.
 func taken(t *testing.T, test func(t *testing.T, c *windlasstest.Cluster, first, second *windlass.Claim)) {
 	windlasstest.TestWith(t, windlasstest.Options{AllowOverlaps: true}, func(t *testing.T, c *windlasstest.Cluster) {
 		var cs claims
@@ -51,9 +49,7 @@ func TestLedger_KeepsWhatTheHighestTokenWrote(t *testing.T) {
 			t.Errorf("before anything was written: %t, %v", found, err)
 		}
 		for i, claim := range []*windlass.Claim{first, first, second} {
-			if err := ledger.Write(claim, i); err != nil {
-				t.Error(err)
-			}
+			noError(t, ledger.Write(claim, i))
 		}
 		if err := ledger.Write(first, 7); !errors.Is(err, windlasstest.ErrStale) {
 			t.Errorf("a stale write: %v", err)
@@ -72,9 +68,8 @@ func TestLedger_AReadFencesEarlierClaimsOff(t *testing.T) {
 	taken(t, func(t *testing.T, c *windlasstest.Cluster, first, second *windlass.Claim) {
 		ledger := c.NewLedger()
 		got := 0
-		if _, err := ledger.Read(second, &got); err != nil {
-			t.Error(err)
-		}
+		_, err := ledger.Read(second, &got)
+		noError(t, err)
 		if err := ledger.Write(first, 1); !errors.Is(err, windlasstest.ErrStale) {
 			t.Errorf("a write: %v", err)
 		}
@@ -92,9 +87,7 @@ func TestLedger_RefusesTheDeadWhateverTheirToken(t *testing.T) {
 		var cs claims
 		n := start(c, config(cs.run), "a")
 		ledger := c.NewLedger()
-		if err := ledger.Write(cs.get(0), 1); err != nil {
-			t.Error(err)
-		}
+		noError(t, ledger.Write(cs.get(0), 1))
 		n.Kill()
 		if err := ledger.Write(cs.get(0), 2); !errors.Is(err, windlasstest.ErrKilled) {
 			t.Errorf("a write: %v", err)
@@ -119,9 +112,7 @@ func TestLedger_AGoroutineThatAHandlerLeftDiesWithItsNode(t *testing.T) {
 		}))
 		c.Submit(windlass.Submission{ID: "task"})
 		c.WaitFor(time.Minute, "task", windlass.StatusCompleted)
-		if err := ledger.Write(claim, 1); err != nil { // its process lives
-			t.Error(err)
-		}
+		noError(t, ledger.Write(claim, 1)) // its process lives
 		n.Kill()
 		if err := ledger.Write(claim, 2); !errors.Is(err, windlasstest.ErrKilled) {
 			t.Errorf("a write: %v", err)

@@ -43,6 +43,9 @@ func (c *Cluster) Start(name string, config windlass.Config) *Node {
 		}
 	}
 	n := &Node{cluster: c, config: config, ended: make(chan struct{})}
+	if config.Broker == nil {
+		config.Broker = c.options.Open()
+	}
 	n.faults = c.connect(config.Broker)
 	config.Broker, config.Namespace, config.Name = n.faults, Namespace, name
 	if config.Clock == nil {
@@ -72,14 +75,17 @@ func (c *Cluster) Start(name string, config windlass.Config) *Node {
 	return n
 }
 
-// noted makes the events that explain a failing test part of the journal.
-func (n *Node) noted(name string, events windlass.Events) windlass.Events {
-	note := func(format string, args ...any) {
-		if !n.Killed() { // nobody would hear of what happens then
-			n.cluster.journal.note(name, format, args...)
-		}
+// note adds a line to the journal, unless the node is dead: nobody would see it.
+func (n *Node) note(name, format string, args ...any) {
+	if !n.Killed() {
+		n.cluster.journal.note(name, format, args...)
 	}
-	waitingFor := "" // said once, not at every attempt
+}
+
+// noted adds the events that explain a failing test to the journal.
+func (n *Node) noted(name string, events windlass.Events) windlass.Events {
+	note := func(format string, args ...any) { n.note(name, format, args...) }
+	waitingFor := "" // noted once, not at every attempt
 	events.Joined = after(func() {
 		waitingFor = ""
 		note("has joined")
@@ -130,7 +136,7 @@ func (n *Node) Kill() {
 	}
 }
 
-// die ends the process of the node, unless it has ended.
+// die ends the process of the node, and reports whether it was alive.
 func (n *Node) die(how string) bool {
 	n.mu.Lock()
 	lived := n.dead == ""
@@ -140,7 +146,7 @@ func (n *Node) die(how string) bool {
 	}
 	n.mu.Unlock()
 	if lived {
-		n.cluster.records.killed(n) // before handlers are told to stop for another cause
+		n.cluster.records.killed(n) // before the contexts of handlers end with another cause
 		n.stop()
 	}
 	return lived
@@ -170,7 +176,7 @@ func (n *Node) Partition() { n.set(&n.partitioned, true, "is partitioned", n.fau
 // Heal ends Partition. A node that was killed stays dead.
 func (n *Node) Heal() { n.set(&n.partitioned, false, "is healed", n.faults.Heal) }
 
-// set switches a fault of a node that lives.
+// set switches a fault of a live node.
 func (n *Node) set(fault *bool, on bool, what string, do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -205,7 +211,7 @@ func (n *Node) Faults() *faulty.Broker { return n.faults }
 func (n *Node) Drain(ctx context.Context) error {
 	n.cluster.journal.note(n.Name(), "is drained")
 	err := n.Node.Drain(ctx)
-	if errors.Is(err, windlass.ErrNotRunning) { // it was started in this instant
+	if errors.Is(err, windlass.ErrNotRunning) { // it has just been started
 		time.Sleep(time.Millisecond)
 		err = n.Node.Drain(ctx)
 	}
@@ -215,9 +221,7 @@ func (n *Node) Drain(ctx context.Context) error {
 // Stop ends the node as SIGTERM ends a service, waits for it, and returns what Run
 // returned. The process then exits, and late handlers end with it.
 func (n *Node) Stop() error {
-	if !n.Killed() {
-		n.cluster.journal.note(n.Name(), "is told to stop")
-	}
+	n.note(n.Name(), "is told to stop")
 	n.stop()
 	<-n.ended
 	if n.die("stopped") {
@@ -241,7 +245,7 @@ func (n *Node) Restart() *Node {
 	return n.cluster.Start(n.Name(), n.config)
 }
 
-// hasEnded tells whether Run has returned.
+// hasEnded reports whether Run has returned.
 func (n *Node) hasEnded() bool {
 	select {
 	case <-n.ended:
@@ -253,12 +257,12 @@ func (n *Node) hasEnded() bool {
 
 func (n *Node) lives() bool { return !n.Killed() && !n.hasEnded() }
 
-// handles tells whether the node lives and has a handler for a type.
+// handles reports whether the node is alive and has a handler for a type.
 func (n *Node) handles(taskType string) bool {
 	return n.lives() && (n.config.Handlers[taskType] != nil || n.config.Handlers[windlass.AnyType] != nil)
 }
 
-// trouble is what keeps the node from the broker, nothing if nothing does.
+// trouble returns what separates the node from the broker, empty if nothing does.
 func (n *Node) trouble() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

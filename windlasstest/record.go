@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -56,10 +57,10 @@ func (o Overlap) String() string {
 	return fmt.Sprintf("two handlers of %q at once for %v: %v and %v", o.First.Task, o.For, o.First, o.Second)
 }
 
-// records are all runs. Handlers write them.
+// records holds all runs. Handlers write them.
 type records struct {
-	// mu also guards what ledgers hold, so that a write is either before a
-	// node's death or refused.
+	// mu also guards the ledgers, so that a write either precedes a node's death or is
+	// refused.
 	mu     sync.Mutex
 	byTask map[string][]*record
 }
@@ -69,12 +70,11 @@ type record struct {
 	node *Node
 	// cancel ends the handler's context.
 	cancel context.CancelCauseFunc
-	// returned tells that its goroutine has ended, of a node that was killed too.
+	// returned is set when its goroutine has ended, even on a node that was killed.
 	returned bool
 }
 
-// began records a run. It is nil on a node that was killed, whose process can
-// start nothing.
+// began records a run. It returns nil on a node that was killed, which can start nothing.
 func (rs *records) began(n *Node, claim *windlass.Claim, cancel context.CancelCauseFunc) *record {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -98,22 +98,18 @@ func (rs *records) ended(r *record, err, cause error) {
 	}
 }
 
-// killed ends the runs of a node, and tells their handlers.
+// killed ends the runs of a node, and the contexts of their handlers.
 func (rs *records) killed(n *Node) {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
 	now := time.Now()
-	for _, runs := range rs.byTask {
-		for _, r := range runs {
-			if r.node == n && r.Ended.IsZero() {
-				r.Ended, r.Killed = now, true
-				r.cancel(ErrKilled)
-			}
+	rs.each(func(r *record) {
+		if r.node == n && r.Ended.IsZero() {
+			r.Ended, r.Killed = now, true
+			r.cancel(ErrKilled)
 		}
-	}
+	})
 }
 
-// isKilled tells whether the node of a claim was killed. The caller holds mu.
+// isKilled reports whether the node of a claim was killed. The caller holds mu.
 func (rs *records) isKilled(claim *windlass.Claim) bool {
 	for _, r := range rs.byTask[claim.ID()] {
 		if r.Token == claim.Token() && r.Node == claim.Node() {
@@ -123,7 +119,7 @@ func (rs *records) isKilled(claim *windlass.Claim) bool {
 	return false
 }
 
-// live are the runs that go on, by task.
+// live returns the runs that continue, by task.
 func (rs *records) live() map[string][]record {
 	live := map[string][]record{}
 	rs.each(func(r *record) {
@@ -134,7 +130,7 @@ func (rs *records) live() map[string][]record {
 	return live
 }
 
-// working are the runs whose goroutines have not ended, with their tasks.
+// working describes the runs whose goroutines have not ended.
 func (rs *records) working() (left []string) {
 	rs.each(func(r *record) {
 		if !r.returned {
@@ -170,12 +166,7 @@ func (c *Cluster) Runs(task string) []Run {
 func (c *Cluster) Ran() []string {
 	c.records.mu.Lock()
 	defer c.records.mu.Unlock()
-	ids := make([]string, 0, len(c.records.byTask))
-	for id := range c.records.byTask {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(c.records.byTask))
 }
 
 // Running returns how many handlers of a task run now.
@@ -186,7 +177,7 @@ func (c *Cluster) Overlaps() []Overlap {
 	now := time.Now()
 	var overlaps []Overlap
 	for _, id := range c.Ran() {
-		var open []Run // those that may go on when the next starts
+		var open []Run // runs that may continue when the next starts
 		for _, second := range c.Runs(id) {
 			open = slices.DeleteFunc(open, func(first Run) bool {
 				return !first.Ended.IsZero() && !first.Ended.After(second.Started)

@@ -12,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// settleStep is how often a condition is looked at.
+// settleStep is the pause between checks of a condition.
 const settleStep = 50 * time.Millisecond
 
 // WaitUntil lets time pass until a condition holds, and returns how long that took. It
@@ -48,7 +48,7 @@ func (c *Cluster) WaitFor(within time.Duration, task string, status windlass.Sta
 	}
 }
 
-// describe says what a task is, if there is one.
+// describe describes a task, if it exists.
 func describe(detail windlass.TaskDetail, err error) string {
 	if err != nil {
 		return "there is no such task"
@@ -80,7 +80,7 @@ func (c *Cluster) Settle(within time.Duration) time.Duration {
 	}
 }
 
-// amissMax bounds what Unsettled says.
+// amissMax limits the problems that Unsettled returns.
 const amissMax = 10
 
 // Unsettled returns a problem for each task that is not in the state that it should be
@@ -92,13 +92,12 @@ func (c *Cluster) Unsettled(ctx context.Context) (amiss []string, err error) {
 	}
 	live := c.records.live()
 	for _, task := range tasks {
-		what := ""
 		if len(amiss) == amissMax {
-			break
-		} else if task.Status == windlass.StatusPending {
+			return amiss, nil
+		}
+		what := unsettled(task, live[task.ID])
+		if task.Status == windlass.StatusPending {
 			what = c.whyPending(task)
-		} else {
-			what = unsettled(task, live[task.ID])
 		}
 		if what != "" {
 			amiss = append(amiss, what)
@@ -106,15 +105,12 @@ func (c *Cluster) Unsettled(ctx context.Context) (amiss []string, err error) {
 		delete(live, task.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(live)) {
-		if len(amiss) < amissMax {
-			amiss = append(amiss, fmt.Sprintf("%q runs and does not exist", id))
-		}
+		amiss = append(amiss, fmt.Sprintf("%q runs and does not exist", id))
 	}
-	return amiss, nil
+	return amiss[:min(len(amiss), amissMax)], nil
 }
 
-// unsettled compares what the store says of a task with the runs of it that are
-// going on.
+// unsettled compares the stored state of a task with its live runs.
 func unsettled(task windlass.TaskInfo, live []record) string {
 	switch {
 	case task.Status != windlass.StatusRunning && len(live) > 0:
@@ -130,8 +126,7 @@ func unsettled(task windlass.TaskInfo, live []record) string {
 	return ""
 }
 
-// whyPending says what is wrong with a task that nobody holds, nothing if it is
-// not due.
+// whyPending says what is wrong with a task without a holder, nothing if it is not due.
 func (c *Cluster) whyPending(task windlass.TaskInfo) string {
 	if task.NotBefore.After(time.Now()) {
 		return ""
@@ -156,12 +151,12 @@ func (c *Cluster) Holder(task string) *Node {
 	return live[0].node
 }
 
-// fatalf fails the test with a message and how the nodes are.
+// fatalf fails the test with a message and the condition of the nodes.
 func (c *Cluster) fatalf(format string, args ...any) {
 	c.t.Helper()
 	text := fmt.Sprintf(format, args...)
 	registered := map[string]windlass.NodeStatus{}
-	if statuses, err := c.client.Nodes(c.t.Context()); err == nil { // one that fails is not why the test does
+	if statuses, err := c.client.Nodes(c.t.Context()); err == nil { // an error is not why the test fails
 		for _, s := range statuses {
 			registered[s.Name] = s
 		}
@@ -179,7 +174,7 @@ func (c *Cluster) fatalf(format string, args ...any) {
 	c.t.Fatal(text)
 }
 
-// describe says how the node is; joined tells that it is registered.
+// describe returns the condition of the node; joined is set if it is registered.
 func (n *Node) describe(status windlass.NodeStatus, joined bool) string {
 	if trouble := n.trouble(); trouble != "" {
 		return "is " + trouble

@@ -18,10 +18,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ttl is that of the sessions of every node, Windlass's default.
+// ttl is the session TTL of every node, Windlass's default.
 const ttl = 15 * time.Second
 
-// config is that of a node that runs tasks of any type.
+// config returns the configuration of a node that runs tasks of any type.
 func config(run func(context.Context, *windlass.Claim) error) windlass.Config {
 	return windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(run)}}
 }
@@ -48,7 +48,7 @@ func start(c *windlasstest.Cluster, config windlass.Config, names ...string) (ho
 	return c.Holder("task")
 }
 
-// fakeT is a test that may fail.
+// fakeT is a test that may fail without failing the real one.
 type fakeT struct {
 	testing.TB
 	mu     sync.Mutex
@@ -103,6 +103,13 @@ func attempt(t *testing.T, options windlasstest.Options, test func(c *windlasste
 		}
 	})
 	return log
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // contains checks that a failing test said certain things.

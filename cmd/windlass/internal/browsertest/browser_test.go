@@ -40,14 +40,22 @@ func chromium() string {
 	return ""
 }
 
-// browser is one page of a browser of its own, and what went wrong in it.
+// needsChromium skips a test without a browser.
+func needsChromium(t *testing.T) {
+	t.Helper()
+	if chromium() == "" {
+		t.Skip("there is no chromium")
+	}
+}
+
+// browser is one page of a browser of its own, with its errors.
 type browser struct {
 	*testing.T
 	ctx    context.Context
 	origin string
 
 	mu sync.Mutex
-	// away tells that the server is stopped, or refuses, on purpose, so that requests fail.
+	// away is set while requests fail on purpose, because the server is stopped or refuses.
 	away     bool
 	problems []string
 }
@@ -64,16 +72,11 @@ func open(t *testing.T, address string) *browser {
 // launch starts a browser for the pages of an address, and loads nothing yet.
 func launch(t *testing.T, address string) *browser {
 	t.Helper()
-	path := chromium()
-	if path == "" {
-		t.Skip("there is no chromium")
-	}
+	needsChromium(t)
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1360, 860), chromedp.WSURLReadTimeout(patience),
+		chromedp.ExecPath(chromium()), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1360, 860), chromedp.WSURLReadTimeout(patience),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("no-first-run", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true))
@@ -91,12 +94,8 @@ func launch(t *testing.T, address string) *browser {
 		stop()
 	})
 	// The first action starts the browser, which would end with a deadline of it.
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := chromedp.Listen(ctx, b.heard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Do(ctx))
+	must(t, chromedp.Listen(ctx, b.heard))
 	b.do(command(network.Enable, network.EnableParams{}), command(log.Enable, cdp.Empty{}), chromedp.EmulateViewport(1360, 860))
 	t.Cleanup(b.checkProblems) // before the browser goes
 	return b
@@ -140,8 +139,7 @@ func (b *browser) heard(event any) {
 	}
 }
 
-// expects takes one thing back that was heard, or is about to be, because the test
-// wanted it.
+// expects removes a problem that the test has caused, and waits until it is reported.
 func (b *browser) expects(problem string) {
 	b.Helper()
 	tick := time.NewTicker(pollEvery)
@@ -154,7 +152,7 @@ func (b *browser) expects(problem string) {
 	}
 }
 
-// forgive takes a problem back, and tells whether there was one.
+// forgive removes a problem, and reports whether there was one.
 func (b *browser) forgive(problem string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +163,7 @@ func (b *browser) forgive(problem string) bool {
 	return i >= 0
 }
 
-// heardOf are the problems so far.
+// heardOf returns the problems so far.
 func (b *browser) heardOf() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,8 +177,8 @@ func exceptionOf(e *runtime.EventExceptionThrown) string {
 	return ""
 }
 
-// checkProblems fails the test for what was heard. What the browser says has to be
-// heard while the picture is taken, so no lock is held then.
+// checkProblems fails the test for each problem. It holds no lock while it takes a screenshot,
+// because the browser sends events meanwhile.
 func (b *browser) checkProblems() {
 	for _, p := range b.heardOf() {
 		b.Error(p)
@@ -193,9 +191,7 @@ func (b *browser) checkProblems() {
 		dir = d
 	}
 	path := filepath.Join(dir, fmt.Sprintf("%s-%d.png", b.Name(), os.Getpid()))
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	if picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot()); err == nil && os.WriteFile(path, picture, 0o600) == nil {
+	if picture, err := b.screenshot(); err == nil && os.WriteFile(path, picture, 0o600) == nil {
 		b.Logf("the page is in %s", path)
 	}
 }
@@ -219,9 +215,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.Fatal(err)
-	}
+	must(b.T, chromedp.Do(ctx, actions...))
 }
 
 // value evaluates an expression in the page, and waits for it if it is a promise.
@@ -268,9 +262,8 @@ func quoted(text string) string {
 	return string(q)
 }
 
-// press types keys, as chromedp spells them. What a key writes comes with its being
-// pressed, as from a keyboard, and not as an event of its own, which a page that takes
-// the key for a command could not hold back.
+// press types keys, as chromedp spells them. The text of a key is part of its keydown event, as
+// from a keyboard. A page that uses the key as a command could not suppress a separate event.
 func (b *browser) press(keys ...string) {
 	b.Helper()
 	for _, r := range strings.Join(keys, "") {
@@ -286,7 +279,7 @@ func (b *browser) press(keys ...string) {
 	}
 }
 
-// push clicks the button of a text below a selector, once it is there and can be used.
+// push clicks the button with a text below a selector, once it is there and enabled.
 func (b *browser) push(within, text string) {
 	b.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => e.firstChild?.textContent.trim() === %s && e.getAttribute("aria-disabled") !== "true")`,
@@ -295,7 +288,14 @@ func (b *browser) push(within, text string) {
 	b.runs(find + ".click()")
 }
 
-// fill types into a field, in the place of what is there.
+// confirm clicks a button, and the button of the same name in the dialog that it opens.
+func (b *browser) confirm(within, text string) {
+	b.Helper()
+	b.push(within, text)
+	b.push("dialog", text)
+}
+
+// fill replaces the text of a field.
 func (b *browser) fill(selector, text string) {
 	b.Helper()
 	b.sees(fmt.Sprintf("document.querySelector(%s)", quoted(selector)), selector)
@@ -303,7 +303,7 @@ func (b *browser) fill(selector, text string) {
 	b.press(text)
 }
 
-// visit goes to a page as a link does: it is not loaded anew.
+// visit goes to a page as a link does, without loading it again.
 func (b *browser) visit(hash, title string) {
 	b.Helper()
 	b.runs("location.hash = " + quoted(hash))
@@ -324,7 +324,7 @@ func (b *browser) colours(scheme string) {
 	b.sees(fmt.Sprintf(`document.documentElement.dataset.theme === %q`, scheme), "the page is "+scheme)
 }
 
-// accessible fails for what axe-core calls serious or critical.
+// accessible fails for findings of axe-core that are serious or critical.
 func (b *browser) accessible(what string) {
 	b.Helper()
 	if !value[bool](b, `typeof axe !== "undefined"`) {
@@ -350,22 +350,20 @@ func (b *browser) fits(what string) {
 // screenshotsEnv names the folder for pictures; without it none are made.
 const screenshotsEnv = "WINDLASS_SCREENSHOTS"
 
+func (b *browser) screenshot() ([]byte, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.CaptureScreenshot())
+}
+
 func (b *browser) picture(name string) {
 	b.Helper()
 	dir := os.Getenv(screenshotsEnv)
 	if dir == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
-		b.Fatal(err)
-	}
+	picture, err := b.screenshot()
+	must(b.T, err)
+	must(b.T, os.MkdirAll(dir, 0o755))
+	must(b.T, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
 }

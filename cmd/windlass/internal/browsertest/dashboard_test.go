@@ -20,7 +20,7 @@ var places = []place{
 	{"submit", "#/submit", "Submit a task"}, {"queue", "#/queue", "Queue a job"},
 }
 
-// steady are tasks that run until they are told otherwise.
+// steady returns tasks that run until they are stopped.
 func steady(n int) string {
 	var lines strings.Builder
 	for i := range n {
@@ -39,9 +39,7 @@ const jobs = `{"name":"site","type":"exec","data":{"command":["true"]}}
 `
 
 func TestDashboard_ShowsWhatHappensAsItHappensAndActs(t *testing.T) {
-	if chromium() == "" {
-		t.Skip("there is no chromium")
-	}
+	needsChromium(t)
 	w := newWorld(t)
 	dev, address := w.dev("--nodes", "2")
 	b := open(t, address)
@@ -128,21 +126,17 @@ func (b *browser) drains() {
 	b.visit("#/", "Overview")
 	b.says(".findings", "Node dev-1 is draining")
 	b.visit("#/nodes", "Nodes")
-	b.push(`[data-node="dev-1"]`, "Balance")
-	b.push("dialog", "Balance")
+	b.confirm(`[data-node="dev-1"]`, "Balance")
 	b.says(".toast", "dev-1 was told to balance")
 	b.push(".pagehead", "What would move?")
 	b.fill("#plan-join", "n9:weight=2")
 	b.push(".planner", "Show")
 	b.says(".plan", "would move")
 	b.says(".plan", "n9")
-	b.push(`[data-node="dev-1"]`, "Freeze")
-	b.push("dialog", "Freeze")
-	b.push(`[data-node="dev-1"]`, "Unfreeze")
-	b.push("dialog", "Unfreeze")
+	b.confirm(`[data-node="dev-1"]`, "Freeze")
+	b.confirm(`[data-node="dev-1"]`, "Unfreeze")
 	b.says(`[data-node="dev-1"]`, "drained")
-	b.push(`[data-node="dev-1"]`, "Uncordon")
-	b.push("dialog", "Uncordon")
+	b.confirm(`[data-node="dev-1"]`, "Uncordon")
 	b.says(`[data-node="dev-1"]`, "takes tasks")
 	b.push(`[data-node="dev-1"]`, "Cordon")
 	b.fill("#reason", "its disk is replaced")
@@ -151,8 +145,7 @@ func (b *browser) drains() {
 	b.visit("#/", "Overview")
 	b.says(".findings", "Node dev-1 is cordoned")
 	b.visit("#/nodes", "Nodes")
-	b.push(`[data-node="dev-1"]`, "Uncordon")
-	b.push("dialog", "Uncordon")
+	b.confirm(`[data-node="dev-1"]`, "Uncordon")
 	b.says(`[data-node="dev-1"]`, "takes tasks")
 }
 
@@ -220,8 +213,8 @@ func (b *browser) followsAnElection(w *world, data string) {
 	b.says(".line-up .leads", "beta")
 }
 
-// troubles are tasks that no node runs, one that fails and is tried again, and one that
-// fails for good.
+// troubles has tasks that no node runs, one that fails and is retried, and one that fails for
+// good.
 const troubles = `{"id":"mail-1","type":"mail"}
 {"id":"mail-2","type":"mail"}
 {"id":"flaky","type":"exec","props":{"command":["sh","-c","echo no such host >&2; exit 7"],"restart":"on-failure"},"retry":{"errors":-1,"min":"1h","max":"2h","window":"24h"}}
@@ -303,7 +296,7 @@ func (b *browser) isAccessible() {
 	b.colours("light")
 }
 
-// settled waits until a page shows what it is about.
+// settled waits until a page shows its content.
 func (b *browser) settled(p place) {
 	b.Helper()
 	for name, condition := range map[string]string{
@@ -316,7 +309,7 @@ func (b *browser) settled(p place) {
 	}
 }
 
-// losesTheServer stops the dev and sees that the page says so, and keeps what it knew.
+// losesTheServer stops the dev and checks that the page says so, and keeps its content.
 func (b *browser) losesTheServer(w *world, dev *process) {
 	b.Helper()
 	b.visit("#/tasks", "Tasks")

@@ -77,7 +77,7 @@ func TestDashboard_APageThatNobodyHasSeenTakesNoConnection(t *testing.T) {
 	}
 }
 
-// onNewDocument has a script run before those of each page.
+// onNewDocument runs a script before those of each page.
 func onNewDocument(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
@@ -231,7 +231,7 @@ func (s *stage) scripted() func(text string) {
 	}
 }
 
-// election is an event that tells who stands in one.
+// electionEvent returns an event about the candidates of an election.
 func electionEvent(leader string, token int, next string) string {
 	return fmt.Sprintf("id: 1.s.%d\nevent: election\ndata: {\"name\":\"nightly\",\"leader\":%q,\"token\":%d,\"candidates\":[{\"name\":%q,\"token\":%d},{\"name\":%q,\"token\":%d}]}\n\n",
 		token, leader, token, leader, token, next, token+1)
@@ -281,7 +281,7 @@ func TestDashboard_IsNotLiveWhileItsServerCannotFollowTheBroker(t *testing.T) {
 	b.isLive() // as the broker answers
 }
 
-// hostile are names that a page might take for something else.
+// hostile lists names that a page might misinterpret.
 var hostile = []string{
 	`<img src=x onerror=document.title='taken'>`, "constructor", "a_x|toString_x", "%2f%2e%2e", "a?b#c&d=e", `"'>\<`, "ａ b", "שלום",
 	strings.Repeat("long", 40), strings.Repeat("w_x|", 20) + "w_x",
@@ -291,9 +291,7 @@ func TestDashboard_ShowsWhateverThingsAreCalledAsText(t *testing.T) {
 	s := newStage(t, nil)
 	for _, name := range hostile {
 		task := windlass.Submission{ID: name, Spec: windlass.Spec{Type: "x"}, Props: []byte(`{"__proto__":"<b>\u202e\ud800\u0000","a":["` + strings.Repeat("wide", 200) + `"]}`)}
-		if err := s.client.Submit(t.Context(), task); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.client.Submit(t.Context(), task))
 	}
 	says := s.scripted()
 	b := launch(t, s.address)
@@ -337,7 +335,7 @@ func TestDashboard_ShowsWhateverThingsAreCalledAsText(t *testing.T) {
 	b.sees(`!document.querySelector("img, main b:not([class]) img")`, "no markup")
 }
 
-// hostileNode is what a node might say of itself.
+// hostileNode is a registration that a page might misinterpret.
 const hostileNode = `{"name":"<s>n1</s>","tasks":1,"frozen":false,"draining":false,"zone":"<b>\u202ezone\u0007","labels":{"__proto__":"a","<i>":"\u2066b"},"capacity":0,` +
 	`"started_at":"never","session_ttl":"15s","version":"","types":["constructor","toString"],"limits":{"exec":1},"incarnation":"1","host":"` + "hosthosthosthosthosthosthosthosthosthosthosthosthosthosthosthosthost" + `"}`
 

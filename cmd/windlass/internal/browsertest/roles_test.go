@@ -10,11 +10,11 @@ import (
 	"github.com/windlass-go/windlass/api"
 )
 
-// refused are the buttons that change something, and can be used nevertheless.
+// refused selects the enabled buttons that change something.
 const refused = `[...document.querySelectorAll("main .commands .button, main .bulkbar .button, main .formfoot .button, dialog footer .primary")]
 	.filter((e) => !["Refresh", "Select none"].includes(e.textContent.trim()) && e.getAttribute("aria-disabled") !== "true").map((e) => e.textContent)`
 
-// offersNothing goes to every page on which something can be changed, and tries to.
+// offersNothing tries to change something on every page, and checks that it cannot.
 func (b *browser) offersNothing(s *stage, why string) {
 	b.Helper()
 	before := s.changes.Load()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,8 +18,8 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
-// stage is an address at which one server after the other answers, in the process of
-// the test, so that it can hold answers back, change them, and count what is asked.
+// stage is an address at which servers in the process of the test answer, one after the other.
+// The test can delay and change answers, and count requests.
 type stage struct {
 	*testing.T
 	store   *memory.Store
@@ -26,9 +27,9 @@ type stage struct {
 	address string
 
 	server atomic.Pointer[api.Server]
-	// before, if set, sees every request first; false means that it has answered.
+	// before, if set, gets every request first, and returns false if it has answered.
 	before atomic.Pointer[func(http.ResponseWriter, *http.Request) bool]
-	// changes are the requests so far that could change something.
+	// changes counts the requests that could change something.
 	changes atomic.Int64
 
 	mu   sync.Mutex
@@ -41,9 +42,7 @@ const stageNamespace = "/stage"
 // newStage opens an address with a server that local users may do everything on.
 func newStage(t *testing.T, change func(*api.Config)) *stage {
 	t.Helper()
-	if chromium() == "" {
-		t.Skip("there is no chromium")
-	}
+	needsChromium(t)
 	t.Parallel() // they wait more than they work
 	s := &stage{T: t, store: memory.New()}
 	var err error
@@ -51,9 +50,7 @@ func newStage(t *testing.T, change func(*api.Config)) *stage {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.address = "http://" + listener.Addr().String() + "/"
 	s.play(change)
 	server := &http.Server{Handler: s}
@@ -77,7 +74,7 @@ func newStage(t *testing.T, change func(*api.Config)) *stage {
 	return s
 }
 
-// play has another server answer from now on; the streams of the one before end.
+// play replaces the server; the streams of the one before end.
 func (s *stage) play(change func(*api.Config)) {
 	s.Helper()
 	config := api.Config{Broker: s.store.Broker(), Namespace: stageNamespace, LocalRole: api.RoleAdmin, Dashboard: true, Logger: slog.New(slog.DiscardHandler)}
@@ -85,9 +82,7 @@ func (s *stage) play(change func(*api.Config)) {
 		change(&config)
 	}
 	next, err := api.New(config)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.runs.Go(func() {
 		if err := next.Run(ctx); err != nil {
@@ -103,7 +98,7 @@ func (s *stage) play(change func(*api.Config)) {
 	s.leaf = cancel
 }
 
-// meanwhile has a function see every request before the server does.
+// meanwhile passes every request to a function before the server.
 func (s *stage) meanwhile(before func(http.ResponseWriter, *http.Request) bool) {
 	s.before.Store(&before)
 }
@@ -122,16 +117,13 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // submit submits tasks of a type.
 func (s *stage) submit(kind string, ids ...string) {
 	s.Helper()
-	for len(ids) > 0 {
+	for some := range slices.Chunk(ids, windlass.SubmitBatchMax) {
 		var batch []windlass.Submission
-		for _, id := range ids[:min(len(ids), windlass.SubmitBatchMax)] {
+		for _, id := range some {
 			batch = append(batch, windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}})
 		}
-		ids = ids[len(batch):]
 		for _, err := range s.client.SubmitAll(s.Context(), batch) {
-			if err != nil {
-				s.Fatal(err)
-			}
+			must(s.T, err)
 		}
 	}
 }
@@ -140,13 +132,11 @@ func (s *stage) submit(kind string, ids ...string) {
 func (s *stage) remove(ids ...string) {
 	s.Helper()
 	for _, id := range ids {
-		if err := s.client.Delete(s.Context(), id); err != nil {
-			s.Fatal(err)
-		}
+		must(s.T, s.client.Delete(s.Context(), id))
 	}
 }
 
-// node runs a node that holds its tasks until they are taken away.
+// node runs a node whose handlers run until they are stopped.
 func (s *stage) node(name, kind string) {
 	s.Helper()
 	node, err := windlass.NewNode(windlass.Config{
@@ -156,9 +146,7 @@ func (s *stage) node(name, kind string) {
 			return context.Cause(ctx)
 		})},
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {

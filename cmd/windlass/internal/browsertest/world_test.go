@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// patience bounds everything that is waited for. How long things take is not what
-// these tests are about.
+// patience limits every wait. These tests do not measure how long things take.
 const patience = 60 * time.Second
 
-// pollEvery is how often the page is asked whether what is waited for is there.
+// pollEvery is the pause between checks of the page.
 const pollEvery = 30 * time.Millisecond
 
 // world is a folder with the processes of one test.
@@ -34,13 +33,18 @@ type process struct {
 	done   chan struct{}
 }
 
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	// Not t.TempDir: its paths are too long for a socket.
 	dir, err := os.MkdirTemp("/tmp", "wl-browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &world{T: t, dir: dir}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -50,9 +54,7 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	for _, name := range []string{"home", "tmp", "run", "state"} {
-		if err := os.Mkdir(w.path(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(w.path(name), 0o700))
 	}
 	return w
 }
@@ -74,16 +76,10 @@ func (w *world) start(name string, args ...string) *process {
 	w.Helper()
 	p := &process{cmd: w.command(args...), output: w.path(name + ".out"), done: make(chan struct{})}
 	out, err := os.Create(p.output)
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w.T, err)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	if err := p.cmd.Start(); err != nil {
-		w.Fatal(err)
-	}
-	if err := out.Close(); err != nil {
-		w.Fatal(err)
-	}
+	must(w.T, p.cmd.Start())
+	must(w.T, out.Close())
 	go func() {
 		_ = p.cmd.Wait() // tests end processes in every way there is
 		close(p.done)
@@ -122,9 +118,7 @@ func (w *world) said(p *process, pattern string) string {
 	defer poll.Stop()
 	for end := time.Now().Add(patience); ; <-poll.C {
 		text, err := os.ReadFile(p.output)
-		if err != nil {
-			w.Fatal(err)
-		}
+		must(w.T, err)
 		if m := regexp.MustCompile(pattern).FindSubmatch(text); m != nil {
 			return string(m[1])
 		}
@@ -139,8 +133,6 @@ func (w *world) dev(args ...string) (*process, string) {
 	w.Helper()
 	p := w.start("dev", append([]string{"dev", "--data", w.path("data"), "--listen", "127.0.0.1:0", "--session-ttl", "5s"}, args...)...)
 	page, err := os.ReadFile(w.said(p, `open +the address in (\S+)`))
-	if err != nil {
-		w.Fatal(err)
-	}
+	must(w.T, err)
 	return p, strings.TrimSpace(string(page))
 }

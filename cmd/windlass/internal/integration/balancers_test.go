@@ -14,7 +14,7 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-func withFair(cfg *windlass.Config) { cfg.Balancer = fair() }
+var withFair = balancedBy(fair)
 
 func TestBalancer_ANodeThatOnlyPullsIsNoReasonToMoveTasks(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
@@ -23,18 +23,11 @@ func TestBalancer_ANodeThatOnlyPullsIsNoReasonToMoveTasks(t *testing.T) {
 		c.Advance(time.Second)
 		c.submit(30, windlass.Spec{Type: "h"})
 		c.Advance(10 * time.Minute)
-		before := 0
-		for i := range 30 {
-			before += c.startsOf(fmt.Sprintf("task-%03d", i))
-		}
+		before := c.starts()
 		c.join("c", pulling("t"))
 		c.Advance(10 * time.Minute)
-		after := 0
-		for i := range 30 {
-			after += c.startsOf(fmt.Sprintf("task-%03d", i))
-		}
-		if after != before {
-			t.Errorf("%d starts, and %d after a node came that runs none of them", before, after)
+		if n := c.moves(before); n != 0 {
+			t.Errorf("%d starts after a node came that runs none of the tasks", n)
 		}
 	})
 }
@@ -42,17 +35,14 @@ func TestBalancer_ANodeThatOnlyPullsIsNoReasonToMoveTasks(t *testing.T) {
 func TestBalancer_WhatIsDequeuedIsNotMoved(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		p := c.join("p", withFair, func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
+		p := c.join("p", withFair, alsoPulling("t"))
 		c.Advance(time.Second)
 		c.submit(20, windlass.Spec{Type: "h"})
 		c.Advance(time.Minute)
 		var all []*windlass.Dequeued
 		for i := range 5 {
 			c.job(fmt.Sprintf("%d_t", i))
-			d, err := p.Dequeue(ctx, "t")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := c.dequeue(p, "t")
 			all = append(all, d)
 		}
 		c.join("q", withFair)
@@ -66,43 +56,53 @@ func TestBalancer_WhatIsDequeuedIsNotMoved(t *testing.T) {
 	})
 }
 
-// picky claims nothing before a time that it names.
-type picky struct {
-	until map[string]time.Time
-	asked map[string]int
+// mayClaim is a balancer that says whether a node may claim a task, and if not when to ask
+// again. It moves nothing.
+type mayClaim func(v *windlass.View, c windlass.Candidate) (bool, time.Time)
+
+func (m mayClaim) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) { return m(v, c) }
+
+func (mayClaim) Balance(*windlass.View) []string { return nil }
+
+func claimingIf(may mayClaim) func(*windlass.Config) {
+	return balancedBy(func() windlass.Balancer { return may })
 }
 
-func (p *picky) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
-	p.asked[c.Task.ID()]++
-	until := p.until[c.Task.ID()]
-	return !v.Now.Before(until), until
+// claimNothing wants to be asked again in an hour.
+func claimNothing(v *windlass.View, _ windlass.Candidate) (bool, time.Time) {
+	return false, v.Now.Add(time.Hour)
 }
 
-func (p *picky) Balance(*windlass.View) []string { return nil }
+// claimOneAtATime claims one task, and names an hour for the others.
+func claimOneAtATime(v *windlass.View, _ windlass.Candidate) (bool, time.Time) {
+	return v.Self.Tasks == 0, v.Now.Add(time.Hour)
+}
 
 func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		now := time.Now()
-		p := &picky{asked: map[string]int{}, until: map[string]time.Time{
+		until := map[string]time.Time{
 			"task-000": now.Add(3 * time.Minute), "task-001": now.Add(time.Minute), "task-002": now.Add(2 * time.Minute),
-		}}
+		}
+		asked := map[string]int{}
 		var order []string
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Balancer = p
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				order = append(order, claim.ID())
-				if late := time.Since(p.until[claim.ID()]); late < 0 || late > time.Second {
-					t.Errorf("%s ran %v after its time", claim.ID(), late)
-				}
-				return nil
-			})
-		})
+		c.join("n", claimingIf(func(v *windlass.View, task windlass.Candidate) (bool, time.Time) {
+			id := task.Task.ID()
+			asked[id]++
+			return !v.Now.Before(until[id]), until[id]
+		}), running(func(_ context.Context, claim *windlass.Claim) error {
+			order = append(order, claim.ID())
+			if late := time.Since(until[claim.ID()]); late < 0 || late > time.Second {
+				t.Errorf("%s ran %v after its time", claim.ID(), late)
+			}
+			return nil
+		}))
 		c.submit(3, windlass.Spec{})
 		c.Advance(4 * time.Minute)
 		if !slices.Equal(order, []string{"task-001", "task-002", "task-000"}) {
 			t.Errorf("order %q", order)
 		}
-		for id, n := range p.asked {
+		for id, n := range asked {
 			if n > 4 {
 				t.Errorf("the balancer was asked about %s %d times", id, n)
 			}
@@ -110,15 +110,16 @@ func TestBalancer_M35_ARejectedTaskIsReconsideredAtTheTimeItNamedInTimeOrder(t *
 	})
 }
 
+// supplied are the balancers of package balancer and the default.
+var supplied = map[string]func() windlass.Balancer{
+	"default": func() windlass.Balancer { return nil }, "fair": fair, "all": acceptAll,
+}
+
 func TestBalancer_M43_TheOnlyTaskOfAClusterNeverBounces(t *testing.T) {
-	for name, make := range map[string]func() windlass.Balancer{
-		"default": func() windlass.Balancer { return nil },
-		"fair":    func() windlass.Balancer { return &balancer.Fair{} },
-		"all":     func() windlass.Balancer { return balancer.AcceptAll{} },
-	} {
+	for name, balancer := range supplied {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, c *cluster) {
-				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
+				with := balancedBy(balancer)
 				nodes := []*windlasstest.Node{c.join("a", with), c.join("b", with), c.join("c", with)}
 				c.submit(1, windlass.Spec{})
 				c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
@@ -138,14 +139,10 @@ func TestBalancer_M43_TheOnlyTaskOfAClusterNeverBounces(t *testing.T) {
 }
 
 func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(t *testing.T) {
-	for name, make := range map[string]func() windlass.Balancer{
-		"default": func() windlass.Balancer { return nil },
-		"fair":    func() windlass.Balancer { return &balancer.Fair{} },
-		"all":     func() windlass.Balancer { return balancer.AcceptAll{} },
-	} {
+	for name, balancer := range supplied {
 		t.Run(name, func(t *testing.T) {
 			inCluster(t, func(t *testing.T, c *cluster) {
-				with := func(cfg *windlass.Config) { cfg.Balancer = make() }
+				with := balancedBy(balancer)
 				var nodes []*windlasstest.Node
 				for _, n := range []string{"a", "b", "c", "d"} {
 					nodes = append(nodes, c.join(n, with))
@@ -154,16 +151,10 @@ func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(
 				}
 				c.WaitUntil(10*time.Second, "all run", c.allRunning(100))
 				c.Advance(time.Minute)
-				starts := 0
-				for _, n := range c.starts() {
-					starts += n
-				}
+				before := c.starts()
 				c.Advance(time.Hour)
-				for _, n := range c.starts() {
-					starts -= n
-				}
-				if starts != 0 {
-					t.Errorf("%d tasks moved although nothing changed", -starts)
+				if n := c.moves(before); n != 0 {
+					t.Errorf("%d tasks moved although nothing changed", n)
 				}
 				for _, n := range nodes {
 					if got := c.runningOn(n.Name()); name != "all" && (got < 20 || got > 30) {
@@ -186,34 +177,14 @@ func (c *cluster) submit1(prefix string, n int) {
 	}
 }
 
-// refuser takes nothing, and wants to be asked again in an hour.
-type refuser struct{ asked *atomic.Int32 }
-
-func (r refuser) CanClaim(v *windlass.View, _ windlass.Candidate) (bool, time.Time) {
-	if r.asked != nil {
-		r.asked.Add(1)
-	}
-	return false, v.Now.Add(time.Hour)
-}
-
-func (refuser) Balance(*windlass.View) []string { return nil }
-
-// used is a reporter of a resource of which always as much is used.
+// used reports a resource of which so many percent are always in use.
 type used uint64
 
 func (u used) Used() (part, all uint64, err error) { return uint64(u), 100, nil }
 
 func (used) String() string { return "percent" }
 
-func resource(u used) windlass.Balancer {
-	r, err := balancer.NewResource(u, 80, 90)
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
-// settings of three nodes each.
+// balancers are combinations for three nodes.
 var balancers = []struct {
 	name string
 	of   [3]func() windlass.Balancer
@@ -237,13 +208,19 @@ func fair() windlass.Balancer { return &balancer.Fair{} }
 
 func acceptAll() windlass.Balancer { return balancer.AcceptAll{} }
 
-func refuse() windlass.Balancer { return refuser{} }
+func refuse() windlass.Balancer { return mayClaim(claimNothing) }
 
 func resourceAt(u used) func() windlass.Balancer {
-	return func() windlass.Balancer { return resource(u) }
+	return func() windlass.Balancer {
+		r, err := balancer.NewResource(u, 80, 90)
+		if err != nil {
+			panic(err)
+		}
+		return r
+	}
 }
 
-// A task that nobody else could run is offered now and then, less and less.
+// A task that no other node accepts is still offered, at longer and longer intervals.
 func TestBalancer_M43_EveryClusterReachesAFixedPointAndStaysThere(t *testing.T) {
 	settling, staying := 4*time.Hour, 2*time.Hour
 	if raceDetector {
@@ -291,7 +268,10 @@ func TestBalancer_M40_WhatOneNodesBalancerRefusesOthersTakeSoon(t *testing.T) {
 func TestBalancer_M35_ATaskThatIsRejectedIsReconsideredAtTheTimeThatWasNamed(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		var asked atomic.Int32
-		f.nodes(2, balancedBy(func() windlass.Balancer { return refuser{&asked} }))
+		f.nodes(2, claimingIf(func(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
+			asked.Add(1)
+			return claimNothing(v, c)
+		}))
 		f.submit("t", 10, windlass.Spec{})
 		f.Advance(50 * time.Minute)
 		if n := asked.Load(); n > 40 {
@@ -300,8 +280,7 @@ func TestBalancer_M35_ATaskThatIsRejectedIsReconsideredAtTheTimeThatWasNamed(t *
 	})
 }
 
-// One task that nobody can have makes the nodes plan anew whenever something
-// changes.
+// A task that no node can run makes the nodes plan again at every change.
 func TestBalancer_M40_WhatIsRefusedIsTakenWhileTasksGoOnComing(t *testing.T) {
 	for _, unplaceable := range []int{0, 1} {
 		t.Run(fmt.Sprint(unplaceable, " tasks without a node"), func(t *testing.T) {

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -24,8 +22,7 @@ func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
 					return err
 				}
 			}
-			<-ctx.Done()
-			return ctx.Err()
+			return untilStopped(ctx, claim)
 		}))
 		if p, err := c.client.Progress(t.Context(), "t"); p != nil || err != nil {
 			t.Errorf("before there is any: %s, %v", p, err)
@@ -40,10 +37,7 @@ func TestProgress_AClientReadsWhatTheLastCheckpointSaved(t *testing.T) {
 
 func TestProgress_WhatIsNotJSONIsAnError(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		put := broker.Txn{Then: []broker.Op{broker.Put("/test/progress/t", []byte("{"))}}
-		if _, err := broker.CommitOne(t.Context(), c.store, put); err != nil {
-			t.Fatal(err)
-		}
+		c.put("/test/progress/t", "{")
 		if p, err := c.client.Progress(t.Context(), "t"); err == nil {
 			t.Errorf("it was read as %s", p)
 		}
@@ -56,47 +50,38 @@ func TestProgress_WhatIsNotJSONIsAnError(t *testing.T) {
 
 func TestCheckpoint_M54_ProgressThatCannotBeReadFailsNoTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Broker = faulty.Wrap(cfg.Broker, faulty.MustParse(`refuse on get below "/test/progress/"`))
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				_, err := claim.Progress(ctx)
-				return err
-			})
-		})
+		c.join("n", withFaults(`refuse on get below "/test/progress/"`), running(func(ctx context.Context, claim *windlass.Claim) error {
+			_, err := claim.Progress(ctx)
+			return err
+		}))
 		c.submit(1, windlass.Spec{})
 		c.Advance(time.Hour)
-		if s := c.status("task-000"); s != windlass.StatusRunning {
-			t.Errorf("it is %s", s)
-		}
+		c.wantStatus("task-000", windlass.StatusRunning)
 	})
 }
 
-// TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext: the other one
-// tries until its own is done, for the broker is away.
+// The first checkpoint retries until its context ends, because the broker is away. The second
+// waits for it, but only as long as its own context allows.
 func TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		took := make(chan time.Duration, 1)
-		c.join("n", func(cfg *windlass.Config) {
-			f := faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-			cfg.Broker = f
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				f.Use(faulty.MustParse(`refuse on commit`))
-				var other sync.WaitGroup
-				other.Go(func() { _ = claim.Checkpoint(ctx, 1) })
-				<-time.After(10 * time.Millisecond)
-				short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-				defer cancel()
-				began := time.Now()
-				if err := claim.Checkpoint(short, 2); err == nil {
-					t.Error("it was saved")
-				}
-				took <- time.Since(began)
-				f.Use(nil)
-				other.Wait()
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		})
+		var n *windlasstest.Node
+		n = c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			n.Use("refuse on commit")
+			var other sync.WaitGroup
+			other.Go(func() { _ = claim.Checkpoint(ctx, 1) })
+			<-time.After(10 * time.Millisecond)
+			short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			began := time.Now()
+			if err := claim.Checkpoint(short, 2); err == nil {
+				t.Error("it was saved")
+			}
+			took <- time.Since(began)
+			n.Use("")
+			other.Wait()
+			return untilStopped(ctx, claim)
+		}))
 		c.submit(1, windlass.Spec{})
 		if d := <-took; d > 200*time.Millisecond {
 			t.Errorf("it took %v with 100 ms", d)
@@ -104,9 +89,9 @@ func TestCheckpoint_ACheckpointWaitsForAnotherNoLongerThanItsContext(t *testing.
 	})
 }
 
-// counting is a handler that counts the seconds, and saves each.
-func (c *cluster) counting(counted *[]int) windlass.NewHandler {
-	return windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+// counting is a handler that counts seconds and saves every count.
+func (c *cluster) counting(counted *[]int) run {
+	return func(ctx context.Context, claim *windlass.Claim) error {
 		stored, err := claim.Progress(ctx)
 		if err != nil {
 			return windlass.ErrRelease
@@ -131,35 +116,27 @@ func (c *cluster) counting(counted *[]int) windlass.NewHandler {
 				return err
 			}
 		}
-	})
+	}
 }
 
 func TestCheckpoint_ProgressIsFoundAgainAfterADrainAKillAndASleep(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var counted []int
-		join := func(name string) (*windlasstest.Node, *faulty.Broker) {
-			var f *faulty.Broker
-			m := c.join(name, func(cfg *windlass.Config) {
-				f = faulty.Wrap(cfg.Broker, faulty.MustParse("lose-reply 100ms on commit chance 0.1"))
-				cfg.Broker = f
-				cfg.Handlers[windlass.AnyType] = c.counting(&counted)
-			})
-			return m, f
+		join := func(name string) *windlasstest.Node {
+			return c.join(name, withFaults("lose-reply 100ms on commit chance 0.1"), running(c.counting(&counted)))
 		}
-		a, _ := join("a")
+		a := join("a")
 		c.submit(1, windlass.Spec{})
 		c.Advance(10 * time.Second)
-		_, cut := join("b")
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		b := join("b")
+		c.must(a.Stop())
 		c.Advance(10 * time.Second)
 		join("d")
-		cut.Freeze() // which is how the others see it die
+		b.Freeze() // which is how the others see it die
 		c.Advance(time.Minute)
 		c.command("task-000", command("sleep"))
 		c.Advance(2 * time.Hour)
-		cut.Thaw()
+		b.Thaw()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		last := 0
@@ -185,9 +162,7 @@ func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 		}))
 		c.submit(1, windlass.Spec{})
 		old := <-claims
-		if err := old.Checkpoint(t.Context(), "old"); err != nil {
-			t.Fatal(err)
-		}
+		c.must(old.Checkpoint(t.Context(), "old"))
 		c.command("task-000", command("release"))
 		c.WaitUntil(10*time.Second, "it runs again", c.allRunning(1))
 		if err := old.Checkpoint(t.Context(), "too late"); !errors.Is(err, windlass.ErrFenced) {
@@ -204,9 +179,7 @@ func TestCheckpoint_AnOldClaimSavesNothing(t *testing.T) {
 		if err := now.Checkpoint(t.Context(), func() {}); err == nil {
 			t.Error("a function was saved as JSON")
 		}
-		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("task-000")
 		if err := now.Checkpoint(t.Context(), 1); !errors.Is(err, windlass.ErrDeleted) && !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("of a deleted task: %v", err)
 		}
@@ -227,16 +200,14 @@ func TestCheckpoint_ManyShareRequests(t *testing.T) {
 			// What one call is under way for, in virtual time, the others wait for.
 			counted.Broker, counted.takes = cfg.Broker, 100*time.Millisecond
 			cfg.Broker = counted
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				together.Done()
-				together.Wait()
-				if err := claim.Checkpoint(ctx, claim.ID()); err != nil {
-					t.Error(err)
-				}
-				<-ctx.Done()
-				return ctx.Err()
-			})
-		})
+		}, running(func(ctx context.Context, claim *windlass.Claim) error {
+			together.Done()
+			together.Wait()
+			if err := claim.Checkpoint(ctx, claim.ID()); err != nil {
+				t.Error(err)
+			}
+			return untilStopped(ctx, claim)
+		}))
 		c.submit(tasks, windlass.Spec{})
 		c.WaitUntil(time.Minute, "all have saved", func() bool {
 			p, err := c.client.Progress(t.Context(), fmt.Sprintf("task-%03d", tasks-1))

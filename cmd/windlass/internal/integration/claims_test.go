@@ -18,13 +18,10 @@ import (
 
 func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		put := func(key, value string) {
-			c.put(key, value)
-		}
-		put("/test/tasks/by-key", "")
-		put("/test/tasks/by-both", "")
-		put("/test/tasks/by-both/props", `{"a":1}`)
-		put("/test/tasks/by-props/props", `{"b":2}`)
+		c.put("/test/tasks/by-key", "")
+		c.put("/test/tasks/by-both", "")
+		c.put("/test/tasks/by-both/props", `{"a":1}`)
+		c.put("/test/tasks/by-props/props", `{"b":2}`)
 		props := make(chan string, 3)
 		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
 			props <- claim.ID() + "=" + string(claim.Props())
@@ -38,26 +35,22 @@ func TestClaim_M02_AllThreeFormsOfATaskArePickedUp(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		for _, id := range []string{"by-key", "by-both", "by-props"} {
-			if s := c.status(id); s != windlass.StatusCompleted {
-				t.Errorf("%s is %s", id, s)
-			}
+			c.wantStatus(id, windlass.StatusCompleted)
 		}
 	})
 }
 
 func TestClaim_M03_AnOwnerInTheOldestFormIsRespected(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		for _, kv := range [][2]string{{"/test/tasks/a", ""}, {"/test/tasks/a/owner", "old-node"}} {
-			c.put(kv[0], kv[1])
-		}
+		c.put("/test/tasks/a", "")
+		c.put("/test/tasks/a/owner", "old-node")
 		c.join("n")
 		c.Advance(10 * time.Second)
 		if c.startsOf("a") != 0 {
 			t.Error("a task that is owned was run")
 		}
-		d, err := c.client.Task(t.Context(), "a")
-		if err != nil || d.Node != "old-node" || d.Status != windlass.StatusRunning {
-			t.Errorf("task %+v, %v", d, err)
+		if d := c.task("a"); d.Node != "old-node" || d.Status != windlass.StatusRunning {
+			t.Errorf("task %+v", d)
 		}
 	})
 }
@@ -86,9 +79,7 @@ func TestNode_M06_ACorruptValueCostsOnlyItsOwnTask(t *testing.T) {
 		for id, want := range map[string]windlass.Status{
 			"bad-spec": windlass.StatusFault, "bad-state": windlass.StatusFault, "bad-owner": windlass.StatusRunning,
 		} {
-			if got := c.status(id); got != want {
-				t.Errorf("%s is %s, want %s", id, got, want)
-			}
+			c.wantStatus(id, want)
 		}
 		n.Stop()
 		for _, key := range []string{"/test/tasks/bad-spec", "/test/unknown/thing", "/test/tasks/_metafora", "/test/state/bad-state"} {
@@ -108,16 +99,13 @@ func TestClaim_M11_ABlockedTaskWaitsForWhatItNeeds(t *testing.T) {
 			order <- claim.ID()
 			return nil
 		}))
-		for _, s := range []windlass.Submission{
+		c.Submit([]windlass.Submission{
 			{ID: "left"}, {ID: "right"}, {ID: "left|child"}, {ID: "left|child|grandchild"},
 			{ID: "orphan|child"}, // its parent was never submitted, which blocks nothing
-		} {
-			c.Submit(s)
-		}
-		c.Submit(windlass.Submission{ID: "report", Spec: windlass.Spec{Needs: []string{"left", "right"}}})
-		d, err := c.client.Task(t.Context(), "report")
-		if err != nil || d.Status != windlass.StatusBlocked || !slices.Equal(d.BlockedBy, []string{"left", "right"}) {
-			t.Errorf("report: %s, blocked by %q, %v", d.Status, d.BlockedBy, err)
+			{ID: "report", Spec: windlass.Spec{Needs: []string{"left", "right"}}},
+		}...)
+		if d := c.task("report"); d.Status != windlass.StatusBlocked || !slices.Equal(d.BlockedBy, []string{"left", "right"}) {
+			t.Errorf("report: %s, blocked by %q", d.Status, d.BlockedBy)
 		}
 		c.Advance(5 * time.Second)
 		close(gate)
@@ -140,35 +128,22 @@ func TestNode_M13_ADoneTaskIsRemovedTogetherWithItsFinalState(t *testing.T) {
 		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
 			return claim.SetResult(map[string]any{"answer": 42})
 		}))
-		err := c.client.Submit(t.Context(), windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t", Priority: 3}, Props: json.RawMessage(`[1]`)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.Submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t", Priority: 3}, Props: json.RawMessage(`[1]`)})
 		// Siblings with a common beginning must survive it.
 		for _, id := range []string{"ab", "a-1"} {
 			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}})
 		}
-		c.WaitUntil(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
-		d, err := c.client.Task(t.Context(), "a")
-		if err != nil || string(d.Result) != `{"answer":42}` || d.Node != "n" || d.Token == 0 || d.Type != "t" || d.Priority != 3 {
-			t.Errorf("%+v, %v", d, err)
+		c.WaitFor(time.Second, "a", windlass.StatusCompleted)
+		if d := c.task("a"); string(d.Result) != `{"answer":42}` || d.Node != "n" || d.Token == 0 || d.Type != "t" || d.Priority != 3 {
+			t.Errorf("%+v", d)
 		}
-		kvs, _, err := broker.Collect(t.Context(), c.store, "/test/tasks/")
-		if err != nil || len(kvs) != 2 {
-			t.Errorf("left in the store: %v, %v", kvs, err)
+		if kvs := c.collect("/test/tasks/"); len(kvs) != 2 {
+			t.Errorf("left in the store: %v", kvs)
 		}
-		if n := len(claimsLeft(t, c)); n != 0 {
-			t.Errorf("%d records of claims left", n)
+		if kvs := c.collect("/test/claims/"); len(kvs) != 0 {
+			t.Errorf("records of claims are left: %v", kvs)
 		}
 	})
-}
-
-func claimsLeft(t *testing.T, c *cluster) []broker.KV {
-	kvs, _, err := broker.Collect(t.Context(), c.store, "/test/claims/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kvs
 }
 
 func TestNode_M15_AHandlerWhoseOwnerKeyIsDeletedByHandIsTold(t *testing.T) {
@@ -188,9 +163,6 @@ func TestNode_M15_AHandlerWhoseOwnerKeyIsDeletedByHandIsTold(t *testing.T) {
 	})
 }
 
-// What a review of the claims has found, each as the shortest story that shows
-// it.
-
 // errUnanswered is a call whose outcome is unknown.
 func errUnanswered() error {
 	return &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Cause: errors.New("no answer came"), Maybe: true}
@@ -199,14 +171,12 @@ func errUnanswered() error {
 // replace deletes a task and submits it anew with needs.
 func (w *cluster) replace(id string, needs ...string) {
 	w.t.Helper()
-	if err := w.client.Delete(w.t.Context(), id); err != nil {
-		w.t.Fatal(err)
-	}
+	w.remove(id)
 	w.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}})
 }
 
-// A claim on the way was granted for the task that had been submitted since,
-// which waits for another.
+// Regression: a delayed claim was granted on the task that replaced the one it was made for,
+// although the new one is blocked.
 func TestClaim_M11_ATaskThatWasReplacedOnTheWayIsNotClaimedForTheOneThatWas(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "")
@@ -239,8 +209,7 @@ func unansweredClaims(id string, after time.Duration) func(*windlass.Config) {
 	})
 }
 
-// A claim that turned up late was adopted for the task that had been submitted
-// since.
+// Regression: a late claim was adopted for the task that had replaced the claimed one.
 func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
@@ -256,17 +225,15 @@ func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T)
 	})
 }
 
-// A claim whose outcome was unknown, on a task that was deleted meanwhile, was
-// held for ever with nobody behind it.
+// Regression: a claim of unknown outcome on a task that was then deleted was held for ever,
+// without a handler.
 func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
 		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
 		w.Advance(time.Second)
-		if err := w.client.Delete(t.Context(), "a-0"); err != nil {
-			t.Fatal(err)
-		}
+		w.remove("a-0")
 		w.Advance(time.Minute)
 		if kv, held := w.holderOf("a-0"); held {
 			t.Errorf("%s is held by %s, and nobody is behind it", kv.Key, kv.Value)
@@ -303,22 +270,18 @@ func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testi
 	})
 }
 
-// While a claim was on its way another node released the task for somebody. A note that is
-// older than the claim says nothing, and was left behind when the task ended.
+// Another node hands the task over while a claim is in flight. The handover key is older
+// than the claim and has no effect. Regression: it was left in the store when the task ended.
 func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 20 * time.Second }
 		n := w.joins("n", "")
 		w.Advance(5 * time.Second)
-		other, err := w.store.Grant(t.Context(), "", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
 		n.Use(`delay-request 3s on commit below "/test/tasks/"`)
 		ids := w.submitted(w.client, "a", 1)
 		w.Advance(time.Second)
 		note := "/test/tasks/" + ids[0] + "/handover"
-		w.commit(broker.PutSession(note, []byte(`{"node":"n"}`), other.ID))
+		w.putForAnHour(note, `{"node":"n"}`)
 		w.Advance(5 * time.Second)
 		n.Use("")
 		if owner, held := w.holderOf(ids[0]); !held {
@@ -336,16 +299,13 @@ func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
 	})
 }
 
-// TestTask_M06_WhatANewerVersionWroteIsKept is what happens in a rolling upgrade: a
-// newer node has written fields and keys that this version does not know, and this
-// version takes the tasks through everything that it writes.
+// In a rolling upgrade a newer node has written fields and keys that this version does not
+// know. They survive every write of this version.
 func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 	const until = `"2000-01-01T00:00:20Z"` // virtual time begins at midnight
 	ids := []string{"sleeps", "fails", "detached"}
 	inEach(t, func(t *testing.T, c *cluster) {
-		write := func(key, value string) {
-			c.put("/test/"+key, value)
-		}
+		write := func(key, value string) { c.put("/test/"+key, value) }
 		read := func(key string) string {
 			if kv, err := c.store.Get(t.Context(), "/test/"+key); err == nil {
 				return string(kv.Value)
@@ -364,16 +324,9 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 			write("tasks/"+id, `{"type":"`+id+`"}`)
 		}
 		write("tasks/waits", `{"needs":["fails"]}`) // for which a mark of the failure stays
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers = map[string]windlass.NewHandler{
-				"sleeps": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil }),
-				"fails":  windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return windlass.Permanent(errors.New("no")) }),
-			}
-		})
+		c.join("n", handlers(map[string]run{"sleeps": done, "fails": failing}))
 		d := c.detach("detached", "detached")
-		if err := c.client.CompleteDetached(t.Context(), d.ID, d.Token, nil); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.CompleteDetached(t.Context(), d.ID, d.Token, nil))
 		for i, ended := range []string{"completed", "failed", "completed"} {
 			id := ids[i]
 			c.WaitUntil(time.Minute, id+" has "+ended, func() bool {
@@ -397,7 +350,7 @@ func TestTask_M06_WhatANewerVersionWroteIsKept(t *testing.T) {
 	})
 }
 
-// More blockers than a claim can check, written past the client's own limit.
+// The spec has more needs than a claim can check. It is written past the client's limit.
 func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		needs := make([]string, windlass.NeedsMax+50)
@@ -405,10 +358,8 @@ func TestClaim_M06_ATaskThatWaitsForTooManyIsReportedAndRunsOnceItIsMended(t *te
 			needs[i] = fmt.Sprint("n", i)
 		}
 		spec, err := json.Marshal(windlass.Spec{Needs: needs})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.commit(broker.Put("/test/tasks/a", spec))
+		c.must(err)
+		c.put("/test/tasks/a", string(spec))
 		var corrupt, trouble int
 		c.join("n", func(cfg *windlass.Config) {
 			cfg.Events.Corrupt = func(string, error) { corrupt++ }

@@ -11,19 +11,16 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/tree"
 )
 
-// A task that waits for the run of a deleted one of its ID was shown as running.
+// Regression: a task whose deleted predecessor still runs was shown as running.
 func TestClient_M22_ATaskThatWaitsForAnOlderRunOfItsIDIsPending(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "", w.slowToStop(3*time.Second))
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		w.replace(ids[0])
-		if status := w.status(ids[0]); status != windlass.StatusPending {
-			t.Errorf("it is %s", status)
-		}
+		w.wantStatus(ids[0], windlass.StatusPending)
 		w.WaitUntil(time.Minute, "it runs anew", func() bool {
 			return w.startsOf(ids[0]) == 2 && w.status(ids[0]) == windlass.StatusRunning
 		})
@@ -41,9 +38,7 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 		}
 		ids := func(f windlass.Filter) string {
 			tasks, err := c.client.Tasks(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			var ids []string
 			for _, task := range tasks {
 				ids = append(ids, task.ID+":"+string(task.Status))
@@ -77,8 +72,7 @@ func TestClient_M22_ListsCountsAndFilters(t *testing.T) {
 			t.Errorf("node %+v", node)
 		}
 		c.Advance(time.Second) // when it was claimed is written down a moment later
-		d, err := c.client.Task(t.Context(), "b")
-		if err != nil || d.ClaimedAt == nil || d.SubmittedAt == nil || d.Priority != 7 || d.Spec.Type != "x" {
+		if d := c.task("b"); d.ClaimedAt == nil || d.SubmittedAt == nil || d.Priority != 7 || d.Spec.Type != "x" {
 			t.Errorf("task %+v, %v", d, err)
 		}
 		if _, err := c.client.Task(t.Context(), "nobody"); !errors.Is(err, windlass.ErrNotFound) {
@@ -120,9 +114,7 @@ func TestClient_M22_WatchesTasksAsTheyChange(t *testing.T) {
 		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
 		c.Submit(windlass.Submission{ID: "task-000|child"})
 		c.Advance(time.Second)
-		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("task-000")
 		c.Advance(time.Second)
 		cancel()
 		<-done
@@ -161,7 +153,7 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 		}()
 		c.Advance(time.Second) // a watch that is just beginning may show several changes as one
 		n := c.join("n")
-		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		c.Advance(time.Second)
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(time.Second, "it runs", c.allRunning(1))
@@ -182,12 +174,9 @@ func TestClient_M22_WatchesNodesAsTheyChange(t *testing.T) {
 func TestClient_ABrokerThatIsClosedIsReported(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		store := c.open()
-		client, err := windlass.NewClient(store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := c.clientOn(store)
 		closed(t, store)
-		err = client.Submit(t.Context(), windlass.Submission{ID: "a"})
+		err := client.Submit(t.Context(), windlass.Submission{ID: "a"})
 		if !errors.Is(err, broker.ErrClosed) || !strings.Contains(err.Error(), `"a"`) {
 			t.Errorf("submit: %v", err)
 		}
@@ -245,7 +234,7 @@ func TestConfig_M01_BadOnesAreErrorsAndNeverPanics(t *testing.T) {
 func TestNode_RunsOnlyOnce(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
-		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		if err := n.Run(t.Context()); !errors.Is(err, windlass.ErrRunning) {
 			t.Errorf("a second Run: %v", err)
 		}
@@ -261,13 +250,8 @@ func TestClient_Z09_AJobThatSleepsAndThatNobodyHoldsIsPending(t *testing.T) {
 		ctx := t.Context()
 		c.job("a_t")
 		d := c.detach("t", "a_t")
-		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")); err != nil {
-			t.Fatal(err)
-		}
-		jobs, err := tree.New(c.store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")))
+		jobs := c.jobs(c.store)
 		pending, err := jobs.Pending(ctx)
 		if err != nil || len(pending) != 1 {
 			t.Errorf("pending: %v, %v", pending, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,14 +16,16 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
+	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/internal/zksuite"
+	"github.com/windlass-go/windlass/tree"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// cluster is a cluster of windlasstest, and what many tests ask of it.
+// cluster is a windlasstest.Cluster with helpers that many tests use.
 type cluster struct {
 	*windlasstest.Cluster
 	t      *testing.T
@@ -46,8 +49,8 @@ func runIn(t *testing.T, options windlasstest.Options, test func(t *testing.T, c
 	})
 }
 
-// inEach runs a test twice, in virtual time: on an etcd without a listener, and on the
-// broker in memory. Instead it runs it once, in real time, where there is a ZooKeeper.
+// inEach runs a test in virtual time on an etcd without a listener, and again on the broker
+// in memory. If a ZooKeeper is configured it runs the test there instead, in real time.
 func inEach(t *testing.T, test func(t *testing.T, c *cluster)) {
 	if zksuite.On() {
 		zksuite.Parallel(t)
@@ -97,6 +100,14 @@ func closed(t *testing.T, c io.Closer) {
 	}
 }
 
+// must fails the test if there was an error.
+func (c *cluster) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // join starts a node that has one handler for all types. configure may change its
 // configuration.
 func (c *cluster) join(name string, configure ...func(*windlass.Config)) *windlasstest.Node {
@@ -108,12 +119,56 @@ func (c *cluster) join(name string, configure ...func(*windlass.Config)) *windla
 	return c.Start(name, config)
 }
 
-// running gives a node one handler for all types.
-func running(run func(context.Context, *windlass.Claim) error) func(*windlass.Config) {
-	return func(c *windlass.Config) { c.Handlers[windlass.AnyType] = windlass.HandlerFunc(run) }
+// newNode makes a node that is not one of the cluster's, which starts and records none.
+func (c *cluster) newNode(name string, configure ...func(*windlass.Config)) *windlass.Node {
+	c.t.Helper()
+	config := windlass.Config{
+		Broker: c.store, Namespace: "test", Name: name, Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)},
+	}
+	for _, f := range configure {
+		f(&config)
+	}
+	node, err := windlass.NewNode(config)
+	c.must(err)
+	return node
 }
 
-// joins is join of a node with a plan of faults.
+// run is the function of a handler.
+type run = func(context.Context, *windlass.Claim) error
+
+// running gives a node one handler for all types.
+func running(do run) func(*windlass.Config) { return also(windlass.AnyType, do) }
+
+// also gives a node one more handler, for a type.
+func also(taskType string, do run) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Handlers[taskType] = windlass.HandlerFunc(do) }
+}
+
+// handlers gives a node these handlers and no others.
+func handlers(byType map[string]run) func(*windlass.Config) {
+	return func(config *windlass.Config) {
+		config.Handlers = map[string]windlass.NewHandler{}
+		for name, do := range byType {
+			also(name, do)(config)
+		}
+	}
+}
+
+// failing is a handler that fails for good.
+func failing(context.Context, *windlass.Claim) error { return windlass.Permanent(errors.New("broken")) }
+
+// failingOnce is a handler that fails, so that its task runs again later.
+func failingOnce(context.Context, *windlass.Claim) error { return errors.New("no") }
+
+// done is a handler that completes its task at once.
+func done(context.Context, *windlass.Claim) error { return nil }
+
+// withFaults gives a node a connection with faults, from its first call.
+func withFaults(plan string) func(*windlass.Config) {
+	return func(c *windlass.Config) { c.Broker = faulty.Wrap(c.Broker, faulty.MustParse(plan)) }
+}
+
+// joins is join followed by a plan of faults.
 func (c *cluster) joins(name, plan string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	c.t.Helper()
 	n := c.join(name, configure...)
@@ -140,7 +195,7 @@ func untilStopped(ctx context.Context, _ *windlass.Claim) error {
 	return ctx.Err()
 }
 
-// starts is how often each task was started.
+// starts returns how often each task was started.
 func (c *cluster) starts() map[string]int {
 	starts := map[string]int{}
 	for _, id := range c.Ran() {
@@ -151,7 +206,15 @@ func (c *cluster) starts() map[string]int {
 
 func (c *cluster) startsOf(id string) int { return len(c.Runs(id)) }
 
-// causesOf are the causes for which the runs of a task were told to stop.
+// moves returns the number of starts since an earlier result of starts.
+func (c *cluster) moves(since map[string]int) (n int) {
+	for id, count := range c.starts() {
+		n += count - since[id]
+	}
+	return n
+}
+
+// causesOf returns the causes with which the contexts of a task's runs ended.
 func (c *cluster) causesOf(id string) (causes []error) {
 	for _, r := range c.Runs(id) {
 		if r.Cause != nil {
@@ -161,7 +224,7 @@ func (c *cluster) causesOf(id string) (causes []error) {
 	return causes
 }
 
-// holders says which node runs each task that runs.
+// holders returns the node of each running task.
 func (c *cluster) holders() map[string]string {
 	held := map[string]string{}
 	for _, id := range c.Ran() {
@@ -199,7 +262,7 @@ func (c *cluster) submit(n int, spec windlass.Spec) (ids []string) {
 	return ids
 }
 
-// locked makes a condition on what handlers have written under c.mu.
+// locked wraps a condition so that it is evaluated under c.mu.
 func (c *cluster) locked(holds func() bool) func() bool {
 	return func() bool {
 		c.mu.Lock()
@@ -208,48 +271,129 @@ func (c *cluster) locked(holds func() bool) func() bool {
 	}
 }
 
-func (c *cluster) status(id string) windlass.Status {
+func (c *cluster) task(id string) windlass.TaskDetail {
 	c.t.Helper()
 	d, err := c.client.Task(c.t.Context(), id)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return d.Status
+	c.must(err)
+	return d
 }
 
-// tell sends a node a command.
-// shownFrozen tells whether the store says of a node that it is frozen.
+func (c *cluster) status(id string) windlass.Status {
+	c.t.Helper()
+	return c.task(id).Status
+}
+
+// wantStatus fails the test unless a task has a status.
+func (c *cluster) wantStatus(id string, want windlass.Status) {
+	c.t.Helper()
+	if got := c.status(id); got != want {
+		c.t.Errorf("%s is %s, want %s", id, got, want)
+	}
+}
+
+// count returns the number of tasks with a status.
+func (c *cluster) count(status windlass.Status) int {
+	c.t.Helper()
+	counts, err := c.client.Count(c.t.Context(), windlass.Filter{})
+	c.must(err)
+	return counts[status]
+}
+
+func (c *cluster) explain(id string) windlass.Explanation {
+	c.t.Helper()
+	e, err := c.client.Explain(c.t.Context(), id)
+	c.must(err)
+	return e
+}
+
+func (c *cluster) remove(id string) {
+	c.t.Helper()
+	c.must(c.client.Delete(c.t.Context(), id))
+}
+
+func (c *cluster) dequeue(n *windlasstest.Node, taskType string) *windlass.Dequeued {
+	c.t.Helper()
+	d, err := n.Dequeue(c.t.Context(), taskType)
+	c.must(err)
+	return d
+}
+
+// clientOn returns a client on a broker of its own.
+func (c *cluster) clientOn(store broker.Broker) *windlass.Client {
+	c.t.Helper()
+	client, err := windlass.NewClient(store, "test")
+	c.must(err)
+	return client
+}
+
+// jobs returns the tree of jobs on a broker.
+func (c *cluster) jobs(store broker.Broker) *tree.Tree {
+	c.t.Helper()
+	jobs, err := tree.New(store, "test")
+	c.must(err)
+	return jobs
+}
+
+func (c *cluster) nodes() []windlass.NodeStatus {
+	c.t.Helper()
+	nodes, err := c.client.Nodes(context.Background())
+	c.must(err)
+	return nodes
+}
+
+// awaitNodes waits until as many nodes are registered.
+func (c *cluster) awaitNodes(n int) {
+	c.t.Helper()
+	c.WaitUntil(5*time.Second, fmt.Sprintf("%d nodes are there", n), func() bool { return len(c.nodes()) == n })
+}
+
+// shownFrozen reports whether the store shows a node as frozen.
 func (c *cluster) shownFrozen(name string) bool {
-	nodes, err := c.client.Nodes(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for _, n := range nodes {
-		if n.Name == name {
-			return n.Frozen
-		}
-	}
-	return false
+	c.t.Helper()
+	return slices.ContainsFunc(c.nodes(), func(n windlass.NodeStatus) bool { return n.Name == name && n.Frozen })
 }
 
 // commit writes to the store as an operator would, by hand.
 func (c *cluster) commit(ops ...broker.Op) {
 	c.t.Helper()
-	if _, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: ops}); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := broker.CommitOne(c.t.Context(), c.store, broker.Txn{Then: ops})
+	c.must(err)
+}
+
+func (c *cluster) get(key string) broker.KV {
+	c.t.Helper()
+	kv, err := c.store.Get(c.t.Context(), key)
+	c.must(err)
+	return kv
+}
+
+// collect returns what is stored below a prefix.
+func (c *cluster) collect(prefix string) []broker.KV {
+	c.t.Helper()
+	kvs, _, err := broker.Collect(c.t.Context(), c.store, prefix)
+	c.must(err)
+	return kvs
 }
 
 func (c *cluster) put(key, value string) { c.commit(broker.Put(key, []byte(value))) }
 
+// putForAnHour writes a key that lasts as long as a session of its own, an hour.
+func (c *cluster) putForAnHour(key, value string) {
+	c.t.Helper()
+	session, err := c.store.Grant(c.t.Context(), "", time.Hour)
+	c.must(err)
+	c.commit(broker.PutSession(key, []byte(value), session.ID))
+}
+
 func (c *cluster) delete(key string) { c.commit(broker.Delete(key)) }
 
-// holderOf is the claim on a task.
+// holderOf returns the owner key of a task.
 func (c *cluster) holderOf(id string) (broker.KV, bool) {
 	c.t.Helper()
 	kv, err := c.store.Get(c.t.Context(), "/test/tasks/"+id+"/owner")
-	if err != nil && !errors.Is(err, broker.ErrNotFound) {
-		c.t.Fatal(err)
+	if errors.Is(err, broker.ErrNotFound) {
+		return kv, false
 	}
-	return kv, err == nil
+	c.must(err)
+	return kv, true
 }

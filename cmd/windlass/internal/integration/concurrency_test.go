@@ -14,15 +14,13 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/statemachine"
-	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		ctx := t.Context()
 		var first atomic.Bool
 		c.submit(3, windlass.Spec{Type: "t"})
-		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), meddle(func(m *meddler) {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				if !first.CompareAndSwap(false, true) {
 					return m.Coordinator.Claim(ctx, wanted)
@@ -37,9 +35,8 @@ func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) 
 			}
 		}))
 		c.Advance(time.Hour)
-		n, err := c.client.Count(ctx, windlass.Filter{})
-		if err != nil || n[windlass.StatusCompleted] != 2 {
-			t.Errorf("after an hour: %v, %v", n, err)
+		if n := c.count(windlass.StatusCompleted); n != 2 {
+			t.Errorf("after an hour: %v", n)
 		}
 	})
 }
@@ -47,44 +44,35 @@ func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) 
 func TestConcurrency_Z13_BoundsWhatRunsOfATypeInOrderOfPriority(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		for i := range 40 {
-			s := windlass.Submission{ID: fmt.Sprintf("t%02d", i), Spec: windlass.Spec{Type: "t", Priority: i % 2}}
-			c.Submit(s)
+			c.Submit(windlass.Submission{ID: fmt.Sprintf("t%02d", i), Spec: windlass.Spec{Type: "t", Priority: i % 2}})
 		}
 		var order []string
 		running, most := 0, 0
-		limited := func(config *windlass.Config) {
-			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
-				c.mu.Lock()
-				order = append(order, claim.ID())
-				running++
-				most = max(most, running)
-				c.mu.Unlock()
-				time.Sleep(time.Second)
-				c.mu.Lock()
-				running--
-				c.mu.Unlock()
-				return nil
-			}})(config)
-			config.Concurrency = map[string]int{"t": 2}
-		}
-		c.join("n1", limited)
-		c.join("n2", limited)
+		counted := handlers(map[string]run{"t": func(ctx context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			order = append(order, claim.ID())
+			running++
+			most = max(most, running)
+			c.mu.Unlock()
+			time.Sleep(time.Second)
+			c.mu.Lock()
+			running--
+			c.mu.Unlock()
+			return nil
+		}})
+		c.join("n1", counted, limit("t", 2))
+		c.join("n2", counted, limit("t", 2))
 		c.Advance(500 * time.Millisecond)
 		for id := range 40 {
 			e, err := c.client.Explain(t.Context(), fmt.Sprintf("t%02d", id))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			for _, v := range e.Nodes {
 				if e.Status == windlass.StatusPending && (v.Takes || !strings.Contains(v.Why, "runs at most 2 at a time")) {
 					t.Errorf("%s waits, and of node %s it is said that it %s", e.ID, v.Node, v.Why)
 				}
 			}
 		}
-		took := c.WaitUntil(time.Minute, "all complete", func() bool {
-			n, err := c.client.Count(t.Context(), windlass.Filter{})
-			return err == nil && n[windlass.StatusCompleted] == 40
-		})
+		took := c.WaitUntil(time.Minute, "all complete", func() bool { return c.count(windlass.StatusCompleted) == 40 })
 		if most != 4 {
 			t.Errorf("%d ran at once, on two nodes that run 2 each", most)
 		}
@@ -105,34 +93,26 @@ func TestConcurrency_Z13_WhatSleepsAfterAnErrorIsNotInTheWayOfOthers(t *testing.
 		for _, id := range []string{"a-bad", "b", "c"} {
 			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
 		}
-		c.join("n1", func(config *windlass.Config) {
-			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
-				if claim.ID() == "a-bad" {
-					return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Hour)))
-				}
-				return nil
-			}})(config)
-			config.Concurrency = map[string]int{windlass.AnyType: 1}
-		})
+		c.join("n1", oneOfEach, handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
+			if claim.ID() == "a-bad" {
+				return windlass.Message(statemachine.SleepUntil(time.Now().Add(time.Hour)))
+			}
+			return nil
+		}}))
 		c.WaitUntil(5*time.Second, "the others complete", func() bool {
 			return c.status("b") == windlass.StatusCompleted && c.status("c") == windlass.StatusCompleted
 		})
-		if got := c.status("a-bad"); got != windlass.StatusSleeping {
-			t.Errorf("the one that sleeps is %s", got)
-		}
+		c.wantStatus("a-bad", windlass.StatusSleeping)
 	})
 }
 
 func TestConcurrency_Z13_ARefusedClaimLeavesItsRoomToOthers(t *testing.T) {
-	for _, refused := range []string{`refuse on commit below "/test/tasks/"`, `refuse on commit below "/test/tasks/" call 1`, `refuse on commit below "/test/tasks/" call 2`} {
-		t.Run(refused, func(t *testing.T) {
-			windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
-				n := c.Start("n1", windlass.Config{
-					Handlers:    map[string]windlass.NewHandler{"t": windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
-					Concurrency: map[string]int{"t": 1},
-				})
+	for _, calls := range []string{"", " call 1", " call 2"} {
+		t.Run(calls, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, c *cluster) {
+				n := c.join("n1", handlers(map[string]run{"t": done}), limit("t", 1))
 				c.Advance(5 * time.Second)
-				n.Use(refused)
+				n.Use(`refuse on commit below "/test/tasks/"` + calls)
 				for _, id := range []string{"x", "y"} {
 					c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t"}})
 				}
@@ -146,39 +126,34 @@ func TestConcurrency_Z13_ARefusedClaimLeavesItsRoomToOthers(t *testing.T) {
 	}
 }
 
-func limit(most int) func(*windlass.Config) {
-	return func(cfg *windlass.Config) { cfg.Concurrency = map[string]int{windlass.AnyType: most} }
+// limit has a node run at most so many tasks of a type at once.
+func limit(taskType string, most int) func(*windlass.Config) {
+	return func(cfg *windlass.Config) { cfg.Concurrency = map[string]int{taskType: most} }
 }
 
-func refused() error {
-	return &broker.Error{Op: "commit", Kind: broker.ErrUnavailable, Maybe: false}
-}
+// oneOfEach has a node run one task of each type at once.
+var oneOfEach = limit(windlass.AnyType, 1)
 
 func TestConcurrency_AClaimThatIsRefusedOnceDoesNotWedgeItsType(t *testing.T) {
 	for name, bound := range map[string]func(*windlass.Config){
-		"concurrency": limit(1), "capacity": func(cfg *windlass.Config) { cfg.Capacity = 1 },
+		"concurrency": oneOfEach, "capacity": holding(1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEach(t, func(t *testing.T, c *cluster) {
 				var failed atomic.Bool
 				c.submit(3, windlass.Spec{Type: "t"})
-				c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), bound,
+				c.join("n", handlers(map[string]run{"t": done}), bound,
 					meddle(func(m *meddler) {
 						m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 							if failed.CompareAndSwap(false, true) {
-								results := make([]coordinator.Result, len(wanted))
-								for i := range results {
-									results[i].Err = refused()
-								}
-								return results
+								return slices.Repeat([]coordinator.Result{{Err: broker.NewError("commit", "", broker.ErrUnavailable, nil)}}, len(wanted))
 							}
 							return m.Coordinator.Claim(ctx, wanted)
 						}
 					}))
 				c.Advance(time.Hour)
-				n, err := c.client.Count(t.Context(), windlass.Filter{})
-				if err != nil || n[windlass.StatusCompleted] != 3 {
-					t.Errorf("after an hour: %v, %v", n, err)
+				if n := c.count(windlass.StatusCompleted); n != 3 {
+					t.Errorf("after an hour: %v", n)
 				}
 			})
 		})
@@ -188,7 +163,7 @@ func TestConcurrency_AClaimThatIsRefusedOnceDoesNotWedgeItsType(t *testing.T) {
 func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		proceed := make(chan struct{})
-		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": func(ctx context.Context, claim *windlass.Claim) error {
 			if claim.ID() == "a" {
 				<-proceed
 			}
@@ -202,31 +177,25 @@ func TestConcurrency_WhatBecomesOpenByTimeIsPlannedAlthoughItsClassWasFull(t *te
 		}
 		sub("a", windlass.Spec{})
 		sub("b", windlass.Spec{}) // nowhere: the class is full
-		if err := c.client.Delete(t.Context(), "b"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("b")
 		c.Advance(time.Second)
 		sub("c", windlass.Spec{NotBefore: time.Now().Add(time.Minute)})
 		close(proceed)
 		c.Advance(time.Hour)
-		if got := c.status("c"); got != windlass.StatusCompleted {
-			t.Errorf("an hour after its time it is %s", got)
-		}
+		c.wantStatus("c", windlass.StatusCompleted)
 	})
 }
 
 func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		first := c.join("first", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(context.Context, *windlass.Claim) error {
+		first := c.join("first", handlers(map[string]run{"t": func(context.Context, *windlass.Claim) error {
 			return windlass.Message(statemachine.Command{Message: statemachine.Pause})
 		}}))
 		c.Submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}})
-		c.WaitUntil(time.Minute, "it is paused", c.hasStatus("a", windlass.StatusPaused))
-		if err := first.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.WaitFor(time.Minute, "a", windlass.StatusPaused)
+		c.must(first.Stop())
 		c.Submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}})
-		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}), meddle(func(m *meddler) {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
 				<-time.After(100 * time.Millisecond) // a slow answer
@@ -234,9 +203,7 @@ func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 			}
 		}))
 		c.Advance(time.Hour)
-		if got := c.status("b"); got != windlass.StatusCompleted {
-			t.Errorf("after an hour b is %s, a is %s", got, c.status("a"))
-		}
+		c.wantStatus("b", windlass.StatusCompleted)
 	})
 }
 
@@ -252,13 +219,11 @@ func countClaims(n *atomic.Int64) func(*windlass.Config) {
 func TestConcurrency_AHandlerThatIsSlowToStopDoesNotMakeTheNextOneGoRound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		var claims atomic.Int64
-		w.joins("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), limit(1), countClaims(&claims))
+		w.joins("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), oneOfEach, countClaims(&claims))
 		w.Advance(time.Second)
 		w.submit(2, windlass.Spec{Timeout: windlass.Duration(2 * time.Second), Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(2 * time.Hour)}})
 		w.Advance(2500 * time.Millisecond)
-		if err := w.client.Submit(t.Context(), windlass.Submission{ID: "x"}); err != nil { // something changes meanwhile
-			t.Fatal(err)
-		}
+		w.must(w.client.Submit(t.Context(), windlass.Submission{ID: "x"})) // something changes meanwhile
 		w.Advance(2 * time.Second)
 		if n := claims.Load(); n > 3 {
 			t.Errorf("%d claims for two tasks, one after the other", n)
@@ -269,7 +234,7 @@ func TestConcurrency_AHandlerThatIsSlowToStopDoesNotMakeTheNextOneGoRound(t *tes
 func TestConcurrency_ANodeThatIsFullDoesNotStandInForOthers(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var claims atomic.Int64
-		c.join("a", limit(1), countClaims(&claims))
+		c.join("a", oneOfEach, countClaims(&claims))
 		c.join("b", func(cfg *windlass.Config) { cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil } })
 		c.Advance(time.Second)
 		c.submit(20, windlass.Spec{})
@@ -285,38 +250,30 @@ func TestConcurrency_TheImportantOneIsFirstAlthoughOthersAreHeavier(t *testing.T
 		c.submit(20, windlass.Spec{Type: "t", Weight: 2})
 		c.Submit(windlass.Submission{ID: "important", Spec: windlass.Spec{Type: "t", Priority: 100}})
 		var order []string
-		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()
 			order = append(order, claim.ID())
 			c.mu.Unlock()
 			<-time.After(time.Second)
 			return nil
 		}}))
-		c.WaitUntil(time.Minute, "all are done", c.hasStatus("important", windlass.StatusCompleted))
+		c.WaitFor(time.Minute, "important", windlass.StatusCompleted)
 		if len(order) > 2 {
 			t.Errorf("the important one ran as number %d", len(order))
 		}
 	})
 }
 
-// refuses refuses one task, for an hour.
-type refuses struct{ id string }
-
-func (b refuses) CanClaim(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
-	return c.Task.ID() != b.id, v.Now.Add(time.Hour)
-}
-
-func (refuses) Balance(*windlass.View) []string { return nil }
-
 func TestConcurrency_WhatABalancerRefusesIsNotInTheWayOfOthers(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(3, windlass.Spec{Type: "t"})
-		c.join("n", limit(1), handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}),
-			func(cfg *windlass.Config) { cfg.Balancer = refuses{"task-000"} })
+		c.join("n", oneOfEach, handlers(map[string]run{"t": done}),
+			claimingIf(func(v *windlass.View, c windlass.Candidate) (bool, time.Time) {
+				return c.Task.ID() != "task-000", v.Now.Add(time.Hour)
+			}))
 		c.Advance(30 * time.Minute)
-		n, err := c.client.Count(t.Context(), windlass.Filter{})
-		if err != nil || n[windlass.StatusCompleted] != 2 {
-			t.Errorf("after half an hour: %v, %v", n, err)
+		if n := c.count(windlass.StatusCompleted); n != 2 {
+			t.Errorf("after half an hour: %v", n)
 		}
 	})
 }

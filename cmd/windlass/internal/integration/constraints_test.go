@@ -78,9 +78,8 @@ func (f *fleet) submitted(name string, spec windlass.Spec) []string {
 	return f.oneByOne(name, 1, spec)
 }
 
-// oneByOne submits tasks, each when all nodes have seen the one before run, so that all of
-// them plan from the same copy. Of tasks that come together nodes may see different parts
-// first.
+// oneByOne submits each task only when all nodes have seen the previous one run, so that they
+// plan from the same copy. Of a batch, nodes may see different parts first.
 func (f *fleet) oneByOne(name string, n int, spec windlass.Spec) (ids []string) {
 	f.t.Helper()
 	for i := range n {
@@ -93,8 +92,7 @@ func (f *fleet) oneByOne(name string, n int, spec windlass.Spec) (ids []string) 
 	return ids
 }
 
-// Where any of a node's tasks could go, one that is where it would rather be
-// should not.
+// If a node can give away any of its tasks, it keeps those that prefer it.
 func TestPlacement_AMoveLeavesTasksWhereTheyPreferToBe(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.node("a", labelled("disk", "ssd"))
@@ -110,8 +108,8 @@ func TestPlacement_AMoveLeavesTasksWhereTheyPreferToBe(t *testing.T) {
 	})
 }
 
-// spreadOver fails unless each group has as many tasks in each zone as in the
-// others, but for one.
+// spreadOver fails unless the numbers of tasks that a group has in each zone differ by at
+// most one.
 func (f *fleet) spreadOver(zoneOf map[string]string, groups map[string][]string) {
 	f.t.Helper()
 	held := f.holders()
@@ -169,7 +167,7 @@ func TestPlacement_AGroupIsSpreadOverTheNodesOfAZone(t *testing.T) {
 	})
 }
 
-// The zone of the newcomer has one task of the group already.
+// The zone of the node that joins already has a task of the group.
 func TestPlacement_M17_ANodeThatJoinsDoesNotUndoTheSpreadOfAGroup(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.node("a", inZone("z1"))
@@ -188,8 +186,7 @@ func TestPlacement_M17_ANodeThatJoinsDoesNotUndoTheSpreadOfAGroup(t *testing.T) 
 	})
 }
 
-// Whether evenness or the spread comes first, both are known when the tasks are
-// placed.
+// Evenness and spread conflict here. Whichever wins, no task moves after its first placement.
 func TestPlacement_M43_AGroupInZonesOfUnequalSizeIsPlacedOnce(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.node("a", inZone("z1"))

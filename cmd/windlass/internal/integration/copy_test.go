@@ -23,16 +23,16 @@ type copied struct {
 	listing *listings
 }
 
-// listings is a broker that counts what is listed through it, and that can be away.
+// listings is a broker that counts its lists, and that can be unavailable.
 type listings struct {
 	broker.Broker
 	begun atomic.Int64
-	// open are those under way, and most is how many there ever were at once.
+	// open is the number of lists in progress, most its maximum.
 	open, most atomic.Int64
 	away       atomic.Bool
-	// loses is whether the next reply to a write gets lost.
+	// loses makes the next reply to a write get lost.
 	loses atomic.Bool
-	// late is what watches tell later than others.
+	// late is a prefix whose watches are delayed.
 	late string
 }
 
@@ -89,17 +89,13 @@ func (c *cluster) copy() copied {
 	c.t.Helper()
 	l := &listings{Broker: c.Connect()}
 	tasks, err := windlass.NewTaskCopy(l, "test")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	client, err := windlass.NewClient(tasks.Broker(), "test", windlass.WithTaskCopy(tasks))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	return copied{tasks, client, l}
 }
 
-// keep keeps the copy up until the function that it returns is called.
+// keep updates the copy until the returned function is called.
 func (c *copied) keep(t *testing.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var keeping sync.WaitGroup
@@ -110,22 +106,16 @@ func (c *copied) keep(t *testing.T) (stop func()) {
 	return func() { cancel(); keeping.Wait() }
 }
 
-// same wants a list from the copy to be what the broker says.
+// same fails unless the copy and the broker list the same tasks.
 func (c *cluster) same(of copied, f windlass.Filter, what string) {
 	c.t.Helper()
 	want, err := c.client.Tasks(c.t.Context(), f)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	got, err := of.client.Tasks(c.t.Context(), f)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	text := func(tasks []windlass.TaskInfo) string {
 		value, err := json.Marshal(tasks)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		c.must(err)
 		return string(value)
 	}
 	if text(got) != text(want) {
@@ -154,7 +144,7 @@ func TestTaskCopy_M22_WhatWasWrittenThroughItIsInTheNextList(t *testing.T) {
 	})
 }
 
-// change does something to a task, and says what.
+// change makes a random change to a task and describes it.
 func (c *cluster) change(client *windlass.Client, random *rand.Rand, id string) string {
 	c.t.Helper()
 	ctx := c.t.Context()
@@ -201,9 +191,7 @@ func TestTaskCopy_M22_ListsAsTheBrokerDoesPageByPage(t *testing.T) {
 		var pages []string
 		for f := (windlass.Filter{Limit: 4}); ; {
 			tasks, err := copied.client.Tasks(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			for _, task := range tasks {
 				pages = append(pages, task.ID)
 				f.After = task.ID
@@ -245,9 +233,7 @@ func TestTaskCopy_M22_WithoutOneTheBrokerIsAskedByOneAtATime(t *testing.T) {
 		stop := copied.keep(t)
 		c.Advance(time.Second)
 		copied.listing.away.Store(true)
-		if err := c.client.Delete(t.Context(), "task-000"); err != nil { // which the watch does not tell
-			t.Fatal(err)
-		}
+		c.remove("task-000") // which the watch does not tell
 		c.Advance(time.Second)
 		if _, err := copied.client.Tasks(t.Context(), windlass.Filter{}); !errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("while the broker is away: %v", err)
@@ -296,17 +282,11 @@ func TestTaskCopy_M22_WhatEndsIsInEveryList(t *testing.T) {
 		}
 		// What is deleted by another is gone after a while, and by this one at once.
 		c.Submit(windlass.Submission{ID: "x", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}})
-		if err := copied.client.Submit(t.Context(), windlass.Submission{ID: "y", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}); err != nil {
-			t.Fatal(err)
-		}
+		c.must(copied.client.Submit(t.Context(), windlass.Submission{ID: "y", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}}))
 		c.Advance(time.Second)
-		if err := copied.client.Delete(t.Context(), "y"); err != nil {
-			t.Fatal(err)
-		}
+		c.must(copied.client.Delete(t.Context(), "y"))
 		c.same(copied, windlass.Filter{}, "it has deleted one")
-		if err := c.client.Delete(t.Context(), "x"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("x")
 		c.Advance(2 * time.Second)
 		c.same(copied, windlass.Filter{}, "another has deleted one")
 	})

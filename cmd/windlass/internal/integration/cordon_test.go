@@ -19,9 +19,7 @@ func (c *cluster) cordon(node, reason string) {
 
 func (c *cluster) uncordon(node string) {
 	c.t.Helper()
-	if err := c.client.Uncordon(c.t.Context(), node); err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(c.client.Uncordon(c.t.Context(), node))
 }
 
 func TestCordon_O01_ANodeKeepsWhatItHasAndGetsNothingUntilTheEndOfIt(t *testing.T) {
@@ -42,9 +40,8 @@ func TestCordon_O01_ANodeKeepsWhatItHasAndGetsNothingUntilTheEndOfIt(t *testing.
 			}
 			c.cordon("a", "its disk is too small")
 		}
-		e, err := c.client.Explain(t.Context(), "more")
-		if err != nil || len(e.Nodes) != 1 || !strings.Contains(e.Nodes[0].Why, "cordoned") {
-			t.Errorf("%+v, %v", e, err)
+		if e := c.explain("more"); len(e.Nodes) != 1 || !strings.Contains(e.Nodes[0].Why, "cordoned") {
+			t.Errorf("%+v", e)
 		}
 		c.uncordon("a")
 		c.WaitUntil(time.Minute, "all run", c.allRunning(5))
@@ -111,7 +108,7 @@ func TestCordon_O01_ADrainCordonsToo(t *testing.T) {
 	})
 }
 
-// A request that is under way for long must not cordon a node anew.
+// A delayed request must not cordon a node again.
 func TestCordon_O01_OneThatArrivesLateDoesNotUndoItsEnd(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.join("a")

@@ -12,18 +12,15 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// A deletion that was refused for something beside the task said that the task
-// was gone.
+// Regression: a deletion that conflicted with another change reported that the task was gone.
 func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 	for name, meanwhile := range map[string]func(w *cluster){
 		"a claim of no session goes": func(w *cluster) { w.delete("/test/tasks/a-0/owner") },
-		"properties come": func(w *cluster) {
-			w.store.Commit(context.Background(), broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a-0/props", []byte("{}"))}})
-		},
+		"properties come":            func(w *cluster) { w.put("/test/tasks/a-0/props", "{}") },
 	} {
 		inWorld(t, func(t *testing.T, w *cluster) {
 			w.submitted(w.client, "a", 1)
-			w.store.Commit(t.Context(), broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a-0/owner", []byte("old"))}})
+			w.put("/test/tasks/a-0/owner", "old")
 			client := w.clientBehind("lose-request 2s on commit call 2")
 			var other sync.WaitGroup
 			other.Go(func() {
@@ -39,43 +36,36 @@ func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 	}
 }
 
-// A deletion whose request came late deleted the task that had been submitted
-// since under the same ID.
+// Regression: a late request deleted the task that had meanwhile been submitted under the ID.
 func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "")
 		ids := w.submit(1, windlass.Spec{})
 		w.settles(time.Minute, ids)
 		client := w.clientBehind("late 20s on commit call 2")
-		if err := client.Delete(t.Context(), ids[0]); err != nil {
-			t.Fatal(err)
-		}
+		w.must(client.Delete(t.Context(), ids[0]))
 		w.WaitUntil(time.Second, "it is stopped", w.allRunning(0))
-		if err := client.Submit(t.Context(), windlass.Submission{ID: ids[0]}); err != nil {
-			t.Fatal(err)
-		}
+		w.must(client.Submit(t.Context(), windlass.Submission{ID: ids[0]}))
 		w.Advance(time.Minute)
 		w.settles(0, ids)
 	})
 }
 
-// A deletion took the claim away while the handler ran, and whoever claimed the
-// next task of that ID ran it beside.
+// Regression: a deletion removed the claim while the handler ran. The next task of that ID was
+// then run at the same time.
 func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T) {
 	for _, plan := range []string{"", "stall on batch\nrefuse on list,watch"} {
 		inWorld(t, func(t *testing.T, w *cluster) {
 			slow := w.joins("slow", "", w.slowToStop(5*time.Second))
 			ids := w.submit(2, windlass.Spec{})
 			w.settles(time.Minute, ids)
-			w.joins("other", "", func(cfg *windlass.Config) { cfg.Balancer = oneAtATime{} })
+			w.joins("other", "", claimingIf(claimOneAtATime))
 			w.Advance(30 * time.Second)
 			slow.Use(plan) // the node learns of nothing
 			id := slow.Tasks()[0].ID
 			kv, _ := w.holderOf(id)
 			for range 2 {
-				if err := w.client.Delete(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				w.remove(id)
 				w.Submit(windlass.Submission{ID: id})
 				w.Advance(time.Second)
 				if now, held := w.holderOf(id); !held || now.Created != kv.Created {
@@ -92,8 +82,8 @@ func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T
 	}
 }
 
-// What an old run says after its task was deleted concerned the task that had
-// been submitted since: it was completed without having run.
+// Regression: the outcome of a run of a deleted task was applied to the task submitted since,
+// which was completed without having run.
 func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 5 * time.Second }
@@ -101,9 +91,7 @@ func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *tes
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		n.Use("stall on batch\nrefuse on list,watch")
-		if err := w.client.Delete(t.Context(), ids[0]); err != nil {
-			t.Fatal(err)
-		}
+		w.remove(ids[0])
 		w.Submit(windlass.Submission{ID: ids[0]})
 		w.Advance(8 * time.Second)
 		if status := w.status(ids[0]); status == windlass.StatusCompleted {
@@ -115,7 +103,7 @@ func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *tes
 	})
 }
 
-// A context that the caller gives up leaves nothing half done.
+// A caller whose context ends learns that the deletion may have been applied.
 func TestDelete_M21_AnUnansweredDeletionSaysThatItMayHaveHappened(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		ids := w.submit(1, windlass.Spec{})
@@ -133,17 +121,13 @@ func TestDelete_M21_AnUnansweredDeletionSaysThatItMayHaveHappened(t *testing.T) 
 
 func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		n := c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers["fails"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return errors.New("no") })
-		})
+		n := c.join("n", also("fails", failingOnce))
 		for _, id := range []string{"a", "ab", "a|b", "a-1"} {
 			c.Submit(windlass.Submission{ID: id, Props: json.RawMessage("1")})
 		}
 		c.Submit(windlass.Submission{ID: "failing", Spec: windlass.Spec{Type: "fails"}})
 		c.WaitUntil(time.Second, "they run", c.allRunning(3)) // a|b waits for a
-		if err := c.client.Delete(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("a")
 		c.WaitUntil(time.Second, "the handler was told", func() bool { return len(c.causesOf("a")) == 1 })
 		if cause := c.causesOf("a")[0]; !errors.Is(cause, windlass.ErrDeleted) {
 			t.Errorf("cause %v", cause)
@@ -155,10 +139,8 @@ func TestDelete_M21_RemovesTheTaskStopsItsHandlerAndLeavesItsStateAndItsSiblings
 		if err := c.client.Delete(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("deleted twice: %v", err)
 		}
-		c.WaitUntil(time.Second, "it sleeps", func() bool { return c.status("failing") == windlass.StatusSleeping })
-		if err := c.client.Delete(t.Context(), "failing"); err != nil {
-			t.Fatal(err)
-		}
+		c.WaitFor(time.Second, "failing", windlass.StatusSleeping)
+		c.remove("failing")
 		if _, err := c.store.Get(t.Context(), "/test/state/failing"); err != nil {
 			t.Errorf("its state: %v", err)
 		}

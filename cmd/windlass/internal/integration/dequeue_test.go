@@ -16,13 +16,11 @@ import (
 
 func TestJobs_WhatIsPulledIsSkippedThoughNobodyAsksForIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing}), func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
+		c.join("n", handlers(map[string]run{"fail": failing}), alsoPulling("t"))
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure = windlass.FailureSkips })
 		c.job("a_fail|b_t")
 		c.Advance(time.Minute)
-		if got := c.status("a_fail|b_t"); got != windlass.StatusKilled {
-			t.Errorf("it is %s", got)
-		}
+		c.wantStatus("a_fail|b_t", windlass.StatusKilled)
 	})
 }
 
@@ -38,9 +36,7 @@ func TestDequeue_TryDequeueFindsATaskThatHasJustBeenUpdated(t *testing.T) {
 			if err != nil {
 				t.Fatalf("it was there for a second: %v", err)
 			}
-			if err := d.Release(ctx); err != nil {
-				t.Fatal(err)
-			}
+			c.must(d.Release(ctx))
 			c.Advance(time.Second)
 		}
 	})
@@ -50,21 +46,17 @@ func TestDequeue_AJobThatIsDequeuedAfterItSleptIsWorkedOn(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry = &windlass.Retry{Min: windlass.Duration(10 * time.Second)} })
 		d := c.detach("t", "a_t")
-		if err := c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")))
 		c.Advance(30 * time.Second)
 		c.detach("t", "a_t")
-		if got := c.status("a_t"); got != windlass.StatusRunning {
-			t.Errorf("while somebody works on it it is %s", got)
-		}
+		c.wantStatus("a_t", windlass.StatusRunning)
 	})
 }
 
 func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		m := c.join("n1", func(config *windlass.Config) { config.Handlers, config.Pulls = nil, []string{"t", "u"} })
+		m := c.join("n1", pulling("t", "u"))
 		if _, err := m.TryDequeue(ctx, "t"); !errors.Is(err, windlass.ErrEmpty) {
 			t.Errorf("from nothing: %v", err)
 		}
@@ -100,9 +92,7 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 		if err := y.Fail(ctx, windlass.Permanent(errors.New("broken"))); err != nil || c.status("y_t") != windlass.StatusFailed {
 			t.Errorf("fail: %v, and it is %s", err, c.status("y_t"))
 		}
-		if err := z.SetResult("made"); err != nil {
-			t.Fatal(err)
-		}
+		c.must(z.SetResult("made"))
 		if err := z.Complete(ctx); err != nil || c.status("z_t") != windlass.StatusCompleted {
 			t.Errorf("complete: %v, and it is %s", err, c.status("z_t"))
 		}
@@ -113,9 +103,7 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 			t.Error("what was completed can be released")
 		}
 		x := take("z_t|x_t")
-		if err := c.client.Delete(ctx, "z_t|x_t"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("z_t|x_t")
 		c.Advance(0)
 		c.Advance(time.Second)
 		if cause := context.Cause(x.Context()); !errors.Is(cause, windlass.ErrDeleted) {
@@ -130,14 +118,10 @@ func TestDequeue_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 func TestDequeue_Z08_WhatItsHolderLeavesBehindIsTakenByAnother(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		pull := func(config *windlass.Config) { config.Handlers, config.Pulls = nil, []string{"t"} }
-		first := c.join("n1", pull)
+		first := c.join("n1", pulling("t"))
 		c.job("a_t")
-		d, err := first.Dequeue(ctx, "t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		second := c.join("n2", pull)
+		d := c.dequeue(first, "t")
+		second := c.join("n2", pulling("t"))
 		got := make(chan *windlass.Dequeued)
 		go func() {
 			d, err := second.Dequeue(ctx, "t")
@@ -151,9 +135,7 @@ func TestDequeue_Z08_WhatItsHolderLeavesBehindIsTakenByAnother(t *testing.T) {
 			<-d.Context().Done()
 			_ = d.Release(ctx)
 		}()
-		if err := first.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(first.Stop())
 		again := <-got
 		if again.ID() != "a_t" || again.Token() <= d.Token() {
 			t.Errorf("the other got %s with token %d after %d", again.ID(), again.Token(), d.Token())
@@ -174,9 +156,7 @@ func TestDequeue_Z08_WhatItsHolderLeavesBehindIsTakenByAnother(t *testing.T) {
 		}
 		c.job("b_t")
 		c.Advance(time.Second)
-		if got := c.status("b_t"); got != windlass.StatusPending {
-			t.Errorf("a job is %s although nobody asked for one", got)
-		}
+		c.wantStatus("b_t", windlass.StatusPending)
 	})
 }
 
@@ -184,17 +164,14 @@ func TestDequeue_Z13_PullAndPushWorkOnTheSameJobs(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		pulled, pushed := map[string]int{}, map[string]int{}
-		puller := c.join("puller", func(config *windlass.Config) { config.Handlers, config.Pulls = nil, []string{"t"} })
-		c.join("pusher", func(config *windlass.Config) {
-			handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
-				time.Sleep(20 * time.Millisecond)
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				pushed[claim.ID()]++
-				return nil
-			}})(config)
-			config.Concurrency = map[string]int{"t": 1}
-		})
+		puller := c.join("puller", pulling("t"))
+		c.join("pusher", limit("t", 1), handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
+			time.Sleep(20 * time.Millisecond)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			pushed[claim.ID()]++
+			return nil
+		}}))
 		for i := range 100 {
 			c.job(fmt.Sprintf("%d_t", i))
 		}
@@ -214,10 +191,7 @@ func TestDequeue_Z13_PullAndPushWorkOnTheSameJobs(t *testing.T) {
 				}
 			}
 		}()
-		c.WaitUntil(time.Minute, "all complete", func() bool {
-			n, err := c.client.Count(ctx, windlass.Filter{})
-			return err == nil && n[windlass.StatusCompleted] == 100
-		})
+		c.WaitUntil(time.Minute, "all complete", func() bool { return c.count(windlass.StatusCompleted) == 100 })
 		stop()
 		<-ended
 		if len(pulled) == 0 || len(pushed) == 0 || len(pulled)+len(pushed) != 100 {
@@ -227,13 +201,10 @@ func TestDequeue_Z13_PullAndPushWorkOnTheSameJobs(t *testing.T) {
 }
 
 func TestDequeue_Z08_WhoEndsATaskIsAnsweredAlsoWhenTheSessionIsOver(t *testing.T) {
-	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
-		n := c.Start("n1", windlass.Config{Pulls: []string{"t"}})
+	inMemory(t, func(t *testing.T, c *cluster) {
+		n := c.join("n1", pulling("t"))
 		c.Submit(windlass.Submission{ID: "x", Spec: windlass.Spec{Type: "t"}})
-		d, err := n.Dequeue(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := c.dequeue(n, "t")
 		n.Partition()
 		<-d.Context().Done()
 		c.Advance(time.Minute) // too late for the node, which has gone on without it
@@ -245,19 +216,29 @@ func TestDequeue_Z08_WhoEndsATaskIsAnsweredAlsoWhenTheSessionIsOver(t *testing.T
 	})
 }
 
+// pulling makes a node claim tasks of these types only when it dequeues.
 func pulling(types ...string) func(*windlass.Config) {
 	return func(cfg *windlass.Config) { cfg.Handlers, cfg.Pulls = nil, types }
 }
 
-// within calls f and tells whether it came back.
-func within(c *cluster, d time.Duration, f func() error) (err error, back bool) {
+func alsoPulling(types ...string) func(*windlass.Config) {
+	return func(cfg *windlass.Config) { cfg.Pulls = types }
+}
+
+// returns fails the test unless f returns within an hour, and passes on its error.
+func (c *cluster) returns(what string, f func(context.Context) error) error {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
 	ended := make(chan error, 1)
-	go func() { ended <- f() }()
+	go func() { ended <- f(ctx) }()
 	select {
 	case err := <-ended:
-		return err, true
-	case <-time.After(d):
-		return nil, false
+		c.t.Logf("%s: %v", what, err)
+		return err
+	case <-time.After(time.Hour):
+		c.t.Errorf("%s has not returned after an hour", what)
+		return nil
 	}
 }
 
@@ -265,90 +246,41 @@ func TestDequeue_CompleteAfterTheIncarnationIsOverReturns(t *testing.T) {
 	inWorldWith(t, windlasstest.Options{AllowOverlaps: true}, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", pulling("t"))
 		w.job("a_t")
-		d, err := n.Dequeue(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := w.dequeue(n, "t")
 		n.Partition()
 		w.Advance(time.Minute)
 		n.Heal()
 		w.Advance(time.Minute)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
-		if !back {
-			t.Errorf("Complete has not returned after an hour; the context of the task: %v", context.Cause(d.Context()))
-		} else if !errors.Is(err, windlass.ErrFenced) {
-			t.Errorf("Complete: %v", err)
+		if err := w.returns("Complete", d.Complete); !errors.Is(err, windlass.ErrFenced) {
+			t.Errorf("Complete: %v; the context of the task: %v", err, context.Cause(d.Context()))
 		}
 	})
 }
 
-func TestDequeue_CompleteWhileTheBrokerIsAwayReturns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", pulling("t"))
-		w.job("a_t")
-		d, err := n.Dequeue(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Partition()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
-		if !back {
-			t.Errorf("Complete has not returned after an hour")
-		} else {
-			t.Logf("Complete: %v", err)
-		}
-		n.Heal()
-		w.Advance(time.Minute)
-	})
-}
-
-func TestDequeue_CompleteWhileTheBrokerIsSilentReturns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", pulling("t"))
-		w.job("a_t")
-		d, err := n.Dequeue(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.Freeze()
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		err, back := within(w, time.Hour, func() error { return d.Complete(ctx) })
-		if !back {
-			t.Errorf("Complete has not returned after an hour")
-		} else {
-			t.Logf("Complete: %v", err)
-		}
-		n.Thaw()
-		w.Advance(time.Minute)
-	})
+func TestDequeue_CompleteReturnsWhileTheBrokerIsAway(t *testing.T) {
+	for _, away := range []struct{ begin, end func(*windlasstest.Node) }{
+		{(*windlasstest.Node).Partition, (*windlasstest.Node).Heal}, {(*windlasstest.Node).Freeze, (*windlasstest.Node).Thaw},
+	} {
+		inWorld(t, func(t *testing.T, w *cluster) {
+			n := w.joins("n", "", pulling("t"))
+			w.job("a_t")
+			d := w.dequeue(n, "t")
+			away.begin(n)
+			_ = w.returns("Complete", d.Complete)
+			away.end(n)
+			w.Advance(time.Minute)
+		})
+	}
 }
 
 func TestDequeue_CompleteAfterRunHasReturnedReturns(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n", pulling("t"))
 		c.job("a_t")
-		d, err := n.Dequeue(t.Context(), "t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := c.dequeue(n, "t")
 		t.Log(n.Stop())
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		if err, back := within(c, time.Hour, func() error { return d.Complete(ctx) }); !back {
-			t.Errorf("Complete has not returned after an hour")
-		} else {
-			t.Log(err)
-		}
-		if err, back := within(c, time.Hour, func() error { return d.Release(ctx) }); !back {
-			t.Errorf("Release has not returned after an hour")
-		} else {
-			t.Log(err)
-		}
+		_ = c.returns("Complete", d.Complete)
+		_ = c.returns("Release", d.Release)
 	})
 }
 
@@ -356,9 +288,7 @@ func TestDequeue_TryDequeueReturnsOnAFrozenNode(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n", pulling("t"))
 		c.Advance(time.Second)
-		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
-			t.Fatal(err)
-		}
+		c.send("n", windlass.CommandFreeze, "")
 		c.Advance(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -386,18 +316,14 @@ func TestDequeue_TryDequeueReturnsWhileTheBrokerIsAway(t *testing.T) {
 
 func TestDequeue_TasksOfATypeThatANodePullsAreNotMovedToIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("a-pusher", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": untilStopped}))
+		c.join("a-pusher", handlers(map[string]run{"t": untilStopped}))
 		c.Advance(time.Second)
-		ids := c.submit(20, windlass.Spec{Type: "t"})
+		c.submit(20, windlass.Spec{Type: "t"})
 		c.Advance(20 * time.Second)
-		c.join("b-both", func(cfg *windlass.Config) { cfg.Pulls = []string{"t"} })
+		c.join("b-both", alsoPulling("t"))
 		c.Advance(10 * time.Minute)
-		starts := 0
-		for _, id := range ids {
-			starts += c.startsOf(id)
-		}
-		if starts != 20 {
-			t.Errorf("%d starts of 20 tasks that only one node runs", starts)
+		if n := c.moves(nil); n != 20 {
+			t.Errorf("%d starts of 20 tasks that only one node runs", n)
 		}
 	})
 }
@@ -409,12 +335,9 @@ func TestDequeue_DequeueLeavesWhatMayNotRunHere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inEach(t, func(t *testing.T, c *cluster) {
 				n := c.join("n", pulling("t"))
-				c.job("a_t", func(s *windlass.Submission) {
-					s.Spec.Node, s.Spec.Require = spec.Node, spec.Require
-				})
+				c.job("a_t", func(s *windlass.Submission) { s.Spec.Node, s.Spec.Require = spec.Node, spec.Require })
 				c.Advance(time.Second)
-				d, err := n.TryDequeue(t.Context(), "t")
-				if err == nil {
+				if d, err := n.TryDequeue(t.Context(), "t"); err == nil {
 					t.Errorf("%s was dequeued on n", d.ID())
 					_ = d.Release(t.Context())
 				}
@@ -427,20 +350,18 @@ func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		hold := make(chan struct{})
-		var holding atomic.Bool
-		n := w.joins("n", "", func(cfg *windlass.Config) {
-			cfg.Pulls, cfg.Capacity = []string{"t"}, 1
-		}, meddle(func(m *meddler) {
+		var slow atomic.Bool
+		n := w.joins("n", "", alsoPulling("t"), holding(1), meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
-				if holding.CompareAndSwap(true, false) {
+				if slow.CompareAndSwap(true, false) {
 					<-hold
 				}
 				return results
 			}
 		}))
 		w.Advance(time.Second)
-		holding.Store(true)
+		slow.Store(true)
 		got := make(chan *windlass.Dequeued, 1)
 		go func() {
 			d, _ := n.Dequeue(ctx, "t")
@@ -456,9 +377,7 @@ func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
 		w.Advance(5 * time.Second)
 		close(hold)
 		d := <-got
-		if err := d.Complete(ctx); err != nil {
-			t.Fatal(err)
-		}
+		w.must(d.Complete(ctx))
 		w.Advance(time.Second)
 		w.Submit(windlass.Submission{ID: "h"})
 		w.Advance(time.Minute)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/faulty"
 )
 
 func TestDetached_OfTwoDetachedEndingsAtTheSameTimeOneWins(t *testing.T) {
@@ -76,8 +75,8 @@ func TestDetached_Z07_Z08_TakesTheNextJobOfItsTypeAndEndsIt(t *testing.T) {
 			t.Errorf("its data is %s", z.Props)
 		}
 		empty("while its parent is worked on")
-		if d, err := c.client.Task(ctx, "z_t"); err != nil || d.Status != windlass.StatusRunning || d.Node != "script" || d.ClaimedAt == nil {
-			t.Errorf("%+v, %v", d, err)
+		if d := c.task("z_t"); d.Status != windlass.StatusRunning || d.Node != "script" || d.ClaimedAt == nil {
+			t.Errorf("%+v", d)
 		}
 		if err := c.client.ReleaseDetached(ctx, "y_t", y.Token); err != nil {
 			t.Errorf("release: %v", err)
@@ -116,17 +115,13 @@ func TestDetached_Z08_ALeaseThatIsOverRequeuesTheJob(t *testing.T) {
 		c.job("a_t")
 		first := c.detach("t", "a_t")
 		c.Advance(55 * time.Second)
-		if got := c.status("a_t"); got != windlass.StatusRunning {
-			t.Fatalf("before its lease is over it is %s", got)
-		}
+		c.wantStatus("a_t", windlass.StatusRunning)
 		c.Advance(20 * time.Second)
 		second := c.detach("t", "a_t")
 		if err := c.client.CompleteDetached(t.Context(), "a_t", first.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("the first one completed what it had lost: %v", err)
 		}
-		if err := c.client.Delete(t.Context(), "a_t"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("a_t")
 		if err := c.client.CompleteDetached(t.Context(), "a_t", second.Token, nil); !errors.Is(err, windlass.ErrFenced) {
 			t.Errorf("complete what was deleted: %v", err)
 		}
@@ -142,9 +137,7 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry, s.Spec.OnFailure = retry, windlass.FailureSkips })
 		c.job("a_t|b_u")
 		d := c.detach("t", "a_t")
-		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("first")))
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusSleeping || info.Node != "" {
 			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
 		}
@@ -156,15 +149,12 @@ func TestDetached_Z08_AFailedJobSleepsAndRunsAgainUntilItFailsForGood(t *testing
 		if info, err := c.client.Task(ctx, "a_t"); err != nil || info.Status != windlass.StatusRunning || info.Until != nil {
 			t.Errorf("once it is taken again it is %+v, %v", info.TaskInfo, err)
 		}
-		if err := c.client.FailDetached(ctx, "a_t", d.Token, errors.New("second")); err != nil {
-			t.Fatal(err)
+		c.must(c.client.FailDetached(ctx, "a_t", d.Token, errors.New("second")))
+		if info := c.task("a_t"); info.Status != windlass.StatusFailed || len(info.Errors) != 2 || info.Errors[1].Error != "second" {
+			t.Fatalf("it is %+v", info.TaskInfo)
 		}
-		info, err := c.client.Task(ctx, "a_t")
-		if err != nil || info.Status != windlass.StatusFailed || len(info.Errors) != 2 || info.Errors[1].Error != "second" {
-			t.Fatalf("it is %+v, %v", info.TaskInfo, err)
-		}
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"u": done}))
-		c.WaitUntil(5*time.Second, "what waits for it is skipped", c.hasStatus("a_t|b_u", windlass.StatusKilled))
+		c.join("n1", handlers(map[string]run{"u": done}))
+		c.WaitFor(5*time.Second, "a_t|b_u", windlass.StatusKilled)
 	})
 }
 
@@ -172,15 +162,13 @@ func TestDetached_Z08_ANodeHoldsWhatSleepsAndRunsItAgain(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t", func(s *windlass.Submission) { s.Spec.Retry = &windlass.Retry{Min: windlass.Duration(10 * time.Second)} })
 		d := c.detach("t", "a_t")
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}))
-		if err := c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")); err != nil {
-			t.Fatal(err)
-		}
+		c.join("n1", handlers(map[string]run{"t": done}))
+		c.must(c.client.FailDetached(t.Context(), "a_t", d.Token, errors.New("first")))
 		c.WaitUntil(5*time.Second, "a node holds it", func() bool {
 			info, err := c.client.Task(t.Context(), "a_t")
 			return err == nil && info.Status == windlass.StatusSleeping && info.Node == "n1"
 		})
-		c.WaitUntil(20*time.Second, "and runs it", c.hasStatus("a_t", windlass.StatusCompleted))
+		c.WaitFor(20*time.Second, "a_t", windlass.StatusCompleted)
 	})
 }
 
@@ -189,9 +177,7 @@ func TestDetached_Z10_AJobThatIsToRunAgainDoesSo(t *testing.T) {
 		c.job("a_t")
 		d := c.detach("t", "a_t")
 		c.job("a_t", func(s *windlass.Submission) { s.Update, s.Requeue, s.Props = true, true, json.RawMessage(`2`) })
-		if err := c.client.CompleteDetached(t.Context(), "a_t", d.Token, nil); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.CompleteDetached(t.Context(), "a_t", d.Token, nil))
 		if d = c.detach("t", "a_t"); string(d.Props) != `2` {
 			t.Errorf("it runs again with %s", d.Props)
 		}
@@ -202,12 +188,9 @@ func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.job("a_t")
 		c.join("n1")
-		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitFor(5*time.Second, "a_t", windlass.StatusRunning)
 		c.Advance(2 * time.Second)
-		info, err := c.client.Task(t.Context(), "a_t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := c.task("a_t")
 		if err := c.client.CompleteDetached(t.Context(), "a_t", info.Token, nil); !errors.Is(err, windlass.ErrWorking) {
 			t.Errorf("complete: %v", err)
 		}
@@ -215,9 +198,7 @@ func TestDetached_Z08_TheClaimOfANodeIsNotEndedByItsToken(t *testing.T) {
 			t.Errorf("in the name of a node: %v", err)
 		}
 		c.Advance(time.Minute)
-		if got := c.status("a_t"); got != windlass.StatusRunning {
-			t.Errorf("it is %s", got)
-		}
+		c.wantStatus("a_t", windlass.StatusRunning)
 	})
 }
 
@@ -229,13 +210,13 @@ func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
 			c.job(fmt.Sprintf("%d_t", i))
 		}
 		taken, pushed := map[string]int{}, map[string]int{}
-		c.join("pusher", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+		c.join("pusher", handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
 			<-time.After(10 * time.Millisecond)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			pushed[claim.ID()]++
 			return nil
-		}}), func(config *windlass.Config) { config.Concurrency = map[string]int{"t": 1} })
+		}}), limit("t", 1))
 		var scripts sync.WaitGroup
 		for i := range 3 {
 			scripts.Go(func() {
@@ -258,28 +239,20 @@ func TestDetached_Z13_NoJobIsTakenTwice(t *testing.T) {
 			})
 		}
 		scripts.Wait()
-		c.WaitUntil(time.Minute, "all complete", func() bool {
-			n, err := c.client.Count(ctx, windlass.Filter{})
-			return err == nil && n[windlass.StatusCompleted] == jobs
-		})
+		c.WaitUntil(time.Minute, "all complete", func() bool { return c.count(windlass.StatusCompleted) == jobs })
 		if len(taken) == 0 || len(taken)+len(pushed) != jobs {
 			t.Errorf("%d were taken and %d pushed", len(taken), len(pushed))
 		}
 	})
 }
 
-// TestDetached_Z08_AReplyThatIsLostIsFoundOut loses the reply of one call after the
-// other. Whatever the outcome, nothing stays held by nobody, and what was said to
-// be done is done.
+// Each round loses the reply to another call. Whatever the outcome, no claim is left without
+// a holder, and what was acknowledged was applied.
 func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
 	for call := 1; call <= 12; call++ {
 		inEach(t, func(t *testing.T, c *cluster) {
 			ctx := t.Context()
-			plan := faulty.MustParse(fmt.Sprintf("lose-reply 1s on commit call %d", call))
-			client, err := windlass.NewClient(faulty.Wrap(c.Connect(), plan), "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := c.clientBehind(fmt.Sprintf("lose-reply 1s on commit call %d", call))
 			c.job("a_t")
 			d, err := client.DequeueDetached(ctx, "t", "script", 0)
 			if err != nil {
@@ -294,9 +267,7 @@ func TestDetached_Z08_AReplyThatIsLostIsFoundOut(t *testing.T) {
 				}
 				return
 			}
-			if got := c.status("a_t"); got != windlass.StatusCompleted {
-				t.Errorf("it is %s", got)
-			}
+			c.wantStatus("a_t", windlass.StatusCompleted)
 		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/broker/memory"
 	"github.com/windlass-go/windlass/election"
 	"github.com/windlass-go/windlass/internal/clock"
@@ -18,13 +17,11 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// lineUp are the candidates of an election, in order.
+// lineUp returns the candidates of an election, in order.
 func (c *cluster) lineUp(name string) (candidates []string) {
 	c.t.Helper()
 	infos, err := election.List(c.t.Context(), c.store, "test")
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	for _, info := range infos {
 		for _, candidate := range info.Candidates {
 			if info.Name == name {
@@ -35,16 +32,12 @@ func (c *cluster) lineUp(name string) (candidates []string) {
 	return candidates
 }
 
-// electing starts an election of a node, and lead when it leads.
+// electing starts an election on a node, with lead as its leader's function.
 func (c *cluster) electing(m *windlasstest.Node, name string, lead func(context.Context, election.Term) error) (*election.Election, <-chan error) {
 	c.t.Helper()
 	e, err := m.Election(name, election.Events{})
-	if err == nil {
-		err = e.Start()
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
+	c.must(e.Start())
 	led := make(chan error, 1)
 	go func() { led <- e.Lead(context.Background(), lead) }()
 	return e, led
@@ -65,21 +58,20 @@ func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
 		other, _ := c.electing(b, "bills", untilOver)
 		c.WaitUntil(5*time.Second, "b leads another", other.IsLeader)
 		c.WaitUntil(5*time.Second, "b is second", func() bool { return slices.Equal(c.lineUp("reports"), []string{"a", "b"}) })
-		nodes, elections := c.nodes(), must(election.List(t.Context(), c.store, "test"))
+		nodes := c.nodes()
+		elections, err := election.List(t.Context(), c.store, "test")
+		c.must(err)
 		for _, info := range elections {
 			for _, candidate := range info.Candidates {
 				i := slices.IndexFunc(nodes, func(n windlass.NodeStatus) bool { return n.Name == candidate.Name })
-				kv, err := c.store.Get(t.Context(), "/test/nodes/"+nodes[i].Name+"/info")
-				if err != nil || kv.Session != candidate.Session {
-					t.Errorf("%s stands on session %x, its node is on %x (%v)", candidate.Name, candidate.Session, kv.Session, err)
+				if kv := c.get("/test/nodes/" + nodes[i].Name + "/info"); kv.Session != candidate.Session {
+					t.Errorf("%s stands on session %x, its node is on %x", candidate.Name, candidate.Session, kv.Session)
 				}
 			}
 		}
 		term, _ := first.Term()
 		before := time.Now()
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(a.Stop())
 		if err := <-led; !errors.Is(err, election.ErrStopped) {
 			t.Errorf("what led ended with %v", err)
 		}
@@ -95,11 +87,7 @@ func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
 
 func TestElections_ANodeThatLosesItsSessionStandsAgain(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var faults *faulty.Broker
-		a := c.join("a", func(cfg *windlass.Config) {
-			faults = faulty.Wrap(cfg.Broker, nil)
-			cfg.Broker = faults
-		})
+		a := c.join("a")
 		var terms atomic.Int64
 		var causes []error
 		first, _ := c.electing(a, "reports", func(ctx context.Context, _ election.Term) error {
@@ -111,16 +99,14 @@ func TestElections_ANodeThatLosesItsSessionStandsAgain(t *testing.T) {
 		c.WaitUntil(5*time.Second, "a leads", first.IsLeader)
 		second, _ := c.electing(c.join("b"), "reports", untilOver)
 		c.WaitUntil(5*time.Second, "b is second", func() bool { return len(c.lineUp("reports")) == 2 })
-		faults.Cut()
+		a.Partition()
 		c.WaitUntil(2*session.TTLDefault, "b leads", second.IsLeader)
 		if first.IsLeader() || len(causes) != 1 || !errors.Is(causes[0], session.ErrLost) {
 			t.Errorf("the old leader: %v, %v", first.IsLeader(), causes)
 		}
-		faults.Heal()
+		a.Heal()
 		c.WaitUntil(30*time.Second, "a stands again", func() bool { return slices.Equal(c.lineUp("reports"), []string{"b", "a"}) })
-		if err := second.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		c.must(second.Resign(t.Context()))
 		c.WaitUntil(5*time.Second, "a leads again", first.IsLeader)
 		if n := terms.Load(); n != 2 {
 			t.Errorf("%d terms", n)
@@ -140,7 +126,7 @@ func TestElections_ALeaderThatDoesNotReturnIsAbandonedWithItsNode(t *testing.T) 
 		if !errors.Is(err, windlass.ErrAbandoned) || err.Error() != windlass.ErrAbandoned.Error()+`: ["election:reports"]` {
 			t.Errorf("the node ended with %v", err)
 		}
-		for b.IsLeader() == false {
+		for !b.IsLeader() {
 			c.Advance(100 * time.Millisecond)
 		}
 		if hard := session.Derive(session.TTLDefault).Grace; time.Since(stopped) < hard {
@@ -169,26 +155,14 @@ func TestElections_TheNodesOwnAndBadOnesAreRefused(t *testing.T) {
 	})
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
-// TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled is about the incarnation
-// after the one in which something led that has still not returned.
+// The function of the previous incarnation has not returned when the next one joins.
 func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var faults *faulty.Broker
-		var mu sync.Mutex
 		var fenced [][]string
 		a := c.join("a", func(cfg *windlass.Config) {
-			faults = faulty.Wrap(cfg.Broker, nil)
-			cfg.Broker = faults
 			cfg.Fence = func(overdue func() []string) {
-				mu.Lock()
-				defer mu.Unlock()
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				fenced = append(fenced, overdue())
 			}
 		})
@@ -206,12 +180,12 @@ func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 		})
 		other, _ := c.electing(a, "bills", untilOver)
 		c.WaitUntil(5*time.Second, "a leads", func() bool { return e.IsLeader() && other.IsLeader() })
-		faults.Cut()
+		a.Partition()
 		c.Advance(2 * session.TTLDefault)
 		if e.IsLeader() || !slices.EqualFunc(fenced, [][]string{{"election:reports"}}, slices.Equal) {
 			t.Errorf("fenced: %q", fenced)
 		}
-		faults.Heal()
+		a.Heal()
 		c.WaitUntil(30*time.Second, "the other again", other.IsLeader)
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(30*time.Second, "a task runs", func() bool { return c.runningOn("a") == 1 })
@@ -224,34 +198,22 @@ func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 		if terms.Load() != 2 {
 			t.Errorf("%d terms", terms.Load())
 		}
-		if err := a.Stop(); err != nil {
-			t.Error(err)
-		}
+		c.must(a.Stop())
 		if err := <-led; !errors.Is(err, election.ErrStopped) {
 			t.Error(err)
 		}
 	})
 }
 
-// TestElections_ANodeThatNeverJoinsStandsNowhere is about elections that were started
-// before a Run that fails.
+// The election is started before Run, and Run fails.
 func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("a")
 		c.Advance(time.Second)
-		node, err := windlass.NewNode(windlass.Config{Broker: c.Connect(), Namespace: "test", Name: "a",
-			Handlers:  map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)},
-			Retention: windlass.Retention{Count: 3}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := c.newNode("a", func(cfg *windlass.Config) { cfg.Retention = windlass.Retention{Count: 3} })
 		e, err := node.Election("reports", election.Events{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Start(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(err)
+		c.must(e.Start())
 		led := make(chan error)
 		go func() { led <- e.Lead(context.Background(), untilOver) }()
 		c.Advance(time.Minute)
@@ -267,14 +229,11 @@ func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
 		if err := e.Start(); !errors.Is(err, election.ErrStopped) {
 			t.Error(err)
 		}
-		if err := e.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		c.must(e.Stop(t.Context()))
 	})
 }
 
-// TestNewNode_ANameThatCannotStandIsBadInput is about a name that a node's keys could
-// have and a candidate's could not.
+// The name is valid in a node's keys and invalid for a candidate.
 func TestNewNode_ANameThatCannotStandIsBadInput(t *testing.T) {
 	store := memory.New()
 	defer store.Close()
@@ -288,8 +247,8 @@ func TestNewNode_ANameThatCannotStandIsBadInput(t *testing.T) {
 	}
 }
 
-// lagging is a context whose functions run a moment after it has ended, as those of
-// any context may.
+// lagging is a context that runs its AfterFuncs a moment after it has ended, as any context
+// may.
 type lagging struct {
 	context.Context
 	done chan struct{}
@@ -308,7 +267,7 @@ func (c *lagging) Err() error {
 	}
 }
 
-// AfterFunc is what package context uses where a context has it.
+// AfterFunc is called by package context.
 func (c *lagging) AfterFunc(f func()) (stop func() bool) {
 	var once sync.Once
 	stopped := make(chan struct{})
@@ -329,24 +288,13 @@ func (c *lagging) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// TestElections_ANodeThatIsToldToStopLeavesTheLine is about a loop that is told, and has
-// ended, before the function that leaves the elections.
+// The node's loop ends before the function that leaves the elections has run.
 func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		store := c.Connect()
-		defer store.Close()
-		node, err := windlass.NewNode(windlass.Config{Broker: store, Namespace: "test", Name: "a", Clock: clock.Process,
-			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(untilStopped)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		node := c.newNode("a", func(cfg *windlass.Config) { cfg.Clock = clock.Process })
 		e, err := node.Election("reports", election.Events{})
-		if err == nil {
-			err = e.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.must(err)
+		c.must(e.Start())
 		ctx := &lagging{Context: context.Background(), done: make(chan struct{})}
 		ran, led := make(chan error, 1), make(chan error, 1)
 		go func() { ran <- node.Run(ctx) }()

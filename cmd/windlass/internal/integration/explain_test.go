@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/placement"
 )
 
@@ -19,22 +17,18 @@ func TestExplain_Z12_NamesTheCycle(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		// No client lets it happen; one that dies between its write and its second look can.
 		for id, need := range map[string]string{"a": "b", "b": "a", "c": "a"} {
-			txn := broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/"+id, fmt.Appendf(nil, `{"type":"t","needs":[%q]}`, need))}}
-			if _, err := broker.CommitOne(t.Context(), c.store, txn); err != nil {
-				t.Fatal(err)
-			}
+			c.put("/test/tasks/"+id, fmt.Sprintf(`{"type":"t","needs":[%q]}`, need))
 		}
-		e, err := c.client.Explain(t.Context(), "a")
-		if err != nil || !slices.Equal(e.Cycle, []string{"a", "b", "a"}) || !strings.Contains(e.Why, "a → b → a") {
-			t.Errorf("of one on the cycle: %+v, %v", e, err)
+		if e := c.explain("a"); !slices.Equal(e.Cycle, []string{"a", "b", "a"}) || !strings.Contains(e.Why, "a → b → a") {
+			t.Errorf("of one on the cycle: %+v", e)
 		}
-		if e, err = c.client.Explain(t.Context(), "c"); err != nil || e.Cycle != nil || e.Why != "it waits for a" {
-			t.Errorf("of one that waits for the cycle: %+v, %v", e, err)
+		if e := c.explain("c"); e.Cycle != nil || e.Why != "it waits for a" {
+			t.Errorf("of one that waits for the cycle: %+v", e)
 		}
 	})
 }
 
-// What can be done with a task that is there, and why not.
+// Why a task is not claimed, as Explain says it.
 const (
 	runs       = "there is no node" // which is what keeps it
 	isKilled   = "is to be killed"
@@ -47,10 +41,10 @@ const (
 	isHeld     = "it runs on node"
 )
 
-// in1970 and in2100 are before and after the virtual time of every test.
+// in1970 is before the virtual time of every test, in2100 after it.
 const in1970, in2100 = `"1970-01-01T00:00:00Z"`, `"2100-01-01T00:00:00Z"`
 
-// withNeeds is a spec that needs as many tasks, none of which is there.
+// withNeeds returns a spec that needs n tasks, none of which exists.
 func withNeeds(n int) string {
 	needs := make([]string, n)
 	for i := range needs {
@@ -59,8 +53,8 @@ func withNeeds(n int) string {
 	return `{"type":"x","needs":[` + strings.Join(needs, ",") + `]}`
 }
 
-// claimable are what is stored below tasks/, by key, or as the state, and what follows for
-// the task of an ID.
+// claimable lists what is stored, by key below tasks/ or as the state, and what follows for
+// a task.
 var claimable = []struct {
 	name, id string
 	stored   map[string]string
@@ -101,32 +95,26 @@ var claimable = []struct {
 	{"more levels than there can be", strings.Repeat("a|", windlass.NeedsMax) + "t", map[string]string{strings.Repeat("a|", windlass.NeedsMax) + "t/props": `{}`}, isTooMuch},
 }
 
-// Explain, a node and a script that dequeues have one answer about every task.
+// Explain, a node and a script that dequeues agree about every task.
 func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 	for _, row := range claimable {
-		stored := func(t *testing.T, f *fleet) {
-			t.Helper()
-			other, err := f.store.Grant(t.Context(), "", time.Hour)
-			if err != nil {
-				t.Fatal(err)
-			}
+		stored := func(f *fleet) {
 			for key, value := range row.stored {
-				op := broker.Put("/test/tasks/"+key, []byte(value))
-				if key == "state" {
-					op.Key = "/test/state/" + row.id
+				switch {
+				case key == "state":
+					f.put("/test/state/"+row.id, value)
+				case strings.HasSuffix(key, "/owner"):
+					f.putForAnHour("/test/tasks/"+key, value)
+				default:
+					f.put("/test/tasks/"+key, value)
 				}
-				if strings.HasSuffix(key, "/owner") {
-					op = broker.PutSession(op.Key, []byte(value), other.ID)
-				}
-				f.commit(op)
 			}
 		}
 		t.Run(row.name, func(t *testing.T) {
 			inFleet(t, func(t *testing.T, f *fleet) {
-				stored(t, f)
-				e, err := f.Client().Explain(t.Context(), row.id)
-				if err != nil || !strings.Contains(e.Why, row.want) {
-					t.Errorf("it is explained by %q (%v), want that it %s", e.Why, err, row.want)
+				stored(f)
+				if e := f.explain(row.id); !strings.Contains(e.Why, row.want) {
+					t.Errorf("it is explained by %q, want that it %s", e.Why, row.want)
 				}
 				taskType := "x"
 				if row.stored[row.id] == "" {
@@ -138,7 +126,7 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 				}
 			})
 			inFleet(t, func(t *testing.T, f *fleet) {
-				stored(t, f)
+				stored(f)
 				f.node("n")
 				f.Advance(3 * time.Second)
 				status := windlass.Status("")
@@ -154,25 +142,24 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 	}
 }
 
-// It took the oldest for the first, and said of the one that no node had room for that a
-// node was to claim it.
+// Regression: Explain planned the oldest task first, and named a node for a task that no node
+// had room for.
 func TestExplain_PlansInTheOrderInWhichNodesDo(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		n := f.node("n", func(c *windlass.Config) { c.Capacity = 1 })
+		n := f.node("n", holding(1))
 		f.Advance(time.Second)
 		n.Use(`refuse on commit below "/test/tasks/"`) // so that it claims neither
 		f.submit("older", 1, windlass.Spec{})
 		f.submit("important", 1, windlass.Spec{Priority: 1})
 		for id, takes := range map[string]bool{"important-0000": true, "older-0000": false} {
-			e, err := f.Client().Explain(t.Context(), id)
-			if err != nil || strings.Contains(e.Why, "node n is to claim it") != takes {
-				t.Errorf("of %s it says %q (%v)", id, e.Why, err)
+			if e := f.explain(id); strings.Contains(e.Why, "node n is to claim it") != takes {
+				t.Errorf("of %s it says %q", id, e.Why)
 			}
 		}
 	})
 }
 
-// It counted what is about to be killed among what needs a place.
+// Regression: Plan also placed tasks that are about to be killed.
 func TestPlan_LeavesOutWhatIsToBeKilled(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		n := f.node("n")
@@ -215,13 +202,12 @@ func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T
 		view := placement.View{Held: &placement.Tally{}, Open: map[*placement.Class]int{class: 20}, Brief: map[string]bool{"job": true}}
 		for _, node := range []string{"a", "b"} { // registered, and no process
 			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
-			value := fmt.Appendf(nil, `{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node)
-			f.commit(broker.Put("/test/nodes/"+node+"/info", value))
+			f.put("/test/nodes/"+node+"/info", fmt.Sprintf(`{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node))
 		}
 		for _, id := range f.submit("job", 20, windlass.Spec{Type: "job"}) {
-			e, err := f.Client().Explain(t.Context(), id)
-			if want := "node " + placement.New(view).Take(id, class); err != nil || !strings.HasPrefix(e.Why, want) {
-				t.Errorf("of %s it says %q, %v; want %s", id, e.Why, err, want)
+			e := f.explain(id)
+			if want := "node " + placement.New(view).Take(id, class); !strings.HasPrefix(e.Why, want) {
+				t.Errorf("of %s it says %q, want %s", id, e.Why, want)
 			}
 		}
 	})
@@ -246,19 +232,17 @@ func TestDoubts_NameTheTypesThatNobodyRunsAndTheNeedsThatLeftNoTrace(t *testing.
 		doubts := func(tasks ...windlass.Submission) []string {
 			t.Helper()
 			got, err := c.client.Doubts(t.Context(), tasks)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			return got
 		}
 		typo := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "reprot"}}
 		if got := doubts(typo); len(got) != 1 || !strings.Contains(got[0], "no node is there") {
 			t.Errorf("without nodes: %q", got)
 		}
-		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"report": untilStopped, "once": done}))
+		c.join("n", handlers(map[string]run{"report": untilStopped, "once": done}))
 		c.join("m", pulling("job"))
 		c.Submit(windlass.Submission{ID: "live", Spec: windlass.Spec{Type: "report"}}, windlass.Submission{ID: "ended", Spec: windlass.Spec{Type: "once"}})
-		c.WaitUntil(time.Minute, "one has ended", func() bool { return c.status("ended") == windlass.StatusCompleted })
+		c.WaitFor(time.Minute, "ended", windlass.StatusCompleted)
 		fine := []windlass.Submission{
 			{ID: "a", Spec: windlass.Spec{Type: "report", Needs: []string{"live", "ended", "b"}}}, {ID: "b", Spec: windlass.Spec{Type: "job"}},
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// slowly fails where more tasks run than the nodes that are left may have taken
-// over by now, and returns when all run.
+// slowly waits until all tasks run, and fails if the remaining nodes take them over faster
+// than their rate allows.
 func (f *fleet) slowly(tasks, left, perSecond int) {
 	f.t.Helper()
 	f.WaitUntil(30*time.Second, "the brake is on", func() bool { return f.braked.Load() >= int32(left) })
@@ -55,7 +55,7 @@ func TestPlacement_MostNodesThatVanishAreTakenOverSlowly(t *testing.T) {
 	}
 }
 
-// Whatever makes the nodes plan anew does not release the brake.
+// Nodes that plan again for another reason do not release the brake.
 func TestPlacement_TheBrakeHoldsWhenTheClusterChangesMeanwhile(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(5, failingOver(5))
@@ -112,8 +112,7 @@ func TestPlacement_NodesThatAreStoppedPutNoBrakeOn(t *testing.T) {
 	}
 }
 
-// A node with no handler for the tasks brakes nothing, and a name that is back
-// is not gone.
+// A node that is back under its name no longer counts as gone.
 func TestPlacement_TheBrakeGoesOffWhenTheNodesAreBack(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3, failingOver(1))
@@ -131,7 +130,7 @@ func TestPlacement_TheBrakeGoesOffWhenTheNodesAreBack(t *testing.T) {
 	})
 }
 
-// A brake that was on once goes on again, although nothing has asked for it since.
+// The brake works a second time, after a quiet hour.
 func TestPlacement_TheBrakeGoesOnASecondTime(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(5, failingOver(5))

@@ -18,9 +18,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// inWorld runs a test whose nodes have faults between them and an etcd. Whatever the test
-// does, S1 is checked on everything that was ever written, and S2 unless the options allow
-// overlaps.
+// inWorld runs a test on an etcd and checks S1 on everything that was ever written, and S2
+// unless the options allow overlaps.
 func inWorld(t *testing.T, test func(t *testing.T, w *cluster)) {
 	inWorldWith(t, windlasstest.Options{}, test)
 }
@@ -29,9 +28,7 @@ func inWorldWith(t *testing.T, options windlasstest.Options, test func(t *testin
 	inClusterWith(t, options, func(t *testing.T, w *cluster) {
 		following, stop := context.WithCancel(t.Context())
 		log, err := history.New("test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		log.Unannounced = true
 		store := w.server.Broker()
 		followed := make(chan struct{})
@@ -60,8 +57,8 @@ func inWorldWith(t *testing.T, options windlasstest.Options, test func(t *testin
 	})
 }
 
-// settled tells whether each task runs once or is done, and whether someone is
-// behind every owner key. It returns what is amiss.
+// settled returns a problem if a task neither runs once nor has ended, or if an owner key has
+// no handler behind it.
 func (w *cluster) settled(ids []string) string {
 	kvs, _, err := broker.Collect(w.t.Context(), w.store, "/test/")
 	if err != nil {
@@ -102,7 +99,7 @@ func (w *cluster) settled(ids []string) string {
 	return ""
 }
 
-// settles waits until everything is as it should be.
+// settles waits until settled returns no problem.
 func (w *cluster) settles(within time.Duration, ids []string) {
 	w.t.Helper()
 	start := time.Now()
@@ -119,19 +116,14 @@ func (w *cluster) settles(within time.Duration, ids []string) {
 	}
 }
 
-// clientBehind is a client with faults in front of its broker.
+// clientBehind returns a client on a connection with faults.
 func (w *cluster) clientBehind(plan string) *windlass.Client {
 	w.t.Helper()
 	p, err := faulty.Parse(plan)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err)
 	faults := w.Connect()
 	faults.Use(p)
-	client, err := windlass.NewClient(faults, "test")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	client := w.clientOn(faults)
 	return client
 }
 
@@ -146,7 +138,7 @@ func (w *cluster) submitted(client *windlass.Client, name string, n int) (ids []
 	return ids
 }
 
-// split says which task a key is about, and what it says of it.
+// split returns the task ID of a key, and which of the task's keys it is.
 func split(key string) (id, area string) {
 	rest := strings.TrimPrefix(key, "/test/")
 	area, id, _ = strings.Cut(rest, "/")
@@ -156,7 +148,7 @@ func split(key string) (id, area string) {
 	return id, area
 }
 
-// restored is a broker that, once, lists the tasks at a revision long past.
+// restored is a broker that once lists the tasks at an old revision, as after a restore.
 type restored struct {
 	broker.Broker
 	once atomic.Bool
@@ -184,7 +176,7 @@ type meddler struct {
 	end   func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended
 }
 
-// meddle gives a node a coordinator of which some calls are replaced.
+// meddle replaces some calls of a node's coordinator.
 func meddle(with func(m *meddler)) func(*windlass.Config) {
 	return func(cfg *windlass.Config) {
 		cfg.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
@@ -218,7 +210,7 @@ func finiteSome(id string) time.Duration {
 	return 6 * time.Second
 }
 
-// slowToStop is a handler that takes a while to return after it was told to.
+// slowToStop is a handler that returns a while after its context has ended.
 func (w *cluster) slowToStop(d time.Duration) func(*windlass.Config) {
 	return running(func(ctx context.Context, claim *windlass.Claim) error {
 		<-ctx.Done()
@@ -226,12 +218,3 @@ func (w *cluster) slowToStop(d time.Duration) func(*windlass.Config) {
 		return ctx.Err()
 	})
 }
-
-// oneAtATime claims one task, and names an hour for the others.
-type oneAtATime struct{}
-
-func (oneAtATime) CanClaim(v *windlass.View, _ windlass.Candidate) (bool, time.Time) {
-	return v.Self.Tasks == 0, v.Now.Add(time.Hour)
-}
-
-func (oneAtATime) Balance(*windlass.View) []string { return nil }

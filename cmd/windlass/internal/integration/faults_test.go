@@ -2,8 +2,9 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -74,9 +75,7 @@ func TestNode_M15_ARevokedSessionAndDeletedOwnersAreNoticedAtOnceAndRepaired(t *
 				told := len(w.causesOf(id))
 				switch what {
 				case "session":
-					if err := w.store.Revoke(t.Context(), kv.Session); err != nil {
-						t.Fatal(err)
-					}
+					w.must(w.store.Revoke(t.Context(), kv.Session))
 				case "registration":
 					w.delete("/test/nodes/" + nodes[i%3].Name() + "/info")
 				default:
@@ -153,7 +152,7 @@ func TestMirror_M10_AHistoryThatIsCompactedAgainAndAgainIsNotListedInALoop(t *te
 func TestNode_M35_ACandidateIsLookedAtAgainWhenTheLoadFallsRightAfterItWasRefused(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 50 * time.Millisecond }
-		w.joins("n", "", func(cfg *windlass.Config) { cfg.Balancer = oneAtATime{} })
+		w.joins("n", "", claimingIf(claimOneAtATime))
 		ids := w.submit(10, windlass.Spec{})
 		took := w.WaitUntil(time.Hour, "all are done", func() bool { return w.settled(ids) == "" && w.startsOf("task-009") == 1 })
 		if took > 5*time.Second {
@@ -195,9 +194,7 @@ func TestClaim_M15_ATaskThatIsDeletedBeforeTheReplyToItsClaimNeverRuns(t *testin
 		w.Advance(time.Second)
 		w.submit(1, windlass.Spec{})
 		w.Advance(time.Second)
-		if err := w.client.Delete(t.Context(), "task-000"); err != nil {
-			t.Fatal(err)
-		}
+		w.remove("task-000")
 		w.Advance(30 * time.Second)
 		if n := w.startsOf("task-000"); n != 0 {
 			t.Errorf("it ran %d times after it was deleted", n)
@@ -258,7 +255,7 @@ func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("n", "")
 		for i, spec := range []string{"{", "{}"} {
-			w.commit(broker.Put("/test/tasks/a", []byte(spec)))
+			w.put("/test/tasks/a", spec)
 			w.Advance(10 * time.Second)
 			if n := w.startsOf("a"); n != i {
 				t.Errorf("with %s it ran %d times", spec, n)
@@ -275,20 +272,13 @@ func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
 				if refused.Add(1) > 3 {
 					return m.Coordinator.End(ctx, endings)
 				}
-				errs := make([]coordinator.Ended, len(endings))
-				for i := range errs {
-					errs[i].Err = broker.NewError("commit", "", broker.ErrPermission, fmt.Errorf("the token is being renewed"))
-				}
-				return errs
+				err := broker.NewError("commit", "", broker.ErrPermission, errors.New("the token is being renewed"))
+				return slices.Repeat([]coordinator.Ended{{Err: err}}, len(endings))
 			}
 		}))
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
-		if err := w.client.Send(t.Context(), "n", windlass.Command{
-			Command: windlass.CommandStopTask, Parameters: []byte(`{"task":"task-000"}`),
-		}); err != nil {
-			t.Fatal(err)
-		}
+		w.send("n", windlass.CommandStopTask, `{"task":"task-000"}`)
 		w.WaitUntil(20*time.Second, "it was released and runs again", func() bool { return w.startsOf(ids[0]) == 2 })
 	})
 }
@@ -296,42 +286,19 @@ func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
 func TestNode_AnEndingThatIsRetriedDoesNotSlowDownTheOthers(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
-		var once sync.Once
-		n := c.join("n", func(cfg *windlass.Config) { cfg.Pulls = []string{"u"} }, meddle(func(m *meddler) {
-			m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
-				for _, e := range endings {
-					if e.Kind == coordinator.Done && e.ID == "a_t" {
-						once.Do(func() {
-							if _, err := c.client.SendTask(ctx, "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
-								t.Error(err)
-							}
-						})
-					}
-				}
-				return m.Coordinator.End(ctx, endings)
-			}
-		}))
+		n := c.join("n", alsoPulling("u"), c.killBeforeDone())
 		c.job("a_t")
-		c.WaitUntil(10*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
-		if _, errs := c.client.Enqueue(ctx, []windlass.Submission{requeueOf("a_t")}); errs[0] != nil {
-			t.Fatal(errs[0])
-		}
-		if _, err := c.client.SendTask(ctx, "a_t", statemachine.Command{Message: statemachine.Kill}); err != nil {
-			t.Fatal(err)
-		}
+		c.WaitFor(10*time.Second, "a_t", windlass.StatusRunning)
+		c.job("a_t", again)
+		c.tell("a_t", statemachine.Kill)
 		c.Advance(5 * time.Second)
 		for i := range 10 {
 			c.job(string(rune('a'+i)) + "_u")
 		}
 		began := time.Now()
 		for range 10 {
-			d, err := n.Dequeue(ctx, "u")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Complete(ctx); err != nil {
-				t.Fatal(err)
-			}
+			d := c.dequeue(n, "u")
+			c.must(d.Complete(ctx))
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("ten jobs took %v", took)

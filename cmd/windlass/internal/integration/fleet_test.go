@@ -18,7 +18,7 @@ import (
 // fleet is a cluster on the broker in memory whose tests are about who runs what.
 type fleet struct {
 	*cluster
-	// stopTakes is how long a handler goes on after it was told to stop.
+	// stopTakes is how long a handler takes to return after its context has ended.
 	stopTakes time.Duration
 	asked     atomic.Int32 // claims
 	// refused are the nodes of claims on what another node had, or what was gone.
@@ -32,27 +32,7 @@ func inFleet(t *testing.T, test func(t *testing.T, f *fleet)) {
 	inMemory(t, func(t *testing.T, c *cluster) { test(t, &fleet{cluster: c}) })
 }
 
-// counting is a coordinator of a node that counts what became of its claims.
-type counting struct {
-	coordinator.Coordinator
-	fleet *fleet
-	node  string
-}
-
-func (c counting) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
-	results := c.Coordinator.Claim(ctx, wanted)
-	c.fleet.asked.Add(int32(len(wanted)))
-	c.fleet.mu.Lock()
-	defer c.fleet.mu.Unlock()
-	for _, r := range results {
-		if errors.Is(r.Err, coordinator.ErrOwned) || errors.Is(r.Err, coordinator.ErrGone) {
-			c.fleet.refused = append(c.fleet.refused, c.node)
-		}
-	}
-	return results
-}
-
-// claimsRefused is how many claims were refused, of some nodes or of all.
+// claimsRefused returns the number of refused claims of these nodes, or of all.
 func (f *fleet) claimsRefused(nodes ...string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,18 +53,25 @@ func (f *fleet) until(ctx context.Context, _ *windlass.Claim) error {
 	return ctx.Err()
 }
 
-// node starts a node that handles every type.
+// node starts a node that handles every type, and counts what becomes of its claims.
 func (f *fleet) node(name string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	f.t.Helper()
-	config := windlass.Config{
-		Handlers:    map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(f.until)},
-		Coordinator: func(plain coordinator.Coordinator) coordinator.Coordinator { return counting{plain, f, name} },
-	}
-	config.Events.Braked = func(int, int) { f.braked.Add(1) }
-	for _, c := range configure {
-		c(&config)
-	}
-	return f.Start(name, config)
+	counted := meddle(func(m *meddler) {
+		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+			results := m.Coordinator.Claim(ctx, wanted)
+			f.asked.Add(int32(len(wanted)))
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, r := range results {
+				if errors.Is(r.Err, coordinator.ErrOwned) || errors.Is(r.Err, coordinator.ErrGone) {
+					f.refused = append(f.refused, name)
+				}
+			}
+			return results
+		}
+	})
+	braked := func(c *windlass.Config) { c.Events.Braked = func(int, int) { f.braked.Add(1) } }
+	return f.join(name, append([]func(*windlass.Config){running(f.until), counted, braked}, configure...)...)
 }
 
 // nodes starts n nodes named n00 and so on, and lets them know of each other.
@@ -109,7 +96,7 @@ func (f *fleet) submit(name string, n int, spec windlass.Spec) (ids []string) {
 	return ids
 }
 
-// load is how many of some tasks each node runs; of all if none are named.
+// load returns how many of these tasks each node runs, or of all tasks.
 func (f *fleet) load(ids ...string) map[string]int {
 	load := map[string]int{}
 	for id, node := range f.holders() {
@@ -120,16 +107,8 @@ func (f *fleet) load(ids ...string) map[string]int {
 	return load
 }
 
-// moves is how many starts there were since.
-func (f *fleet) moves(since map[string]int) (n int) {
-	for id, count := range f.starts() {
-		n += count - since[id]
-	}
-	return n
-}
-
-// fewMoves fails if far more tasks were started since than had to be. That one plan has the
-// fewest moves is what package placement proves; here several nodes plan, each by itself.
+// fewMoves fails if far more tasks were started than necessary. Package placement proves that
+// one plan has the fewest moves; here several nodes plan independently.
 func (f *fleet) fewMoves(since map[string]int, needed int) {
 	f.t.Helper()
 	n := f.moves(since)
@@ -139,8 +118,8 @@ func (f *fleet) fewMoves(since map[string]int, needed int) {
 	}
 }
 
-// even fails unless the nodes run as many tasks as each other, within what drift
-// tolerates. That a plan is even but for one task is what package placement proves.
+// even fails unless the nodes run the same number of tasks, within the tolerated drift.
+// Package placement proves that a single plan is even within one task.
 func (f *fleet) even(names ...string) {
 	f.t.Helper()
 	want := map[string]int{}
@@ -150,13 +129,13 @@ func (f *fleet) even(names ...string) {
 	f.shared(want)
 }
 
-// allRun waits until as many tasks run.
+// allRun waits until n tasks run.
 func (f *fleet) allRun(within time.Duration, n int) {
 	f.t.Helper()
 	f.WaitUntil(within, fmt.Sprintf("%d tasks run", n), f.allRunning(n))
 }
 
-// still fails if anything moves for a while.
+// still fails if a task is started within d.
 func (f *fleet) still(d time.Duration) {
 	f.t.Helper()
 	before := f.starts()
@@ -166,7 +145,7 @@ func (f *fleet) still(d time.Duration) {
 	}
 }
 
-// unmoved fails if a task was on another node before.
+// unmoved fails if a task is on another node than before.
 func (f *fleet) unmoved(before map[string]string) {
 	f.t.Helper()
 	after := f.holders()
@@ -187,8 +166,6 @@ func names(nodes []*windlasstest.Node) (all []string) {
 	}
 	return all
 }
-
-// Settings.
 
 func weighing(w int) func(*windlass.Config) { return func(c *windlass.Config) { c.Weight = w } }
 
@@ -217,13 +194,13 @@ func failingOver(perSecond int) func(*windlass.Config) {
 func (f *fleet) handling(types ...string) func(*windlass.Config) {
 	return func(c *windlass.Config) {
 		c.Handlers = map[string]windlass.NewHandler{}
-		for _, t := range types {
-			c.Handlers[t] = windlass.HandlerFunc(f.until)
+		for _, name := range types {
+			also(name, f.until)(c)
 		}
 	}
 }
 
-// loaded fails unless the nodes run that many tasks, of some or of all.
+// loaded fails unless load returns want.
 func (f *fleet) loaded(want map[string]int, ids ...string) {
 	f.t.Helper()
 	if got := f.load(ids...); !maps.Equal(got, want) {
@@ -231,8 +208,8 @@ func (f *fleet) loaded(want map[string]int, ids ...string) {
 	}
 }
 
-// shared fails unless the nodes share what runs by these weights, within what drift
-// tolerates: a tenth of a node's share, and one task.
+// shared fails unless the nodes run tasks in proportion to these weights, within the tolerated
+// drift of a tenth and one task.
 func (f *fleet) shared(weights map[string]int) {
 	f.t.Helper()
 	load, sum, all := f.load(), 0, 0
@@ -247,9 +224,9 @@ func (f *fleet) shared(weights map[string]int) {
 	}
 }
 
-// settle waits until as many tasks run and none has been started for a while. Nodes whose
-// copies of the cluster differ for a moment may plan differently, so how long it takes and
-// how many claims are lost on the way is up to the scheduler.
+// settle waits until n tasks run and none has been started for a while. How long that takes,
+// and how many claims are lost, depends on the scheduler: nodes whose copies of the cluster
+// differ for a moment may plan differently.
 func (f *fleet) settle(n int) {
 	f.t.Helper()
 	const quiet, rounds = 2 * time.Minute, 30

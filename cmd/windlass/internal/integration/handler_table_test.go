@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// returned are the rows of the table at Handler.Run: what Run returns, and what becomes of
-// the task by why its context had ended, if it had.
+// returned is the table at Handler.Run: for each value that Run returns, what becomes of the
+// task, by the cause of the context's end.
 var returned = []struct {
 	name                                              string
 	value                                             func() error
@@ -32,18 +32,16 @@ var returned = []struct {
 func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 	for _, row := range returned {
 		inFleet(t, func(t *testing.T, f *fleet) {
-			handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			returns := running(func(ctx context.Context, claim *windlass.Claim) error {
 				if len(f.Runs(claim.ID())) > 1 {
-					<-ctx.Done()
-					return ctx.Err()
+					return untilStopped(ctx, claim)
 				}
 				if claim.ID() != "none" {
 					<-ctx.Done()
 				}
 				return row.value()
 			})
-			configure := func(c *windlass.Config) { c.Handlers[windlass.AnyType] = handler }
-			f.node("n", configure)
+			f.node("n", returns)
 			f.Advance(time.Second)
 			for _, id := range []string{"none", "released", "timeout", "commanded", "killed", "drain"} {
 				spec := windlass.Spec{}
@@ -54,15 +52,12 @@ func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 			}
 			f.Advance(time.Second)
 			f.send("n", "stop_task", `{"task":"released"}`)
-			for id, message := range map[string]statemachine.Message{"commanded": statemachine.Pause, "killed": statemachine.Kill} {
-				if _, err := f.Client().SendTask(t.Context(), id, statemachine.Command{Message: message}); err != nil {
-					t.Fatal(err)
-				}
-			}
+			f.tell("commanded", statemachine.Pause)
+			f.tell("killed", statemachine.Kill)
 			f.Advance(time.Minute)
 			f.send("n", "drain", `{}`)
 			f.Advance(time.Second)
-			f.node("other", configure)
+			f.node("other", returns)
 			f.Advance(time.Minute)
 			for id, want := range map[string]string{
 				"none": row.none, "released": row.released, "timeout": row.timeout, "commanded": row.commanded, "killed": row.killed, "drain": row.drain,
@@ -75,7 +70,7 @@ func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 	}
 }
 
-// became says what has become of a task whose second run does not end.
+// became describes the outcome of a task's first run. A second run does not end.
 func (f *fleet) became(id string) string {
 	f.t.Helper()
 	d, err := f.Client().Task(f.t.Context(), id)

@@ -13,52 +13,42 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/statemachine"
-	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		attempts := map[string]int{}
-		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()
 			attempts[claim.ID()]++
 			first := attempts[claim.ID()] == 1
 			c.mu.Unlock()
 			switch claim.ID() {
-			case "done":
-				return nil
 			case "fails-for-good":
 				return windlass.Permanent(errors.New("no such customer"))
+			case "fails-always":
+				return errors.New("still broken")
 			case "fails-once":
 				if first {
 					return errors.New("try again")
 				}
-				return nil
-			case "fails-always":
-				return errors.New("still broken")
 			case "panics":
 				if first {
 					panic("boom")
 				}
-				return nil
 			case "released-once":
 				if first {
 					return windlass.ErrRelease
 				}
-				return nil
 			}
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		c.join("n", func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
+			return nil
+		}))
 		for _, id := range []string{"done", "fails-for-good", "fails-once", "fails-always", "panics", "released-once"} {
-			spec := windlass.Spec{Retry: &windlass.Retry{Errors: 8}}
-			c.Submit(windlass.Submission{ID: id, Spec: spec})
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Retry: &windlass.Retry{Errors: 8}}})
 		}
-		c.WaitUntil(time.Second, "the panic was recorded", func() bool { return c.status("panics") == windlass.StatusSleeping })
-		d, err := c.client.Task(t.Context(), "panics")
-		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, "boom") || !strings.Contains(d.Errors[0].Error, "handlers_test.go") {
-			t.Errorf("a panic was recorded as %+v, %v", d.Errors, err)
+		c.WaitFor(time.Second, "panics", windlass.StatusSleeping)
+		if d := c.task("panics"); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, "boom") || !strings.Contains(d.Errors[0].Error, "handlers_test.go") {
+			t.Errorf("a panic was recorded as %+v", d.Errors)
 		}
 		c.Advance(time.Hour)
 		for id, want := range map[string]struct {
@@ -73,59 +63,48 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 			"panics":         {windlass.StatusCompleted, 2, 1},
 			"released-once":  {windlass.StatusCompleted, 2, 0},
 		} {
-			d, err := c.client.Task(t.Context(), id)
-			if err != nil || d.Status != want.status || attempts[id] != want.attempts || len(d.Errors) != want.errors {
-				t.Errorf("%s: %s after %d attempts with %d errors, want %+v (%v)", id, d.Status, attempts[id], len(d.Errors), want, err)
+			if d := c.task(id); d.Status != want.status || attempts[id] != want.attempts || len(d.Errors) != want.errors {
+				t.Errorf("%s: %s after %d attempts with %d errors, want %+v", id, d.Status, attempts[id], len(d.Errors), want)
 			}
 		}
 	})
 }
 
-// The loop of most services ends with nil when its context does, which must not end its
-// task for good.
+// Many handlers return nil when their context ends. That must not complete the task.
 func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		handler := windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+		handler := running(func(ctx context.Context, claim *windlass.Claim) error {
 			<-ctx.Done()
 			if strings.HasPrefix(claim.ID(), "done") {
 				return windlass.ErrDone
 			}
 			return nil
 		})
-		join := func(name string) *windlasstest.Node {
-			return c.join(name, func(cfg *windlass.Config) { cfg.Handlers[windlass.AnyType] = handler })
-		}
-		a := join("a")
+		a := c.join("a", handler)
 		ids := c.submit(20, windlass.Spec{})
 		for id, timeout := range map[string]time.Duration{"done": 0, "paused": 0, "done-in-no-time": time.Minute, "timeout": time.Minute} {
-			spec := windlass.Spec{Timeout: windlass.Duration(timeout)}
-			c.Submit(windlass.Submission{ID: id, Spec: spec})
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Timeout: windlass.Duration(timeout)}})
 		}
 		c.Advance(10 * time.Second)
 		c.tell("paused", statemachine.Pause)
 		c.Advance(time.Minute)
-		b := join("b")
+		b := c.join("b", handler)
 		c.Advance(time.Minute)
 		a.Stop()
-		join("a")
+		c.join("a", handler)
 		c.Advance(time.Minute)
 		b.Stop()
 		c.Advance(time.Minute)
 		for _, id := range ids {
-			if got := c.status(id); got != windlass.StatusRunning {
-				t.Errorf("%s is %s after two nodes have gone one after the other", id, got)
-			}
+			c.wantStatus(id, windlass.StatusRunning)
 		}
 		for id, want := range map[string]windlass.Status{
 			"done": windlass.StatusCompleted, "done-in-no-time": windlass.StatusCompleted, "paused": windlass.StatusPaused,
 		} {
-			if got := c.status(id); got != want {
-				t.Errorf("%s is %s, want %s", id, got, want)
-			}
+			c.wantStatus(id, want)
 		}
-		d, err := c.client.Task(t.Context(), "timeout")
-		if err != nil || len(d.Errors) == 0 || d.Errors[0].Error != "the time for the run is over: after 1m0s" {
-			t.Errorf("the run that returned nil when its time was over: %+v, %v", d, err)
+		if d := c.task("timeout"); len(d.Errors) == 0 || d.Errors[0].Error != "the time for the run is over: after 1m0s" {
+			t.Errorf("the run that returned nil when its time was over: %+v", d)
 		}
 	})
 }
@@ -164,25 +143,23 @@ func TestHandler_ASleepingTaskIsTakenOverWithItsWakeTimeAndErrors(t *testing.T) 
 func TestHandler_SeesItsClaim(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		checked := make(chan struct{})
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers["check"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				defer close(checked)
-				owner, err := c.store.Get(ctx, "/test/tasks/t/owner")
-				if err != nil || int64(owner.Created) != claim.Token() || string(owner.Value) != `{"node":"n"}` {
-					t.Errorf("token %d; the owner key is %+v, %v", claim.Token(), owner, err)
-				}
-				if left := time.Until(claim.Deadline()); left < 5*time.Second || left > 10*time.Second {
-					t.Errorf("the deadline is %v away", left)
-				}
-				if claim.ID() != "t" || claim.Task().ID() != "t" || claim.Spec().Type != "check" || string(claim.Props()) != `{"x":1}` || claim.Node() != "n" {
-					t.Errorf("the claim is %+v", claim)
-				}
-				if err := claim.SetResult(strings.Repeat("x", windlass.ResultBytesMax)); err == nil {
-					t.Error("a result over the limit was accepted")
-				}
-				return nil
-			})
-		})
+		c.join("n", also("check", func(ctx context.Context, claim *windlass.Claim) error {
+			defer close(checked)
+			owner, err := c.store.Get(ctx, "/test/tasks/t/owner")
+			if err != nil || int64(owner.Created) != claim.Token() || string(owner.Value) != `{"node":"n"}` {
+				t.Errorf("token %d; the owner key is %+v, %v", claim.Token(), owner, err)
+			}
+			if left := time.Until(claim.Deadline()); left < 5*time.Second || left > 10*time.Second {
+				t.Errorf("the deadline is %v away", left)
+			}
+			if claim.ID() != "t" || claim.Task().ID() != "t" || claim.Spec().Type != "check" || string(claim.Props()) != `{"x":1}` || claim.Node() != "n" {
+				t.Errorf("the claim is %+v", claim)
+			}
+			if err := claim.SetResult(strings.Repeat("x", windlass.ResultBytesMax)); err == nil {
+				t.Error("a result over the limit was accepted")
+			}
+			return nil
+		}))
 		c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "check"}, Props: json.RawMessage(`{"x":1}`)})
 		<-checked
 	})
@@ -228,9 +205,10 @@ func TestNode_M32_ListsWhatItRunsSortedWithTimes(t *testing.T) {
 	})
 }
 
-type order struct{ id, customer string }
+// appTask is an application's own type of task.
+type appTask struct{ id, props string }
 
-func (o order) ID() string { return o.id }
+func (a appTask) ID() string { return a.id }
 
 func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
@@ -243,7 +221,7 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 					Panic    bool
 				}
 				if len(props) == 0 {
-					return order{id: id, customer: "nobody"}
+					return appTask{id, "nobody"}
 				}
 				if json.Unmarshal(props, &p) != nil || p.Customer == "" && !p.Panic {
 					return nil
@@ -251,43 +229,33 @@ func TestNewTask_M24_MakesTheApplicationsOwnTypeOrLeavesTheTaskToOthers(t *testi
 				if p.Panic {
 					panic("bad props")
 				}
-				return order{id: id, customer: p.Customer}
+				return appTask{id, p.Customer}
 			}
 			cfg.Events.Corrupt = func(string, error) { corrupt++ }
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				got = append(got, claim.Task())
-				return nil
-			})
-		})
+		}, running(func(_ context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			got = append(got, claim.Task())
+			return nil
+		}))
 		for id, props := range map[string]string{"a": `{"customer":"acme"}`, "b": "", "ignored": `{}`, "panics": `{"panic":true}`} {
 			c.Submit(windlass.Submission{ID: id, Props: json.RawMessage(props)})
 		}
 		c.Advance(30 * time.Second)
 		slices.SortFunc(got, func(a, b windlass.Task) int { return strings.Compare(a.ID(), b.ID()) })
-		if len(got) != 2 || got[0] != (order{"a", "acme"}) || got[1] != (order{"b", "nobody"}) || corrupt == 0 {
+		if len(got) != 2 || got[0] != (appTask{"a", "acme"}) || got[1] != (appTask{"b", "nobody"}) || corrupt == 0 {
 			t.Errorf("ran %v; %d reports", got, corrupt)
 		}
 		for _, id := range []string{"ignored", "panics"} {
-			if s := c.status(id); s != windlass.StatusPending {
-				t.Errorf("%s is %s", id, s)
-			}
+			c.wantStatus(id, windlass.StatusPending)
 		}
 	})
 }
 
 func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		only := func(types ...string) func(*windlass.Config) {
-			return func(cfg *windlass.Config) {
-				cfg.Handlers = map[string]windlass.NewHandler{}
-				for _, name := range types {
-					cfg.Handlers[name] = windlass.HandlerFunc(untilStopped)
-				}
-			}
-		}
-		a, b := c.join("a", only("red", "blue")), c.join("b", only("blue"))
+		a := c.join("a", handlers(map[string]run{"red": untilStopped, "blue": untilStopped}))
+		b := c.join("b", handlers(map[string]run{"blue": untilStopped}))
 		c.submit(20, windlass.Spec{Type: "red"})
 		c.WaitUntil(5*time.Second, "a runs all red ones", func() bool { return c.runningOn("a") == 20 })
 		c.Advance(time.Minute)
@@ -304,12 +272,7 @@ func TestNode_LeavesTypesItCannotHandleToOthers(t *testing.T) {
 func TestNode_M36_NodesOfDifferentNamespacesDoNotMeet(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		here := c.join("n")
-		there, err := windlass.NewNode(windlass.Config{
-			Broker: c.store, Namespace: "test2", Name: "n", Handlers: map[string]windlass.NewHandler{"": windlass.HandlerFunc(untilStopped)},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		there := c.newNode("n", func(cfg *windlass.Config) { cfg.Namespace = "test2" })
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() {

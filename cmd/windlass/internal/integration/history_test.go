@@ -11,17 +11,14 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// told is the history of a task in short: event@node, a star marking what counts
-// as an interruption.
+// told returns the history of a task as event@node. A star marks an interruption.
 func (c *cluster) told(id string) (string, statemachine.History) {
 	c.t.Helper()
 	h, err := c.client.History(c.t.Context(), id)
 	if errors.Is(err, windlass.ErrNotFound) {
 		return "", h
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	var parts []string
 	for _, e := range h.Entries {
 		mark := ""
@@ -35,6 +32,9 @@ func (c *cluster) told(id string) (string, statemachine.History) {
 
 func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
+		tells := func(want string) func() bool {
+			return func() bool { told, _ := c.told("t"); return told == want }
+		}
 		finish := make(chan struct{})
 		run := running(func(ctx context.Context, _ *windlass.Claim) error {
 			select {
@@ -46,31 +46,20 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		})
 		a := c.join("a", run)
 		c.Submit(windlass.Submission{ID: "t"})
-		c.WaitUntil(time.Second, "the claim is in the history", func() bool { told, _ := c.told("t"); return told == "claimed@a" })
+		c.WaitUntil(time.Second, "the claim is in the history", tells("claimed@a"))
 		c.join("b", run)
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		c.WaitUntil(5*time.Second, "b has it", func() bool {
-			told, _ := c.told("t")
-			return told == "claimed@a released@a* claimed@b"
-		})
+		c.must(a.Stop())
+		c.WaitUntil(5*time.Second, "b has it", tells("claimed@a released@a* claimed@b"))
 		// The claim is taken away by hand: nobody says how it ended.
 		c.delete("/test/tasks/t/owner")
-		c.WaitUntil(5*time.Second, "it was claimed anew", func() bool {
-			told, _ := c.told("t")
-			return told == "claimed@a released@a* claimed@b lost@b* claimed@b"
-		})
+		c.WaitUntil(5*time.Second, "it was claimed anew", tells("claimed@a released@a* claimed@b lost@b* claimed@b"))
 		close(finish)
-		c.WaitUntil(5*time.Second, "it is done", func() bool {
-			told, _ := c.told("t")
-			return strings.HasSuffix(told, "claimed@b completed@b")
-		})
+		c.WaitUntil(5*time.Second, "it is done", tells("claimed@a released@a* claimed@b lost@b* claimed@b completed@b"))
 		if _, h := c.told("t"); h.Claims != 3 || h.Interruptions != 2 {
 			t.Errorf("%d claims, %d interruptions", h.Claims, h.Interruptions)
 		}
-		if d, err := c.client.Task(t.Context(), "t"); err != nil || d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
-			t.Errorf("%+v, %v", d, err)
+		if d := c.task("t"); d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
+			t.Errorf("%+v", d)
 		}
 	})
 }

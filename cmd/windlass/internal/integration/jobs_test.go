@@ -16,16 +16,14 @@ import (
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/tree"
-	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestJobs_ASkipIsForTheFailureThatItWasMadeFor(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		ctx := t.Context()
 		hold := make(chan struct{})
 		var once sync.Once
 		held := make(chan struct{})
-		c.join("skipper", handlers(map[string]func(context.Context, *windlass.Claim) error{"ok": done}), meddle(func(m *meddler) {
+		c.join("skipper", handlers(map[string]run{"ok": done}), meddle(func(m *meddler) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				for _, w := range wanted {
 					if w.Skipped != "" {
@@ -35,19 +33,16 @@ func TestJobs_ASkipIsForTheFailureThatItWasMadeFor(t *testing.T) {
 				return m.Coordinator.Claim(ctx, wanted)
 			}
 		}))
-		c.join("failer", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing}))
+		c.join("failer", handlers(map[string]run{"fail": failing}))
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure = windlass.FailureSkips })
 		c.job("a_fail|b_ok")
 		c.Advance(time.Second)
 		<-held
 		c.job("a_fail", func(s *windlass.Submission) { s.Spec.OnFailure, s.Rerun = windlass.FailureBlocks, true })
-		c.WaitUntil(10*time.Second, "it fails again", c.hasStatus("a_fail", windlass.StatusFailed))
+		c.WaitFor(10*time.Second, "a_fail", windlass.StatusFailed)
 		close(hold)
 		c.Advance(10 * time.Second)
-		if got := c.status("a_fail|b_ok"); got != windlass.StatusBlocked {
-			t.Errorf("it is %s although the failure blocks", got)
-		}
-		_ = ctx
+		c.wantStatus("a_fail|b_ok", windlass.StatusBlocked)
 	})
 }
 
@@ -56,22 +51,16 @@ func TestJobs_AJobIsQueuedBelowOneOfTheSameCallThatWasAPlainTask(t *testing.T) {
 		ctx := t.Context()
 		c.Submit(windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t"}})
 		d := c.detach("t", "a_t")
-		if err := c.client.CompleteDetached(ctx, "a_t", d.Token, nil); err != nil {
-			t.Fatal(err)
-		}
-		jobs, err := tree.New(c.store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		queued, err := jobs.Queue(ctx, tree.Request{Name: "a", Type: "t"}, tree.Request{Name: "b", Type: "t", Parent: "a_t"})
+		c.must(c.client.CompleteDetached(ctx, "a_t", d.Token, nil))
+		queued, err := c.jobs(c.store).Queue(ctx, tree.Request{Name: "a", Type: "t"}, tree.Request{Name: "b", Type: "t", Parent: "a_t"})
 		if err != nil || len(queued) != 2 {
 			t.Errorf("%v, %v", queued, err)
 		}
 	})
 }
 
-// overloaded takes no write of one key for a while: of several transactions in one
-// call, that one fails.
+// overloaded is a broker that refuses writes of one key for a while. Of several transactions in
+// one call only that one fails.
 type overloaded struct {
 	broker.Broker
 	key   string
@@ -85,9 +74,7 @@ func (o *overloaded) Commit(ctx context.Context, txns ...broker.Txn) []broker.Re
 	for i, txn := range txns {
 		writes := slices.ContainsFunc(txn.Then, func(op broker.Op) bool { return op.Kind == broker.OpPut && op.Key == o.key })
 		if writes && time.Now().Before(o.until) {
-			e := broker.NewError("commit", o.key, broker.ErrUnavailable, errors.New("overloaded"))
-			e.Maybe = true
-			results[i].Err = e
+			results[i].Err = &broker.Error{Op: "commit", Key: o.key, Kind: broker.ErrUnavailable, Cause: errors.New("overloaded"), Maybe: true}
 			continue
 		}
 		sent, at = append(sent, txn), append(at, i)
@@ -102,7 +89,7 @@ func TestJobs_ACascadeDoesNotStartAJobBeforeTheOneAboveIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx := t.Context()
 		var order []string
-		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(_ context.Context, claim *windlass.Claim) error {
+		c.join("n", handlers(map[string]run{"t": func(_ context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			order = append(order, claim.ID())
@@ -112,15 +99,12 @@ func TestJobs_ACascadeDoesNotStartAJobBeforeTheOneAboveIt(t *testing.T) {
 		for _, id := range ids {
 			c.job(id)
 		}
-		c.WaitUntil(10*time.Second, "all are completed", c.hasStatus(ids[2], windlass.StatusCompleted))
+		c.WaitFor(10*time.Second, ids[2], windlass.StatusCompleted)
 		c.Advance(time.Second)
 		c.mu.Lock()
 		order = nil
 		c.mu.Unlock()
-		jobs, err := tree.New(&overloaded{Broker: c.Connect(), key: "/test/tasks/" + ids[1], until: time.Now().Add(200 * time.Millisecond)}, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := c.jobs(&overloaded{Broker: c.Connect(), key: "/test/tasks/" + ids[1], until: time.Now().Add(200 * time.Millisecond)})
 		queued, err := jobs.Queue(ctx, tree.Request{Name: "a", Type: "t", Cascade: true})
 		t.Logf("%v, %v", queued, err)
 		c.Advance(time.Minute)
@@ -132,38 +116,14 @@ func TestJobs_ACascadeDoesNotStartAJobBeforeTheOneAboveIt(t *testing.T) {
 	})
 }
 
-// job submits a job of the tree, by its path with bars.
+// job submits a job of the tree. Its ID is its path, separated by bars.
 func (c *cluster) job(id string, change ...func(*windlass.Submission)) {
 	c.t.Helper()
 	s := windlass.Submission{ID: id, Spec: windlass.Spec{Type: id[strings.LastIndex(id, "_")+1:], Job: true}}
 	for _, f := range change {
 		f(&s)
 	}
-	if err := c.client.Submit(c.t.Context(), s); err != nil {
-		c.t.Fatalf("submit %s: %v", id, err)
-	}
-}
-
-// failing is a handler that fails for good.
-func failing(context.Context, *windlass.Claim) error { return windlass.Permanent(errors.New("broken")) }
-
-// done is a handler that completes its task at once.
-func done(context.Context, *windlass.Claim) error { return nil }
-
-func handlers(byType map[string]func(context.Context, *windlass.Claim) error) func(*windlass.Config) {
-	return func(config *windlass.Config) {
-		config.Handlers = map[string]windlass.NewHandler{}
-		for name, run := range byType {
-			config.Handlers[name] = windlass.HandlerFunc(run)
-		}
-	}
-}
-
-func (c *cluster) hasStatus(id string, want windlass.Status) func() bool {
-	return func() bool {
-		d, err := c.client.Task(c.t.Context(), id)
-		return err == nil && d.Status == want
-	}
+	c.Submit(s)
 }
 
 func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *testing.T) {
@@ -175,7 +135,7 @@ func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *t
 		c.Submit(windlass.Submission{ID: "never_alpha|child_alpha", Spec: windlass.Spec{Type: "alpha"}})
 		var order []string
 		proceed := make(chan struct{})
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"alpha": func(ctx context.Context, claim *windlass.Claim) error {
+		c.join("n1", handlers(map[string]run{"alpha": func(ctx context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()
 			order = append(order, claim.ID())
 			c.mu.Unlock()
@@ -184,17 +144,15 @@ func TestJobs_Z06_AnAncestorBlocksAtAnyDepthAndOneThatWasNeverQueuedDoesNot(t *t
 			}
 			return nil
 		}}))
-		c.WaitUntil(5*time.Second, "the child of an ancestor that was never queued runs", c.hasStatus("never_alpha|child_alpha", windlass.StatusCompleted))
+		c.WaitFor(5*time.Second, "never_alpha|child_alpha", windlass.StatusCompleted)
 		for i, id := range ids {
-			c.WaitUntil(5*time.Second, id+" runs", c.hasStatus(id, windlass.StatusRunning))
+			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			for _, below := range ids[i+1:] {
-				if got := c.status(below); got != windlass.StatusBlocked {
-					t.Errorf("while %s runs, %s is %s", id, below, got)
-				}
+				c.wantStatus(below, windlass.StatusBlocked)
 			}
 			proceed <- struct{}{}
 		}
-		c.WaitUntil(5*time.Second, "the last one completes", c.hasStatus(ids[2], windlass.StatusCompleted))
+		c.WaitFor(5*time.Second, ids[2], windlass.StatusCompleted)
 		order = slices.DeleteFunc(order, func(id string) bool { return id == "never_alpha|child_alpha" })
 		if !slices.Equal(order, ids) {
 			t.Errorf("they ran in the order %q", order)
@@ -214,21 +172,21 @@ func TestJobs_Z11_AFailedJobBlocksOrSkipsItsDescendantsOrLetsThemRun(t *testing.
 				c.job(mid)
 				c.job(leaf)
 				c.Submit(windlass.Submission{ID: other, Spec: windlass.Spec{Type: "ok", Needs: []string{root}}})
-				c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
-				c.WaitUntil(5*time.Second, "the first one fails", c.hasStatus(root, windlass.StatusFailed))
+				c.join("n1", handlers(map[string]run{"fail": failing, "ok": done}))
+				c.WaitFor(5*time.Second, root, windlass.StatusFailed)
 				c.Advance(10 * time.Second)
 				for _, id := range []string{mid, leaf, other} {
-					d, err := c.client.Task(t.Context(), id)
-					if err != nil || d.Status != want {
-						t.Fatalf("%s is %s (%v), want %s", id, d.Status, err, want)
+					d := c.task(id)
+					if d.Status != want {
+						t.Fatalf("%s is %s, want %s", id, d.Status, want)
 					}
 					switch want {
 					case windlass.StatusBlocked:
 						if !slices.Contains(d.FailedNeeds, root) {
 							t.Errorf("%s does not say that it waits for one that failed: %+v", id, d.TaskInfo)
 						}
-						if e, err := c.client.Explain(t.Context(), id); err != nil || !strings.Contains(e.Why, "failed or was killed") {
-							t.Errorf("%s: %q, %v", id, e.Why, err)
+						if e := c.explain(id); !strings.Contains(e.Why, "failed or was killed") {
+							t.Errorf("%s: %q", id, e.Why)
 						}
 					case windlass.StatusKilled:
 						if n := len(d.Errors); n == 0 || !strings.Contains(d.Errors[n-1].Error, root) {
@@ -247,17 +205,15 @@ func TestJobs_Z11_WhatIsBlockedByAFailureRunsOnceThatIsRunAgainOrForgotten(t *te
 			c.job("a_once")
 			c.job("a_once|b_ok")
 			failed := false
-			c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"ok": done, "once": func(ctx context.Context, claim *windlass.Claim) error {
+			c.join("n1", handlers(map[string]run{"ok": done, "once": func(ctx context.Context, claim *windlass.Claim) error {
 				if !failed {
 					failed = true
 					return failing(ctx, claim)
 				}
 				return nil
 			}}))
-			c.WaitUntil(5*time.Second, "it fails", c.hasStatus("a_once", windlass.StatusFailed))
-			if got := c.status("a_once|b_ok"); got != windlass.StatusBlocked {
-				t.Fatalf("the child is %s", got)
-			}
+			c.WaitFor(5*time.Second, "a_once", windlass.StatusFailed)
+			c.wantStatus("a_once|b_ok", windlass.StatusBlocked)
 			if forget {
 				c.Advance(time.Second)
 				if p, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Millisecond, Unblock: true}, windlass.Filter{}, false); err != nil || len(p.IDs) != 1 {
@@ -266,7 +222,7 @@ func TestJobs_Z11_WhatIsBlockedByAFailureRunsOnceThatIsRunAgainOrForgotten(t *te
 			} else {
 				c.job("a_once", func(s *windlass.Submission) { s.Rerun = true })
 			}
-			c.WaitUntil(5*time.Second, "the child completes", c.hasStatus("a_once|b_ok", windlass.StatusCompleted))
+			c.WaitFor(5*time.Second, "a_once|b_ok", windlass.StatusCompleted)
 		})
 	}
 }
@@ -282,13 +238,13 @@ func TestJobs_Z10_APendingJobIsUpdatedAWorkingOneRefusedOrRunAgainAfterwards(t *
 		c.job("a_t|b_t", data(`0`))
 		var seen []string
 		proceed := make(chan error)
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
+		c.join("n1", handlers(map[string]run{"t": func(ctx context.Context, claim *windlass.Claim) error {
 			c.mu.Lock()
 			seen = append(seen, claim.ID()+"="+string(claim.Props()))
 			c.mu.Unlock()
 			return <-proceed
 		}}))
-		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitFor(5*time.Second, "a_t", windlass.StatusRunning)
 		again := windlass.Submission{ID: "a_t", Spec: windlass.Spec{Type: "t", Job: true}, Props: json.RawMessage(`3`), Update: true}
 		if err := c.client.Submit(ctx, again); !errors.Is(err, windlass.ErrWorking) {
 			t.Fatalf("queueing what is worked on: %v", err)
@@ -302,21 +258,17 @@ func TestJobs_Z10_APendingJobIsUpdatedAWorkingOneRefusedOrRunAgainAfterwards(t *
 		}
 		proceed <- nil
 		c.WaitUntil(5*time.Second, "it runs again", c.locked(func() bool { return len(seen) == 2 }))
-		if got := c.status("a_t|b_t"); got != windlass.StatusBlocked {
-			t.Errorf("between the runs the child is %s", got)
-		}
+		c.wantStatus("a_t|b_t", windlass.StatusBlocked)
 		proceed <- nil
 		c.WaitUntil(5*time.Second, "the child runs", c.locked(func() bool { return len(seen) == 3 }))
 		proceed <- nil
-		c.WaitUntil(5*time.Second, "it completes", c.hasStatus("a_t|b_t", windlass.StatusCompleted))
+		c.WaitFor(5*time.Second, "a_t|b_t", windlass.StatusCompleted)
 		effects, errs := c.client.Enqueue(ctx, []windlass.Submission{{ID: "a_t", Spec: windlass.Spec{Type: "t", Job: true}, Update: true, Rerun: true}})
 		if errs[0] != nil || effects[0] != windlass.EffectRerun {
 			t.Errorf("queueing a completed one: %v, %v", effects, errs)
 		}
 		c.WaitUntil(5*time.Second, "it runs afresh", c.locked(func() bool { return len(seen) == 4 }))
-		if got := c.status("a_t|b_t"); got != windlass.StatusCompleted {
-			t.Errorf("its completed child is %s", got)
-		}
+		c.wantStatus("a_t|b_t", windlass.StatusCompleted)
 		proceed <- nil
 		if want := []string{"a_t=2", "a_t=4", "a_t|b_t=0", "a_t="}; !slices.Equal(seen, want) {
 			t.Errorf("the runs saw %q, want %q", seen, want)
@@ -329,27 +281,23 @@ func TestJobs_Z10_AJobThatIsToRunAgainDoesSoHoweverItsRunEnds(t *testing.T) {
 		c.job("a_t")
 		c.job("a_t|b_t")
 		starts := 0
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": func(ctx context.Context, claim *windlass.Claim) error {
+		c.join("n1", handlers(map[string]run{"t": func(ctx context.Context, claim *windlass.Claim) error {
 			if starts++; starts > 2 {
 				return nil
 			}
-			<-ctx.Done()
-			return ctx.Err()
+			return untilStopped(ctx, claim)
 		}}))
-		c.WaitUntil(5*time.Second, "it runs", c.hasStatus("a_t", windlass.StatusRunning))
+		c.WaitFor(5*time.Second, "a_t", windlass.StatusRunning)
 		c.job("a_t", func(s *windlass.Submission) { s.Requeue = true })
 		c.tell("a_t", statemachine.Kill)
 		c.WaitUntil(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
-		h, err := c.client.History(t.Context(), "a_t")
-		c.WaitUntil(5*time.Second, "the history tells", func() bool {
-			h, err = c.client.History(t.Context(), "a_t")
+		c.WaitUntil(5*time.Second, "it is in the history", func() bool {
+			h, err := c.client.History(t.Context(), "a_t")
 			return err == nil && slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool { return e.Event == statemachine.EventRequeued })
 		})
 		c.tell("a_t", statemachine.Kill)
-		c.WaitUntil(5*time.Second, "it is killed for good", c.hasStatus("a_t", windlass.StatusKilled))
-		if got := c.status("a_t|b_t"); got != windlass.StatusBlocked {
-			t.Errorf("the child of what was killed is %s", got)
-		}
+		c.WaitFor(5*time.Second, "a_t", windlass.StatusKilled)
+		c.wantStatus("a_t|b_t", windlass.StatusBlocked)
 	})
 }
 
@@ -377,9 +325,9 @@ func TestJobs_Z12_NeedsMakeAGraphAndAChainOfTheGreatestDepthRuns(t *testing.T) {
 		if err := c.client.Submit(t.Context(), windlass.Submission{ID: "n", Spec: windlass.Spec{Type: "t", Needs: append(needs, id)}}); !errors.As(err, &wrong) {
 			t.Errorf("one more need: %v", err)
 		}
-		c.join("n1", handlers(map[string]func(context.Context, *windlass.Claim) error{"t": done}))
-		c.WaitUntil(time.Minute, "the deepest job completes", c.hasStatus(id, windlass.StatusCompleted))
-		c.WaitUntil(time.Minute, "what needs many completes", c.hasStatus("all", windlass.StatusCompleted))
+		c.join("n1", handlers(map[string]run{"t": done}))
+		c.WaitFor(time.Minute, id, windlass.StatusCompleted)
+		c.WaitFor(time.Minute, "all", windlass.StatusCompleted)
 	})
 }
 
@@ -396,21 +344,16 @@ func TestJobs_Z03_AJobIsKeptInTheTreeAndNeedsItsParentThere(t *testing.T) {
 		}
 		c.job("a_t", func(s *windlass.Submission) { s.Props = json.RawMessage(`{"x":1}`); s.Spec.Priority = 3 })
 		c.job("a_t|b_t")
-		kv, err := c.store.Get(t.Context(), "/test/tree/a_t/b_t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kv := c.get("/test/tree/a_t/b_t")
 		var record windlass.JobRecord
 		if err := json.Unmarshal(kv.Value, &record); err != nil || record.Name != "b" || record.Type != "t" || record.Parent != "a_t" {
 			t.Errorf("the tree says %s, %v", kv.Value, err)
 		}
-		kv, _ = c.store.Get(t.Context(), "/test/tree/a_t")
+		kv = c.get("/test/tree/a_t")
 		if err := json.Unmarshal(kv.Value, &record); err != nil || string(record.Data) != `{"x":1}` || record.Spec.Priority != 3 {
 			t.Errorf("the tree says %s, %v", kv.Value, err)
 		}
-		if err := c.client.Delete(t.Context(), "a_t|b_t"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("a_t|b_t")
 		if _, err = c.store.Get(t.Context(), "/test/tree/a_t/b_t"); err == nil {
 			t.Error("a job that was deleted is still in the tree")
 		}
@@ -418,30 +361,27 @@ func TestJobs_Z03_AJobIsKeptInTheTreeAndNeedsItsParentThere(t *testing.T) {
 }
 
 func TestJobs_Z10_AnUpdateIsNewerThanWhatWaitedForARunThatWasLost(t *testing.T) {
-	windlasstest.Test(t, func(t *testing.T, c *windlasstest.Cluster) {
+	inMemory(t, func(t *testing.T, c *cluster) {
 		var seen []string
-		handlers := map[string]windlass.NewHandler{"t": windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+		handler := handlers(map[string]run{"t": func(ctx context.Context, claim *windlass.Claim) error {
 			if seen = append(seen, string(claim.Props())); len(seen) == 1 {
-				<-ctx.Done()
-				return ctx.Err()
+				return untilStopped(ctx, claim)
 			}
 			return nil
-		})}
-		n := c.Start("n1", windlass.Config{Handlers: handlers})
+		}})
+		n := c.join("n1", handler)
 		submit := func(props string, update, requeue bool, want windlass.Effect) {
 			s := windlass.Submission{ID: "x", Spec: windlass.Spec{Type: "t"}, Props: json.RawMessage(props), Update: update, Requeue: requeue}
-			if effects, errs := c.Client().Enqueue(t.Context(), []windlass.Submission{s}); errs[0] != nil || effects[0] != want {
+			if effects, errs := c.client.Enqueue(t.Context(), []windlass.Submission{s}); errs[0] != nil || effects[0] != want {
 				t.Fatalf("submit %s: %v, %v", props, effects, errs)
 			}
 		}
 		submit("1", false, false, windlass.EffectCreated)
 		c.WaitFor(time.Minute, "x", windlass.StatusRunning)
 		submit("2", true, true, windlass.EffectRequeued)
-		if err := n.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(n.Stop())
 		submit("3", true, true, windlass.EffectUpdated)
-		c.Start("n2", windlass.Config{Handlers: handlers})
+		c.join("n2", handler)
 		c.WaitFor(time.Minute, "x", windlass.StatusCompleted)
 		if want := []string{"1", "3"}; !slices.Equal(seen, want) {
 			t.Errorf("the runs saw %q, want %q", seen, want)

@@ -12,8 +12,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// importer is a handler that imports the pages of a site, one a second, and keeps in db how
-// far it has come.
+// importer is a handler that imports a page of a site every second, and stores its progress
+// in db.
 func importer(db *windlasstest.Ledger, pages int) windlass.NewHandler {
 	return windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
 		page := 0
@@ -35,8 +35,8 @@ func importer(db *windlasstest.Ledger, pages int) windlass.NewHandler {
 	})
 }
 
-// TestOpen_TheKitWorksOnARealEtcd is also how to use a broker of one's own: it is
-// started, and closed after the cluster, in the same bubble.
+// This also shows how to use another broker: it is started, and closed after the cluster, in
+// the same bubble.
 func TestOpen_TheKitWorksOnARealEtcd(t *testing.T) {
 	const site, pages = "example.org", 60
 	synctest.Test(t, func(t *testing.T) {

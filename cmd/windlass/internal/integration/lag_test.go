@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
@@ -9,11 +8,9 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 )
 
-// A task that nobody else took once was never moved again, however long others
-// were ready for it.
+// Regression: a task that no other node took when it was offered was never offered again.
 func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		w.joins("a", "")
@@ -28,8 +25,8 @@ func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
 	})
 }
 
-// The node sees six seconds late what the others do, and so takes all for late that they
-// have claimed long since.
+// The node sees the others' claims six seconds late, so that all their tasks look unclaimed
+// and late to it.
 func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		lagging := f.node("lagging")
@@ -48,13 +45,11 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatOthersHave(t *testing.T) {
 	})
 }
 
-// Its copy shows what it has completed as free for another half a minute, in which it looks
-// several times at all that is free.
+// For half a minute its copy shows completed tasks as free. Meanwhile it looks for free tasks
+// several times.
 func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		n := f.node("n", func(c *windlass.Config) {
-			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-		})
+		n := f.node("n", also("job", done))
 		f.Advance(time.Second)
 		f.submit("t", 200, windlass.Spec{Type: "job"})
 		n.Use(`delay-request 30s on batch below "/test/tasks/"`)
@@ -65,13 +60,10 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 	})
 }
 
-// Nodes that see jobs and each other's claims in other portions give them to the same nodes,
-// however few they are.
+// Nodes that see tasks and claims in different portions still assign them to the same nodes.
 func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		all := f.nodes(3, func(c *windlass.Config) {
-			c.Handlers["job"] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-		})
+		all := f.nodes(3, also("job", done))
 		f.submit("lasting", 20, windlass.Spec{})
 		f.submit("job", 100, windlass.Spec{Type: "job"})
 		f.Advance(time.Minute)
@@ -99,7 +91,7 @@ func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPort
 	})
 }
 
-// The first that is claimed in its stead shows that it takes none, and then all of them are.
+// The first task that another node claims shows that it takes none; then all are claimed.
 func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.node("refusing", func(c *windlass.Config) { c.Balancer = refusing{} })
@@ -111,29 +103,21 @@ func TestPlacement_WhatANodeDoesNotTakeGoesToOthersAtOnceHoweverMuchItIs(t *test
 	})
 }
 
-// It was claimed and released while the node's watch was broken, which a new copy does not
-// show.
+// Another node claimed and released it while the watch was broken. A new copy shows neither.
 func TestPlacement_WhatWasRefusedIsClaimedWhenANewCopyShowsItFree(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		n := f.node("n")
 		f.Advance(time.Second)
-		other, err := f.store.Grant(t.Context(), "", time.Hour)
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner := func(op broker.Op) {
-			f.commit(op)
-		}
 		n.Use(`delay-request 3s on batch below "/test/tasks/"`)
 		f.submit("t", 1, windlass.Spec{})
 		f.Advance(time.Second)
-		owner(broker.PutSession("/test/tasks/t-0000/owner", []byte(`{"node":"other"}`), other.ID))
+		f.putForAnHour("/test/tasks/t-0000/owner", `{"node":"other"}`)
 		f.Advance(3 * time.Second) // in which its claim is refused
 		if f.claimsRefused("n") != 1 {
 			t.Errorf("%d of its claims were refused", f.claimsRefused("n"))
 		}
 		n.Partition()
-		owner(broker.Delete("/test/tasks/t-0000/owner"))
+		f.delete("/test/tasks/t-0000/owner")
 		f.Advance(time.Second)
 		n.Use("")
 		n.Heal()
@@ -146,12 +130,8 @@ func TestPlacement_ANodeTellsByHowMuchItsCopyLags(t *testing.T) {
 		lagging := f.node("lagging")
 		slow := f.nodes(1)[0]
 		behind := func() map[string]string {
-			nodes, err := f.Client().Nodes(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
 			told := map[string]string{}
-			for _, n := range nodes {
+			for _, n := range f.cluster.nodes() {
 				if n.Behind != "" {
 					told[n.Name] = n.Behind
 				}
@@ -172,11 +152,7 @@ func TestPlacement_ANodeTellsByHowMuchItsCopyLags(t *testing.T) {
 			t.Errorf("behind are %v", told)
 		}
 		f.submit("pinned", 1, windlass.Spec{Node: "lagging"})
-		e, err := f.Client().Explain(t.Context(), "pinned-0000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range e.Nodes {
+		for _, n := range f.explain("pinned-0000").Nodes {
 			if late := strings.Contains(n.Why, "4s late or more"); late != (n.Node == "lagging") {
 				t.Errorf("of %s it says: %s", n.Node, n.Why)
 			}

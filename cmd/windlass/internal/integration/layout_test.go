@@ -4,32 +4,15 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
 const layoutKey = "/test/layout"
-
-// setLayout writes the layout key by hand.
-func (c *cluster) setLayout(value string) {
-	c.t.Helper()
-	c.commit(broker.Put(layoutKey, []byte(value)))
-}
-
-func (c *cluster) layout() broker.KV {
-	c.t.Helper()
-	kv, err := c.store.Get(c.t.Context(), layoutKey)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return kv
-}
 
 func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
@@ -37,8 +20,8 @@ func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 			t.Errorf("at first: %d, %v", v, err)
 		}
 		nodes := []*windlasstest.Node{c.join("a"), c.join("b"), c.join("d")}
-		c.WaitUntil(time.Second, "all joined", func() bool { return len(c.nodes()) == 3 })
-		kv := c.layout()
+		c.awaitNodes(3)
+		kv := c.get(layoutKey)
 		if string(kv.Value) != `{"version":1}` || kv.Session != 0 || kv.Created != kv.Modified {
 			t.Errorf("%s, %+v", kv.Value, kv)
 		}
@@ -46,19 +29,16 @@ func TestLayout_TheFirstNodeThatJoinsWritesItAndNoOtherDoes(t *testing.T) {
 			t.Errorf("%d, %v", v, err)
 		}
 		for _, m := range nodes {
-			if err := m.Stop(); err != nil {
-				t.Error(err)
-			}
+			c.must(m.Stop())
 		}
-		if now := c.layout(); now.Modified != kv.Modified {
+		if now := c.get(layoutKey); now.Modified != kv.Modified {
 			t.Errorf("it changed: %+v", now)
 		}
 	})
 }
 
-// TestLayout_IsWrittenOnceAlthoughRepliesAreLost loses the replies of the first
-// attempts to register: in an empty namespace the first did it all, in one with a
-// layout it only found that out.
+// The replies to the first attempts to register are lost. In an empty namespace the first
+// attempt also writes the layout; later ones find it.
 func TestLayout_IsWrittenOnceAlthoughRepliesAreLost(t *testing.T) {
 	for _, plan := range []string{
 		`lose-reply 1s on commit below "/test/nodes/" call 1`, `lose-reply 1s on commit below "/test/nodes/" call 2`,
@@ -66,12 +46,10 @@ func TestLayout_IsWrittenOnceAlthoughRepliesAreLost(t *testing.T) {
 	} {
 		inCluster(t, func(t *testing.T, c *cluster) {
 			for i, name := range []string{"a", "b", "d"} {
-				c.join(name, func(config *windlass.Config) {
-					config.Broker = faulty.Wrap(config.Broker, faulty.MustParse(plan))
-				})
+				c.join(name, withFaults(plan))
 				c.WaitUntil(time.Minute, "joined "+name+" under "+plan, func() bool { return len(c.nodes()) == i+1 })
 			}
-			if kv := c.layout(); kv.Created != kv.Modified {
+			if kv := c.get(layoutKey); kv.Created != kv.Modified {
 				t.Errorf("%s: %+v", plan, kv)
 			}
 		})
@@ -80,7 +58,7 @@ func TestLayout_IsWrittenOnceAlthoughRepliesAreLost(t *testing.T) {
 
 func TestLayout_OneFromTheFutureIsNotJoined(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.setLayout(`{"version":2,"note":"unknown fields do not matter"}`)
+		c.put(layoutKey, `{"version":2,"note":"unknown fields do not matter"}`)
 		a := c.join("a")
 		c.WaitUntil(time.Second, "it gives up", func() bool { return a.Over() != nil })
 		err := a.Stop()
@@ -101,56 +79,50 @@ func TestLayout_OneFromTheFutureIsNotJoined(t *testing.T) {
 
 func TestLayout_OneFromTheFutureMakesANodeThatHadJoinedWait(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
 		var waiting []error
 		a := c.join("a", func(config *windlass.Config) {
 			config.Events.Waiting = func(cause error) {
-				mu.Lock()
-				defer mu.Unlock()
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				waiting = append(waiting, cause)
 			}
 		})
-		c.WaitUntil(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
-		c.setLayout(`{"version":7}`)
+		c.awaitNodes(1)
+		c.put(layoutKey, `{"version":7}`)
 		// Losing the registration ends the incarnation.
 		c.delete("/test/nodes/a/info")
-		c.WaitUntil(time.Minute, "it waits", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
+		c.WaitUntil(time.Minute, "it waits", c.locked(func() bool {
 			return len(waiting) > 2 && errors.Is(waiting[len(waiting)-1], windlass.ErrLayout)
-		})
+		}))
 		if len(c.nodes()) > 0 {
 			t.Errorf("%v", c.nodes())
 		}
-		c.setLayout(`{"version":1}`)
+		c.put(layoutKey, `{"version":1}`)
 		c.WaitUntil(time.Minute, "joined again", func() bool { return len(c.nodes()) == 1 })
-		if err := a.Stop(); err != nil {
-			t.Error(err)
-		}
+		c.must(a.Stop())
 	})
 }
 
 func TestLayout_AnUnreadableOneIsReportedAndStopsNobody(t *testing.T) {
 	for _, value := range []string{"", "garbage", `{"version":"1"}`, `{"version":0}`, `{}`, `[1]`} {
 		inCluster(t, func(t *testing.T, c *cluster) {
-			c.setLayout(value)
-			before := c.layout()
-			var mu sync.Mutex
+			c.put(layoutKey, value)
+			before := c.get(layoutKey)
 			var corrupt []string
 			c.join("a", func(config *windlass.Config) {
 				config.Events.Corrupt = func(key string, _ error) {
-					mu.Lock()
-					defer mu.Unlock()
+					c.mu.Lock()
+					defer c.mu.Unlock()
 					corrupt = append(corrupt, key)
 				}
 			})
-			c.WaitUntil(time.Second, "joined", func() bool { return len(c.nodes()) == 1 })
-			mu.Lock()
-			defer mu.Unlock()
+			c.awaitNodes(1)
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			if len(corrupt) != 1 || corrupt[0] != layoutKey {
 				t.Errorf("%q: reported %q", value, corrupt)
 			}
-			if after := c.layout(); after.Modified != before.Modified {
+			if after := c.get(layoutKey); after.Modified != before.Modified {
 				t.Errorf("%q: it was replaced by %q", value, after.Value)
 			}
 			if _, err := c.client.Layout(t.Context()); err == nil {
@@ -163,8 +135,8 @@ func TestLayout_AnUnreadableOneIsReportedAndStopsNobody(t *testing.T) {
 
 func TestLayout_NothingIsWrittenIntoOneFromTheFuture(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.setLayout(`{"version":3}`)
-		revision := c.layout().Modified
+		c.put(layoutKey, `{"version":3}`)
+		revision := c.get(layoutKey).Modified
 		if v, err := c.client.Layout(t.Context()); v != 3 || !errors.Is(err, windlass.ErrLayout) {
 			t.Errorf("%d, %v", v, err)
 		}
@@ -199,22 +171,16 @@ func (b *counted) Get(ctx context.Context, key string) (broker.KV, error) {
 func TestLayout_AClientThatWritesAllTheTimeReadsItRarely(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		store := &counted{Broker: c.store}
-		client, err := windlass.NewClient(store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		submit := func(id string) error { return client.Submit(t.Context(), windlass.Submission{ID: id}) }
+		client := c.clientOn(store)
 		for _, id := range []string{"a", "b", "d"} {
-			if err := submit(id); err != nil {
-				t.Fatal(err)
-			}
+			c.must(client.Submit(t.Context(), windlass.Submission{ID: id}))
 		}
 		if store.gets != 1 {
 			t.Errorf("%d reads for three batches", store.gets)
 		}
-		c.setLayout(`{"version":2}`)
+		c.put(layoutKey, `{"version":2}`)
 		c.Advance(time.Minute)
-		if err := submit("e"); !errors.Is(err, windlass.ErrLayout) {
+		if err := client.Submit(t.Context(), windlass.Submission{ID: "e"}); !errors.Is(err, windlass.ErrLayout) {
 			t.Errorf("%v", err)
 		}
 	})

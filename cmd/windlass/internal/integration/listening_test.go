@@ -10,27 +10,21 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// startBusy starts a node with a task of type "busy", whose handler begins to
-// look at its messages and its context a second after it was called, and submits
-// one.
-func (c *cluster) startBusy(name string, then func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command) *windlasstest.Node {
+// startBusy starts a node and a task whose handler looks at its messages and its context only
+// a second after it was called.
+func (c *cluster) startBusy(name string, then statefulRun) *windlasstest.Node {
 	c.t.Helper()
-	m := c.join(name, func(cfg *windlass.Config) {
-		cfg.Handlers["busy"] = windlass.Stateful(func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
-			<-time.After(time.Second)
-			return then(ctx, claim, messages)
-		})
-	})
-	err := c.client.Submit(c.t.Context(), windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "busy"}})
-	if err != nil && !windlass.AlreadySubmitted(err) {
-		c.t.Fatal(err)
-	}
-	c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
+	n := c.join(name, stateful("busy", func(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
+		<-time.After(time.Second)
+		return then(ctx, claim, messages)
+	}))
+	c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "busy"}})
+	c.WaitFor(5*time.Second, "t", windlass.StatusRunning)
 	c.Advance(100 * time.Millisecond)
-	return m
+	return n
 }
 
-// becomes checks what becomes of a command, and of the task.
+// becomes sends a command, and checks that it is carried out and the status of the task.
 func (c *cluster) becomes(m statemachine.Message, want windlass.Status) {
 	c.t.Helper()
 	d, err := c.commandTo("t", command(m))
@@ -55,8 +49,8 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItFails(t *
 			return statemachine.Fail("no")
 		})
 		c.becomes(statemachine.Pause, windlass.StatusPaused)
-		if d, err := c.client.Task(t.Context(), "t"); err != nil || len(d.Errors) != 1 {
-			t.Errorf("%+v, %v", d.Errors, err)
+		if d := c.task("t"); len(d.Errors) != 1 {
+			t.Errorf("%+v", d.Errors)
 		}
 	})
 }
@@ -66,15 +60,10 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItsNodeStop
 		n := c.startBusy("a", func(context.Context, *windlass.Claim, <-chan statemachine.Command) statemachine.Command {
 			return statemachine.Command{Message: statemachine.Release}
 		})
-		sent, err := c.client.SendTask(t.Context(), "t", command(statemachine.Pause))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sent := c.tell("t", statemachine.Pause)
 		c.Advance(100 * time.Millisecond)
-		if err := n.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		c.join("b", func(cfg *windlass.Config) { cfg.Handlers["busy"] = windlass.Stateful(c.following) })
+		c.must(n.Stop())
+		c.join("b", stateful("busy", c.following))
 		c.Advance(10 * time.Second)
 		d, err := c.client.AwaitCommand(t.Context(), sent)
 		if err != nil || d.Status != windlass.StatusPaused {
@@ -83,25 +72,21 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItsNodeStop
 	})
 }
 
-// TestStates_M56_ACommandThatComesBeforeTheHandlerListensIsCarriedOut: it ends the
-// context, and the handler takes that for its node's stopping.
+// The command ends the context, and the handler assumes that its node is stopping.
 func TestStates_M56_ACommandThatComesBeforeTheHandlerListensIsCarriedOut(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers["late"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-				<-time.After(time.Second)
-				return windlass.Message(c.following(ctx, claim, claim.Messages()))
-			})
-		})
+		c.join("n", also("late", func(ctx context.Context, claim *windlass.Claim) error {
+			<-time.After(time.Second)
+			return windlass.Message(c.following(ctx, claim, claim.Messages()))
+		}))
 		c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "late"}})
-		c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status("t") == windlass.StatusRunning })
+		c.WaitFor(5*time.Second, "t", windlass.StatusRunning)
 		c.Advance(100 * time.Millisecond)
 		c.becomes(statemachine.Pause, windlass.StatusPaused)
 	})
 }
 
-// TestStates_M56_RunAfterPauseWinsWhileTheHandlerIsStillPausing: the handler has
-// received the first one, and needs a while for it.
+// The handler has received the pause, and takes a while to return it.
 func TestStates_M56_RunAfterPauseWinsWhileTheHandlerIsStillPausing(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.startBusy("n", func(ctx context.Context, _ *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {

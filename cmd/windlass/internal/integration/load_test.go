@@ -12,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass/internal/clock"
 )
 
-// gauge is what a node's Load says, as the test sets it.
+// gauge is the load that a node reports.
 type gauge struct{ bits atomic.Uint64 }
 
 func (g *gauge) set(load float64) { g.bits.Store(math.Float64bits(load)) }
@@ -48,7 +48,7 @@ func TestPlacement_AnOverloadedNodeKeepsItsTasksAndTakesNoneUntilItIsRelieved(t 
 	})
 }
 
-// The node that should have the tasks is dead, and nobody knows yet.
+// The node that should get the tasks is dead, which the other does not know yet.
 func TestPlacement_AnOverloadedNodeDoesNotTakeWhatOthersLeave(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		var load gauge
@@ -72,10 +72,7 @@ func TestPlacement_ALoadThatIsNoNumberIsShownAsNone(t *testing.T) {
 		load.set(math.NaN())
 		f.node("a", loadedAt(&load))
 		f.Advance(time.Minute)
-		kv, err := f.store.Get(t.Context(), "/test/nodes/a/info")
-		if err != nil {
-			t.Fatal(err)
-		}
+		kv := f.get("/test/nodes/a/info")
 		var info windlass.NodeInfo
 		if err := json.Unmarshal(kv.Value, &info); err != nil || info.Load < 0 || info.Load > 100 {
 			t.Errorf("load %d, %v", info.Load, err)
@@ -83,8 +80,8 @@ func TestPlacement_ALoadThatIsNoNumberIsShownAsNone(t *testing.T) {
 	})
 }
 
-// A node reads its clock in every step of its loop that may claim, and its
-// session reads it besides: without tasks some four times a second.
+// A node reads its clock in every step that may claim, and its session reads it as well: about
+// four times a second without tasks.
 func TestNode_M35_AnIdleLoopDoesNotSpinWhateverItWaitsFor(t *testing.T) {
 	const quiet = 5 // readings a second
 	for name, setUp := range map[string]func(f *fleet, count func(*windlass.Config)){

@@ -9,13 +9,9 @@ import (
 func TestMetrics_AnEtcdTellsHowFullItIs(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		m, err := metrics.New(metrics.Config{Space: c.server.Broker().Space})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.must(err)
 		families, err := m.Gatherer().Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c.must(err)
 		for _, family := range families {
 			if family.GetName() == "windlass_store_quota_ratio" {
 				if got := family.GetMetric()[0].GetGauge().GetValue(); got <= 0 || got > 0.1 {

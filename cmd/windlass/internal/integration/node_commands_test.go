@@ -17,10 +17,7 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// What the simulation has found, each as the shortest story that shows it.
-
-// A drain that was ended left its next step due for ever, and the loop was woken
-// for it without pause.
+// Regression: a drain that was ended kept its next step due, and the loop span.
 func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *cluster) {
 		n := w.joins("n", "", w.slowToStop(3*time.Second))
@@ -40,9 +37,7 @@ func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
 func (c *cluster) send(node, command, parameters string) {
 	c.t.Helper()
 	err := c.client.Send(c.t.Context(), node, windlass.Command{Command: command, Parameters: json.RawMessage(parameters)})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 }
 
 func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.T) {
@@ -51,15 +46,12 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 		n := c.join("n", func(cfg *windlass.Config) {
 			cfg.Events.Commanded = func(command string, err error) { ran = append(ran, fmt.Sprint(command, " ", err)) }
 		})
-		c.WaitUntil(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		for _, command := range []string{"freeze", "balance", "unfreeze"} {
 			c.send("n", command, "")
 		}
 		// What is not a command, and the oldest form of one, written by hand.
-		info, err := c.store.Get(t.Context(), "/test/nodes/n/info")
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := c.get("/test/nodes/n/info")
 		for i, value := range []string{"freeze", `{"command":`, `{"command":"dance"}`, `{"command":"stop_task","parameters":{"task":5}}`} {
 			key := fmt.Sprintf("/test/nodes/n/commands/%d", i)
 			c.commit(broker.PutSession(key, []byte(value), info.Session))
@@ -73,7 +65,7 @@ func TestCommand_M23_CommandsRunInOrderAndAreDeletedAndNeedTheirNode(t *testing.
 			return err == nil && len(kvs) == 0
 		})
 		n.Stop()
-		err = c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
+		err := c.client.Send(t.Context(), "n", windlass.Command{Command: "freeze"})
 		if !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("a command to a node that is gone: %v", err)
 		}
@@ -123,7 +115,7 @@ func TestCommand_M34_BalanceAndStopTaskWorkOnAFrozenNode(t *testing.T) {
 		c.send("a", "freeze", "")
 		c.WaitUntil(time.Second, "a is frozen", a.Frozen)
 		c.join("b")
-		c.WaitUntil(time.Second, "b is there", func() bool { return len(c.nodes()) == 2 })
+		c.awaitNodes(2)
 		c.Advance(time.Minute)
 		if n := c.runningOn("a"); n != 10 {
 			t.Fatalf("a frozen node rebalanced: it has %d", n)
@@ -142,7 +134,7 @@ func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("a")
 		b := c.join("b")
-		c.WaitUntil(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
+		c.awaitNodes(2)
 		c.Advance(time.Second) // and know of each other
 		c.submit(100, windlass.Spec{})
 		c.WaitUntil(time.Minute, "all run", c.allRunning(100))
@@ -171,7 +163,7 @@ func TestCommand_M34_DrainGivesEverythingAwayAtAPace(t *testing.T) {
 func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
-		c.WaitUntil(time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		c.send("n", "freeze", "")
 		c.WaitUntil(time.Second, "it is frozen", n.Frozen)
 		before := c.nodes()[0].Incarnation
@@ -190,19 +182,16 @@ func TestCommand_M33_AFrozenNodeThatLosesItsSessionComesBackFrozen(t *testing.T)
 	})
 }
 
-// A sender whose reply was lost writes the same command again, when the node has
-// carried it out and deleted it already.
+// The reply to the sender is lost. It writes the command again after the node has carried it
+// out and deleted it.
 func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		var ran int
 		n := c.join("n", func(cfg *windlass.Config) { cfg.Events.Commanded = func(string, error) { ran++ } })
-		c.WaitUntil(time.Second, "the node is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		shaky := faulty.Wrap(c.server.Broker(), faulty.MustParse("lose-reply 1s on commit call 2"))
 		defer shaky.Close()
-		client, err := windlass.NewClient(shaky, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := c.clientOn(shaky)
 		if err := client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandBalance}); err != nil {
 			t.Error(err)
 		}
@@ -214,8 +203,8 @@ func TestCommand_M23_ACommandThatIsSentAgainAfterALostReplyRunsOnce(t *testing.T
 	})
 }
 
-// forbidding is a broker that refuses to read commands to tasks, or to delete them and
-// nothing else, or to write registrations, while it is told to.
+// forbidding is a broker that can deny permission to read commands to tasks, to delete them,
+// or to write registrations.
 type forbidding struct {
 	broker.Broker
 	reads, deletes, registers atomic.Bool
@@ -238,8 +227,7 @@ func (f *forbidding) Commit(ctx context.Context, txns ...broker.Txn) []broker.Re
 	return f.Broker.Commit(ctx, txns...)
 }
 
-// joinForbidding starts a node on a broker that can be told to refuse, and counts
-// how often the node reports trouble with it.
+// joinForbidding starts a node on such a broker, and counts its reports of trouble.
 func (c *cluster) joinForbidding(refuse *forbidding) (trouble *atomic.Int32) {
 	trouble = new(atomic.Int32)
 	c.join("n", func(cfg *windlass.Config) {
@@ -261,7 +249,7 @@ func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 			t.Errorf("%d starts although it is to pause, and %d reports", c.startsOf("task-000"), trouble.Load())
 		}
 		refuse.reads.Store(false)
-		c.WaitUntil(5*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		c.WaitFor(5*time.Second, "task-000", windlass.StatusPaused)
 		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || c.startsOf("task-000") != 0 {
 			t.Errorf("%s after %d starts, %v", d.Status, c.startsOf("task-000"), err)
 		}
@@ -305,11 +293,9 @@ func TestNode_M04_SaysWhatItIsOnceItMay(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		refuse := &forbidding{}
 		c.joinForbidding(refuse)
-		c.WaitUntil(5*time.Second, "it is there", func() bool { return len(c.nodes()) == 1 })
+		c.awaitNodes(1)
 		refuse.registers.Store(true)
-		if err := c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}); err != nil {
-			t.Fatal(err)
-		}
+		c.must(c.client.Send(t.Context(), "n", windlass.Command{Command: windlass.CommandFreeze}))
 		c.Advance(10 * time.Second)
 		if c.nodes()[0].Frozen {
 			t.Fatal("what may not be written is written")

@@ -2,5 +2,5 @@
 
 package integration_test
 
-// raceDetector tells that the tests run with it, and are scheduled otherwise.
+// raceDetector reports whether the race detector is on, which slows the tests down.
 const raceDetector = false

@@ -27,48 +27,33 @@ func (b *countedBroker) Commit(ctx context.Context, txns ...broker.Txn) []broker
 	return b.Broker.Commit(ctx, txns...)
 }
 
-func finishing(cfg *windlass.Config) {
-	cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-}
-
-// finish has n tasks done, a second apart, and returns their IDs in that order.
+// finish completes n tasks, a second apart, and returns their IDs in that order.
 func (c *cluster) finish(n int, prefix string) (ids []string) {
 	c.t.Helper()
 	for i := range n {
 		id := fmt.Sprintf("%s%d", prefix, i)
 		c.Submit(windlass.Submission{ID: id})
-		c.WaitUntil(5*time.Second, id+" is done", func() bool { return c.status(id) == windlass.StatusCompleted })
+		c.WaitFor(5*time.Second, id, windlass.StatusCompleted)
 		c.Advance(time.Second)
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-func (c *cluster) keysBelow(prefix string) (n int) {
-	c.t.Helper()
-	kvs, _, err := broker.Collect(c.t.Context(), c.store, prefix)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return len(kvs)
-}
-
 func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", finishing, func(cfg *windlass.Config) { cfg.Handlers["stays"] = windlass.HandlerFunc(untilStopped) })
+		c.join("n", running(done), also("stays", untilStopped))
 		c.finish(10, "t")
 		for _, id := range []string{"runs", "sleeps", "deleted"} {
 			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: "stays"}})
-			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			c.Advance(time.Second)
 		}
 		c.command("sleeps", command("sleep"))
-		if err := c.client.Delete(t.Context(), "deleted"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("deleted")
 		c.Advance(10 * time.Minute)
 		dry, err := c.client.Prune(t.Context(), windlass.Retention{Count: 4}, windlass.Filter{}, true)
-		if err != nil || len(dry.IDs) != 7 || c.keysBelow("/test/state/") != 11 {
+		if err != nil || len(dry.IDs) != 7 || len(c.collect("/test/state/")) != 11 {
 			t.Errorf("%+v, %v", dry, err) // of ten and a deleted one, four stay
 		}
 		some, err := c.client.Prune(t.Context(), windlass.Retention{Age: time.Minute}, windlass.Filter{IDPrefix: "t1"}, false)
@@ -88,16 +73,14 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 		if err != nil || len(all.IDs) != 10 || all.Kept != 0 {
 			t.Errorf("%+v, %v", all, err)
 		}
-		if states, histories := c.keysBelow("/test/state/"), c.keysBelow("/test/history/"); states != 1 || histories != 2 {
+		if states, histories := len(c.collect("/test/state/")), len(c.collect("/test/history/")); states != 1 || histories != 2 {
 			t.Errorf("%d states and %d histories are left", states, histories)
 		}
-		if n := c.keysBelow("/test/tasks/t3/"); n > 0 {
+		if n := len(c.collect("/test/tasks/t3/")); n > 0 {
 			t.Errorf("%d notes are left", n)
 		}
 		for id, want := range map[string]windlass.Status{"runs": windlass.StatusRunning, "sleeps": windlass.StatusSleeping} {
-			if s := c.status(id); s != want {
-				t.Errorf("%s is %s", id, s)
-			}
+			c.wantStatus(id, want)
 		}
 		for field, r := range map[string]windlass.Retention{"retention": {}, "retention age": {Age: -1}, "retention count": {Count: -1}} {
 			var input *windlass.BadInputError
@@ -111,22 +94,20 @@ func TestPrune_ForgetsWhatHasEndedAndNothingElse(t *testing.T) {
 func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		keep := func(cfg *windlass.Config) { cfg.Retention = windlass.Retention{Count: 3} }
-		a := c.join("a", finishing, keep)
-		c.join("b", finishing, keep)
+		a := c.join("a", running(done), keep)
+		c.join("b", running(done), keep)
 		c.finish(8, "t")
 		c.Advance(2 * windlass.RetentionEvery)
-		if n := c.keysBelow("/test/state/"); n != 3 {
+		if n := len(c.collect("/test/state/")); n != 3 {
 			t.Errorf("%d states are left", n)
 		}
 		if line := c.lineUp(windlass.RetentionElection); len(line) != 2 {
 			t.Errorf("%q would see to it", line)
 		}
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(a.Stop())
 		c.finish(8, "u")
 		c.Advance(2 * windlass.RetentionEvery)
-		if n := c.keysBelow("/test/state/"); n != 3 {
+		if n := len(c.collect("/test/state/")); n != 3 {
 			t.Errorf("%d states are left when one node has gone", n)
 		}
 		if line := c.lineUp(windlass.RetentionElection); !slices.Equal(line, []string{"b"}) {
@@ -135,12 +116,12 @@ func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 	})
 }
 
-// A retention that forgot the failure of "test" ran "deploy", which needed it.
+// Regression: retention removed the failure of "test", and "deploy", which needs it, ran.
 func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) {
 	for _, retention := range []windlass.Retention{{Age: time.Minute}, {Count: 10}} {
 		inEach(t, func(t *testing.T, c *cluster) {
 			keeping := func(cfg *windlass.Config) { cfg.Retention = retention }
-			c.join("n", keeping, handlers(map[string]func(context.Context, *windlass.Claim) error{"fail": failing, "ok": done}))
+			c.join("n", keeping, handlers(map[string]run{"fail": failing, "ok": done}))
 			c.job("test_fail")
 			c.job("test_fail|deploy_ok")
 			for _, s := range []windlass.Submission{ // in this order: it waits for nothing that is not there
@@ -157,9 +138,7 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 				"test_fail": windlass.StatusFailed, "test_fail|deploy_ok": windlass.StatusBlocked,
 				"needed": windlass.StatusFailed, "needs": windlass.StatusBlocked,
 			} {
-				if got := c.status(id); got != want {
-					t.Errorf("%+v: %s is %s, want %s", retention, id, got, want)
-				}
+				c.wantStatus(id, want)
 			}
 			if _, err := c.client.Task(t.Context(), "alone"); !errors.Is(err, windlass.ErrNotFound) {
 				t.Errorf("%+v: a failure that nobody waits for is kept: %v", retention, err)
@@ -168,9 +147,7 @@ func TestJobs_Z11_NoRetentionForgetsAFailureThatALiveTaskWaitsFor(t *testing.T) 
 			if err != nil || len(p.IDs) > 0 && retention.Age > 0 || p.Blocking != 2 {
 				t.Errorf("%+v: by hand as well: %+v, %v", retention, p, err)
 			}
-			if err := c.client.Delete(t.Context(), "needs"); err != nil {
-				t.Fatal(err)
-			}
+			c.remove("needs")
 			c.Advance(2 * time.Minute)
 			if _, err := c.client.Task(t.Context(), "needed"); !errors.Is(err, windlass.ErrNotFound) {
 				t.Errorf("%+v: a failure that nobody waits for any more is kept: %v", retention, err)

@@ -7,28 +7,25 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
 func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		wake := time.Now().Add(3 * time.Hour)
-		fails := windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
+		fails := running(func(_ context.Context, claim *windlass.Claim) error {
 			return fmt.Errorf("no: %w", &fs.PathError{Op: "open", Path: claim.ID(), Err: fs.ErrNotExist})
 		})
 		decide := func(c statemachine.Command) windlass.ErrorHandler {
 			return func(windlass.Fault) statemachine.Command { return c }
 		}
 		var faults []windlass.Fault
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = fails
+		c.join("n", fails, func(cfg *windlass.Config) {
 			cfg.ErrorHandlers = map[string]windlass.ErrorHandler{
 				"sleeps": decide(statemachine.SleepUntil(wake)), "fails": decide(statemachine.Fail("enough")),
 				"is-killed": decide(command(statemachine.Kill)), "decides-nonsense": decide(command(statemachine.Pause)),
@@ -51,10 +48,10 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 			c.Submit(windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}})
 		}
 		for kind, status := range want {
-			c.WaitUntil(500*time.Millisecond, fmt.Sprintf("%s is %s", kind, status), func() bool { return c.status(kind) == status })
+			c.WaitFor(500*time.Millisecond, kind, status)
 		}
-		if d, err := c.client.Task(t.Context(), "sleeps"); err != nil || !d.Until.Equal(wake) {
-			t.Errorf("it sleeps until %v, not %v (%v)", d.Until, wake, err)
+		if d := c.task("sleeps"); !d.Until.Equal(wake) {
+			t.Errorf("it sleeps until %v, not %v", d.Until, wake)
 		}
 		var path *fs.PathError
 		if len(faults) != 3 || !errors.As(faults[0].Err, &path) || faults[0].Task.ID() != path.Path {
@@ -66,8 +63,8 @@ func TestStates_M55_ErrorHandlersDecideByType(t *testing.T) {
 	})
 }
 
-// TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob: by default a task is run again for as
-// long as it takes, at least every ten minutes; for a job of the tree others wait.
+// By default a task is retried without end, at least every ten minutes. A job fails in the end,
+// because others wait for it.
 func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		back := time.Now().Add(5 * time.Hour)
@@ -80,33 +77,25 @@ func TestStates_M55_AnOutageOfHoursFailsNoTaskButAJob(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		c.job("a_t")
 		c.Advance(80 * time.Minute)
-		if got := c.status("a_t"); got != windlass.StatusSleeping {
-			t.Errorf("after 80 minutes the job is %s", got)
-		}
+		c.wantStatus("a_t", windlass.StatusSleeping)
 		c.Advance(160 * time.Minute)
 		if got, n := c.status("a_t"), c.startsOf("a_t"); got != windlass.StatusFailed || n != 25 {
 			t.Errorf("after four hours the job is %s after %d runs", got, n)
 		}
 		c.Advance(time.Hour - time.Minute)
-		e, err := c.client.Explain(t.Context(), "task-000")
-		if err != nil || e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "error(s) in a row") || !strings.Contains(e.Why, "the database is away") {
-			t.Errorf("after five hours: %+v, %v", e, err)
+		if e := c.explain("task-000"); e.Status != windlass.StatusSleeping || !strings.Contains(e.Why, "error(s) in a row") || !strings.Contains(e.Why, "the database is away") {
+			t.Errorf("after five hours: %+v", e)
 		}
 		c.Advance(11 * time.Minute)
-		if got := c.status("task-000"); got != windlass.StatusCompleted {
-			t.Errorf("ten minutes after the database is back the task is %s", got)
-		}
+		c.wantStatus("task-000", windlass.StatusCompleted)
 	})
 }
 
-// TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError: a text that
-// repeats the last one is not kept twice.
+// A text that repeats the last error is not stored twice.
 func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var mu sync.Mutex
 		reported := map[string]string{}
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return errors.New("no") })
+		c.join("n", running(failingOnce), func(cfg *windlass.Config) {
 			cfg.ErrorHandlers = map[string]windlass.ErrorHandler{
 				"explains": func(f windlass.Fault) statemachine.Command {
 					return statemachine.Fail("given up: " + f.Errors[0].Error)
@@ -114,42 +103,35 @@ func TestStates_M55_WhatAnErrorHandlerSaysWhenItGivesUpIsTheLastError(t *testing
 				"repeats": func(f windlass.Fault) statemachine.Command { return statemachine.Fail(f.Errors[0].Error) },
 			}
 			cfg.Events.Errored = func(task string, err error, _ time.Time) {
-				mu.Lock()
-				defer mu.Unlock()
+				c.mu.Lock()
+				defer c.mu.Unlock()
 				reported[task] = err.Error()
 			}
 		})
 		for kind, want := range map[string][]string{"explains": {"no", "given up: no"}, "repeats": {"no"}} {
 			c.Submit(windlass.Submission{ID: kind, Spec: windlass.Spec{Type: kind}})
-			c.WaitUntil(5*time.Second, kind+" has failed", func() bool { return c.status(kind) == windlass.StatusFailed })
-			d, err := c.client.Task(t.Context(), kind)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := c.WaitFor(5*time.Second, kind, windlass.StatusFailed)
 			var got []string
 			for _, e := range d.Errors {
 				got = append(got, e.Error)
 			}
-			mu.Lock()
+			c.mu.Lock()
 			if last := want[len(want)-1]; !slices.Equal(got, want) || reported[kind] != last || d.State.Failures != 1 {
 				t.Errorf("%s: %q, reported as %q, after %d failures", kind, got, reported[kind], d.State.Failures)
 			}
-			mu.Unlock()
+			c.mu.Unlock()
 		}
 	})
 }
 
 func TestStates_TheRetryPolicyOfASpecHolds(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
-			return errors.New("no")
-		}))
-		spec := windlass.Spec{Retry: &windlass.Retry{Errors: 20, Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}}
-		c.submit(1, spec)
-		took := c.WaitUntil(time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
-		d, err := c.client.Task(t.Context(), "task-000")
-		if err != nil || c.startsOf("task-000") != 20 || len(d.Errors) != statemachine.ErrorsMax || d.State.Failures != 20 || took < 15*time.Second {
-			t.Errorf("after %v and %d runs: %d errors, %d failures, %v", took, c.startsOf("task-000"), len(d.Errors), d.State.Failures, err)
+		c.join("n", running(failingOnce))
+		c.submit(1, windlass.Spec{Retry: &windlass.Retry{Errors: 20, Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}})
+		start := time.Now()
+		d := c.WaitFor(time.Minute, "task-000", windlass.StatusFailed)
+		if took := time.Since(start); c.startsOf("task-000") != 20 || len(d.Errors) != statemachine.ErrorsMax || d.State.Failures != 20 || took < 15*time.Second {
+			t.Errorf("after %v and %d runs: %d errors, %d failures", took, c.startsOf("task-000"), len(d.Errors), d.State.Failures)
 		}
 		for field, bad := range map[string]windlass.Spec{
 			"retry errors": {Retry: &windlass.Retry{Errors: -2}}, "retry min": {Retry: &windlass.Retry{Min: 2, Max: 1}},
@@ -172,15 +154,14 @@ func TestStates_ATimeoutEndsARunAndCountsAsAnError(t *testing.T) {
 		if !c.allRunning(1)() {
 			t.Error("it was stopped before its time")
 		}
-		c.WaitUntil(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
-		d, err := c.client.Task(t.Context(), "task-000")
-		if err != nil || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, windlass.ErrTimeout.Error()) || !strings.Contains(d.Errors[0].Error, "1m0s") {
-			t.Errorf("%+v, %v", d.Errors, err)
+		c.WaitFor(5*time.Second, "task-000", windlass.StatusSleeping)
+		if d := c.task("task-000"); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, windlass.ErrTimeout.Error()) || !strings.Contains(d.Errors[0].Error, "1m0s") {
+			t.Errorf("%+v", d.Errors)
 		}
 		if causes := c.causesOf("task-000"); len(causes) != 1 || !errors.Is(causes[0], windlass.ErrTimeout) {
 			t.Errorf("it was stopped with %v", causes)
 		}
-		c.WaitUntil(2*time.Minute, "it has failed", func() bool { return c.status("task-000") == windlass.StatusFailed })
+		c.WaitFor(2*time.Minute, "task-000", windlass.StatusFailed)
 	})
 }
 
@@ -189,17 +170,15 @@ func TestRetry_NoHandlerGoesRoundAtFullSpeed(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			inEach(t, func(t *testing.T, c *cluster) {
 				var n atomic.Int32
-				c.join("n", func(cfg *windlass.Config) {
-					cfg.Broker = faulty.Wrap(cfg.Broker, faulty.MustParse(`delay-request 1ms on commit`))
+				c.join("n", withFaults(`delay-request 1ms on commit`), func(cfg *windlass.Config) {
 					cfg.ErrorHandlers = map[string]windlass.ErrorHandler{"x": func(windlass.Fault) statemachine.Command { return command(statemachine.Run) }}
-					cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-						n.Add(1)
-						if kind == "sleep-past" {
-							return windlass.Message(statemachine.SleepUntil(time.Now()))
-						}
-						return errors.New("no")
-					})
-				})
+				}, running(func(context.Context, *windlass.Claim) error {
+					n.Add(1)
+					if kind == "sleep-past" {
+						return windlass.Message(statemachine.SleepUntil(time.Now()))
+					}
+					return errors.New("no")
+				}))
 				c.submit(1, windlass.Spec{Type: "x"})
 				c.Advance(5 * time.Second)
 				if n := n.Load(); n > 100 {
@@ -220,8 +199,8 @@ func TestRetry_ATimeoutIsAnErrorAlsoOfAHandlerThatGivesBack(t *testing.T) {
 		}))
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(10 * time.Second), Retry: &windlass.Retry{Errors: statemachine.ErrorsMax}})
 		c.Advance(30 * time.Minute)
-		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || d.Status != windlass.StatusFailed || n.Load() != statemachine.ErrorsMax {
-			t.Errorf("%s after %d runs, %v", d.Status, n.Load(), err)
+		if d := c.task("task-000"); d.Status != windlass.StatusFailed || n.Load() != statemachine.ErrorsMax {
+			t.Errorf("%s after %d runs", d.Status, n.Load())
 		}
 	})
 }
@@ -239,23 +218,19 @@ func TestRetry_M52_AnErrorWhileSleepingKeepsTheWakeTime(t *testing.T) {
 	})
 }
 
-// TestStates_ATimeoutOfAHandlerThatReturnsAMessageDoesWhatTheMessageSays shows what
-// a timeout means to a stateful handler: it is asked, and its answer stands.
+// A stateful handler decides what a timeout means: its message is applied.
 func TestStates_ATimeoutOfAHandlerThatReturnsAMessageDoesWhatTheMessageSays(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.Stateful(func(ctx context.Context, claim *windlass.Claim, _ <-chan statemachine.Command) statemachine.Command {
-				<-ctx.Done()
-				if errors.Is(context.Cause(ctx), windlass.ErrTimeout) {
-					return command(statemachine.Pause)
-				}
-				return command(statemachine.Release)
-			})
-		})
+		c.join("n", stateful(windlass.AnyType, func(ctx context.Context, _ *windlass.Claim, _ <-chan statemachine.Command) statemachine.Command {
+			<-ctx.Done()
+			if errors.Is(context.Cause(ctx), windlass.ErrTimeout) {
+				return command(statemachine.Pause)
+			}
+			return command(statemachine.Release)
+		}))
 		c.submit(1, windlass.Spec{Timeout: windlass.Duration(time.Minute)})
-		c.WaitUntil(2*time.Minute, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
-		if d, err := c.client.Task(t.Context(), "task-000"); err != nil || len(d.Errors) > 0 {
-			t.Errorf("%+v, %v", d.Errors, err)
+		if d := c.WaitFor(2*time.Minute, "task-000", windlass.StatusPaused); len(d.Errors) > 0 {
+			t.Errorf("%+v", d.Errors)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 // givenOnce returns a submission that sets everything, and a run that fails until *works and
 // checks what the task was given.
-func givenOnce(t *testing.T, works *bool) (windlass.Submission, func(context.Context, *windlass.Claim) error) {
+func givenOnce(t *testing.T, works *bool) (windlass.Submission, run) {
 	s := windlass.Submission{
 		ID: "a", Props: json.RawMessage(`{ "html":"<a> & \u2028", "n": 1.50 }`),
 		Spec: windlass.Spec{
@@ -46,10 +46,10 @@ func givenOnce(t *testing.T, works *bool) (windlass.Submission, func(context.Con
 func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		ctx, works := t.Context(), false
-		given, run := givenOnce(t, &works)
-		c.join("n", running(run))
+		given, do := givenOnce(t, &works)
+		c.join("n", running(do))
 		c.Submit(given)
-		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a", windlass.StatusFailed))
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
 		before, err := c.client.Task(ctx, "a")
 		if err != nil || before.Spec == nil || before.Spec.Group != "g" || len(before.Props) == 0 || before.State.Props != nil {
 			t.Errorf("it is shown as %+v, %v", before, err)
@@ -61,7 +61,7 @@ func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 		if err := c.client.Retry(ctx, "a"); !errors.Is(err, windlass.ErrExists) {
 			t.Errorf("while it is live: %v", err)
 		}
-		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
 		after, err := c.client.Task(ctx, "a")
 		if err != nil || len(after.Errors) != 0 || !after.SubmittedAt.After(*before.SubmittedAt) || string(after.Props) != string(before.Props) {
 			t.Errorf("it is shown as %+v, %v", after, err)
@@ -72,7 +72,7 @@ func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 		if err := c.client.Retry(ctx, "a"); err != nil { // what has completed, too
 			t.Fatal(err)
 		}
-		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
 		if n := c.startsOf("a"); n != 3 {
 			t.Errorf("it was started %d times", n)
 		}
@@ -95,7 +95,7 @@ func TestRetry_O04_WhatHasEndedRunsAgainAsItWasSubmitted(t *testing.T) {
 func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		works := false
-		c.join("n", handlers(map[string]func(context.Context, *windlass.Claim) error{"import": func(_ context.Context, claim *windlass.Claim) error {
+		c.join("n", handlers(map[string]run{"import": func(_ context.Context, claim *windlass.Claim) error {
 			var n int
 			if err := json.Unmarshal(claim.Props(), &n); err != nil || works {
 				return err
@@ -116,14 +116,7 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 			t.Fatal(err)
 		}
 		failed := windlass.Filter{Statuses: []windlass.Status{windlass.StatusFailed}}
-		count := func(status windlass.Status) int {
-			counts, err := c.client.Count(t.Context(), windlass.Filter{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return counts[status]
-		}
-		c.WaitUntil(time.Minute, "all fail", func() bool { return count(windlass.StatusFailed) == 1000 })
+		c.WaitUntil(time.Minute, "all fail", func() bool { return c.count(windlass.StatusFailed) == 1000 })
 		groups, err := c.client.Failures(t.Context(), windlass.Filter{})
 		if err != nil || len(groups) != 4 || groups[0].Tasks != 899 || groups[1].Tasks != 99 || groups[3].Error != "exited: exit code 4 after 1ms" || len(groups[0].IDs) != windlass.FailureIDsMax || groups[1].Type != "import" {
 			t.Errorf("the failures are %+v, %v", groups, err)
@@ -142,7 +135,7 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		c.WaitUntil(time.Minute, "those complete", func() bool { return count(windlass.StatusCompleted) == 899 && count(windlass.StatusFailed) == 101 })
+		c.WaitUntil(time.Minute, "those complete", func() bool { return c.count(windlass.StatusCompleted) == 899 && c.count(windlass.StatusFailed) == 101 })
 	})
 }
 
@@ -157,7 +150,7 @@ func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
 			return windlass.Permanent(errors.New("no"))
 		}))
 		c.Submit(windlass.Submission{ID: "a"})
-		c.WaitUntil(time.Minute, "it fails", c.hasStatus("a", windlass.StatusFailed))
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
 		works = true
 		late := c.clientBehind(`delay-request 5s on commit below "/test/tasks/" call 2`)
 		result := make(chan error, 1)
@@ -166,7 +159,7 @@ func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
 		if err := c.client.Retry(ctx, "a"); err != nil {
 			t.Fatal(err)
 		}
-		c.WaitUntil(10*time.Second, "it completes", c.hasStatus("a", windlass.StatusCompleted))
+		c.WaitFor(10*time.Second, "a", windlass.StatusCompleted)
 		c.Advance(time.Minute)
 		if err := <-result; !errors.Is(err, windlass.ErrFinished) {
 			t.Errorf("the late one: %v", err)
@@ -212,9 +205,8 @@ func TestRetry_O04_RunsNothingWithLessThanItHad(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n", running(done))
 		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`1`)})
-		c.WaitUntil(time.Minute, "it completes", c.hasStatus("a", windlass.StatusCompleted))
-		stored, _ := c.stored("/test/state/a")
-		record, err := statemachine.Parse([]byte(stored))
+		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
+		record, err := statemachine.Parse(c.get("/test/state/a").Value)
 		if err != nil {
 			t.Fatal(err)
 		}

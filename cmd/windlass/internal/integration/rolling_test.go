@@ -18,9 +18,7 @@ func (f *fleet) rolling(nodes, tasks int, returnWithin time.Duration) (ids []str
 	ids = f.submit("t", tasks, windlass.Spec{})
 	f.Advance(2 * time.Second)
 	for i, n := range all {
-		if err := n.Stop(); err != nil {
-			f.t.Fatal(err)
-		}
+		f.must(n.Stop())
 		f.Advance(3 * time.Second)
 		all[i] = n.Restart()
 		f.Advance(2 * time.Second)
@@ -30,8 +28,7 @@ func (f *fleet) rolling(nodes, tasks int, returnWithin time.Duration) (ids []str
 	return ids
 }
 
-// moreThan counts the tasks that moved more often than their nodes were
-// restarted and that many times besides.
+// moreThan fails if tasks moved more often than their nodes were restarted, plus spare.
 func (f *fleet) moreThan(spare int, ids []string) {
 	f.t.Helper()
 	count, worst, which := 0, 0, ""
@@ -54,7 +51,7 @@ func (f *fleet) moreThan(spare int, ids []string) {
 	}
 }
 
-// fleetFlag is for the long runs: 200 nodes take some three minutes of two cores.
+// fleetFlag is for long runs: 200 nodes take about three minutes on two cores.
 var fleetFlag = flag.Int("fleet", 20, "nodes of the clusters that are restarted in turn")
 
 func rollingSize() (nodes, tasks int) {
@@ -75,7 +72,7 @@ func TestPlacement_ARollingRestartOfNodesThatReturnMovesNoTask(t *testing.T) {
 	})
 }
 
-// goes are the ways in which a node ends that may come back.
+// goes lists how a node that may return can end.
 var goes = map[string]func(n *windlasstest.Node){
 	"killed":  func(n *windlasstest.Node) { n.Kill() },
 	"stopped": func(n *windlasstest.Node) { n.Stop() },

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,41 +9,26 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker"
 )
 
-// endingAtOnce has the tasks of a type end as soon as they have begun.
-func endingAtOnce(taskType string) func(*windlass.Config) {
-	return func(c *windlass.Config) {
-		c.Handlers[taskType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-	}
-}
-
-// shortLived are the types that the registration of a node names.
+// shortLived returns the types that a node's registration lists as short-lived.
 func (f *fleet) shortLived(node string) []string {
 	f.t.Helper()
-	kv, err := f.store.Get(f.t.Context(), "/test/nodes/"+node+"/info")
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	var info windlass.NodeInfo
-	if err := json.Unmarshal(kv.Value, &info); err != nil {
-		f.t.Fatal(err)
-	}
+	f.must(json.Unmarshal(f.get("/test/nodes/"+node+"/info").Value, &info))
 	return info.ShortLived
 }
 
 // register writes the registration of a node that takes nothing.
 func (f *fleet) register(node, fields string) {
 	f.t.Helper()
-	value := fmt.Sprintf(`{"name":%q,"frozen":true,%s}`, node, fields)
-	f.commit(broker.Put("/test/nodes/"+node+"/info", []byte(value)))
+	f.put("/test/nodes/"+node+"/info", fmt.Sprintf(`{"name":%q,"frozen":true,%s}`, node, fields))
 	f.Advance(time.Second)
 }
 
 func TestPlacement_ARegistrationNamesTheTypesThatWereFoundShortLivedForAsLongAsTheyAre(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
-		f.nodes(2, endingAtOnce("job"))
+		f.nodes(2, also("job", done))
 		f.submit("lasting", 10, windlass.Spec{})
 		f.submit("job", 40, windlass.Spec{Type: "job"})
 		f.Advance(5 * time.Second)
@@ -62,7 +46,8 @@ func TestPlacement_ARegistrationNamesTheTypesThatWereFoundShortLivedForAsLongAsT
 	})
 }
 
-// A node that has just begun has seen no task end. By their names these are not placed evenly.
+// A node that has just started has seen no task end. Placed by their names, the tasks are not
+// spread evenly.
 func TestPlacement_ANodeLearnsFromARegistrationWhichTypesAreShortLived(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		f.nodes(3)
@@ -79,12 +64,11 @@ func TestPlacement_ANodeLearnsFromARegistrationWhichTypesAreShortLived(t *testin
 }
 
 func TestPlacement_WhateverARegistrationSaysOfShortLivedTypesIsHarmless(t *testing.T) {
-	many := strings.Repeat(`"x",`, 200)
 	for name, fields := range map[string]string{
 		"no list":          `"short_lived":5`,
 		"no names":         `"short_lived":["a/b","*","\u0000","` + strings.Repeat("t", windlass.TypeBytesMax+1) + `"]`,
 		"null":             `"short_lived":[null,null]`,
-		"more than it may": `"short_lived":[` + many + `"lasting"]`,
+		"more than it may": `"short_lived":[` + strings.Repeat(`"x",`, 200) + `"lasting"]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inFleet(t, func(_ *testing.T, f *fleet) {

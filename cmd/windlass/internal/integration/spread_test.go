@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
 func TestNode_M17_TasksSpreadEvenlyOverNodesThatComeAndGo(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a, b := c.join("a"), c.join("b")
-		c.WaitUntil(time.Second, "both joined", func() bool { return len(c.nodes()) == 2 })
+		c.awaitNodes(2)
 		c.Advance(time.Second) // and know of each other
 		c.submit(300, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "all run", c.allRunning(300))
@@ -32,15 +31,11 @@ func TestNode_M17_TasksSpreadEvenlyOverNodesThatComeAndGo(t *testing.T) {
 		if moved != 100 {
 			t.Errorf("%d tasks moved; 100 had to", moved)
 		}
-		if err := b.Stop(); err != nil {
-			t.Error(err)
-		}
+		c.must(b.Stop())
 		took = c.WaitUntil(5*time.Second, "all run again", c.allRunning(300))
 		t.Logf("all run again after %v", took)
 		for _, m := range []*windlasstest.Node{a, d} {
-			if err := m.Stop(); err != nil {
-				t.Error(err)
-			}
+			c.must(m.Stop())
 		}
 	})
 }
@@ -48,9 +43,8 @@ func TestNode_M17_TasksSpreadEvenlyOverNodesThatComeAndGo(t *testing.T) {
 func TestNode_M17_ANodeThatJoinsWhileAnotherClaimsEverythingGetsItsShare(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.submit(300, windlass.Spec{})
-		slow := faulty.MustParse("delay-reply 1s on commit below \"/test/tasks/\"")
-		c.join("a", func(cfg *windlass.Config) { cfg.Broker = faulty.Wrap(cfg.Broker, slow) })
-		c.WaitUntil(time.Second, "a is there", func() bool { return len(c.nodes()) == 1 })
+		c.join("a", withFaults(`delay-reply 1s on commit below "/test/tasks/"`))
+		c.awaitNodes(1)
 		c.Advance(100 * time.Millisecond) // and has asked for everything
 		c.join("b")
 		took := c.WaitUntil(8*time.Second, "even", func() bool { return c.runningOn("a") == 150 && c.runningOn("b") == 150 })
@@ -58,7 +52,7 @@ func TestNode_M17_ANodeThatJoinsWhileAnotherClaimsEverythingGetsItsShare(t *test
 	})
 }
 
-// promptly is within what nodes need to agree, before anyone would stand in for another.
+// promptly is shorter than the time after which a node claims in place of another.
 const promptly = 200 * time.Millisecond
 
 func TestPlacement_M17_TasksAreSpreadEvenly(t *testing.T) {
@@ -78,7 +72,7 @@ func TestPlacement_M17_TasksAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// Nodes see a large submission in parts, and not the same ones.
+// Nodes see a large submission in different parts.
 func TestPlacement_M17_AThousandTasksAreSpreadEvenly(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3)
@@ -160,9 +154,7 @@ func TestPlacement_WhatIsOverCapacityWaitsAndRunsWhenThereIsRoom(t *testing.T) {
 		}
 		for id, node := range f.holders() { // one is deleted on n00
 			if node == "n00" {
-				if err := f.Client().Delete(t.Context(), id); err != nil {
-					t.Fatal(err)
-				}
+				f.remove(id)
 				break
 			}
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/statemachine"
+	"github.com/windlass-go/windlass/windlasstest"
 )
 
 // commandTo sends a command and waits until it was carried out.
@@ -34,30 +34,26 @@ func (c *cluster) commandTo(id string, command statemachine.Command) (windlass.T
 	return c.client.AwaitCommand(ctx, sent)
 }
 
-// command is commandTo of a command that is carried out.
+// command is commandTo for a command that must be carried out.
 func (c *cluster) command(id string, command statemachine.Command) windlass.TaskDetail {
 	c.t.Helper()
 	d, err := c.commandTo(id, command)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	return d
 }
 
-// stored is the value of a key, empty if there is none, and its revision.
+// stored returns the value of a key, empty if there is none, and its revision.
 func (c *cluster) stored(key string) (string, broker.Revision) {
 	c.t.Helper()
 	kv, err := c.store.Get(c.t.Context(), key)
 	if errors.Is(err, broker.ErrNotFound) {
 		return "", 0
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	return string(kv.Value), kv.Modified
 }
 
-// command is a message with what it needs.
+// command returns a command with a message and its parameters.
 func command(m statemachine.Message) statemachine.Command {
 	switch m {
 	case statemachine.Sleep:
@@ -68,7 +64,15 @@ func command(m statemachine.Message) statemachine.Command {
 	return statemachine.Command{Message: m}
 }
 
-// following is a stateful handler that returns what it is told.
+// statefulRun is the function of a stateful handler.
+type statefulRun = func(context.Context, *windlass.Claim, <-chan statemachine.Command) statemachine.Command
+
+// stateful gives a node a stateful handler for a type.
+func stateful(taskType string, do statefulRun) func(*windlass.Config) {
+	return func(cfg *windlass.Config) { cfg.Handlers[taskType] = windlass.Stateful(do) }
+}
+
+// following is a stateful handler that returns the message it receives.
 func (c *cluster) following(ctx context.Context, claim *windlass.Claim, messages <-chan statemachine.Command) statemachine.Command {
 	for {
 		select {
@@ -82,31 +86,25 @@ func (c *cluster) following(ctx context.Context, claim *windlass.Claim, messages
 	}
 }
 
-// TestStates_M50_M51_EveryCommandInEveryState brings a task into a state, by
-// commands, and sends it each message; for handlers of both kinds.
+// Each message is sent to a task in each state, for both kinds of handlers.
 func TestStates_M50_M51_EveryCommandInEveryState(t *testing.T) {
 	into := map[statemachine.State]statemachine.Message{statemachine.Sleeping: statemachine.Sleep, statemachine.Paused: statemachine.Pause}
 	becomes := map[statemachine.State]windlass.Status{
 		statemachine.Runnable: windlass.StatusRunning, statemachine.Fault: windlass.StatusSleeping, // which is what the error handler decides
 	}
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) { cfg.Handlers["stateful"] = windlass.Stateful(c.following) })
+		c.join("n", stateful("stateful", c.following))
 		for _, kind := range []string{"plain", "stateful"} {
 			for _, state := range []statemachine.State{statemachine.Runnable, statemachine.Sleeping, statemachine.Paused} {
 				for _, m := range statemachine.Messages {
 					id := fmt.Sprintf("%s-%s-%s", kind, state, m)
 					c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: kind}})
-					c.WaitUntil(5*time.Second, id+" runs", func() bool { return c.status(id) == windlass.StatusRunning })
+					c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 					c.Advance(time.Millisecond)
 					if state != statemachine.Runnable {
-						if _, err := c.commandTo(id, command(into[state])); err != nil {
-							t.Fatalf("%s: %v", id, err)
-						}
+						c.command(id, command(into[state]))
 					}
-					before, err := c.client.Task(t.Context(), id)
-					if err != nil {
-						t.Fatal(err)
-					}
+					before := c.task(id)
 					d, err := c.commandTo(id, command(m))
 					next, refused := statemachine.Next(state, m)
 					if refused != nil {
@@ -168,9 +166,7 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 				}
 				c.mu.Unlock()
 			}
-			if s := c.status(id); s != status {
-				t.Errorf("%s is %s", id, s)
-			}
+			c.wantStatus(id, status)
 			if d, err := c.commandTo(id, command(statemachine.Kill)); err != nil || d.Status != windlass.StatusKilled {
 				t.Errorf("%s: %s, %v", id, d.Status, err)
 			}
@@ -187,8 +183,7 @@ func TestStates_M52_AnInvalidCommandIsDiscardedAndWedgesNothing(t *testing.T) {
 	})
 }
 
-// TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged looks at the
-// store whenever something takes effect.
+// The handler reads its state from the store when it starts.
 func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		var seen []string
@@ -226,21 +221,11 @@ func TestStates_M53_AStateIsStoredBeforeItTakesEffectAndOnlyIfItChanged(t *testi
 	})
 }
 
-// TestStates_M54_ABrokerThatFailsEndsNoTask fails everything that concerns states,
-// while tasks sleep, wake up, fail and are paused.
+// Writes of states fail while tasks sleep, wake up, fail and are paused.
 func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var faults []*faulty.Broker
-		for _, name := range []string{"a", "b"} {
-			c.join(name, func(cfg *windlass.Config) {
-				f := faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-				cfg.Broker = f
-				faults = append(faults, f)
-				cfg.Handlers["fails"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-					return errors.New("no")
-				})
-			})
-		}
+		fails := also("fails", failingOnce)
+		nodes := []*windlasstest.Node{c.join("a", fails), c.join("b", fails)}
 		for i := range 6 {
 			kind := []string{"fails", "stays"}[i%2]
 			c.Submit(windlass.Submission{ID: fmt.Sprintf("t%d", i), Spec: windlass.Spec{Type: kind, Retry: &windlass.Retry{Errors: -1}}})
@@ -249,13 +234,11 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 			`lose-request 1s on commit below "/test/state/"`, `lose-reply 1s on commit below "/test/state/"`, `refuse on commit`,
 			"lose-reply 1s on commit chance 0.7", `late 3s on commit below "/test/state/" chance 0.5`,
 		} {
-			for _, f := range faults {
-				f.Use(faulty.MustParse(plan))
+			for _, n := range nodes {
+				n.Use(plan)
 			}
 			for i, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
-				if _, err := c.client.SendTask(t.Context(), fmt.Sprintf("t%d", 2*i+1), command(m)); err != nil {
-					t.Fatal(err)
-				}
+				c.tell(fmt.Sprintf("t%d", 2*i+1), m)
 			}
 			c.Advance(20 * time.Second)
 			for i := range 6 {
@@ -263,8 +246,8 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 					t.Errorf("under %s t%d has ended as %s", plan, i, s)
 				}
 			}
-			for _, f := range faults {
-				f.Use(nil)
+			for _, n := range nodes {
+				n.Use("")
 			}
 			c.Advance(time.Minute)
 			for i, want := range []windlass.Status{windlass.StatusPaused, windlass.StatusSleeping, windlass.StatusRunning} {
@@ -284,40 +267,32 @@ func TestStates_M54_AnUnreadableStateIsLeftAloneUntilItIsMended(t *testing.T) {
 		c.put("/test/state/t", `{"state":"melted"}`)
 		n := c.join("n")
 		c.WaitUntil(5*time.Second, "it is parked", func() bool { return len(n.Tasks()) == 1 && n.Tasks()[0].Parked })
-		if s := c.status("t"); s != windlass.StatusFault {
-			t.Errorf("it is %s", s)
-		}
+		c.wantStatus("t", windlass.StatusFault)
 		c.tell("t", statemachine.Kill)
 		c.Advance(time.Minute)
 		if value, _ := c.stored("/test/state/t"); value != `{"state":"melted"}` || c.startsOf("t") != 0 {
 			t.Errorf("the state is %s, and it was started %d times", value, c.startsOf("t"))
 		}
 		c.put("/test/state/t", `{"state":"runnable"}`)
-		if err := n.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(n.Stop())
 		c.join("m")
-		c.WaitUntil(10*time.Second, "it is killed, as it was told", func() bool { return c.status("t") == windlass.StatusKilled })
+		c.WaitFor(10*time.Second, "t", windlass.StatusKilled)
 	})
 }
 
-// TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime lets many tasks sleep
-// until a few moments, and pauses many others.
+// Many tasks sleep, and as many others are paused.
 func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		const count = 2000
 		wake := time.Now().Add(time.Hour)
 		woken := map[string]time.Time{}
-		n := c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers[windlass.AnyType] = windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })
-			cfg.Handlers["sleeps"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				woken[claim.ID()] = time.Now()
-				return nil
-			})
-		})
-		c.WaitUntil(time.Second, "it joined", func() bool { return len(c.nodes()) == 1 })
+		n := c.join("n", running(func(_ context.Context, claim *windlass.Claim) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			woken[claim.ID()] = time.Now()
+			return nil
+		}))
+		c.awaitNodes(1)
 		c.Advance(0)
 		goroutines := runtime.NumGoroutine()
 		for i := range count {
@@ -335,11 +310,7 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 			t.Errorf("%d goroutines for %d parked tasks, and %d before", now, count, goroutines)
 		}
 		leases := map[broker.SessionID]bool{}
-		kvs, _, err := broker.Collect(t.Context(), c.store, "/test/")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, kv := range kvs {
+		for _, kv := range c.collect("/test/") {
 			if kv.Session != 0 {
 				leases[kv.Session] = true
 			}
@@ -353,9 +324,8 @@ func TestStates_M57_WhatIsParkedCostsNoGoroutineAndWakesUpInTime(t *testing.T) {
 		}
 		for id, at := range woken {
 			var i int
-			if _, err := fmt.Sscanf(id, "t%d", &i); err != nil {
-				t.Fatal(err)
-			}
+			_, err := fmt.Sscanf(id, "t%d", &i)
+			c.must(err)
 			if late := at.Sub(wake.Add(time.Duration(i) * time.Millisecond)); late < 0 || late > 50*time.Millisecond {
 				t.Errorf("%s woke up %v late", id, late)
 			}
@@ -369,13 +339,10 @@ func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
 		c.submit(10, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "they run", c.allRunning(10))
 		for i := range 10 {
-			m := []statemachine.Message{statemachine.Pause, statemachine.Sleep}[i%2]
-			c.command(fmt.Sprintf("task-%03d", i), command(m))
+			c.command(fmt.Sprintf("task-%03d", i), command([]statemachine.Message{statemachine.Pause, statemachine.Sleep}[i%2]))
 		}
 		b := c.join("b")
-		if err := a.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		c.must(a.Drain(t.Context()))
 		c.WaitUntil(5*time.Second, "b has them", func() bool { return len(b.Tasks()) == 10 })
 		for i, task := range b.Tasks() {
 			want := []statemachine.State{statemachine.Paused, statemachine.Sleeping}[i%2]
@@ -390,8 +357,7 @@ func TestStates_M57_ParkedTasksMoveOnDrainAndFailover(t *testing.T) {
 	})
 }
 
-// TestStates_M58_AreSeenOnTheNodeAndInTheStore compares the state, and when it was
-// entered, as told by the node, by a client, and by the store.
+// The node, a client and the store report the same state, entered at the same time.
 func TestStates_M58_AreSeenOnTheNodeAndInTheStore(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		n := c.join("n")
@@ -417,8 +383,7 @@ func TestStates_M58_AreSeenOnTheNodeAndInTheStore(t *testing.T) {
 	})
 }
 
-// TestStates_M56_TheLayoutIsByteForByteThatOfTheContract reads what is stored with
-// a plain etcd client, in real time.
+// This reads the store with a plain etcd client, in real time.
 func TestStates_M56_TheLayoutIsByteForByteThatOfTheContract(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -472,7 +437,7 @@ func TestStates_M56_TheLayoutIsByteForByteThatOfTheContract(t *testing.T) {
 	send(statemachine.SleepUntil(at))
 	node, err := windlass.NewNode(windlass.Config{
 		Broker: server.Broker(), Namespace: "test", Name: "n",
-		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(func(context.Context, *windlass.Claim) error { return nil })},
+		Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(done)},
 	})
 	if err != nil {
 		t.Fatal(err)

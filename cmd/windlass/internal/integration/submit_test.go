@@ -18,20 +18,12 @@ import (
 
 func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", func(cfg *windlass.Config) {
-			cfg.Handlers["ends"] = windlass.HandlerFunc(func(_ context.Context, claim *windlass.Claim) error {
-				return nil
-			})
-		})
+		c.join("n", also("ends", done))
 		submit := func(s windlass.Submission) error { return c.client.Submit(t.Context(), s) }
 		task := windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "ends"}, Props: json.RawMessage(`{"x": 1}`)}
-		if err := submit(task); err != nil {
-			t.Fatal(err)
-		}
+		c.must(submit(task))
 		live := windlass.Submission{ID: "live"}
-		if err := submit(live); err != nil {
-			t.Fatal(err)
-		}
+		c.must(submit(live))
 		var exists *windlass.ExistsError
 		if err := submit(live); !errors.As(err, &exists) || !exists.Same || !errors.Is(err, windlass.ErrExists) {
 			t.Errorf("again while it is live: %v", err)
@@ -39,7 +31,7 @@ func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 		if err := submit(windlass.Submission{ID: "live", Spec: windlass.Spec{Priority: 5}}); !errors.As(err, &exists) || exists.Same {
 			t.Errorf("another one while it is live: %v", err)
 		}
-		c.WaitUntil(time.Second, "a is done", func() bool { return c.status("a") == windlass.StatusCompleted })
+		c.WaitFor(time.Second, "a", windlass.StatusCompleted)
 		task.Props = json.RawMessage(`{"x":1}`) // spacing makes no difference
 		var finished *windlass.FinishedError
 		err := submit(task)
@@ -52,7 +44,7 @@ func TestSubmit_M20_AnIDThatIsLiveOrHasEndedIsRefused(t *testing.T) {
 			t.Errorf("run afresh: %v", err)
 		}
 		c.WaitUntil(time.Second, "it ran again", func() bool { return c.startsOf("a") == 2 })
-		c.WaitUntil(time.Second, "a is done again", func() bool { return c.status("a") == windlass.StatusCompleted })
+		c.WaitFor(time.Second, "a", windlass.StatusCompleted)
 	})
 }
 
@@ -62,11 +54,7 @@ func TestSubmit_AFileOfTasksTwiceChangesNothing(t *testing.T) {
 		for i := range 700 {
 			all = append(all, windlass.Submission{ID: fmt.Sprintf("t|%d", i), Props: json.RawMessage(fmt.Sprint(i))})
 		}
-		for _, err := range c.client.SubmitAll(t.Context(), all) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.Submit(all...)
 		for _, err := range c.client.SubmitAll(t.Context(), all) {
 			if !windlass.AlreadySubmitted(err) {
 				t.Fatal(err)
@@ -112,27 +100,20 @@ func TestSubmit_BadInputNamesTheFieldTheValueAndTheLimit(t *testing.T) {
 
 func TestSubmit_Z12_TasksThatWouldWaitForThemselvesAreRefused(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		needs := func(id string, needs ...string) windlass.Submission {
-			return windlass.Submission{ID: id, Spec: windlass.Spec{Needs: needs}}
-		}
-		for _, err := range c.client.SubmitAll(t.Context(), []windlass.Submission{needs("a", "b"), needs("b", "c"), needs("x", "y")}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := c.client.Submit(t.Context(), needs("c", "a"))
+		c.Submit(needing("a", "b"), needing("b", "c"), needing("x", "y"))
+		err := c.client.Submit(t.Context(), needing("c", "a"))
 		if err == nil || !strings.Contains(err.Error(), "c → a → b → c") {
 			t.Errorf("c needs a needs b needs c: %v", err)
 		}
-		errs := c.client.SubmitAll(t.Context(), []windlass.Submission{needs("p", "q"), needs("q", "p"), needs("r")})
+		errs := c.client.SubmitAll(t.Context(), []windlass.Submission{needing("p", "q"), needing("q", "p"), needing("r")})
 		if errs[0] == nil || errs[1] == nil || errs[2] != nil {
 			t.Errorf("within one call: %v", errs)
 		}
 	})
 }
 
-// meanwhile is a broker before whose first write something else happens, and that
-// loses the reply to the first write that says nothing of task b.
+// meanwhile is a broker that calls first before its first write, and loses the reply to the
+// first write that does not mention task b.
 type meanwhile struct {
 	broker.Broker
 	first func()
@@ -157,20 +138,16 @@ func (m *meanwhile) Commit(ctx context.Context, txns ...broker.Txn) []broker.Res
 	return results
 }
 
-// needing is a task that waits for others.
+// needing returns a task that needs others.
 func needing(id string, needs ...string) windlass.Submission {
 	return windlass.Submission{ID: id, Spec: windlass.Spec{Type: "t", Needs: needs}}
 }
 
-// everythingOf is all that a namespace has of some tasks, but for revisions.
+// everythingOf returns all keys and values of some tasks.
 func (c *cluster) everythingOf(ids ...string) map[string]string {
 	c.t.Helper()
-	kvs, _, err := broker.Collect(c.t.Context(), c.store, "/test/")
-	if err != nil {
-		c.t.Fatal(err)
-	}
 	stored := map[string]string{}
-	for _, kv := range kvs {
+	for _, kv := range c.collect("/test/") {
 		if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(strings.Split(kv.Key, "/"), id) }) {
 			stored[kv.Key] = string(kv.Value)
 		}
@@ -182,10 +159,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 	for name, before := range map[string]func(c *cluster) (last windlass.Submission, after func()){
 		"a new task": func(*cluster) (windlass.Submission, func()) { return needing("a", "b"), func() {} },
 		"a new task whose last failure is remembered": func(c *cluster) (windlass.Submission, func()) {
-			mark := broker.Txn{Then: []broker.Op{broker.Put("/test/tasks/a/failed", []byte(`{"state":"failed"}`))}}
-			if _, err := broker.CommitOne(c.t.Context(), c.store, mark); err != nil {
-				c.t.Fatal(err)
-			}
+			c.put("/test/tasks/a/failed", `{"state":"failed"}`)
 			return needing("a", "b"), func() {}
 		},
 		"a new job": func(*cluster) (windlass.Submission, func()) {
@@ -202,35 +176,23 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 			return next, func() {}
 		},
 		"a failed job that is run again": func(c *cluster) (windlass.Submission, func()) {
-			n := c.join("n", func(cfg *windlass.Config) {
-				cfg.Handlers["t"] = windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
-					return windlass.Permanent(errors.New("no"))
-				})
-			})
+			n := c.join("n", also("t", failing))
 			old := needing("a_t")
 			old.Spec.Job = true
 			c.Submit(old)
-			c.WaitUntil(time.Minute, "it failed", func() bool { return c.status("a_t") == windlass.StatusFailed })
-			if err := n.Stop(); err != nil {
-				c.t.Fatal(err)
-			}
+			c.WaitFor(time.Minute, "a_t", windlass.StatusFailed)
+			c.must(n.Stop())
 			next := needing("a_t", "b")
 			next.Spec.Job, next.Rerun = true, true
 			return next, func() {}
 		},
 		"a held task that is to run again": func(c *cluster) (windlass.Submission, func()) {
 			n := c.join("n", pulling("t"))
-			var held *windlass.Dequeued
-			for i, s := range []windlass.Submission{needing("a"), needing("a", "c")} {
-				s.Requeue = i > 0
-				c.Submit(s)
-				if i == 0 {
-					var err error
-					if held, err = n.Dequeue(c.t.Context(), "t"); err != nil {
-						c.t.Fatal(err)
-					}
-				}
-			}
+			c.Submit(needing("a"))
+			held := c.dequeue(n, "t")
+			waits := needing("a", "c")
+			waits.Requeue = true
+			c.Submit(waits)
 			c.Advance(time.Second) // the node writes the history of the claim
 			next := needing("a", "b")
 			next.Requeue = true
@@ -244,10 +206,7 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 				defer after()
 				was := c.everythingOf(last.ID)
 				between := &meanwhile{Broker: c.store, loses: true}
-				client, err := windlass.NewClient(between, "test")
-				if err != nil {
-					t.Fatal(err)
-				}
+				client := c.clientOn(between)
 				between.first = func() {
 					// Through a third one, and from a client that saw nothing of it.
 					for i, err := range c.client.SubmitAll(t.Context(), []windlass.Submission{needing("b", "x"), needing("x", last.ID)}) {
@@ -268,8 +227,8 @@ func TestSubmit_Z12_AHalfOfACycleThatIsSubmittedMeanwhileIsTakenBack(t *testing.
 				if now := c.everythingOf(last.ID); fmt.Sprint(now) != fmt.Sprint(was) {
 					t.Errorf("after it was taken back:\n%v\nbefore:\n%v", now, was)
 				}
-				if d, err := c.client.Task(t.Context(), "x"); err != nil || !slices.Equal(d.Spec.Needs, []string{last.ID}) {
-					t.Errorf("the first half: %+v, %v", d, err)
+				if d := c.task("x"); !slices.Equal(d.Spec.Needs, []string{last.ID}) {
+					t.Errorf("the first half: %+v", d)
 				}
 			})
 		})
@@ -328,14 +287,11 @@ func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 		}
 		w.submitted(w.client, "a", 1)
 		client := w.clientBehind(`late 20s on commit below "/test/tasks/" call 3`)
-		if err := client.Submit(ctx, update(`1`)); err != nil {
-			t.Fatal(err)
-		}
+		w.must(client.Submit(ctx, update(`1`)))
 		w.Submit(update(`2`))
 		w.Advance(time.Minute)
-		d, err := w.client.Task(ctx, "a-0")
-		if err != nil || string(d.Props) != `2` {
-			t.Errorf("the last update said 2, and it is %s, %v", d.Props, err)
+		if d := w.task("a-0"); string(d.Props) != `2` {
+			t.Errorf("the last update said 2, and it is %s", d.Props)
 		}
 	})
 }

@@ -11,12 +11,10 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/broker/faulty"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// TestSendTask_AStoppedHandlerKeepsItsResult: a handler that is killed, paused or
-// put to sleep by command may have set a result before it returned.
+// A handler that is stopped by a command may set a result before it returns.
 func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
@@ -33,9 +31,7 @@ func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 			c.Submit(windlass.Submission{ID: id})
 			c.WaitUntil(time.Second, id+" runs", func() bool { return c.startsOf(id) == 1 })
 			sent, err := c.client.SendTask(t.Context(), id, command)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c.must(err)
 			d, err := c.client.AwaitCommand(t.Context(), sent)
 			if err != nil || string(d.Status) != id || string(d.Result) != `"as far as it got"` {
 				t.Errorf("%s: it is %s with the result %s, %v", id, d.Status, d.Result, err)
@@ -44,11 +40,10 @@ func TestSendTask_AStoppedHandlerKeepsItsResult(t *testing.T) {
 	})
 }
 
-// TestSendTask_ATaskThatHasEndedIsNotSaidToBeAnother: only a submission can have
-// other settings than the task had.
+// Only a submission can have other settings than the task.
 func TestSendTask_ATaskThatHasEndedIsNotSaidToBeAnother(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
-		c.join("n", running(func(context.Context, *windlass.Claim) error { return nil }))
+		c.join("n", running(done))
 		c.Submit(windlass.Submission{ID: "t"})
 		if _, err := c.client.Wait(t.Context(), "t", windlass.StatusCompleted); err != nil {
 			t.Fatal(err)
@@ -87,24 +82,16 @@ func (a *awayOnce) Commit(ctx context.Context, txns ...broker.Txn) []broker.Resu
 	return results
 }
 
-// TestAwaitCommand_WaitsWhileTheBrokerIsAway: the broker may be away just when the
-// outcome is read.
+// The broker is unavailable at the moment when the outcome is read.
 func TestAwaitCommand_WaitsWhileTheBrokerIsAway(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		store := &awayOnce{Broker: c.store}
-		client, err := windlass.NewClient(store, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := c.clientOn(store)
 		c.join("n")
-		if err := client.Submit(t.Context(), windlass.Submission{ID: "t"}); err != nil {
-			t.Fatal(err)
-		}
+		c.must(client.Submit(t.Context(), windlass.Submission{ID: "t"}))
 		sent, err := client.SendTask(t.Context(), "t", statemachine.Command{Message: statemachine.Kill})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.WaitUntil(5*time.Second, "it is killed", func() bool { return c.status("t") == windlass.StatusKilled })
+		c.must(err)
+		c.WaitFor(5*time.Second, "t", windlass.StatusKilled)
 		store.away = true
 		if d, err := client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled || store.away {
 			t.Errorf("%s, %v", d.Status, err)
@@ -117,11 +104,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		var sent []windlass.SentCommand
 		for _, m := range []statemachine.Message{statemachine.Kill, statemachine.Sleep, statemachine.Pause} {
-			s, err := c.client.SendTask(t.Context(), "task-000", command(m))
-			if err != nil {
-				t.Fatal(err)
-			}
-			sent = append(sent, s)
+			sent = append(sent, c.tell("task-000", m))
 		}
 		var carriedOut atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
@@ -129,7 +112,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 				cfg.Events.TaskCommanded = func(string, string, error) { carriedOut.Add(1) }
 			})
 		}
-		c.WaitUntil(10*time.Second, "it is paused", func() bool { return c.status("task-000") == windlass.StatusPaused })
+		c.WaitFor(10*time.Second, "task-000", windlass.StatusPaused)
 		if c.startsOf("task-000") != 0 {
 			t.Errorf("it ran %d times before it was paused", c.startsOf("task-000"))
 		}
@@ -148,8 +131,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 	})
 }
 
-// TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt: the
-// handler takes its time to stop for the first one.
+// The handler takes a second to stop for the first command.
 func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
@@ -160,12 +142,9 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill, statemachine.Release} {
 			id := fmt.Sprint("t", i)
 			c.Submit(windlass.Submission{ID: id})
-			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			c.Advance(time.Millisecond)
-			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
-			if err != nil {
-				t.Fatal(err)
-			}
+			first := c.tell(id, statemachine.Pause)
 			c.Advance(500 * time.Millisecond)
 			d := c.command(id, command(m))
 			want := map[statemachine.Message]windlass.Status{
@@ -173,34 +152,27 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 				statemachine.Kill: windlass.StatusKilled, statemachine.Release: windlass.StatusRunning,
 			}[m]
 			c.WaitUntil(10*time.Second, fmt.Sprintf("after pause and %s it is %s; it was %s", m, want, d.Status), func() bool { return c.status(id) == want })
-			if d, err := c.client.Task(t.Context(), id); err != nil || d.State != nil && d.State.Command == first.Revision {
-				t.Errorf("%s: the first command was carried out, too: %+v, %v", id, d.State, err)
+			if d := c.task(id); d.State != nil && d.State.Command == first.Revision {
+				t.Errorf("%s: the first command was carried out, too: %+v", id, d.State)
 			}
 		}
 	})
 }
 
-// TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain: the
-// node that claims next has heard of the command and not yet that it is gone.
+// The node that claims next has seen the command, but not yet that it was deleted.
 func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		a := c.join("a")
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
-		var shaky *faulty.Broker
-		c.join("b", func(cfg *windlass.Config) {
-			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-			cfg.Broker = shaky
-		})
+		n := c.join("b")
 		c.Advance(2 * time.Second)
 		// From now on b hears of commands late.
-		shaky.Use(faulty.MustParse(`delay-request 20s on batch below "/test/commands/"`))
+		n.Use(`delay-request 20s on batch below "/test/commands/"`)
 		c.tell("task-000", statemachine.Sleep)
-		c.WaitUntil(5*time.Second, "it sleeps", func() bool { return c.status("task-000") == windlass.StatusSleeping })
+		c.WaitFor(5*time.Second, "task-000", windlass.StatusSleeping)
 		c.command("task-000", command(statemachine.Run))
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(a.Stop())
 		c.WaitUntil(10*time.Second, "b runs it", func() bool { return c.runningOn("b") == 1 })
 		c.Advance(time.Minute)
 		if s := c.status("task-000"); s != windlass.StatusRunning || c.runningOn("b") != 1 || c.startsOf("task-000") != 3 {
@@ -209,52 +181,39 @@ func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t
 	})
 }
 
-// TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins: what the first command
-// asked for has not been stored when the second one replaces it.
+// The second command arrives while the state of the first is being written.
 func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var slow *faulty.Broker
-		c.join("n", func(cfg *windlass.Config) {
-			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-			cfg.Broker = slow
-		})
+		n := c.join("n")
 		for i, m := range []statemachine.Message{statemachine.Run, statemachine.Sleep, statemachine.Kill} {
 			id := fmt.Sprint("t", i)
 			c.Submit(windlass.Submission{ID: id})
-			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			c.Advance(time.Second) // until its history is written
-			slow.Use(faulty.MustParse(`delay-request 2s on commit`))
-			first, err := c.client.SendTask(t.Context(), id, command(statemachine.Pause))
-			if err != nil {
-				t.Fatal(err)
-			}
+			n.Use(`delay-request 2s on commit`)
+			first := c.tell(id, statemachine.Pause)
 			// The node hears of the second one only when the first is decided.
 			c.Advance(100 * time.Millisecond)
-			slow.Use(faulty.MustParse("break on batch below \"/test/commands/\"\nrefuse on list below \"/test/commands/\""))
-			second, err := c.client.SendTask(t.Context(), id, command(m))
-			if err != nil {
-				t.Fatal(err)
-			}
+			n.Use("break on batch below \"/test/commands/\"\nrefuse on list below \"/test/commands/\"")
+			second := c.tell(id, m)
 			c.Advance(3 * time.Second)
-			slow.Use(nil)
-			if _, err := c.client.AwaitCommand(t.Context(), second); err != nil {
-				t.Error(err)
-			}
+			n.Use("")
+			_, err := c.client.AwaitCommand(t.Context(), second)
+			c.must(err)
 			want := map[statemachine.Message]windlass.Status{
 				statemachine.Run: windlass.StatusRunning, statemachine.Sleep: windlass.StatusSleeping, statemachine.Kill: windlass.StatusKilled,
 			}[m]
 			c.WaitUntil(10*time.Second, fmt.Sprintf("after %s it is %s", m, want), func() bool { return c.status(id) == want })
 			if _, err := c.client.AwaitCommand(t.Context(), first); err == nil && m != statemachine.Run {
-				if d, err := c.client.Task(t.Context(), id); err != nil || d.State.Command == first.Revision {
-					t.Errorf("the first command was carried out: %+v, %v", d.State, err)
+				if d := c.task(id); d.State.Command == first.Revision {
+					t.Errorf("the first command was carried out: %+v", d.State)
 				}
 			}
 		}
 	})
 }
 
-// TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost: it never received it,
-// it failed, or it was stopped for something else.
+// The handler never receives the command, or fails, or is stopped for another reason.
 func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		listens := running(func(ctx context.Context, claim *windlass.Claim) error {
@@ -269,14 +228,13 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 			case "is-drained":
 				<-messages
 			}
-			<-ctx.Done()
-			return ctx.Err()
+			return untilStopped(ctx, claim)
 		})
 		a := c.join("a", listens)
 		ids := []string{"never-receives", "fails", "is-drained"}
 		for _, id := range ids {
 			c.Submit(windlass.Submission{ID: id})
-			c.WaitUntil(5*time.Second, "it runs", func() bool { return c.status(id) == windlass.StatusRunning })
+			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 		}
 		c.Advance(time.Millisecond)
 		for _, id := range ids {
@@ -285,11 +243,9 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 		c.Advance(time.Millisecond) // or what b's coming moves is not told any more
 		c.join("b", listens)
 		c.Advance(time.Second)
-		if err := a.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		c.must(a.Stop())
 		for _, id := range ids {
-			c.WaitUntil(10*time.Second, id+" is paused", func() bool { return c.status(id) == windlass.StatusPaused })
+			c.WaitFor(10*time.Second, id, windlass.StatusPaused)
 		}
 	})
 }
@@ -298,9 +254,7 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 func (c *cluster) tell(id string, m statemachine.Message) windlass.SentCommand {
 	c.t.Helper()
 	sent, err := c.client.SendTask(c.t.Context(), id, command(m))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.must(err)
 	return sent
 }
 
@@ -311,9 +265,8 @@ func (c *cluster) tellAll(ids []string, m statemachine.Message) {
 	for i, id := range ids {
 		commands[i] = windlass.TaskCommand{ID: id, Command: command(m)}
 	}
-	if _, errs := c.client.SendTasks(c.t.Context(), commands); errors.Join(errs...) != nil {
-		c.t.Fatal(errors.Join(errs...))
-	}
+	_, errs := c.client.SendTasks(c.t.Context(), commands)
+	c.must(errors.Join(errs...))
 }
 
 func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *testing.T) {
@@ -346,7 +299,7 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 					return ctx.Err()
 				}))
 				c.submit(1, windlass.Spec{})
-				c.WaitUntil(2*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+				c.WaitFor(2*time.Second, "task-000", windlass.StatusRunning)
 				c.Advance(time.Second)
 				c.tell("task-000", statemachine.Kill)
 				c.Advance(500 * time.Millisecond)
@@ -367,7 +320,7 @@ func TestTaskCommand_ACommandThatWasReplacedIsNotSaidToBeCarriedOut(t *testing.T
 		a := c.tell("task-000", statemachine.Pause)
 		c.tell("task-000", statemachine.Run)
 		c.join("n")
-		c.WaitUntil(5*time.Second, "runs", func() bool { return c.status("task-000") == windlass.StatusRunning })
+		c.WaitFor(5*time.Second, "task-000", windlass.StatusRunning)
 		c.Advance(time.Second)
 		if d, err := c.client.AwaitCommand(t.Context(), a); err == nil {
 			t.Errorf("it was replaced, and the task is %s", d.Status)
@@ -377,15 +330,11 @@ func TestTaskCommand_ACommandThatWasReplacedIsNotSaidToBeCarriedOut(t *testing.T
 
 func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var slow *faulty.Broker
-		m := c.join("n", func(cfg *windlass.Config) {
-			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-			cfg.Broker = slow
-		})
+		n := c.join("n")
 		ids := c.submit(120, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
 		c.Advance(time.Second)
-		slow.Use(faulty.MustParse(`delay-request 1500ms on commit`))
+		n.Use(`delay-request 1500ms on commit`)
 		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
 		c.Advance(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
 		c.tellAll(ids, statemachine.Kill)
@@ -393,23 +342,19 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 			c.Advance(100 * time.Millisecond)
 			c.tellAll(ids, statemachine.Run)
 		}
-		slow.Use(nil)
+		n.Use("")
 		c.Advance(5 * time.Minute)
-		if n := len(m.Tasks()); n > 0 {
-			t.Errorf("the drain has not ended: %d tasks are left", n)
+		if left := len(n.Tasks()); left > 0 {
+			t.Errorf("the drain has not ended: %d tasks are left", left)
 		}
 	})
 }
 
 func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var slow *faulty.Broker
 		c.submit(1, windlass.Spec{})
 		c.tell("task-000", statemachine.Kill)
-		c.join("n", func(cfg *windlass.Config) {
-			slow = faulty.Wrap(cfg.Broker, faulty.MustParse(`delay-request 10s on get below "/test/commands/"`))
-			cfg.Broker = slow
-		})
+		c.join("n", withFaults(`delay-request 10s on get below "/test/commands/"`))
 		c.Advance(3 * time.Second)
 		c.delete("/test/tasks/task-000/owner")
 		c.Advance(2 * time.Second)
@@ -431,16 +376,11 @@ func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
 			case 2:
 				return windlass.Message(command(statemachine.Pause))
 			}
-			<-ctx.Done()
-			return ctx.Err()
+			return untilStopped(ctx, claim)
 		})
-		var shaky *faulty.Broker
 		c.submit(1, windlass.Spec{})
 		c.tell("task-000", statemachine.Checkpoint)
-		c.join("b", h, func(cfg *windlass.Config) {
-			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse("delay-request 30ms on list below \"/test/commands/\"\ndelay-request 30ms on get below \"/test/commands/\""))
-			cfg.Broker = shaky
-		})
+		c.join("b", h, withFaults("delay-request 30ms on list below \"/test/commands/\"\ndelay-request 30ms on get below \"/test/commands/\""))
 		c.Advance(50 * time.Millisecond)
 		c.delete("/test/commands/task-000")
 		c.Advance(20 * time.Second)
@@ -455,15 +395,8 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 		c.join("n")
 		ids := c.submit(120, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
-		paused := func() int {
-			counts, err := c.client.Count(t.Context(), windlass.Filter{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return counts[windlass.StatusPaused]
-		}
 		c.tellAll(ids, statemachine.Pause)
-		c.WaitUntil(5*time.Second, "all are paused", func() bool { return paused() == len(ids) })
+		c.WaitUntil(5*time.Second, "all are paused", func() bool { return c.count(windlass.StatusPaused) == len(ids) })
 		c.Advance(5 * time.Second)
 		c.send("n", windlass.CommandDrain, `{"per_second":10000}`)
 		c.Advance(200 * time.Millisecond)
@@ -471,7 +404,7 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 		c.Advance(100 * time.Millisecond)
 		c.uncordon("n")
 		c.Advance(40 * time.Second)
-		if n := paused(); n > 0 {
+		if n := c.count(windlass.StatusPaused); n > 0 {
 			t.Errorf("%d of %d are paused still", n, len(ids))
 		}
 	})
@@ -479,20 +412,14 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 
 func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		var shaky *faulty.Broker
-		c.join("n", func(cfg *windlass.Config) {
-			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(""))
-			cfg.Broker = shaky
-		})
+		n := c.join("n")
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(1))
 		c.Advance(2 * time.Second)
-		shaky.Use(faulty.MustParse(`delay-request 1s on batch below "/test/tasks/"`))
+		n.Use(`delay-request 1s on batch below "/test/tasks/"`)
 		c.Submit(windlass.Submission{ID: "wake-up-the-batch"})
 		c.Advance(50 * time.Millisecond)
-		if err := c.client.Delete(t.Context(), "task-000"); err != nil {
-			t.Fatal(err)
-		}
+		c.remove("task-000")
 		c.Submit(windlass.Submission{ID: "task-000"})
 		sent := c.tell("task-000", statemachine.Kill)
 		c.Advance(time.Minute)
@@ -506,15 +433,11 @@ func TestTaskCommand_ANodeLeavesAlthoughACommandCannotBeRead(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
 		c.tell("task-000", statemachine.Pause)
-		var shaky *faulty.Broker
-		c.join("n", func(cfg *windlass.Config) {
-			shaky = faulty.Wrap(cfg.Broker, faulty.MustParse(`refuse on get below "/test/commands/"`))
-			cfg.Broker = shaky
-		})
+		n := c.joins("n", `refuse on get below "/test/commands/"`)
 		c.Advance(5 * time.Second)
 		late := time.AfterFunc(10*time.Minute, func() {
 			t.Error("it has not left after 10 minutes")
-			shaky.Use(nil)
+			n.Use("")
 		})
 		defer late.Stop()
 	})
