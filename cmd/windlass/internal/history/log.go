@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -190,20 +191,31 @@ func (l *Log) Ended(id string) statemachine.State {
 	}
 }
 
-// Apply checks events, whole revisions of them, in order.
-func (l *Log) Apply(events []broker.Event) {
-	for len(events) > 0 {
-		rev := events[0].KV.Modified
-		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != rev })
-		if n < 0 {
-			n = len(events)
+// Revisions yields the events of each revision, in order.
+func Revisions(events []broker.Event) iter.Seq[[]broker.Event] {
+	return func(yield func([]broker.Event) bool) {
+		for len(events) > 0 {
+			n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != events[0].KV.Modified })
+			if n < 0 {
+				n = len(events)
+			}
+			if !yield(events[:n]) {
+				return
+			}
+			events = events[n:]
 		}
+	}
+}
+
+// Apply checks events, in order and in whole revisions.
+func (l *Log) Apply(events []broker.Event) {
+	for group := range Revisions(events) {
+		rev := group[0].KV.Modified
 		if rev <= l.revision {
 			l.complain("revision %d comes after %d", rev, l.revision)
 		}
 		l.revision = rev
-		l.applyRevision(events[:n])
-		events = events[n:]
+		l.applyRevision(group)
 	}
 }
 
