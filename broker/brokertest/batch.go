@@ -40,7 +40,7 @@ func eachResult(t *trial) {
 		case 4:
 			txns = append(txns, broker.Txn{Then: []broker.Op{put, put}})
 		case 5:
-			txns = append(txns, broker.Txn{If: []broker.Cond{broker.Exists(t.prefix + "there")}, Then: []broker.Op{put}})
+			txns = append(txns, when(broker.Exists(t.prefix+"there"), put))
 		}
 	}
 	results := t.broker.Commit(t.ctx, txns...)
@@ -113,7 +113,7 @@ func seeEarlier(t *trial) {
 	k, below, other := t.prefix+"k", t.prefix+"k/below", t.prefix+"other"
 	old := t.put("k", "old")
 	t.put("k/below", "old")
-	put := func(key, value string) []broker.Op { return []broker.Op{broker.Put(key, []byte(value))} }
+	put := func(key, value string) broker.Op { return broker.Put(key, []byte(value)) }
 	steps := []struct {
 		name string
 		txn  broker.Txn
@@ -121,19 +121,19 @@ func seeEarlier(t *trial) {
 		read string // the value read, if there is a read
 	}{
 		{"not yet", broker.Txn{If: []broker.Cond{broker.Exists(other)}, Else: []broker.Op{broker.Read(k)}}, false, "old"},
-		{"put", broker.Txn{Then: put(k, "new")}, true, ""},
-		{"modified since", broker.Txn{If: []broker.Cond{broker.Modified(k, old)}, Then: put(other, "x")}, false, ""},
-		{"same incarnation", broker.Txn{If: []broker.Cond{broker.Created(k, old)}, Then: []broker.Op{broker.Read(k)}}, true, "new"},
+		{"put", broker.Txn{Then: []broker.Op{put(k, "new")}}, true, ""},
+		{"modified since", when(broker.Modified(k, old), put(other, "x")), false, ""},
+		{"same incarnation", when(broker.Created(k, old), broker.Read(k)), true, "new"},
 		{"delete the subtree", broker.Txn{Then: []broker.Op{broker.DeleteTree(k + "/")}}, true, ""},
-		{"gone from below", broker.Txn{If: []broker.Cond{broker.Exists(below)}, Then: put(other, "x")}, false, ""},
-		{"put below again", broker.Txn{If: []broker.Cond{broker.Absent(below)}, Then: put(below, "again")}, true, ""},
+		{"gone from below", when(broker.Exists(below), put(other, "x")), false, ""},
+		{"put below again", when(broker.Absent(below), put(below, "again")), true, ""},
 		{"delete", broker.Txn{Then: []broker.Op{broker.Delete(k)}}, true, ""},
-		{"gone", broker.Txn{If: []broker.Cond{broker.Absent(k)}, Then: put(k, "anew")}, true, ""},
-		{"another incarnation", broker.Txn{If: []broker.Cond{broker.Created(k, old)}, Then: put(other, "x")}, false, ""},
+		{"gone", when(broker.Absent(k), put(k, "anew")), true, ""},
+		{"another incarnation", when(broker.Created(k, old), put(other, "x")), false, ""},
 		{"read anew", broker.Txn{Then: []broker.Op{broker.Read(k)}}, true, "anew"},
 		{"read again below", broker.Txn{Then: []broker.Op{broker.Read(below)}}, true, "again"},
 		{"everything", broker.Txn{Then: []broker.Op{broker.DeleteTree(t.prefix)}}, true, ""},
-		{"nothing left", broker.Txn{If: []broker.Cond{broker.Absent(k), broker.Absent(below)}, Then: put(other, "last")}, true, ""},
+		{"nothing left", broker.Txn{If: []broker.Cond{broker.Absent(k), broker.Absent(below)}, Then: []broker.Op{put(other, "last")}}, true, ""},
 	}
 	var txns []broker.Txn
 	for _, s := range steps {
@@ -156,8 +156,7 @@ func largeCalls(t *trial) {
 	var puts, reads []broker.Txn
 	for i := range n {
 		k := fmt.Sprintf("%slarge/%d", t.prefix, i)
-		puts = append(puts, broker.Txn{If: []broker.Cond{broker.Absent(k)},
-			Then: []broker.Op{broker.Put(k, bytes.Repeat([]byte{byte(i)}, size))}})
+		puts = append(puts, when(broker.Absent(k), broker.Put(k, bytes.Repeat([]byte{byte(i)}, size))))
 		reads = append(reads, broker.Txn{Then: []broker.Op{broker.Read(k)}})
 	}
 	for i, r := range t.broker.Commit(t.ctx, puts...) {

@@ -120,8 +120,7 @@ func connectionsShare(t *trial) {
 		if err != nil || kv.Modified != rev {
 			t.Errorf("the other connection read %+v, %v, want revision %d", kv, err, rev)
 		}
-		r, err := broker.CommitOne(t.ctx, other, broker.Txn{If: []broker.Cond{broker.Modified(k, rev)},
-			Then: []broker.Op{broker.Put(k, nil)}})
+		r, err := broker.CommitOne(t.ctx, other, when(broker.Modified(k, rev), broker.Put(k, nil)))
 		if err != nil || !r.OK {
 			t.Errorf("the other connection's transaction has result %+v, %v, want OK", r, err)
 		}

@@ -79,8 +79,7 @@ func fenceRefuses(t *trial) {
 	owner, state := t.prefix+"owner", t.prefix+"state"
 	fenced := func(token broker.Revision, value string) bool {
 		t.Helper()
-		return t.commit(broker.Txn{If: []broker.Cond{broker.Created(owner, token)},
-			Then: []broker.Op{broker.Put(state, []byte(value))}}).OK
+		return t.commit(when(broker.Created(owner, token), broker.Put(state, []byte(value)))).OK
 	}
 	first := t.put("owner", "same")
 	if !fenced(first, "1") {
@@ -134,8 +133,7 @@ func noUpdateLost(t *trial) {
 					return
 				}
 				n, _ := strconv.Atoi(string(kv.Value))
-				r, err := broker.CommitOne(t.ctx, t.broker, broker.Txn{If: []broker.Cond{broker.Modified(k, kv.Modified)},
-					Then: []broker.Op{broker.Put(k, fmt.Append(nil, n+1))}})
+				r, err := broker.CommitOne(t.ctx, t.broker, when(broker.Modified(k, kv.Modified), broker.Put(k, fmt.Append(nil, n+1))))
 				if err != nil {
 					t.Errorf("Commit: %v", err)
 					return

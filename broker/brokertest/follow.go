@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -135,9 +136,9 @@ func (c *batchCheck) check(b broker.Batch) {
 }
 
 func describe(e broker.Event) string {
-	what := "the put of "
+	what := "put"
 	if e.Deleted {
-		what = "the deletion of "
+		what = "deletion"
 	}
-	return what + e.KV.Key + " at revision " + itoa(e.KV.Modified)
+	return fmt.Sprintf("the %s of %s at revision %d", what, e.KV.Key, e.KV.Modified)
 }

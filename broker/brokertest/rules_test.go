@@ -13,14 +13,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestRulesAreNumberedWithoutGap(t *testing.T) {
+func TestRules_AreNumberedWithoutGap(t *testing.T) {
 	names := map[string]bool{}
 	for i, r := range brokertest.Rules() {
 		if want := fmt.Sprintf("B%02d", i+1); r.Number != want {
-			t.Errorf("rule %s stands where %s belongs", r.Number, want)
+			t.Errorf("rule %s is in the place of %s", r.Number, want)
 		}
 		if names[r.Name] || !regexp.MustCompile(`^[a-z]+(_[a-z]+)+$`).MatchString(r.Name) {
-			t.Errorf("rule %s has the name %q: taken, or not words with underscores", r.Number, r.Name)
+			t.Errorf("rule %s has the name %q: used twice, or not words with underscores", r.Number, r.Name)
 		}
 		names[r.Name] = true
 		if !strings.HasSuffix(r.Sentence, ".") {

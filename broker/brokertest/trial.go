@@ -45,6 +45,11 @@ func (t *trial) close(b broker.Broker) {
 	}
 }
 
+// when returns the transaction that applies operations if a condition holds.
+func when(cond broker.Cond, then ...broker.Op) broker.Txn {
+	return broker.Txn{If: []broker.Cond{cond}, Then: then}
+}
+
 // commit commits one transaction, which must not return an error.
 func (t *trial) commit(txn broker.Txn) broker.Result {
 	t.Helper()

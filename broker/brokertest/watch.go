@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -41,8 +40,6 @@ var keyRules = []Rule{
 	{Number: "B57", Name: "watch_of_one_key", test: watchOne,
 		Sentence: "A watch of a key sees that key, its deletions and its return, and nothing beside or below it."},
 }
-
-func itoa(r broker.Revision) string { return strconv.FormatInt(int64(r), 10) }
 
 func watchPast(t *trial) {
 	var revisions []broker.Revision
@@ -148,29 +145,22 @@ func watchWhole(t *trial) {
 	for i := range 2 {
 		large = append(large, broker.Put(fmt.Sprintf("%sa/large/%d", t.prefix, i), make([]byte, broker.ValueBytesMax)))
 	}
-	want := map[broker.Revision]int{}
-	first := t.write(ops...)
-	want[first] = len(ops)
-	second := t.write(large...)
-	want[second] = len(large)
-	got := map[broker.Revision]int{}
-	t.follow("a/", first, patience, func(b broker.Batch) bool { // nobody has overwritten them yet
-		for _, event := range b.Events {
-			got[event.KV.Modified]++
-		}
-		return b.Revision >= second
-	})
-	if !maps.Equal(got, want) {
-		t.Errorf("there are so many changes at revisions: %v, want %v", got, want)
-	}
+	first, second := t.write(ops...), t.write(large...)
+	t.wantWhole(first, second, map[broker.Revision]int{first: len(ops), second: len(large)})
 	t.write(broker.DeleteTree(t.prefix + "a/"))
-	first, want = t.put("a/first", ""), map[broker.Revision]int{}
-	want[first] = 1
+	first = t.put("a/first", "")
+	want := map[broker.Revision]int{first: 1}
 	for i := range 6 { // makes more keys than one transaction could name
 		want[t.fill("a/fill"+strconv.Itoa(i)+"/", broker.TxnOpsMax)] = broker.TxnOpsMax
 	}
 	last := t.write(broker.DeleteTree(t.prefix + "a/"))
 	want[last] = 6*broker.TxnOpsMax + 1
+	t.wantWhole(first, last, want)
+}
+
+// wantWhole checks the number of changes of each revision of a watch, each in one batch.
+func (t *trial) wantWhole(first, last broker.Revision, want map[broker.Revision]int) {
+	t.Helper()
 	seen := 0
 	t.follow("a/", first, patience, func(b broker.Batch) bool {
 		got := map[broker.Revision]int{}

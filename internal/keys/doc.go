@@ -7,14 +7,14 @@
 //	nodes/<node>/commands/<id>   a command to it, with its session
 //	tasks/<task>                 the task's spec, until done or deleted
 //	tasks/<task>/props           its properties
-//	tasks/<task>/owner           who runs it, with the owner's session
-//	tasks/<task>/handover        for whom it was released, with that owner's session
-//	tasks/<task>/failed          what its failure is for those that wait for it
-//	tasks/<task>/requeue         what it becomes once its run has ended
+//	tasks/<task>/owner           its owner, with the owner's session
+//	tasks/<task>/handover        the node it was released for, with the session of the last owner
+//	tasks/<task>/failed          the mark of its failure, for the tasks that wait for it
+//	tasks/<task>/requeue         its next submission, for when its run has ended
 //	claims/<task>                when it was claimed, with the owner's session
-//	history/<task>               what happened to it, bounded, permanent
+//	history/<task>               its latest events, permanent
 //	state/<task>                 its state, permanent
-//	progress/<task>              what its handler saved of its progress
+//	progress/<task>              the progress that its handler saved
 //	tree/<job>/<job>             a job as it was queued
 //	commands/<task>              a command to it
 //	elections/<election>/<candidate>   a candidate in line, with its session

@@ -10,31 +10,30 @@ import (
 // JobSeparator joins the segments of a job's path into the ID of its task.
 const JobSeparator = "|"
 
-// JobDepthMax bounds the segments of a job's path.
+// JobDepthMax limits the segments of a job's path.
 const JobDepthMax = 64
 
-// CheckJobName refuses a name of a job that its path could not be read back
-// from.
+// CheckJobName returns an error for a job name that cannot be part of a path.
 func CheckJobName(name string) error { return checkJobPart("job name", name, "") }
 
-// CheckJobType refuses a type of a job that its path could not be read back
-// from: there, the type is what follows the last underscore.
+// CheckJobType returns an error for a job type that cannot be part of a path. In a
+// path, the type follows the last underscore of a segment.
 func CheckJobType(jobType string) error { return checkJobPart("job type", jobType, "_") }
 
-func checkJobPart(field, value, besides string) error {
+func checkJobPart(field, value, forbidden string) error {
 	if err := checkSegment(field, value, TaskIDBytesMax); err != nil {
 		return err
 	}
-	if i := strings.IndexAny(value, ` /\|`+besides); i >= 0 {
+	if i := strings.IndexAny(value, ` /\|`+forbidden); i >= 0 {
 		return &NameError{Field: field, Value: value, Limit: fmt.Sprintf("must not contain %q", value[i])}
 	}
 	return nil
 }
 
-// JobSegment is a job's part of its path.
+// JobSegment returns a job's segment of its path.
 func JobSegment(name, jobType string) string { return name + "_" + jobType }
 
-// ParseJobSegment reads a part of a path; false if no job has it.
+// ParseJobSegment parses a segment of a path. It returns false if no job can have it.
 func ParseJobSegment(segment string) (name, jobType string, ok bool) {
 	i := strings.LastIndexByte(segment, '_')
 	if i < 0 {
@@ -44,7 +43,7 @@ func ParseJobSegment(segment string) (name, jobType string, ok bool) {
 	return name, jobType, CheckJobName(name) == nil && CheckJobType(jobType) == nil
 }
 
-// CheckJobID refuses an ID that is not the path of a job.
+// CheckJobID returns an error for an ID that is not the path of a job.
 func CheckJobID(id string) error {
 	if err := CheckTaskID(id); err != nil {
 		return err
@@ -72,11 +71,11 @@ func (s Space) Job(id string) string {
 // JobTree is the prefix of the jobs below one.
 func (s Space) JobTree(id string) string { return s.Job(id) + "/" }
 
-// Failed is the mark of a task that failed or was killed and that others are not
-// to run after.
+// Failed is the mark of a task that failed or was killed, and whose dependants are not
+// to run.
 func (s Space) Failed(id string) string { return s.root + "/tasks/" + id + "/failed" }
 
-// Requeue is what a task is to be submitted as once its present run has ended.
+// Requeue is the next submission of a task, for when its run has ended.
 func (s Space) Requeue(id string) string { return s.root + "/tasks/" + id + "/requeue" }
 
 func parseJob(path string) Parsed {

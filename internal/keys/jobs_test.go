@@ -6,36 +6,16 @@ import (
 )
 
 func TestJob_Z02_NameAndTypeReadBackUniquely(t *testing.T) {
-	for _, part := range []string{"a", "requestFile", "käse", "a-1", "a.b"} {
-		if err := CheckJobName(part); err != nil {
-			t.Errorf("CheckJobName(%q) = %v", part, err)
-		}
-		if err := CheckJobType(part); err != nil {
-			t.Errorf("CheckJobType(%q) = %v", part, err)
-		}
-	}
-	if err := CheckJobName("a_b"); err != nil {
-		t.Errorf("an underscore in a name: %v", err)
-	}
-	if CheckJobType("a_b") == nil {
-		t.Error("an underscore in a type is accepted, so the path could be read in two ways")
-	}
-	for _, part := range []string{"", "a b", "a/b", `a\b`, "a|b", "_a", ".", "a\n"} {
-		err := CheckJobName(part)
-		if err == nil || !strings.Contains(err.Error(), "job name") {
-			t.Errorf("CheckJobName(%q) = %v", part, err)
-		}
-		if CheckJobType(part) == nil {
-			t.Errorf("CheckJobType(%q) was accepted", part)
-		}
-	}
+	good, bad := []string{"a", "requestFile", "käse", "a-1", "a.b"}, []string{"", "a b", "a/b", `a\b`, "a|b", "_a", ".", "a\n"}
+	checkNames(t, "job name", CheckJobName, append(good, "a_b"), bad)
+	checkNames(t, "job type", CheckJobType, good, append(bad, "a_b")) // or a path could be read in two ways
 	name, jobType, ok := ParseJobSegment(JobSegment("a_b", "t"))
 	if name != "a_b" || jobType != "t" || !ok {
 		t.Errorf("read back as %q and %q, %v", name, jobType, ok)
 	}
 }
 
-func TestJob_Z04_ThePathJoinsWhatWasQueued(t *testing.T) {
+func TestJob_Z04_ThePathJoinsTheSegments(t *testing.T) {
 	s, _ := New("x")
 	id := "requestFile_alpha|downloadFile_alpha|processFile_alpha"
 	if err := CheckJobID(id); err != nil {

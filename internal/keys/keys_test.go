@@ -23,68 +23,63 @@ func TestNamespace_M01_IsTrimmedOrRefused(t *testing.T) {
 	}
 }
 
+// checkNames checks which names a check of a field accepts and refuses.
+func checkNames(t *testing.T, field string, check func(string) error, good, bad []string) {
+	t.Helper()
+	for _, name := range good {
+		if err := check(name); err != nil {
+			t.Errorf("%s %q: %v", field, name, err)
+		}
+	}
+	for _, name := range bad {
+		if err := check(name); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s %q: %v, want an error that names the field", field, name, err)
+		}
+	}
+}
+
 func TestTaskID_M05_IsValidated(t *testing.T) {
-	good := []string{"a", "ab", "a|b", "a-1", "käse", "a b", "props", "owner", strings.Repeat("x", 512)}
-	bad := []string{"", ".", "..", "_x", "a/b", "a\x00b", "a\tb", "\xff", "emoji\U0001F600", "\ue000", "\ufffd",
-		strings.Repeat("x", 513)}
-	for _, id := range good {
-		if err := CheckTaskID(id); err != nil {
-			t.Errorf("CheckTaskID(%q) = %v", id, err)
-		}
-	}
-	for _, id := range bad {
-		err := CheckTaskID(id)
-		if err == nil {
-			t.Errorf("CheckTaskID(%q) was accepted", id)
-			continue
-		}
-		if !strings.Contains(err.Error(), "task ID") {
-			t.Errorf("the error %q does not name the field", err)
-		}
-	}
+	checkNames(t, "task ID", CheckTaskID,
+		[]string{"a", "ab", "a|b", "a-1", "käse", "a b", "props", "owner", strings.Repeat("x", 512)},
+		[]string{"", ".", "..", "_x", "a/b", "a\x00b", "a\tb", "\xff", "emoji\U0001F600", "\ue000", "\ufffd", strings.Repeat("x", 513)})
 }
 
 func TestElectionNames_L01_AreValidated(t *testing.T) {
 	for field, check := range map[string]func(string) error{"election name": CheckElectionName, "candidate name": CheckCandidateName} {
-		for _, name := range []string{"e", "käse", "a b", strings.Repeat("x", 128)} {
-			if err := check(name); err != nil {
-				t.Errorf("%s %q: %v", field, name, err)
-			}
-		}
-		for _, name := range []string{"", " ", ".", "..", "_x", "a/b", "a\x00b", strings.Repeat("x", 129)} {
-			if err := check(name); err == nil || !strings.Contains(err.Error(), field) {
-				t.Errorf("%s %q: %v", field, name, err)
-			}
-		}
+		checkNames(t, field, check, []string{"e", "käse", "a b", strings.Repeat("x", 128)},
+			[]string{"", " ", ".", "..", "_x", "a/b", "a\x00b", strings.Repeat("x", 129)})
 	}
 }
 
-func TestParse_ReadsBackWhatSpaceSpells(t *testing.T) {
+// spelled returns the key of each kind with the names of a parsed key.
+func spelled(s Space, p Parsed) map[Kind]string {
+	return map[Kind]string{
+		Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
+		Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name),
+		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command),
+		Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name), Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
+	}
+}
+
+func TestParse_ReadsBackTheKeysOfASpace(t *testing.T) {
 	s, err := New("app/blue")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]Parsed{
-		s.Task("a|b"):              {Kind: Task, Name: "a|b"},
-		s.Props("a"):               {Kind: Props, Name: "a"},
-		s.Owner("a"):               {Kind: Owner, Name: "a"},
-		s.Handover("a"):            {Kind: Handover, Name: "a"},
-		s.State("a"):               {Kind: State, Name: "a"},
-		s.Claim("a"):               {Kind: Claim, Name: "a"},
-		s.History("a"):             {Kind: History, Name: "a"},
-		s.Progress("a"):            {Kind: Progress, Name: "a"},
-		s.TaskCommand("a"):         {Kind: TaskCommand, Name: "a"},
-		s.Failed("a"):              {Kind: Failed, Name: "a"},
-		s.Requeue("a"):             {Kind: Requeue, Name: "a"},
-		s.Job("a_t"):               {Kind: Job, Name: "a_t"},
-		s.Job("a_t|b_c_t"):         {Kind: Job, Name: "a_t|b_c_t"},
-		s.NodeInfo("n"):            {Kind: NodeInfo, Name: "n"},
-		s.NodeCommand("n", "0190"): {Kind: NodeCommand, Name: "n", Command: "0190"},
-		s.Layout():                 {Kind: Layout},
-		s.Candidate("e", "c"):      {Kind: Candidate, Name: "e", Candidate: "c"},
-	} {
-		if got := s.Parse(key); got != want {
-			t.Errorf("Parse(%q) = %+v, want %+v", key, got, want)
+	for kind := Unknown + 1; kind <= Candidate; kind++ {
+		want := Parsed{Kind: kind, Name: "a|b"}
+		switch kind {
+		case NodeCommand:
+			want.Command = "0190"
+		case Job:
+			want.Name = "a_t|b_c_t"
+		case Layout:
+			want.Name = ""
+		case Candidate:
+			want.Candidate = "c"
+		}
+		if key := spelled(s, want)[kind]; s.Parse(key) != want {
+			t.Errorf("Parse(%q) = %+v, want %+v", key, s.Parse(key), want)
 		}
 	}
 }
@@ -105,19 +100,13 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	s, _ := New("x")
-	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/state/a|b", "/x/tree/a_t/b_t", "/x/elections/e/c", "/x//"} {
+	for _, seed := range []string{"/x/tasks/a", "/x/tasks/a/owner", "/x/nodes/n/commands/1", "/x/nodes/n/cordon", "/x/state/a|b", "/x/tree/a_t/b_t", "/x/elections/e/c", "/x//"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
 		p := s.Parse(key)
-		spelled := map[Kind]string{
-			Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
-			Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name), NodeInfo: s.NodeInfo(p.Name),
-			NodeCommand: s.NodeCommand(p.Name, p.Command), Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name),
-			Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
-		}
-		if p.Kind != Unknown && spelled[p.Kind] != key {
-			t.Errorf("Parse(%q) = %+v, which spells %q", key, p, spelled[p.Kind])
+		if p.Kind != Unknown && spelled(s, p)[p.Kind] != key {
+			t.Errorf("Parse(%q) = %+v, whose key is %q", key, p, spelled(s, p)[p.Kind])
 		}
 	})
 }

@@ -11,22 +11,21 @@ import (
 
 // Limits of names, in bytes.
 const (
-	// TaskIDBytesMax bounds a task's ID.
+	// TaskIDBytesMax limits a task's ID.
 	TaskIDBytesMax = 512
-	// NodeNameBytesMax bounds a node's name.
+	// NodeNameBytesMax limits a node's name.
 	NodeNameBytesMax = 128
-	// ElectionNameBytesMax bounds an election's name, and a candidate's.
+	// ElectionNameBytesMax limits an election's name, and a candidate's.
 	ElectionNameBytesMax = 128
-	// NamespaceBytesMax bounds a namespace, slashes included.
+	// NamespaceBytesMax limits a namespace, slashes included.
 	NamespaceBytesMax = 200
 )
 
-// NameError says what is wrong with a name.
+// NameError reports an invalid name.
 type NameError struct {
-	// Field is what was named: "task ID", "node name", "election name",
-	// "candidate name" or "namespace".
+	// Field is the kind of name, such as "task ID", "node name" or "namespace".
 	Field string
-	// Value is the offending value.
+	// Value is the invalid value.
 	Value string
 	// Limit says what is allowed.
 	Limit string
@@ -37,18 +36,19 @@ func (e *NameError) Error() string {
 	return fmt.Sprintf("%s %q: %s", e.Field, shorten.To(e.Value, 80), e.Limit)
 }
 
-// CheckTaskID refuses an ID that not every store could keep in a path.
+// CheckTaskID returns an error for an ID that some store could not keep in a path.
 func CheckTaskID(id string) error { return checkSegment("task ID", id, TaskIDBytesMax) }
 
-// CheckNodeName refuses a node name that not every store could keep in a path.
+// CheckNodeName returns an error for a node name that some store could not keep in a
+// path.
 func CheckNodeName(name string) error { return checkSegment("node name", name, NodeNameBytesMax) }
 
-// RetentionElection is the election by which nodes agree which one of them forgets
-// old tasks. No user's election has such a name.
+// RetentionElection is the election of the node that deletes the records of old tasks.
+// No user's election can have such a name.
 const RetentionElection = "_retention"
 
-// CheckElectionName refuses an election's name that not every store could keep in
-// a path.
+// CheckElectionName returns an error for an election's name that some store could not
+// keep in a path.
 func CheckElectionName(name string) error {
 	if name == RetentionElection {
 		return nil
@@ -56,11 +56,9 @@ func CheckElectionName(name string) error {
 	return checkNotBlank("election name", name)
 }
 
-// CheckCandidateName refuses a candidate's name that not every store could keep
-// in a path.
-func CheckCandidateName(name string) error {
-	return checkNotBlank("candidate name", name)
-}
+// CheckCandidateName returns an error for a candidate's name that some store could not
+// keep in a path.
+func CheckCandidateName(name string) error { return checkNotBlank("candidate name", name) }
 
 func checkNotBlank(field, name string) error {
 	if name != "" && strings.TrimSpace(name) == "" {
@@ -70,9 +68,7 @@ func checkNotBlank(field, name string) error {
 }
 
 func checkSegment(field, value string, bytesMax int) error {
-	refuse := func(limit string) error {
-		return &NameError{Field: field, Value: value, Limit: limit}
-	}
+	refuse := func(limit string) error { return &NameError{Field: field, Value: value, Limit: limit} }
 	switch {
 	case value == "":
 		return refuse("must not be empty")
@@ -93,9 +89,9 @@ func checkSegment(field, value string, bytesMax int) error {
 	return nil
 }
 
-// allowedRune accepts what etcd and ZooKeeper both accept in a path segment.
-// ZooKeeper looks at UTF-16 units and refuses surrogates, private use and
-// specials, which rules out everything beyond the basic plane.
+// allowedRune reports whether etcd and ZooKeeper both accept a character in a path
+// segment. ZooKeeper checks UTF-16 units and refuses surrogates, private use and
+// specials, so only the basic plane is left.
 func allowedRune(r rune) bool {
 	return r != '/' && r < 0xfff0 && unicode.IsPrint(r)
 }

@@ -2,8 +2,8 @@ package keys
 
 import "strings"
 
-// Space spells and parses the keys of one namespace. The zero value is not
-// valid; use New.
+// Space builds and parses the keys of one namespace. The zero value is not valid; use
+// New.
 type Space struct {
 	root string // "/name" without a trailing slash
 }
@@ -41,7 +41,7 @@ func (s Space) Layout() string { return s.root + "/layout" }
 // Nodes is the prefix of everything about nodes.
 func (s Space) Nodes() string { return s.root + "/nodes/" }
 
-// Sessions is where brokers keep what tells whether a session lives.
+// Sessions is the prefix below which brokers keep whether a session is alive.
 func (s Space) Sessions() string { return s.root + "/sessions/" }
 
 // Tasks is the prefix of everything about tasks that are not done.
@@ -77,17 +77,16 @@ func (s Space) Props(id string) string { return s.root + "/tasks/" + id + "/prop
 // Owner is the ephemeral key whose creation is the claim.
 func (s Space) Owner(id string) string { return s.root + "/tasks/" + id + "/owner" }
 
-// Handover is the ephemeral key that names the node that a task was released
-// for.
+// Handover is the ephemeral key that names the node that a task was released for.
 func (s Space) Handover(id string) string { return s.root + "/tasks/" + id + "/handover" }
 
-// Histories is the prefix of what happened to tasks.
+// Histories is the prefix of the tasks' histories.
 func (s Space) Histories() string { return s.root + "/history/" }
 
-// History is what happened to a task.
+// History is a task's history.
 func (s Space) History(id string) string { return s.root + "/history/" + id }
 
-// Progress is what a task's handler saved.
+// Progress is the progress that a task's handler saved.
 func (s Space) Progress(id string) string { return s.root + "/progress/" + id }
 
 // TaskCommands is the prefix of the commands to tasks.
@@ -111,12 +110,12 @@ func (s Space) Election(name string) string { return s.root + "/elections/" + na
 // Candidate is the ephemeral key whose creation puts a candidate in line.
 func (s Space) Candidate(election, candidate string) string { return s.Election(election) + candidate }
 
-// Kind says what a key is about.
+// Kind is the kind of a key.
 type Kind uint8
 
 // The kinds of keys.
 const (
-	// Unknown is a key that is not ours to read or touch.
+	// Unknown is a key that Windlass neither reads nor changes.
 	Unknown Kind = iota
 	// NodeInfo is nodes/<node>/info.
 	NodeInfo
@@ -154,7 +153,7 @@ const (
 	Candidate
 )
 
-// Parsed is what a key says.
+// Parsed is a parsed key.
 type Parsed struct {
 	Kind Kind
 	// Name is the task's ID or the name of the node or of the election.
@@ -165,8 +164,8 @@ type Parsed struct {
 	Candidate string
 }
 
-// Parse reads a key. Anything that is not spelled exactly as this package
-// spells it, a name that does not validate included, is Unknown.
+// Parse parses a key. A key that this package could not have built is Unknown, one with
+// an invalid name included.
 func (s Space) Parse(key string) Parsed {
 	rest, ok := strings.CutPrefix(key, s.root+"/")
 	if !ok {
@@ -184,46 +183,26 @@ func (s Space) Parse(key string) Parsed {
 	}
 	name, leaf, deeper := strings.Cut(rest, "/")
 	switch area {
-	case "tasks":
-		return parseTask(name, leaf, deeper)
 	case "nodes":
 		return parseNode(name, leaf)
 	case "elections":
 		return parseCandidate(name, leaf)
-	case "state":
-		return parseFlat(State, name, deeper)
-	case "claims":
-		return parseFlat(Claim, name, deeper)
-	case "history":
-		return parseFlat(History, name, deeper)
-	case "progress":
-		return parseFlat(Progress, name, deeper)
-	case "commands":
-		return parseFlat(TaskCommand, name, deeper)
 	}
-	return Parsed{}
-}
-
-func parseTask(name, leaf string, deeper bool) Parsed {
-	if CheckTaskID(name) != nil {
+	kind := areas[area]
+	if deeper {
+		kind = leaves[area+"/"+leaf]
+	}
+	if kind == Unknown || CheckTaskID(name) != nil {
 		return Parsed{}
 	}
-	switch {
-	case !deeper:
-		return Parsed{Kind: Task, Name: name}
-	case leaf == "props":
-		return Parsed{Kind: Props, Name: name}
-	case leaf == "owner":
-		return Parsed{Kind: Owner, Name: name}
-	case leaf == "handover":
-		return Parsed{Kind: Handover, Name: name}
-	case leaf == "failed":
-		return Parsed{Kind: Failed, Name: name}
-	case leaf == "requeue":
-		return Parsed{Kind: Requeue, Name: name}
-	}
-	return Parsed{}
+	return Parsed{Kind: kind, Name: name}
 }
+
+// areas has the kinds of the keys <area>/<task>, and leaves those of <area>/<task>/<leaf>.
+var (
+	areas  = map[string]Kind{"tasks": Task, "state": State, "claims": Claim, "history": History, "progress": Progress, "commands": TaskCommand}
+	leaves = map[string]Kind{"tasks/props": Props, "tasks/owner": Owner, "tasks/handover": Handover, "tasks/failed": Failed, "tasks/requeue": Requeue}
+)
 
 func parseNode(name, leaf string) Parsed {
 	if CheckNodeName(name) != nil {
@@ -247,11 +226,4 @@ func parseCandidate(election, candidate string) Parsed {
 		return Parsed{}
 	}
 	return Parsed{Kind: Candidate, Name: election, Candidate: candidate}
-}
-
-func parseFlat(kind Kind, name string, deeper bool) Parsed {
-	if deeper || CheckTaskID(name) != nil {
-		return Parsed{}
-	}
-	return Parsed{Kind: kind, Name: name}
 }

@@ -66,8 +66,8 @@ func (f *Facts) Blockers(t *mirror.Task) ([]string, error) {
 	return blockers, nil
 }
 
-// Waits returns those of some tasks that others wait for, and in failed those of them
-// that have failed or were killed.
+// Waits returns the blockers that still block, and in failed those of them that have
+// failed or were killed.
 func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
 	for _, b := range blockers {
 		left := tasks.Remains(b)
@@ -82,7 +82,7 @@ func Waits(blockers []string, tasks *mirror.Tasks) (waits, failed []string) {
 	return waits, failed
 }
 
-// blocks reports whether tasks that wait for a task wait for what is left of it.
+// blocks reports whether what is left of a task blocks the tasks that wait for it.
 func blocks(left *mirror.Task) bool {
 	return left != nil && (left.HasKey || left.Failed != mirror.NotFailed)
 }

@@ -37,8 +37,8 @@ type Kind[S any] struct {
 	Facts
 }
 
-// Kinds parses specs, and each recently seen one only once. It is safe for concurrent
-// use.
+// Kinds parses specs, and specs that differ only in their Origin once. It is safe for
+// concurrent use.
 type Kinds[S any] struct {
 	read    func(spec []byte) (S, placement.Class, Facts)
 	mu      sync.Mutex // the follower of the tasks parses listings while the loop runs
@@ -49,8 +49,8 @@ type Kinds[S any] struct {
 // knownMax limits the kinds that are remembered.
 const knownMax = 4096
 
-// New returns an empty Kinds. read parses a spec; its result must not keep anything
-// that Origin has.
+// New returns an empty Kinds. read parses a spec; its result must not keep the fields
+// of Origin.
 func New[S any](read func(spec []byte) (S, placement.Class, Facts)) *Kinds[S] {
 	return &Kinds[S]{read: read, known: map[string]*Kind[S]{}}
 }
@@ -110,7 +110,7 @@ type Origin struct{ SubmittedAt, Digest, Trace []byte }
 // false if they are not encoded as Windlass does; the whole spec must then be parsed.
 func OriginOf(spec []byte) (o Origin, ok bool) {
 	alike, o, ok := split(spec)
-	return o, ok && !bytes.Contains(alike, []byte(`"trace":`)) // others may have put it elsewhere
+	return o, ok && !bytes.Contains(alike, []byte(`"trace":`)) // another encoder may have put it elsewhere
 }
 
 // split separates a spec into the shared part and its origin. It returns false if the

@@ -20,24 +20,25 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// copyOf is a copy of tasks whose keys, below tasks/, were written at the revisions 1, 2 and
-// so on. A mark of a failure skips.
+// copyOf returns a copy of tasks whose keys, below tasks/, were written at the revisions
+// 1, 2 and so on. Every failure mark skips.
 func copyOf(t *testing.T, written ...string) *mirror.Tasks {
 	t.Helper()
 	space, err := keys.New("k")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := mirror.Snapshot{Revision: broker.Revision(len(written))}
-	for i, key := range written {
-		s.KVs = append(s.KVs, broker.KV{Key: space.Tasks() + key, Created: broker.Revision(i + 1), Modified: broker.Revision(i + 1)})
+	s := mirror.Snapshot{}
+	for _, key := range written {
+		s.Revision++
+		s.KVs = append(s.KVs, broker.KV{Key: space.Tasks() + key, Created: s.Revision, Modified: s.Revision})
 	}
 	tasks := mirror.NewTasks(space, mirror.Keep{Skips: func([]byte) bool { return true }})
 	tasks.Reset(&s)
 	return tasks
 }
 
-func TestClaimable_SaysUntilWhenAndWhatForATaskIsNotOpen(t *testing.T) {
+func TestClaimable_ReportsWhatATaskWaitsFor(t *testing.T) {
 	later := now.Add(time.Hour)
 	for _, c := range []struct {
 		name    string
@@ -71,7 +72,7 @@ func TestClaimable_SaysUntilWhenAndWhatForATaskIsNotOpen(t *testing.T) {
 	}
 }
 
-func TestWaits_AreThoseThatAreThereAndThoseThatHaveFailed(t *testing.T) {
+func TestWaits_ReturnsExistingAndFailedBlockers(t *testing.T) {
 	tasks := copyOf(t, "pending", "failed/failed", "again/failed", "again", "alone/props")
 	waits, failed := kind.Waits([]string{"gone", "alone", "again", "failed", "pending"}, tasks)
 	if !slices.Equal(waits, []string{"again", "failed", "pending"}) || !slices.Equal(failed, []string{"failed"}) {
@@ -79,7 +80,7 @@ func TestWaits_AreThoseThatAreThereAndThoseThatHaveFailed(t *testing.T) {
 	}
 }
 
-func TestPlace_TheMostImportantComeFirstThenTheOldest(t *testing.T) {
+func TestPlace_OrdersByPriorityThenAge(t *testing.T) {
 	important, old, again, young := kind.Facts{Priority: 1}, kind.Facts{}, kind.Facts{Turn: 9}, kind.Facts{}
 	places := []kind.Place{again.Place("again", 2), young.Place("young", 8), old.Place("b", 3), old.Place("a", 3), important.Place("important", 10)}
 	slices.SortFunc(places, kind.Place.Compare)
@@ -92,7 +93,7 @@ func TestPlace_TheMostImportantComeFirstThenTheOldest(t *testing.T) {
 	}
 }
 
-func TestKinds_WhatIsAlikeIsReadOnceAndKeptOnce(t *testing.T) {
+func TestKinds_ParsesAndKeepsSpecsThatDifferOnlyInTheirOriginOnce(t *testing.T) {
 	read := 0
 	kinds := kind.New(func(spec []byte) (string, placement.Class, kind.Facts) {
 		read++
@@ -103,12 +104,12 @@ func TestKinds_WhatIsAlikeIsReadOnceAndKeptOnce(t *testing.T) {
 	}
 	first, second, other := kinds.Of(spec("a")), kinds.Of(spec("b")), kinds.Of([]byte(`{"type":"x"}`))
 	if first != second || first == other || read != 2 {
-		t.Errorf("read %d times: %p, %p, %p", read, first, second, other)
+		t.Errorf("parsed %d times: %p, %p, %p", read, first, second, other)
 	}
 	if first.Class != other.Class {
-		t.Error("equal classes are two")
+		t.Error("equal classes are not one")
 	}
 	if o, ok := kind.OriginOf(spec("b")); !ok || string(o.Digest) != "b" || string(o.SubmittedAt) != "2026-01-01T00:00:00Z" || o.Trace != nil {
-		t.Errorf("it comes from %q, %v", o, ok)
+		t.Errorf("its origin is %q, %v", o, ok)
 	}
 }

@@ -18,8 +18,8 @@ type Lane[K comparable, V any] struct {
 	// lane sends nothing before both are set.
 	BatchMax, CallsMax int
 
-	// items are the writes that wait or are in flight. waiting is sorted by time;
-	// writes with the same time stay in the order in which they came.
+	// items are the writes that wait or are in flight. waiting is sorted by time, and
+	// by the order of Put for the same time.
 	items   map[K]*item[K, V]
 	waiting []*item[K, V]
 	// calls is the number of calls in flight, pausedUntil the time before which no
@@ -31,7 +31,7 @@ type Lane[K comparable, V any] struct {
 // item is a write that waits until a time, or is in flight in some calls, or both.
 type item[K comparable, V any] struct {
 	key      K
-	value    V // of what waits
+	value    V // of the waiting write
 	at       time.Time
 	waits    bool
 	underWay int

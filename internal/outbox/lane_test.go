@@ -13,10 +13,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// at is a time of the tests, in seconds.
+// at returns a time of the tests, in seconds.
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0) }
 
-// seconds is at, back.
+// seconds is the inverse of at.
 func seconds(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -27,13 +27,13 @@ func seconds(t time.Time) string {
 	return fmt.Sprint(int(t.Sub(at(0)).Seconds()))
 }
 
-// play does what a script says to a lane whose calls have two writes at most, of which there are
-// two at most, and returns what it has answered. The words of a script are
+// play runs a script on a lane with at most two calls of at most two writes, and
+// returns the answers. The words of a script are
 //
 //	x=1 x=1@5  Put x with the value 1, not before second 5
-//	+5         it is second 5
-//	take done  Take, and Done with the call that is under way longest
-//	keep1      Sift, which keeps what has the value 1
+//	+5         set the time to second 5
+//	take done  Take, and Done with the oldest call in flight
+//	keep1      Sift, keeping the writes with the value 1
 //	drop       DropAll
 //	5!         Pause until second 5
 //	wake       Wake
@@ -42,9 +42,9 @@ func seconds(t time.Time) string {
 func play(script string) string {
 	l := Lane[string, string]{BatchMax: 2, CallsMax: 2}
 	var calls []Call[string, string]
-	var said []string
+	var answers []string
 	now := at(0)
-	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	answer := func(format string, args ...any) { answers = append(answers, fmt.Sprintf(format, args...)) }
 	for _, word := range strings.Fields(script) {
 		var n int
 		key, value, put := strings.Cut(word, "=")
@@ -60,21 +60,21 @@ func play(script string) string {
 		case word == "take":
 			if c, ok := l.Take(now); ok {
 				calls = append(calls, c)
-				say("%s:%s", strings.Join(c.Keys, ""), strings.Join(c.Values, ""))
+				answer("%s:%s", strings.Join(c.Keys, ""), strings.Join(c.Values, ""))
 			} else {
-				say("-")
+				answer("-")
 			}
 		case word == "done":
 			l.Done(calls[0])
 			calls = calls[1:]
 		case word == "drop":
-			say("%s", strings.Join(l.DropAll(), ""))
+			answer("%s", strings.Join(l.DropAll(), ""))
 		case word == "wake":
-			say("%s", seconds(l.Wake()))
+			answer("%s", seconds(l.Wake()))
 		case word == "size":
-			say("%d/%d/%v", l.Len(), l.Calls(), l.Empty())
+			answer("%d/%d/%v", l.Len(), l.Calls(), l.Empty())
 		case word[0] == '?':
-			say("%v/%v", l.Has(word[1:]), l.UnderWay(word[1:]))
+			answer("%v/%v", l.Has(word[1:]), l.UnderWay(word[1:]))
 		case strings.HasPrefix(word, "keep"):
 			l.Sift(now, func(_, value string) bool { return value == word[4:] })
 		case strings.HasSuffix(word, "!"):
@@ -85,32 +85,32 @@ func play(script string) string {
 			now = at(n)
 		}
 	}
-	return strings.Join(said, " ")
+	return strings.Join(answers, " ")
 }
 
 func TestLane(t *testing.T) {
-	for _, c := range []struct{ what, script, want string }{
+	for _, c := range []struct{ name, script, want string }{
 		{"an empty lane has nothing to send", "take wake size", "- never 0/0/true"},
-		{"writes go in the order in which they came", "c=1 a=2 b=3 take take take", "ca:12 b:3 -"},
-		{"a call has so many writes at most", "a=1 b=2 c=3 take size", "ab:12 1/1/false"},
-		{"so many calls are under way at most", "a=1 b=2 c=3 d=4 e=5 take take take done take", "ab:12 cd:34 - e:5"},
-		{"the latest value replaces what waits, and keeps its place", "a=1 b=2 a=3 size take", "2/0/false ab:32"},
-		{"another time moves what waits", "a=1@3 b=2@5 a=3@6 wake +6 take", "5 ba:23"},
-		{"what is under way is left alone", "a=1 take a=2 ?a size take done done ?a", "a:1 true/true 1/1/false a:2 false/false"},
-		{"what waits for its time is passed by", "a=1@5 b=2 take wake +4 take +5 take", "b:2 5 - a:1"},
+		{"writes go in the order of Put", "c=1 a=2 b=3 take take take", "ca:12 b:3 -"},
+		{"BatchMax limits the writes of a call", "a=1 b=2 c=3 take size", "ab:12 1/1/false"},
+		{"CallsMax limits the calls in flight", "a=1 b=2 c=3 d=4 e=5 take take take done take", "ab:12 cd:34 - e:5"},
+		{"a later value replaces the waiting one in its place", "a=1 b=2 a=3 size take", "2/0/false ab:32"},
+		{"another time moves a waiting write", "a=1@3 b=2@5 a=3@6 wake +6 take", "5 ba:23"},
+		{"a write in flight is not affected", "a=1 take a=2 ?a size take done done ?a", "a:1 true/true 1/1/false a:2 false/false"},
+		{"later writes overtake one that waits for its time", "a=1@5 b=2 take wake +4 take +5 take", "b:2 5 - a:1"},
 		{"earlier times go first", "a=1@5 b=2@3 c=3@4 +9 take take", "bc:23 a:1"},
-		{"while enough calls are under way only an answer wakes", "a=1 take b=1 take c=1 wake done wake", "a:1 b:1 never at once"},
-		{"a pause holds everything back", "a=1 5! take wake +5 take", "- 5 a:1"},
-		{"a pause ends with the later of it and the time of a write", "a=1@7 5! wake b=2@3 wake", "7 5"},
-		{"a pause is taken back", "a=1 9! 0! take", "a:1"},
-		{"what is tried again goes behind what has come", "a=1 take b=2 done a=1 take", "a:1 ba:21"},
-		{"what is not worth sending is dropped", "a=1 b=2 c=1 keep1 take size", "ac:11 0/1/false"},
-		{"what is not due is not looked at", "a=1 b=2@5 keep1 size +5 keep1 size", "2/0/false 1/0/false"},
-		{"nothing is looked at while nothing could be sent", "a=1 take b=1 take c=2 keep1 size done keep1 size", "a:1 b:1 1/2/false 0/1/false"},
-		{"nothing is looked at during a pause", "a=2 5! keep1 size", "1/0/false"},
-		{"all that waits is dropped, and nothing that is under way", "a=1 take a=2 b=3@5 drop ?a ?b size", "a:1 23 true/true false/false 0/1/false"},
+		{"with enough calls in flight only an answer wakes", "a=1 take b=1 take c=1 wake done wake", "a:1 b:1 never at once"},
+		{"a pause stops all writes", "a=1 5! take wake +5 take", "- 5 a:1"},
+		{"it wakes at the end of the pause or the time of a write, whichever is later", "a=1@7 5! wake b=2@3 wake", "7 5"},
+		{"a pause can be ended", "a=1 9! 0! take", "a:1"},
+		{"a retried write goes behind those that came meanwhile", "a=1 take b=2 done a=1 take", "a:1 ba:21"},
+		{"Sift drops writes", "a=1 b=2 c=1 keep1 take size", "ac:11 0/1/false"},
+		{"Sift ignores writes that are not due", "a=1 b=2@5 keep1 size +5 keep1 size", "2/0/false 1/0/false"},
+		{"Sift does nothing while nothing could be sent", "a=1 take b=1 take c=2 keep1 size done keep1 size", "a:1 b:1 1/2/false 0/1/false"},
+		{"Sift does nothing during a pause", "a=2 5! keep1 size", "1/0/false"},
+		{"DropAll drops waiting writes, not those in flight", "a=1 take a=2 b=3@5 drop ?a ?b size", "a:1 23 true/true false/false 0/1/false"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			if got := play(c.script); got != c.want {
 				t.Errorf("%s\n got %s\nwant %s", c.script, got, c.want)
 			}
@@ -118,7 +118,7 @@ func TestLane(t *testing.T) {
 	}
 }
 
-// model is a lane as one would describe it: a list, and calls that are lists of keys.
+// model is a simple lane: a list of writes, and calls that are lists of keys.
 type model struct {
 	batchMax, callsMax int
 	waiting            []write
@@ -174,16 +174,16 @@ func (m *model) has(key int) (waits, underWay bool) {
 	return waits, underWay
 }
 
-// agree compares all that a lane tells with its model.
+// agree compares a lane with its model.
 func (m *model) agree(l *Lane[int, int], keys int) error {
 	for key := range keys {
 		waits, underWay := m.has(key)
 		if l.Has(key) != (waits || underWay) || l.UnderWay(key) != underWay {
-			return fmt.Errorf("of %d it says that it has it: %v, under way: %v", key, l.Has(key), l.UnderWay(key))
+			return fmt.Errorf("Has(%d) = %v, UnderWay(%d) = %v", key, l.Has(key), key, l.UnderWay(key))
 		}
 	}
 	if l.Len() != len(m.waiting) || l.Calls() != len(m.calls) || l.Empty() != (len(m.waiting)+len(m.calls) == 0) {
-		return fmt.Errorf("%d wait and %d calls are under way, empty: %v; want %d and %d", l.Len(), l.Calls(), l.Empty(), len(m.waiting), len(m.calls))
+		return fmt.Errorf("%d writes wait, %d calls in flight, empty: %v; want %d and %d", l.Len(), l.Calls(), l.Empty(), len(m.waiting), len(m.calls))
 	}
 	if l.Empty() && (l.items != nil || l.waiting != nil) {
 		return fmt.Errorf("it is empty and keeps memory")
@@ -198,7 +198,7 @@ func (m *model) agree(l *Lane[int, int], keys int) error {
 	return nil
 }
 
-// randomly does something to a lane and to its model, and compares what they say.
+// randomly makes a random call to a lane and its model, and compares them.
 func (m *model) randomly(l *Lane[int, int], r *rand.Rand, keys int, now time.Time, calls *[]Call[int, int]) error {
 	switch r.IntN(10) {
 	case 0, 1, 2, 3:
@@ -241,7 +241,7 @@ func (m *model) randomly(l *Lane[int, int], r *rand.Rand, keys int, now time.Tim
 	return m.agree(l, keys)
 }
 
-func TestLane_DoesWhatAListWould(t *testing.T) {
+func TestLane_AgreesWithASimpleModel(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		m := &model{batchMax: 1 + r.IntN(4), callsMax: 1 + r.IntN(3)}

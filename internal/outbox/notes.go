@@ -11,7 +11,7 @@ import (
 // at a time.
 type Notes struct {
 	Lane[string, coordinator.Note]
-	// BusyAt is when claims or endings last came back.
+	// BusyAt is when the last answer to a claim or an ending arrived.
 	BusyAt time.Time
 	// begunAt is when the last call began.
 	begunAt time.Time
@@ -21,8 +21,8 @@ const (
 	// notesPause is the time between two calls, so that tasks that change all the time
 	// do not double the requests.
 	notesPause = 200 * time.Millisecond
-	// notesQuiet is how long no claims or endings must have come back: where tasks move
-	// from node to node, each node is busy only now and then.
+	// notesQuiet is how long no answers to claims or endings must have arrived. While
+	// tasks move from node to node, each node is busy only at times.
 	notesQuiet = 100 * time.Millisecond
 	// notesWaitMax limits how long notes wait for claims and endings.
 	notesWaitMax = 10 * time.Second

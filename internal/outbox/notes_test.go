@@ -10,12 +10,12 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// noteAt is a note of something that happened at a time.
+// noteAt returns a note of an event at a time.
 func noteAt(id string, second int) coordinator.Note {
 	return coordinator.Note{ID: id, History: []statemachine.HistoryEntry{{At: at(second), Detail: fmt.Sprint(second)}}}
 }
 
-// claimAt is a note of a claim on a task of which nothing was written before.
+// claimAt returns a note of a claim on a task without a history.
 func claimAt(id string, second int) coordinator.Note {
 	n := noteAt(id, second)
 	n.Token, n.Fresh, n.Claimed = 100, true, &coordinator.Record{Reason: fmt.Sprint(second)}
@@ -31,8 +31,8 @@ func newNotes(queued ...coordinator.Note) *Notes {
 	return ns
 }
 
-// says is what a note has.
-func says(n coordinator.Note) string {
+// summary returns the content of a note as text.
+func summary(n coordinator.Note) string {
 	text := n.ID
 	for _, e := range n.History {
 		text += " " + e.Detail
@@ -46,25 +46,24 @@ func says(n coordinator.Note) string {
 	return text
 }
 
-func TestNotes_WaitForWhatIsMoreImportant(t *testing.T) {
+func TestNotes_WaitForClaimsAndEndings(t *testing.T) {
 	for _, c := range []struct {
-		what          string
-		queued        []coordinator.Note
-		begun, busyAt time.Time
-		paused        time.Time
-		closing, busy bool
-		want          time.Time
+		name                  string
+		queued                []coordinator.Note
+		begun, busyAt, paused time.Time
+		closing, busy         bool
+		want                  time.Time
 	}{
-		{what: "nothing is queued", want: time.Time{}},
-		{what: "nothing else to do", queued: []coordinator.Note{noteAt("a", 99)}, want: at(0).Add(notesPause), begun: at(0)},
-		{what: "claims have just come back", queued: []coordinator.Note{noteAt("a", 99)}, busyAt: at(100), want: at(100).Add(notesQuiet)},
-		{what: "busy", queued: []coordinator.Note{noteAt("a", 99), noteAt("b", 50)}, busy: true, want: at(99).Add(notesWaitMax)},
-		{what: "overdue", queued: []coordinator.Note{noteAt("a", 50)}, busy: true, busyAt: at(100), want: at(50).Add(notesWaitMax)},
-		{what: "closing waits for nothing", queued: []coordinator.Note{noteAt("a", 99)}, closing: true, busy: true, busyAt: at(100), want: at(100)},
-		{what: "closing, and the broker has just refused", queued: []coordinator.Note{noteAt("a", 99)}, closing: true, paused: at(101), want: at(101)},
-		{what: "busy, and the broker has just refused", queued: []coordinator.Note{noteAt("a", 50)}, busy: true, paused: at(101), want: at(101)},
+		{name: "nothing is queued"},
+		{name: "nothing else to do", queued: []coordinator.Note{noteAt("a", 99)}, want: at(0).Add(notesPause), begun: at(0)},
+		{name: "claims have just come back", queued: []coordinator.Note{noteAt("a", 99)}, busyAt: at(100), want: at(100).Add(notesQuiet)},
+		{name: "busy", queued: []coordinator.Note{noteAt("a", 99), noteAt("b", 50)}, busy: true, want: at(99).Add(notesWaitMax)},
+		{name: "overdue", queued: []coordinator.Note{noteAt("a", 50)}, busy: true, busyAt: at(100), want: at(50).Add(notesWaitMax)},
+		{name: "closing waits for nothing", queued: []coordinator.Note{noteAt("a", 99)}, closing: true, busy: true, busyAt: at(100), want: at(100)},
+		{name: "closing, and the broker has just refused", queued: []coordinator.Note{noteAt("a", 99)}, closing: true, paused: at(101), want: at(101)},
+		{name: "busy, and the broker has just refused", queued: []coordinator.Note{noteAt("a", 50)}, busy: true, paused: at(101), want: at(101)},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			ns := newNotes(c.queued...)
 			ns.begunAt, ns.BusyAt = c.begun, c.busyAt
 			ns.Pause(c.paused)
@@ -83,32 +82,32 @@ func TestNotes_WaitForWhatIsMoreImportant(t *testing.T) {
 	}
 }
 
-func TestNotes_OneCallAtATime(t *testing.T) {
+func TestNotes_HaveOneCallAtATime(t *testing.T) {
 	ns := newNotes(noteAt("a", 0))
 	c, _ := ns.Take(at(100), false, false)
 	ns.Add(noteAt("a", 1))
 	if due := ns.Due(at(200), true, false); !due.IsZero() {
-		t.Errorf("with a call under way it is due at %s", due)
+		t.Errorf("with a call in flight it is due at %s", due)
 	}
 	ns.Done(c)
 	if _, ok := ns.Take(at(100).Add(notesPause-1), false, false); ok {
 		t.Error("the next call begins at once")
 	}
-	if c, ok := ns.Take(at(100).Add(notesPause), false, false); !ok || says(c.Values[0]) != "a 1" {
+	if c, ok := ns.Take(at(100).Add(notesPause), false, false); !ok || summary(c.Values[0]) != "a 1" {
 		t.Errorf("the next call has %v", c.Values)
 	}
 }
 
-func TestNotes_AboutOneTaskAreOne(t *testing.T) {
+func TestNotes_MergesNotesAboutOneTask(t *testing.T) {
 	for _, c := range []struct {
-		what string
+		name string
 		ns   func() *Notes
 		want []string
 	}{
-		{"in the order in which they came", func() *Notes {
+		{"in the order of Add", func() *Notes {
 			return newNotes(noteAt("b", 1), noteAt("a", 2), noteAt("b", 3))
 		}, []string{"b 1 3", "a 2"}},
-		{"the last claim counts, and whether the first was fresh", func() *Notes {
+		{"the last claim counts, and Fresh of the first", func() *Notes {
 			again := claimAt("a", 3)
 			again.Token = 7
 			return newNotes(claimAt("a", 1), noteAt("a", 2), again)
@@ -116,7 +115,7 @@ func TestNotes_AboutOneTaskAreOne(t *testing.T) {
 		{"a claim after something else is not fresh", func() *Notes {
 			return newNotes(noteAt("a", 1), claimAt("a", 2))
 		}, []string{"a 1 2 claimed 2 as 100"}},
-		{"what was not written goes before what has come since", func() *Notes {
+		{"a note that was not written goes before those that came meanwhile", func() *Notes {
 			ns := newNotes(claimAt("a", 1), claimAt("b", 1))
 			c, _ := ns.Take(at(100), false, false)
 			ns.Add(noteAt("a", 2))
@@ -127,10 +126,10 @@ func TestNotes_AboutOneTaskAreOne(t *testing.T) {
 			return ns
 		}, []string{"a 1 2 claimed 1 as 100", "b 1 claimed 1 as 100 fresh"}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			var got []string
 			for _, n := range c.ns().DropAll() {
-				got = append(got, says(n))
+				got = append(got, summary(n))
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -139,7 +138,7 @@ func TestNotes_AboutOneTaskAreOne(t *testing.T) {
 	}
 }
 
-func TestNotes_ThatFailedAreTriedAgainLater(t *testing.T) {
+func TestNotes_AreRetriedAfterAPause(t *testing.T) {
 	ns := newNotes(noteAt("a", 0))
 	c, _ := ns.Take(at(100), true, false)
 	ns.Done(c)
@@ -149,10 +148,10 @@ func TestNotes_ThatFailedAreTriedAgainLater(t *testing.T) {
 	}
 }
 
-func TestNotes_HandDownWhatHasHappened(t *testing.T) {
+func TestNotes_HandDownKeepsTheHistoryOnly(t *testing.T) {
 	ns := newNotes(claimAt("a", 1), noteAt("b", 2))
 	left := ns.HandDown()
-	if len(left) != 2 || says(left[0]) != "a 1 fresh" || says(left[1]) != "b 2" || !ns.Empty() {
-		t.Errorf("it handed down %v", left)
+	if len(left) != 2 || summary(left[0]) != "a 1 fresh" || summary(left[1]) != "b 2" || !ns.Empty() {
+		t.Errorf("it returned %v", left)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (l *Log) checkState(e broker.Event, id string) {
 	t := l.task(id)
 	if e.Deleted {
-		return // a submission afresh; what is lost by it, the submitter asked for
+		return // the task was submitted again
 	}
 	r, err := statemachine.Parse(e.KV.Value)
 	if err != nil {
@@ -49,8 +49,8 @@ func (l *Log) checkState(e broker.Event, id string) {
 	}
 }
 
-// onlyByCommand are the states that no handler in a simulation asks for unless it
-// is told to, and no broker's failure may lead to.
+// onlyByCommand has the states that in a simulation only a command may lead to: no
+// handler asks for them by itself.
 var onlyByCommand = map[statemachine.State]statemachine.Message{
 	statemachine.Paused: statemachine.Pause, statemachine.Killed: statemachine.Kill,
 }
@@ -62,11 +62,11 @@ func (l *Log) checkHandled(id string, group []broker.Event) {
 	}
 }
 
-// reachable tells whether one stored state may follow another. A fault and what
-// was decided about it are stored as one.
+// reachable reports whether one stored state may follow another. A fault and the
+// decision about it are stored as one state.
 func reachable(from, to statemachine.State) bool {
 	after := func(s statemachine.State) (next []statemachine.State) {
-		for _, m := range messages {
+		for _, m := range statemachine.Messages {
 			if n, err := statemachine.Next(s, m); err == nil {
 				next = append(next, n)
 			}
@@ -78,13 +78,8 @@ func reachable(from, to statemachine.State) bool {
 		slices.Contains(direct, statemachine.Fault) && slices.Contains(after(statemachine.Fault), to)
 }
 
-var messages = []statemachine.Message{
-	statemachine.Run, statemachine.Sleep, statemachine.Pause, statemachine.Release, statemachine.Error,
-	statemachine.Kill, statemachine.Complete, statemachine.Checkpoint,
-}
-
-// cordonHeardMax is how long a node may take to hear of its cordon, with claims that are
-// then still on their way.
+// cordonHeardMax is how long a node may take to learn of its cordon, claims in flight
+// included.
 const cordonHeardMax = 2 * time.Minute
 
 // checkGrant checks the creation of an owner key (I1, I4, I8, O01).
@@ -115,11 +110,7 @@ func (l *Log) checkGrant(e broker.Event, id string) {
 
 // checkRelease checks the deletion of an owner key (I12).
 func (l *Log) checkRelease(id string, withSession bool) {
-	t := l.task(id)
-	switch {
-	case withSession || t.owner == 0 || l.Unannounced:
-	case l.endings[claim{id, t.owner}]:
-	default:
+	if t := l.task(id); !withSession && t.owner != 0 && !l.Unannounced && !l.endings[claim{id, t.owner}] {
 		l.complain("I12: the owner key of %q, granted at %d, is deleted, which nobody asked for", id, t.owner)
 	}
 }
@@ -138,7 +129,7 @@ func (l *Log) checkGone(id string, group []broker.Event) {
 		}
 	}
 	if t := l.task(id); t.state.Terminal() {
-		return // what was left of a task that had ended
+		return // the remains of a task that had ended
 	}
 	l.complain("I5: %q disappears without having ended, and nobody deleted it", id)
 }

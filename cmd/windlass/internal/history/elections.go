@@ -2,10 +2,10 @@ package history
 
 import "github.com/windlass-go/windlass/broker"
 
-// lines are the entries of each election at the present revision, by key.
+// lines has the entries of each election at the current revision, by key.
 type lines map[string]map[string]broker.KV
 
-// first is the entry that leads an election; ok is false while nobody stands.
+// first returns the entry that leads an election; ok is false if there is none.
 func (l lines) first(election string) (first broker.KV, ok bool) {
 	for _, kv := range l[election] {
 		if !ok || kv.Created < first.Created || kv.Created == first.Created && kv.Key < first.Key {
@@ -26,8 +26,7 @@ func (l lines) take(e broker.Event, election string) {
 	l[election][e.KV.Key] = e.KV
 }
 
-// checkCandidate checks the writing of an entry: it is its candidate's for as long
-// as it lives (I10).
+// checkCandidate checks that an entry keeps its session while it exists (I10).
 func (l *Log) checkCandidate(e broker.Event, election string) {
 	if before, ok := l.lines[election][e.KV.Key]; ok && !e.Deleted && before.Session != e.KV.Session {
 		l.complain("I10: the entry %s goes from session %x to %x", e.KV.Key, before.Session, e.KV.Session)

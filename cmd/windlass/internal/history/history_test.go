@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// script writes a history: one call of its functions is one revision.
+// script writes a history. Each call of at is one revision.
 type script struct {
 	revision broker.Revision
 	events   []broker.Event
@@ -58,17 +58,39 @@ func (s *script) at(writes ...write) broker.Revision {
 	return s.revision
 }
 
+// submitted submits task a. claimed also claims it and returns the token, becomes also
+// writes some states, and ended also ends it, with more writes in the same revision.
+func (s *script) submitted() { s.at(put("tasks/a", "")) }
+
+func (s *script) claimed() broker.Revision {
+	s.submitted()
+	return s.at(owner("a", 1))
+}
+
+func (s *script) becomes(states ...string) {
+	token := s.claimed()
+	for _, name := range states {
+		s.at(put("state/a", state(name, token)))
+	}
+}
+
+func (s *script) ended(l *Log, as string, more ...write) {
+	token := s.claimed()
+	l.Ending("a", token)
+	s.at(append([]write{put("state/a", state(as, token)), del("tasks/a"), del("tasks/a/owner")}, more...)...)
+}
+
 func state(name string, token broker.Revision) string {
 	return fmt.Sprintf(`{"state":%q,"token":%d,"until":"2027-01-01T00:00:00Z"}`, name, token)
 }
 
-// stateAt is a state with the time at which it was written.
+// stateAt returns a state with the time at which it was written.
 func stateAt(name string, token broker.Revision, second int) string {
 	return fmt.Sprintf(`{"state":%q,"token":%d,"until":"2027-01-01T00:00:00Z","changed_at":%q}`, name, token,
 		time.Date(2026, 1, 1, 0, 0, second, 0, time.UTC).Format(time.RFC3339))
 }
 
-// checked applies a script and returns what was found.
+// checked applies a script and returns the violations.
 func checked(t *testing.T, play func(s *script, l *Log)) (*Log, []string) {
 	t.Helper()
 	l, err := New("h")
@@ -81,7 +103,7 @@ func checked(t *testing.T, play func(s *script, l *Log)) (*Log, []string) {
 	return l, l.Violations()
 }
 
-func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
+func TestLog_AcceptsACorrectHistory(t *testing.T) {
 	l, wrong := checked(t, func(s *script, l *Log) {
 		s.at(put("tasks/a", ""), put("tasks/a/props", "1"))
 		s.at(put("tasks/a|b", ""))
@@ -96,7 +118,7 @@ func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
 		third := s.at(owner("a|b", 2))
 		l.Ending("a|b", third)
 		s.at(del("tasks/a|b/owner"))
-		s.at(put("tasks/a", ""), del("state/a")) // submitted afresh
+		s.at(put("tasks/a", ""), del("state/a")) // submitted again
 		l.Deleting("a")
 		s.at(del("tasks/a"))
 	})
@@ -112,80 +134,73 @@ func TestLog_ALifeWithoutFaultIsFine(t *testing.T) {
 	}
 }
 
-func TestLog_Z11_AFailureThatIsWaitedForIsNotForgotten(t *testing.T) {
-	forget := func(t *testing.T, told func(l *Log), then ...write) (*Log, []string) {
-		var l *Log
-		var wrong []string
+func TestLog_Z11_AFailureIsNotForgottenWhileATaskWaitsForIt(t *testing.T) {
+	nothing := func(*Log) {}
+	prune := []write{del("state/a"), del("tasks/a/failed")}
+	for _, c := range []struct {
+		name     string
+		announce func(l *Log)
+		then     []write
+		wrong    bool
+		ended    statemachine.State
+	}{
+		{"by the retention", nothing, prune, true, statemachine.Failed},
+		{"by a client that unblocks", func(l *Log) { l.Unblocking("a") }, prune, false, statemachine.Failed},
+		{"as it runs again", nothing, append([]write{put("tasks/a", "")}, prune...), false, ""},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			l, wrong = checked(t, func(s *script, l *Log) {
-				failedBefore(s, l)
+			l, wrong := checked(t, func(s *script, l *Log) {
+				s.at(put("tasks/a|b", ""))
+				s.ended(l, "failed", put("tasks/a/failed", `{"state":"failed"}`))
 				l.Apply(s.events)
 				s.events = nil
 				time.Sleep(2 * forgetLate)
-				told(l)
-				s.at(then...)
+				c.announce(l)
+				s.at(c.then...)
 			})
+			if c.wrong != (len(wrong) == 1) || c.wrong && !strings.Contains(wrong[0], `Z11: that "a" failed is forgotten while "a|b" waits`) {
+				t.Errorf("%s: %q", c.name, wrong)
+			}
+			if got := l.Ended("a"); got != c.ended {
+				t.Errorf("%s: it has ended as %q, want %q", c.name, got, c.ended)
+			}
 		})
-		return l, wrong
-	}
-	nobody := func(*Log) {}
-	prune := []write{del("state/a"), del("tasks/a/failed")}
-	for _, c := range []struct {
-		name  string
-		told  func(l *Log)
-		then  []write
-		wrong bool
-		ended statemachine.State
-	}{
-		{"by a retention", nobody, prune, true, statemachine.Failed},
-		{"by a client that asks for just that", func(l *Log) { l.Unblocking("a") }, prune, false, statemachine.Failed},
-		{"as it runs again", nobody, append([]write{put("tasks/a", "")}, prune...), false, ""},
-	} {
-		l, wrong := forget(t, c.told, c.then...)
-		if c.wrong != (len(wrong) == 1) || c.wrong && !strings.Contains(wrong[0], `Z11: that "a" failed is forgotten while "a|b" waits`) {
-			t.Errorf("%s: %q", c.name, wrong)
-		}
-		if got := l.Ended("a"); got != c.ended {
-			t.Errorf("%s: it has ended as %q, want %q", c.name, got, c.ended)
-		}
 	}
 }
 
-// failedBefore is a task that has failed, and one that waits for it.
-func failedBefore(s *script, l *Log) {
-	s.at(put("tasks/a", ""), put("tasks/a|b", ""))
-	token := s.at(owner("a", 1))
-	l.Ending("a", token)
-	s.at(put("state/a", state("failed", token)), put("tasks/a/failed", `{"state":"failed"}`), del("tasks/a"), del("tasks/a/owner"))
-}
-
-func TestLog_EachViolationIsFound(t *testing.T) {
-	task := func(s *script) broker.Revision { return s.at(put("tasks/a", "")) }
+func TestLog_FindsEachViolation(t *testing.T) {
 	for name, play := range map[string]func(s *script, l *Log){
-		"I1 granted while live":       func(s *script, l *Log) { task(s); s.at(owner("a", 1)); s.at(del("x"), owner("a", 2)) },
-		"I2 state without a claim":    func(s *script, l *Log) { task(s); s.at(put("state/a", state("sleeping", 2))) },
-		"I2 state of an old claim":    oldClaim,
-		"I2 an older save lands late": lateSave,
+		"I1 granted while live":    func(s *script, l *Log) { s.claimed(); s.at(del("x"), owner("a", 2)) },
+		"I2 state without a claim": func(s *script, l *Log) { s.submitted(); s.at(put("state/a", state("sleeping", 2))) },
+		"I2 state of an old claim": func(s *script, l *Log) {
+			old := s.claimed()
+			s.at(del("tasks/a/owner"))
+			s.at(owner("a", 2))
+			s.at(put("state/a", state("sleeping", old)))
+		},
+		"I2 an older save lands late": func(s *script, l *Log) {
+			token := s.claimed()
+			s.at(put("state/a", stateAt("runnable", token, 2)))
+			s.at(put("state/a", stateAt("sleeping", token, 1)))
+		},
 		"I2 of a deleted task": func(s *script, l *Log) {
-			task(s)
-			token := s.at(owner("a", 1))
+			token := s.claimed()
 			l.Deleting("a")
 			s.at(del("tasks/a"))
-			task(s)
+			s.submitted()
 			s.at(put("state/a", state("sleeping", token)))
 		},
-		"I5 vanishes":                   func(s *script, l *Log) { task(s); s.at(del("tasks/a")) },
-		"I6 ended and granted":          func(s *script, l *Log) { ended(s, l); s.at(put("tasks/a", "")); s.at(owner("a", 1)) },
+		"I5 vanishes":                   func(s *script, l *Log) { s.submitted(); s.at(del("tasks/a")) },
+		"I6 ended and granted":          func(s *script, l *Log) { s.ended(l, "completed"); s.claimed() },
 		"I6 granted without existing":   func(s *script, l *Log) { s.at(owner("a", 1)) },
-		"I6 completed twice":            completedTwice,
-		"I7 paused becomes completed":   func(s *script, l *Log) { jump(s, "paused", "completed") },
-		"I7 no state at all":            func(s *script, l *Log) { jump(s, "paused", "melted") },
-		"I8 claimed while blocked":      func(s *script, l *Log) { task(s); s.at(put("tasks/a|b", "")); s.at(owner("a|b", 1)) },
-		"I8 claimed while it needs one": func(s *script, l *Log) { task(s); s.at(put("tasks/c", `{"needs":["a"]}`)); s.at(owner("c", 1)) },
+		"I6 completed twice":            func(s *script, l *Log) { s.becomes("completed", "completed") },
+		"I7 paused becomes completed":   func(s *script, l *Log) { s.becomes("paused", "completed") },
+		"I7 no state at all":            func(s *script, l *Log) { s.becomes("paused", "melted") },
+		"I8 claimed while blocked":      func(s *script, l *Log) { s.submitted(); s.at(put("tasks/a|b", "")); s.at(owner("a|b", 1)) },
+		"I8 claimed while it needs one": func(s *script, l *Log) { s.submitted(); s.at(put("tasks/c", `{"needs":["a"]}`)); s.at(owner("c", 1)) },
 		"I12 released by nobody": func(s *script, l *Log) {
-			task(s)
 			s.at(write{key: "nodes/n/info", session: 1})
-			s.at(owner("a", 1))
+			s.claimed()
 			s.at(del("tasks/a/owner"))
 		},
 		"Z11 granted after a failure": func(s *script, l *Log) {
@@ -196,23 +211,13 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 			s.at(put("tasks/a/failed", `{"state":"failed","skip":true}`), put("tasks/a|b", ""))
 			s.at(put("state/a|b", state("sleeping", s.at(owner("a|b", 1)))))
 		},
-		"Z11 skipped for nothing": func(s *script, l *Log) {
-			task(s)
-			s.at(put("state/a", skipped(s.at(owner("a", 1)))))
-		},
-		"Z11 failed without a mark": func(s *script, l *Log) {
-			task(s)
-			token := s.at(owner("a", 1))
-			l.Ending("a", token)
-			s.at(put("state/a", state("failed", token)), del("tasks/a"), del("tasks/a/owner"))
-		},
+		"Z11 skipped for nothing":   func(s *script, l *Log) { s.at(put("state/a", skipped(s.claimed()))) },
+		"Z11 failed without a mark": func(s *script, l *Log) { s.ended(l, "failed") },
 		"M55 an interruption is an error": func(s *script, l *Log) {
-			task(s)
-			token := s.at(owner("a", 1))
-			s.at(put("state/a", fmt.Sprintf(`{"state":"runnable","token":%d,"errors":[{"error":"context canceled"}]}`, token)))
+			s.at(put("state/a", fmt.Sprintf(`{"state":"runnable","token":%d,"errors":[{"error":"context canceled"}]}`, s.claimed())))
 		},
 		"I10 written by the second in line":    func(s *script, l *Log) { s.at(led(l, candidates(s))) },
-		"I10 written when nobody stands":       func(s *script, l *Log) { _ = candidates(s); s.at(del(foo), del(bar)); s.at(led(l, 1)) },
+		"I10 written without any candidate":    func(s *script, l *Log) { _ = candidates(s); s.at(del(foo), del(bar)); s.at(led(l, 1)) },
 		"I10 written in the term before":       func(s *script, l *Log) { _ = candidates(s); s.at(del(foo)); s.at(led(l, 1)) },
 		"I10 an entry gets to another session": func(s *script, l *Log) { _ = candidates(s); s.at(write{key: bar, session: 3}) },
 		"M04 a name is taken over": func(s *script, l *Log) {
@@ -227,16 +232,16 @@ func TestLog_EachViolationIsFound(t *testing.T) {
 	}
 }
 
-// foo and bar stand in an election, in this order.
+// foo and bar are candidates of an election, in this order.
 const foo, bar = "elections/e/foo", "elections/e/bar"
 
-// candidates has both join, and returns the token of the second.
+// candidates makes both join, and returns the token of the second.
 func candidates(s *script) broker.Revision {
 	s.at(write{key: foo, session: 1})
 	return s.at(write{key: bar, session: 2})
 }
 
-// led is a write of a leader in a term.
+// led returns a write of a leader in a term.
 func led(l *Log, token broker.Revision) write {
 	l.Term = func(kv broker.KV) (string, broker.Revision, bool) {
 		var token broker.Revision
@@ -246,7 +251,7 @@ func led(l *Log, token broker.Revision) write {
 	return put("led/e", fmt.Sprint(token))
 }
 
-func TestLog_I10_WhoIsFirstInLineMayWrite(t *testing.T) {
+func TestLog_I10_TheFirstCandidateMayWrite(t *testing.T) {
 	l, wrong := checked(t, func(s *script, l *Log) {
 		second := candidates(s)
 		s.at(led(l, 1))
@@ -264,7 +269,7 @@ func skipped(token broker.Revision) string {
 	return fmt.Sprintf(`{"state":"killed","token":%d,"errors":[{"error":"skipped: a failed"}]}`, token)
 }
 
-func TestLog_WhatIsSkippedMayBeClaimedToBeKilled(t *testing.T) {
+func TestLog_ASkippedTaskMayBeClaimedToBeKilled(t *testing.T) {
 	l, wrong := checked(t, func(s *script, l *Log) {
 		s.at(put("tasks/a", `{"on_failure":"skip"}`))
 		s.at(put("tasks/a|b", ""))
@@ -284,43 +289,7 @@ func TestLog_WhatIsSkippedMayBeClaimedToBeKilled(t *testing.T) {
 	}
 }
 
-func oldClaim(s *script, l *Log) {
-	s.at(put("tasks/a", ""))
-	old := s.at(owner("a", 1))
-	s.at(del("tasks/a/owner"))
-	s.at(owner("a", 2))
-	s.at(put("state/a", state("sleeping", old)))
-}
-
-func lateSave(s *script, l *Log) {
-	s.at(put("tasks/a", ""))
-	token := s.at(owner("a", 1))
-	s.at(put("state/a", stateAt("runnable", token, 2)))
-	s.at(put("state/a", stateAt("sleeping", token, 1)))
-}
-
-func ended(s *script, l *Log) {
-	s.at(put("tasks/a", ""))
-	token := s.at(owner("a", 1))
-	l.Ending("a", token)
-	s.at(put("state/a", state("completed", token)), del("tasks/a"), del("tasks/a/owner"))
-}
-
-func completedTwice(s *script, l *Log) {
-	s.at(put("tasks/a", ""))
-	token := s.at(owner("a", 1))
-	s.at(put("state/a", state("completed", token)))
-	s.at(put("state/a", state("completed", token)))
-}
-
-func jump(s *script, from, to string) {
-	s.at(put("tasks/a", ""))
-	token := s.at(owner("a", 1))
-	s.at(put("state/a", state(from, token)))
-	s.at(put("state/a", state(to, token)))
-}
-
-func TestLog_WhatAnOperatorDoesIsHeldAgainstNobody(t *testing.T) {
+func TestLog_DoesNotCheckTheWritesOfAnOperator(t *testing.T) {
 	_, wrong := checked(t, func(s *script, l *Log) {
 		for _, key := range []string{"/h/tasks/a/owner", "/h/state/a", "/h/nodes/n/info"} {
 			l.ByHand(key)

@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -13,28 +14,28 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// ViolationsMax bounds how many violations are kept; one is enough to fail.
+// ViolationsMax limits how many violations are kept; one is enough to fail.
 const ViolationsMax = 100
 
-// Counts are what a log has seen.
+// Counts counts what a log has seen.
 type Counts struct {
 	// Revisions and Events of the store.
 	Revisions, Events int
 	// Submitted tasks, Grants of claims, HandOvers among them that were not a
 	// task's first, Completed tasks and, of these, Duplicated ones that had
-	// completed before and were not submitted afresh.
+	// completed before and were not submitted again.
 	Submitted, Grants, HandOvers, Completed, Duplicated int
-	// Forgotten are tasks that had ended and of which nothing is left.
+	// Forgotten counts the tasks that had ended and of which nothing is left.
 	Forgotten int
-	// Led are writes of leaders of elections.
+	// Led counts the writes of leaders of elections.
 	Led int
 }
 
-// Observer is told what happened to claims, in order; all of its functions must
-// be set.
+// Observer is called for changes of tasks and claims, in order; all of its functions
+// must be set.
 type Observer struct {
-	// Created: a task came to exist, at a revision. Vanished: it exists no more, and with it
-	// went this claim, zero for none.
+	// Created: a task came to exist, at a revision. Vanished: it no longer exists;
+	// owner is the claim that ended with it, zero for none.
 	Created  func(id string, at broker.Revision)
 	Vanished func(id string, owner broker.Revision)
 	// Granted: a claim began. Lost: it ended by itself.
@@ -44,12 +45,12 @@ type Observer struct {
 
 // Log is the history of one namespace.
 type Log struct {
-	// Observer, if set, is told of what is applied.
+	// Observer, if set, is called for every applied revision.
 	Observer *Observer
-	// Unannounced leaves I5 and I12 out, for who announces nothing.
+	// Unannounced skips I5 and I12, for a caller that announces nothing.
 	Unannounced bool
-	// Term, if set, tells in which term of which election a key that is not
-	// Windlass's was written, if it was one that only a leader writes.
+	// Term, if set, returns the election and the term of a key that only a leader
+	// writes. It is called for keys that are not Windlass's.
 	Term func(kv broker.KV) (election string, token broker.Revision, ok bool)
 
 	space  keys.Space
@@ -57,50 +58,49 @@ type Log struct {
 	wrong  []string
 
 	revision broker.Revision
-	// sessionOf is the session of each key that has one; alive are the keys of
-	// each session.
+	// sessionOf has the session of each key that has one; alive has the keys of each
+	// session.
 	sessionOf map[string]broker.SessionID
 	alive     map[broker.SessionID]map[string]bool
 	tasks     map[string]*task
-	// skipping are the claims that nothing allows but to kill the task.
+	// skipping has the claims that are allowed only to kill the task.
 	skipping map[claim]bool
 	lines    lines
-	// cordons are the times of the nodes' cordons.
+	// cordons has when each node was cordoned.
 	cordons map[string]time.Time
 
-	mu sync.Mutex // guards what is announced
-	// endings are the claims that a node asked to end, deleting the tasks that a
-	// client asked to delete, unblocking the failures that one asked to forget, whoever
-	// waits for them, byHand the keys that an operator wrote.
+	mu sync.Mutex // guards the announcements
+	// endings are the claims that a node asked to end, deleting the tasks that a client
+	// asked to delete, unblocking the failures that a client asked to forget although
+	// tasks wait for them, byHand the keys that an operator wrote.
 	endings    map[claim]bool
 	deleting   map[string]bool
 	unblocking map[string]bool
 	byHand     map[string]bool
 }
 
-// task is what the log knows of one task at the present revision.
+// task is what the log knows of one task at the current revision.
 type task struct {
 	exists bool
 	// created is the revision at which it came to exist.
 	created broker.Revision
-	// needs are what it was told to wait for, at a time.
+	// needs has the tasks that it waits for, by its spec, written at since.
 	needs []string
 	since time.Time
 	// owner is the token of the live claim, last that of the latest, zero for
 	// none.
 	owner, last broker.Revision
 	state       statemachine.State
-	// changedAt and changedBy are the time and the token that the state names.
+	// changedAt and changedBy are the time and the token in the state.
 	changedAt time.Time
 	changedBy int64
-	// forgotten is the state in which it ended, when that is forgotten.
+	// forgotten is the state in which it ended, once that is deleted.
 	forgotten statemachine.State
-	// unreadable tells that the state is not one that can be parsed.
+	// unreadable is set if the state cannot be parsed.
 	unreadable bool
-	// told are the messages that the task was sent since it came to exist.
+	// told has the messages sent to the task since it came to exist.
 	told map[statemachine.Message]bool
-	// failed is what it has left that failed or was killed, and wants what it is to
-	// leave then.
+	// failed is its failure mark, and wants the one that it is to leave if it fails.
 	failed, wants mark
 	newer         newer
 }
@@ -110,7 +110,7 @@ type claim struct {
 	token broker.Revision
 }
 
-// New returns the log of a namespace that is empty.
+// New returns the log of an empty namespace.
 func New(namespace string) (*Log, error) {
 	space, err := keys.New(namespace)
 	if err != nil {
@@ -118,50 +118,40 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{},
-		byHand: map[string]bool{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{},
+		endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
 }
 
 // Ending announces that a node asks to release or to finish a claim.
-func (l *Log) Ending(id string, token broker.Revision) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.endings[claim{id, token}] = true
-}
+func (l *Log) Ending(id string, token broker.Revision) { announce(l, l.endings, claim{id, token}) }
 
 // Deleting announces that a client asks to delete a task.
-func (l *Log) Deleting(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.deleting[id] = true
-}
+func (l *Log) Deleting(id string) { announce(l, l.deleting, id) }
 
 // Unblocking announces that a client asks to forget a failure even if tasks wait for it.
-func (l *Log) Unblocking(id string) {
+func (l *Log) Unblocking(id string) { announce(l, l.unblocking, id) }
+
+// ByHand announces that an operator writes or deletes a key. Changes of that key are
+// not checked from then on.
+func (l *Log) ByHand(key string) { announce(l, l.byHand, key) }
+
+func announce[K comparable](l *Log, set map[K]bool, key K) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unblocking[id] = true
+	set[key] = true
 }
 
-// ByHand announces that an operator writes or deletes a key. From then on
-// nothing that happens to that key is held against anyone.
-func (l *Log) ByHand(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.byHand[key] = true
-}
-
-// Violations are the first of what was wrong, in order.
+// Violations returns the first violations, in order.
 func (l *Log) Violations() []string { return slices.Clone(l.wrong) }
 
-// Counts are what was seen so far.
+// Counts returns the counts so far.
 func (l *Log) Counts() Counts { return l.counts }
 
-// Revision is the last that was seen.
+// Revision returns the last applied revision.
 func (l *Log) Revision() broker.Revision { return l.revision }
 
-// Live are the claims that are live, by task.
+// Live returns the current claims, by task.
 func (l *Log) Live() map[string]broker.Revision {
 	live := map[string]broker.Revision{}
 	for id, t := range l.tasks {
@@ -172,16 +162,15 @@ func (l *Log) Live() map[string]broker.Revision {
 	return live
 }
 
-// Task tells whether a task exists, and its state; the empty state is none.
+// Task reports whether a task exists, and returns its state, empty for none.
 func (l *Log) Task(id string) (exists bool, state statemachine.State) {
-	t := l.tasks[id]
-	if t == nil {
-		return false, ""
+	if t := l.tasks[id]; t != nil {
+		return t.exists, t.state
 	}
-	return t.exists, t.state
+	return false, ""
 }
 
-// Created is the revision at which a task came to exist, as it is or was last; zero for none.
+// Created returns the revision at which a task last came to exist; zero for never.
 func (l *Log) Created(id string) broker.Revision {
 	if t := l.tasks[id]; t != nil {
 		return t.created
@@ -189,8 +178,8 @@ func (l *Log) Created(id string) broker.Revision {
 	return 0
 }
 
-// Ended is the state in which a task ended, also when that is forgotten since; the empty
-// state is none, or that it exists.
+// Ended returns the state in which a task ended, even if that was deleted since; empty
+// if it has not ended or exists.
 func (l *Log) Ended(id string) statemachine.State {
 	switch t := l.tasks[id]; {
 	case t == nil, t.exists:
@@ -202,20 +191,31 @@ func (l *Log) Ended(id string) statemachine.State {
 	}
 }
 
-// Apply checks events, whole revisions of them, in order.
-func (l *Log) Apply(events []broker.Event) {
-	for len(events) > 0 {
-		rev := events[0].KV.Modified
-		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != rev })
-		if n < 0 {
-			n = len(events)
+// Revisions yields the events of each revision, in order.
+func Revisions(events []broker.Event) iter.Seq[[]broker.Event] {
+	return func(yield func([]broker.Event) bool) {
+		for len(events) > 0 {
+			n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != events[0].KV.Modified })
+			if n < 0 {
+				n = len(events)
+			}
+			if !yield(events[:n]) {
+				return
+			}
+			events = events[n:]
 		}
+	}
+}
+
+// Apply checks events, in order and in whole revisions.
+func (l *Log) Apply(events []broker.Event) {
+	for group := range Revisions(events) {
+		rev := group[0].KV.Modified
 		if rev <= l.revision {
 			l.complain("revision %d comes after %d", rev, l.revision)
 		}
 		l.revision = rev
-		l.applyRevision(events[:n])
-		events = events[n:]
+		l.applyRevision(group)
 	}
 }
 
@@ -225,8 +225,8 @@ func (l *Log) complain(format string, args ...any) {
 	}
 }
 
-// applyRevision checks what happened at one revision against what was before it,
-// and only then takes it in.
+// applyRevision checks the events of one revision against the state before it, and then
+// applies them.
 func (l *Log) applyRevision(group []broker.Event) {
 	l.counts.Revisions++
 	l.counts.Events += len(group)
@@ -269,7 +269,7 @@ func (l *Log) applyRevision(group []broker.Event) {
 	}
 }
 
-// observe tells the observer of a revision that is not taken in yet.
+// observe calls the observer for a revision that is not applied yet.
 func (l *Log) observe(group []broker.Event) {
 	for _, e := range group {
 		p := l.space.Parse(e.KV.Key)
@@ -283,15 +283,15 @@ func (l *Log) observe(group []broker.Event) {
 		case p.Kind != keys.Owner:
 		case !e.Deleted && e.KV.Session != 0:
 			l.Observer.Granted(p.Name, e.KV.Created)
-		case t == nil || t.owner == 0: // an operator's, and no claim
+		case t == nil || t.owner == 0: // written by an operator, and no claim
 		case !l.deletes(group, l.space.Task(p.Name)):
 			l.Observer.Lost(p.Name, t.owner)
 		}
 	}
 }
 
-// sessionsEnded tells of each key that is deleted at this revision whether the
-// whole session that it belonged to went with it.
+// sessionsEnded returns, for each key that is deleted at this revision, whether all keys
+// of its session are.
 func (l *Log) sessionsEnded(group []broker.Event) map[string]bool {
 	ended := map[string]bool{}
 	for _, e := range group {
@@ -317,7 +317,7 @@ func (l *Log) task(id string) *task {
 	return t
 }
 
-// take brings the log up to an event that was checked.
+// take applies an event that was checked.
 func (l *Log) take(e broker.Event) {
 	l.takeSession(e)
 	p := l.space.Parse(e.KV.Key)
@@ -386,7 +386,7 @@ func (l *Log) takeTask(e broker.Event, t *task) {
 		OnFailure string   `json:"on_failure"`
 	}
 	if json.Unmarshal(e.KV.Value, &spec) != nil {
-		spec.Needs = nil // nobody claims what cannot be read
+		spec.Needs = nil // a task with an unreadable spec is not claimed
 	}
 	t.exists, t.needs, t.since = true, spec.Needs, time.Now()
 	t.wants = mark{there: spec.OnFailure != "run", skips: spec.OnFailure == "skip"}
@@ -431,5 +431,5 @@ func (l *Log) takeState(e broker.Event, t *task) {
 	}
 }
 
-// blockers are the tasks that one waits for.
+// blockers returns the tasks that a task waits for.
 func (t *task) blockers(id string) []string { return depend.Blockers(id, t.needs) }

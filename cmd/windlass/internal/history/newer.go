@@ -9,28 +9,28 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// Newer is the name of the members and of the keys that programs of a version to
-// come write, where a simulation has them.
+// Newer is the name of the JSON members and of the keys that a simulated newer version
+// writes.
 const Newer = "newer"
 
-// newer is what such a program has written about a task.
+// newer is the data of a newer version about a task: whether its state has any, and
+// which entries of its history.
 type newer struct {
-	state bool
-	// entries of the history, by what tells them apart.
+	state   bool
 	entries map[string]bool
 }
 
-// hasNewer tells whether a value has such a member, at any depth.
+// hasNewer reports whether a value has such a member, at any depth.
 func hasNewer(value []byte) bool { return bytes.Contains(value, []byte(`"`+Newer+`":`)) }
 
-// checkNewerState checks that a state keeps what a newer version wrote (M06).
+// checkNewerState checks that a state keeps the data of a newer version (M06).
 func (l *Log) checkNewerState(e broker.Event, id string) {
 	if !e.Deleted && l.task(id).newer.state && !hasNewer(e.KV.Value) {
 		l.complain("M06: the state of %q loses what a newer version wrote, to token %d", id, l.task(id).owner)
 	}
 }
 
-// checkNewerHistory checks that the entries of a history keep it.
+// checkNewerHistory checks that the entries of a history keep such data (M06).
 func (l *Log) checkNewerHistory(e broker.Event, id string) {
 	before := l.task(id).newer.entries
 	if len(before) == 0 || e.Deleted {
@@ -43,7 +43,7 @@ func (l *Log) checkNewerHistory(e broker.Event, id string) {
 	}
 }
 
-// checkUnknown checks that nobody deletes what is not known.
+// checkUnknown checks that no unknown key below a task is deleted (M06).
 func (l *Log) checkUnknown(e broker.Event) {
 	if e.Deleted && strings.HasPrefix(e.KV.Key, l.space.Tasks()) {
 		l.complain("M06: %s, which is a newer version's, is deleted", e.KV.Key)
@@ -56,7 +56,7 @@ func (t *task) takeHistory(e broker.Event) {
 	}
 }
 
-// newerEntries tells of each entry of a history whether it has such a member.
+// newerEntries returns, for each entry of a history, whether it has such a member.
 func newerEntries(value []byte) map[string]bool {
 	var h struct {
 		Entries []struct {
@@ -66,7 +66,7 @@ func newerEntries(value []byte) map[string]bool {
 		}
 	}
 	if json.Unmarshal(value, &h) != nil {
-		return nil // somebody has damaged it by hand
+		return nil // it was damaged by hand
 	}
 	entries := map[string]bool{}
 	for _, entry := range h.Entries {

@@ -10,14 +10,7 @@ const (
 	markedHistory = `{"entries":[{"at":"2026-01-01T00:00:00Z","event":"claimed","token":2,"newer":1}]}`
 )
 
-// lives is a task that a newer version has written about.
-func lives(s *script) {
-	s.at(put("tasks/a", ""))
-	s.at(owner("a", 1))
-	s.at(put("state/a", markedState), put("history/a", markedHistory), put("tasks/a/newer", ""))
-}
-
-func TestLog_M06_WhatIsLostOfANewerVersionIsFound(t *testing.T) {
+func TestLog_M06_FindsLostDataOfANewerVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose write
 		want string
@@ -30,7 +23,8 @@ func TestLog_M06_WhatIsLostOfANewerVersionIsFound(t *testing.T) {
 		"a history with its state": {del("history/a"), ""},
 	} {
 		_, wrong := checked(t, func(s *script, _ *Log) {
-			lives(s)
+			s.claimed()
+			s.at(put("state/a", markedState), put("history/a", markedHistory), put("tasks/a/newer", ""))
 			s.at(c.lose)
 		})
 		if all := strings.Join(wrong, "\n"); (c.want == "") != (all == "") || !strings.Contains(all, "M06: "+c.want) && all != "" {

@@ -11,22 +11,19 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// mark is what a task that failed or was killed leaves for those that wait for it:
-// that they go on waiting or, if it skips them, are killed.
+// mark is the failure mark of a task. The tasks that wait for it keep waiting or, if
+// skips is set, are killed.
 type mark struct{ there, skips bool }
 
 func readMark(e broker.Event) mark {
 	var value struct {
 		Skip bool `json:"skip"`
 	}
-	if e.Deleted || json.Unmarshal(e.KV.Value, &value) != nil {
-		return mark{there: !e.Deleted}
-	}
-	return mark{there: true, skips: value.Skip}
+	_ = json.Unmarshal(e.KV.Value, &value) // an unreadable mark does not skip
+	return mark{there: !e.Deleted, skips: value.Skip}
 }
 
-// checkMark checks that a task that ends leaves what those that wait for it are to
-// find (Z11).
+// checkMark checks that a task that ends leaves the right failure mark (Z11).
 func (l *Log) checkMark(id string, state statemachine.State, group []broker.Event) {
 	var left, want mark
 	for _, e := range group {
@@ -42,12 +39,12 @@ func (l *Log) checkMark(id string, state statemachine.State, group []broker.Even
 	}
 }
 
-// forgetLate bounds how long before a failure is forgotten the store was read for that.
-// Who begins to wait for it in between may come too late.
+// forgetLate limits the time between the reading of the store and the deletion of a
+// failure. A task that begins to wait for it in between may be too late.
 const forgetLate = time.Minute
 
-// checkForgotten checks the removal of a mark: not without the task running again, nor
-// while another waits for it (Z11).
+// checkForgotten checks that a mark is not deleted while another task waits for it,
+// unless the task runs again or a client asked for it (Z11).
 func (l *Log) checkForgotten(id string, group []broker.Event) {
 	again := slices.ContainsFunc(group, func(e broker.Event) bool { return !e.Deleted && e.KV.Key == l.space.Task(id) })
 	if again || l.deleting[id] || l.unblocking[id] {
@@ -60,9 +57,9 @@ func (l *Log) checkForgotten(id string, group []broker.Event) {
 	}
 }
 
-// checkBlockers checks a grant against what the task waits for (I8, Z06, Z11). If
-// one of that has failed and skips those that wait, the claim may be there to kill
-// the task, and for nothing else.
+// checkBlockers checks a grant against the tasks that the task waits for (I8, Z06,
+// Z11). If one of them has failed and skips the tasks that wait, the claim is allowed
+// only to kill the task.
 func (l *Log) checkBlockers(id string, token broker.Revision) {
 	var wrong []string
 	mayKill := false
@@ -92,14 +89,13 @@ func (l *Log) checkBlockers(id string, token broker.Revision) {
 // skippedPrefix begins the last error of a task that was killed because of another.
 const skippedPrefix = "skipped:"
 
-// checkSkipped checks what a claim writes that is there to kill its task, and that
-// no other kills it for this reason (Z11). It tells whether that is why it is
-// killed.
+// checkSkipped checks that a claim that may only kill its task does so, and that no
+// other claim kills it for this reason (Z11). It reports whether that is the reason.
 func (l *Log) checkSkipped(id string, r statemachine.Record) (skipped bool) {
 	n := len(r.Errors)
 	skipped = r.State == statemachine.Killed && n > 0 && strings.HasPrefix(r.Errors[n-1].Error, skippedPrefix)
 	if l.byHand[l.space.Owner(id)] {
-		return skipped // nobody has looked at its claims
+		return skipped // its claims were not checked
 	}
 	if may := l.Skipping(id, broker.Revision(r.Token)); may && !skipped {
 		l.complain("Z11: %q was claimed with %d while another that it waits for had failed and skips it, and becomes %s", id, r.Token, r.State)
@@ -109,20 +105,20 @@ func (l *Log) checkSkipped(id string, r statemachine.Record) (skipped bool) {
 	return skipped
 }
 
-// Skipping tells of a claim whether nothing allowed it but to kill the task: no
-// handler may run under it.
+// Skipping reports whether a claim is allowed only to kill the task: no handler may run
+// under it.
 func (l *Log) Skipping(id string, token broker.Revision) bool { return l.skipping[claim{id, token}] }
 
 // Blocker is a task that another one waits for.
 type Blocker struct {
 	// ID of it.
 	ID string
-	// Exists tells that it is pending or worked on, Failed that it has failed or
-	// was killed and keeps others waiting, Skips that they are to be killed.
+	// Exists is true if it is pending or runs, Failed if it has failed or was killed
+	// and blocks others, Skips if those are to be killed.
 	Exists, Failed, Skips bool
 }
 
-// Blockers are what a task waits for now.
+// Blockers returns the tasks that a task waits for now.
 func (l *Log) Blockers(id string) (all []Blocker) {
 	t := l.tasks[id]
 	if t == nil || !t.exists {

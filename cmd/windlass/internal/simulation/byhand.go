@@ -12,14 +12,14 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
 )
 
-// By hand is what operators do with the store's own tools. Some of it breaks
-// what S2 assumes, all of it must leave everything else as it was.
+// This file has the writes of operators with the store's own tools. Some of them break
+// the assumptions of S2. All other guarantees must hold nevertheless.
 
 // owned lists the owner keys.
 func (w *world) owned() []broker.KV {
 	kvs, _, err := broker.Collect(w.t.Context(), w.store, "/test/tasks/")
 	if err != nil {
-		return nil // the store is away
+		return nil // the store is stopped
 	}
 	return slices.DeleteFunc(kvs, func(kv broker.KV) bool {
 		return !strings.HasSuffix(kv.Key, "/owner") || kv.Session == 0
@@ -34,7 +34,7 @@ func (w *world) someOwned() (broker.KV, bool) {
 	return kvs[w.random.IntN(len(kvs))], true
 }
 
-// operate writes as an operator, and tells the log.
+// operate writes as an operator, and announces that to the log.
 func (w *world) operate(ops ...broker.Op) bool {
 	for _, op := range ops {
 		w.log.ByHand(op.Key)
@@ -65,8 +65,7 @@ func (w *world) robNode(p *process) {
 	}
 }
 
-// forgeOwner replaces an owner key by one that nobody is behind; it goes when
-// all is healed.
+// forgeOwner replaces an owner key by one without a session, until all is healed.
 func (w *world) forgeOwner() bool {
 	kv, ok := w.someOwned()
 	if !ok || !w.operate(broker.Delete(kv.Key)) || !w.operate(broker.Put(kv.Key, []byte("an operator"))) {
@@ -80,7 +79,7 @@ func (w *world) deleteRegistration() bool {
 	return w.onNode(func(p *process) { w.operate(broker.Delete("/test/nodes/" + p.Name() + "/info")) }, false)
 }
 
-// corruptValue writes what nobody can read, and what nobody knows.
+// corruptValue writes an unreadable value, or unknown keys.
 func (w *world) corruptValue() bool {
 	w.submitted++
 	id := "corrupt-" + uuid.NewSHA1(uuid.Nil, []byte{byte(w.submitted), byte(w.submitted >> 8)}).String()
@@ -106,21 +105,20 @@ func (w *world) corruptValue() bool {
 		w.corrupt = append(w.corrupt, key, key+"/owner")
 		return w.operate(broker.Put(key, nil), broker.Put(key+"/owner", []byte("{")))
 	default:
-		// What is unknown must be there in the end.
+		// Unknown keys must still exist in the end.
 		return w.operate(broker.Put("/test/unknown", []byte("kept")), broker.Put("/test/unknown/deeper/key", nil),
 			broker.Put("/test/elections/x/y", []byte("kept")))
 	}
 }
 
-// unknownKept tells whether the keys that nobody knows are still there, if they
-// ever were.
+// unknownKept reports whether the unknown keys still exist, if they were ever written.
 func (w *world) unknownKept() bool {
 	_, first := w.store.Get(w.t.Context(), "/test/unknown")
 	_, second := w.store.Get(w.t.Context(), "/test/elections/x/y")
 	return errors.Is(first, broker.ErrNotFound) == errors.Is(second, broker.ErrNotFound)
 }
 
-// mendCorrupt takes away what was written by hand.
+// mendCorrupt deletes the keys that were written by hand.
 func (w *world) mendCorrupt() {
 	for _, key := range w.corrupt {
 		w.operate(broker.Delete(key))

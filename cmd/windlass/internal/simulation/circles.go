@@ -9,11 +9,11 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// circlesMax bounds the circles of a run.
+// circlesMax limits the cycles of a run.
 const circlesMax = 10
 
-// submitCircle now and then has clients submit tasks at once that need each other in a
-// circle, each client a part of it.
+// submitCircle sometimes submits tasks that need each other in a cycle, at once and
+// through two clients.
 func (w *world) submitCircle() {
 	if w.besides.IntN(20) > 0 || w.circled == circlesMax {
 		return
@@ -26,7 +26,7 @@ func (w *world) submitCircle() {
 	errs := make([]error, len(ids))
 	var all sync.WaitGroup
 	for i, id := range ids {
-		w.log.Deleting(id) // as who closes the circle takes theirs back
+		w.log.Deleting(id) // the client that closes the cycle deletes its task again
 		s := windlass.Submission{ID: id, Spec: windlass.Spec{Needs: []string{ids[(i+1)%len(ids)]}}}
 		client := []*windlass.Client{w.client, w.operator}[i%2]
 		all.Go(func() {
@@ -42,7 +42,7 @@ func (w *world) submitCircle() {
 	w.count("tasks that need each other submitted at once")
 }
 
-// circular names tasks that were all acknowledged, and wait for each other (Z12).
+// circular reports acknowledged tasks that wait for each other (Z12).
 func (w *world) circular() string {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
@@ -54,8 +54,8 @@ func (w *world) circular() string {
 	return ""
 }
 
-// leadsBack goes on from the end of a path to what is waited for there, and returns the
-// path that comes back to its beginning, nil for none.
+// leadsBack extends a path by the tasks that its last one waits for, and returns a path
+// that leads back to its beginning, nil for none.
 func (w *world) leadsBack(path []string) []string {
 	for _, b := range w.log.Blockers(path[len(path)-1]) {
 		switch {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,10 +12,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// commands are those sent to nodes with a tag of their own, to see that they are
-// carried out once, and in order.
+// commands has the commands sent to nodes with a tag of their own, to check that they
+// are carried out once, and in order.
 type commands struct {
-	// now reads the counter that orders what happens.
+	// now reads the counter that orders events.
 	now func() int64
 
 	mu   sync.Mutex
@@ -23,24 +24,21 @@ type commands struct {
 	last int
 }
 
-// command is one of them, between the readings of the counter at which it was
-// sent, acknowledged and carried out; zero for what did not happen.
+// command has the readings of the counter at which a command was sent, acknowledged and
+// carried out; zero for never.
 type command struct {
 	node                string
 	sent, acked, ranAt  int64
 	ranTwice, elsewhere bool
 }
 
-// tagged returns a tag that names no task.
+// tagged returns a new tag, which names no task.
 func (c *commands) tagged(node string) string {
 	at := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
 	tag := fmt.Sprintf("tag-%d", c.last)
-	if c.sent == nil {
-		c.sent, c.done = map[string]*command{}, map[string][]string{}
-	}
 	c.sent[tag] = &command{node: node, sent: at}
 	return tag
 }
@@ -52,7 +50,8 @@ func (c *commands) acknowledged(tag string) {
 	c.sent[tag].acked = at
 }
 
-// executed takes the error with which a node discards such a command.
+// executed records that a node has carried out a command, given the error with which it
+// discards such a command.
 func (c *commands) executed(node, text string) {
 	_, rest, found := strings.Cut(text, `"tag-`)
 	number, _, closed := strings.Cut(rest, `"`)
@@ -74,7 +73,7 @@ func (c *commands) executed(node, text string) {
 type queued struct{ tag string }
 type ran struct{ tag string }
 
-// queueModel is a queue, as the tags in it, each with a space after it.
+// queueModel is a queue: its tags, each followed by a space.
 var queueModel = porcupine.Model{
 	Init: func() any { return "" },
 	Step: func(state, input, _ any) (bool, any) {
@@ -87,9 +86,9 @@ var queueModel = porcupine.Model{
 	},
 }
 
-// disorder says which commands were carried out twice or elsewhere, and which
-// nodes' queues were none (I9). Commands that were not carried out went with
-// their node's session.
+// disorder reports the commands that were carried out twice or elsewhere, and the nodes
+// that did not carry them out in order (I9). Commands that were not carried out were
+// deleted with their node's session.
 func (c *commands) disorder(limit time.Duration) (wrong []string) {
 	for tag, s := range c.sent {
 		if s.ranTwice || s.elsewhere {
@@ -104,12 +103,8 @@ func (c *commands) disorder(limit time.Duration) (wrong []string) {
 		var history []porcupine.Operation
 		for _, tag := range tags {
 			s := c.sent[tag]
-			acked := s.acked
-			if acked == 0 {
-				acked = math.MaxInt64 // nobody was told when it was there
-			}
 			history = append(history,
-				porcupine.Operation{Input: queued{tag}, Call: s.sent, Return: acked},
+				porcupine.Operation{Input: queued{tag}, Call: s.sent, Return: cmp.Or(s.acked, math.MaxInt64)},
 				porcupine.Operation{Input: ran{tag}, Call: s.ranAt, Return: s.ranAt})
 		}
 		if porcupine.CheckOperationsTimeout(queueModel, history, limit) == porcupine.Illegal {

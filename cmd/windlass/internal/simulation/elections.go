@@ -15,26 +15,27 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// electionNames are the elections that every node stands in.
+// electionNames are the elections in which every node is a candidate.
 var electionNames = []string{"e0", "e1"}
 
 // ledArea is where leaders write, one key for each election.
 const ledArea = "led/"
 
-// elections is what elections add to a run. Like states it has a source of
-// randomness of its own.
+// elections has the state that elections add to a run. Like states it has its own
+// source of randomness.
 type elections struct {
 	random *rand.Rand
-	// leaders are the goroutines that lead when it is their turn, and those that
-	// wait for a stop.
+	// leaders are the goroutines that lead when elected, and those that wait for a
+	// stop.
 	leaders sync.WaitGroup
 
 	mu sync.Mutex
-	// runs are the functions of leaders, by election.
+	// runs has the functions of leaders, by election.
 	runs map[string][]*reign
 }
 
-// reign is a function that runs in a term. The mutex of elections guards its end.
+// reign is a leader's function that runs in a term. The mutex of elections guards its
+// end.
 type reign struct {
 	windlasstest.Run
 	process *process
@@ -44,7 +45,7 @@ func newElections(seed uint64) *elections {
 	return &elections{random: rand.New(rand.NewPCG(seed, 4)), runs: map[string][]*reign{}}
 }
 
-// termOf reads what a leader has written.
+// termOf returns the election and the term of a key that a leader has written.
 func termOf(kv broker.KV) (name string, token broker.Revision, ok bool) {
 	name, ok = strings.CutPrefix(kv.Key, prefix+ledArea)
 	n, err := strconv.ParseInt(string(kv.Value), 10, 64)
@@ -73,7 +74,7 @@ func (p *process) stand() {
 	}
 }
 
-// lead leads for as long as the process lives, and stands again when it was
+// lead leads while the process is alive, and becomes a candidate again when it was
 // stopped.
 func (p *process) lead(e *election.Election, random *rand.Rand) {
 	for e.Start() == nil {
@@ -83,11 +84,11 @@ func (p *process) lead(e *election.Election, random *rand.Rand) {
 		if err != nil && !errors.Is(err, election.ErrStopped) {
 			p.world.fail("L08: Lead of %s returned %v", p.Name(), err)
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
+		time.Sleep(upTo(random, 3*time.Second))
 	}
 }
 
-// reign writes about every second, until it is told to stop or has had enough.
+// reign writes about every second, until it is told to stop or a random time is over.
 func (p *process) reign(ctx context.Context, e *election.Election, term election.Term, random *rand.Rand) error {
 	<-p.started
 	end := p.world.elections.begin(p, term)
@@ -97,7 +98,7 @@ func (p *process) reign(ctx context.Context, e *election.Election, term election
 	left := time.Duration(random.ExpFloat64() * float64(2*time.Minute))
 	for left > 0 {
 		p.decree(ctx, e, term)
-		pause := time.Duration(random.Int64N(int64(2 * time.Second)))
+		pause := upTo(random, 2*time.Second)
 		left -= pause
 		select {
 		case <-time.After(pause):
@@ -110,7 +111,7 @@ func (p *process) reign(ctx context.Context, e *election.Election, term election
 	return nil
 }
 
-// abdicate takes all of the grace since it was told to, or little, and tries to
+// abdicate uses all of the grace since it was told to stop, or little, and tries to
 // write once more.
 func (p *process) abdicate(told time.Time, e *election.Election, term election.Term, late bool) {
 	brief := p.timing.Grace / 100
@@ -122,7 +123,7 @@ func (p *process) abdicate(told time.Time, e *election.Election, term election.T
 	p.decree(last, e, term)
 }
 
-// decree writes what only the leader writes.
+// decree makes the write that only the leader makes.
 func (p *process) decree(ctx context.Context, e *election.Election, term election.Term) {
 	p.pass()
 	_, err := e.Commit(ctx, term, broker.Txn{
@@ -134,7 +135,7 @@ func (p *process) decree(ctx context.Context, e *election.Election, term electio
 	p.pass()
 }
 
-// begin notes that a function runs; end that it has returned.
+// begin records that a function runs, end that it has returned.
 func (es *elections) begin(p *process, term election.Term) (end func()) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -147,24 +148,20 @@ func (es *elections) begin(p *process, term election.Term) (end func()) {
 	}
 }
 
-// electionID is what a node calls an election where it names tasks, too.
+// electionID returns the name of an election among those of tasks.
 func electionID(name string) string { return "election:" + name }
 
-// reigns are the runs in an election. What a process ran ended with it.
+// reigns returns the runs in an election. They end at the latest with their process.
 func (es *elections) reigns(id string) (runs []windlasstest.Run) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	for _, r := range es.runs[id] {
-		run := r.Run
-		if died := r.process.died(); !died.IsZero() && (run.Ended.IsZero() || died.Before(run.Ended)) {
-			run.Ended, run.Killed = died, true
-		}
-		runs = append(runs, run)
+		runs = append(runs, r.process.cutOff(r.Run))
 	}
 	return runs
 }
 
-// moveElections does something to an election, or nothing.
+// moveElections disturbs an election, or does nothing.
 func (w *world) moveElections() {
 	if w.elections == nil || len(w.up) == 0 {
 		return
@@ -174,7 +171,7 @@ func (w *world) moveElections() {
 	e := p.elections[name]
 	switch random.IntN(12) {
 	case 0:
-		w.elections.leaders.Go(func() { _ = e.Stop(context.Background()) }) // how long that takes is its own affair
+		w.elections.leaders.Go(func() { _ = e.Stop(context.Background()) }) // however long that takes
 		w.count("election stopped")
 	case 1:
 		w.elections.leaders.Go(func() { _ = e.Resign(context.Background()) })
@@ -193,8 +190,8 @@ func (w *world) moveElections() {
 	}
 }
 
-// misled says what is wrong with the elections; nothing if each has a leader who
-// knows that, and everybody is in line (L08).
+// misled reports what is wrong with the elections; nothing if each has one leader that
+// knows it, and every node is a candidate (L08).
 func (w *world) misled() string {
 	if w.elections == nil {
 		return ""

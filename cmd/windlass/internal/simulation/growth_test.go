@@ -18,8 +18,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// What has been done and forgotten leaves nothing in the store: after whatever number of
-// tasks, commands, jobs, elections and nodes there are the keys and leases of before.
+// After any number of tasks, commands, jobs, elections and nodes that are over and
+// forgotten, the store has the same keys and leases as before.
 func TestGrowth_NothingIsLeftOfWhatHasBeenDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := embedded.Start(t.Context(), embedded.Config{UnsafeNoFsync: true})
@@ -65,7 +65,7 @@ func TestGrowth_NothingIsLeftOfWhatHasBeenDone(t *testing.T) {
 	})
 }
 
-// contents are the keys of a store, and how many leases it has.
+// contents returns the keys of a store, and the number of its leases.
 func contents(t *testing.T, store *etcd.Broker) (all []string) {
 	kvs, _, err := broker.Collect(t.Context(), store, prefix)
 	if err != nil {
@@ -84,7 +84,7 @@ func contents(t *testing.T, store *etcd.Broker) (all []string) {
 	return append(all, fmt.Sprint(leases, " leases"))
 }
 
-// busyFleet does everything that there is to do.
+// busyFleet uses every feature.
 type busyFleet struct {
 	t       *testing.T
 	cluster *windlasstest.Cluster
@@ -111,13 +111,13 @@ func (f *busyFleet) must(err error) {
 	}
 }
 
-// day does it all and forgets it.
+// day uses all features and deletes everything that has ended.
 func (f *busyFleet) day(n int) {
 	f.tasks(n)
 	f.detached(n)
 	f.jobs(n)
 	f.nodes(n)
-	f.cluster.Advance(3 * time.Minute) // sessions of the dead end, and what is written later is
+	f.cluster.Advance(3 * time.Minute) // sessions of killed nodes end, and late records are written
 	_, err := f.forest.Clear(f.t.Context(), false)
 	f.must(err)
 	_, err = f.client.Prune(f.t.Context(), windlass.Retention{Age: time.Nanosecond}, windlass.Filter{}, false)
@@ -141,7 +141,7 @@ func (f *busyFleet) tasks(n int) {
 		_, err = f.client.AwaitCommand(ctx, sent)
 		f.must(err)
 	}
-	// Nobody carries this one out.
+	// No node carries out this command.
 	waits := fmt.Sprint("waits-", n)
 	f.cluster.Submit(windlass.Submission{ID: waits, Spec: windlass.Spec{Type: "nobody"}})
 	_, err := f.client.SendTask(ctx, waits, statemachine.Command{Message: statemachine.Pause})
@@ -176,7 +176,8 @@ func (f *busyFleet) jobs(n int) {
 	}
 }
 
-// nodes has one come, lead, be told what to do and go, and another die.
+// nodes starts two nodes and makes them candidates. One gets commands and stops, the
+// other is killed.
 func (f *busyFleet) nodes(n int) {
 	ctx := f.t.Context()
 	guest, doomed := f.cluster.Start(fmt.Sprint("guest-", n), f.config()), f.cluster.Start(fmt.Sprint("doomed-", n), f.config())

@@ -11,13 +11,13 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// behaviour is what the handler of a task is like, by the task's ID.
+// behaviour is how the handler of a task behaves. The task's ID decides it.
 type behaviour uint8
 
 const (
 	// endless runs until it is told to stop, and then returns.
 	endless behaviour = iota
-	// late is endless, and takes all of its grace to return.
+	// late is endless, and uses all of its grace to return.
 	late
 	// stubborn is endless, and ignores its context.
 	stubborn
@@ -25,17 +25,17 @@ const (
 	stepwise
 	// quick is done at once.
 	quick
-	// flaky returns errors now and then before it is done.
+	// flaky sometimes returns an error before it is done.
 	flaky
-	// panicking panics now and then before it is done.
+	// panicking sometimes panics before it is done.
 	panicking
-	// exiting ends its goroutine now and then before it is done.
+	// exiting sometimes ends its goroutine before it is done.
 	exiting
-	// doomed fails for good.
+	// doomed fails permanently.
 	doomed
-	// giving gives itself back again and again before it is done.
+	// giving sometimes releases its claim before it is done.
 	giving
-	// final is endless, and says that it is done when it is told to stop.
+	// final is endless, and reports that it is done when it is told to stop.
 	final
 	// obedient is endless, receives messages and returns them.
 	obedient
@@ -45,11 +45,8 @@ const (
 	job
 )
 
-// shares of the behaviours, in a hundred.
-var shares = []struct {
-	behaviour
-	share uint32
-}{
+// behaviours are those of ordinary tasks.
+var behaviours = []share[behaviour]{
 	{endless, 36}, {late, 12}, {stubborn, 3}, {stepwise, 22}, {quick, 8}, {flaky, 6}, {panicking, 2}, {exiting, 1},
 	{doomed, 2}, {giving, 4}, {final, 4},
 }
@@ -67,17 +64,10 @@ func behaviourOf(id string) behaviour {
 	if strings.HasPrefix(id, jobPrefix) {
 		return job
 	}
-	n := hash(id) % 100
-	for _, s := range shares {
-		if n < s.share {
-			return s.behaviour
-		}
-		n -= s.share
-	}
-	return endless
+	return choose(behaviours, hash(id)%100)
 }
 
-// stays tells whether tasks of this kind run until they are stopped.
+// stays reports whether tasks of this kind run until they are stopped.
 func (b behaviour) stays() bool { return b == endless || b == late || b == stubborn }
 
 // steps is how many steps a stepwise task takes, one a second.
@@ -98,7 +88,7 @@ func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 	if err := h.write(claim, "begun"); err != nil {
 		return err
 	}
-	// Whether it goes wrong this time depends on the claim alone.
+	// Whether this run fails depends on the claim alone.
 	unlucky := hash(claim.ID()+time.Unix(0, claim.Token()).String())%2 == 0
 	switch {
 	case b == stepwise:
@@ -136,19 +126,19 @@ func (h handler) stay(ctx context.Context, claim *windlass.Claim, b behaviour) e
 		h.rest(2 * h.process.timing.TTL)
 	}
 	h.process.pass()
-	// One step more, as a process that was suspended makes before it notices
-	// anything. The ledger knows whether it is too late.
+	// One more step, as a process makes that was suspended and has not noticed it yet.
+	// The ledger knows whether it is too late.
 	_ = h.write(claim, "ended")
 	switch {
 	case b == final:
 		return windlass.ErrDone
 	case hash(claim.ID())%2 == 0:
-		return nil // as many a loop ends
+		return nil // as many loops end
 	}
 	return ctx.Err()
 }
 
-// rest waits whatever happens, but for the death of the process.
+// rest waits, unless the process is killed.
 func (h handler) rest(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && !h.process.Killed(); {
 		time.Sleep(min(time.Until(end), h.process.timing.TTL/10))
@@ -156,7 +146,7 @@ func (h handler) rest(d time.Duration) {
 	}
 }
 
-// walk makes the steps that are left.
+// walk makes the remaining steps.
 func (h handler) walk(ctx context.Context, claim *windlass.Claim) error {
 	done := 0
 	if _, err := h.process.world.progress.Read(claim, &done); err != nil {
@@ -185,7 +175,7 @@ func (h handler) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// write makes a step that others would see.
+// write makes a step that is visible outside.
 func (h handler) write(claim *windlass.Claim, what string) error {
 	h.process.pass()
 	return h.process.world.effects.Write(claim, what)

@@ -7,34 +7,35 @@ import (
 	"strings"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// jobLog is what the store's events say of the jobs beyond what package history
-// checks: what was submitted, in which order, and what came of it.
+// jobLog collects from the store's events what package history does not check of the
+// jobs: the submissions, their order, and their outcome.
 type jobLog struct {
 	byID map[string]*jobHistory
-	// owners are the tokens of the claims that are live.
+	// owners has the tokens of the current claims.
 	owners map[string]broker.Revision
 	// requeued counts the runs after which a job ran again.
 	requeued int
 	wrong    []string
 }
 
-// jobHistory is that of one job.
+// jobHistory is the history of one job.
 type jobHistory struct {
 	submissions []jobSubmission
-	// ended are the records of its ends.
+	// ended has the records of its ends.
 	ended []jobEnd
-	// again are the claims with whose end it was submitted anew.
+	// again has the claims whose end submitted it again.
 	again map[broker.Revision]bool
 }
 
-// jobSubmission is one of them, or a deletion.
+// jobSubmission is a submission, or a deletion.
 type jobSubmission struct {
 	at broker.Revision
 	n  int
-	// after tells that it is for after the present run.
+	// after is true if it waits for the end of the current run.
 	after, deleted bool
 }
 
@@ -45,20 +46,14 @@ type jobEnd struct {
 	token broker.Revision
 }
 
-// take takes events in, whole revisions of them.
+// take applies events, in whole revisions.
 func (l *jobLog) take(events []broker.Event) {
-	for len(events) > 0 {
-		at := events[0].KV.Modified
-		n := slices.IndexFunc(events, func(e broker.Event) bool { return e.KV.Modified != at })
-		if n < 0 {
-			n = len(events)
-		}
-		l.takeRevision(at, events[:n])
-		events = events[n:]
+	for revision := range history.Revisions(events) {
+		l.takeRevision(revision[0].KV.Modified, revision)
 	}
 }
 
-// group is the events of one revision by key.
+// group has the events of one revision by key.
 type group map[string]broker.Event
 
 func (g group) put(key string) (value []byte, ok bool) {
@@ -131,12 +126,12 @@ func (l *jobLog) checkTree(id string, at broker.Revision, n int, g group) {
 	}
 }
 
-// waited tells whether a submission was kept for after a run.
+// waited reports whether a submission waited for the end of a run.
 func (h *jobHistory) waited(n int) bool {
 	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && s.after })
 }
 
-// submitted tells whether a submission took effect.
+// submitted reports whether a submission took effect.
 func (h *jobHistory) submitted(n int) bool {
 	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && !s.deleted })
 }

@@ -12,42 +12,39 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// say is what the run of a job says in the end.
+// say is the verdict of a run of a job.
 type say uint8
 
 const (
 	// completes and failsForGood end the job.
 	completes say = iota + 1
 	failsForGood
-	// fails has it run again later, releases gives it back, panics is a failure.
+	// fails makes it run again later, releases releases the claim, panics is a
+	// failure.
 	fails
 	releases
 	panics
-	// stopped did as it was told.
+	// stopped ended because it was told to stop.
 	stopped
 )
 
-// says, with how likely they are in a hundred.
-var says = []struct {
-	verdict say
-	share   uint32
-}{{completes, 62}, {failsForGood, 10}, {fails, 12}, {releases, 10}, {panics, 6}}
+var says = []share[say]{{completes, 62}, {failsForGood, 10}, {fails, 12}, {releases, 10}, {panics, 6}}
 
-// jobRun is a run of a job, by a handler or by who has dequeued it.
+// jobRun is a run of a job, by a handler or by a caller of Dequeue.
 type jobRun struct {
 	windlasstest.Run
 	// process is nil for a script.
 	process *process
 	n       int
 	pulled  bool
-	// verdict is what it said; zero while it has said nothing. accepted tells, of
-	// one that was pulled, that this was acknowledged.
+	// verdict is zero while there is none. accepted is true if the verdict of a pulled
+	// run was acknowledged.
 	verdict  say
 	accepted bool
 }
 
-// configure draws what a node does about jobs: which types it pulls, and how many
-// of a type it runs at a time.
+// configure draws which types of jobs a node pulls, and how many of a type it runs at a
+// time.
 func (j *jobs) configure(config *windlass.Config) (pulls []string) {
 	config.Concurrency = map[string]int{}
 	for i, jobType := range jobTypes {
@@ -76,7 +73,7 @@ func (j *jobs) begin(p *process, claim *windlass.Claim, pulled bool) *jobRun {
 	return r
 }
 
-// newRun is a run that begins, and is to be recorded.
+// newRun returns a run that begins; the caller records it.
 func (w *world) newRun(run windlasstest.Run, props json.RawMessage) *jobRun {
 	run.Started = time.Now()
 	r := &jobRun{Run: run}
@@ -106,30 +103,24 @@ func (j *jobs) running(p *process, jobType string) (n int) {
 	return n
 }
 
-// say records the verdict of a run, before anybody else hears of it.
+// say records the verdict of a run, before anyone else learns of it.
 func (j *jobs) say(r *jobRun, v say) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	r.verdict, r.Ended = v, time.Now()
 }
 
-// draw says what becomes of a run: that depends on the claim and on how many runs
-// there were before.
+// draw returns the verdict of a run and how long it takes. It depends on the claim and
+// on the number of earlier runs.
 func (j *jobs) draw(r *jobRun) (v say, after time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	n := hash(fmt.Sprint(r.Task, r.Token, len(j.runs[r.Task])))
 	after = []time.Duration{0, 100 * time.Millisecond, time.Second, 2 * time.Second, 8 * time.Second, 25 * time.Second}[n/100%6]
-	if n %= 100; j.calm {
+	if j.calm {
 		after /= 10
 	}
-	for _, s := range says {
-		if n < s.share {
-			return s.verdict, after
-		}
-		n -= s.share
-	}
-	return completes, after
+	return choose(says, n%100), after
 }
 
 // work is the handler of a job.
@@ -155,13 +146,13 @@ func (h handler) work(ctx context.Context, claim *windlass.Claim) error {
 	if err := claim.SetResult(claim.Token()); err != nil {
 		return err
 	}
-	return windlass.ErrDone // also if it has just been told to stop: it has said so
+	return windlass.ErrDone // even if it was just told to stop: the verdict is recorded
 }
 
-// pullersMax is how many goroutines of a node dequeue jobs of one type, at most.
+// pullersMax limits the goroutines of a node that dequeue jobs of one type.
 const pullersMax = 3
 
-// pull starts what dequeues on a process.
+// pull starts the goroutines of a process that dequeue jobs.
 func (p *process) pull(types []string) {
 	j := p.world.jobs
 	for _, jobType := range types {
@@ -194,10 +185,10 @@ func (p *process) dequeue(jobType string, i int) {
 	}
 }
 
-// endMax bounds how long it takes until a node says what became of a verdict.
+// endMax limits the time until a node answers a verdict.
 const endMax = time.Hour
 
-// workOn is the run of a job that was dequeued.
+// workOn runs a job that was dequeued.
 func (p *process) workOn(d *windlass.Dequeued) {
 	j := p.world.jobs
 	r := j.begin(p, d.Claim, true)
@@ -237,25 +228,20 @@ func (r *jobRun) String() string {
 	return fmt.Sprintf("%q %v data=%d pulled=%t verdict=%d", r.Task, r.Run, r.n, r.pulled, r.verdict)
 }
 
-// pulledRuns are the runs of a job that were pulled, none of which goes on after
-// the death of its process.
+// pulledRuns returns the pulled runs of a job. They end at the latest with their
+// process.
 func (j *jobs) pulledRuns(id string) (runs []windlasstest.Run) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, r := range j.runs[id] {
-		if !r.pulled {
-			continue
+		if r.pulled {
+			runs = append(runs, r.process.cutOff(r.Run))
 		}
-		run := r.Run
-		if died := r.process.died(); !died.IsZero() && (run.Ended.IsZero() || run.Ended.After(died)) {
-			run.Ended = died
-		}
-		runs = append(runs, run)
 	}
 	return runs
 }
 
-// runsOf are all runs of a task, by the time of their start.
+// runsOf returns all runs of a task, by the time of their start.
 func (w *world) runsOf(id string) []windlasstest.Run {
 	runs := w.cluster.Runs(id)
 	if w.elections != nil {
@@ -268,7 +254,7 @@ func (w *world) runsOf(id string) []windlasstest.Run {
 	return runs
 }
 
-// ran are the IDs of all tasks that ever had a run.
+// ran returns the IDs of all tasks that ever had a run.
 func (w *world) ran() []string {
 	ids := w.cluster.Ran()
 	if w.jobs != nil {

@@ -22,8 +22,8 @@ const (
 	jobBar    = "|"
 )
 
-// jobDepthMax, jobsMax and jobsOpenMax bound the levels of a tree, the jobs that
-// are ever submitted, and those among them that have not ended.
+// jobDepthMax limits the levels of a tree, jobsMax the jobs that are ever submitted,
+// jobsOpenMax those of them that have not ended.
 const (
 	jobDepthMax = 5
 	jobsMax     = 400
@@ -34,32 +34,29 @@ const (
 // running handlers for them.
 var jobTypes = []string{"a", "b", "p", "q"}
 
-// jobs is what trees of jobs add to a run. Like states it has a source of
-// randomness of its own.
+// jobs has the state that trees of jobs add to a run. Like states it has its own source
+// of randomness.
 type jobs struct {
 	random *rand.Rand
-	// ids are the jobs in the order of their first submission, which is an order
-	// in which none waits for a later one.
+	// ids are the jobs in the order of their first submission. None waits for a later
+	// one.
 	ids []string
-	// numbers counts the submissions. Each has its number for its data.
+	// numbers counts the submissions. The data of each is its number.
 	numbers int
-	// accepted are the numbers of those that were acknowledged, by job.
-	accepted map[string][]int
-	// refused are the numbers of those that were refused for good.
-	refused map[string][]int
-	// open counts the jobs that have not ended, as of the last look.
-	open int
+	// accepted and refused have the numbers of the submissions that were acknowledged,
+	// and that were refused permanently, by job.
+	accepted, refused map[string][]int
 	// pullers are the goroutines that dequeue, and the scripts.
 	pullers sync.WaitGroup
-	// scripts counts those that were ever started.
+	// scripts counts the scripts that were started.
 	scripts int
-	// log is what the store's events say; the world's logMu guards it.
+	// log is guarded by the world's logMu.
 	log jobLog
 
 	mu sync.Mutex
-	// calm has runs take less time, so that all of them end.
+	// calm makes runs take less time, so that all of them end.
 	calm bool
-	// runs are those of handlers and of goroutines that dequeue, by job.
+	// runs has those of handlers and of callers of Dequeue, by job.
 	runs map[string][]*jobRun
 }
 
@@ -70,7 +67,7 @@ func newJobs(seed uint64) *jobs {
 	}
 }
 
-// setCalm begins a calm, or ends it.
+// setCalm sets whether runs take less time.
 func (w *world) setCalm(calm bool) {
 	if w.jobs == nil {
 		return
@@ -80,13 +77,13 @@ func (w *world) setCalm(calm bool) {
 	w.jobs.calm = calm
 }
 
-// jobData is what a job is submitted with: the number of the submission.
+// jobData is the data of a job: the number of the submission.
 type jobData struct {
 	N int `json:"n"`
 }
 
-// spec draws what a job is submitted with, besides its data. What it needs was
-// there before, and neither above nor below it.
+// spec draws the spec of a job. The jobs that it needs were submitted before, and are
+// neither above nor below it.
 func (j *jobs) spec(id string, before []string) windlass.Spec {
 	s := windlass.Spec{Job: true, Type: id[strings.LastIndex(id, "_")+1:], Priority: j.random.IntN(3)}
 	s.OnFailure = pick(j.random, "", windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureSkips, windlass.FailureRuns)
@@ -101,12 +98,12 @@ func (j *jobs) spec(id string, before []string) windlass.Spec {
 		}
 	}
 	if j.random.IntN(15) == 0 {
-		s.NotBefore = time.Now().Add(time.Duration(j.random.Int64N(int64(10 * time.Second))))
+		s.NotBefore = time.Now().Add(upTo(j.random, 10*time.Second))
 	}
 	return s
 }
 
-// newID draws the path of a new job: a root, or a child of some job that is recent.
+// newID draws the path of a new job: a root, or a child of a recent job.
 func (j *jobs) newID() string {
 	segment := fmt.Sprintf("%s%d_%s", jobPrefix, len(j.ids), jobTypes[j.random.IntN(len(jobTypes))])
 	if len(j.ids) == 0 || j.random.IntN(4) == 0 {
@@ -119,7 +116,7 @@ func (j *jobs) newID() string {
 	return parent + jobBar + segment
 }
 
-// commandJobs does something to the jobs, or nothing.
+// commandJobs disturbs the jobs, or does nothing.
 func (w *world) commandJobs() {
 	if w.jobs == nil {
 		return
@@ -149,10 +146,10 @@ func (w *world) commandJobs() {
 	}
 }
 
-// submitTree submits some new jobs at once, most of them below others.
+// submitTree submits some new jobs in one call, most of them below others.
 func (w *world) submitTree() {
 	j := w.jobs
-	if j.open = w.openJobs(); j.open > jobsOpenMax || len(j.ids) > jobsMax {
+	if w.openJobs() > jobsOpenMax || len(j.ids) > jobsMax {
 		return
 	}
 	var all []windlass.Submission
@@ -167,14 +164,11 @@ func (w *world) submitTree() {
 // submission numbers a submission.
 func (j *jobs) submission(id string, spec windlass.Spec) windlass.Submission {
 	j.numbers++
-	data, err := json.Marshal(jobData{j.numbers})
-	if err != nil {
-		data = nil // cannot be: a struct of a number
-	}
+	data, _ := json.Marshal(jobData{j.numbers}) // a number can always be encoded
 	return windlass.Submission{ID: id, Spec: spec, Props: data}
 }
 
-// queueAgain submits a job that was submitted before, whatever it is doing now.
+// queueAgain submits an earlier job again, whatever its state.
 func (w *world) queueAgain() {
 	j := w.jobs
 	if len(j.ids) == 0 || w.openJobs() > jobsOpenMax {
@@ -192,7 +186,7 @@ func (w *world) queueAgain() {
 	w.enqueue([]windlass.Submission{s})
 }
 
-// enqueue submits jobs and notes which submissions were acknowledged.
+// enqueue submits jobs and records which submissions were acknowledged.
 func (w *world) enqueue(all []windlass.Submission) {
 	var effects []windlass.Effect
 	var errs []error
@@ -212,7 +206,7 @@ func (w *world) enqueue(all []windlass.Submission) {
 			w.count("job: " + string(effects[i]))
 		case windlass.AlreadySubmitted(errs[i]):
 		case errors.Is(errs[i], windlass.ErrExists), errors.Is(errs[i], windlass.ErrFinished), errors.Is(errs[i], windlass.ErrWorking):
-			// Not so ErrNoParent: the attempt before, with the job above, may be late.
+			// ErrNoParent is not permanent: an earlier attempt, with the job above, may be late.
 			w.jobs.refused[s.ID] = append(w.jobs.refused[s.ID], data.N)
 			w.count("job: refused")
 		}
@@ -237,7 +231,7 @@ func (w *world) deleteJob() {
 	}
 }
 
-// forgetJob prunes a job that failed, and what has ended below it.
+// forgetJob prunes a job that failed, and the ended jobs below it.
 func (w *world) forgetJob() {
 	id, ok := w.failedJob()
 	if !ok {
@@ -257,8 +251,8 @@ func (w *world) forgetJob() {
 	}
 }
 
-// holdBack queues a job that is held to run again after its run, has it wait for
-// the one above it after all, and updates it while it does.
+// holdBack requeues a job that runs, makes it wait for the one above it, and updates it
+// while it waits.
 func (w *world) holdBack() {
 	j := w.jobs
 	w.logMu.Lock()
@@ -287,7 +281,7 @@ func (w *world) holdBack() {
 	w.count("job held back while it was to run again")
 }
 
-// someJob draws a job that the log says something of.
+// someJob draws a job by its state in the log.
 func (w *world) someJob(wanted func(id string, exists bool, state statemachine.State) bool) (string, bool) {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
@@ -313,7 +307,7 @@ func (w *world) failedJob() (string, bool) {
 	})
 }
 
-// openJobs counts the jobs that could go on by themselves.
+// openJobs counts the jobs that no permanent failure blocks.
 func (w *world) openJobs() (n int) {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
@@ -325,8 +319,8 @@ func (w *world) openJobs() (n int) {
 	return n
 }
 
-// stands says which failure keeps a job from going on for good, nothing if none
-// does. The caller holds logMu.
+// stands returns the failed job that blocks a job permanently, empty for none. The
+// caller holds logMu.
 func (w *world) stands(id string) string {
 	for _, b := range w.log.Blockers(id) {
 		if b.Failed && !b.Skips && !b.Exists {
@@ -343,7 +337,7 @@ func (w *world) stands(id string) string {
 	return ""
 }
 
-// whyUnfinished says what the cluster says of the jobs that have not ended.
+// whyUnfinished returns the cluster's explanations for the jobs that have not ended.
 func (w *world) whyUnfinished() (text string) {
 	if w.unfinished() == "" {
 		return ""
@@ -359,7 +353,7 @@ func (w *world) whyUnfinished() (text string) {
 	return text
 }
 
-// unfinished names a job that should have ended and has not (Z06, Z08, Z11).
+// unfinished reports a job that should have ended and has not (Z06, Z08, Z11).
 func (w *world) unfinished() string {
 	if w.jobs == nil {
 		return ""

@@ -10,14 +10,14 @@ import (
 
 func typeOfJob(id string) string { return id[strings.LastIndex(id, "_")+1:] }
 
-// skipping tells of a claim whether it is there to kill its task.
+// skipping reports whether a claim is allowed only to kill its task.
 func (w *world) skipping(id string, token int64) bool {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
 	return w.log.Skipping(id, broker.Revision(token))
 }
 
-// judgeJobs compares what the store says of the jobs with what their runs said.
+// judgeJobs compares the stored jobs with the verdicts of their runs.
 func (w *world) judgeJobs() {
 	if w.jobs == nil {
 		return
@@ -36,8 +36,8 @@ func (w *world) judgeJobs() {
 				w.fail("Z10: submission %d of %q was acknowledged and is nowhere", n, id)
 			}
 		}
-		// One that is to exist may do so late, by an attempt before the one that was
-		// refused, when what refused it was deleted meanwhile.
+		// A new job may come to exist late, by an attempt before the refused one, if the
+		// job that caused the refusal was deleted meanwhile.
 		for _, n := range w.jobs.refused[id] {
 			if h.waited(n) {
 				w.fail("Z10: submission %d of %q was refused and took effect: %v", n, id, h.submissions)
@@ -49,7 +49,7 @@ func (w *world) judgeJobs() {
 	}
 }
 
-// judgeEnds checks that what is stored of a job is what its runs said (Z08).
+// judgeEnds checks that the stored states of a job are the verdicts of its runs (Z08).
 func (w *world) judgeEnds(id string, h *jobHistory) {
 	want := map[statemachine.State]say{statemachine.Completed: completes, statemachine.Failed: failsForGood}
 	for _, end := range h.ended {
@@ -76,7 +76,7 @@ func (w *world) judgeEnds(id string, h *jobHistory) {
 	}
 }
 
-// judgeLast checks that a job has ended as what it was submitted as last (Z10).
+// judgeLast checks that a job has ended with the data of its last submission (Z10).
 func (w *world) judgeLast(id string, h *jobHistory) {
 	if len(h.submissions) == 0 {
 		return
@@ -97,8 +97,8 @@ func (w *world) judgeLast(id string, h *jobHistory) {
 	}
 }
 
-// judgeRuns checks that no run begins with a token whose job has ended by it (Z08),
-// nor with one that is there to kill it (Z11).
+// judgeRuns checks that no run begins under a claim that has ended its job (Z08), or
+// that may only kill it (Z11).
 func (w *world) judgeRuns(id string, h *jobHistory) {
 	runs := w.jobs.runs[id]
 	for i, r := range runs {
@@ -113,7 +113,7 @@ func (w *world) judgeRuns(id string, h *jobHistory) {
 	}
 }
 
-// last is the last run of a job under a token, nil if there was none.
+// last returns the last run of a job under a token, nil if there was none.
 func (j *jobs) last(id string, token broker.Revision) *jobRun {
 	j.mu.Lock()
 	defer j.mu.Unlock()

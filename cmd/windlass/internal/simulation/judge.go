@@ -2,7 +2,7 @@ package simulation
 
 import "github.com/windlass-go/windlass/statemachine"
 
-// judge checks, when all is over, what was written and what ran.
+// judge checks in the end everything that was written and that ran.
 func (w *world) judge() {
 	for _, text := range w.log.Violations() {
 		w.fail("%s", text)
@@ -26,17 +26,17 @@ func (w *world) judge() {
 		return
 	}
 	if w.profile.byHand {
-		w.report.overlapOutside(longest)
+		w.report.LongestOutside = &longest
 		return
 	}
-	w.report.overlap(longest)
+	w.report.Longest = &longest
 	if longest > 0 {
 		w.fail("I3: two handlers of %q (%v) at once for %v: %v and %v; suspended were %v", first.Task, behaviourOf(first.Task),
 			longest, first, second, w.suspensions())
 	}
 }
 
-// judgeLost counts the tasks that were acknowledged and are nowhere (I5).
+// judgeLost counts the tasks that were acknowledged and are lost (I5).
 func (w *world) judgeLost() {
 	for id := range w.expected {
 		if exists, _ := w.log.Task(id); !exists && w.log.Ended(id) == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// judgeLeft checks what is left in the store when all is as it should be: the doctor finds
-// nothing, and no lease is without a key.
+// judgeLeft checks the store once everything has settled: the doctor finds nothing, and
+// every lease has a key.
 func (w *world) judgeLeft() {
 	space, err := keys.New(windlasstest.Namespace)
 	if err != nil {
@@ -21,7 +21,7 @@ func (w *world) judgeLeft() {
 	d := &doctor.Doctor{Broker: w.store, Space: space, SessionTTL: w.profile.ttl}
 	checks, err := d.Namespace(w.t.Context())
 	if slices.ContainsFunc(checks, func(c doctor.Check) bool { return c.Name == doctor.CheckNodes && c.Status == doctor.Warning }) {
-		w.sleep(31 * time.Second) // for half a minute a node says that it was behind
+		w.sleep(31 * time.Second) // for half a minute a node reports that it was behind
 		checks, err = d.Namespace(w.t.Context())
 	}
 	if err != nil {
@@ -29,7 +29,7 @@ func (w *world) judgeLeft() {
 		return
 	}
 	for _, c := range checks {
-		if c.Status != doctor.OK && c.Name != doctor.CheckTasks { // tasks wait for others that fail, as they are told to
+		if c.Status != doctor.OK && c.Name != doctor.CheckTasks { // tasks may wait for others that failed
 			w.fail("the doctor finds a %s, %s: %s %q", c.Status, c.Name, c.Found, c.Details)
 		}
 	}
@@ -37,8 +37,8 @@ func (w *world) judgeLeft() {
 	w.judgeLeases()
 }
 
-// judgeLeases checks that no lease stays without a key. One whose grant nobody heard of is
-// ended by those who saw its session begin.
+// judgeLeases checks that no lease stays without a key. If the answer to a grant was
+// lost, the nodes that saw its session begin end it.
 func (w *world) judgeLeases() {
 	bare, err := w.stage.bareLeases(w.t.Context())
 	for began := time.Now(); bare > 0 && time.Since(began) < w.settleMax(); bare, err = w.stage.bareLeases(w.t.Context()) {
@@ -52,7 +52,7 @@ func (w *world) judgeLeases() {
 	}
 }
 
-// judgeNotes checks that no note of who a task was released for has outlived the task.
+// judgeNotes checks that no handover note has outlived its task.
 func (w *world) judgeNotes(space keys.Space) {
 	kvs, _, err := broker.Collect(w.t.Context(), w.store, space.Tasks())
 	if err != nil {

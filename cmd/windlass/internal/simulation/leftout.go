@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -10,15 +11,16 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// readTime is how long it takes until long values are read.
+// readTime is how long it takes to read long values.
 const readTime = 20 * time.Millisecond
 
 // leavingOut is a connection whose watches read long values from their keys, as on
-// ZooKeeper: a batch goes on to the moment of that, and a put that was overwritten by then
-// is left out. Long are all values but those of claims, nodes and elections.
+// ZooKeeper. A batch then includes the changes until that reading, and a put that was
+// overwritten by then is left out. All values are long except those of claims, nodes
+// and elections.
 type leavingOut struct {
 	*line
-	// left is told how many were left out.
+	// left is called with the number of values that were left out.
 	left func(n int)
 }
 
@@ -48,15 +50,15 @@ func (l leavingOut) Watch(ctx context.Context, prefix string, from broker.Revisi
 			reading.Wait()
 		}()
 		for a := range arrived {
-			var last arrival
-			if hasLong(a.batch.Events) {
+			var last error
+			if slices.ContainsFunc(a.batch.Events, func(e broker.Event) bool { return long(e.KV.Key) && !e.Deleted }) {
 				last = gather(&a.batch, arrived)
 			}
 			if !yield(l.withoutOverwritten(a.batch), a.err) {
 				return
 			}
-			if last.err != nil {
-				yield(broker.Batch{}, last.err)
+			if last != nil {
+				yield(broker.Batch{}, last)
 				return
 			}
 		}
@@ -69,17 +71,17 @@ type arrival struct {
 	err   error
 }
 
-// gather adds to a batch what arrives within the time of a reading. What it returns has the
-// error that ended the watch meanwhile.
-func gather(batch *broker.Batch, arrived <-chan arrival) arrival {
+// gather adds to a batch everything that arrives within the time of a reading. It
+// returns the error that ended the watch meanwhile.
+func gather(batch *broker.Batch, arrived <-chan arrival) error {
 	read := time.After(readTime)
 	for {
 		select {
 		case <-read:
-			return arrival{}
+			return nil
 		case a, ok := <-arrived:
 			if !ok || a.err != nil {
-				return a
+				return a.err
 			}
 			batch.Events = append(batch.Events, a.batch.Events...)
 			batch.Revision = a.batch.Revision
@@ -87,16 +89,7 @@ func gather(batch *broker.Batch, arrived <-chan arrival) arrival {
 	}
 }
 
-func hasLong(events []broker.Event) bool {
-	for _, e := range events {
-		if long(e.KV.Key) && !e.Deleted {
-			return true
-		}
-	}
-	return false
-}
-
-// withoutOverwritten leaves the long values out whose keys change again in the batch.
+// withoutOverwritten leaves out the long values whose keys change again in the batch.
 func (l leavingOut) withoutOverwritten(batch broker.Batch) broker.Batch {
 	last := map[string]int{}
 	for i, e := range batch.Events {

@@ -20,26 +20,26 @@ import (
 // prefix of everything in the store that is Windlass's.
 const prefix = "/" + windlasstest.Namespace + "/"
 
-// stage is the etcd that everything runs on. It can be restarted.
+// stage is the etcd server that everything runs on. It can be restarted.
 type stage struct {
 	dir     string
 	members members
-	// guarded tells that the store has users with passwords.
+	// guarded is true if the store has users with passwords.
 	guarded bool
 
 	mu sync.Mutex
-	// server is nil while it is away; generation counts the servers.
+	// server is nil while it is stopped; generation counts the servers.
 	server     *embedded.Server
 	generation int
-	// listener is for connections with a password, nil without such or while the server
-	// is away; admin is root's.
+	// listener is for connections with a password, nil if there are none or while the
+	// server is stopped; admin is root's connection.
 	listener *bufconn.Listener
 	admin    guarded
-	// outside are the keys outside of the namespace that anyone meant to write.
+	// outside has the keys outside of the namespace that someone tried to use.
 	outside []string
 }
 
-// within notes the keys of transactions that are not of the namespace (I11).
+// within records the keys of transactions that are outside of the namespace (I11).
 func (s *stage) within(txns []broker.Txn) {
 	for _, txn := range txns {
 		for _, op := range slices.Concat(txn.Then, txn.Else) {
@@ -82,7 +82,7 @@ func (s *stage) close() error {
 	return errors.Join(s.admin.Close(), s.stop())
 }
 
-// maintained is a connection that may do everything, nil while the server is away.
+// maintained returns a connection with all permissions, nil while the server is stopped.
 func (s *stage) maintained() (b *etcd.Broker, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *stage) maintained() (b *etcd.Broker, release func()) {
 	return b, func() { _ = b.Close() } // nothing is under way
 }
 
-// stop ends the server as a crash would for its clients: calls in flight have
-// unknown outcomes, and sessions live on with all of their TTL once it is back.
+// stop ends the server as a crash does: calls in flight have unknown outcomes, and
+// sessions have their whole TTL again once it is back.
 func (s *stage) stop() error {
 	s.mu.Lock()
 	server := s.server
@@ -109,8 +109,8 @@ func (s *stage) stop() error {
 	return server.Close()
 }
 
-// line is a connection that finds the server again after a restart, as one over
-// a network does.
+// line is a connection that finds the server again after a restart, like one over a
+// network.
 type line struct {
 	stage *stage
 
@@ -122,10 +122,10 @@ type line struct {
 
 var _ broker.Broker = (*line)(nil)
 
-// errAway is the cause of errors while the server is away.
+// errAway is the cause of errors while the server is stopped.
 var errAway = errors.New("the server is away")
 
-// to returns a connection to the present server.
+// to returns a connection to the current server.
 func (l *line) to(op string) (broker.Broker, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,7 +143,7 @@ func (l *line) to(op string) (broker.Broker, error) {
 	return l.conn, nil
 }
 
-// translate makes the end of a server what it is for a client: unavailability.
+// translate turns the closing of a server into the unavailability that a client sees.
 func translate(err error) error {
 	var e *broker.Error
 	if errors.As(err, &e) && errors.Is(e.Kind, broker.ErrClosed) {
@@ -183,11 +183,7 @@ func (l *line) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result {
 	l.stage.within(txns)
 	b, err := l.to("commit")
 	if err != nil {
-		results := make([]broker.Result, len(txns))
-		for i := range results {
-			results[i].Err = err
-		}
-		return results
+		return slices.Repeat([]broker.Result{{Err: err}}, len(txns))
 	}
 	results := b.Commit(ctx, txns...)
 	for i := range results {

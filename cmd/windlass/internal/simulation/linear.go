@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// register is what the claim of one task is: whether the task exists, who holds
-// it, and whose completion ended it.
+// register is the state of the claim of one task: whether the task exists, its owner,
+// and the claim that completed it.
 type register struct {
 	exists  bool
 	created broker.Revision
@@ -21,7 +22,7 @@ type register struct {
 	endedBy broker.Revision
 }
 
-// model says which answers are right in which state of a task's register.
+// model defines which answers are correct in each state of a task's register.
 var model = porcupine.Model{
 	Init: func() any { return register{} },
 	Step: func(state, input, _ any) (bool, any) {
@@ -75,10 +76,10 @@ func (r register) step(op operation) (register, bool) {
 	return r, false
 }
 
-// linearizable checks the operations of each task, and returns what is wrong.
+// linearizable checks the operations of each task, and returns the violations.
 // undecided counts the tasks whose check took too long.
 func (o *operations) linearizable(limit time.Duration) (wrong []string, undecided int) {
-	for _, id := range o.tasks() {
+	for _, id := range slices.Sorted(maps.Keys(o.byTask)) {
 		history := make([]porcupine.Operation, 0, len(o.byTask[id]))
 		for _, op := range o.byTask[id] {
 			history = append(history, porcupine.Operation{Input: op, Call: op.call, Return: op.ret})
@@ -93,16 +94,7 @@ func (o *operations) linearizable(limit time.Duration) (wrong []string, undecide
 	return wrong, undecided
 }
 
-func (o *operations) tasks() []string {
-	ids := make([]string, 0, len(o.byTask))
-	for id := range o.byTask {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// describe prints the operations of a task by when they were answered.
+// describe prints the operations of a task in the order of their answers.
 func (o *operations) describe(id string) string {
 	ops := slices.Clone(o.byTask[id])
 	slices.SortFunc(ops, func(a, b operation) int { return int(a.ret - b.ret) })

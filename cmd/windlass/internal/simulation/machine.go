@@ -2,14 +2,14 @@ package simulation
 
 import "time"
 
-// machine is a virtual machine that its host may stop for a while, as it does to
-// copy or to move it. The time that passes then is seen by no clock of the machine,
-// until something sets its time of day.
+// machine is a virtual machine that its host may stop for a while, to copy or to move
+// it. No clock of the machine shows the time that passes then, until its time of day is
+// set.
 type machine struct {
 	// stopped is when its host stopped it; zero while it runs.
 	stopped time.Time
-	// unseen is for how long it stood still in all, unset what of that the time of
-	// day does not know yet.
+	// unseen is how long it was stopped in all, unset the part of it that the time of
+	// day does not include yet.
 	unseen, unset time.Duration
 }
 
@@ -22,7 +22,7 @@ func (m *machine) goOn() {
 	m.unset += stood
 }
 
-// behind is by how much its clocks are behind, Boot and the time of day.
+// behind returns by how much its boot clock and its time of day are behind.
 func (m *machine) behind(now time.Time) (boot, day time.Duration) {
 	if m.stopped.IsZero() {
 		return m.unseen, m.unset
@@ -31,18 +31,18 @@ func (m *machine) behind(now time.Time) (boot, day time.Duration) {
 	return m.unseen + stood, m.unset + stood
 }
 
-// dayMax bounds how long after a machine went on its time of day is set: by its
-// host at once, or by a time service when it looks next.
+// dayMax limits how long after a machine resumed its time of day is set: by its host at
+// once, or by a time service at its next check.
 const dayMax = 3 * time.Second
 
-// stopMachine has a host stop the machine of a process and let it go on. In every
-// other case the network is not back when it does, so that nothing but the time of
-// day tells the process that its session is over.
+// stopMachine stops the machine of a process and resumes it. In half of the cases the
+// network is not back then, so that only the time of day shows the process that its
+// session is over.
 func (w *world) stopMachine(p *process) bool {
 	if !p.halt() {
 		return false
 	}
-	w.sleep(time.Duration(w.random.Int64N(int64(2 * w.profile.ttl))))
+	w.sleep(upTo(w.random, 2*w.profile.ttl))
 	network := p.Thaw
 	if w.random.IntN(2) == 0 {
 		network = func() {}
@@ -51,12 +51,12 @@ func (w *world) stopMachine(p *process) bool {
 	p.machine.goOn()
 	p.mu.Unlock()
 	p.goOn(network)
-	w.sleep(time.Duration(w.random.Int64N(int64(dayMax))))
+	w.sleep(upTo(w.random, dayMax))
 	p.setDay()
 	return true
 }
 
-// halt stops the machine, and with it the process, unless that is suspended.
+// halt stops the machine and its process, unless that is already suspended.
 func (p *process) halt() bool {
 	p.mu.Lock()
 	suspended := p.resumed != nil
@@ -68,9 +68,9 @@ func (p *process) halt() bool {
 	return !suspended
 }
 
-// setDay sets the time of day right. Nobody could know of the time that passed
-// before, so what ran until then, and for as long after as noticing it and killing
-// may take, is not held against the process.
+// setDay corrects the time of day. Before that the process cannot know how much time has
+// passed. So runs until then, and for the time that noticing it and killing may take,
+// are no violation.
 func (p *process) setDay() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

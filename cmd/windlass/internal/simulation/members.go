@@ -14,41 +14,41 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// members stand for those of a cluster beside the server that there is: one that leads
-// freezes, as a paused machine does, and goes on when another leads. For a moment it then
-// takes itself for the leader still, with what it knew when it froze: it answers renewals
-// without asking anybody, and ends leases that were renewed elsewhere, which the one that
-// leads carries out (etcd 3.7.3, server.go, ensureLeadership and revokeExpiredLeases).
+// members simulates other members of the cluster. The leading member freezes, as a
+// paused machine does, and resumes when another one leads. For a moment it then still
+// believes that it leads, with its old knowledge. It answers renewals without asking the
+// others, and ends leases that were renewed elsewhere, which the leader carries out
+// (etcd 3.7.3, server.go, ensureLeadership and revokeExpiredLeases).
 type members struct {
 	mu sync.Mutex
-	// leases are those that there are, and frozen what the frozen member knows of them,
-	// nil while none is.
+	// leases has all leases, and frozen those that the frozen member knows, nil while
+	// none is frozen.
 	leases, frozen map[int64]lease
-	// thawed tells that the frozen member has gone on.
+	// thawed is true once the frozen member has resumed.
 	thawed bool
 	// lines are the connections.
 	lines []*memberLine
-	// grants counts the leases that were granted, and mute tells that the last one's
-	// answer was lost, as the next request to end one is.
+	// grants counts the granted leases. mute is true if the last answer was lost; the
+	// next request to end a lease is lost as well.
 	grants int
 	mute   bool
-	// held are the grants that the frozen member was asked for.
+	// held has the grants requested from the frozen member.
 	held []*pb.LeaseGrantRequest
 }
 
-// grantLostEach is of how many grants the answer to the last is lost.
+// grantLostEach is the number of grants of which one answer is lost.
 const grantLostEach = 6
 
 var errLost = status.Error(codes.Unavailable, "error reading from server: EOF")
 
-// lease is one as the member knows it that leads.
+// lease is a lease as the leading member knows it.
 type lease struct {
 	ttl     int64 // in seconds
 	expires time.Time
 }
 
-// memberLine is a connection. behind tells that it reaches only the frozen member; it is
-// guarded by members.mu.
+// memberLine is a connection. behind is true if it reaches only the frozen member;
+// members.mu guards it.
 type memberLine struct {
 	pb.KVClient
 	pb.LeaseClient
@@ -65,7 +65,7 @@ func (m *members) between(txns pb.KVClient, leases pb.LeaseClient) (pb.KVClient,
 	return l, l
 }
 
-// freeze makes the member that leads freeze, with some of the connections.
+// freeze freezes the leading member, with some of the connections.
 func (m *members) freeze(random *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *members) freeze(random *rand.Rand) {
 	}
 }
 
-// thaw lets it go on, as one that leads.
+// thaw resumes the frozen member, which believes that it leads.
 func (m *members) thaw(ctx context.Context) {
 	m.mu.Lock()
 	m.thawed = true
@@ -93,15 +93,14 @@ func (m *members) thaw(ctx context.Context) {
 	m.held = nil
 	m.mu.Unlock()
 	for _, r := range held {
-		_, _ = leases.LeaseGrant(ctx, r) // nobody waits for the answer
+		_, _ = leases.LeaseGrant(ctx, r) // no one waits for the answer
 	}
 	for _, id := range expired {
-		// One that has ended is as good as ended.
-		_, _ = leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id})
+		_, _ = leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: id}) // it may have ended already
 	}
 }
 
-// follow makes it learn that another leads.
+// follow makes the resumed member learn that another one leads.
 func (m *members) follow() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,24 +110,21 @@ func (m *members) follow() {
 	}
 }
 
-// renewed notes what the member knows that leads.
+// renewed records a renewal that the leading member has answered.
 func (m *members) renewed(id, ttl int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.leases == nil {
-		m.leases = map[int64]lease{}
-	}
 	m.leases[id] = lease{ttl, time.Now().Add(time.Duration(ttl) * time.Second)}
 }
 
-// reaches tells whether a connection reaches the member that leads.
+// reaches reports whether a connection reaches the leading member.
 func (l *memberLine) reaches() bool {
 	l.members.mu.Lock()
 	defer l.members.mu.Unlock()
 	return l.members.frozen == nil || !l.behind
 }
 
-// Txn goes through the member that leads or nowhere.
+// Txn goes to the leading member, or is never answered.
 func (l *memberLine) Txn(ctx context.Context, r *pb.TxnRequest, options ...grpc.CallOption) (*pb.TxnResponse, error) {
 	if !l.reaches() {
 		<-ctx.Done()
@@ -137,7 +133,7 @@ func (l *memberLine) Txn(ctx context.Context, r *pb.TxnRequest, options ...grpc.
 	return l.KVClient.Txn(ctx, r, options...)
 }
 
-// LeaseGrant goes through the member that leads, now or when it goes on.
+// LeaseGrant goes to the leading member, now or when the frozen one resumes.
 func (l *memberLine) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest, options ...grpc.CallOption) (*pb.LeaseGrantResponse, error) {
 	if !l.reaches() {
 		l.members.mu.Lock()
@@ -151,22 +147,16 @@ func (l *memberLine) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest, op
 		return nil, err
 	}
 	l.members.renewed(answer.ID, answer.TTL)
-	if l.members.losesGrant() {
+	l.members.mu.Lock()
+	defer l.members.mu.Unlock()
+	l.members.grants++
+	if l.members.mute = l.members.grants%grantLostEach == 0; l.members.mute {
 		return nil, errLost
 	}
 	return answer, nil
 }
 
-// losesGrant tells whether the answer to a grant is lost, as one in six is.
-func (m *members) losesGrant() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.grants++
-	m.mute = m.grants%grantLostEach == 0
-	return m.mute
-}
-
-// LeaseRevoke is lost after a lost grant: what was granted is not ended at once.
+// LeaseRevoke is lost after a lost grant, so that the lease is not ended at once.
 func (l *memberLine) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest, options ...grpc.CallOption) (*pb.LeaseRevokeResponse, error) {
 	l.members.mu.Lock()
 	mute := l.members.mute
@@ -178,18 +168,19 @@ func (l *memberLine) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest, 
 	return l.LeaseClient.LeaseRevoke(ctx, r, options...)
 }
 
-// LeaseKeepAlive is answered by whatever member the connection reaches.
+// LeaseKeepAlive is answered by the member that the connection reaches.
 func (l *memberLine) LeaseKeepAlive(ctx context.Context, options ...grpc.CallOption) (pb.Lease_LeaseKeepAliveClient, error) {
 	stream, err := l.LeaseClient.LeaseKeepAlive(ctx, options...)
 	return &memberStream{Lease_LeaseKeepAliveClient: stream, line: l, ctx: ctx}, err
 }
 
-// memberStream is a stream of renewals, of one that is under way at a time.
+// memberStream is a stream of renewals, one in flight at a time.
 type memberStream struct {
 	pb.Lease_LeaseKeepAliveClient
 	line *memberLine
 	ctx  context.Context
-	// id is of the last renewal that did not reach the member that leads, zero if it did.
+	// id is the lease of the last renewal if it did not reach the leading member, else
+	// zero.
 	id int64
 }
 
@@ -202,8 +193,8 @@ func (s *memberStream) Send(r *pb.LeaseKeepAliveRequest) error {
 	return s.Lease_LeaseKeepAliveClient.Send(r)
 }
 
-// Recv implements the stream. A frozen member is silent; one that has gone on extends
-// what nobody else knows of.
+// Recv implements the stream. A frozen member does not answer; one that has resumed
+// extends leases without the knowledge of the others.
 func (s *memberStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 	if s.id != 0 {
 		m := s.line.members
@@ -224,16 +215,16 @@ func (s *memberStream) Recv() (*pb.LeaseKeepAliveResponse, error) {
 	return answer, err
 }
 
-// staleFor is how long a member that has gone on takes itself for the leader: an
-// election timeout and what it takes to hear from the others.
+// staleFor is how long a resumed member believes that it leads: an election timeout and
+// the time until it hears from the others.
 const staleFor = 2 * time.Second
 
-// freezeLeader freezes the member that leads for a while.
+// freezeLeader freezes the leading member for a while.
 func (w *world) freezeLeader() bool {
 	w.stage.members.freeze(w.random)
-	w.sleep(time.Duration(w.random.Int64N(int64(2 * w.profile.ttl))))
+	w.sleep(upTo(w.random, 2*w.profile.ttl))
 	w.stage.members.thaw(w.t.Context())
 	w.sleep(staleFor)
 	w.stage.members.follow()
-	return !w.stage.guarded // whose connections go past the members
+	return !w.stage.guarded // connections with a password do not go through members
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// A mutant brings one known defect back, to see that the simulation finds it. It
-// is a file of testdata/mutants: what the defect is, and for each file that
-// changes, edits that look like a conflict,
+// mutant reintroduces a known defect, to check that the simulation finds it. It is a
+// file of testdata/mutants: a description of the defect and, for each changed file,
+// edits in the form of conflicts,
 //
 //	-- session/run.go --
 //	<<<<<<<
@@ -28,17 +28,17 @@ import (
 //	with the defect
 //	>>>>>>>
 //
-// A part "-- test --" names a test that finds the defect, for one that many hundred seeds
-// may miss or that is elsewhere than what they run, as internal/exectask.TestX; it may be
-// an end-to-end test.
+// A part "-- test --" names a test that finds the defect, such as
+// internal/exectask.TestX, if many hundred seeds may miss it or do not run that code. It
+// may be an end-to-end test.
 type mutant struct {
 	name, what, test string
 	// files are the changed ones, by their path in the module.
 	files map[string][]byte
 }
 
-// moduleRoot leads to the root by a link within this module, because the test cache does not
-// notice what changes outside of it.
+// moduleRoot leads to the root by a link within this module, because the test cache does
+// not notice changes outside of it.
 const moduleRoot = "../../testdata/root"
 
 func readMutants(t *testing.T) []mutant {
@@ -73,8 +73,7 @@ func readMutants(t *testing.T) []mutant {
 
 var editPattern = regexp.MustCompile(`(?s)<<<<<<<\n(.*?)\n=======\n(.*?)\n?>>>>>>>\n`)
 
-// edit applies the edits to a file of the module. What is replaced must be there
-// once.
+// edit applies the edits to a file of the module. Each replaced text must occur once.
 func edit(name, edits string) ([]byte, error) {
 	content, err := os.ReadFile(filepath.Join(moduleRoot, name))
 	if err != nil {
@@ -97,8 +96,7 @@ func edit(name, edits string) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// Code moves on, and a mutant that no longer fits would be one that is never
-// looked for.
+// A mutant that no longer fits the code would never be run.
 func TestMutants_Fit(t *testing.T) {
 	for _, m := range readMutants(t) {
 		if m.what == "" || len(m.files) == 0 {
@@ -136,8 +134,8 @@ var (
 	catchMax = uint64(120)
 )
 
-// TestMutants_AreCaught builds the simulation with each mutant and runs it until
-// a seed fails. It runs only when asked to: make mutants.
+// The test builds the simulation with each mutant and runs it until a seed fails. It
+// runs only on request: make mutants.
 func TestMutants_AreCaught(t *testing.T) {
 	if *mutantsFlag == "" {
 		t.Skip("runs for minutes; make mutants runs it")
@@ -175,8 +173,8 @@ type caught struct {
 	took time.Duration
 }
 
-// run runs seed after seed until one fails; first the one that is known to, if
-// there is one.
+// run runs one seed after the other until one fails, the known one first if there is
+// one.
 func (m mutant) run(t *testing.T, known uint64) caught {
 	overlay := m.overlay(t)
 	began := time.Now()
@@ -210,8 +208,8 @@ func (m mutant) run(t *testing.T, known uint64) caught {
 	return caught{by: "**nothing**", seed: catchMax, took: time.Since(began)}
 }
 
-// realRoot is the real path of the root, by which the compiler knows files: by another one it
-// does not find that they were changed.
+// realRoot returns the real path of the root. The compiler finds the changed files by
+// that path only.
 func realRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(moduleRoot)
@@ -224,8 +222,7 @@ func realRoot(t *testing.T) string {
 	return root
 }
 
-// overlay writes the changed files, and returns the list of them for the
-// compiler.
+// overlay writes the changed files, and returns the path of their list for the compiler.
 func (m mutant) overlay(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -248,7 +245,7 @@ func (m mutant) overlay(t *testing.T) string {
 	return filepath.Join(dir, "overlay.json")
 }
 
-// build makes the simulation with the changed files.
+// build compiles the simulation with the changed files.
 func build(t *testing.T, overlay string) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), "simulation.test")
@@ -261,7 +258,7 @@ func build(t *testing.T, overlay string) (program string) {
 
 var verdictPattern = regexp.MustCompile(`seed \d+ \([^)]*\): (?:revision \d+: )?(.*)`)
 
-// verdict is the invariant that was violated first.
+// verdict returns the invariant that was violated first.
 func verdict(out string) string {
 	text := "a failure of the run"
 	switch found := verdictPattern.FindStringSubmatch(out); {

@@ -12,19 +12,18 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// newer is the coordinator of a version to come, as in the middle of a rolling
-// upgrade: what it writes has members, and below a task a key, that the present
-// version does not know and must keep. The log judges whether it does.
+// newer is the coordinator of a future version, as in a rolling upgrade. Its values have
+// JSON members, and its tasks a key, that the current version does not know and must
+// keep. The log checks that.
 type newer struct {
 	coordinator.Coordinator
 	store broker.Broker
 }
 
-// newerEvery is of how many processes one is of the newer version.
+// newerEvery is the number of processes of which one has the newer version.
 const newerEvery = 3
 
-// Claim implements coordinator.Coordinator. The key may come too late or not at
-// all, which is a newer version's trouble.
+// Claim implements coordinator.Coordinator. The key may be written late or not at all.
 func (n *newer) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 	results := n.Coordinator.Claim(ctx, wanted)
 	var txns []broker.Txn
@@ -45,7 +44,7 @@ func (n *newer) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordi
 func (n *newer) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 	endings = slices.Clone(endings)
 	for i := range endings {
-		if endings[i].Kind != coordinator.Checkpoint { // whose value is the handler's own
+		if endings[i].Kind != coordinator.Checkpoint { // its value belongs to the handler
 			endings[i].State = withNewer(endings[i].State)
 		}
 	}
@@ -70,7 +69,7 @@ func (n *newer) Note(ctx context.Context, notes []coordinator.Note) []error {
 	return n.Coordinator.Note(ctx, notes)
 }
 
-// withNewer adds a member to an object that has not got it yet.
+// withNewer adds the member to a JSON object that does not have it yet.
 func withNewer(object []byte) []byte {
 	const member = `"` + history.Newer + `":`
 	if object == nil || bytes.Contains(object, []byte(member)) {

@@ -20,45 +20,49 @@ const (
 	opClaim kind = iota + 1
 	// opHeld read that a token is held.
 	opHeld
-	// opGone read that the task does not exist, or is another by now.
+	// opGone read that the task does not exist, or is another one by now.
 	opGone
 	// opSave wrote a state and kept the claim.
 	opSave
-	// opRelease gave a claim back, opDone removed its task.
+	// opRelease released a claim, opDone removed its task.
 	opRelease
 	opDone
 	// opFenced was refused because the token is not held.
 	opFenced
-	// opCreated is the coming of a task, as the event log told.
+	// opCreated is the creation of a task, by the event log.
 	opCreated
-	// opLost is the end of a claim that no answer told of: its session's, an
-	// operator's, or an ending whose answer was lost. opVanished is the same of
-	// a task.
+	// opLost is the end of a claim that no answer reported: its session ended, an
+	// operator deleted it, or the answer to the ending was lost. opVanished is the
+	// same for a task.
 	opLost
 	opVanished
 )
 
-// operation is one of them, between two readings of the operations' counter.
+// operation is an operation between two readings of the operations' counter.
 type operation struct {
 	kind kind
-	// token is the claim's; of opCreated it is the task's own creation, of opGone
-	// that of the task that was wanted, zero for any.
+	// token is the claim's. For opCreated it is the creation of the task, for opGone
+	// that of the wanted task, zero for any.
 	token broker.Revision
-	// again tells that an earlier attempt may have been what took effect.
+	// again is true if an earlier attempt may have taken effect.
 	again     bool
 	call, ret int64
 }
 
-// operations are everything that was answered, by task. Time stands still while
-// things happen, so that a counter orders them.
+// operations has all answered operations, by task. A counter orders them, because
+// virtual time stands still while things happen.
 type operations struct {
 	mu      sync.Mutex
 	counter int64
 	byTask  map[string][]operation
-	// seen is what the event log told, in the order of the log.
+	// seen has the operations in the event log, in its order.
 	seen map[string][]operation
-	// marks tell which reading of the counter belongs to which moment.
+	// marks has the readings of the counter at some times.
 	marks []mark
+}
+
+func newOperations() operations {
+	return operations{byTask: map[string][]operation{}, seen: map[string][]operation{}}
 }
 
 type mark struct {
@@ -66,7 +70,7 @@ type mark struct {
 	counter int64
 }
 
-// now is a reading of the counter that nothing else has.
+// now returns a new reading of the counter.
 func (o *operations) now() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,7 +85,7 @@ func (o *operations) next() int64 {
 	return o.counter
 }
 
-// since is the reading of the counter at a moment that has passed.
+// since returns the reading of the counter at a past time.
 func (o *operations) since(at time.Time) int64 {
 	i, _ := slices.BinarySearchFunc(o.marks, at, func(m mark, at time.Time) int { return m.at.Compare(at) })
 	if i == 0 {
@@ -96,26 +100,19 @@ func (o *operations) add(id string, op operation) {
 	if op.ret == 0 {
 		op.ret = o.next()
 	}
-	if o.byTask == nil {
-		o.byTask = map[string][]operation{}
-	}
 	o.byTask[id] = append(o.byTask[id], op)
 }
 
-// seenLate bounds how long after it happened a change is seen by its watch.
+// seenLate limits how late a watch shows a change.
 const seenLate = time.Second
 
-// observer adds what the event log tells. What answers explain as well is taken
-// out again by decide.
+// observer records the operations of the event log. decide removes those that an answer
+// reports as well.
 func (o *operations) observer() *history.Observer {
 	seen := func(id string, k kind, token broker.Revision) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		op := operation{kind: k, token: token, call: o.since(time.Now().Add(-seenLate)), ret: o.next()}
-		if o.seen == nil {
-			o.seen = map[string][]operation{}
-		}
-		o.seen[id] = append(o.seen[id], op)
+		o.seen[id] = append(o.seen[id], operation{kind: k, token: token, call: o.since(time.Now().Add(-seenLate)), ret: o.next()})
 	}
 	return &history.Observer{
 		Created:  func(id string, at broker.Revision) { seen(id, opCreated, at) },
@@ -125,7 +122,7 @@ func (o *operations) observer() *history.Observer {
 	}
 }
 
-// decide adds what was seen and no answer tells of.
+// decide adds the operations of the event log that no answer reports.
 func (o *operations) decide() {
 	for id, seen := range o.seen {
 		answered := o.byTask[id]
@@ -135,10 +132,10 @@ func (o *operations) decide() {
 			}
 		}
 	}
-	o.seen = nil
+	clear(o.seen)
 }
 
-// tells reports whether an answer explains what was seen.
+// tells reports whether an answer explains an operation of the event log.
 func (op operation) tells(seen operation) bool {
 	if op.token != seen.token || op.again {
 		return false
@@ -154,7 +151,7 @@ func (op operation) tells(seen operation) bool {
 	return false
 }
 
-// witness is a coordinator that keeps what it was asked and answered.
+// witness is a coordinator that records its requests and answers.
 type witness struct {
 	coordinator.Coordinator
 	ops *operations
@@ -209,14 +206,14 @@ func (w *witness) End(ctx context.Context, endings []coordinator.Ending) []coord
 				coordinator.Checkpoint: opHeld, coordinator.Discard: opHeld,
 			}[e.Kind]
 			if r.Requeued {
-				op.kind = opRelease // the task is there, and nobody holds it
+				op.kind = opRelease // the task exists, and has no owner
 			}
 		case errors.Is(r.Err, coordinator.ErrFenced):
 			op.kind = opFenced
 		case errors.Is(r.Err, coordinator.ErrStateChanged), errors.Is(r.Err, coordinator.ErrSuperseded):
 			op.kind = opHeld
 		default:
-			continue // if it took effect, the event log tells
+			continue // the event log shows whether it took effect
 		}
 		w.ops.add(e.ID, op)
 	}

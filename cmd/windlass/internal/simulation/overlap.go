@@ -6,9 +6,9 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// stretches are the times during which a run may have made a step: while its
-// process was suspended it made none. The instant in which a suspended process
-// goes on and its handler returns has no length.
+// stretches returns the times during which a run may have made a step: all except those
+// during which its process was suspended. The instant in which a suspended process
+// resumes and its handler returns has no length.
 func stretches(r windlasstest.Run, suspensions []window, now time.Time) (all []window) {
 	to := r.Ended
 	if to.IsZero() {
@@ -34,7 +34,7 @@ func stretches(r windlasstest.Run, suspensions []window, now time.Time) (all []w
 	return all
 }
 
-// both is how long two windows have in common, negative for a gap between them.
+// both returns how long two windows overlap, negative for a gap between them.
 func both(a, b window) time.Duration {
 	from, to := a.from, a.to
 	if b.from.After(from) {
@@ -46,17 +46,16 @@ func both(a, b window) time.Duration {
 	return to.Sub(from)
 }
 
-// overlap is the longest time that two runs of a task had in common, negative
-// for the shortest gap between two, and which those were. known tells that any
-// task had two runs.
+// overlap returns the longest overlap of two runs of a task, negative for the shortest
+// gap, and these runs. known is true if any task had two runs.
 func (w *world) overlap() (longest time.Duration, first, second windlasstest.Run, known bool) {
 	now := time.Now()
 	suspensions := w.suspensions()
 	for _, id := range w.ran() {
 		runs := w.runsOf(id)
 		for i := 1; i < len(runs); i++ {
-			// Runs start in order, so that the neighbours suffice for the gap; an
-			// old run that goes on for long meets more than one.
+			// Runs start in order, so the neighbours suffice for the gap; a long run
+			// may overlap more than one.
 			for j := range i {
 				if j < i-1 && !runs[j].Ended.IsZero() && !runs[j].Ended.After(runs[i].Started) {
 					continue
@@ -74,7 +73,7 @@ func (w *world) overlap() (longest time.Duration, first, second windlasstest.Run
 	return longest, first, second, known
 }
 
-// suspensions are the times at which processes were suspended, by name.
+// suspensions returns the times during which processes were suspended, by name.
 func (w *world) suspensions() map[string][]window {
 	all := map[string][]window{}
 	for _, p := range w.processes {

@@ -14,8 +14,8 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// The users of a store with access control: that of nodes and clients has the namespace,
-// root has all.
+// The users of a store with access control. That of nodes and clients has the
+// permissions for the namespace, root has all.
 const (
 	rootUser = "root"
 	nodeUser = "node"
@@ -23,10 +23,10 @@ const (
 	password = "secret"
 )
 
-// pipeBytes is how much a connection within the process holds.
+// pipeBytes is the buffer of a connection within the process.
 const pipeBytes = 64 << 10
 
-// dial connects a client with a password to the server that there is.
+// dial connects a client with a password to the current server.
 func (s *stage) dial(ctx context.Context, _ string) (net.Conn, error) {
 	s.mu.Lock()
 	listener := s.listener
@@ -37,7 +37,7 @@ func (s *stage) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return listener.DialContext(ctx)
 }
 
-// dialed makes a client of the stock kind, which finds the server again by itself.
+// dialed returns etcd's own client, which finds the server again by itself.
 func (s *stage) dialed(user string) (*clientv3.Client, error) {
 	config := clientv3.Config{
 		Endpoints: []string{"the-server"}, Logger: zap.NewNop(), DialTimeout: patience,
@@ -99,15 +99,15 @@ func (g guarded) Commit(ctx context.Context, txns ...broker.Txn) []broker.Result
 	return g.Broker.Commit(ctx, txns...)
 }
 
-// endTokens now and then ends the tokens of all logins of nodes and clients, as a change
-// of their password does.
+// endTokens sometimes ends the tokens of all logins of nodes and clients, as a change of
+// their password does.
 func (w *world) endTokens() {
 	if !w.stage.guarded || w.besides.IntN(20) > 0 {
 		return
 	}
 	client, err := w.stage.dialed(rootUser)
 	if err != nil {
-		return // the store is away
+		return // the store is stopped
 	}
 	defer client.Close() // nothing is under way
 	if _, err := client.UserChangePassword(w.t.Context(), nodeUser, password); err == nil {

@@ -16,24 +16,21 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// process is a node as the storm sees it: a process that can be killed,
-// suspended and started again, with a clock of its own.
+// process is a node as a process that can be killed, suspended and started again, with
+// its own clock.
 type process struct {
 	*windlasstest.Node
 	world  *world
 	timing session.Timing
-	// started is closed when Node is set; what the node calls waits for that.
+	// started is closed when Node is set; callbacks of the node wait for that.
 	started chan struct{}
 
-	// rate is by how much its clock is fast, as a part of one.
+	// rate is how fast its clock is, as a fraction; negative if it is slow.
 	rate float64
-
-	// elections are those that it stands in, by name.
+	// elections has its candidacies, by name.
 	elections map[string]*election.Election
-
-	// joined tells that it ever has.
+	// joined is true once it has joined.
 	joined atomic.Bool
-
 	// concurrency is that of its configuration.
 	concurrency map[string]int
 
@@ -42,20 +39,20 @@ type process struct {
 	diedAt time.Time
 	// leaps is how far its clock has leapt ahead.
 	leaps time.Duration
-	// machine is what its host does to the machine.
+	// machine is the machine that it runs on.
 	machine machine
 	// resumed is closed when a suspension ends; nil while there is none.
 	resumed chan struct{}
-	// overdue are the tasks whose handlers were overdue while it was suspended.
+	// overdue has the tasks whose handlers were overdue while it was suspended.
 	overdue []string
 	// suspensions are the times during which it made no step.
 	suspensions []window
 }
 
-// window is a stretch of time; an open one has no end.
+// window is a period of time; to is zero if it has not ended.
 type window struct{ from, to time.Time }
 
-// start starts a process of a name that no living one has.
+// start starts a process with a name that no running one has.
 func (w *world) start(name string) *process {
 	p := &process{world: w, timing: session.Derive(w.profile.ttl), started: make(chan struct{})}
 	newerVersion := len(w.processes)%newerEvery == newerEvery-1
@@ -109,14 +106,18 @@ func (p *process) dies() {
 	}
 }
 
-// died is when the process ended; zero while it lives, and for no process at all.
-func (p *process) died() time.Time {
+// cutOff returns a run as it ended at the latest with its process; p is nil for a run
+// without one.
+func (p *process) cutOff(run windlasstest.Run) windlasstest.Run {
 	if p == nil {
-		return time.Time{}
+		return run
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.diedAt
+	if !p.diedAt.IsZero() && (run.Ended.IsZero() || p.diedAt.Before(run.Ended)) {
+		run.Ended, run.Killed = p.diedAt, true
+	}
+	return run
 }
 
 func (p *process) clock() (boot, day time.Duration) {
@@ -127,16 +128,16 @@ func (p *process) clock() (boot, day time.Duration) {
 	return boot + time.Duration(float64(boot)*p.rate) + p.leaps - unseen, day - unset
 }
 
-// leap makes the clock leap ahead, as after a suspension of the machine that its
-// timers did not notice.
+// leap sets the clock ahead, as after a suspension of the machine that its timers did
+// not notice.
 func (p *process) leap(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.leaps += d
 }
 
-// fence is the policy of the program: handlers that are overdue end the process.
-// Killing it takes nearly all of the slack that is kept for that.
+// fence is the policy of the program: overdue handlers end the process. Killing it takes
+// nearly all of the slack.
 func (p *process) fence(overdue func() []string) {
 	<-p.started
 	ids := overdue()
@@ -148,7 +149,7 @@ func (p *process) fence(overdue func() []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.resumed != nil {
-		p.overdue = append(p.overdue, ids...) // it is found out when the process goes on
+		p.overdue = append(p.overdue, ids...) // the process notices it when it resumes
 		return
 	}
 	p.world.count("process ended by the fence")
@@ -168,11 +169,11 @@ func (p *process) suspend() {
 	p.Freeze()
 }
 
-// resume is SIGCONT: the handlers go on for the instant that it takes to notice
-// how late it is.
+// resume continues the process as SIGCONT does: the handlers run until the process
+// notices how much time has passed.
 func (p *process) resume() { p.goOn(p.Thaw) }
 
-// goOn is resume with something else in place of a network that is back.
+// goOn is resume, with another function to restore the network.
 func (p *process) goOn(network func()) {
 	p.mu.Lock()
 	if p.resumed == nil {
@@ -193,8 +194,8 @@ func (p *process) goOn(network func()) {
 	}
 }
 
-// hurried tells whether its handlers may have had less than their grace: it is
-// suspended, its clock leapt beyond both deadlines, its machine stood still, or an
+// hurried reports whether its handlers may have had less than their grace: it is
+// suspended, its clock was set beyond both deadlines, its machine was stopped, or an
 // operator has revoked its session.
 func (p *process) hurried() bool {
 	p.mu.Lock()
@@ -202,14 +203,14 @@ func (p *process) hurried() bool {
 	return p.resumed != nil || p.leaps > 0 || p.machine.unseen > 0 || p.world.profile.byHand
 }
 
-// runs tells whether a handler of a task has not returned here.
+// runs reports whether a handler of a task has not returned here.
 func (p *process) runs(id string) bool {
 	return slices.ContainsFunc(p.world.runsOf(id), func(r windlasstest.Run) bool {
 		return r.Node == p.Name() && r.Ended.IsZero()
 	})
 }
 
-// pass lets a handler on, unless its process is suspended.
+// pass waits while the process is suspended.
 func (p *process) pass() {
 	for {
 		p.mu.Lock()
@@ -222,7 +223,7 @@ func (p *process) pass() {
 	}
 }
 
-// mend ends everything that is wrong with the process.
+// mend ends all faults of the process.
 func (p *process) mend() {
 	p.Faults().Use(nil)
 	p.resume()

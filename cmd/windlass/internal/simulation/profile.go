@@ -8,7 +8,7 @@ import (
 	"github.com/windlass-go/windlass"
 )
 
-// profile is what one seed is like.
+// profile has the settings of one seed.
 type profile struct {
 	ttl time.Duration
 	// nodes is how many are wanted, at most nodesMax.
@@ -16,27 +16,48 @@ type profile struct {
 	// pace is the mean time between two things that happen in a storm, storm how
 	// long one lasts, and quiet how long nothing happens after it.
 	pace, storm, quiet time.Duration
-	// drift is by how much a node's clock may be fast or slow, as a part of one.
+	// drift is how fast or slow a node's clock may be, as a fraction.
 	drift float64
-	// restarts and byHand allow restarts of the store and what operators do by
-	// hand, which breaks the assumptions of S2.
+	// restarts and byHand allow restarts of the store and writes of operators, which
+	// break the assumptions of S2.
 	restarts, byHand bool
-	// guarded has the store ask for a password.
-	guarded bool
-	// leavesOut has watches leave out values that were overwritten.
-	leavesOut bool
-	// retention is what the nodes forget of the tasks that have ended.
+	// guarded is true if the store requires a password, leavesOut if watches leave out
+	// values that were overwritten.
+	guarded, leavesOut bool
+	// retention is that of the nodes.
 	retention windlass.Retention
 }
 
-// nodesMax bounds the nodes of a cluster.
+// nodesMax limits the nodes of a cluster.
 const nodesMax = 7
 
 // pick draws one of some values.
 func pick[T any](random *rand.Rand, values ...T) T { return values[random.IntN(len(values))] }
 
+// upTo draws a time below a limit.
+func upTo(random *rand.Rand, limit time.Duration) time.Duration {
+	return time.Duration(random.Int64N(int64(limit)))
+}
+
+// share is a value and its share in a hundred.
+type share[T any] struct {
+	value T
+	share uint32
+}
+
+// choose returns the value for a number below a hundred.
+func choose[T any](shares []share[T], n uint32) T {
+	for _, s := range shares {
+		if n < s.share {
+			return s.value
+		}
+		n -= s.share
+	}
+	return shares[0].value
+}
+
 func newProfile(seed uint64, random *rand.Rand) profile {
-	own := rand.New(rand.NewPCG(seed, 5)) // so that everything else stays what it was
+	own := rand.New(rand.NewPCG(seed, 5)) // so that the other draws of a seed stay the same
 	return profile{
 		retention: pick(own, windlass.Retention{}, windlass.Retention{}, windlass.Retention{Age: 20 * time.Second}, windlass.Retention{Age: 2 * time.Minute},
 			windlass.Retention{Count: 3}, windlass.Retention{Age: 5 * time.Minute, Count: 20}),
@@ -47,7 +68,7 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 		pace:      pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
 		storm:     pick(random, time.Minute, 2*time.Minute, 4*time.Minute),
 		quiet:     pick(random, 0, time.Minute, 5*time.Minute, 20*time.Minute),
-		// Rates of two clocks differ by less than a thousandth, which is assumed.
+		// The rates of two clocks are assumed to differ by less than a thousandth.
 		drift:    pick(random, 0, 0.00049),
 		restarts: random.IntN(3) == 0,
 		byHand:   random.IntN(4) == 0,

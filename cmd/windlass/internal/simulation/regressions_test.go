@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// regression is a defect that the simulation has found in Windlass, and a seed
-// that finds it when the mutant of that name brings it back.
+// regression is a defect that the simulation has found in Windlass, and a seed that
+// finds it in the mutant of that name.
 type regression struct {
 	mutant string
 	seed   uint64
@@ -48,11 +48,11 @@ func readRegressions(t *testing.T) (all []regression) {
 	return all
 }
 
-// TestRegressions runs the seeds that show defects of the past. That they still
-// do is seen by make mutants, which begins with them.
+// That these seeds still show the defects is checked by make mutants, which runs them
+// first.
 func TestRegressions_TheSeedsThatFoundDefectsFindNone(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the simulation runs a few seeds with the race detector; these take it too long")
+		t.Skip("these seeds take too long with the race detector")
 	}
 	for _, r := range readRegressions(t) {
 		t.Run(r.mutant, func(t *testing.T) {

@@ -11,56 +11,46 @@ import (
 	"github.com/windlass-go/windlass/cmd/windlass/internal/history"
 )
 
-// Report is what was simulated, of one seed or of many.
+// Report has the results of one seed or of many.
 type Report struct {
-	// Virtual and Real are how much time was simulated and how long that took.
+	// Virtual is the simulated time, Real the time that the simulation took.
 	Virtual, Real time.Duration
-	// Seeds is how many there were.
+	// Seeds is the number of seeds.
 	Seeds int
-	// History is what the event log says.
+	// History has the counts of the event log.
 	History history.Counts
-	// Counts are the faults by name, and other things that were counted.
+	// Counts counts the faults by name, and other things.
 	Counts map[string]int
-	// Lost are tasks that were acknowledged and were nowhere in the end.
+	// Lost counts the tasks that were acknowledged and do not exist in the end.
 	Lost int
-	// Refused are writes outside of Windlass that were refused as stale.
+	// Refused counts the writes outside of Windlass that were refused as stale.
 	Refused int
-	// Undecided are tasks whose answers could not be put in an order in time.
+	// Undecided counts the tasks whose answers could not be ordered in time.
 	Undecided int
-	// ByHand tells that an operator broke the assumptions.
+	// ByHand is true if an operator broke the assumptions.
 	ByHand bool
-	// Longest and LongestOutside are the longest overlap under the assumptions,
-	// and where an operator broke them; negative for the shortest gap.
+	// Longest is the longest overlap under the assumptions, LongestOutside where an
+	// operator broke them; negative for the shortest gap.
 	Longest, LongestOutside *time.Duration
-	// Settled is the longest that healing took.
+	// Settled is the longest time that it took to settle after a storm.
 	Settled time.Duration
-	// TookOver are the times of take-overs, beyond the TTL, by kind.
+	// TookOver has the times of take-overs, beyond the TTL, by kind.
 	TookOver map[string][]time.Duration
 
 	plans map[*faulty.Broker]*faulty.Plan
 }
 
 func newReport() *Report {
-	return &Report{
-		Counts: map[string]int{}, TookOver: map[string][]time.Duration{}, plans: map[*faulty.Broker]*faulty.Plan{},
-	}
+	return &Report{Counts: map[string]int{}, TookOver: map[string][]time.Duration{}, plans: map[*faulty.Broker]*faulty.Plan{}}
 }
 
-func (r *Report) tookOver(kind string, beyond time.Duration) {
-	r.TookOver[kind] = append(r.TookOver[kind], beyond)
-}
-
-func (r *Report) settled(d time.Duration) { r.Settled = max(r.Settled, d) }
-
-func longer(a *time.Duration, d time.Duration) *time.Duration {
-	if a != nil && *a >= d {
+// longer returns the longer of two times, of which nil ones do not count.
+func longer(a, b *time.Duration) *time.Duration {
+	if b == nil || a != nil && *a >= *b {
 		return a
 	}
-	return &d
+	return b
 }
-
-func (r *Report) overlap(d time.Duration)        { r.Longest = longer(r.Longest, d) }
-func (r *Report) overlapOutside(d time.Duration) { r.LongestOutside = longer(r.LongestOutside, d) }
 
 // Add adds another report to this one.
 func (r *Report) Add(other *Report) {
@@ -82,13 +72,8 @@ func (r *Report) Add(other *Report) {
 	r.Lost += other.Lost
 	r.Refused += other.Refused
 	r.Undecided += other.Undecided
-	if other.Longest != nil {
-		r.overlap(*other.Longest)
-	}
-	if other.LongestOutside != nil {
-		r.overlapOutside(*other.LongestOutside)
-	}
-	r.settled(other.Settled)
+	r.Longest, r.LongestOutside = longer(r.Longest, other.Longest), longer(r.LongestOutside, other.LongestOutside)
+	r.Settled = max(r.Settled, other.Settled)
 	for kind, times := range other.TookOver {
 		r.TookOver[kind] = append(r.TookOver[kind], times...)
 	}
@@ -134,7 +119,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// describe prints an overlap, or the gap that it is when negative.
+// describe prints an overlap, or a gap if it is negative.
 func describe(d *time.Duration) string {
 	switch {
 	case d == nil:

@@ -15,8 +15,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// startScript starts a script: a program without a node, which claims one job for a
-// while and works on it until it has had enough, dies, or its time is over.
+// startScript starts a script: a program without a node that claims one job and works
+// on it until it ends it, dies, or its time is over.
 func (w *world) startScript() {
 	j := w.jobs
 	j.scripts++
@@ -25,7 +25,7 @@ func (w *world) startScript() {
 	j.pullers.Go(func() { w.script(owner, random) })
 }
 
-// scriptTries is how often a script looks for a job, a second apart.
+// scriptTries is how often a script asks for a job, a second apart.
 const scriptTries = 10
 
 func (w *world) script(owner string, random *rand.Rand) {
@@ -50,7 +50,7 @@ func (w *world) script(owner string, random *rand.Rand) {
 	}
 }
 
-// scriptWorks is the run of a job by a script.
+// scriptWorks runs a job in a script.
 func (w *world) scriptWorks(d windlass.Detached, random *rand.Rand) {
 	j := w.jobs
 	r := w.newRun(windlasstest.Run{Task: d.ID, Node: d.Owner, Token: d.Token}, d.Props)
@@ -70,7 +70,7 @@ func (w *world) scriptWorks(d windlass.Detached, random *rand.Rand) {
 		w.count("job taken by a script: died")
 		return
 	}
-	if after > left { // it has not noticed that its time is over
+	if after > left { // it does not notice that its time is over
 		time.Sleep(after - left)
 	}
 	err := w.attempt(func(ctx context.Context) error {
@@ -98,7 +98,7 @@ func (w *world) scriptWorks(d windlass.Detached, random *rand.Rand) {
 	r.accepted = err == nil
 }
 
-// announcing is a connection that tells the log which claims it asks to end.
+// announcing is a connection that announces to the log the claims that it asks to end.
 type announcing struct {
 	broker.Broker
 	log *history.Log

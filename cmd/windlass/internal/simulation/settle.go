@@ -12,7 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 )
 
-// heal ends everything that is wrong, and starts what is missing.
+// heal ends all faults.
 func (w *world) heal() {
 	w.harvest(w.troubled)
 	w.troubled.Use(nil)
@@ -30,12 +30,12 @@ func (w *world) heal() {
 	}
 }
 
-// settleMax bounds how long it takes until everything is as it should be again:
-// sessions of the dead expire, nodes that lost theirs come back, what was under
-// way for 30 s arrives, and the audits find it.
+// settleMax limits the time until the cluster has settled: sessions of killed nodes
+// expire, nodes that lost theirs rejoin, requests that are late by 30 s arrive, and
+// audits find missed changes.
 func (w *world) settleMax() time.Duration { return 5*w.profile.ttl + 90*time.Second }
 
-// settle waits until everything is as it should be (I5, V1, V2, V3, V6).
+// settle waits until the cluster has settled (I5, V1, V2, V3, V6).
 func (w *world) settle() {
 	for len(w.up) < 2 {
 		w.start(w.newName())
@@ -44,7 +44,7 @@ func (w *world) settle() {
 	w.thawNodes()
 	w.runAll()
 	began := time.Now()
-	since := began // the last node came
+	since := began // the last node joined
 	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
 		if time.Since(since) > w.settleMax() || time.Since(began) > replacedMax*w.settleMax() {
 			if strings.HasPrefix(wrong, "V2") && !w.options.Even {
@@ -59,25 +59,25 @@ func (w *world) settle() {
 			since = time.Now()
 		}
 	}
-	w.report.settled(time.Since(began))
+	w.report.Settled = max(w.report.Settled, time.Since(began))
 	if !w.unknownKept() {
 		w.fail("M06: keys that nobody knows are gone")
 	}
 	w.judgeLeft()
 }
 
-// replacedMax bounds how often the wait begins anew because the fence has ended a node.
+// replacedMax limits how often the wait starts again because the fence has ended a node.
 const replacedMax = 4
 
-// replaceDead starts a node if the fence has ended some meanwhile, and tells whether it
-// did. It finds those that ended by themselves, which none may (M14).
+// replaceDead starts nodes for those that the fence has ended meanwhile, and reports
+// whether it did. It also finds nodes that ended by themselves, which none may (M14).
 func (w *world) replaceDead() (started bool) {
 	for _, p := range slices.Clone(w.up) {
 		switch err := p.Over(); {
 		case p.Killed():
 		case err == nil:
 			continue
-		case errors.Is(err, broker.ErrPermission) && !p.joined.Load(): // as it is to
+		case errors.Is(err, broker.ErrPermission) && !p.joined.Load(): // as it should
 			_ = p.Stop()
 			w.count("node that may not join")
 		default:
@@ -92,7 +92,7 @@ func (w *world) replaceDead() (started bool) {
 	return started
 }
 
-// thawNodes ends what commands have made nodes do.
+// thawNodes ends the effects of commands on nodes.
 func (w *world) thawNodes() {
 	for range 3 {
 		for _, p := range w.up {
@@ -103,26 +103,16 @@ func (w *world) thawNodes() {
 	}
 }
 
-// amiss says what is not as it should be; nothing if all is.
+// amiss reports something that has not settled yet, empty for nothing.
 func (w *world) amiss() string {
 	synctest.Wait()
 	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
 		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
 	}
-	if lost := w.lost(); lost != "" {
-		return lost
-	}
-	if circle := w.circular(); circle != "" {
-		return circle
-	}
-	if unfinished := w.unfinished(); unfinished != "" {
-		return unfinished
-	}
-	if ignored := w.ignoredCommand(); ignored != "" {
-		return ignored
-	}
-	if misled := w.misled(); misled != "" {
-		return misled
+	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.misled} {
+		if wrong := check(); wrong != "" {
+			return wrong
+		}
 	}
 	nodes, err := w.client.Nodes(w.t.Context())
 	if err != nil {
@@ -153,11 +143,11 @@ func (w *world) amiss() string {
 	return ""
 }
 
-// drifted is how far above the average the default balancer lets a node be, for
-// one task more, when tasks come and go by themselves.
+// drifted is how far above the average, besides one task, the default balancer lets a
+// node be when tasks come and go by themselves.
 const drifted = 1.1
 
-// lost names a task that was acknowledged and is nowhere (I5).
+// lost reports a task that was acknowledged and is lost (I5).
 func (w *world) lost() string {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()

@@ -19,31 +19,28 @@ var (
 	lengthFlag = flag.Duration("length", 25*time.Minute, "virtual time of each seed, at least")
 )
 
-func TestSimulation_M10_M16_WhatIsPromisedHoldsWhateverHappens(t *testing.T) {
+func TestSimulation_M10_M16_TheGuaranteesHoldUnderAllFaults(t *testing.T) {
 	simulate(t, *seedsFlag, Options{})
 }
 
-// TestSimulation_M50_M58 sends commands to tasks besides; half as many seeds are
-// enough for them.
-func TestSimulation_M50_M58_StatesAreKeptWhateverHappens(t *testing.T) {
+// Half as many seeds are enough with commands to tasks.
+func TestSimulation_M50_M58_StatesAreKeptUnderAllFaults(t *testing.T) {
 	simulate(t, (*seedsFlag+1)/2, Options{States: true})
 }
 
-// TestSimulation_Z06_Z08 queues trees of jobs besides, which nodes run and
-// dequeue. A tenth as many seeds are enough for them, and take as long as can be had.
-func TestSimulation_Z06_Z08_TreesOfJobsAreWorkedOffWhateverHappens(t *testing.T) {
+// A tenth as many seeds are enough with trees of jobs, and take long enough.
+func TestSimulation_Z06_Z08_TreesOfJobsAreRunUnderAllFaults(t *testing.T) {
 	simulate(t, (*seedsFlag+9)/10, Options{Jobs: true})
 }
 
-// TestSimulation_I10_L08 has the nodes stand in elections besides; a fifth as many
-// seeds are enough for them.
-func TestSimulation_I10_L08_WhoLeadsLeadsAloneWhateverHappens(t *testing.T) {
+// A fifth as many seeds are enough with elections.
+func TestSimulation_I10_L08_AtMostOneLeadsUnderAllFaults(t *testing.T) {
 	simulate(t, (*seedsFlag+4)/5, Options{Elections: true})
 }
 
 func simulate(t *testing.T, seeds int, options Options) {
 	if testing.Short() {
-		seeds = min(seeds, 3) // with the race detector they take ten times as long
+		seeds = min(seeds, 3) // the race detector makes them ten times slower
 	}
 	total := newReport()
 	var mu sync.Mutex
@@ -61,7 +58,7 @@ func simulate(t *testing.T, seeds int, options Options) {
 				total.Add(report)
 				total.Real = time.Since(began)
 				if total.Seeds%logEvery == 0 {
-					t.Log(total) // a long run that is cut short has shown something
+					t.Log(total) // so that an interrupted long run has a result
 				}
 			})
 		}

@@ -16,14 +16,14 @@ import (
 // their progress.
 const statefulPrefix = "s"
 
-// states is what commands to tasks add to a run. It has a source of randomness of
-// its own, so that runs without it stay what they are.
+// states has the state that commands to tasks add to a run. It has its own source of
+// randomness, so that runs without it stay the same.
 type states struct {
 	random    *rand.Rand
 	submitted int
 
 	mu sync.Mutex
-	// saved are the steps of which a handler was told that they are stored.
+	// saved has the acknowledged steps, by task.
 	saved map[string]int
 }
 
@@ -31,7 +31,7 @@ func newStates(seed uint64) *states {
 	return &states{random: rand.New(rand.NewPCG(seed, 2)), saved: map[string]int{}}
 }
 
-// messages to tasks, with how likely they are.
+// messages to tasks, with their weights.
 var messages = []struct {
 	statemachine.Message
 	weight int
@@ -40,7 +40,7 @@ var messages = []struct {
 	{statemachine.Kill, 1}, {statemachine.Error, 1},
 }
 
-// commandTasks submits a stateful task, or sends some task a command.
+// commandTasks submits a stateful task, or sends a command to some task.
 func (w *world) commandTasks() {
 	if w.states == nil {
 		return
@@ -48,11 +48,7 @@ func (w *world) commandTasks() {
 	switch n := w.states.random.IntN(6); {
 	case n == 0 && w.states.submitted < stayingMax:
 		w.states.submitted++
-		s := windlass.Submission{ID: fmt.Sprintf("%s%d", statefulPrefix, w.states.submitted)}
-		err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, s) })
-		if err == nil || windlass.AlreadySubmitted(err) {
-			w.expected[s.ID] = true
-		}
+		_, _ = w.submitOne(windlass.Submission{ID: fmt.Sprintf("%s%d", statefulPrefix, w.states.submitted)})
 	case n < 4:
 		if id, ok := w.some(func(string) bool { return w.states.random.IntN(3) == 0 }); ok {
 			w.commandTask(id, w.states.message(id))
@@ -72,7 +68,7 @@ func (s *states) message(id string) statemachine.Command {
 		}
 		switch {
 		case m.Message == statemachine.Sleep:
-			return statemachine.SleepUntil(time.Now().Add(time.Duration(s.random.Int64N(int64(30 * time.Second)))))
+			return statemachine.SleepUntil(time.Now().Add(upTo(s.random, 30*time.Second)))
 		case m.Message == statemachine.Error && behaviourOf(id) == obedient:
 			return statemachine.Fail("by command")
 		case m.Message != statemachine.Error:
@@ -92,8 +88,7 @@ func (w *world) commandTask(id string, c statemachine.Command) {
 	}
 }
 
-// runAll tells every task that lives to run: what was paused is to be looked at,
-// too, when all is well.
+// runAll sends run to every paused or sleeping task, so that it is checked as well.
 func (w *world) runAll() {
 	if w.states == nil {
 		return
@@ -110,8 +105,8 @@ func (w *world) runAll() {
 	}
 }
 
-// ignoredCommand names a task that is held and that has a command, or is paused, a
-// while after it was told to run (M56).
+// ignoredCommand reports a running task with a command, or a paused task, a while after
+// it was told to run (M56).
 func (w *world) ignoredCommand() string {
 	if w.states == nil {
 		return ""
@@ -122,7 +117,7 @@ func (w *world) ignoredCommand() string {
 	}
 	for _, task := range tasks {
 		switch command, err := w.store.Get(w.t.Context(), prefix+"commands/"+task.ID); {
-		case len(task.BlockedBy) > 0: // nobody holds it
+		case len(task.BlockedBy) > 0: // no node holds it
 		case task.Status == windlass.StatusPaused:
 			w.commandTask(task.ID, statemachine.Command{Message: statemachine.Run})
 			return fmt.Sprintf("M56: %q is paused", task.ID)
@@ -133,7 +128,7 @@ func (w *world) ignoredCommand() string {
 	return ""
 }
 
-// follow does as it is told, until it is told to stop.
+// follow returns the messages that it receives, until it is told to stop.
 func (h handler) follow(ctx context.Context, claim *windlass.Claim) error {
 	messages := claim.Messages()
 	for {
@@ -150,7 +145,7 @@ func (h handler) follow(ctx context.Context, claim *windlass.Claim) error {
 	}
 }
 
-// save makes the steps that are left, and saves each.
+// save makes the remaining steps, and saves each.
 func (h handler) save(ctx context.Context, claim *windlass.Claim) error {
 	w := h.process.world
 	stored, err := claim.Progress(ctx)
@@ -163,8 +158,8 @@ func (h handler) save(ctx context.Context, claim *windlass.Claim) error {
 			return err
 		}
 	}
-	// With a task that was deleted a moment ago its progress is gone, too; then
-	// nothing can be saved any more.
+	// The task may have just been deleted with its progress; then nothing can be saved
+	// any more.
 	for begun := done; done < steps; {
 		if err := h.wait(ctx, time.Second); err != nil {
 			return err
@@ -182,8 +177,8 @@ func (h handler) save(ctx context.Context, claim *windlass.Claim) error {
 	return nil
 }
 
-// asItBegan names a task by how it came to exist. One that is submitted anew begins anew,
-// and a submission that was deleted can arrive a second time, late.
+// asItBegan identifies a task by its submission. A task that is submitted again begins
+// again, and a submission that was deleted can arrive a second time, late.
 func (w *world) asItBegan(claim *windlass.Claim) string {
 	w.logMu.Lock()
 	defer w.logMu.Unlock()
@@ -202,7 +197,7 @@ func (s *states) store(task string, done int) {
 	s.saved[task] = max(s.saved[task], done)
 }
 
-// judgeStates checks that no failure of the broker ended a task (M54).
+// judgeStates checks that no fault of the broker ended a task (M54).
 func (w *world) judgeStates() {
 	for id := range w.expected {
 		state := w.log.Ended(id)

@@ -12,15 +12,15 @@ import (
 	"github.com/windlass-go/windlass/broker/faulty"
 )
 
-// event is something that can happen in a storm. do returns false if it could
-// not happen now.
+// event is something that can happen in a storm. do returns false if it cannot happen
+// now.
 type event struct {
 	name   string
 	weight int
 	do     func(w *world) bool
 }
 
-// events of every storm, with how likely they are.
+// events of every storm, with their weights.
 var events = []event{
 	{"node killed", 4, func(w *world) bool { return w.onNode((*process).Kill, true) }},
 	{"node stopped", 3, func(w *world) bool { return w.stopNode() }},
@@ -29,9 +29,9 @@ var events = []event{
 	{"network silent", 3, func(w *world) bool { return w.onNode(func(p *process) { p.Freeze() }, false) }},
 	{"network refusing", 4, func(w *world) bool { return w.onNode(func(p *process) { p.Partition() }, false) }},
 	{"clock leapt", 1, func(w *world) bool {
-		return w.onNode(func(p *process) { p.leap(time.Duration(w.random.Int64N(int64(2 * w.profile.ttl)))) }, false)
+		return w.onNode(func(p *process) { p.leap(upTo(w.random, 2*w.profile.ttl)) }, false)
 	}},
-	{"machine stopped by its host", 2, func(w *world) bool { return len(w.up) > 0 && w.stopMachine(w.up[w.random.IntN(len(w.up))]) }},
+	{"machine stopped by its host", 2, func(w *world) bool { p := w.someNode(); return p != nil && w.stopMachine(p) }},
 	{"", 10, func(w *world) bool { return w.onNode((*process).mend, false) }},
 	{"", 14, func(w *world) bool { return w.onNode(func(p *process) { w.trouble(p.Faults()) }, false) }},
 	{"", 3, func(w *world) bool { w.trouble(w.troubled); return true }},
@@ -78,12 +78,20 @@ func (w *world) happen() {
 	}
 }
 
-// onNode does something to a node that is up. fatal tells that it is not after.
-func (w *world) onNode(do func(*process), fatal bool) bool {
+// someNode draws a node that is up, nil if there is none.
+func (w *world) someNode() *process {
 	if len(w.up) == 0 {
+		return nil
+	}
+	return w.up[w.random.IntN(len(w.up))]
+}
+
+// onNode does something to a node that is up. fatal is true if that ends the node.
+func (w *world) onNode(do func(*process), fatal bool) bool {
+	p := w.someNode()
+	if p == nil {
 		return false
 	}
-	p := w.up[w.random.IntN(len(w.up))]
 	do(p)
 	if fatal {
 		w.removeUp(p)
@@ -91,17 +99,16 @@ func (w *world) onNode(do func(*process), fatal bool) bool {
 	return true
 }
 
-// fallSilent makes a node's renewals slow, as slow as is still in time, and then
-// cuts it off without a word: whoever counts from the replies believes for
-// longer than is true.
+// fallSilent makes a node's renewals as slow as is still in time, and then cuts it off
+// silently: a deadline that counts from the replies would be too late.
 func (w *world) fallSilent(p *process) {
 	w.use(p.Faults(), fmt.Sprintf("delay-reply %v on keepalive", p.timing.Try*19/20))
 	w.sleep(2 * p.timing.Renew)
 	p.Freeze()
 }
 
-// starve keeps a node from claiming anything for so long that the others take
-// more than their share, and then lets it.
+// starve keeps a node from claiming until the others have taken more than their share,
+// and then lets it.
 func (w *world) starve(p *process) {
 	w.use(p.Faults(), `lose-request 1s on commit below "/test/tasks/"`)
 	w.submit(10)
@@ -110,21 +117,18 @@ func (w *world) starve(p *process) {
 	p.Faults().Use(nil)
 }
 
-// reclaimName starts a node under the name of one that was just killed, whose
-// session the store prolongs twice while the new one waits for it to expire.
+// reclaimName starts a node under the name of one that was just killed. The store
+// prolongs the old session twice while the new node waits for it to expire.
 func (w *world) reclaimName() bool {
-	if len(w.up) == 0 {
-		return false
-	}
-	dead := w.up[w.random.IntN(len(w.up))]
-	dead.Kill()
-	w.removeUp(dead)
-	w.start(dead.Name())
-	for range 2 {
-		w.sleep(w.profile.ttl * 3 / 4)
-		w.restartStore()
-	}
-	return true
+	return w.onNode(func(dead *process) {
+		dead.Kill()
+		w.removeUp(dead)
+		w.start(dead.Name())
+		for range 2 {
+			w.sleep(w.profile.ttl * 3 / 4)
+			w.restartStore()
+		}
+	}, false)
 }
 
 func (w *world) startNode() bool {
@@ -132,7 +136,7 @@ func (w *world) startNode() bool {
 		return false
 	}
 	name := w.newName()
-	// Now and then it is one that is known, whose session may not have expired.
+	// Sometimes it has a known name, whose session may not have expired.
 	if w.names > 2 && w.random.IntN(2) == 0 {
 		name = fmt.Sprintf("n%d", 1+w.random.IntN(w.names-1))
 		if slices.ContainsFunc(w.up, func(p *process) bool { return p.Name() == name }) {
@@ -143,8 +147,7 @@ func (w *world) startNode() bool {
 	return true
 }
 
-// stopNode ends a node in good order. What it says of that depends on its
-// troubles; that it ends in time does not.
+// stopNode stops a node in good order. Whatever its faults, it must end in time.
 func (w *world) stopNode() bool {
 	return w.onNode(func(p *process) {
 		p.resume()
@@ -152,16 +155,16 @@ func (w *world) stopNode() bool {
 	}, true)
 }
 
-// reap stops a process and checks that this is bounded in time (M16).
+// reap stops a process and checks that this takes a limited time (M16).
 func (w *world) reap(p *process) {
 	began := time.Now()
-	_ = p.Stop() // an error names handlers that are late, which others judge
+	_ = p.Stop() // an error names late handlers, which are checked elsewhere
 	if took := time.Since(began); took > 2*w.profile.ttl {
 		w.fail("M16: node %s took %v to stop; its TTL is %v", p.Name(), took, w.profile.ttl)
 	}
 }
 
-// restartStorm kills and starts everything, as a bad deploy does.
+// restartStorm kills and starts all nodes, as a bad deployment does.
 func (w *world) restartStorm() bool {
 	for range 2 {
 		for _, p := range slices.Clone(w.up) {
@@ -171,13 +174,12 @@ func (w *world) restartStorm() bool {
 		for range w.profile.nodes {
 			w.start(w.newName())
 		}
-		w.sleep(time.Duration(w.random.Int64N(int64(w.profile.ttl))))
+		w.sleep(upTo(w.random, w.profile.ttl))
 	}
 	return true
 }
 
-// Plans are what can go wrong with single calls, without any assumption of S2
-// being broken, for as long as one of them is in force.
+// Plans are faults of single calls that break no assumption of S2.
 var Plans = []string{
 	`lose-reply 0s on commit chance 0.4`,
 	`lose-reply 2s on commit below "/test/tasks/" chance 0.7`,
@@ -203,25 +205,20 @@ var Plans = []string{
 	`delay-request 200ms`,
 }
 
-// forbidding are plans of a user whose rights are taken away for a while. A node that has
-// joined lives through it; one that is only about to join ends.
+// forbidding are plans that take permissions away for a while. A node that has joined
+// survives this; one that is about to join ends.
 var forbidding = []string{
 	`forbid on commit below "/test/state/" chance 0.7`,
 	`forbid on commit,watch,list,get chance 0.5`,
 	`forbid on keepalive,grant,revoke chance 0.6`,
 }
 
-// trouble makes single calls of a connection go wrong.
+// trouble makes single calls of a connection fail.
 func (w *world) trouble(line *faulty.Broker) {
-	n := w.random.IntN(len(Plans) + len(forbidding))
-	if n < len(Plans) {
-		w.use(line, Plans[n])
-		return
-	}
-	w.use(line, forbidding[n-len(Plans)])
+	w.use(line, pick(w.random, slices.Concat(Plans, forbidding)...))
 }
 
-// use makes a plan the one of a connection.
+// use sets the fault plan of a connection.
 func (w *world) use(line *faulty.Broker, rules string) {
 	w.harvest(line)
 	plan, err := faulty.Parse(fmt.Sprintf("seed %d\n%s", w.random.Uint64(), rules))
@@ -234,7 +231,7 @@ func (w *world) use(line *faulty.Broker, rules string) {
 	line.Use(plan)
 }
 
-// harvest counts the calls that the plan of a connection has struck.
+// harvest counts the calls that the plan of a connection has affected.
 func (w *world) harvest(line *faulty.Broker) {
 	w.mu.Lock()
 	plan := w.report.plans[line]
@@ -248,27 +245,26 @@ func (w *world) harvest(line *faulty.Broker) {
 	}
 }
 
-// patience bounds what a client waits for.
+// patience limits a call of a client.
 const patience = 5 * time.Second
 
-// attempt calls a client, for as long as it has patience.
+// attempt makes a call of a client, with a timeout.
 func (w *world) attempt(call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	return call(ctx)
 }
 
-// submit submits some tasks, of names that begin like others, in trees, and with
-// needs.
-func (w *world) submit(n int) {
-	var ids []string
-	for range n {
+// submit submits some tasks: with names that begin like others, in trees, and with needs.
+func (w *world) submit(tasks int) {
+	n := 0
+	for range tasks {
 		w.submitted++
 		s := windlass.Submission{ID: fmt.Sprintf("t%d", w.submitted)}
 		switch parent := fmt.Sprintf("t%d", 1+w.random.IntN(w.submitted)); w.random.IntN(12) {
 		case 0:
 			s.ID = parent + "|c" + s.ID
-		case 5: // whose parent comes right after it, as the next of these
+		case 5: // its parent is submitted right after it, as the next task
 			s.ID = fmt.Sprintf("t%d|c", w.submitted+1)
 		case 1:
 			s.ID = parent + "-a"
@@ -277,7 +273,7 @@ func (w *world) submit(n int) {
 				s.Spec.Needs = []string{parent}
 			}
 		case 3:
-			s.Spec.NotBefore = time.Now().Add(time.Duration(w.random.Int64N(int64(time.Minute))))
+			s.Spec.NotBefore = time.Now().Add(upTo(w.random, time.Minute))
 		case 4:
 			s.Props = json.RawMessage(`{"some":["thing"]}`)
 		}
@@ -285,19 +281,25 @@ func (w *world) submit(n int) {
 		if behaviourOf(s.ID).stays() && w.staying() >= stayingMax {
 			continue
 		}
-		err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, s) })
-		if err == nil || windlass.AlreadySubmitted(err) {
-			w.expected[s.ID] = true
-			ids = append(ids, s.ID)
+		if accepted, _ := w.submitOne(s); accepted {
+			n++
 		}
 	}
-	w.countN(countAcknowledged, len(ids))
+	w.countN("acknowledged", n)
 }
 
-// stayingMax bounds the tasks that run until they are stopped.
-const stayingMax = 40
+// submitOne submits a task. accepted is true if it is expected from then on: the error is
+// nil, or says that an earlier attempt has submitted it.
+func (w *world) submitOne(s windlass.Submission) (accepted bool, err error) {
+	err = w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, s) })
+	if accepted = err == nil || windlass.AlreadySubmitted(err); accepted {
+		w.expected[s.ID] = true
+	}
+	return accepted, err
+}
 
-const countAcknowledged = "acknowledged"
+// stayingMax limits the tasks that run until they are stopped.
+const stayingMax = 40
 
 func (w *world) staying() (n int) {
 	for id := range w.expected {
@@ -331,9 +333,9 @@ func (w *world) delete() bool {
 	return ok
 }
 
-// deleteOne deletes a task and tells whether that was acknowledged.
+// deleteOne deletes a task and reports whether that was acknowledged. The task is not
+// expected any more in either case.
 func (w *world) deleteOne(id string) bool {
-	// Whatever comes of it, nothing is expected of the task any more.
 	delete(w.expected, id)
 	w.log.Deleting(id)
 	err := w.attempt(func(ctx context.Context) error { return w.client.Delete(ctx, id) })
@@ -344,8 +346,8 @@ func (w *world) deleteOne(id string) bool {
 	return err == nil
 }
 
-// deleteTwice deletes a task with a request that also arrives again, much later,
-// and submits it anew in between.
+// deleteTwice deletes a task with a request that arrives a second time, much later, and
+// submits the task again in between.
 func (w *world) deleteTwice() bool {
 	before := len(w.deleted)
 	w.use(w.troubled, `late 12s on commit below "/test/tasks/" chance 0.5`)
@@ -358,8 +360,8 @@ func (w *world) deleteTwice() bool {
 	return w.resubmitOne(len(w.deleted) - 1)
 }
 
-// replaceTasks cuts a node off, and deletes and submits anew what it runs and
-// will soon have done.
+// replaceTasks cuts a node off, and deletes and submits again those of its tasks that
+// will soon be done.
 func (w *world) replaceTasks(p *process) {
 	w.use(p.Faults(), "stall on batch\nrefuse on list,watch")
 	for _, task := range p.Tasks() {
@@ -371,8 +373,8 @@ func (w *world) replaceTasks(p *process) {
 	}
 }
 
-// replaceOnTheWay submits a task that all nodes want, and replaces it by one that
-// waits for another while their claims are under way.
+// replaceOnTheWay submits a task that all nodes want, and replaces it by one that waits
+// for another while their claims are in flight.
 func (w *world) replaceOnTheWay() bool {
 	blocker, ok := w.some(func(id string) bool { return behaviourOf(id).stays() })
 	if !ok {
@@ -384,8 +386,7 @@ func (w *world) replaceOnTheWay() bool {
 	w.submitted++
 	id := fmt.Sprintf("t%d", w.submitted)
 	submit := func(spec windlass.Spec) bool {
-		err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id, Spec: spec}) })
-		return err == nil
+		return w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id, Spec: spec}) }) == nil
 	}
 	if submit(windlass.Spec{}) {
 		w.sleep(time.Second)
@@ -400,7 +401,7 @@ func (w *world) replaceOnTheWay() bool {
 	return w.expected[id]
 }
 
-// resubmit submits a task again that a client has deleted.
+// resubmit submits a deleted task again.
 func (w *world) resubmit() bool {
 	if len(w.deleted) == 0 {
 		return false
@@ -409,56 +410,44 @@ func (w *world) resubmit() bool {
 }
 
 func (w *world) resubmitOne(i int) bool {
-	id := w.deleted[i]
-	err := w.attempt(func(ctx context.Context) error { return w.client.Submit(ctx, windlass.Submission{ID: id}) })
-	if err == nil || windlass.AlreadySubmitted(err) {
-		w.expected[id] = true
+	accepted, err := w.submitOne(windlass.Submission{ID: w.deleted[i]})
+	if accepted {
 		w.deleted = slices.Delete(w.deleted, i, i+1)
 	}
 	return err == nil
 }
 
-// rerun submits a task afresh that has ended.
+// rerun submits an ended task again.
 func (w *world) rerun() bool {
 	w.logMu.Lock()
-	id, ok := w.some(func(id string) bool {
-		return w.log.Ended(id) != ""
-	})
+	id, ok := w.some(func(id string) bool { return w.log.Ended(id) != "" })
 	w.logMu.Unlock()
-	if !ok {
-		return false
-	}
-	err := w.attempt(func(ctx context.Context) error {
+	return ok && w.attempt(func(ctx context.Context) error {
 		return w.client.Submit(ctx, windlass.Submission{ID: id, Rerun: true})
-	})
-	return err == nil
+	}) == nil
 }
 
-// cordon cordons a node, or ends that.
+// cordon cordons or uncordons a node.
 func (w *world) cordon() bool {
-	if len(w.up) == 0 {
-		return false
-	}
-	node := w.up[w.random.IntN(len(w.up))].Name()
-	err := w.attempt(func(ctx context.Context) error {
+	p := w.someNode()
+	return p != nil && w.attempt(func(ctx context.Context) error {
 		if w.random.IntN(3) == 0 {
-			_, err := w.client.Cordon(ctx, node, "")
+			_, err := w.client.Cordon(ctx, p.Name(), "")
 			return err
 		}
-		return w.client.Uncordon(ctx, node)
-	})
-	return err == nil
+		return w.client.Uncordon(ctx, p.Name())
+	}) == nil
 }
 
 // command sends a command to a node.
 func (w *world) command() bool {
-	if len(w.up) == 0 {
+	p := w.someNode()
+	if p == nil {
 		return false
 	}
-	p := w.up[w.random.IntN(len(w.up))]
 	node := p.Name()
 	if w.random.IntN(3) == 0 {
-		// It cannot take off the store what it has carried out.
+		// It cannot delete a command that it has carried out.
 		w.use(p.Faults(), `lose-request 1s on commit below "/test/nodes/" chance 0.8`)
 	}
 	c := windlass.Command{Command: pick(w.random, windlass.CommandFreeze, windlass.CommandUnfreeze, windlass.CommandUnfreeze,
@@ -484,14 +473,11 @@ func (w *world) command() bool {
 }
 
 func stopTask(id string) json.RawMessage {
-	parameters, err := json.Marshal(map[string]string{"task": id})
-	if err != nil {
-		return nil // cannot be: a map of strings
-	}
+	parameters, _ := json.Marshal(map[string]string{"task": id}) // strings can always be encoded
 	return parameters
 }
 
-// compact makes the store forget its history, which the follower has seen.
+// compact compacts the history of the store, which the follower has seen.
 func (w *world) compact() bool {
 	w.sleep(0)
 	w.logMu.Lock()
@@ -505,13 +491,13 @@ func (w *world) compact() bool {
 	return store.Compact(w.t.Context(), revision) == nil
 }
 
-// restartStore takes the store away for a while.
+// restartStore stops the store for a while.
 func (w *world) restartStore() bool {
-	w.sleep(time.Second) // the follower has seen what there is
+	w.sleep(time.Second) // until the follower has seen everything
 	if err := w.stage.stop(); err != nil {
 		w.t.Fatal(err)
 	}
-	w.sleep(time.Duration(w.random.Int64N(int64(w.profile.ttl * 5 / 4))))
+	w.sleep(upTo(w.random, w.profile.ttl*5/4))
 	if err := w.stage.start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

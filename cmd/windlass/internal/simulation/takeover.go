@@ -1,16 +1,16 @@
 package simulation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// takeOvers are the ways in which a node loses its tasks, one at a time and with
-// all others in health, so that what is measured is the take-over and nothing
-// else. From the time that it takes, beyond is subtracted the TTL; a clean stop
-// needs none.
+// takeOvers are the ways in which a node loses its tasks. One at a time happens while
+// all others are healthy, so that only the take-over is measured. The TTL is subtracted
+// from the measured time, except for a clean stop.
 var takeOvers = []struct {
 	name  string
 	do    func(w *world, p *process)
@@ -37,11 +37,11 @@ func (w *world) takeOver() {
 	limit := began.Add(3*w.profile.ttl + 20*time.Second)
 	for _, task := range tasks {
 		if behaviourOf(task.ID) != endless || task.Parked {
-			continue // it may end by itself, or takes its time to stop
+			continue // it may end by itself, or be slow to stop
 		}
 		next, ok := w.nextRun(task.ID, task.Token, limit)
 		if !ok && w.blocked(task.ID) {
-			continue // one that it needs was submitted afresh while it ran
+			continue // a task that it needs was submitted again while it ran
 		}
 		if !ok {
 			w.fail("V1: %q, %+v, was not taken over within %v of a %s of %s; it had the runs %v",
@@ -52,7 +52,7 @@ func (w *world) takeOver() {
 		if !kind.clean {
 			took -= w.profile.ttl
 		}
-		w.report.tookOver(kind.name, took)
+		w.report.TookOver[kind.name] = append(w.report.TookOver[kind.name], took)
 	}
 	kind.undo(w, victim)
 	w.settle()
@@ -62,10 +62,8 @@ func (w *world) takeOver() {
 func (w *world) nextRun(id string, token int64, limit time.Time) (windlasstest.Run, bool) {
 	for {
 		runs := w.cluster.Runs(id)
-		for _, r := range runs {
-			if r.Token > token {
-				return r, true
-			}
+		if i := slices.IndexFunc(runs, func(r windlasstest.Run) bool { return r.Token > token }); i >= 0 {
+			return runs[i], true
 		}
 		if time.Now().After(limit) {
 			return windlasstest.Run{}, false

@@ -25,11 +25,11 @@ type Options struct {
 	Seed uint64
 	// Length is how much virtual time is simulated at least.
 	Length time.Duration
-	// States has tasks be sent commands, receive messages and save progress.
+	// States adds commands to tasks, messages to handlers and saved progress.
 	States bool
-	// Jobs has trees of jobs be queued, run by handlers and dequeued.
+	// Jobs adds trees of jobs that are queued, run by handlers and dequeued.
 	Jobs bool
-	// Elections has every node stand in elections, whose leaders write.
+	// Elections makes every node a candidate in elections, whose leaders write.
 	Elections bool
 	// Even fails a run that ends with tasks unevenly spread (V2) instead of logging it:
 	// how nodes settle depends a little on how goroutines are scheduled.
@@ -41,19 +41,19 @@ type world struct {
 	t       *testing.T
 	options Options
 	profile profile
-	// random decides what the storm does, besides what came to it later: seeds stay what
-	// they are.
+	// random decides what the storm does, besides the faults that were added later, so
+	// that seeds stay the same.
 	random, besides *rand.Rand
 
 	stage   *stage
 	cluster *windlasstest.Cluster
 	// effects and progress are stores outside of Windlass that handlers write to.
 	effects, progress *windlasstest.Ledger
-	// store is the operator's connection, troubled the clients'.
+	// store is the operator's connection, troubled the clients', with faults.
 	store    broker.Broker
 	troubled *faulty.Broker
 	client   *windlass.Client
-	// detached is that of the scripts, operator that of nobody with trouble.
+	// detached is the client of the scripts, operator one without faults.
 	detached, operator *windlass.Client
 	log                *history.Log
 	// logMu guards log, which the follower writes.
@@ -67,20 +67,19 @@ type world struct {
 	// elections is nil without elections.
 	elections *elections
 
-	// processes are all that were ever started, up those that were not killed or
-	// stopped.
+	// processes are all that were started, up those that were not killed or stopped.
 	processes, up []*process
 	names         int
-	// stopping are those that end in good order while something is measured.
+	// stopping are the nodes that stop in good order while a take-over is measured.
 	stopping sync.WaitGroup
-	// expected are the tasks that were acknowledged and not deleted since.
+	// expected has the tasks that were acknowledged and not deleted since.
 	expected map[string]bool
-	// deleted are tasks whose deletion was acknowledged.
+	// deleted has the tasks whose deletion was acknowledged.
 	deleted   []string
 	submitted int
-	// circled counts the circles of tasks that need each other.
+	// circled counts the cycles of tasks that need each other.
 	circled int
-	// corrupt are keys with values that nobody can read, by what to do about it.
+	// corrupt has the keys written by hand, to be deleted when all is healed.
 	corrupt []string
 
 	mu     sync.Mutex // guards report
@@ -88,15 +87,15 @@ type world struct {
 	wrong  []string
 }
 
-// The names of counts that the report gives a place of their own.
+// countFenced is the count that the report shows in a line of its own.
 const countFenced = "fenced"
 
-// Run runs one seed and fails the test for everything that is wrong.
+// Run runs one seed and fails the test for each violation.
 func Run(t *testing.T, options Options) *Report {
 	t.Helper()
 	w := &world{
 		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{},
-		report: newReport(),
+		report: newReport(), operations: newOperations(), commands: commands{sent: map[string]*command{}, done: map[string][]string{}},
 	}
 	if options.States {
 		w.states = newStates(options.Seed)
@@ -113,8 +112,8 @@ func Run(t *testing.T, options Options) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir) // what cannot be removed is the system's to remove
-	// Also if the bubble has failed, which ends the test where it is.
+	defer os.RemoveAll(dir) // best effort, in a temporary directory
+	// Deferred, because a failure in virtual time ends the test.
 	defer func() {
 		for _, text := range w.wrong {
 			t.Errorf("seed %d (%v): %s", options.Seed, w.profile, text)
@@ -123,11 +122,11 @@ func Run(t *testing.T, options Options) *Report {
 	began := time.Now()
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
-		w.stage = &stage{dir: dir, guarded: w.profile.guarded}
+		w.stage = &stage{dir: dir, guarded: w.profile.guarded, members: members{leases: map[int64]lease{}}}
 		w.play()
 	})
 	w.report.Real = time.Since(began)
-	// Outside of the bubble, where time limits are real.
+	// In real time, because the checks have time limits.
 	wrong, undecided := w.operations.linearizable(linearMax)
 	wrong = append(wrong, w.commands.disorder(linearMax)...)
 	w.report.Undecided = undecided
@@ -135,10 +134,10 @@ func Run(t *testing.T, options Options) *Report {
 	return w.report
 }
 
-// linearMax bounds the check of one task's operations, in real time.
+// linearMax limits the check of one task's operations, in real time.
 const linearMax = 10 * time.Second
 
-// fail notes something that is wrong.
+// fail records a violation.
 func (w *world) fail(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,31 +160,20 @@ func (w *world) failed() bool {
 	return len(w.wrong) > 0
 }
 
-// play is the whole run, inside its bubble.
+// play is the whole run, in virtual time.
 func (w *world) play() {
 	began := time.Now()
 	if err := w.stage.start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	w.cluster = windlasstest.New(w.t, windlasstest.Options{
-		Open:          w.open,
-		AllowOverlaps: true,
-	})
+	w.cluster = windlasstest.New(w.t, windlasstest.Options{Open: w.open, AllowOverlaps: true})
 	w.effects, w.progress = w.cluster.NewLedger(), w.cluster.NewLedger()
 	w.store, w.troubled = w.cluster.Connect(), w.cluster.Connect()
 	var err error
-	if w.client, err = windlass.NewClient(w.troubled, windlasstest.Namespace); err != nil {
-		w.t.Fatal(err)
-	}
 	if w.log, err = history.New(windlasstest.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
-	if w.operator, err = windlass.NewClient(w.store, windlasstest.Namespace); err != nil {
-		w.t.Fatal(err)
-	}
-	if w.detached, err = windlass.NewClient(announcing{w.troubled, w.log}, windlasstest.Namespace); err != nil {
-		w.t.Fatal(err)
-	}
+	w.client, w.operator, w.detached = w.newClient(w.troubled), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
 	w.log.Observer = w.operations.observer()
 	w.log.Term = termOf
 	following, stop := context.WithCancel(w.t.Context())
@@ -205,6 +193,14 @@ func (w *world) play() {
 	w.report.Virtual = time.Since(began)
 }
 
+func (w *world) newClient(b broker.Broker) *windlass.Client {
+	client, err := windlass.NewClient(b, windlasstest.Namespace)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return client
+}
+
 // open connects a node or a client.
 func (w *world) open() broker.Broker {
 	b := w.connect(nodeUser)
@@ -214,7 +210,7 @@ func (w *world) open() broker.Broker {
 	return b
 }
 
-// connect connects somebody, who has a password where the store asks for one.
+// connect opens a connection, with a password if the store requires one.
 func (w *world) connect(user string) broker.Broker {
 	if !w.stage.guarded {
 		return &line{stage: w.stage}
@@ -226,7 +222,7 @@ func (w *world) connect(user string) broker.Broker {
 	return b
 }
 
-// follow feeds the log with every event of the store, across its restarts.
+// follow passes every event of the store to the log, across restarts.
 func (w *world) follow(ctx context.Context) {
 	own := w.connect(rootUser)
 	defer own.Close() // only read from
@@ -255,7 +251,7 @@ func (w *world) follow(ctx context.Context) {
 	}
 }
 
-// round is a storm, what settles it, a take-over that is measured, and quiet.
+// round is a storm, the settling after it, a measured take-over, and a quiet period.
 func (w *world) round() {
 	for len(w.up) < w.profile.nodes {
 		w.start(w.newName())
@@ -274,7 +270,7 @@ func (w *world) round() {
 	w.heal()
 	w.settle()
 	if !w.failed() && w.random.IntN(3) == 0 {
-		// In a calm, where no coming and going of others hides what follows.
+		// While everything else is calm, so that nothing hides the effect.
 		w.onNode(w.starve, false)
 		w.count("node that lives and cannot claim")
 		w.settle()
@@ -297,13 +293,13 @@ func (w *world) end() {
 	if w.elections != nil {
 		w.elections.leaders.Wait()
 	}
-	// The claims of nodes whose handlers were late go with their sessions.
+	// The claims of nodes with late handlers end with their sessions.
 	time.Sleep(3 * w.profile.ttl)
 	w.operations.decide()
 }
 
-// witness looks on, as "windlass serve" does: of the last node nobody else would be left to
-// end the session, should it die as it leaves.
+// witness keeps a session, as "windlass serve" does. Without it nothing would end the
+// session of the last node if that dies as it leaves.
 func (w *world) witness() (leave func()) {
 	own := w.connect(nodeUser)
 	ctx, stop := context.WithCancel(w.t.Context())
@@ -327,7 +323,7 @@ func (w *world) newName() string {
 	return fmt.Sprintf("n%d", w.names)
 }
 
-// removeUp takes a process off the list of those that are up.
+// removeUp removes a process from those that are up.
 func (w *world) removeUp(p *process) {
 	w.up = slices.DeleteFunc(w.up, func(q *process) bool { return q == p })
 }
