@@ -277,6 +277,8 @@ type TaskDetail struct {
 	State *statemachine.Record `json:"state"`
 	// Result is the result that its handler left last.
 	Result json.RawMessage `json:"result"`
+	// Command is the command that was sent to it and is not carried out yet.
+	Command *statemachine.Command `json:"command,omitempty"`
 }
 
 // Filter selects tasks. The zero value selects all.
@@ -362,7 +364,7 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 	}
 	txn := broker.Txn{Then: []broker.Op{
 		broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.Owner(id)),
-		broker.Read(c.space.State(id)), broker.Read(c.space.Claim(id)),
+		broker.Read(c.space.State(id)), broker.Read(c.space.Claim(id)), broker.Read(c.space.TaskCommand(id)),
 	}}
 	if keys.CheckJobID(id) == nil {
 		txn.Then = append(txn.Then, broker.Read(c.space.Job(id)))
@@ -390,7 +392,7 @@ func (c *Client) Task(ctx context.Context, id string) (TaskDetail, error) {
 // detail adds the fields that are read for one task at a time only.
 func detail(info TaskInfo, read []*broker.KV) TaskDetail {
 	d := TaskDetail{TaskInfo: info}
-	task, props, state := read[0], read[1], read[3]
+	task, props, state, command := read[0], read[1], read[3], read[5]
 	if task != nil {
 		if spec, err := parseSpec(task.Value); err == nil {
 			d.Spec = &spec
@@ -402,10 +404,15 @@ func detail(info TaskInfo, read []*broker.KV) TaskDetail {
 	if state != nil {
 		if record, err := statemachine.Parse(state.Value); err == nil {
 			d.State, d.Result = &record, record.Result
-			if s, err := submittedAs(info.ID, record, read[5:]); err == nil && task == nil && record.State.Terminal() {
+			if s, err := submittedAs(info.ID, record, read[6:]); err == nil && task == nil && record.State.Terminal() {
 				d.Spec, d.Props = &s.Spec, s.Props
 			}
 			record.Spec, record.Props = nil, nil
+		}
+	}
+	if command != nil {
+		if sent, err := statemachine.ParseCommand(command.Value); err == nil { // its node says that of one that cannot be read
+			d.Command = &sent
 		}
 	}
 	return d

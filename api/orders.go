@@ -35,9 +35,9 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix, Error: s.Error}, err
 }
 
-// command is a command to tasks.
-type command struct {
-	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command"`
+// taskCommand is a command to tasks.
+type taskCommand struct {
+	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry,delete" doc:"the command"`
 	Until   *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 	For     string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
@@ -46,12 +46,12 @@ type command struct {
 // messages are those that callers may send. Others come from handlers only.
 var messages = []statemachine.Message{
 	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
-	orders.Retry,
+	orders.Retry, orders.Delete,
 }
 
 // message returns the message to send. The schema checks c.Message too, but only the key in
 // lower case, while the decoder uses the last of keys that differ only in case.
-func (c command) message() (statemachine.Command, error) {
+func (c taskCommand) message() (statemachine.Command, error) {
 	m := statemachine.Command{Message: statemachine.Message(c.Message)}
 	if !slices.Contains(messages, m.Message) {
 		return m, badInput("message", shown(c.Message), fmt.Sprintf("must be one of %q", messages))
@@ -79,13 +79,13 @@ func (c command) message() (statemachine.Command, error) {
 // orderInput is a command to one task.
 type orderInput struct {
 	ID   string `path:"id" doc:"ID of the task"`
-	Body command
+	Body taskCommand
 }
 
-// ordersInput is a command to several tasks: the fields of command and of recipients.
+// ordersInput is a command to several tasks: the fields of taskCommand and of recipients.
 type ordersInput struct {
 	Body struct {
-		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command"`
+		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry,delete" doc:"the command"`
 		Until     *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 		For       string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 		Wait      string     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
@@ -96,7 +96,7 @@ type ordersInput struct {
 
 // recipients are the tasks that a command goes to.
 type recipients struct {
-	Message   string    `json:"message,omitempty" enum:"run,pause,sleep,kill,release,checkpoint,retry" doc:"the command; retry goes to tasks that have ended, the others to live ones"`
+	Message   string    `json:"message,omitempty" enum:"run,pause,sleep,kill,release,checkpoint,retry,delete" doc:"the command; retry goes to tasks that have ended, the others to live ones"`
 	IDs       []string  `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
 	Selection selection `json:"selection,omitzero" doc:"among live tasks, or failed ones for retry; excludes ids"`
 }
@@ -109,7 +109,7 @@ func (s *Server) registerOrders() {
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},
 		Summary: "Send a command to a task",
 		Description: "The node that holds the task carries it out, or the next one that does. With wait the result is done if that has happened, " +
-			"and sent if it has not. retry submits a task that has ended again, as it was submitted, and is done then.",
+			"and sent if it has not. retry submits a task that has ended again, as it was submitted; it and delete are done at once.",
 	}, s.commandTask)
 	add(s, endpoint{ID: "commandTasks", Method: http.MethodPost, Path: "/v1/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Summary:     "Send a command to tasks by ID or by selection",
@@ -172,7 +172,7 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 		return nil, err
 	}
 	note(ctx, slog.String("message", in.Body.Message), slog.Int("tasks", len(ids)))
-	sent, errs, err := s.order(ctx, command{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
+	sent, errs, err := s.order(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 
 // order sends a command, and waits as long as it asks for. It returns an error for each
 // task, and one for all.
-func (s *Server) order(ctx context.Context, c command, ids []string) ([]view.Order, []error, error) {
+func (s *Server) order(ctx context.Context, c taskCommand, ids []string) ([]view.Order, []error, error) {
 	message, err := c.message()
 	if err != nil {
 		return nil, nil, err
@@ -195,12 +195,7 @@ func (s *Server) order(ctx context.Context, c command, ids []string) ([]view.Ord
 	if err != nil {
 		return nil, nil, err
 	}
-	var sent []*orders.Order
-	if message.Message == orders.Retry {
-		sent, patience = orders.RetryAll(ctx, s.client, ids), 0
-	} else {
-		sent = orders.Send(ctx, s.client, message, ids)
-	}
+	sent := orders.Apply(ctx, s.client, message, ids)
 	if patience > 0 {
 		orders.Await(ctx, s.client, sent, patience, func(int) {})
 	}

@@ -18,7 +18,7 @@ func TestCommands_ThatAreNotCarriedOutDoNotHideThoseThatAre(t *testing.T) {
 		// No node runs the tasks of the type none, and there are more of them than can be
 		// waited for at once before the one that runs.
 		var ids string
-		for i := range 2 * orders.AwaitersMax {
+		for i := range 2 * orders.AtOnceMax {
 			b.submit(windlass.Submission{ID: fmt.Sprintf("a%02d", i), Spec: windlass.Spec{Type: "none"}})
 			ids += fmt.Sprintf("%q,", fmt.Sprintf("a%02d", i))
 		}

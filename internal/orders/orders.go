@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -26,8 +27,7 @@ type Order struct {
 // Fail records that and why it failed.
 func (o *Order) Fail(err error) { o.Result, o.Error, o.Err = view.ResultFailed, err.Error(), err }
 
-// Send sends a command to tasks, in few round trips.
-func Send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
+func send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
 	batch := make([]windlass.TaskCommand, len(ids))
 	for i, id := range ids {
 		batch[i] = windlass.TaskCommand{ID: id, Command: command}
@@ -43,22 +43,37 @@ func Send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 	return all
 }
 
-// Retry is the message of a command that no node carries out: the task has ended, and is
-// submitted again as it was.
-const Retry statemachine.Message = "retry"
+// The messages of commands that no node carries out.
+const (
+	// Retry submits a task that has ended again, as it was.
+	Retry statemachine.Message = "retry"
+	// Delete deletes a live task.
+	Delete statemachine.Message = "delete"
+)
 
-// RetryAll retries tasks that have ended, in few round trips.
-func RetryAll(ctx context.Context, c *windlass.Client, ids []string) []*Order {
-	errs := c.RetryAll(ctx, ids)
+// Apply sends a command to tasks in few round trips, or does what no node has to carry out.
+func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
+	errs := make([]error, len(ids))
+	switch command.Message {
+	case Retry:
+		errs = c.RetryAll(ctx, ids)
+	case Delete:
+		atOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
+	default:
+		return send(ctx, c, command, ids)
+	}
 	all := make([]*Order, len(ids))
 	for i, id := range ids {
-		all[i] = &Order{Order: view.Order{ID: id, Message: Retry, Result: view.ResultDone}}
+		all[i] = &Order{Order: view.Order{ID: id, Message: command.Message, Result: view.ResultDone}}
 		if errs[i] != nil {
 			all[i].Fail(errs[i])
 		}
 	}
 	return all
 }
+
+// IsSent reports whether a command is carried out by nodes, so that one can wait for it.
+func IsSent(message statemachine.Message) bool { return message != Retry && message != Delete }
 
 // Among returns the statuses of the tasks that a command may go to, and of those that it
 // goes to if none are named.
@@ -69,8 +84,23 @@ func Among(message statemachine.Message) (all, usual []windlass.Status) {
 	return view.Live, view.Live
 }
 
-// AwaitersMax bounds the commands that are waited for at the same time.
-const AwaitersMax = 16
+// AtOnceMax limits the commands that are waited for, and the tasks that are deleted, at the
+// same time.
+const AtOnceMax = 16
+
+// atOnce calls do for each of some indexes.
+func atOnce(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(AtOnceMax, n) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	workers.Wait()
+}
 
 // patienceMin is how long the first pass waits for one command. Each pass waits twice as
 // long, so that commands that nobody carries out do not hide the others.
@@ -85,20 +115,7 @@ func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Dur
 	isDone := func(o *Order) bool { return o.Result != view.ResultSent }
 	open = slices.DeleteFunc(slices.Clone(all), isDone)
 	for patience := patienceMin; len(open) > 0 && ctx.Err() == nil; patience = min(2*patience, limit) {
-		next := make(chan *Order)
-		var awaiters sync.WaitGroup
-		for range min(AwaitersMax, len(open)) {
-			awaiters.Go(func() {
-				for o := range next {
-					o.await(ctx, c, patience)
-				}
-			})
-		}
-		for _, o := range open {
-			next <- o
-		}
-		close(next)
-		awaiters.Wait()
+		atOnce(len(open), func(i int) { open[i].await(ctx, c, patience) })
 		open = slices.DeleteFunc(open, isDone)
 		pass(len(open))
 	}

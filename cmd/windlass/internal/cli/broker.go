@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,6 +104,8 @@ func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (br
 	switch {
 	case ok && strings.Contains(rest, "@"): // the address is not shown, as it may have a password
 		return nil, usagef("%s: the address must not have a user or a password in it; give --broker-user and --broker-password-file", flag)
+	case !ok && isHostPort(address):
+		return b.openAddress(ctx, flag, etcdScheme+address)
 	case !ok:
 		return opened(embedded.Dial(ctx, address))
 	case scheme+"://" == etcdScheme:
@@ -118,6 +122,21 @@ func (b *brokerFlags) openAddress(ctx context.Context, flag, address string) (br
 		return opened(zookeeper.Open(ctx, config))
 	}
 	return nil, usagef("%s %q: the scheme %q is not known; give %shost:port, %shost:port or a folder", flag, address, scheme, etcdScheme, zookeeper.Scheme)
+}
+
+// isHostPort reports whether an address without a scheme is that of a server, and not of a
+// folder that exists.
+func isHostPort(address string) bool {
+	first, _, _ := strings.Cut(address, ",")
+	host, port, err := net.SplitHostPort(first)
+	if err != nil || host == "" || strings.ContainsRune(host, '/') {
+		return false
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return false
+	}
+	_, err = os.Stat(address)
+	return err != nil
 }
 
 // opened makes an interface of a store, nil after an error.

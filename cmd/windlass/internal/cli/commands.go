@@ -70,6 +70,11 @@ them without a trace, and "task submit --rerun" runs a killed one afresh.`,
 			`Ask the handlers of tasks to save their progress now. One that does not listen to
 commands, such as that of exec tasks, is not disturbed.`,
 			`  windlass task checkpoint --type import --yes`),
+		a.sendCommand(orders.Delete, "Delete live tasks; those that run are stopped",
+			`Delete live tasks. Those that run are stopped, and nothing is kept of them but their
+history. "task kill" ends tasks and remembers them; "task prune" forgets what has ended.`,
+			`  windlass task delete import-7
+  windlass task delete --id-prefix import- --dry-run`),
 		a.sendCommand(orders.Retry, "Run tasks that have ended again, as they were submitted",
 			`Run tasks that have ended again, from the beginning, with the spec and the properties
 that they were submitted with. Selections are of failed tasks unless --status says
@@ -87,15 +92,17 @@ otherwise. "task failures" shows what failed, by error.`,
 func (a *app) sendCommand(message statemachine.Message, short, long, example string) *cobra.Command {
 	f := sendFlags{message: message}
 	name := string(message)
-	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --id-prefix P --error TEXT", Short: short, Example: example}
-	cmd.Long, cmd.ValidArgsFunction = long, a.completeEnded
-	if f.message != orders.Retry {
+	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT", Short: short, Example: example}
+	cmd.Long, cmd.ValidArgsFunction = long, a.completeLive
+	if f.message == orders.Retry {
+		cmd.ValidArgsFunction = a.completeEnded
+	}
+	if orders.IsSent(f.message) {
 		cmd.Long += `
 
 The tasks are named by their IDs, or selected by flags among those that have not ended.
 Whoever holds a task carries the command out, or whoever takes it next. It waits for as
 long as the task does; a later one takes its place.`
-		cmd.ValidArgsFunction = a.completeLive
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := a.checkSend(cmd, &f, args)
@@ -109,12 +116,13 @@ long as the task does; a later one takes its place.`
 		flags.StringVar(&f.until, "until", "", "when to wake up, as RFC 3339")
 		flags.DurationVar(&f.pause, "for", 0, "how long to sleep, from now on")
 	}
-	if f.timeout = waitDefault; f.message != orders.Retry {
+	if f.timeout = waitDefault; orders.IsSent(f.message) {
 		flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
 		flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
 	}
 	among, _ := orders.Among(f.message)
 	f.selection.register(cmd, among)
+	a.completeNames(cmd)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
 }
@@ -126,9 +134,9 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	selects := f.selection.given(cmd)
 	switch {
 	case selects && len(args) > 0:
-		return nil, usagef("the ID %q and --type, --status, --id-prefix and --error exclude each other", args[0])
+		return nil, usagef("the ID %q and flags that select tasks exclude each other", args[0])
 	case !selects && len(args) == 0:
-		return nil, usagef("%s needs at least one ID, or --type, --status, --id-prefix or --error", cmd.CommandPath())
+		return nil, usagef("%s needs at least one ID, or --type, --status, --node, --id-prefix or --error", cmd.CommandPath())
 	case f.message == statemachine.Sleep && flags.Changed("until") == flags.Changed("for"):
 		return nil, usagef("%s needs --until or --for, and not both", cmd.CommandPath())
 	case flags.Changed("for") && f.pause <= 0:
@@ -145,7 +153,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	case command.Until != nil && command.Until.Before(time.Now()):
 		return nil, usagef("--until %q: is in the past", f.until)
 	}
-	if f.message != orders.Retry {
+	if orders.IsSent(f.message) {
 		if err := command.Validate(); err != nil {
 			return nil, usageError{err}
 		}
@@ -211,11 +219,7 @@ func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine
 	all := make([]*orders.Order, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
 	for some := range slices.Chunk(ids, sendBatch) {
-		if command.Message == orders.Retry {
-			all = append(all, orders.RetryAll(ctx, c, some)...)
-		} else {
-			all = append(all, orders.Send(ctx, c, command, some)...)
-		}
+		all = append(all, orders.Apply(ctx, c, command, some)...)
 		bar.set(len(all))
 	}
 	bar.end()

@@ -54,12 +54,12 @@ func conclude(t *testing.T, store broker.Broker, o *orders.Order, state statemac
 
 func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 	var ids []string
-	for i := range 5 * orders.AwaitersMax {
+	for i := range 5 * orders.AtOnceMax {
 		ids = append(ids, fmt.Sprintf("t-%03d", i))
 	}
 	withTasks(t, ids, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
 		sent := a.send(t.Context(), c, pause, ids)
-		const stuck = 3 * orders.AwaitersMax
+		const stuck = 3 * orders.AtOnceMax
 		for _, o := range sent[stuck:] {
 			conclude(t, store, o, statemachine.Paused, o.Sent.Revision)
 		}

@@ -38,6 +38,7 @@ addresses, IDs and times, are one group, unless it is an exit code or a status.`
 	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
 	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
+	a.completeNames(cmd)
 	return a.outputFlag(cmd)
 }
 

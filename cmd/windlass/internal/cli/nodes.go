@@ -18,12 +18,16 @@ import (
 
 func (a *app) nodeListCommand() *cobra.Command {
 	var follow bool
+	var labels map[string]string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the nodes that are there, and in the table those that are cordoned and away",
 		Args:  noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			if follow {
+			switch {
+			case follow && len(labels) > 0:
+				return usagef("--watch and --label exclude each other")
+			case follow:
 				return a.watchNodes(ctx, c)
 			}
 			nodes, err := c.Nodes(ctx)
@@ -32,11 +36,30 @@ func (a *app) nodeListCommand() *cobra.Command {
 				return err
 			}
 			a.warnUnused(ctx, c, len(nodes)+len(cordons))
+			if len(labels) > 0 {
+				clear(cordons) // the labels of nodes that are away are not known
+			}
+			nodes = slices.DeleteFunc(nodes, func(n windlass.NodeStatus) bool { return !hasLabels(n, labels) })
 			return a.print(nodes, func() table { return nodeTable(nodes, cordons, time.Now()) })
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "go on with every change")
+	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "only nodes with these labels, such as disk=ssd; zone=NAME also matches the zone")
+	a.completeNames(cmd)
 	return a.outputFlag(cmd)
+}
+
+func hasLabels(n windlass.NodeStatus, labels map[string]string) bool {
+	for name, value := range labels {
+		has, ok := n.Labels[name]
+		if name == "zone" && !ok {
+			has, ok = n.Zone, n.Zone != ""
+		}
+		if !ok || has != value {
+			return false
+		}
+	}
+	return true
 }
 
 var nodeHeading = []string{"NAME", "STATUS", "TASKS", "ZONE", "HOST", "AGE", "SESSION TTL", "VERSION"}

@@ -46,6 +46,7 @@ Nodes can do the same by themselves; see --retention-age of "windlass node".`,
 	cmd.Flags().IntVar(&f.retention.Count, "keep", 0, "forget all but so many, the latest")
 	cmd.Flags().BoolVar(&f.retention.Unblock, "unblock", false, "also forget failures that live tasks wait for, which then run")
 	f.selection.register(cmd, view.Ended)
+	a.completeNames(cmd)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
 }

@@ -22,29 +22,28 @@ func (s *selection) register(cmd *cobra.Command, among []windlass.Status) {
 	flags.StringSliceVar(&s.filter.Types, "type", nil, "select tasks of these types")
 	flags.StringSliceVar(&s.statuses, "status", nil, "select tasks of these statuses: "+names(among, ", "))
 	flags.StringVar(&s.filter.IDPrefix, "id-prefix", "", "select tasks whose IDs begin with this")
+	flags.StringSliceVar(&s.filter.Nodes, "node", nil, "select tasks that these nodes hold, or held last")
 	flags.StringVar(&s.filter.Error, "error", "", "select tasks whose last error contains this")
 	completeFlag(cmd, "status", among)
 }
 
 // given reports whether any of the flags was given.
 func (s *selection) given(cmd *cobra.Command) bool {
-	flags := cmd.Flags()
-	return flags.Changed("type") || flags.Changed("status") || flags.Changed("id-prefix") || flags.Changed("error")
+	return slices.ContainsFunc([]string{"type", "status", "node", "id-prefix", "error"}, cmd.Flags().Changed)
 }
 
 // check refuses empty values: the variable of a script was empty, and the flag would
 // select nothing, or everything.
 func (s *selection) check(cmd *cobra.Command, among []windlass.Status) error {
-	flags := cmd.Flags()
-	switch {
-	case flags.Changed("type") && len(s.filter.Types) == 0:
-		return usagef(`--type "": must not be empty`)
-	case flags.Changed("status") && len(s.statuses) == 0:
+	for flag, empty := range map[string]bool{
+		"type": len(s.filter.Types) == 0, "node": len(s.filter.Nodes) == 0, "id-prefix": s.filter.IDPrefix == "", "error": s.filter.Error == "",
+	} {
+		if cmd.Flags().Changed(flag) && empty {
+			return usagef(`--%s "": must not be empty`, flag)
+		}
+	}
+	if cmd.Flags().Changed("status") && len(s.statuses) == 0 {
 		return usagef(`--status "": must be one of %q`, among)
-	case flags.Changed("id-prefix") && s.filter.IDPrefix == "":
-		return usagef(`--id-prefix "": must not be empty`)
-	case flags.Changed("error") && s.filter.Error == "":
-		return usagef(`--error "": must not be empty`)
 	}
 	var err error
 	s.filter.Statuses, err = statusesOf("--status", s.statuses, among)

@@ -28,7 +28,7 @@ func (a *app) submitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "submit ID [flags] [-- COMMAND ARGUMENT...] | submit -f FILE",
 		Short: "Submit a task, or a file of tasks",
-		Long: `Submit one task by its ID, or a file with one JSON object on each line:
+		Long: `Submit one task by its ID, or a file of JSON objects, on a line each, pretty-printed, or in an array:
 
   {"id":"a","type":"exec","props":{"command":["echo","hello"],"restart":"on-failure"},"priority":0,
    "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
@@ -63,10 +63,11 @@ run again, unless one of the flags --retry-… says how often it may.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&file, "file", "f", "", "file with a JSON object on each line; - for standard input")
+	flags.StringVarP(&file, "file", "f", "", "file with JSON objects, on a line each, or in an array; - for standard input")
 	flags.StringVar(&s.Type, "type", "", "type of the task, which names its handler")
 	flags.StringVar(&props, "props", "", "properties of the task, as JSON")
 	spec.register(cmd)
+	a.completeNames(cmd)
 	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
 	return a.outputFlag(cmd)
 }
@@ -136,7 +137,7 @@ func checkExec(task windlass.Submission) error {
 func (a *app) readFile(name string) ([]windlass.Submission, error) {
 	var tasks []windlass.Submission
 	seen := map[string]int{}
-	err := a.readLines(name, "submitted", func(line int, content []byte) error {
+	err := a.readObjects(name, "submitted", func(line int, content []byte) error {
 		var s view.Submission
 		if err := decodeStrictly(content, &s); err != nil {
 			return err

@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,33 +17,62 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
-	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/tree"
 )
 
 func (a *app) taskCommand() *cobra.Command {
 	cmd := group("task", "Submit, direct, list and look at tasks",
 		a.submitCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
-		a.taskWaitCommand(), a.taskDeleteCommand(), a.taskPruneCommand())
+		a.taskWaitCommand(), a.taskPruneCommand())
 	cmd.AddCommand(a.sendCommands()...)
+	for _, sub := range cmd.Commands() {
+		if run := sub.RunE; sub.Name() != "submit" { // whose arguments may be those of a command
+			sub.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, withJobIDs(args)) }
+		}
+	}
 	return cmd
+}
+
+// withJobIDs replaces paths of jobs, in which no ID could be, by the IDs of their tasks.
+func withJobIDs(args []string) []string {
+	ids := slices.Clone(args)
+	for i, arg := range ids {
+		if path, err := tree.ParsePath(arg); err == nil && strings.Contains(arg, "/") {
+			ids[i] = path.ID()
+		}
+	}
+	return ids
 }
 
 func (a *app) taskListCommand() *cobra.Command {
 	var filter windlass.Filter
 	var statuses []string
-	var follow, count bool
+	var follow, count, reverse bool
+	var limit int
+	var by string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List tasks, live and done",
-		Args:  noArgs,
+		Example: `  windlass task list --status failed --sort ended --reverse --limit 20
+  windlass task list --node n1 --type import -o json`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
 			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
 				return err
 			}
-			if follow && count {
+			flags := cmd.Flags()
+			ordered := flags.Changed("sort") || flags.Changed("limit") || reverse
+			switch {
+			case follow && count:
 				return usagef("--watch and --count exclude each other")
+			case ordered && (follow || count):
+				return usagef("--sort, --reverse and --limit do not go with --watch and --count")
+			case taskOrders[by] == nil:
+				return usagef("--sort %q: must be one of %q", by, slices.Sorted(maps.Keys(taskOrders)))
+			case limit < 0:
+				return usagef("--limit %d: must not be negative", limit)
 			}
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
 				switch {
@@ -53,7 +85,7 @@ func (a *app) taskListCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				tasks = append([]windlass.TaskInfo{}, tasks...) // [] in JSON for none
+				tasks = sorted(tasks, taskOrders[by], reverse, limit)
 				a.warnUnused(cmd.Context(), c, len(tasks))
 				return a.print(tasks, func() table { return taskTable(tasks, time.Now()) })
 			})
@@ -67,8 +99,43 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
 	flags.BoolVarP(&follow, "watch", "w", false, "go on with every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
+	flags.StringVar(&by, "sort", "id", "sort by "+names(slices.Sorted(maps.Keys(taskOrders)), ", "))
+	flags.BoolVar(&reverse, "reverse", false, "the last ones first")
+	flags.IntVar(&limit, "limit", 0, "how many at most; 0 for all")
 	completeFlag(cmd, "status", windlass.Statuses)
+	completeFlag(cmd, "sort", slices.Sorted(maps.Keys(taskOrders)))
+	a.completeNames(cmd)
 	return a.outputFlag(cmd)
+}
+
+// taskOrders are the orders of a list; tasks that are equal stay in the order of their IDs.
+var taskOrders = map[string]func(a, b windlass.TaskInfo) int{
+	"id":        func(a, b windlass.TaskInfo) int { return strings.Compare(a.ID, b.ID) },
+	"type":      func(a, b windlass.TaskInfo) int { return strings.Compare(a.Type, b.Type) },
+	"status":    func(a, b windlass.TaskInfo) int { return strings.Compare(string(a.Status), string(b.Status)) },
+	"node":      func(a, b windlass.TaskInfo) int { return strings.Compare(a.Node, b.Node) },
+	"errors":    func(a, b windlass.TaskInfo) int { return cmp.Compare(len(a.Errors), len(b.Errors)) },
+	"priority":  func(a, b windlass.TaskInfo) int { return cmp.Compare(a.Priority, b.Priority) },
+	"submitted": func(a, b windlass.TaskInfo) int { return compareTimes(a.SubmittedAt, b.SubmittedAt) },
+	"claimed":   func(a, b windlass.TaskInfo) int { return compareTimes(a.ClaimedAt, b.ClaimedAt) },
+	"ended":     func(a, b windlass.TaskInfo) int { return compareTimes(a.FinishedAt, b.FinishedAt) },
+}
+
+// compareTimes puts what has no time before the rest.
+func compareTimes(a, b *time.Time) int {
+	return cmp.Or(a, &time.Time{}).Compare(*cmp.Or(b, &time.Time{}))
+}
+
+// sorted returns the first of some tasks in an order, at most limit unless that is zero.
+func sorted(tasks []windlass.TaskInfo, order func(a, b windlass.TaskInfo) int, reverse bool, limit int) []windlass.TaskInfo {
+	slices.SortStableFunc(tasks, order)
+	if reverse {
+		slices.Reverse(tasks)
+	}
+	if limit > 0 {
+		tasks = tasks[:min(len(tasks), limit)]
+	}
+	return append([]windlass.TaskInfo{}, tasks...) // [] in JSON for none
 }
 
 var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
@@ -142,39 +209,19 @@ func detailTable(t view.Task) table {
 		{"Submitted", view.Ago(t.SubmittedAt, now)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
 	}}
 	detail.addTime("Sleeps until", t.Until)
+	if t.Command != nil {
+		waits := string(t.Command.Message)
+		if t.Command.Until != nil {
+			waits += " until " + t.Command.Until.Format(time.RFC3339)
+		}
+		detail.add("Command", waits+", not carried out yet")
+	}
 	detail.add("Blocked by", strings.Join(t.BlockedBy, ", "))
 	detail.add("Props", string(t.Props))
 	detail.add("Progress", string(t.Progress))
 	detail.add("Result", string(t.Result))
 	detail.addErrors(t.Errors)
 	return detail
-}
-
-func (a *app) taskDeleteCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "delete ID...",
-		Short:             "Delete live tasks; a running one is stopped",
-		Args:              minimumArgs("ID"),
-		ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			for _, id := range args {
-				if err := keys.CheckTaskID(id); err != nil {
-					return usageError{err}
-				}
-			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				var failed error
-				for _, id := range args {
-					if err := c.Delete(cmd.Context(), id); err != nil {
-						failed = errors.Join(failed, err)
-						continue
-					}
-					fmt.Fprintf(a.err, "deleted %s\n", view.Printable(id))
-				}
-				return failed
-			})
-		},
-	}
 }
 
 func (a *app) taskLogsCommand() *cobra.Command {
@@ -247,6 +294,41 @@ func logDir(ctx context.Context, c *windlass.Client, id string) (string, error) 
 		return "", fmt.Errorf("task %q: its output is on host %s in %s, and this is %s", id, host, dir, here)
 	}
 	return dir, nil
+}
+
+// completeNames offers the types, names and labels of the nodes to the flags that take them.
+func (a *app) completeNames(cmd *cobra.Command) {
+	labels := func(n windlass.NodeStatus) (labels []string) {
+		for name, value := range n.Labels {
+			labels = append(labels, name+"="+value)
+		}
+		return labels
+	}
+	for flag, namesOf := range map[string]func(windlass.NodeStatus) []string{
+		"type": func(n windlass.NodeStatus) []string { return slices.Concat(n.Types, n.Pulls) },
+		"node": func(n windlass.NodeStatus) []string { return []string{n.Name} }, "label": labels, "require": labels, "prefer": labels,
+	} {
+		if cmd.Flags().Lookup(flag) == nil {
+			continue
+		}
+		_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return complete(cmd, func(ctx context.Context, offer func(string)) error {
+				return a.withClient(ctx, func(c *windlass.Client) error {
+					nodes, err := c.Nodes(ctx)
+					all := map[string]bool{}
+					for _, n := range nodes {
+						for _, name := range namesOf(n) {
+							all[name] = true
+						}
+					}
+					for _, name := range slices.Sorted(maps.Keys(all)) {
+						offer(name)
+					}
+					return err
+				})
+			})
+		})
+	}
 }
 
 func (a *app) completeTasks(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {

@@ -47,7 +47,7 @@ unless --requeue has it run again afterwards.
 --name-template makes the name from those of the job above and of the job, as a
 template of Go: {{.Parent}} and {{.Child}}.
 
-A file has one JSON object on each line, of which only "name" and "type" are needed:
+A file has JSON objects, on a line each, pretty-printed, or in an array, of which only "name" and "type" are needed:
 
   {"name":"a","type":"exec","data":{"command":["echo","a"],"restart":"on-failure"},"parent":"root_exec",
    "under":{"name":"request.*","type":"alpha"},"name_template":"{{.Parent}}-{{.Child}}",
@@ -77,7 +77,7 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.file, "file", "f", "", "file with a JSON object on each line; - for standard input")
+	flags.StringVarP(&f.file, "file", "f", "", "file with JSON objects, on a line each, or in an array; - for standard input")
 	flags.StringVar(&f.line.Type, "type", "", "type of the job, which names its handler")
 	flags.StringVar(&f.data, "data", "", "data of the job, as JSON")
 	flags.StringVar(&f.dataFile, "data-file", "", "file with the data, as JSON; - for standard input")
@@ -88,6 +88,7 @@ Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 	flags.BoolVar(&f.line.Requeue, "requeue", false, "run a job that is worked on again, once its run has ended")
 	flags.BoolVar(&f.line.Cascade, "cascade", false, "run those below again as well that have ended")
 	f.spec.register(cmd)
+	a.completeNames(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("parent", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return a.completePaths(cmd, nil, prefix)
 	})
@@ -188,7 +189,7 @@ func nameTemplate(text string) (func(parent, child string) (string, error), erro
 
 func (a *app) readJobs(f *queueFlags) ([]tree.Request, error) {
 	var requests []tree.Request
-	err := a.readLines(f.file, "queued", func(_ int, content []byte) error {
+	err := a.readObjects(f.file, "queued", func(_ int, content []byte) error {
 		var l view.QueueJob
 		if err := decodeStrictly(content, &l); err != nil {
 			return err

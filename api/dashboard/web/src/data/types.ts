@@ -48,6 +48,8 @@ export interface TaskDetail extends Task {
   result: unknown;
   progress: unknown;
   state: { failures?: number } | null;
+  /** What it was told and has not done yet. */
+  command?: { message: string; until?: string };
 }
 
 export interface HistoryEntry {

@@ -208,7 +208,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
   const facts: [string, JSX.Element | string | undefined][] = [
     ["Type", d.type || "(none)"], ["Node", d.node], ["Token", d.token ? String(d.token) : ""],
     ["Submitted", time(d.submitted_at)], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
-    ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
+    ["Told to", d.command ? `${d.command.message}${d.command.until ? ` until ${time(d.command.until)}` : ""}, not done yet` : ""], ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
     ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.state?.failures ? String(d.state.failures) : ""],
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
