@@ -18,14 +18,14 @@ import (
 // walkEvery is the pause between two walks through the process table.
 const walkEvery = 20 * time.Millisecond
 
-// strangerAge is for how long a process that is not ours is looked at again: a
-// command that is just being started still has its supervisor's environment.
+// strangerAge is how long a process that is not ours is looked at again. A command that is
+// being started still has its supervisor's environment.
 const strangerAge = 2 * time.Second
 
 // never is longer than all that is measured.
 const never = time.Duration(math.MaxInt64)
 
-// run is one run of a task, as its processes told.
+// run is one run of a task, according to the environment of its processes.
 type run struct {
 	id, task, node string
 	token          int64
@@ -174,9 +174,8 @@ func (c *census) look(pid int, now time.Time) *known {
 	return k
 }
 
-// confirm makes sure that runs which one walk saw did overlap. The walk is no
-// single instant: the first may have ended before the second began. If all are
-// still alive after the walk, the one seen last was alive beside the others.
+// confirm checks that runs seen by one walk did overlap. A walk takes time: the first run may
+// have ended before the second began. If all are still alive after the walk, they overlap.
 func (c *census) confirm(runs map[*run]int) {
 	var texts []string
 	for r, pid := range runs {
@@ -207,7 +206,7 @@ func (c *census) badTokens() []string {
 	return texts
 }
 
-// history is every run seen, by task, in the order of their beginnings.
+// history returns every run seen, by task and in order of their start.
 func (c *census) history() map[string][]run {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,9 +220,8 @@ func (c *census) history() map[string][]run {
 	return all
 }
 
-// condense draws the sums of all runs so far and forgets those that are over,
-// but for the last one of each task that is still wanted. A census that goes on
-// for hours would grow without end.
+// condense sums up the runs so far and forgets those that are over, except for the last run
+// of each wanted task. Otherwise a census of hours would grow without limit.
 func (c *census) condense(wanted func(task string) bool) {
 	bad := c.badTokens()
 	history := c.history()
@@ -245,8 +243,7 @@ func (c *census) condense(wanted func(task string) bool) {
 	}
 }
 
-// now is the run of each task that is alive, by a walk that begins after the
-// call.
+// now returns the live run of each task, found by a walk that begins after the call.
 func (c *census) now() map[string]run {
 	c.walk()
 	c.mu.Lock()
@@ -286,20 +283,25 @@ func pids() []int {
 	return list
 }
 
-// startOf is when a process was started; false if it is dead or a zombie.
+// startOf returns when a process was started, and false if it is dead or a zombie.
 func startOf(pid int) (uint64, bool) {
+	fields := statOf(pid)
+	const state, started = 0, 19
+	if len(fields) <= started || fields[state] == "Z" || fields[state] == "X" {
+		return 0, false
+	}
+	start, err := strconv.ParseUint(fields[started], 10, 64)
+	return start, err == nil
+}
+
+// statOf returns the fields of a process's stat after its name; none if it is dead.
+func statOf(pid int) []string {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	// The name stands in parentheses and may hold any character.
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const state, started = 0, 19
-	if len(fields) <= started || fields[state][0] == 'Z' || fields[state][0] == 'X' {
-		return 0, false
-	}
-	start, err := strconv.ParseUint(string(fields[started]), 10, 64)
-	return start, err == nil
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 }
 
 func parseEnviron(environ []byte) map[string]string {

@@ -67,7 +67,7 @@ func startCluster(w *world, config clusterConfig) *cluster {
 	return c
 }
 
-// addresses of a member: in the network, each has one of its own.
+// addresses returns those of a member. In a network each member has its own.
 func (c *cluster) addresses(i int) (client, peer string) {
 	if c.net != nil {
 		return fmt.Sprintf("%s:2379", c.net.at(memberName(i))), fmt.Sprintf("%s:2380", c.net.at(memberName(i)))
@@ -158,16 +158,14 @@ func (c *cluster) leader() int {
 
 func (c *cluster) waitLeader() (leader int, at time.Time) {
 	c.w.t.Helper()
-	at = c.w.eventually(soon, func() string {
-		if leader = c.leader(); leader < 0 {
-			return "the members of the broker agree on a leader"
-		}
-		return ""
+	at = c.w.until(soon, "the members of the broker agree on a leader", func() bool {
+		leader = c.leader()
+		return leader >= 0
 	})
 	return leader, at
 }
 
-// statusLimit is what a healthy member needs at the very most.
+// statusLimit is more than a healthy member needs.
 const statusLimit = time.Second
 
 func (c *cluster) status(i int) (answer *pb.StatusResponse, err error) {

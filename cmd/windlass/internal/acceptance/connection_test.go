@@ -11,8 +11,8 @@ import (
 // pipedTasks is how many tasks run while a node's connection is bad.
 const pipedTasks = 40
 
-// newPiped is an etcd of one member, the node n1 that reaches it by a proxy,
-// and n2 that reaches it directly.
+// newPiped starts an etcd of one member, a node n1 that reaches it by a proxy, and a node n2
+// that reaches it directly.
 func newPiped(t *testing.T) (*room, *proxy) {
 	t.Helper()
 	r := newRoom(t, clusterConfig{members: 1})
@@ -28,9 +28,7 @@ func newPiped(t *testing.T) (*room, *proxy) {
 // rest checks that nothing was lost by a fault that is over.
 func (r *room) rest(what string, before map[string]run, tasks int) {
 	r.t.Helper()
-	r.waitQuiet(tasks)
-	r.noneLost(tasks)
-	r.noneExited()
+	r.recovered(tasks)
 	r.t.Logf("measured: %s: %d of %d commands ran on as the same process", what, r.sameRuns(before), len(before))
 }
 
@@ -47,7 +45,7 @@ func TestNodes_M14_ASlowOrBrokenConnectionLosesNoTask(t *testing.T) {
 	r.rest("0.3 s for each round trip", before, pipedTasks)
 
 	both(shape{bytesPerSecond: 20_000})
-	r.must("task", "submit", "-f", r.writeLines("more.jsonl", r.commands("more", pipedTasks, forever)))
+	r.submit("more", pipedTasks, forever)
 	r.rest("20 kB/s, and as many tasks again", before, 2*pipedTasks)
 	both(shape{})
 
@@ -75,8 +73,8 @@ func TestNodes_M12_M14_WhatADelayedConnectionDeliversAfterTheSessionDoesNoHarm(t
 		before := r.census.now()
 		held := time.Now()
 		p.set(d, shape{paused: true})
-		// Claims of these, and whatever else the node says, arrive much later.
-		r.must("task", "submit", "-f", r.writeLines("late.jsonl", r.commands(fmt.Sprintf("late%d-", d), pipedTasks, forever)))
+		// The node's claims of these tasks arrive much later.
+		r.submit(fmt.Sprintf("late%d-", d), pipedTasks, forever)
 		r.took(what+": until the node's commands are gone", held, r.waitNoneOf("n1"))
 		all := pipedTasks * (2 + int(d))
 		r.took(what+": until all tasks run", held, r.waitAllRun(all, "n1"))
@@ -86,9 +84,8 @@ func TestNodes_M12_M14_WhatADelayedConnectionDeliversAfterTheSessionDoesNoHarm(t
 	}
 }
 
-// TestNodes_M14_FlippedBitsInAnswersLoseNoTask damages what the broker answers.
-// The node is told to claim nothing, because without TLS nothing can tell a
-// damaged command from a real one.
+// Without TLS a damaged command cannot be told from a real one. The node is therefore frozen,
+// so that it claims nothing.
 func TestNodes_M14_FlippedBitsInAnswersLoseNoTask(t *testing.T) {
 	r, p := newPiped(t)
 	r.must("node", "freeze", "n1")

@@ -12,9 +12,8 @@ import (
 
 var served = regexp.MustCompile(`http +http://(127\.0\.0\.1:\d+)`)
 
-// A process that has no files left cannot write, and its store ends it. Connections that do
-// nothing, those that have asked something before and those that have not, must not get it
-// there, nor keep others out.
+// A process without free file descriptors cannot write, and its store ends it. Idle
+// connections, with or without an earlier request, must not use them up or keep others out.
 func TestDev_IdleConnectionsLeaveItItsFiles(t *testing.T) {
 	const files, connections = 300, 500
 	w := newWorld(t)
@@ -48,10 +47,6 @@ func TestDev_IdleConnectionsLeaveItItsFiles(t *testing.T) {
 		t.Errorf("one more connection gets %q, %v", answer, err)
 	}
 	w.must("task", "submit", "after", "--", "true")
-	w.eventually(patience, func() string {
-		var tasks []task
-		w.list(&tasks, "task", "list", "--status", "completed")
-		return missing(len(tasks), 1, "completed tasks")
-	})
+	w.waitCompleted(patience, 1)
 	w.endsCleanly(dev)
 }

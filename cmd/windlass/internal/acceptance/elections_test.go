@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// locked is what leads: it holds a lock of the kernel's while it or what it has
-// started lives, so that two at once cannot go unnoticed, and writes its term down.
+// locked is the leader's command. It holds an flock while it or its children live, so that
+// two at once are noticed, and records its term.
 const locked = `exec 9>lock
 flock -n 9 || { echo "$WINDLASS_CANDIDATE" >>overlaps; exit 9; }
 echo "$WINDLASS_CANDIDATE $WINDLASS_TERM" >>terms
@@ -25,11 +25,11 @@ sleep 1000000 &
 wait
 exec sleep 1000000`
 
-// unlocked is the same without the lock, where two are allowed for a moment.
+// unlocked is the same without the lock, for tests in which two may overlap for a moment.
 const unlocked = `echo "$WINDLASS_CANDIDATE $WINDLASS_TERM $$" >>terms
 exec sleep 1000000`
 
-// contest is some candidates in one election.
+// contest is an election with some candidates.
 type contest struct {
 	*fleet
 	command    string
@@ -52,18 +52,14 @@ func (c *contest) stand(name string) {
 	c.candidates[name] = c.start(name, "elect", "e", "--candidate", name, "--session-ttl", ttl.String(), "--", "sh", "-c", c.command)
 }
 
-type electionLine struct {
-	Name       string `json:"name"`
-	Candidates []struct {
-		Name  string `json:"name"`
-		Token int64  `json:"token"`
-	} `json:"candidates"`
-}
-
-// line lists who stands, the leader first.
+// line lists the candidates, the leader first.
 func (c *contest) line() []string {
 	c.t.Helper()
-	var all []electionLine
+	var all []struct {
+		Candidates []struct {
+			Name string `json:"name"`
+		} `json:"candidates"`
+	}
 	names := []string{}
 	if c.list(&all, "election", "list") && len(all) > 0 {
 		for _, candidate := range all[0].Candidates {
@@ -75,15 +71,10 @@ func (c *contest) line() []string {
 
 func (c *contest) waitLine(n int) time.Time {
 	c.t.Helper()
-	return c.eventually(patience, func() string {
-		if line := c.line(); len(line) != n {
-			return fmt.Sprintf("%d stand, and %d should: %q", len(line), n, line)
-		}
-		return ""
-	})
+	return c.eventually(patience, func() string { return missing(len(c.line()), n, "candidates") })
 }
 
-// terms are what the commands have written: a candidate and a token each.
+// terms returns what the commands have recorded: a candidate and a token each.
 func (c *contest) terms() [][]string {
 	c.t.Helper()
 	b, err := os.ReadFile(c.path("terms"))
@@ -97,21 +88,15 @@ func (c *contest) terms() [][]string {
 	return all
 }
 
-// waitTerm waits for the term after n others, and returns whose it is.
+// waitTerm waits for the term after n others, and returns its leader.
 func (c *contest) waitTerm(n int) (leader string, at time.Time) {
 	c.t.Helper()
-	at = c.eventually(patience, func() string {
-		if got := len(c.terms()); got <= n {
-			return fmt.Sprintf("the command has begun %d times, and should more than %d times", got, n)
-		}
-		return ""
-	})
+	at = c.until(patience, fmt.Sprintf("the command has begun more than %d times", n), func() bool { return len(c.terms()) > n })
 	terms := c.terms()
 	return terms[len(terms)-1][0], at
 }
 
-// change does something to the leader, and waits for the next term, which is of
-// another one.
+// change does something to the leader, and waits for the term of another candidate.
 func (c *contest) change(what string, do func(leader string, p *process) time.Time) {
 	c.t.Helper()
 	if old, next := c.upset(what, do); next == old && len(c.candidates) > 1 {
@@ -119,7 +104,7 @@ func (c *contest) change(what string, do func(leader string, p *process) time.Ti
 	}
 }
 
-// upset is change where it may also be the same one's.
+// upset is change in which the same candidate may lead again.
 func (c *contest) upset(what string, do func(leader string, p *process) time.Time) (old, next string) {
 	c.t.Helper()
 	n := len(c.terms())
@@ -130,7 +115,7 @@ func (c *contest) upset(what string, do func(leader string, p *process) time.Tim
 	return old, next
 }
 
-// noOverlap checks the lock's verdict, and that tokens rise.
+// noOverlap checks that no command found the lock taken, and that tokens rise.
 func (c *contest) noOverlap() {
 	c.t.Helper()
 	if b, err := os.ReadFile(c.path("overlaps")); err == nil {
@@ -163,13 +148,8 @@ func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
 		frozen = p
 		return c.signal(p, syscall.SIGSTOP)
 	})
-	c.eventually(patience, func() string {
-		if len(c.line()) == 3 { // its own process tells when its session has expired
-			return ""
-		}
-		return "three stand"
-	})
-	c.passes(2 * ttl)
+	c.waitLine(3) // its session has expired
+	c.pass(time.Now(), 2*ttl)
 	thawed := c.signal(frozen, syscall.SIGCONT)
 	c.took("SIGCONT until it stands again", thawed, c.waitLine(4))
 
@@ -181,7 +161,7 @@ func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
 	// All of them lose their places.
 	c.upset("the broker's absence", func(string, *process) time.Time {
 		killed := c.kill(c.broker)
-		c.passes(2 * ttl)
+		c.pass(killed, 2*ttl)
 		for _, term := range c.running() {
 			t.Errorf("the command of %s lives %v after the broker's end", term, time.Since(killed))
 		}
@@ -203,19 +183,7 @@ func TestElections_L07_L08_OneCommandRunsWhateverHappens(t *testing.T) {
 	}
 }
 
-// passes lets time pass, which nothing but time can show.
-func (c *contest) passes(d time.Duration) {
-	c.t.Helper()
-	began := time.Now()
-	c.eventually(d+soon, func() string {
-		if time.Since(began) < d {
-			return fmt.Sprintf("%v have passed", d)
-		}
-		return ""
-	})
-}
-
-// running names the holder of the lock, if there is one.
+// running returns the term whose command holds the lock, if one does.
 func (c *contest) running() []string {
 	c.t.Helper()
 	lock, err := os.OpenFile(c.path("lock"), os.O_RDWR, 0)
@@ -247,12 +215,7 @@ func TestElections_L04_AnEntryDeletedByHandEndsTheCommand(t *testing.T) {
 	var first int
 	_, err = fmt.Sscan(c.terms()[0][2], &first)
 	must(t, err)
-	c.eventually(soon, func() string {
-		if err := syscall.Kill(first, 0); err == nil {
-			return "the command of the first term has ended"
-		}
-		return ""
-	})
+	c.until(soon, "the command of the first term has ended", func() bool { return syscall.Kill(first, 0) != nil })
 	c.waitLine(2)
 	if line := c.line(); !slices.Equal(line, []string{"b", "a"}) {
 		t.Errorf("in line are %q", line)
@@ -267,7 +230,7 @@ func TestElections_L07_WhoIsStoppedWhileItJoinsLeavesNothing(t *testing.T) {
 	for i := range 20 {
 		name := fmt.Sprintf("c%d", i)
 		c.stand(name)
-		c.passes(time.Duration(i) * 10 * time.Millisecond)
+		c.pass(time.Now(), time.Duration(i)*10*time.Millisecond)
 		c.signal(c.candidates[name], syscall.SIGTERM)
 	}
 	for i := range 20 {

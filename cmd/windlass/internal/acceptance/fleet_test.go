@@ -14,8 +14,8 @@ import (
 // ttl is the session TTL of the nodes here, the shortest that is allowed.
 const ttl = 5 * time.Second
 
-// Sizes of the fleet. A node's fair share is a third. A fifth more or less is even
-// enough: how even it gets is what package placement is about.
+// Sizes of the fleet. A node's fair share is a third, give or take a fifth. Package placement
+// tests how even the spread gets.
 const (
 	fleetNodes = 3
 	fleetTasks = 300
@@ -26,31 +26,35 @@ const (
 // forever is a command that does not end by itself, for a shell.
 const forever = "exec sleep 1000000"
 
-// stubborn is one that ends only when it is killed.
+// stubborn is a command that ends only by SIGKILL.
 const stubborn = `trap "" TERM; while :; do sleep 1000000; done`
 
-// detaching is one that leaves behind what it can: in another session, ignoring signals.
+// detaching leaves processes behind, in other sessions and ignoring signals.
 const detaching = `(setsid sleep 1000000 &); (trap "" TERM HUP; setsid sleep 1000000) & exec sleep 1000000`
 
 // fleet is a broker of its own, some nodes, and many tasks that do not end.
 type fleet struct {
 	*world
-	broker *process // an embedded one, or nil
-	nodes  map[string]*process
-	net    *network      // that the nodes are in, or nil
-	ttl    time.Duration // of the nodes' sessions, if it is another
+	broker   *process  // an embedded one, or nil
+	ensemble *ensemble // a ZooKeeper, or nil
+	nodes    map[string]*process
+	net      *network      // that the nodes are in, or nil
+	ttl      time.Duration // of the nodes' sessions, if it is another
 	// program is that of the nodes that do not run the present one.
 	program map[string]string
 	// address is that of the broker for the nodes that have one of their own.
 	address map[string]string
 }
 
+func fleetOf(w *world) *fleet { return &fleet{world: w, nodes: map[string]*process{}} }
+
 // newFleet starts a broker and nodes that run everything.
 func newFleet(t *testing.T, nodes ...string) *fleet {
 	t.Helper()
-	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
+	f := fleetOf(newWorld(t))
 	if onZooKeeper(t) {
-		f.env = append(f.env, "WINDLASS_BROKER="+startEnsemble(f.world, nil).address())
+		f.ensemble = startEnsemble(f.world, nil)
+		f.env = append(f.env, "WINDLASS_BROKER="+f.ensemble.address())
 	} else {
 		f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
 		f.startBroker()
@@ -63,14 +67,14 @@ func newFleet(t *testing.T, nodes ...string) *fleet {
 	return f
 }
 
-// loadedFleet is three nodes that run 300 tasks, evenly spread. How many of these began a
-// second time while the nodes settled depends on how busy the machine is; that none ran
-// twice at once is seen to by the census.
+// loadedFleet starts three nodes that run 300 tasks, evenly spread. How many tasks started
+// twice while the nodes settled depends on the load of the machine. The census checks that
+// none ran twice at once.
 func loadedFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := newFleet(t, "n1", "n2", "n3")
 	began := time.Now()
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", fleetTasks, forever)))
+	f.submit("t", fleetTasks, forever)
 	f.took("300 submitted tasks run", began, f.waitAllRun(fleetTasks))
 	f.waitEven()
 	t.Logf("%d tasks were started more than once", len(f.startedAgain()))
@@ -90,7 +94,7 @@ func (f *fleet) startedAgain() []string {
 	return again
 }
 
-// commands are tasks that run a command, under the lock of its task.
+// commands returns tasks that run a command, under the lock of its task.
 func (w *world) commands(prefix string, n int, script string) []any {
 	var lines []any
 	for i := range n {
@@ -111,8 +115,7 @@ func (f *fleet) startNode(name string, allow ...string) {
 	f.nodes[name] = f.launch(launch{name: name, argv: f.nodeCommand(name, allow...)})
 }
 
-// nodeCommand is the command line of a node, which runs everything if nothing
-// is named.
+// nodeCommand returns the command line of a node. Without names it may run every command.
 func (f *fleet) nodeCommand(name string, allow ...string) []string {
 	argv := []string{cmp.Or(f.program[name], program), "node", "--name", name, "--session-ttl", cmp.Or(f.ttl, ttl).String()}
 	if len(allow) == 0 {
@@ -130,8 +133,7 @@ func (f *fleet) nodeCommand(name string, allow ...string) []string {
 	return argv
 }
 
-// waitAllRun waits until so many tasks run, on nodes that are not among those
-// that went.
+// waitAllRun waits until so many tasks run on nodes other than those that went.
 func (f *fleet) waitAllRun(want int, went ...string) time.Time {
 	f.t.Helper()
 	return f.eventually(patience, func() string {
@@ -174,7 +176,7 @@ func (f *fleet) waitNoneOf(name string) time.Time {
 	})
 }
 
-// incarnation of a node, as the node list has it; empty if it is not there.
+// incarnation returns that of a node from the node list, empty if it is not there.
 func (f *fleet) incarnation(name string) string {
 	f.t.Helper()
 	var nodes []node
@@ -187,6 +189,15 @@ func (f *fleet) incarnation(name string) string {
 	return ""
 }
 
+// waitReturn waits until a node is back as another incarnation.
+func (f *fleet) waitReturn(name, before string) time.Time {
+	f.t.Helper()
+	return f.until(patience, name+" is back as another incarnation", func() bool {
+		now := f.incarnation(name)
+		return now != "" && now != before
+	})
+}
+
 // noneLost checks that the list has each task once, as running.
 func (f *fleet) noneLost(want int) {
 	f.t.Helper()
@@ -197,7 +208,7 @@ func (f *fleet) noneLost(want int) {
 	})
 }
 
-// noneExited checks that the nodes' processes have gone through it all.
+// noneExited checks that the processes of the nodes are alive.
 func (f *fleet) noneExited() {
 	f.t.Helper()
 	for name, p := range f.nodes {

@@ -22,7 +22,7 @@ import (
 // folderTasks is how many tasks run while the folder of the broker fails.
 const folderTasks = 30
 
-// loadedNodes starts a broker on the folder and nodes that run tasks.
+// loadedNodes starts a broker on its folder, and nodes that run tasks.
 func loadedNodes(t *testing.T, f *fleet) {
 	t.Helper()
 	f.env = append(f.env, "WINDLASS_BROKER="+f.path("data"))
@@ -31,16 +31,16 @@ func loadedNodes(t *testing.T, f *fleet) {
 	f.startNode("n1")
 	f.startNode("n2")
 	f.eventually(soon, func() string { return f.missingNodes(2) })
-	f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("t", folderTasks, forever)))
+	f.submit("t", folderTasks, forever)
 	f.waitAllRun(folderTasks)
 }
 
-// smallDisk mounts a file system of some bytes, and unmounts it with the test.
+// smallDisk mounts a small file system, and unmounts it at the end of the test.
 func smallDisk(t *testing.T, dir string, size int) {
 	t.Helper()
 	sweepDisks(t)
 	must(t, os.Mkdir(dir, 0o700))
-	// The source says whose it is, for sweepDisks.
+	// The source names the process, for sweepDisks.
 	source := diskPrefix + strconv.Itoa(os.Getpid())
 	if err := unix.Mount(source, dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
 		t.Skip("a small file system cannot be mounted here: ", err)
@@ -50,7 +50,7 @@ func smallDisk(t *testing.T, dir string, size int) {
 
 const diskPrefix = "wl-disk-"
 
-// sweepDisks unmounts what a killed process of these tests has left behind.
+// sweepDisks unmounts what a killed test process has left behind.
 func sweepDisks(t *testing.T) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -66,7 +66,7 @@ func sweepDisks(t *testing.T) {
 }
 
 func TestBroker_M14_AFullDiskEndsItWithItsReasonAndSpaceBringsAllBack(t *testing.T) {
-	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
+	f := fleetOf(newWorld(t))
 	smallDisk(t, f.path("data"), 64<<20)
 	loadedNodes(t, f)
 
@@ -88,12 +88,7 @@ func TestBroker_M14_AFullDiskEndsItWithItsReasonAndSpaceBringsAllBack(t *testing
 	submitting.Go(func() { f.call("task", "submit", "-f", file) })
 	defer submitting.Wait()
 	filled := time.Now()
-	ended := f.eventually(patience, func() string {
-		if f.broker.alive() {
-			return "the broker ends"
-		}
-		return ""
-	})
+	ended := f.until(patience, "the broker ends", func() bool { return !f.broker.alive() })
 	f.took("full disk until the broker has ended", filled, ended)
 	text, err := os.ReadFile(f.broker.output)
 	must(t, err)
@@ -101,23 +96,18 @@ func TestBroker_M14_AFullDiskEndsItWithItsReasonAndSpaceBringsAllBack(t *testing
 		!bytes.Contains(text, []byte("no space left on device")) || bytes.Contains(text, []byte("goroutine ")) {
 		t.Errorf("it ends with exit code %d and does not just say why:\n%s", code, tail(text))
 	}
-	gone := f.eventually(patience, func() string { return missing(len(f.census.now()), 0, "commands may be alive") })
-	f.goneInTime("end of the broker", ended, gone)
+	f.goneInTime("end of the broker", ended, f.waitNone())
 	f.noneExited()
 
 	must(t, os.Remove(f.path("data", "ballast")))
 	started := time.Now()
 	f.startBroker()
 	f.took("space and a start of the broker until all tasks run", started, f.waitAllRun(folderTasks))
-	f.waitQuiet(folderTasks)
-	f.noneLost(folderTasks)
-	f.noneExited()
+	f.recovered(folderTasks)
 }
 
-// TestBroker_M14_AFolderThatIsTakenOrDamagedIsRefusedAndOneFromACopyServes
-// starts brokers that must not come up, and checks what they say.
 func TestBroker_M14_AFolderThatIsTakenOrDamagedIsRefusedAndOneFromACopyServes(t *testing.T) {
-	f := &fleet{world: newWorld(t), nodes: map[string]*process{}}
+	f := fleetOf(newWorld(t))
 	loadedNodes(t, f)
 	_, errs, code := f.call("dev", "--nodes", "0", "--data", f.path("data"))
 	if want := fmt.Sprintf("in use by process %d", f.broker.cmd.Process.Pid); code != exitConflict || !strings.Contains(errs, want) {
@@ -131,26 +121,21 @@ func TestBroker_M14_AFolderThatIsTakenOrDamagedIsRefusedAndOneFromACopyServes(t 
 		_, errs, code := f.call("dev", "--nodes", "0", "--data", f.path("data"))
 		f.took("a damaged "+pattern+" is refused", began, time.Now())
 		if code != exitFailed || !strings.Contains(errs, f.path("data")) || strings.Contains(errs, "goroutine ") {
-			t.Errorf("a damaged %s: exit code %d, want %d and an error that names the folder:\n%s", pattern, code, exitFailed, head(errs))
+			t.Errorf("a damaged %s: exit code %d, want %d and an error that names the folder:\n%.1000s", pattern, code, exitFailed, errs)
 		}
 		must(t, os.RemoveAll(f.path("data")))
 		must(t, os.CopyFS(f.path("data"), os.DirFS(f.path("copy"))))
 		must(t, os.Chmod(f.path("data"), 0o700))
 	}
-	f.eventually(patience, func() string { return missing(len(f.census.now()), 0, "commands may be alive") })
+	f.waitNone()
 	f.noneExited()
 	started := time.Now()
 	f.startBroker()
 	f.took("start of the broker from a copy until all tasks run", started, f.waitAllRun(folderTasks))
-	f.waitQuiet(folderTasks)
-	f.noneLost(folderTasks)
-	f.noneExited()
+	f.recovered(folderTasks)
 }
 
-// head is the beginning of a text.
-func head(text string) string { return text[:min(len(text), 1000)] }
-
-// damage overwrites the first half of the files of a name.
+// damage overwrites the first half of each file that matches.
 func damage(t *testing.T, root, pattern string) {
 	t.Helper()
 	found := 0
@@ -162,16 +147,12 @@ func damage(t *testing.T, root, pattern string) {
 			return err
 		}
 		found++
-		info, err := d.Info()
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		file, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = file.WriteAt(bytes.Repeat([]byte{0xa5}, int(info.Size()/2)), 0)
-		return errors.Join(err, file.Close())
+		copy(content, bytes.Repeat([]byte{0xa5}, len(content)/2))
+		return os.WriteFile(path, content, 0)
 	}))
 	if found == 0 {
 		t.Fatalf("there is no %s in %s", pattern, root)

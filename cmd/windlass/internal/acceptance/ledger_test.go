@@ -12,11 +12,10 @@ import (
 	"testing"
 )
 
-// ledger follows the keys of Windlass in the store, and books each claim and
-// each final state by its revision. Of etcd a watch that is resumed by revision misses
-// nothing, whatever happens to the members meanwhile. Of ZooKeeper what is there is
-// listed after a gap, and booked unless it was before: a claim that was granted and
-// ended within the gap is not counted, but no final state is missed.
+// ledger watches the keys of Windlass in the store, and records each claim and each final
+// state by its revision. On etcd a watch that is resumed by revision misses nothing. On
+// ZooKeeper the keys are listed after a gap: a claim that was granted and ended within the gap
+// is not counted, but no final state is missed.
 type ledger struct {
 	t    *testing.T
 	stop context.CancelFunc
@@ -112,7 +111,7 @@ func (l *ledger) state(task string, p put) {
 	if err := json.Unmarshal(p.value, &state); err != nil || state.State != "completed" || isEndless(task) {
 		l.failed = append(l.failed, fmt.Sprintf("task %s at revision %d: %s", task, p.modified, p.value))
 	}
-	// Of one that was written twice in a gap of the history the key itself tells.
+	// The key itself shows a second write, even within a gap.
 	if l.ended[task].revision > 0 || p.created != p.modified {
 		l.doubled = append(l.doubled, fmt.Sprintf("task %s was completed at revision %d and again at %d", task, p.created, p.modified))
 	}

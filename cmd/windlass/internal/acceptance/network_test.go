@@ -21,11 +21,10 @@ import (
 // network is a machine room: a namespace with an address for each member and each node,
 // all on one bridge, to which this process is connected as well.
 //
-// Who an address belongs to is not asked for but written down in each namespace. What is
-// cut has a wrong hardware address there: the frames go to nobody, so that what is sent
-// is lost without a word to either side.
+// Each namespace has fixed neighbour entries. A cut sets a wrong hardware address in them, so
+// that frames are lost and neither side gets an error.
 //
-// But for the host's end of one link, all of it goes with the namespaces.
+// Everything but the host's end of one link is removed with the namespaces.
 type network struct {
 	t      *testing.T
 	id     string     // begins every name
@@ -88,8 +87,8 @@ func (n *network) mac(place string) string {
 
 func memberName(m int) string { return fmt.Sprintf("m%d", m) }
 
-// on is a command line that runs another one in a namespace. The program nsenter
-// turns into that one, so that the process is the one that was started.
+// on returns a command line that runs another one in a namespace. nsenter replaces itself, so
+// that the process ID stays the same.
 func on(space string, argv ...string) []string {
 	// "ip netns exec" would hide the control groups, with the rest of /sys.
 	return append([]string{"nsenter", "--net=" + namespaces + "/" + space}, argv...)
@@ -152,7 +151,7 @@ func (n *network) heal(place string) {
 	}
 }
 
-// others are the members that are named, or all, without the place itself.
+// others returns the named members, or all, without the place itself.
 func (n *network) others(place string, members []int) []string {
 	var all []string
 	for m := range membersMax {

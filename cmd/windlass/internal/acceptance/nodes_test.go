@@ -3,6 +3,7 @@
 package acceptance
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,24 +52,12 @@ func TestNodes_AFrozenNodeLosesItsTasksAndComesBackAsAnotherIncarnation(t *testi
 	stopped := f.signal(f.nodes["n1"], syscall.SIGSTOP)
 	f.took("SIGSTOP of a node until its commands are gone", stopped, f.waitNoneOf("n1"))
 	f.took("SIGSTOP of a node until all tasks run again", stopped, f.waitAllRun(fleetTasks, "n1"))
-	f.eventually(4*ttl, func() string {
-		if n := f.census.byNode()["n1"]; n > 0 {
-			t.Fatalf("%d commands of the frozen node are alive", n)
-		}
-		if left := time.Until(stopped.Add(3 * ttl)); left > 0 {
-			return "it has been frozen for three TTLs" // not yet
-		}
-		return ""
+	f.holds(3*ttl-time.Since(stopped), func() string {
+		return missing(f.census.byNode()["n1"], 0, "commands of the frozen node may be alive")
 	})
 
 	thawed := f.signal(f.nodes["n1"], syscall.SIGCONT)
-	back := f.eventually(patience, func() string {
-		if now := f.incarnation("n1"); now == "" || now == before {
-			return "n1 is back as another incarnation"
-		}
-		return ""
-	})
-	f.took("SIGCONT of the node until it is back", thawed, back)
+	f.took("SIGCONT of the node until it is back", thawed, f.waitReturn("n1", before))
 	f.took("SIGCONT of the node until the load is even", thawed, f.waitEven())
 	f.noneExited()
 	f.noneLost(fleetTasks)
@@ -82,7 +71,7 @@ func TestNodes_ACommandThatIgnoresSIGTERMDoesNotOutliveItsNode(t *testing.T) {
 		t.Run(how.name, func(t *testing.T) {
 			f := newFleet(t, "n1", "n2")
 			const tasks = 10
-			f.must("task", "submit", "-f", f.writeLines("tasks.jsonl", f.commands("s", tasks, stubborn)))
+			f.submit("s", tasks, stubborn)
 			f.waitAllRun(tasks)
 			if n := f.census.byNode()["n1"]; n == 0 {
 				t.Fatal("n1 runs nothing")
@@ -100,34 +89,19 @@ func TestNodes_ATaskRunsOnlyWhereItsCommandIsAllowed(t *testing.T) {
 	f.eventually(soon, func() string { return f.missingNodes(1) })
 	f.must("task", "submit", "allowed", "--", "sleep", "1000000")
 	f.must("task", "submit", "shell", "--", "sh", "-c", "exec sleep 1000000")
-	f.eventually(soon, func() string {
-		if f.census.now()["allowed"].node != "sleeper" {
-			return "the allowed command runs"
-		}
-		return ""
-	})
-	// Long enough that it would have been claimed many times over.
-	began := time.Now()
-	f.eventually(soon, func() string {
+	f.until(soon, "the allowed command runs", func() bool { return f.census.now()["allowed"].node == "sleeper" })
+	f.holds(ttl, func() string { // long enough to be claimed many times
 		var got task
-		f.list(&got, "task", "get", "shell")
-		if got.Status != "pending" {
-			t.Fatalf("the shell is %+v; no node allows it", got)
-		}
-		if time.Since(began) < ttl {
-			return "one TTL has passed" // not yet
+		if f.list(&got, "task", "get", "shell"); got.Status != "pending" {
+			return fmt.Sprintf("the shell is %+v; no node allows it", got)
 		}
 		return ""
 	})
 
 	f.startNode("shells", "sh")
 	joined := time.Now()
-	f.took("joining of a node that allows it until the task runs", joined, f.eventually(soon, func() string {
-		if f.census.now()["shell"].node != "shells" {
-			return "the shell runs on the node that allows it"
-		}
-		return ""
-	}))
+	f.took("joining of a node that allows it until the task runs", joined,
+		f.until(soon, "the shell runs on the node that allows it", func() bool { return f.census.now()["shell"].node == "shells" }))
 	for id, runs := range f.census.history() {
 		for _, r := range runs {
 			if (id == "shell") != (r.node == "shells") {

@@ -13,9 +13,8 @@ import (
 // cutTasks is how many tasks the nodes of a network run.
 const cutTasks = 60
 
-// TestNodes_M14_NodesThatAreCutOffStopBeforeOthersStartTheirTasks cuts nodes off
-// from some members first, which must not disturb anything, and then from all,
-// in every way that there is.
+// Nodes are first cut off from some members, which must not disturb anything, and then from
+// all, in every way.
 func TestNodes_M14_NodesThatAreCutOffStopBeforeOthersStartTheirTasks(t *testing.T) {
 	r := newRoom(t, clusterConfig{net: newNetwork(t)}, "n1", "n2", "n3", "n4")
 	r.load(cutTasks)
@@ -37,24 +36,21 @@ func TestNodes_M14_NodesThatAreCutOffStopBeforeOthersStartTheirTasks(t *testing.
 	r.cutOff(map[string]fault{"n3": repliesLost, "n4": refused})
 }
 
-// settled waits until the moves to nodes that came are over: each node runs some
-// commands, and nothing has moved for longer than nodes look after a join.
+// settled waits until the moves after joins are over: each node runs commands, and nothing has
+// moved for longer than nodes check after a join.
 func (r *room) settled() {
 	r.t.Helper()
 	const looks = 11 * time.Second // ten, a second apart
-	var last map[string]run
-	var since time.Time
+	var still stillness
 	r.eventually(patience, func() string {
 		now, counts := r.census.now(), r.census.byNode()
-		if !maps.EqualFunc(now, last, func(a, b run) bool { return a.id == b.id }) {
-			last, since = now, time.Now()
-		}
+		lasted := still.lasted(now)
 		for name := range r.nodes {
 			if counts[name] == 0 {
 				return fmt.Sprintf("%s runs commands; %v run", name, counts)
 			}
 		}
-		if len(now) < cutTasks || time.Since(since) < looks {
+		if len(now) < cutTasks || lasted < looks {
 			return fmt.Sprintf("nothing moves; %v run", counts)
 		}
 		return ""
@@ -80,8 +76,7 @@ func (r *room) cutOff(faults map[string]fault) {
 		r.net.cut(name, faults[name])
 	}
 	for _, name := range names {
-		gone := r.waitNoneOf(name)
-		r.goneInTime(faults[name].String(), cut, gone)
+		r.goneInTime(faults[name].String(), cut, r.waitNoneOf(name))
 	}
 	r.took("cut until all tasks run again", cut, r.waitAllRun(cutTasks, names...))
 	if same := r.sameRuns(before); same != stay {
@@ -93,14 +88,7 @@ func (r *room) cutOff(faults map[string]fault) {
 		r.net.heal(name)
 	}
 	for _, name := range names {
-		r.took(faults[name].String()+": healing until the node is back", healed, r.eventually(patience, func() string {
-			if now := r.incarnation(name); now == "" || now == incarnations[name] {
-				return name + " is back as another incarnation"
-			}
-			return ""
-		}))
+		r.took(faults[name].String()+": healing until the node is back", healed, r.waitReturn(name, incarnations[name]))
 	}
-	r.waitQuiet(cutTasks)
-	r.noneLost(cutTasks)
-	r.noneExited()
+	r.recovered(cutTasks)
 }

@@ -28,8 +28,7 @@ func goRoot(t *testing.T) string {
 	return filepath.Join(strings.TrimSpace(string(out)), "src")
 }
 
-// packages lists folders of the Go tree that hold Go files, with the hash of
-// these files one after the other.
+// packages returns folders of the Go tree with the hash of their Go files.
 func packages(t *testing.T) map[string]string {
 	t.Helper()
 	root := goRoot(t)
@@ -84,11 +83,7 @@ func TestQuickstart_HundredsOfSubmittedCommandsRunOnceEachAndLeaveTheirOutput(t 
 	if got, want := w.must("task", "submit", "-f", file, "-o", "json"), fmt.Sprintf(`"submitted": %d`, len(lines)); !strings.Contains(got, want) {
 		t.Fatalf("submit said %s, want %s", got, want)
 	}
-	done := w.eventually(patience, func() string {
-		var tasks []task
-		w.list(&tasks, "task", "list", "--status", "completed")
-		return missing(len(tasks), len(lines), "completed tasks")
-	})
+	_, done := w.waitCompleted(patience, len(lines))
 	w.took(fmt.Sprintf("%d commands submitted and completed", len(lines)), began, done)
 
 	w.compareOutputs(outputs)
@@ -141,7 +136,7 @@ func (w *world) compareOutputs(outputs map[string]string) {
 	readers.Wait()
 }
 
-// missing says what is not there yet; empty if it is.
+// missing describes a number that is not reached yet; it is empty otherwise.
 func missing(got, want int, what string) string {
 	if got == want {
 		return ""
@@ -161,12 +156,7 @@ func (w *world) missingNodes(want int) string {
 func (w *world) endsCleanly(p *process) {
 	w.t.Helper()
 	w.signal(p, syscall.SIGTERM)
-	w.eventually(soon, func() string {
-		if p.alive() {
-			return p.name + " has not ended"
-		}
-		return ""
-	})
+	w.until(soon, p.name+" has ended", func() bool { return !p.alive() })
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		w.t.Errorf("%s ended with exit code %d", p.name, code)
 	}

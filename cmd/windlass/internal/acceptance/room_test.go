@@ -12,13 +12,12 @@ type room struct {
 	etcd *cluster
 }
 
-// newRoom starts an etcd of three members and nodes, in a network if one is
-// wanted, so that it can be cut.
+// newRoom starts an etcd and nodes, in a network if the configuration has one.
 func newRoom(t *testing.T, config clusterConfig, nodes ...string) *room {
 	t.Helper()
 	w := newWorld(t)
-	r := &room{fleet: &fleet{world: w, nodes: map[string]*process{}, net: config.net, ttl: config.ttl, address: map[string]string{}}}
-	r.etcd = startCluster(w, config)
+	r := &room{fleet: fleetOf(w), etcd: startCluster(w, config)}
+	r.net, r.ttl, r.address = config.net, config.ttl, map[string]string{}
 	w.env = append(w.env, "WINDLASS_BROKER="+r.etcd.address())
 	for _, name := range nodes {
 		if r.net != nil {
@@ -35,7 +34,7 @@ func (r *room) load(tasks int) { r.loadWith(tasks, forever) }
 
 func (r *room) loadWith(tasks int, script string) {
 	r.t.Helper()
-	r.must("task", "submit", "-f", r.writeLines("tasks.jsonl", r.commands("t", tasks, script)))
+	r.submit("t", tasks, script)
 	r.waitAllRun(tasks)
 	r.waitQuiet(tasks)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A command has the user of the node, and finds neither in the environment nor among the
-// open files of node and supervisor what these know.
+// A command runs as the user of its node. It must not find the secrets of node and supervisor
+// in their environment or open files.
 func TestCommand_DoesNotReadWhatItsNodeKnows(t *testing.T) {
 	w := newWorld(t)
 	argv := []string{program, "dev", "--nodes", "1", "--session-ttl", "5s"}
@@ -20,11 +20,7 @@ func TestCommand_DoesNotReadWhatItsNodeKnows(t *testing.T) {
 	w.eventually(soon, func() string { return w.missingNodes(1) })
 	w.must("task", "submit", "spy", "--", "sh", "-c",
 		`for p in /proc/[0-9]*; do tr "\0" "\n" <$p/environ; ls -l $p/fd; done 2>/dev/null | grep -e KNOWN=to-the-node -e etcd/member; echo looked`)
-	w.eventually(patience, func() string {
-		var tasks []task
-		w.list(&tasks, "task", "list", "--status", "completed")
-		return missing(len(tasks), 1, "completed tasks")
-	})
+	w.waitCompleted(patience, 1)
 	if got := w.must("task", "logs", "spy"); !strings.HasSuffix(got, "\nlooked\n") || strings.Contains(got, "KNOWN") || strings.Contains(got, "member") {
 		t.Errorf("it found %s", got)
 	}

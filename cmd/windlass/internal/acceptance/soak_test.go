@@ -37,8 +37,8 @@ const (
 // takes longest is a task of the stream that has to begin anew.
 const settleMax = 2 * time.Minute
 
-// soak is a fleet under a storm: nodes and members are killed, frozen, cut off
-// and stopped at random, while commands stream in and others never end.
+// soak is a fleet under random faults: nodes and members are killed, frozen, cut off and
+// stopped, while short commands are submitted and others never end.
 type soak struct {
 	*fleet
 	store    quorum
@@ -93,8 +93,7 @@ func runSoak(t *testing.T, open func(*world, *network) quorum) {
 	s.finish()
 }
 
-// finish ends everything, and sees that the store has nothing left of it but what is
-// expected.
+// finish ends everything, and checks that the store has only expected keys left.
 func (s *soak) finish(expected ...string) {
 	s.t.Helper()
 	s.stream.end()
@@ -132,7 +131,7 @@ func (s *soak) sessions() (int, error) {
 	return len(folders), err
 }
 
-// remains names what the store has beside the version of the layout and what is expected.
+// remains names the keys of the store other than the layout and the expected ones.
 func (s *soak) remains(expected ...string) string {
 	left, err := s.store.left(context.Background(), root)
 	if err != nil {
@@ -148,8 +147,8 @@ func (s *soak) remains(expected ...string) string {
 	return ""
 }
 
-// newSoak starts a quorum and a fleet, with a stream until some time, of the given
-// programs or the present one.
+// newSoak starts a quorum and a fleet of the given programs, or of the present one, and a
+// stream of tasks until some time.
 func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, programs ...string) *soak {
 	t.Helper()
 	seed := *soakSeed
@@ -159,10 +158,10 @@ func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, 
 	t.Logf("seed %d; -soak-seed %d draws the same numbers, which meet the same processes as far as time allows", seed, seed)
 	net := newNetwork(t)
 	s := &soak{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), fleet: &fleet{world: newWorld(t), nodes: map[string]*process{}, net: net},
+		seed: seed, random: rand.New(rand.NewPCG(seed, 1)), fleet: fleetOf(newWorld(t)),
 		injected: map[string]int{}, refusals: map[int]int{}, takeovers: map[string][]time.Duration{}, began: time.Now(),
 	}
-	if s.program = map[string]string{}; len(programs) > 0 {
+	if s.net, s.program = net, map[string]string{}; len(programs) > 0 {
 		s.use(programs...)
 	}
 	s.store = open(s.world, net)
@@ -183,7 +182,7 @@ func newSoak(t *testing.T, open func(*world, *network) quorum, until time.Time, 
 	return s
 }
 
-// burst draws faults for a while, one before the other is over.
+// burst draws faults for a while, which overlap.
 func (s *soak) burst() {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -199,15 +198,13 @@ func (s *soak) burst() {
 	}
 }
 
-// settle ends the storm and waits until everything is as it should be: all
-// nodes there, every endless command running and at rest, and what is named of
-// the stream done.
+// settle ends the faults and waits until all nodes are there, every endless command runs and
+// none moves, and the promised tasks of the stream are done.
 func (s *soak) settle(promised []string) {
 	s.t.Helper()
 	s.calm()
 	began := time.Now()
-	var last map[string]run
-	var since time.Time
+	var still stillness
 	s.eventually(settleMax, func() string {
 		s.tend(time.Now())
 		if s.store.leader() < 0 {
@@ -215,13 +212,11 @@ func (s *soak) settle(promised []string) {
 		}
 		now := s.census.now()
 		maps.DeleteFunc(now, func(task string, _ run) bool { return !isEndless(task) })
-		if !maps.EqualFunc(now, last, func(a, b run) bool { return a.id == b.id }) {
-			last, since = now, time.Now()
-		}
+		lasted := still.lasted(now)
 		if len(now) != soakEndless {
 			return s.lostText(began, notRunning(now))
 		}
-		if time.Since(since) < quiet {
+		if lasted < quiet {
 			return "nothing moves"
 		}
 		if left := s.ledger.missing(promised); len(left) > 0 {
@@ -245,8 +240,7 @@ func notRunning(now map[string]run) []string {
 	return slices.DeleteFunc(endlessTasks(), func(id string) bool { return now[id].id != "" })
 }
 
-// lostText names tasks; when the patience is about to end, with all that is
-// known about them.
+// lostText names tasks, and adds all that is known about them shortly before the time is up.
 func (s *soak) lostText(began time.Time, tasks []string) string {
 	text := fmt.Sprintf("seed %d: %d tasks are neither done nor running: %v", s.seed, len(tasks), tasks[:min(len(tasks), 10)])
 	if time.Since(began) < settleMax-soon {
@@ -260,8 +254,8 @@ func (s *soak) lostText(began time.Time, tasks []string) string {
 	return text
 }
 
-// audit compares what the stream was promised with what became of it, as the
-// store and the commands themselves tell.
+// audit compares the promised tasks of the stream with what the store and the commands have
+// recorded.
 func (s *soak) audit() {
 	s.t.Helper()
 	audited := map[string]bool{}
@@ -298,8 +292,7 @@ func (s *soak) audit() {
 	}
 }
 
-// tidy bounds what is kept: the records of processes that are gone, and their
-// output.
+// tidy limits what is kept of ended processes: their records and their output.
 func (s *soak) tidy() {
 	s.started = slices.DeleteFunc(s.started, func(p *process) bool { return !p.alive() })
 	s.census.condense(isEndless)

@@ -18,7 +18,7 @@ import (
 // quotaBytes makes a broker that is soon full.
 const quotaBytes = 16 << 20
 
-// fill writes into a broker, beside the keys of Windlass, until it is full.
+// fill writes other keys into a broker until it is full.
 func fill(ctx context.Context, t *testing.T, client *clientv3.Client) {
 	t.Helper()
 	piece := strings.Repeat("x", 512<<10)
@@ -60,7 +60,7 @@ func TestBroker_M14_AFullOneEndsNoCommandAndGetsTheCompletionsOnceThereIsSpace(t
 	done := r.path("done")
 	must(t, os.Mkdir(done, 0o700))
 	wait := `until [ -e ` + r.path("full") + ` ]; do sleep 0.1; done; echo "$WINDLASS_TOKEN" >>` + done + `/"$WINDLASS_TASK"`
-	r.must("task", "submit", "-f", r.writeLines("finite.jsonl", r.commands("f", finite, wait)))
+	r.submit("f", finite, wait)
 	r.waitQuiet(endless + finite)
 	before := r.census.now()
 
@@ -84,10 +84,8 @@ func TestBroker_M14_AFullOneEndsNoCommandAndGetsTheCompletionsOnceThereIsSpace(t
 
 	emptied := time.Now()
 	empty(ctx, t, client)
-	r.took("space until all completions are written", emptied, r.eventually(soon, func() string {
-		r.list(&tasks, "task", "list", "--status", "completed")
-		return missing(len(tasks), finite, "completed tasks")
-	}))
+	tasks, written := r.waitCompleted(soon, finite)
+	r.took("space until all completions are written", emptied, written)
 	for _, got := range tasks {
 		content, err := os.ReadFile(filepath.Join(done, got.ID))
 		must(t, err)

@@ -17,10 +17,9 @@ var (
 // staleFor is for how long at most a member that goes on takes itself for the leader.
 const staleFor = 2 * time.Second
 
-// TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession freezes the leader until another
-// leads and, mostly, sessions are old by its own count, which go on elsewhere. One of the
-// nodes reaches nobody else; and every other time neither does the leader, which then has
-// nobody who tells it that it leads no more, and would have that node run on for a TTL.
+// The leader is frozen until another leads and, mostly, until sessions look expired to it that
+// were renewed elsewhere. One node reaches only the frozen leader. In every other trial the
+// leader is cut off from the members as well, so that it does not learn that it lost the lead.
 func TestBroker_M14_ALeaderThatFrozeAndGoesOnEndsNoSession(t *testing.T) {
 	r := newRoom(t, clusterConfig{net: newNetwork(t), ttl: *staleTTL}, "n1", "n2", "n3")
 	r.loadWith(memberTasks, stubborn)                                                        // until the very end of a session

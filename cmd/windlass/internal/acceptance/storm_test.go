@@ -9,13 +9,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
 
-// citizen is a node of the soak: the process that is in its place, and what is
-// being done to it.
+// citizen is a node of the soak: its current process and its current faults.
 type citizen struct {
 	name    string
 	process *process
@@ -38,7 +36,11 @@ type citizen struct {
 // soak to the next.
 const outputMax = 4 << 20
 
-func (c *citizen) up() bool { return !c.down && !c.stopping && !c.frozen && c.process.alive() }
+func (c *citizen) running() bool { return !c.down && c.process.alive() }
+
+func (c *citizen) up() bool { return c.running() && !c.stopping && !c.frozen }
+
+func (c *citizen) reachable() bool { return !c.cut }
 
 func (s *soak) output(c *citizen) string { return s.path("out", c.name) }
 
@@ -98,10 +100,9 @@ func (s *soak) tend(now time.Time) {
 	}
 }
 
-// buried judges the end of a node's process. One that could not join, because
-// its predecessor's session still holds the name or because the broker is away,
-// is started again, as by whatever starts nodes elsewhere. One that is told to
-// stop before it has joined may not even have begun to listen to signals.
+// buried checks how a node's process ended. A node that could not join, because the session of
+// its predecessor holds the name or the broker is unavailable, is started again, as by a
+// supervisor. A node that is stopped before it has joined may not handle signals yet.
 func (s *soak) buried(c *citizen, now time.Time) {
 	code := c.process.cmd.ProcessState.ExitCode()
 	text := s.since(c, c.began)
@@ -118,7 +119,7 @@ func (s *soak) buried(c *citizen, now time.Time) {
 	c.down, c.stopping = true, false
 }
 
-// since is a node's output from some byte on.
+// since returns a node's output from some byte on.
 func (s *soak) since(c *citizen, from int64) []byte {
 	f, err := os.Open(s.output(c))
 	if err != nil {
@@ -137,7 +138,7 @@ func tail(text []byte) []byte {
 	return text[max(0, len(text)-kept):]
 }
 
-// weather is what is being done to a member.
+// weather is the current faults of a member.
 type weather struct {
 	killed   bool
 	until    time.Time
@@ -145,8 +146,7 @@ type weather struct {
 	cutUntil time.Time
 }
 
-// storm is a kind of fault, with how often it is drawn. It returns false when
-// nobody is there to be hit.
+// storm is a kind of fault and how often it is drawn. hit returns false if there is no target.
 type storm struct {
 	kind   string
 	weight int
@@ -154,17 +154,17 @@ type storm struct {
 }
 
 var storms = []storm{
-	{"node killed", 4, (*soak).killNode},
-	{"node frozen", 4, (*soak).freezeNode},
-	{"node stopped", 3, (*soak).stopNode},
-	{"node's supervisor killed", 2, (*soak).killSupervisor},
-	{"two of node, supervisor and guard killed", 3, (*soak).killTogether},
-	{"network: silence", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, silence, false) }},
-	{"network: requests lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, requestsLost, false) }},
-	{"network: replies lost", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, repliesLost, false) }},
-	{"network: refused", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, refused, false) }},
-	{"network: some members silent", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, silence, true) }},
-	{"network: some members refused", 2, func(s *soak, now time.Time) bool { return s.cutNode(now, refused, true) }},
+	{"node killed", 4, onNode((*citizen).running, (*soak).killNode)},
+	{"node frozen", 4, onNode((*citizen).up, (*soak).freezeNode)},
+	{"node stopped", 3, onNode((*citizen).up, (*soak).stopNode)},
+	{"node's supervisor killed", 2, onNode((*citizen).up, (*soak).killSupervisor)},
+	{"two of node, supervisor and guard killed", 3, onNode((*citizen).up, (*soak).killTogether)},
+	{"network: silence", 2, cutNode(silence, false)},
+	{"network: requests lost", 2, cutNode(requestsLost, false)},
+	{"network: replies lost", 2, cutNode(repliesLost, false)},
+	{"network: refused", 2, cutNode(refused, false)},
+	{"network: some members silent", 2, cutNode(silence, true)},
+	{"network: some members refused", 2, cutNode(refused, true)},
 	{"member killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), true) }},
 	{"member frozen", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.random.IntN(3), false) }},
 	{"leader killed", 2, func(s *soak, now time.Time) bool { return s.hitMember(now, s.store.leader(), true) }},
@@ -200,33 +200,28 @@ func (s *soak) between(low, high float64) time.Duration {
 
 // anyNode draws a node that fits, nil if there is none.
 func (s *soak) anyNode(fits func(*citizen) bool) *citizen {
-	var list []*citizen
-	for _, c := range s.citizens {
-		if fits(c) {
-			list = append(list, c)
-		}
-	}
+	list := slices.DeleteFunc(slices.Clone(s.citizens), func(c *citizen) bool { return !fits(c) })
 	if len(list) == 0 {
 		return nil
 	}
 	return list[s.random.IntN(len(list))]
 }
 
-func (s *soak) killNode(now time.Time) bool {
-	c := s.anyNode(func(c *citizen) bool { return !c.down && c.process.alive() })
-	if c == nil {
-		return false
+// onNode is a fault of one node, drawn from those that fit.
+func onNode(fits func(*citizen) bool, hit func(s *soak, c *citizen, now time.Time) bool) func(*soak, time.Time) bool {
+	return func(s *soak, now time.Time) bool {
+		c := s.anyNode(fits)
+		return c != nil && hit(s, c, now)
 	}
+}
+
+func (s *soak) killNode(c *citizen, now time.Time) bool {
 	s.kill(c.process)
 	c.down, c.frozen, c.stopping, c.downUntil = true, false, false, now.Add(s.between(0, 1.6))
 	return true
 }
 
-func (s *soak) freezeNode(now time.Time) bool {
-	c := s.anyNode((*citizen).up)
-	if c == nil {
-		return false
-	}
+func (s *soak) freezeNode(c *citizen, now time.Time) bool {
 	s.signal(c.process, syscall.SIGSTOP)
 	c.frozen, c.frozenUntil = true, now.Add(s.between(0.1, 3))
 	return true
@@ -235,30 +230,21 @@ func (s *soak) freezeNode(now time.Time) bool {
 // stopLimit is how long a node may take to end on SIGTERM.
 const stopLimit = 3 * ttl
 
-func (s *soak) stopNode(now time.Time) bool {
-	c := s.anyNode((*citizen).up)
-	if c == nil {
-		return false
-	}
+func (s *soak) stopNode(c *citizen, now time.Time) bool {
 	s.signal(c.process, syscall.SIGTERM)
 	c.stopping, c.stopBy, c.downUntil = true, now.Add(stopLimit), now.Add(s.between(0, 0.6))
 	return true
 }
 
-func (s *soak) killSupervisor(time.Time) bool {
-	c := s.anyNode((*citizen).up)
-	if c == nil {
-		return false
-	}
+func (s *soak) killSupervisor(c *citizen, _ time.Time) bool {
 	pid, _ := helpersOf(c.process.cmd.Process.Pid)
 	return pid > 0 && syscall.Kill(pid, syscall.SIGKILL) == nil
 }
 
-// killTogether kills two of a node, its supervisor and their guard at one moment: which of
-// them is left has to end what runs. All three at once are more than is promised.
-func (s *soak) killTogether(now time.Time) bool {
-	c := s.anyNode((*citizen).up)
-	if c == nil || bytes.Contains(s.since(c, c.began), []byte("commands have no control group")) {
+// killTogether kills two of a node, its supervisor and their guard at the same moment. The one
+// that is left ends the commands. If all three die nothing is promised.
+func (s *soak) killTogether(c *citizen, now time.Time) bool {
+	if bytes.Contains(s.since(c, c.began), []byte("commands have no control group")) {
 		return false // where there are none less is promised
 	}
 	node := c.process.cmd.Process.Pid
@@ -277,15 +263,11 @@ func (s *soak) killTogether(now time.Time) bool {
 	return true
 }
 
-// helpersOf are the children of a node: the supervisor of its commands, and the guard of
-// both; zero for none.
+// helpersOf returns the children of a node: the supervisor of its commands, and the guard of
+// both, zero if there is none.
 func helpersOf(node int) (supervisor, guard int) {
 	for _, pid := range pids() {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			continue // it has just ended
-		}
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		fields := statOf(pid)
 		const parent = 1
 		if len(fields) <= parent || fields[parent] != strconv.Itoa(node) {
 			continue
@@ -299,19 +281,17 @@ func helpersOf(node int) (supervisor, guard int) {
 	return supervisor, guard
 }
 
-// cutNode makes a fault towards all members, or towards one or two.
-func (s *soak) cutNode(now time.Time, f fault, partial bool) bool {
-	c := s.anyNode(func(c *citizen) bool { return !c.cut })
-	if c == nil {
-		return false
-	}
-	var members []int
-	if partial {
-		members = s.random.Perm(membersMax)[:1+s.random.IntN(membersMax-1)]
-	}
-	s.net.cut(c.name, f, members...)
-	c.cut, c.cutUntil = true, now.Add(s.between(0.1, 3))
-	return true
+// cutNode is a fault between a node and all members, or one or two of them.
+func cutNode(f fault, partial bool) func(*soak, time.Time) bool {
+	return onNode((*citizen).reachable, func(s *soak, c *citizen, now time.Time) bool {
+		var members []int
+		if partial {
+			members = s.random.Perm(membersMax)[:1+s.random.IntN(membersMax-1)]
+		}
+		s.net.cut(c.name, f, members...)
+		c.cut, c.cutUntil = true, now.Add(s.between(0.1, 3))
+		return true
+	})
 }
 
 func (s *soak) hitMember(now time.Time, i int, kill bool) bool {
@@ -328,9 +308,8 @@ func (s *soak) hitMember(now time.Time, i int, kill bool) bool {
 	return true
 }
 
-// cutMember leaves one member without the others, to which nodes still talk. One that is
-// frozen meanwhile goes on with what it knew, and is alone for as long as it may take
-// itself for the leader.
+// cutMember cuts one member off from the others, but not from nodes. If it is also frozen, it
+// stays cut off for as long as it may believe afterwards that it leads.
 func (s *soak) cutMember(now time.Time, i int, freeze bool) bool {
 	if i < 0 || s.weather[i].cut || !answers(s.store, i) {
 		return false
@@ -359,8 +338,7 @@ func (s *soak) hitAll(now time.Time, kill bool) bool {
 	return true
 }
 
-// moveLeader may fail for good reasons in the middle of other faults; only what
-// took place counts.
+// moveLeader may fail because of other faults; only successful moves count.
 func (s *soak) moveLeader(time.Time) bool {
 	from := s.store.leader()
 	if from < 0 {
@@ -370,7 +348,7 @@ func (s *soak) moveLeader(time.Time) bool {
 	return answers(s.store, to) && s.store.moveLeader(from, to) == nil
 }
 
-// calm ends all faults, and brings back what is away.
+// calm ends all faults, and starts nodes and members that are down.
 func (s *soak) calm() {
 	now := time.Now()
 	for _, c := range s.citizens {

@@ -3,21 +3,20 @@
 package acceptance
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// stream submits commands that end by themselves, some a second, until it is
-// told to stop or its time is over. A submission that was not acknowledged is repeated, as a script
-// would do it; only what was acknowledged counts as promised.
+// stream submits short commands, a few a second, until it is stopped or its time is over. It
+// repeats a submission that was not acknowledged, as a script would. Only acknowledged tasks
+// count as promised.
 type stream struct {
 	f      *fleet
 	random *rand.Rand // of the submitting goroutine
@@ -32,8 +31,8 @@ type stream struct {
 	repeats  int // submissions that had to be repeated
 }
 
-// Bounds of the stream: how long commands run, how many are submitted at once, how
-// often, and how long what is submitted with them is.
+// Limits of the stream: how long commands run, how many are submitted at once and how often,
+// and the size of their padding.
 const (
 	finiteMin   = 100 * time.Millisecond
 	finiteMax   = 20 * time.Second
@@ -43,7 +42,7 @@ const (
 	paddingMax  = 200 << 10 // bytes
 )
 
-// marking notes its beginning and its end, with the token, and sleeps between.
+// marking is a command that records its start and its end, with the token, and sleeps between.
 const marking = `echo "$WINDLASS_TASK $WINDLASS_TOKEN begin" >>"$MARKS"; sleep "$0" && echo "$WINDLASS_TASK $WINDLASS_TOKEN end" >>"$MARKS"`
 
 func startStream(f *fleet, seed uint64, until time.Time) *stream {
@@ -87,9 +86,8 @@ func (s *stream) run() {
 	}
 }
 
-// line is one command as JSON. Short ones are as frequent as long ones, on a
-// logarithmic scale, in time as in bytes, half of which are an argument and half a
-// variable.
+// line returns a command as JSON. Its duration and its size are uniform on a logarithmic scale;
+// half of the size is an argument and half a variable.
 func (s *stream) line(id string) string {
 	last := finiteMin.Seconds() * math.Pow(finiteMax.Seconds()/finiteMin.Seconds(), s.random.Float64())
 	half := strings.Repeat("x", int(math.Pow(paddingMax, s.random.Float64()))/2)
@@ -125,52 +123,38 @@ func (s *stream) submit(lines string) error {
 	}
 }
 
-// pending are the tasks that were promised and not yet audited.
+// pending returns the tasks that were promised and not yet audited.
 func (s *stream) pending() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.promised...)
+	return slices.Clone(s.promised)
 }
 
-// forget drops audited tasks, in the order in which they were promised.
+// forget drops audited tasks.
 func (s *stream) forget(audited map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var left []string
-	for _, id := range s.promised {
-		if !audited[id] {
-			left = append(left, id)
-		}
-	}
-	s.promised = left
+	s.promised = slices.DeleteFunc(s.promised, func(id string) bool { return audited[id] })
 }
 
-// mark is what the runs of one task have noted, by token.
+// mark is what the runs of one task have recorded, by token.
 type mark struct{ begins, ends map[int64]int }
 
-// marksOf reads what the runs of a task have noted.
+// marksOf reads what the runs of a task have recorded.
 func (f *fleet) marksOf(id string) (mark, error) {
 	m := mark{map[int64]int{}, map[int64]int{}}
-	file, err := os.Open(f.path("marks", id))
-	if err != nil {
-		return m, err
-	}
-	defer file.Close() // only read
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 3 || fields[0] != id {
-			return m, fmt.Errorf("line %q", lines.Text())
+	text, err := os.ReadFile(f.path("marks", id))
+	for line := range strings.Lines(string(text)) {
+		var task, what string
+		var token int64
+		if _, err := fmt.Sscan(line, &task, &token, &what); err != nil || task != id {
+			return m, fmt.Errorf("line %q: %v", line, err)
 		}
-		token, err := strconv.ParseInt(fields[1], 10, 64)
-		if err != nil {
-			return m, err
-		}
-		if fields[2] == "end" {
+		if what == "end" {
 			m.ends[token]++
 		} else {
 			m.begins[token]++
 		}
 	}
-	return m, lines.Err()
+	return m, err
 }

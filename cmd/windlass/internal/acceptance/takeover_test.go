@@ -4,19 +4,18 @@ package acceptance
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// takeoverKinds are the ends of a node after which it is measured how soon
-// others run its tasks.
+// takeoverKinds are the ways to end a node for which the take-over is measured.
 var takeoverKinds = []string{"kill -9", "freeze", "cut off", "clean stop"}
 
-// measure ends one node in one way, all others being healthy, and notes for
-// each endless task that it ran how long that was not running anywhere else:
-// beyond the TTL, but for a clean stop, which needs no waiting.
+// measure ends one node while all others are healthy, and records for each of its endless tasks
+// how long it did not run: beyond the TTL, or from the start for a clean stop.
 func (s *soak) measure(kind string) {
 	s.t.Helper()
 	before := s.census.now()
@@ -83,14 +82,11 @@ func (s *soak) report() string {
 	row("seed", "%d", s.seed)
 	row("nodes, members of "+s.store.kind()+", session TTL", "%d, %d, %v", soakNodes, s.store.size(), ttl)
 	total := 0
-	kinds := make([]string, 0, len(s.injected))
-	for kind, n := range s.injected {
-		kinds = append(kinds, kind)
+	for _, n := range s.injected {
 		total += n
 	}
-	slices.Sort(kinds)
 	row("faults", "%d", total)
-	for _, kind := range kinds {
+	for _, kind := range slices.Sorted(maps.Keys(s.injected)) {
 		row("· "+kind, "%d", s.injected[kind])
 	}
 	row("tasks: endless, finite", "%d, %d", soakEndless, s.audited)

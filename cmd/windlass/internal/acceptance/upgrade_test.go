@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// earlierCommit is the one whose program runs beside the present one. It is to be moved on
-// when the version of the layout rises: until then either reads what the other has written.
+// earlierCommit is the commit of the other program. It must be updated when the version of the
+// layout rises: until then each program reads what the other writes.
 const earlierCommit = "1108d58ac4c2c9d1f1899fea527aae1c51c0d2c5"
 
 // standing begins the IDs of tasks that one program leaves behind for the other.
 const standing = "standing-"
 
-// TestUpgrade_M06 takes a fleet from an earlier program to the present one and back, node
-// by node, while commands stream in from both, and then lets a storm decide who runs what.
+// A fleet is upgraded from an earlier program to the present one and back, node by node, while
+// both submit commands. Then nodes of both programs run under random faults.
 func TestUpgrade_M06_M11_M14_AnEarlierProgramAndThisOneWorkTogether(t *testing.T) {
 	earlier := buildEarlier(t)
 	s := newSoak(t, onEtcd, time.Now().Add(24*time.Hour), earlier)
@@ -85,16 +85,18 @@ type entry struct {
 
 // inheritance is what one program has left in the store.
 type inheritance struct {
-	s      *soak
-	id     func(name string) string
+	*soak
+	prefix string
 	listed string
 	story  []entry
 }
 
-// leave puts tasks into the states that last.
+func (i inheritance) id(name string) string { return i.prefix + name }
+
+// leave puts tasks into lasting states.
 func (s *soak) leave(round int) inheritance {
 	s.t.Helper()
-	i := inheritance{s: s, id: func(name string) string { return fmt.Sprintf("%s%d-%s", standing, round, name) }}
+	i := inheritance{soak: s, prefix: fmt.Sprintf("%s%d-", standing, round)}
 	s.must("task", "submit", i.id("paused"), "--", "sh", "-c", forever)
 	s.must("task", "pause", i.id("paused"), "--wait")
 	s.must("task", "submit", i.id("asleep"), "--", "sh", "-c", forever)
@@ -103,38 +105,37 @@ func (s *soak) leave(round int) inheritance {
 	s.becomes("failed", i.id("failed"))
 	s.must("task", "submit", i.id("after"), "--needs", i.id("failed"), "--", "true")
 	s.must("task", "submit", i.id("later"), "--not-before", "1h", "--", "true")
-	i.listed, i.story = i.list(), i.history()
+	i.listed, i.story = i.statuses(), i.history()
 	return i
 }
 
-// takeUp finds everything as it was left, and goes on with it.
+// takeUp checks that everything is as it was left, and continues with it.
 func (i inheritance) takeUp() {
-	s := i.s
-	s.t.Helper()
-	if got := i.list(); got != i.listed {
-		s.t.Errorf("there are %s, and were %s", got, i.listed)
+	i.t.Helper()
+	if got := i.statuses(); got != i.listed {
+		i.t.Errorf("there are %s, and were %s", got, i.listed)
 	}
 	if got := i.history(); !slices.Equal(got[:min(len(got), len(i.story))], i.story) { // others have claimed it since
-		s.t.Errorf("what has happened is told as %v, and was as %v", got, i.story)
+		i.t.Errorf("what has happened is told as %v, and was as %v", got, i.story)
 	}
 	for _, name := range []string{"paused", "asleep"} {
-		s.must("task", "run", i.id(name))
-		s.becomes("running", i.id(name))
-		s.must("task", "kill", i.id(name), "--wait")
-		s.becomes("killed", i.id(name))
+		i.must("task", "run", i.id(name))
+		i.becomes("running", i.id(name))
+		i.must("task", "kill", i.id(name), "--wait")
+		i.becomes("killed", i.id(name))
 	}
-	s.must("task", "submit", i.id("failed"), "--rerun", "--", "true")
-	s.becomes("completed", i.id("failed"))
-	s.becomes("completed", i.id("after"))
-	s.must("task", "delete", i.id("later"))
+	i.must("task", "submit", i.id("failed"), "--rerun", "--", "true")
+	i.becomes("completed", i.id("failed"))
+	i.becomes("completed", i.id("after"))
+	i.must("task", "delete", i.id("later"))
 }
 
-// list names the tasks with their statuses.
-func (i inheritance) list() string {
-	i.s.t.Helper()
+// statuses lists the tasks with their statuses.
+func (i inheritance) statuses() string {
+	i.t.Helper()
 	var all []task
-	if !i.s.list(&all, "task", "list", "--id-prefix", i.id("")) {
-		i.s.t.Fatal("the broker is not there")
+	if !i.list(&all, "task", "list", "--id-prefix", i.prefix) {
+		i.t.Fatal("the broker is not there")
 	}
 	var text []string
 	for _, t := range all {
@@ -143,14 +144,14 @@ func (i inheritance) list() string {
 	return strings.Join(text, ", ")
 }
 
-// history tells what has happened to the one that was paused.
+// history returns the history of the task that was paused.
 func (i inheritance) history() []entry {
-	i.s.t.Helper()
+	i.t.Helper()
 	var history struct {
 		Entries []entry `json:"entries"`
 	}
-	i.s.eventually(soon, func() string { // it is written down a moment later
-		out, errs, code := i.s.call("task", "history", i.id("paused"), "-o", "json") // there may be none yet
+	i.eventually(soon, func() string { // it is written a moment later
+		out, errs, code := i.call("task", "history", i.id("paused"), "-o", "json") // there may be none yet
 		if code == 0 && json.Unmarshal([]byte(out), &history) == nil && len(history.Entries) >= 3 {
 			return ""
 		}

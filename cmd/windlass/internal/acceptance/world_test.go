@@ -47,8 +47,8 @@ type world struct {
 	env     []string
 	census  *census
 	started []*process
-	// programs are those that calls use in turn, if it is not only the present one. A soak
-	// draws those of its nodes from them, too.
+	// programs are what calls use in turn, nil for the present program alone. A soak draws
+	// the programs of its nodes from them as well.
 	programs atomic.Pointer[[]string]
 	calls    atomic.Uint64
 	// launches counts everything that was ever started.
@@ -94,15 +94,15 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// use has programs be used from now on.
+// use sets the programs that are used from now on.
 func (w *world) use(programs ...string) { w.programs.Store(&programs) }
 
-// path of something in the world.
+// path returns a path in the folder of the world.
 func (w *world) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
-// launch is what to start.
+// launch describes a process to start.
 type launch struct {
 	name string
 	argv []string
@@ -130,7 +130,7 @@ func (w *world) launch(l launch) *process {
 	defer out.Close()
 	p.cmd = exec.Command(l.argv[0], l.argv[1:]...)
 	p.cmd.Env, p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = slices.Concat(w.env, l.env), w.dir, out, out
-	// A group of its own; and should the test itself be killed, it goes too.
+	// A group of its own, which is killed with the test.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	must(w.t, p.cmd.Start())
 	go func() {
@@ -153,14 +153,14 @@ func (p *process) alive() bool {
 func (w *world) signal(p *process, sig syscall.Signal) time.Time {
 	w.t.Helper()
 	at := time.Now()
-	// One that is just ending by itself shows in how it ended.
+	// If it has just ended, its exit code shows how.
 	if err := p.cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
 		must(w.t, err)
 	}
 	return at
 }
 
-// kill ends a process without giving it a chance.
+// kill ends a process with SIGKILL and waits for it.
 func (w *world) kill(p *process) time.Time {
 	w.t.Helper()
 	at := w.signal(p, syscall.SIGKILL)
@@ -168,9 +168,9 @@ func (w *world) kill(p *process) time.Time {
 	return at
 }
 
-// end stops everything, kindly first, and checks that nothing is left.
+// end stops everything, with SIGTERM first, and checks that nothing is left.
 func (w *world) end(marker string) {
-	// The nodes together, then what they need to leave in good order.
+	// The nodes end first: they need the broker to leave.
 	isBroker := func(p *process) bool { return p.name == brokerName }
 	w.endAll(slices.DeleteFunc(slices.Clone(w.started), isBroker))
 	w.endAll(w.started)
@@ -253,7 +253,7 @@ func (w *world) must(args ...string) string {
 	return out
 }
 
-// task and node are what the lists say, as far as the tests ask.
+// task and node have the fields of the lists that the tests need.
 type task struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
@@ -272,8 +272,8 @@ type node struct {
 	Incarnation string `json:"incarnation"`
 }
 
-// list reads the JSON that a command prints into v; false while the broker is
-// not there.
+// list reads the JSON output of a command into v, and returns false while the broker is
+// unavailable.
 func (w *world) list(v any, args ...string) bool {
 	w.t.Helper()
 	out, errs, code := w.call(append(args, "-o", "json")...)
@@ -287,7 +287,7 @@ func (w *world) list(v any, args ...string) bool {
 	return true
 }
 
-// eventually polls until what is missing is nothing, and returns when it was.
+// eventually polls until missing returns nothing, and returns when that was.
 func (w *world) eventually(limit time.Duration, missing func() string) time.Time {
 	w.t.Helper()
 	poll := time.NewTicker(pollEvery)
@@ -302,6 +302,39 @@ func (w *world) eventually(limit time.Duration, missing func() string) time.Time
 			w.t.Fatalf("not within %v: %s", limit, text)
 		}
 	}
+}
+
+// until polls until a condition holds, and returns when it did.
+func (w *world) until(limit time.Duration, what string, holds func() bool) time.Time {
+	w.t.Helper()
+	return w.eventually(limit, func() string {
+		if holds() {
+			return ""
+		}
+		return what
+	})
+}
+
+// pass waits until a moment lies some time in the past.
+func (w *world) pass(since time.Time, d time.Duration) {
+	w.t.Helper()
+	w.until(d+soon, fmt.Sprintf("%v have passed", d), func() bool { return time.Since(since) >= d })
+}
+
+// waitCompleted waits until so many tasks are completed, and returns them.
+func (w *world) waitCompleted(limit time.Duration, n int) (tasks []task, at time.Time) {
+	w.t.Helper()
+	at = w.eventually(limit, func() string {
+		w.list(&tasks, "task", "list", "--status", "completed")
+		return missing(len(tasks), n, "completed tasks")
+	})
+	return tasks, at
+}
+
+// submit submits tasks that run a command, under the lock of its task.
+func (w *world) submit(prefix string, n int, script string) {
+	w.t.Helper()
+	w.must("task", "submit", "-f", w.writeLines(prefix+".jsonl", w.commands(prefix, n, script)))
 }
 
 // took logs how long something took.

@@ -146,7 +146,7 @@ func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(
 				var nodes []*windlasstest.Node
 				for _, n := range []string{"a", "b", "c", "d"} {
 					nodes = append(nodes, c.join(n, with))
-					c.submit1(n, 25)
+					c.submitWithPrefix(n, 25)
 					c.Advance(3 * time.Second)
 				}
 				c.WaitUntil(10*time.Second, "all run", c.allRunning(100))
@@ -169,8 +169,8 @@ func TestBalancer_M40_M41_EachSuppliedOneEndsWithEverythingRunningAndStaysThere(
 	}
 }
 
-// submit1 submits n tasks with a prefix.
-func (c *cluster) submit1(prefix string, n int) {
+// submitWithPrefix submits n tasks with a prefix.
+func (c *cluster) submitWithPrefix(prefix string, n int) {
 	c.t.Helper()
 	for i := range n {
 		c.Submit(windlass.Submission{ID: prefix + "-" + strings.Repeat("i", i+1)})

@@ -178,8 +178,8 @@ func (w *cluster) replace(id string, needs ...string) {
 // Regression: a delayed claim was granted on the task that replaced the one it was made for,
 // although the new one is blocked.
 func TestClaim_M11_ATaskThatWasReplacedOnTheWayIsNotClaimedForTheOneThatWas(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "")
 		w.submitted(w.client, "blocker", 1)
 		w.Advance(5 * time.Second)
 		n.Use(`delay-request 3s on commit below "/test/tasks/"`)
@@ -195,7 +195,7 @@ func TestClaim_M11_ATaskThatWasReplacedOnTheWayIsNotClaimedForTheOneThatWas(t *t
 
 // unansweredClaims loses the answers to claims on a task, after a while.
 func unansweredClaims(id string, after time.Duration) func(*windlass.Config) {
-	return meddle(func(m *meddler) {
+	return intercept(func(m *interceptor) {
 		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 			results := m.Coordinator.Claim(ctx, wanted)
 			for i := range wanted {
@@ -211,8 +211,8 @@ func unansweredClaims(id string, after time.Duration) func(*windlass.Config) {
 
 // Regression: a late claim was adopted for the task that had replaced the claimed one.
 func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("n", "", unansweredClaims("a-0", 3*time.Second))
 		w.submitted(w.client, "blocker", 1)
 		w.Advance(5 * time.Second)
 		w.submitted(w.client, "a", 1)
@@ -228,8 +228,8 @@ func TestClaim_M12_AClaimIsNotAdoptedForATaskThatWasSubmittedSince(t *testing.T)
 // Regression: a claim of unknown outcome on a task that was then deleted was held for ever,
 // without a handler.
 func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("n", "", unansweredClaims("a-0", 3*time.Second))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("n", "", unansweredClaims("a-0", 3*time.Second))
 		w.Advance(time.Second)
 		w.submitted(w.client, "a", 1)
 		w.Advance(time.Second)
@@ -242,14 +242,14 @@ func TestClaim_M12_AClaimOnATaskThatWasDeletedIsGivenUp(t *testing.T) {
 }
 
 func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		var failed atomic.Bool
 		lost := unansweredClaims("a-0", 0)
-		w.joins("n", "", func(cfg *windlass.Config) {
+		w.joinFaulty("n", "", func(cfg *windlass.Config) {
 			lost(cfg)
 			inner := cfg.Coordinator
 			cfg.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
-				m := inner(plain).(*meddler)
+				m := inner(plain).(*interceptor)
 				m.adopt = func(ctx context.Context, ids []string) []coordinator.Result {
 					if failed.CompareAndSwap(false, true) {
 						w.delete("/test/tasks/a-0")
@@ -273,9 +273,9 @@ func TestClaim_M12_AClaimOnADeletedTaskIsAskedAboutUntilThereIsAnAnswer(t *testi
 // Another node hands the task over while a claim is in flight. The handover key is older
 // than the claim and has no effect. Regression: it was left in the store when the task ended.
 func TestClaim_ANoteThatAClaimHasOvertakenGoesWithTheTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 20 * time.Second }
-		n := w.joins("n", "")
+		n := w.joinFaulty("n", "")
 		w.Advance(5 * time.Second)
 		n.Use(`delay-request 3s on commit below "/test/tasks/"`)
 		ids := w.submitted(w.client, "a", 1)

@@ -15,8 +15,8 @@ import (
 
 // Regression: a task whose deleted predecessor still runs was shown as running.
 func TestClient_M22_ATaskThatWaitsForAnOlderRunOfItsIDIsPending(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("n", "", w.slowToStop(3*time.Second))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("n", "", w.slowToStop(3*time.Second))
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		w.replace(ids[0])

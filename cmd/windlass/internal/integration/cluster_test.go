@@ -168,8 +168,8 @@ func withFaults(plan string) func(*windlass.Config) {
 	return func(c *windlass.Config) { c.Broker = faulty.Wrap(c.Broker, faulty.MustParse(plan)) }
 }
 
-// joins is join followed by a plan of faults.
-func (c *cluster) joins(name, plan string, configure ...func(*windlass.Config)) *windlasstest.Node {
+// joinFaulty is join followed by a plan of faults.
+func (c *cluster) joinFaulty(name, plan string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	c.t.Helper()
 	n := c.join(name, configure...)
 	n.Use(plan)

@@ -20,7 +20,7 @@ func TestConcurrency_AClaimThatAnotherNodeWinsDoesNotWedgeItsType(t *testing.T) 
 	inEach(t, func(t *testing.T, c *cluster) {
 		var first atomic.Bool
 		c.submit(3, windlass.Spec{Type: "t"})
-		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), meddle(func(m *meddler) {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				if !first.CompareAndSwap(false, true) {
 					return m.Coordinator.Claim(ctx, wanted)
@@ -143,7 +143,7 @@ func TestConcurrency_AClaimThatIsRefusedOnceDoesNotWedgeItsType(t *testing.T) {
 				var failed atomic.Bool
 				c.submit(3, windlass.Spec{Type: "t"})
 				c.join("n", handlers(map[string]run{"t": done}), bound,
-					meddle(func(m *meddler) {
+					intercept(func(m *interceptor) {
 						m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 							if failed.CompareAndSwap(false, true) {
 								return slices.Repeat([]coordinator.Result{{Err: broker.NewError("commit", "", broker.ErrUnavailable, nil)}}, len(wanted))
@@ -195,7 +195,7 @@ func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 		c.WaitFor(time.Minute, "a", windlass.StatusPaused)
 		c.must(first.Stop())
 		c.Submit(windlass.Submission{ID: "b", Spec: windlass.Spec{Type: "t"}})
-		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), meddle(func(m *meddler) {
+		c.join("n", oneOfEach, handlers(map[string]run{"t": done}), intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
 				<-time.After(100 * time.Millisecond) // a slow answer
@@ -208,7 +208,7 @@ func TestConcurrency_AClaimOnWhatSleepsDoesNotWedgeItsType(t *testing.T) {
 }
 
 func countClaims(n *atomic.Int64) func(*windlass.Config) {
-	return meddle(func(m *meddler) {
+	return intercept(func(m *interceptor) {
 		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 			n.Add(int64(len(wanted)))
 			return m.Coordinator.Claim(ctx, wanted)
@@ -217,9 +217,9 @@ func countClaims(n *atomic.Int64) func(*windlass.Config) {
 }
 
 func TestConcurrency_AHandlerThatIsSlowToStopDoesNotMakeTheNextOneGoRound(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		var claims atomic.Int64
-		w.joins("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), oneOfEach, countClaims(&claims))
+		w.joinFaulty("n", "delay-request 1ms on commit", w.slowToStop(3*time.Second), oneOfEach, countClaims(&claims))
 		w.Advance(time.Second)
 		w.submit(2, windlass.Spec{Timeout: windlass.Duration(2 * time.Second), Retry: &windlass.Retry{Min: windlass.Duration(time.Hour), Max: windlass.Duration(2 * time.Hour)}})
 		w.Advance(2500 * time.Millisecond)

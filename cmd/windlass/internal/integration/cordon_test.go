@@ -12,9 +12,8 @@ import (
 
 func (c *cluster) cordon(node, reason string) {
 	c.t.Helper()
-	if _, err := c.client.Cordon(c.t.Context(), node, reason); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err := c.client.Cordon(c.t.Context(), node, reason)
+	c.must(err)
 }
 
 func (c *cluster) uncordon(node string) {
@@ -110,12 +109,11 @@ func TestCordon_O01_ADrainCordonsToo(t *testing.T) {
 
 // A delayed request must not cordon a node again.
 func TestCordon_O01_OneThatArrivesLateDoesNotUndoItsEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.join("a")
 		client := w.clientBehind(`late 20s on commit below "/test/nodes/" call 1`)
-		if _, err := client.Cordon(t.Context(), "a", ""); err != nil {
-			t.Fatal(err)
-		}
+		_, err := client.Cordon(t.Context(), "a", "")
+		w.must(err)
 		w.uncordon("a")
 		w.Advance(time.Minute)
 		if got, err := client.Cordons(t.Context()); err != nil || len(got) != 0 {

@@ -18,7 +18,7 @@ func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 		"a claim of no session goes": func(w *cluster) { w.delete("/test/tasks/a-0/owner") },
 		"properties come":            func(w *cluster) { w.put("/test/tasks/a-0/props", "{}") },
 	} {
-		inWorld(t, func(t *testing.T, w *cluster) {
+		inVerified(t, func(t *testing.T, w *cluster) {
 			w.submitted(w.client, "a", 1)
 			w.put("/test/tasks/a-0/owner", "old")
 			client := w.clientBehind("lose-request 2s on commit call 2")
@@ -38,8 +38,8 @@ func TestDelete_M21_SaysThatItIsDoneOnlyWhenTheTaskIsGone(t *testing.T) {
 
 // Regression: a late request deleted the task that had meanwhile been submitted under the ID.
 func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("n", "")
 		ids := w.submit(1, windlass.Spec{})
 		w.settles(time.Minute, ids)
 		client := w.clientBehind("late 20s on commit call 2")
@@ -55,11 +55,11 @@ func TestDelete_M21_OneThatComesLateSparesATaskThatWasSubmittedSince(t *testing.
 // then run at the same time.
 func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T) {
 	for _, plan := range []string{"", "stall on batch\nrefuse on list,watch"} {
-		inWorld(t, func(t *testing.T, w *cluster) {
-			slow := w.joins("slow", "", w.slowToStop(5*time.Second))
+		inVerified(t, func(t *testing.T, w *cluster) {
+			slow := w.joinFaulty("slow", "", w.slowToStop(5*time.Second))
 			ids := w.submit(2, windlass.Spec{})
 			w.settles(time.Minute, ids)
-			w.joins("other", "", claimingIf(claimOneAtATime))
+			w.joinFaulty("other", "", claimingIf(claimOneAtATime))
 			w.Advance(30 * time.Second)
 			slow.Use(plan) // the node learns of nothing
 			id := slow.Tasks()[0].ID
@@ -85,9 +85,9 @@ func TestDelete_M21_ATaskOfTheSameIDWaitsUntilTheHandlerHasReturned(t *testing.T
 // Regression: the outcome of a run of a deleted task was applied to the task submitted since,
 // which was completed without having run.
 func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 5 * time.Second }
-		n := w.joins("n", "")
+		n := w.joinFaulty("n", "")
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		n.Use("stall on batch\nrefuse on list,watch")
@@ -105,7 +105,7 @@ func TestDelete_M21_WhatARunEndsWithIsNotSaidOfATaskThatWasSubmittedSince(t *tes
 
 // A caller whose context ends learns that the deletion may have been applied.
 func TestDelete_M21_AnUnansweredDeletionSaysThatItMayHaveHappened(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		ids := w.submit(1, windlass.Spec{})
 		client := w.clientBehind("lose-reply 1h on commit call 2")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -243,8 +243,8 @@ func (c *cluster) returns(what string, f func(context.Context) error) error {
 }
 
 func TestDequeue_CompleteAfterTheIncarnationIsOverReturns(t *testing.T) {
-	inWorldWith(t, windlasstest.Options{AllowOverlaps: true}, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", pulling("t"))
+	inVerifiedWith(t, windlasstest.Options{AllowOverlaps: true}, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "", pulling("t"))
 		w.job("a_t")
 		d := w.dequeue(n, "t")
 		n.Partition()
@@ -261,8 +261,8 @@ func TestDequeue_CompleteReturnsWhileTheBrokerIsAway(t *testing.T) {
 	for _, away := range []struct{ begin, end func(*windlasstest.Node) }{
 		{(*windlasstest.Node).Partition, (*windlasstest.Node).Heal}, {(*windlasstest.Node).Freeze, (*windlasstest.Node).Thaw},
 	} {
-		inWorld(t, func(t *testing.T, w *cluster) {
-			n := w.joins("n", "", pulling("t"))
+		inVerified(t, func(t *testing.T, w *cluster) {
+			n := w.joinFaulty("n", "", pulling("t"))
 			w.job("a_t")
 			d := w.dequeue(n, "t")
 			away.begin(n)
@@ -299,8 +299,8 @@ func TestDequeue_TryDequeueReturnsOnAFrozenNode(t *testing.T) {
 }
 
 func TestDequeue_TryDequeueReturnsWhileTheBrokerIsAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", pulling("t"))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "", pulling("t"))
 		w.Advance(time.Second)
 		n.Partition()
 		w.Advance(20 * time.Second)
@@ -347,11 +347,11 @@ func TestDequeue_DequeueLeavesWhatMayNotRunHere(t *testing.T) {
 }
 
 func TestDequeue_TheTallyCountsNoPulledClaims(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		hold := make(chan struct{})
 		var slow atomic.Bool
-		n := w.joins("n", "", alsoPulling("t"), holding(1), meddle(func(m *meddler) {
+		n := w.joinFaulty("n", "", alsoPulling("t"), holding(1), intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
 				if slow.CompareAndSwap(true, false) {

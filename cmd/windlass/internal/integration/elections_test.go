@@ -17,8 +17,8 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// lineUp returns the candidates of an election, in order.
-func (c *cluster) lineUp(name string) (candidates []string) {
+// candidates returns the candidates of an election, in order.
+func (c *cluster) candidates(name string) (candidates []string) {
 	c.t.Helper()
 	infos, err := election.List(c.t.Context(), c.store, "test")
 	c.must(err)
@@ -57,7 +57,7 @@ func TestElections_ANodeStandsOnItsOwnSession(t *testing.T) {
 		second, _ := c.electing(b, "reports", untilOver)
 		other, _ := c.electing(b, "bills", untilOver)
 		c.WaitUntil(5*time.Second, "b leads another", other.IsLeader)
-		c.WaitUntil(5*time.Second, "b is second", func() bool { return slices.Equal(c.lineUp("reports"), []string{"a", "b"}) })
+		c.WaitUntil(5*time.Second, "b is second", func() bool { return slices.Equal(c.candidates("reports"), []string{"a", "b"}) })
 		nodes := c.nodes()
 		elections, err := election.List(t.Context(), c.store, "test")
 		c.must(err)
@@ -98,14 +98,14 @@ func TestElections_ANodeThatLosesItsSessionStandsAgain(t *testing.T) {
 		})
 		c.WaitUntil(5*time.Second, "a leads", first.IsLeader)
 		second, _ := c.electing(c.join("b"), "reports", untilOver)
-		c.WaitUntil(5*time.Second, "b is second", func() bool { return len(c.lineUp("reports")) == 2 })
+		c.WaitUntil(5*time.Second, "b is second", func() bool { return len(c.candidates("reports")) == 2 })
 		a.Partition()
 		c.WaitUntil(2*session.TTLDefault, "b leads", second.IsLeader)
 		if first.IsLeader() || len(causes) != 1 || !errors.Is(causes[0], session.ErrLost) {
 			t.Errorf("the old leader: %v, %v", first.IsLeader(), causes)
 		}
 		a.Heal()
-		c.WaitUntil(30*time.Second, "a stands again", func() bool { return slices.Equal(c.lineUp("reports"), []string{"b", "a"}) })
+		c.WaitUntil(30*time.Second, "a stands again", func() bool { return slices.Equal(c.candidates("reports"), []string{"b", "a"}) })
 		c.must(second.Resign(t.Context()))
 		c.WaitUntil(5*time.Second, "a leads again", first.IsLeader)
 		if n := terms.Load(); n != 2 {
@@ -190,7 +190,7 @@ func TestElections_AFunctionThatOutlivesItsSessionIsNotDoubled(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(30*time.Second, "a task runs", func() bool { return c.runningOn("a") == 1 })
 		c.Advance(30 * time.Second)
-		if got := c.lineUp("reports"); len(got) != 0 {
+		if got := c.candidates("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}
 		close(release)
@@ -217,7 +217,7 @@ func TestElections_ANodeThatNeverJoinsStandsNowhere(t *testing.T) {
 		led := make(chan error)
 		go func() { led <- e.Lead(context.Background(), untilOver) }()
 		c.Advance(time.Minute)
-		if got := c.lineUp("reports"); len(got) != 0 {
+		if got := c.candidates("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}
 		if err := node.Run(t.Context()); !errors.Is(err, windlass.ErrNameTaken) {
@@ -308,7 +308,7 @@ func TestElections_ANodeThatIsToldToStopLeavesTheLine(t *testing.T) {
 			t.Errorf("Lead: %v", err)
 		}
 		c.Advance(time.Second)
-		if got := c.lineUp("reports"); len(got) != 0 {
+		if got := c.candidates("reports"); len(got) != 0 {
 			t.Errorf("in line: %q", got)
 		}
 	})

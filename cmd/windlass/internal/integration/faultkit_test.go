@@ -18,13 +18,13 @@ import (
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
-// inWorld runs a test on an etcd and checks S1 on everything that was ever written, and S2
+// inVerified runs a test on an etcd and checks S1 on everything that was ever written, and S2
 // unless the options allow overlaps.
-func inWorld(t *testing.T, test func(t *testing.T, w *cluster)) {
-	inWorldWith(t, windlasstest.Options{}, test)
+func inVerified(t *testing.T, test func(t *testing.T, w *cluster)) {
+	inVerifiedWith(t, windlasstest.Options{}, test)
 }
 
-func inWorldWith(t *testing.T, options windlasstest.Options, test func(t *testing.T, w *cluster)) {
+func inVerifiedWith(t *testing.T, options windlasstest.Options, test func(t *testing.T, w *cluster)) {
 	inClusterWith(t, options, func(t *testing.T, w *cluster) {
 		following, stop := context.WithCancel(t.Context())
 		log, err := history.New("test")
@@ -168,34 +168,34 @@ func (r *restored) List(ctx context.Context, prefix string) iter.Seq2[broker.Pag
 	}
 }
 
-// meddler is a coordinator between a node and the real one.
-type meddler struct {
+// interceptor is a coordinator between a node and the real one.
+type interceptor struct {
 	coordinator.Coordinator
 	claim func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result
 	adopt func(ctx context.Context, ids []string) []coordinator.Result
 	end   func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended
 }
 
-// meddle replaces some calls of a node's coordinator.
-func meddle(with func(m *meddler)) func(*windlass.Config) {
+// intercept replaces some calls of a node's coordinator.
+func intercept(with func(m *interceptor)) func(*windlass.Config) {
 	return func(cfg *windlass.Config) {
 		cfg.Coordinator = func(plain coordinator.Coordinator) coordinator.Coordinator {
-			m := &meddler{Coordinator: plain, claim: plain.Claim, adopt: plain.Adopt, end: plain.End}
+			m := &interceptor{Coordinator: plain, claim: plain.Claim, adopt: plain.Adopt, end: plain.End}
 			with(m)
 			return m
 		}
 	}
 }
 
-func (m *meddler) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
+func (m *interceptor) Claim(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 	return m.claim(ctx, wanted)
 }
 
-func (m *meddler) Adopt(ctx context.Context, ids []string) []coordinator.Result {
+func (m *interceptor) Adopt(ctx context.Context, ids []string) []coordinator.Result {
 	return m.adopt(ctx, ids)
 }
 
-func (m *meddler) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
+func (m *interceptor) End(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 	return m.end(ctx, endings)
 }
 

@@ -20,18 +20,18 @@ import (
 func TestFaults_M10_M11_M12_M13_M16_EveryTaskRunsAndOnOneNodeOnly(t *testing.T) {
 	for i, plan := range simulation.Plans {
 		t.Run(fmt.Sprintf("%d %s", i, plan), func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *cluster) {
+			inVerified(t, func(t *testing.T, w *cluster) {
 				plan := fmt.Sprintf("seed %d\n%s", i+1, plan)
 				w.takes = finiteSome
 				client := w.clientBehind(plan)
-				nodes := []*windlasstest.Node{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
+				nodes := []*windlasstest.Node{w.joinFaulty("a", plan), w.joinFaulty("b", plan), w.joinFaulty("c", plan)}
 				var ids []string
 				for step := range 12 {
 					ids = append(ids, w.submitted(client, fmt.Sprintf("step%02d", step), 5)...)
 					w.Advance(5 * time.Second)
 					switch step {
 					case 4:
-						nodes = append(nodes, w.joins("d", plan))
+						nodes = append(nodes, w.joinFaulty("d", plan))
 					case 8:
 						start := time.Now()
 						_ = nodes[0].Stop() // an error says that its handlers are late, which settles finds out
@@ -57,12 +57,12 @@ func TestNode_M15_ARevokedSessionAndDeletedOwnersAreNoticedAtOnceAndRepaired(t *
 	for _, what := range []string{"session", "owners", "owner while its release is lost", "registration"} {
 		// But for a registration, the store is told to break its promise.
 		options := windlasstest.Options{AllowOverlaps: what != "registration"}
-		inWorldWith(t, options, func(t *testing.T, w *cluster) {
+		inVerifiedWith(t, options, func(t *testing.T, w *cluster) {
 			plan := ""
 			if what == "owner while its release is lost" {
 				plan = `lose-reply 300ms on commit below "/test/tasks/" chance 0.5`
 			}
-			nodes := []*windlasstest.Node{w.joins("a", plan), w.joins("b", plan), w.joins("c", plan)}
+			nodes := []*windlasstest.Node{w.joinFaulty("a", plan), w.joinFaulty("b", plan), w.joinFaulty("c", plan)}
 			w.Advance(time.Second)
 			ids := w.submit(12, windlass.Spec{})
 			w.settles(time.Minute, ids)
@@ -96,22 +96,22 @@ func TestNode_M15_ARevokedSessionAndDeletedOwnersAreNoticedAtOnceAndRepaired(t *
 }
 
 func TestClaim_M13_ACompletionThatArrivesAfterTheSessionWasLostChangesNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 5 * time.Second }
-		w.joins("a", "late 30s on commit below \"/test/state/task-\"\nlate 30s on keepalive")
+		w.joinFaulty("a", "late 30s on commit below \"/test/state/task-\"\nlate 30s on keepalive")
 		ids := w.submit(10, windlass.Spec{})
 		w.Advance(2 * time.Second)
-		w.joins("b", "")
+		w.joinFaulty("b", "")
 		w.settles(2*time.Minute, ids)
 		w.Advance(time.Minute)
 	})
 }
 
 func TestNode_M13_EndingsThatWaitForACallInFlightDoNotSpin(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		var calls atomic.Int32
 		w.takes = func(id string) time.Duration { return time.Duration(1+id[len(id)-1]-'0') * time.Second }
-		w.joins("n", "", meddle(func(m *meddler) {
+		w.joinFaulty("n", "", intercept(func(m *interceptor) {
 			m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 				if calls.Add(1) == 1 {
 					return []coordinator.Ended{{Err: broker.NewError("commit", "", broker.ErrUnavailable, nil)}}
@@ -126,8 +126,8 @@ func TestNode_M13_EndingsThatWaitForACallInFlightDoNotSpin(t *testing.T) {
 }
 
 func TestNode_M12_AClaimThatIsOursWhileTheBrokerIsAwayIsNotAskedAboutInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "delay-reply 3s on commit below \"/test/tasks/\"")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "delay-reply 3s on commit below \"/test/tasks/\"")
 		w.Advance(time.Second)
 		ids := w.submit(3, windlass.Spec{})
 		w.Advance(time.Second) // the claims are applied, and the watch has said so
@@ -140,8 +140,8 @@ func TestNode_M12_AClaimThatIsOursWhileTheBrokerIsAwayIsNotAskedAboutInALoop(t *
 }
 
 func TestMirror_M10_AHistoryThatIsCompactedAgainAndAgainIsNotListedInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "compact on watch")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "compact on watch")
 		w.settles(time.Minute, w.submit(3, windlass.Spec{})) // by listing alone
 		if struck := n.Faults().Struck()[0]; struck > 100 {
 			t.Errorf("listed %d times", struck)
@@ -150,9 +150,9 @@ func TestMirror_M10_AHistoryThatIsCompactedAgainAndAgainIsNotListedInALoop(t *te
 }
 
 func TestNode_M35_ACandidateIsLookedAtAgainWhenTheLoadFallsRightAfterItWasRefused(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 50 * time.Millisecond }
-		w.joins("n", "", claimingIf(claimOneAtATime))
+		w.joinFaulty("n", "", claimingIf(claimOneAtATime))
 		ids := w.submit(10, windlass.Spec{})
 		took := w.WaitUntil(time.Hour, "all are done", func() bool { return w.settled(ids) == "" && w.startsOf("task-009") == 1 })
 		if took > 5*time.Second {
@@ -162,10 +162,10 @@ func TestNode_M35_ACandidateIsLookedAtAgainWhenTheLoadFallsRightAfterItWasRefuse
 }
 
 func TestClaim_M12_AnOldAnswerAboutAClaimDoesNotRunTheTaskAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return time.Second }
 		var claims, adopts atomic.Int32
-		w.joins("n", "", meddle(func(m *meddler) {
+		w.joinFaulty("n", "", intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				results := m.Coordinator.Claim(ctx, wanted)
 				if claims.Add(1) == 1 { // it was granted, and nobody says so
@@ -189,8 +189,8 @@ func TestClaim_M12_AnOldAnswerAboutAClaimDoesNotRunTheTaskAgain(t *testing.T) {
 }
 
 func TestClaim_M15_ATaskThatIsDeletedBeforeTheReplyToItsClaimNeverRuns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "delay-reply 4s on commit below \"/test/tasks/\"")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "delay-reply 4s on commit below \"/test/tasks/\"")
 		w.Advance(time.Second)
 		w.submit(1, windlass.Spec{})
 		w.Advance(time.Second)
@@ -205,9 +205,9 @@ func TestClaim_M15_ATaskThatIsDeletedBeforeTheReplyToItsClaimNeverRuns(t *testin
 }
 
 func TestMirror_M10_AClaimThatCameAndWentUnseenLeavesTheTaskClaimable(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		var runs atomic.Int32
-		n := w.joins("n", "", running(func(ctx context.Context, claim *windlass.Claim) error {
+		n := w.joinFaulty("n", "", running(func(ctx context.Context, claim *windlass.Claim) error {
 			if runs.Add(1) == 1 {
 				return windlass.ErrRelease
 			}
@@ -223,8 +223,8 @@ func TestMirror_M10_AClaimThatCameAndWentUnseenLeavesTheTaskClaimable(t *testing
 }
 
 func TestCommand_M33_AModeThatCannotBePublishedIsNotTriedInALoop(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "")
 		w.Advance(time.Second)
 		n.Use("refuse on commit")
 		w.send("n", windlass.CommandFreeze, "")
@@ -236,8 +236,8 @@ func TestCommand_M33_AModeThatCannotBePublishedIsNotTriedInALoop(t *testing.T) {
 
 func TestCommand_M33_AnOlderModeThatIsAppliedLateDoesNotHideTheNewer(t *testing.T) {
 	for _, plan := range []string{"late 3s on commit below \"/test/nodes/n/info\" call 1", "delay-request 3s on commit call 1"} {
-		inWorld(t, func(t *testing.T, w *cluster) {
-			n := w.joins("n", "")
+		inVerified(t, func(t *testing.T, w *cluster) {
+			n := w.joinFaulty("n", "")
 			w.Advance(time.Second)
 			n.Use(plan)
 			w.send("n", windlass.CommandFreeze, "")
@@ -252,8 +252,8 @@ func TestCommand_M33_AnOlderModeThatIsAppliedLateDoesNotHideTheNewer(t *testing.
 }
 
 func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("n", "")
 		for i, spec := range []string{"{", "{}"} {
 			w.put("/test/tasks/a", spec)
 			w.Advance(10 * time.Second)
@@ -265,9 +265,9 @@ func TestNode_M06_ACorruptTaskThatIsMendedRuns(t *testing.T) {
 }
 
 func TestClaim_M12_AReleaseThatIsRefusedForNowIsTriedAgain(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		var refused atomic.Int32
-		w.joins("n", "", meddle(func(m *meddler) {
+		w.joinFaulty("n", "", intercept(func(m *interceptor) {
 			m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 				if refused.Add(1) > 3 {
 					return m.Coordinator.End(ctx, endings)
@@ -290,7 +290,7 @@ func TestNode_AnEndingThatIsRetriedDoesNotSlowDownTheOthers(t *testing.T) {
 		c.job("a_t")
 		c.WaitFor(10*time.Second, "a_t", windlass.StatusRunning)
 		c.job("a_t", again)
-		c.tell("a_t", statemachine.Kill)
+		c.sendTask("a_t", statemachine.Kill)
 		c.Advance(5 * time.Second)
 		for i := range 10 {
 			c.job(string(rune('a'+i)) + "_u")

@@ -56,7 +56,7 @@ func (f *fleet) until(ctx context.Context, _ *windlass.Claim) error {
 // node starts a node that handles every type, and counts what becomes of its claims.
 func (f *fleet) node(name string, configure ...func(*windlass.Config)) *windlasstest.Node {
 	f.t.Helper()
-	counted := meddle(func(m *meddler) {
+	counted := intercept(func(m *interceptor) {
 		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 			results := m.Coordinator.Claim(ctx, wanted)
 			f.asked.Add(int32(len(wanted)))
@@ -105,6 +105,18 @@ func (f *fleet) load(ids ...string) map[string]int {
 		}
 	}
 	return load
+}
+
+// anyOn returns a task that a node runs.
+func (f *fleet) anyOn(name string) string {
+	f.t.Helper()
+	for id, node := range f.holders() {
+		if node == name {
+			return id
+		}
+	}
+	f.t.Fatalf("%s runs nothing", name)
+	return ""
 }
 
 // fewMoves fails if far more tasks were started than necessary. Package placement proves that

@@ -52,8 +52,8 @@ func TestHandler_M30_M31_TheTableOfWhatRunReturnsHolds(t *testing.T) {
 			}
 			f.Advance(time.Second)
 			f.send("n", "stop_task", `{"task":"released"}`)
-			f.tell("commanded", statemachine.Pause)
-			f.tell("killed", statemachine.Kill)
+			f.sendTask("commanded", statemachine.Pause)
+			f.sendTask("killed", statemachine.Kill)
 			f.Advance(time.Minute)
 			f.send("n", "drain", `{}`)
 			f.Advance(time.Second)

@@ -86,7 +86,7 @@ func TestHandler_M31_NilMeansDoneOnlyAsLongAsTheContextHasNotEnded(t *testing.T)
 			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Timeout: windlass.Duration(timeout)}})
 		}
 		c.Advance(10 * time.Second)
-		c.tell("paused", statemachine.Pause)
+		c.sendTask("paused", statemachine.Pause)
 		c.Advance(time.Minute)
 		b := c.join("b", handler)
 		c.Advance(time.Minute)

@@ -11,8 +11,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// told returns the history of a task as event@node. A star marks an interruption.
-func (c *cluster) told(id string) (string, statemachine.History) {
+// historyOf returns the history of a task as event@node. A star marks an interruption.
+func (c *cluster) historyOf(id string) (string, statemachine.History) {
 	c.t.Helper()
 	h, err := c.client.History(c.t.Context(), id)
 	if errors.Is(err, windlass.ErrNotFound) {
@@ -33,7 +33,7 @@ func (c *cluster) told(id string) (string, statemachine.History) {
 func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		tells := func(want string) func() bool {
-			return func() bool { told, _ := c.told("t"); return told == want }
+			return func() bool { told, _ := c.historyOf("t"); return told == want }
 		}
 		finish := make(chan struct{})
 		run := running(func(ctx context.Context, _ *windlass.Claim) error {
@@ -55,7 +55,7 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		c.WaitUntil(5*time.Second, "it was claimed anew", tells("claimed@a released@a* claimed@b lost@b* claimed@b"))
 		close(finish)
 		c.WaitUntil(5*time.Second, "it is done", tells("claimed@a released@a* claimed@b lost@b* claimed@b completed@b"))
-		if _, h := c.told("t"); h.Claims != 3 || h.Interruptions != 2 {
+		if _, h := c.historyOf("t"); h.Claims != 3 || h.Interruptions != 2 {
 			t.Errorf("%d claims, %d interruptions", h.Claims, h.Interruptions)
 		}
 		if d := c.task("t"); d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {

@@ -23,7 +23,7 @@ func TestJobs_ASkipIsForTheFailureThatItWasMadeFor(t *testing.T) {
 		hold := make(chan struct{})
 		var once sync.Once
 		held := make(chan struct{})
-		c.join("skipper", handlers(map[string]run{"ok": done}), meddle(func(m *meddler) {
+		c.join("skipper", handlers(map[string]run{"ok": done}), intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				for _, w := range wanted {
 					if w.Skipped != "" {
@@ -289,13 +289,13 @@ func TestJobs_Z10_AJobThatIsToRunAgainDoesSoHoweverItsRunEnds(t *testing.T) {
 		}}))
 		c.WaitFor(5*time.Second, "a_t", windlass.StatusRunning)
 		c.job("a_t", func(s *windlass.Submission) { s.Requeue = true })
-		c.tell("a_t", statemachine.Kill)
+		c.sendTask("a_t", statemachine.Kill)
 		c.WaitUntil(5*time.Second, "it runs again although it was killed", func() bool { return starts == 2 })
 		c.WaitUntil(5*time.Second, "it is in the history", func() bool {
 			h, err := c.client.History(t.Context(), "a_t")
 			return err == nil && slices.ContainsFunc(h.Entries, func(e statemachine.HistoryEntry) bool { return e.Event == statemachine.EventRequeued })
 		})
-		c.tell("a_t", statemachine.Kill)
+		c.sendTask("a_t", statemachine.Kill)
 		c.WaitFor(5*time.Second, "a_t", windlass.StatusKilled)
 		c.wantStatus("a_t|b_t", windlass.StatusBlocked)
 	})

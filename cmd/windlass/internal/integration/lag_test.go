@@ -12,9 +12,9 @@ import (
 
 // Regression: a task that no other node took when it was offered was never offered again.
 func TestNode_M17_WhatNobodyTookIsOfferedAgainLater(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		w.joins("a", "")
-		b := w.joins("b", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		w.joinFaulty("a", "")
+		b := w.joinFaulty("b", "")
 		w.Advance(time.Second)
 		b.Use(`lose-request 1s on commit below "/test/tasks/"`) // it lives, and claims nothing
 		w.submit(20, windlass.Spec{})

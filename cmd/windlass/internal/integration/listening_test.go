@@ -60,7 +60,7 @@ func TestStates_M56_ACommandThatTheHandlerHasNotReceivedIsNotLostWhenItsNodeStop
 		n := c.startBusy("a", func(context.Context, *windlass.Claim, <-chan statemachine.Command) statemachine.Command {
 			return statemachine.Command{Message: statemachine.Release}
 		})
-		sent := c.tell("t", statemachine.Pause)
+		sent := c.sendTask("t", statemachine.Pause)
 		c.Advance(100 * time.Millisecond)
 		c.must(n.Stop())
 		c.join("b", stateful("busy", c.following))
@@ -98,7 +98,7 @@ func TestStates_M56_RunAfterPauseWinsWhileTheHandlerIsStillPausing(t *testing.T)
 				return statemachine.Command{Message: statemachine.Release}
 			}
 		})
-		c.tell("t", statemachine.Pause)
+		c.sendTask("t", statemachine.Pause)
 		c.Advance(1500 * time.Millisecond)
 		c.becomes(statemachine.Run, windlass.StatusRunning)
 	})

@@ -19,10 +19,10 @@ import (
 // Regression: tasks that only one node can run were released every hour, one after the other,
 // so that those that take longer never completed.
 func TestNode_M43_WhatOnlyOneNodeCanRunIsLeftInPeaceInTheEnd(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 5 * time.Hour }
-		w.joins("a", "")
-		w.joins("b", "", func(cfg *windlass.Config) {
+		w.joinFaulty("a", "")
+		w.joinFaulty("b", "", func(cfg *windlass.Config) {
 			cfg.NewTask = func(string, json.RawMessage) windlass.Task { return nil }
 		})
 		w.Advance(time.Second)
@@ -246,13 +246,9 @@ func TestPlacement_M34_AStopTaskThatIsRepeatedCountsOnce(t *testing.T) {
 		f.submit("t", 10, windlass.Spec{})
 		f.settle(10)
 		before := f.load()
-		for id, node := range f.holders() {
-			if node == "n00" {
-				for range 6 {
-					f.send(node, windlass.CommandStopTask, fmt.Sprintf(`{"task":%q}`, id))
-				}
-				break
-			}
+		stop := fmt.Sprintf(`{"task":%q}`, f.anyOn("n00"))
+		for range 6 {
+			f.send("n00", windlass.CommandStopTask, stop)
 		}
 		f.Advance(time.Second)
 		f.settle(10)
@@ -288,7 +284,7 @@ func TestPlacement_M34_ADrainedNodeGivesItsTasksToTheOthersEvenly(t *testing.T) 
 
 // claimingIn delays a node's claims.
 func claimingIn(takes time.Duration) func(*windlass.Config) {
-	return meddle(func(m *meddler) {
+	return intercept(func(m *interceptor) {
 		m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 			time.Sleep(takes)
 			return m.Coordinator.Claim(ctx, wanted)
@@ -330,12 +326,12 @@ func TestPlacement_ANodeThatTakesNothingKeepsTasksWaitingOnce(t *testing.T) {
 }
 
 func TestPlacement_M17_ANodeWhoseViewOfTheOthersIsLateDoesNotPlanAsIfItWereAlone(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		// A watch that has just begun can be a while behind.
-		w.joins("a", `delay-request 150ms on watch below "/test/nodes/"`)
+		w.joinFaulty("a", `delay-request 150ms on watch below "/test/nodes/"`)
 		w.Advance(20 * time.Millisecond)
-		w.joins("b", "")
-		w.joins("c", "")
+		w.joinFaulty("b", "")
+		w.joinFaulty("c", "")
 		w.Advance(50 * time.Millisecond)
 		ids := w.submitted(w.client, "t", 300)
 		w.Advance(20 * time.Second)
@@ -437,7 +433,7 @@ func (c *cluster) eachRunsOnce(tasks int, takes func(claim *windlass.Claim) time
 func TestPlacement_M43_AClaimThatOvertakesAHandoverLetsTheFleetComeToRest(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		var once sync.Once
-		f.node("a", meddle(func(m *meddler) {
+		f.node("a", intercept(func(m *interceptor) {
 			m.claim = func(ctx context.Context, wanted []coordinator.Wanted) []coordinator.Result {
 				once.Do(func() { // another node has held the task meanwhile, and released it for b
 					put := broker.Put("/test/tasks/"+wanted[0].ID+"/handover", coordinator.OwnerValue("b"))

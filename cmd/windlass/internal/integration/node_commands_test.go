@@ -19,8 +19,8 @@ import (
 
 // Regression: a drain that was ended kept its next step due, and the loop span.
 func TestCommand_M34_ADrainThatIsEndedLeavesNothingDue(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", w.slowToStop(3*time.Second))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "", w.slowToStop(3*time.Second))
 		w.submit(3, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		w.send("n", windlass.CommandDrain, "")
@@ -240,7 +240,7 @@ func (c *cluster) joinForbidding(refuse *forbidding) (trouble *atomic.Int32) {
 func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		sent := c.tell("task-000", statemachine.Pause)
+		sent := c.sendTask("task-000", statemachine.Pause)
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		trouble := c.joinForbidding(refuse)
@@ -259,7 +259,7 @@ func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 func TestCommand_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		c.tell("task-000", statemachine.Pause)
+		c.sendTask("task-000", statemachine.Pause)
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		c.joinForbidding(refuse)
@@ -276,7 +276,7 @@ func TestCommand_ACommandThatMayNotBeDeletedIsReportedAndDeletedOnceItMay(t *tes
 		trouble := c.joinForbidding(refuse)
 		c.submit(1, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "it runs", c.allRunning(1))
-		c.tell("task-000", statemachine.Run)
+		c.sendTask("task-000", statemachine.Run)
 		c.Advance(time.Minute)
 		if trouble.Load() != 1 {
 			t.Errorf("it was reported %d times", trouble.Load())

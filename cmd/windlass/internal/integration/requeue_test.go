@@ -17,9 +17,9 @@ import (
 )
 
 func TestRequeue_ARequeueThatComesLateDoesNotUndoALaterOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
-		n := w.joins("n", "", pulling("t"))
+		n := w.joinFaulty("n", "", pulling("t"))
 		w.job("a_t")
 		d := w.dequeue(n, "t")
 		again := func(props string) windlass.Submission {
@@ -151,7 +151,7 @@ func again(s *windlass.Submission) { s.Update, s.Requeue, s.Rerun = true, true, 
 // beforeDone does something just before the first request to complete task a_t.
 func beforeDone(do func(ctx context.Context)) func(*windlass.Config) {
 	var once sync.Once
-	return meddle(func(m *meddler) {
+	return intercept(func(m *interceptor) {
 		m.end = func(ctx context.Context, endings []coordinator.Ending) []coordinator.Ended {
 			if slices.ContainsFunc(endings, func(e coordinator.Ending) bool { return e.Kind == coordinator.Done && e.ID == "a_t" }) {
 				once.Do(func() { do(ctx) })
@@ -176,7 +176,7 @@ func TestRequeue_ASecondKillDoesNotWedgeAJobThatIsToRunAgain(t *testing.T) {
 		c.job("a_t")
 		c.WaitFor(10*time.Second, "a_t", windlass.StatusRunning)
 		c.job("a_t", again)
-		c.tell("a_t", statemachine.Kill)
+		c.sendTask("a_t", statemachine.Kill)
 		c.Advance(10 * time.Minute)
 		if n := c.startsOf("a_t"); n != 2 {
 			t.Errorf("%d starts, want 2; it is %s", n, c.status("a_t"))
@@ -206,7 +206,7 @@ func TestRequeue_ALostClaimIsGivenUpThoughTheTaskIsToRunAgain(t *testing.T) {
 
 func TestRequeue_ARequeueWhoseAnswerIsLostRunsATaskOnceMoreAndIsNoConflict(t *testing.T) {
 	for _, submission := range []windlass.Submission{{ID: "a-0", Rerun: true, Update: true, Requeue: true}, {ID: "a-0", Requeue: true}} {
-		inWorld(t, func(t *testing.T, w *cluster) {
+		inVerified(t, func(t *testing.T, w *cluster) {
 			var runs atomic.Int32
 			w.takes = func(string) time.Duration {
 				if runs.Add(1) == 1 {
@@ -214,7 +214,7 @@ func TestRequeue_ARequeueWhoseAnswerIsLostRunsATaskOnceMoreAndIsNoConflict(t *te
 				}
 				return 10 * time.Second
 			}
-			w.joins("n", "")
+			w.joinFaulty("n", "")
 			w.Advance(time.Second)
 			w.submitted(w.client, "a", 1)
 			w.Advance(4 * time.Second) // it runs for another second

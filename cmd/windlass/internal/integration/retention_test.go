@@ -101,7 +101,7 @@ func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 		if n := len(c.collect("/test/state/")); n != 3 {
 			t.Errorf("%d states are left", n)
 		}
-		if line := c.lineUp(windlass.RetentionElection); len(line) != 2 {
+		if line := c.candidates(windlass.RetentionElection); len(line) != 2 {
 			t.Errorf("%q would see to it", line)
 		}
 		c.must(a.Stop())
@@ -110,7 +110,7 @@ func TestRetention_IsAppliedByOneNodeAtATime(t *testing.T) {
 		if n := len(c.collect("/test/state/")); n != 3 {
 			t.Errorf("%d states are left when one node has gone", n)
 		}
-		if line := c.lineUp(windlass.RetentionElection); !slices.Equal(line, []string{"b"}) {
+		if line := c.candidates(windlass.RetentionElection); !slices.Equal(line, []string{"b"}) {
 			t.Errorf("%q would see to it", line)
 		}
 	})

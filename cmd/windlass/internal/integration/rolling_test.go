@@ -12,9 +12,10 @@ import (
 )
 
 // rolling restarts every node in turn.
-func (f *fleet) rolling(nodes, tasks int, returnWithin time.Duration) (ids []string) {
+func (f *fleet) rolling(returnWithin time.Duration) (ids []string) {
 	f.t.Helper()
-	all := f.nodes(nodes, returning(returnWithin))
+	tasks := 10 * *fleetFlag
+	all := f.nodes(*fleetFlag, returning(returnWithin))
 	ids = f.submit("t", tasks, windlass.Spec{})
 	f.Advance(2 * time.Second)
 	for i, n := range all {
@@ -54,32 +55,22 @@ func (f *fleet) moreThan(spare int, ids []string) {
 // fleetFlag is for long runs: 200 nodes take about three minutes on two cores.
 var fleetFlag = flag.Int("fleet", 20, "nodes of the clusters that are restarted in turn")
 
-func rollingSize() (nodes, tasks int) {
-	return *fleetFlag, 10 * *fleetFlag
-}
-
 func TestPlacement_M17_ARollingRestartMovesNoTaskMoreThanOnceBesides(t *testing.T) {
-	inFleet(t, func(t *testing.T, f *fleet) {
-		nodes, tasks := rollingSize()
-		f.moreThan(1, f.rolling(nodes, tasks, 0))
-	})
+	inFleet(t, func(t *testing.T, f *fleet) { f.moreThan(1, f.rolling(0)) })
 }
 
 func TestPlacement_ARollingRestartOfNodesThatReturnMovesNoTask(t *testing.T) {
-	inFleet(t, func(t *testing.T, f *fleet) {
-		nodes, tasks := rollingSize()
-		f.moreThan(0, f.rolling(nodes, tasks, time.Minute))
-	})
+	inFleet(t, func(t *testing.T, f *fleet) { f.moreThan(0, f.rolling(time.Minute)) })
 }
 
-// goes lists how a node that may return can end.
-var goes = map[string]func(n *windlasstest.Node){
+// endings lists how a node that may return can end.
+var endings = map[string]func(n *windlasstest.Node){
 	"killed":  func(n *windlasstest.Node) { n.Kill() },
 	"stopped": func(n *windlasstest.Node) { n.Stop() },
 }
 
 func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testing.T) {
-	for how, end := range goes {
+	for how, end := range endings {
 		for _, tasks := range []int{3, 10, 100} {
 			t.Run(how, func(t *testing.T) {
 				inFleet(t, func(t *testing.T, f *fleet) {
@@ -105,7 +96,7 @@ func TestPlacement_ANodeThatReturnsGetsItsTasksBackAndNothingElseMoves(t *testin
 }
 
 func TestPlacement_ANodeThatDoesNotReturnIsTakenOverWhenItsTimeIsUp(t *testing.T) {
-	for how, end := range goes {
+	for how, end := range endings {
 		t.Run(how, func(t *testing.T) {
 			inFleet(t, func(t *testing.T, f *fleet) {
 				all := f.nodes(3, returning(time.Minute))
@@ -143,9 +134,7 @@ func TestPlacement_M34_ADrainedNodeIsNotWaitedFor(t *testing.T) {
 		f.Advance(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := all[0].Drain(ctx); err != nil {
-			t.Error(err)
-		}
+		f.must(all[0].Drain(ctx))
 		f.settle(30)
 		f.even("n01", "n02")
 		all[0].Stop()

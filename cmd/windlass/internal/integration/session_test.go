@@ -102,12 +102,12 @@ func TestNode_M16_CloseGivesEverythingBackAndIsBounded(t *testing.T) {
 
 func TestNode_M14_AFrozenNodeStopsBeforeOthersStartAndRejoins(t *testing.T) {
 	for _, plan := range []string{"", `late 40s on commit chance 0.5`, `delay-reply 5s on commit chance 0.5`} {
-		inWorld(t, func(t *testing.T, w *cluster) {
+		inVerified(t, func(t *testing.T, w *cluster) {
 			w.takes = finiteSome
-			a := w.joins("a", "")
+			a := w.joinFaulty("a", "")
 			ids := w.submitted(w.client, "before", 20)
 			w.Advance(3 * time.Second)
-			w.joins("b", "")
+			w.joinFaulty("b", "")
 			w.Advance(time.Second)
 			a.Use(plan)
 			w.Advance(2 * time.Second)
@@ -131,8 +131,8 @@ func TestNode_M14_AFrozenNodeStopsBeforeOthersStartAndRejoins(t *testing.T) {
 
 func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
 	for away, keeps := range map[time.Duration]bool{6 * time.Second: true, 40 * time.Second: false} {
-		inWorld(t, func(t *testing.T, w *cluster) {
-			nodes := []*windlasstest.Node{w.joins("a", ""), w.joins("b", "")}
+		inVerified(t, func(t *testing.T, w *cluster) {
+			nodes := []*windlasstest.Node{w.joinFaulty("a", ""), w.joinFaulty("b", "")}
 			w.Advance(time.Second)
 			ids := w.submit(10, windlass.Spec{})
 			w.settles(time.Minute, ids)
@@ -159,9 +159,9 @@ func TestNode_M14_ABrokerThatIsBackWithinTheTTLCostsNoTask(t *testing.T) {
 // The broker is unreachable until the nodes give up their sessions. When it is back it still
 // has them; the nodes revoke them instead of waiting for their expiry.
 func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		ttl := func(cfg *windlass.Config) { cfg.SessionTTL = session.TTLMax }
-		nodes := []*windlasstest.Node{w.joins("a", "", ttl), w.joins("b", "", ttl)}
+		nodes := []*windlasstest.Node{w.joinFaulty("a", "", ttl), w.joinFaulty("b", "", ttl)}
 		ids := w.submit(10, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(len(ids)))
 		w.Advance(20 * time.Second) // until nothing moves any more
@@ -185,12 +185,12 @@ func TestNode_M14_SessionsThatWereLostHoldNothingUpOnceTheBrokerIsBack(t *testin
 }
 
 func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		first := w.joins("a", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		first := w.joinFaulty("a", "")
 		ids := w.submit(10, windlass.Spec{})
 		w.settles(time.Minute, ids)
 		first.Freeze()
-		second := w.joins("a", "")
+		second := w.joinFaulty("a", "")
 		w.Advance(5 * time.Second)
 		if n := len(second.Tasks()); n != 0 {
 			t.Errorf("the second holds %d tasks while the first is registered", n)
@@ -211,10 +211,10 @@ func TestNode_M14_TwoNodesOfOneNameAreNeverBothAtWork(t *testing.T) {
 }
 
 func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		release := make(chan struct{})
 		var fenced atomic.Int32
-		a := w.joins("a", "", func(cfg *windlass.Config) {
+		a := w.joinFaulty("a", "", func(cfg *windlass.Config) {
 			cfg.Fence = func(overdue func() []string) { fenced.Add(int32(len(overdue()))) }
 		}, running(func(context.Context, *windlass.Claim) error {
 			<-release
@@ -240,8 +240,8 @@ func TestFence_M14_AHandlerThatIgnoresItsContextIsFencedAndNotJoinedByAnother(t 
 
 // In virtual time a loop that spins never ends, so that this test would time out.
 func TestNode_M16_ADrainingNodeThatIsClosedWaitsForItsHandlersWithoutSpinning(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", w.slowToStop(3*time.Second))
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "", w.slowToStop(3*time.Second))
 		w.submit(3, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -255,8 +255,8 @@ func TestNode_M16_ADrainingNodeThatIsClosedWaitsForItsHandlersWithoutSpinning(t 
 
 func TestNode_M14_AnAuditThatFallsBetweenTheTwoDeadlinesDoesNotSpin(t *testing.T) {
 	for at := range 8 {
-		inWorld(t, func(t *testing.T, w *cluster) {
-			n := w.joins("n", "", w.slowToStop(3900*time.Millisecond))
+		inVerified(t, func(t *testing.T, w *cluster) {
+			n := w.joinFaulty("n", "", w.slowToStop(3900*time.Millisecond))
 			ids := w.submit(3, windlass.Spec{})
 			w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 			w.Advance(time.Duration(at) * time.Second)
@@ -269,8 +269,8 @@ func TestNode_M14_AnAuditThatFallsBetweenTheTwoDeadlinesDoesNotSpin(t *testing.T
 }
 
 func TestNode_M16_ANodeThatLosesItsSessionWhileItIsClosedEndsAtTheHardDeadline(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "", w.slowToStop(time.Minute), func(cfg *windlass.Config) { cfg.ShutdownGrace = 9 * time.Second })
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "", w.slowToStop(time.Minute), func(cfg *windlass.Config) { cfg.ShutdownGrace = 9 * time.Second })
 		w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		n.Partition()
@@ -288,10 +288,10 @@ func TestNode_M16_ANodeThatLosesItsSessionWhileItIsClosedEndsAtTheHardDeadline(t
 }
 
 func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.takes = func(string) time.Duration { return 20 * time.Second }
 		fenced := make(chan []string, 10)
-		n := w.joins("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue func() []string) { fenced <- overdue() } })
+		n := w.joinFaulty("n", "", func(cfg *windlass.Config) { cfg.Fence = func(overdue func() []string) { fenced <- overdue() } })
 		ids := w.submit(1, windlass.Spec{})
 		w.WaitUntil(time.Minute, "it runs", w.allRunning(1))
 		w.Advance(18 * time.Second)
@@ -308,8 +308,8 @@ func TestFence_M14_SparesAHandlerThatHasReturnedWhateverBecomesOfItsTask(t *test
 }
 
 func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		n := w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		n := w.joinFaulty("n", "")
 		w.submit(3, windlass.Spec{})
 		w.WaitUntil(time.Minute, "all run", w.allRunning(3))
 		n.Use("stall on commit,list,batch,revoke")
@@ -324,9 +324,9 @@ func TestNode_M16_CloseIsBoundedWhenOnlyRenewalsAreAnswered(t *testing.T) {
 }
 
 func TestNode_M14_ABrokerThatWasRestoredFromAnEarlierTimeEndsTheIncarnation(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		restored := &restored{}
-		n := w.joins("n", "", func(cfg *windlass.Config) {
+		n := w.joinFaulty("n", "", func(cfg *windlass.Config) {
 			restored.Broker = cfg.Broker
 			cfg.Broker = restored
 		})
@@ -385,13 +385,13 @@ func TestNode_M55_ALostSessionIsNoErrorOfTheTaskWhateverIsHeardOfFirst(t *testin
 // Regression: the broker was away, and a dead node's session got its TTL again. A node of the
 // same name did not wait that long.
 func TestNode_M04_WaitsLongerForADeadHolderOfItsNameWhenTheBrokerWasAway(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
-		dead := w.joins("n", "")
+	inVerified(t, func(t *testing.T, w *cluster) {
+		dead := w.joinFaulty("n", "")
 		w.Advance(time.Second)
 		kv := w.get("/test/nodes/n/info")
 		dead.Partition()
 		w.Advance(time.Second)
-		next := w.joins("n", "")
+		next := w.joinFaulty("n", "")
 		for range 4 {
 			w.Advance(8 * time.Second)
 			// As after a change of leader: the session gets all of its TTL again.

@@ -59,30 +59,26 @@ func TestPlacement_M17_TasksAreSpreadEvenly(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 7, 20} {
 		for _, tasks := range []int{1, 5, 100} {
 			t.Run(fmt.Sprintf("%d tasks on %d nodes", tasks, nodes), func(t *testing.T) {
-				inFleet(t, func(t *testing.T, f *fleet) {
-					all := f.nodes(nodes)
-					f.submit("t", tasks, windlass.Spec{})
-					f.allRun(promptly, tasks)
-					f.settle(tasks)
-					f.even(names(all)...)
-					f.still(time.Hour)
-				})
+				spreadEvenly(t, nodes, tasks)
 			})
 		}
 	}
 }
 
-// Nodes see a large submission in different parts.
-func TestPlacement_M17_AThousandTasksAreSpreadEvenly(t *testing.T) {
+func spreadEvenly(t *testing.T, nodes, tasks int) {
+	t.Helper()
 	inFleet(t, func(t *testing.T, f *fleet) {
-		all := f.nodes(3)
-		f.submit("t", 1000, windlass.Spec{})
-		f.allRun(promptly, 1000)
-		f.settle(1000)
+		all := f.nodes(nodes)
+		f.submit("t", tasks, windlass.Spec{})
+		f.allRun(promptly, tasks)
+		f.settle(tasks)
 		f.even(names(all)...)
 		f.still(time.Hour)
 	})
 }
+
+// Nodes see a large submission in different parts.
+func TestPlacement_M17_AThousandTasksAreSpreadEvenly(t *testing.T) { spreadEvenly(t, 3, 1000) }
 
 func TestPlacement_M17_TasksThatComeOneByOneAreSpreadEvenly(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -152,12 +148,7 @@ func TestPlacement_WhatIsOverCapacityWaitsAndRunsWhenThereIsRoom(t *testing.T) {
 		if n := f.asked.Load() - asked; n > 0 {
 			t.Errorf("%d claims without room for them", n)
 		}
-		for id, node := range f.holders() { // one is deleted on n00
-			if node == "n00" {
-				f.remove(id)
-				break
-			}
-		}
+		f.remove(f.anyOn("n00"))
 		f.Advance(time.Second)
 		f.settle(10)
 		f.loaded(map[string]int{"n00": 5, "n01": 5})

@@ -238,7 +238,7 @@ func TestStates_M54_ABrokerThatFailsEndsNoTask(t *testing.T) {
 				n.Use(plan)
 			}
 			for i, m := range []statemachine.Message{statemachine.Pause, statemachine.Sleep, statemachine.Run} {
-				c.tell(fmt.Sprintf("t%d", 2*i+1), m)
+				c.sendTask(fmt.Sprintf("t%d", 2*i+1), m)
 			}
 			c.Advance(20 * time.Second)
 			for i := range 6 {
@@ -268,7 +268,7 @@ func TestStates_M54_AnUnreadableStateIsLeftAloneUntilItIsMended(t *testing.T) {
 		n := c.join("n")
 		c.WaitUntil(5*time.Second, "it is parked", func() bool { return len(n.Tasks()) == 1 && n.Tasks()[0].Parked })
 		c.wantStatus("t", windlass.StatusFault)
-		c.tell("t", statemachine.Kill)
+		c.sendTask("t", statemachine.Kill)
 		c.Advance(time.Minute)
 		if value, _ := c.stored("/test/state/t"); value != `{"state":"melted"}` || c.startsOf("t") != 0 {
 			t.Errorf("the state is %s, and it was started %d times", value, c.startsOf("t"))

@@ -257,9 +257,9 @@ func TestSubmit_Z12_OfTwoHalvesOfACycleFromTwoClientsAtOnceOneIsAccepted(t *test
 func TestSubmit_OneSubmissionWhoseAnswerIsLostRunsATaskOnce(t *testing.T) {
 	for _, before := range []bool{false, true} {
 		t.Run("", func(t *testing.T) {
-			inWorld(t, func(t *testing.T, w *cluster) {
+			inVerified(t, func(t *testing.T, w *cluster) {
 				w.takes = func(string) time.Duration { return 100 * time.Millisecond }
-				w.joins("n", "")
+				w.joinFaulty("n", "")
 				w.Advance(time.Second)
 				call := "call 1"
 				want := 1
@@ -280,7 +280,7 @@ func TestSubmit_OneSubmissionWhoseAnswerIsLostRunsATaskOnce(t *testing.T) {
 }
 
 func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		ctx := t.Context()
 		update := func(props string) windlass.Submission {
 			return windlass.Submission{ID: "a-0", Props: json.RawMessage(props), Update: true}
@@ -297,7 +297,7 @@ func TestSubmit_AnUpdateThatComesLateDoesNotUndoALaterOne(t *testing.T) {
 }
 
 func TestSubmit_ARefusalAfterAnAttemptOfUnknownOutcomeSaysThatItMayYetBeApplied(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *cluster) {
+	inVerified(t, func(t *testing.T, w *cluster) {
 		w.submitted(w.client, "a", 1)
 		client := w.clientBehind(`lose-reply 2s on commit below "/test/tasks/" call 1`)
 		err := client.Submit(t.Context(), windlass.Submission{ID: "a-0", Spec: windlass.Spec{Priority: 1}})

@@ -104,7 +104,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		var sent []windlass.SentCommand
 		for _, m := range []statemachine.Message{statemachine.Kill, statemachine.Sleep, statemachine.Pause} {
-			sent = append(sent, c.tell("task-000", m))
+			sent = append(sent, c.sendTask("task-000", m))
 		}
 		var carriedOut atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
@@ -144,7 +144,7 @@ func TestStates_M56_ACommandThatComesWhileAnotherIsCarriedOutIsNotDeletedWithIt(
 			c.Submit(windlass.Submission{ID: id})
 			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			c.Advance(time.Millisecond)
-			first := c.tell(id, statemachine.Pause)
+			first := c.sendTask(id, statemachine.Pause)
 			c.Advance(500 * time.Millisecond)
 			d := c.command(id, command(m))
 			want := map[statemachine.Message]windlass.Status{
@@ -169,7 +169,7 @@ func TestStates_M56_ACommandThatWasHandledByTheOwnerBeforeIsNotCarriedOutAgain(t
 		c.Advance(2 * time.Second)
 		// From now on b hears of commands late.
 		n.Use(`delay-request 20s on batch below "/test/commands/"`)
-		c.tell("task-000", statemachine.Sleep)
+		c.sendTask("task-000", statemachine.Sleep)
 		c.WaitFor(5*time.Second, "task-000", windlass.StatusSleeping)
 		c.command("task-000", command(statemachine.Run))
 		c.must(a.Stop())
@@ -191,11 +191,11 @@ func TestStates_M56_ACommandThatComesWhileAStateIsOnItsWayWins(t *testing.T) {
 			c.WaitFor(5*time.Second, id, windlass.StatusRunning)
 			c.Advance(time.Second) // until its history is written
 			n.Use(`delay-request 2s on commit`)
-			first := c.tell(id, statemachine.Pause)
+			first := c.sendTask(id, statemachine.Pause)
 			// The node hears of the second one only when the first is decided.
 			c.Advance(100 * time.Millisecond)
 			n.Use("break on batch below \"/test/commands/\"\nrefuse on list below \"/test/commands/\"")
-			second := c.tell(id, m)
+			second := c.sendTask(id, m)
 			c.Advance(3 * time.Second)
 			n.Use("")
 			_, err := c.client.AwaitCommand(t.Context(), second)
@@ -238,7 +238,7 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 		}
 		c.Advance(time.Millisecond)
 		for _, id := range ids {
-			c.tell(id, statemachine.Pause)
+			c.sendTask(id, statemachine.Pause)
 		}
 		c.Advance(time.Millisecond) // or what b's coming moves is not told any more
 		c.join("b", listens)
@@ -250,16 +250,16 @@ func TestStates_M56_ACommandThatAListenerDidNotAnswerIsNotLost(t *testing.T) {
 	})
 }
 
-// tell sends a command to a task.
-func (c *cluster) tell(id string, m statemachine.Message) windlass.SentCommand {
+// sendTask sends a command to a task.
+func (c *cluster) sendTask(id string, m statemachine.Message) windlass.SentCommand {
 	c.t.Helper()
 	sent, err := c.client.SendTask(c.t.Context(), id, command(m))
 	c.must(err)
 	return sent
 }
 
-// tellAll sends a command to tasks.
-func (c *cluster) tellAll(ids []string, m statemachine.Message) {
+// sendTasks sends a command to tasks.
+func (c *cluster) sendTasks(ids []string, m statemachine.Message) {
 	c.t.Helper()
 	commands := make([]windlass.TaskCommand, len(ids))
 	for i, id := range ids {
@@ -278,7 +278,7 @@ func TestTaskCommand_ACommandInThePauseBeforeARestartDoesNotWedgeTheTask(t *test
 		}))
 		c.submit(1, windlass.Spec{})
 		c.Advance(5 * time.Second)
-		c.tell("task-000", statemachine.Run)
+		c.sendTask("task-000", statemachine.Run)
 		c.Advance(time.Second)
 		before := starts.Load()
 		c.Advance(10 * time.Minute)
@@ -301,9 +301,9 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 				c.submit(1, windlass.Spec{})
 				c.WaitFor(2*time.Second, "task-000", windlass.StatusRunning)
 				c.Advance(time.Second)
-				c.tell("task-000", statemachine.Kill)
+				c.sendTask("task-000", statemachine.Kill)
 				c.Advance(500 * time.Millisecond)
-				sent := c.tell("task-000", m)
+				sent := c.sendTask("task-000", m)
 				c.Advance(700 * time.Millisecond)
 				d, err := c.client.AwaitCommand(t.Context(), sent)
 				if err != nil || len(d.Errors) > 0 || m == statemachine.Pause && d.Status != windlass.StatusPaused {
@@ -317,8 +317,8 @@ func TestTaskCommand_APauseAfterAKillThatAListenerStopsForWins(t *testing.T) {
 func TestTaskCommand_ACommandThatWasReplacedIsNotSaidToBeCarriedOut(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		a := c.tell("task-000", statemachine.Pause)
-		c.tell("task-000", statemachine.Run)
+		a := c.sendTask("task-000", statemachine.Pause)
+		c.sendTask("task-000", statemachine.Run)
 		c.join("n")
 		c.WaitFor(5*time.Second, "task-000", windlass.StatusRunning)
 		c.Advance(time.Second)
@@ -337,10 +337,10 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 		n.Use(`delay-request 1500ms on commit`)
 		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
 		c.Advance(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
-		c.tellAll(ids, statemachine.Kill)
+		c.sendTasks(ids, statemachine.Kill)
 		for range 10 {
 			c.Advance(100 * time.Millisecond)
-			c.tellAll(ids, statemachine.Run)
+			c.sendTasks(ids, statemachine.Run)
 		}
 		n.Use("")
 		c.Advance(5 * time.Minute)
@@ -353,7 +353,7 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		c.tell("task-000", statemachine.Kill)
+		c.sendTask("task-000", statemachine.Kill)
 		c.join("n", withFaults(`delay-request 10s on get below "/test/commands/"`))
 		c.Advance(3 * time.Second)
 		c.delete("/test/tasks/task-000/owner")
@@ -379,12 +379,12 @@ func TestTaskCommand_NoTimerOfARestartWakesAPausedTask(t *testing.T) {
 			return untilStopped(ctx, claim)
 		})
 		c.submit(1, windlass.Spec{})
-		c.tell("task-000", statemachine.Checkpoint)
+		c.sendTask("task-000", statemachine.Checkpoint)
 		c.join("b", h, withFaults("delay-request 30ms on list below \"/test/commands/\"\ndelay-request 30ms on get below \"/test/commands/\""))
 		c.Advance(50 * time.Millisecond)
 		c.delete("/test/commands/task-000")
 		c.Advance(20 * time.Second)
-		if told, _ := c.told("task-000"); starts.Load() != 2 || c.status("task-000") != windlass.StatusPaused {
+		if told, _ := c.historyOf("task-000"); starts.Load() != 2 || c.status("task-000") != windlass.StatusPaused {
 			t.Errorf("%d starts: %s", starts.Load(), told)
 		}
 	})
@@ -395,12 +395,12 @@ func TestTaskCommand_ACommandToATaskThatWasToLeaveIsCarriedOutWhenItStays(t *tes
 		c.join("n")
 		ids := c.submit(120, windlass.Spec{})
 		c.WaitUntil(5*time.Second, "runs", c.allRunning(120))
-		c.tellAll(ids, statemachine.Pause)
+		c.sendTasks(ids, statemachine.Pause)
 		c.WaitUntil(5*time.Second, "all are paused", func() bool { return c.count(windlass.StatusPaused) == len(ids) })
 		c.Advance(5 * time.Second)
 		c.send("n", windlass.CommandDrain, `{"per_second":10000}`)
 		c.Advance(200 * time.Millisecond)
-		c.tellAll(ids, statemachine.Run)
+		c.sendTasks(ids, statemachine.Run)
 		c.Advance(100 * time.Millisecond)
 		c.uncordon("n")
 		c.Advance(40 * time.Second)
@@ -421,7 +421,7 @@ func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.
 		c.Advance(50 * time.Millisecond)
 		c.remove("task-000")
 		c.Submit(windlass.Submission{ID: "task-000"})
-		sent := c.tell("task-000", statemachine.Kill)
+		sent := c.sendTask("task-000", statemachine.Kill)
 		c.Advance(time.Minute)
 		if d, err := c.client.AwaitCommand(t.Context(), sent); err != nil || d.Status != windlass.StatusKilled {
 			t.Errorf("the kill was lost: %s, %v", d.Status, err)
@@ -432,8 +432,8 @@ func TestTaskCommand_TheRunOfADeletedTaskLeavesTheCommandOfTheNewOne(t *testing.
 func TestTaskCommand_ANodeLeavesAlthoughACommandCannotBeRead(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		c.tell("task-000", statemachine.Pause)
-		n := c.joins("n", `refuse on get below "/test/commands/"`)
+		c.sendTask("task-000", statemachine.Pause)
+		n := c.joinFaulty("n", `refuse on get below "/test/commands/"`)
 		c.Advance(5 * time.Second)
 		late := time.AfterFunc(10*time.Minute, func() {
 			t.Error("it has not left after 10 minutes")
