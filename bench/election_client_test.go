@@ -15,13 +15,13 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd"
 )
 
-// electionClient is a connection of candidates that counts what is sent on it.
+// electionClient is a connection of candidates that counts its requests.
 type electionClient struct {
 	*clientv3.Client
 	store *etcd.Broker
-	// requests are those of transactions and reads, but for renewals.
+	// requests counts transactions and reads, without renewals.
 	requests atomic.Int64
-	// cut says that nothing it sends arrives any more.
+	// cut is true once its requests no longer arrive.
 	cut atomic.Bool
 
 	mu sync.Mutex
@@ -33,7 +33,7 @@ func dialElection(endpoints []string) (*electionClient, error) {
 	c := &electionClient{last: map[clientv3.LeaseID]time.Time{}}
 	var err error
 	c.Client, err = clientv3.New(clientv3.Config{
-		Endpoints: endpoints, Logger: zap.NewNop(), // it tells of every call that is cancelled
+		Endpoints: endpoints, Logger: zap.NewNop(), // it would log every cancelled call
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(c.unary),
 			grpc.WithChainStreamInterceptor(c.stream),
@@ -46,9 +46,9 @@ func dialElection(endpoints []string) (*electionClient, error) {
 	return c, nil
 }
 
-// count is how many keys there are below a prefix.
+// count returns the number of keys below a prefix.
 func (c *electionClient) count(ctx context.Context, prefix string) (int, error) {
-	c.requests.Add(-1) // it is the benchmark's own
+	c.requests.Add(-1) // a request of the benchmark itself does not count
 	r, err := c.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithCountOnly())
 	if err != nil {
 		return 0, err
@@ -74,7 +74,7 @@ func (c *electionClient) unary(ctx context.Context, method string, req, reply an
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-// renewedBy is the session of ours that a transaction renews, zero if it is another one.
+// renewedBy returns the session that a transaction renews, zero for other transactions.
 func renewedBy(r *pb.TxnRequest) clientv3.LeaseID {
 	if len(r.Success) != 1 {
 		return 0
@@ -91,8 +91,8 @@ func (c *electionClient) noteRenewal(id clientv3.LeaseID) {
 	c.last[id] = time.Now()
 }
 
-// renewed is when the latest renewal was sent. One that was on its way when the client was
-// cut off counts, too, so this is for when all is over.
+// renewed returns when the latest renewal was sent. A renewal in flight when the client
+// was cut off counts too, so this is final only in the end.
 func (c *electionClient) renewed() (last time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +113,7 @@ func (c *electionClient) stream(ctx context.Context, desc *grpc.StreamDesc, cc *
 	return &electionStream{ClientStream: s, client: c}, err
 }
 
-// electionStream is a stream on which the stock client renews.
+// electionStream is a stream on which etcd's own client renews.
 type electionStream struct {
 	grpc.ClientStream
 	client *electionClient

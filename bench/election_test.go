@@ -13,8 +13,8 @@ import (
 	"github.com/windlass-go/windlass/election"
 )
 
-// handOvers is how often the leader changes in each kind of election, takeOvers how many
-// leaders of each kind are lost at once.
+// handOvers is how often the leader changes in each kind of election, takeOvers the
+// number of leaders of each kind that are lost at once.
 const (
 	handOvers = 100
 	takeOvers = 20
@@ -22,11 +22,11 @@ const (
 
 // electionKind is one of the two kinds of election that are compared.
 type electionKind struct {
-	unit string // what its metrics begin with
+	unit string // the prefix of its metrics
 	// prefix is that of the candidates' keys of a contest.
 	prefix func(contest string) string
-	// join has a candidate stand, again whenever it has resigned, until the contest is over,
-	// and returns what makes it resign.
+	// join adds a candidate, which joins again whenever it has resigned, until the
+	// contest is over. It returns a function that makes the candidate resign.
 	join func(c *contest, client *electionClient, candidate int) (resign func(), err error)
 }
 
@@ -35,10 +35,10 @@ var electionKinds = []electionKind{
 	{unit: "etcd-", prefix: func(contest string) string { return "/peer/" + contest + "/" }, join: joinEtcd},
 }
 
-// benchmarkHandOver has the leader of an election resign, and reports how long it takes
-// until the next one's function runs; beside the same with the etcd client's own
-// concurrency.Election, in turns. All candidates of a kind share a connection, and who
-// has resigned stands again at the end.
+// benchmarkHandOver makes the leader of an election resign, and reports the time until
+// the next leader's function runs. In turns it does the same with the etcd client's own
+// concurrency.Election. All candidates of a kind share a connection, and a candidate
+// that has resigned joins again at the end.
 func benchmarkHandOver(b *testing.B) {
 	for _, candidates := range []int{3, 100, 1000} {
 		b.Run(fmt.Sprintf("candidates=%d", candidates), func(b *testing.B) {
@@ -49,9 +49,8 @@ func benchmarkHandOver(b *testing.B) {
 	}
 }
 
-// calmFor is how long nothing happens before a leader resigns: a watch that began less
-// than 100 ms ago is one that etcd may deliver late, and which of the two that meets is
-// chance.
+// calmFor is how long nothing happens before a leader resigns. etcd may deliver late on a
+// watch that began less than 100 ms ago, which would affect the two kinds at random.
 const calmFor = 110 * time.Millisecond
 
 func handOver(b *testing.B, candidates, times int) {
@@ -66,7 +65,7 @@ func handOver(b *testing.B, candidates, times int) {
 		}
 		contests[i].settle()
 		contests[i].next()
-		for range candidates { // until all have stood again behind all others
+		for range candidates { // until each has joined again behind all others
 			contests[i].resign[contests[i].leader]()
 			contests[i].next()
 			contests[i].settle()
@@ -83,7 +82,7 @@ func handOver(b *testing.B, candidates, times int) {
 			took[i] = append(took[i], milliseconds(c.next().Sub(began)))
 			c.settle()
 		}
-		slices.Reverse(turns) // neither always comes first
+		slices.Reverse(turns) // so that neither always comes first
 	}
 	for i, c := range contests {
 		b.ReportMetric(percentile(took[i], 50), c.kind.unit+"ms")
@@ -91,21 +90,19 @@ func handOver(b *testing.B, candidates, times int) {
 		b.ReportMetric(float64(c.clients[0].requests.Load())/float64(times), c.kind.unit+"requests")
 		c.close()
 	}
-	if err := server.close(); err != nil {
-		b.Error(err)
-	}
+	must(b, server.close())
 }
 
-// takeOverTTL is the TTL of the sessions of leaders that are lost, the least that etcd's
-// client and Windlass both take; cutAfter is when such a leader is cut off.
+// takeOverTTL is the TTL of the sessions of leaders that are lost, the shortest that both
+// etcd's client and Windlass support; cutAfter is when such a leader is cut off.
 const (
 	takeOverTTL = 5 * time.Second
 	cutAfter    = 3 * time.Second
 )
 
-// benchmarkTakeOver cuts leaders off from the store, all within two seconds, and
-// reports when the next one leads: how long after the expiry of the leader's session, a TTL
-// after its last renewal was sent. Beside it the same with the etcd client's election.
+// benchmarkTakeOver cuts leaders off from the store, all within two seconds. It reports
+// when the next one leads: the time since the expiry of the leader's session, which is a
+// TTL after its last renewal was sent. It does the same with the etcd client's election.
 func benchmarkTakeOver(b *testing.B) {
 	for range b.N {
 		server := startEtcd(b, 1)
@@ -139,19 +136,17 @@ func benchmarkTakeOver(b *testing.B) {
 			b.ReportMetric(percentile(late[i], 50), kind.unit+"ms")
 			b.ReportMetric(percentile(late[i], 100), kind.unit+"max-ms")
 		}
-		if err := server.close(); err != nil {
-			b.Error(err)
-		}
+		must(b, server.close())
 	}
 }
 
-// elected is who leads, and since when.
+// elected is a leader, and since when it leads.
 type elected struct {
 	candidate int
 	at        time.Time
 }
 
-// contest is an election with its candidates. Its methods are for one goroutine, but for
+// contest is an election with its candidates. Its methods are for one goroutine, except
 // fail.
 type contest struct {
 	b         *testing.B
@@ -169,7 +164,7 @@ type contest struct {
 	running sync.WaitGroup
 }
 
-// candidatesMax is how many may lead, one after the other, while nobody looks.
+// candidatesMax limits the leaders, one after the other, that are not received yet.
 const candidatesMax = 1000
 
 func newContest(b *testing.B, kind electionKind, endpoints []string, name string, ttl time.Duration) *contest {
@@ -188,18 +183,14 @@ func (c *contest) fail(client *electionClient, err error) {
 
 func (c *contest) dial() *electionClient {
 	client, err := dialElection(c.endpoints)
-	if err != nil {
-		c.b.Fatal(err)
-	}
+	must(c.b, err)
 	c.clients = append(c.clients, client)
 	return client
 }
 
 func (c *contest) join(client *electionClient) {
 	resign, err := c.kind.join(c, client, len(c.resign))
-	if err != nil {
-		c.b.Fatal(err)
-	}
+	must(c.b, err)
 	c.resign = append(c.resign, resign)
 }
 
@@ -209,7 +200,7 @@ func (c *contest) leads() (at time.Time, ok bool) {
 	case e := <-c.elected:
 		c.leader = e.candidate
 		return e.at, true
-	case <-c.ctx.Done(): // what has failed was said
+	case <-c.ctx.Done(): // the error was reported
 		return time.Time{}, false
 	}
 }
@@ -223,17 +214,13 @@ func (c *contest) next() time.Time {
 	return at
 }
 
-// settle waits until all candidates stand.
+// settle waits until all candidates have joined.
 func (c *contest) settle() {
-	for {
+	poll(0, func() bool {
 		n, err := c.clients[0].count(c.ctx, c.kind.prefix(c.name))
-		if err != nil {
-			c.b.Fatal(err)
-		}
-		if n == len(c.resign) {
-			return
-		}
-	}
+		must(c.b, err)
+		return n == len(c.resign)
+	})
 }
 
 func (c *contest) close() {

@@ -19,10 +19,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdRole is the role of a process that is a member of an etcd.
+// etcdRole is the role of a process that is a member of an etcd cluster.
 const etcdRole = "etcd-member"
 
-// etcdMember is what a member is told.
+// etcdMember is the order for a member.
 type etcdMember struct {
 	Name    string  `json:"name"`
 	Dir     string  `json:"dir"`
@@ -37,8 +37,8 @@ type etcdCluster struct {
 	members   []*child
 }
 
-// startEtcd runs an etcd, and returns when all of its members are ready. env is added to
-// the environment of the members.
+// startEtcd runs an etcd cluster, and returns when all of its members are ready. env is
+// added to the environment of the members.
 func startEtcd(tb testing.TB, members int, env ...string) *etcdCluster {
 	tb.Helper()
 	free, dir := ports(tb, 2*members), tb.TempDir()
@@ -55,9 +55,7 @@ func startEtcd(tb testing.TB, members int, env ...string) *etcdCluster {
 	for _, o := range orders {
 		o.Cluster = strings.Join(cluster, ",")
 		order, err := json.Marshal(o)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		e.members = append(e.members, startChild(tb, self(etcdRole, string(order), env...), func([]byte) { ready <- struct{}{} }))
 		e.endpoints = append(e.endpoints, o.Client.String())
 	}
@@ -86,24 +84,21 @@ func (e *etcdCluster) close() error {
 	return errors.Join(errs...)
 }
 
-// handled finds the method and the count in those lines of etcd's metrics that count answers.
+// handled matches the method and the count in the lines of etcd's metrics that count
+// answers.
 var handled = regexp.MustCompile(`(?m)^grpc_server_handled_total\{.*grpc_method="(\w+)".*\} (\d+)$`)
 
-// answered is how many requests of clients the members have answered since they began, as
-// they count them themselves. A stream is one, once it is over. Logins are those of them by
-// which users show their passwords.
+// answered returns how many requests of clients the members have answered since they
+// started, by their own count. A stream counts as one, once it is over. logins are the
+// requests with passwords.
 func (e *etcdCluster) answered(tb testing.TB) (requests, logins int) {
 	tb.Helper()
 	for _, endpoint := range e.endpoints {
 		response, err := http.Get(endpoint + "/metrics")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		text, err := io.ReadAll(response.Body)
 		_ = response.Body.Close() // it was read
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		for _, m := range handled.FindAllStringSubmatch(string(text), -1) {
 			requests += number(m[2])
 			if m[1] == "Authenticate" {
@@ -114,7 +109,7 @@ func (e *etcdCluster) answered(tb testing.TB) (requests, logins int) {
 	return requests, logins
 }
 
-// Settings of a member that are not etcd's own.
+// Settings of a member that are not etcd's defaults.
 const (
 	etcdHistory    = 5 * time.Minute
 	etcdQuotaBytes = 8 << 30
@@ -151,6 +146,6 @@ func runEtcdMember(_ context.Context, in io.Reader, out io.Writer, order string)
 	if _, err := fmt.Fprintln(out, "ready"); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, in) // nothing is said to it but that it is over
+	_, err = io.Copy(io.Discard, in) // its end is the only message
 	return err
 }

@@ -24,28 +24,26 @@ const (
 	takes = 300
 )
 
-// workers are three nodes that complete every job at once, and count them.
+// workers are three nodes that complete every job at once, and count the jobs.
 type workers struct {
-	b     *testing.B
 	stop  context.CancelFunc
 	nodes sync.WaitGroup
 	done  atomic.Int64
-	// all is closed when as many are completed as were awaited.
-	awaited int64
-	all     chan struct{}
+	// all is closed when the awaited number is completed.
+	all chan struct{}
 }
 
-func startWorkers(b *testing.B, server *embedded.Server, awaited int, configure ...func(windlass.Config) windlass.Config) *workers {
+func startWorkers(b *testing.B, server *embedded.Server, awaited int64, configure ...func(windlass.Config) windlass.Config) *workers {
 	b.Helper()
 	ctx, stop := context.WithCancel(b.Context())
-	w := &workers{b: b, stop: stop, awaited: int64(awaited), all: make(chan struct{})}
+	w := &workers{stop: stop, all: make(chan struct{})}
 	for i := range 3 {
 		config := windlass.Config{
 			Broker: server.Broker(), Name: fmt.Sprint("n", i), SessionTTL: time.Minute,
 			Handlers: map[string]windlass.NewHandler{windlass.AnyType: windlass.HandlerFunc(
 				func(context.Context, *windlass.Claim) error { return nil })},
 			Events: windlass.Events{Ended: func(e windlass.End) {
-				if e.Outcome == windlass.OutcomeCompleted && w.done.Add(1) == w.awaited {
+				if e.Outcome == windlass.OutcomeCompleted && w.done.Add(1) == awaited {
 					close(w.all)
 				}
 			}},
@@ -53,20 +51,9 @@ func startWorkers(b *testing.B, server *embedded.Server, awaited int, configure 
 		for _, change := range configure {
 			config = change(config)
 		}
-		node, err := windlass.NewNode(config)
-		if err != nil {
-			b.Fatal(err)
-		}
-		w.nodes.Go(func() {
-			if err := node.Run(ctx); err != nil {
-				b.Error(err)
-			}
-		})
+		startNode(ctx, b, &w.nodes, config)
 	}
-	client, err := windlass.NewClient(server.Broker(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	client := newClient(b, server.Broker())
 	waitForNodes(b, client, 3)
 	return w
 }
@@ -78,10 +65,7 @@ func (w *workers) end() {
 
 func queue(b *testing.B, server *embedded.Server, requests ...tree.Request) {
 	b.Helper()
-	t, err := tree.New(server.Broker(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	t := newTree(b, server.Broker())
 	for some := range slices.Chunk(requests, tree.ChildrenMax) {
 		if _, err := t.Queue(b.Context(), some...); err != nil {
 			b.Fatal(err)
@@ -97,10 +81,10 @@ func requests(n int, jobType string, parent tree.Path) []tree.Request {
 	return rs
 }
 
-// BenchmarkJobs queues jobs that do nothing while three nodes run them, and reports
-// the rate from the first one that is queued until the last one is completed, and
-// its ratio to bare claims in bulk, as many of them, before and after: a job takes
-// three transactions, which write six keys.
+// BenchmarkJobs queues jobs that do nothing while three nodes run them. It reports the
+// rate from the first queued job to the last completed one, and its ratio to the same
+// number of plain claims in bulk, before and after. A job takes three transactions,
+// which write six keys.
 func BenchmarkJobs(b *testing.B) {
 	for range b.N {
 		server := start(b)
@@ -118,7 +102,7 @@ func BenchmarkJobs(b *testing.B) {
 	}
 }
 
-// observedJobs is how many each run of BenchmarkObserved has.
+// observedJobs is the number of jobs of each run of BenchmarkObserved.
 const observedJobs = 8000
 
 // discard is an exporter of spans that takes no time.
@@ -130,18 +114,16 @@ func (discard) ExportSpans(context.Context, []trace.ReadOnlySpan) error { return
 // Shutdown implements trace.SpanExporter.
 func (discard) Shutdown(context.Context) error { return nil }
 
-// BenchmarkObserved runs jobs that do nothing on nodes that are not observed, that
-// are measured, and that are traced besides, in turns, and reports the ratios of the
-// rates to the first. Each job that is traced makes three spans.
+// BenchmarkObserved runs jobs that do nothing, in turns on nodes without observation,
+// with metrics, and with metrics and traces. It reports the ratios of the rates to the
+// first. Each traced job makes three spans.
 func BenchmarkObserved(b *testing.B) {
 	const turns = 4
 	for range b.N {
 		provider := trace.NewTracerProvider(trace.WithBatcher(discard{}))
 		measure := func(c windlass.Config) windlass.Config {
 			m, err := metrics.New(metrics.Config{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			return m.Instrument(c)
 		}
 		follow := func(c windlass.Config) windlass.Config {
@@ -154,16 +136,14 @@ func BenchmarkObserved(b *testing.B) {
 			measured += observe(b, measure)
 			traced += observe(b, measure, follow)
 		}
-		if err := provider.Shutdown(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must(b, provider.Shutdown(b.Context()))
 		b.ReportMetric(plain/turns, "jobs/s")
 		b.ReportMetric(measured/plain, "measured-of-plain")
 		b.ReportMetric(traced/plain, "traced-of-plain")
 	}
 }
 
-// observe is the rate of jobs on nodes of a configuration.
+// observe returns the rate of jobs on nodes of a configuration.
 func observe(b *testing.B, configure ...func(windlass.Config) windlass.Config) float64 {
 	b.Helper()
 	server := start(b)
@@ -176,8 +156,8 @@ func observe(b *testing.B, configure ...func(windlass.Config) windlass.Config) f
 	return rate
 }
 
-// BenchmarkFanOut has ten thousand jobs wait for one, and reports how long it takes
-// from the completion of that until all have run.
+// BenchmarkFanOut makes ten thousand jobs wait for one, and reports the time from the
+// completion of that job until all have run.
 func BenchmarkFanOut(b *testing.B) {
 	for range b.N {
 		server := start(b)
@@ -185,9 +165,7 @@ func BenchmarkFanOut(b *testing.B) {
 		queue(b, server, tree.Request{Name: "parent", Type: "job"})
 		queue(b, server, requests(tree.ChildrenMax, "job", "parent_job")...)
 		w := startWorkers(b, server, tree.ChildrenMax+1)
-		for w.done.Load() == 0 {
-			<-time.After(time.Millisecond)
-		}
+		poll(time.Millisecond, func() bool { return w.done.Load() > 0 })
 		began := time.Now()
 		<-w.all
 		took := time.Since(began)
@@ -197,8 +175,8 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-// BenchmarkTake reports how long a call of Dequeue takes with few and with many jobs
-// pending, and how long the transaction of one claim does by itself.
+// BenchmarkTake reports how long a call of Dequeue takes with few and with many pending
+// jobs.
 func BenchmarkTake(b *testing.B) {
 	var first float64
 	for _, pending := range []int{100, 5000, 100_000} {
@@ -217,8 +195,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// takesWith returns the median time to take a job, in milliseconds. What is taken is
-// replaced, so that there are always as many.
+// takesWith returns the median time to take a job, in milliseconds. A job that is taken
+// is replaced, so that their number stays the same.
 func takesWith(b *testing.B, pending int) float64 {
 	b.Helper()
 	server := start(b)
@@ -230,18 +208,13 @@ func takesWith(b *testing.B, pending int) float64 {
 	for i := range takes {
 		at := time.Now()
 		d, err := n.node.Dequeue(b.Context(), "job")
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		if i >= takes/10 { // the node may still be reading the tasks before
-			took = append(took, time.Since(at).Seconds()*1000)
+			took = append(took, milliseconds(time.Since(at)))
 		}
-		if err := d.Complete(b.Context()); err != nil {
-			b.Fatal(err)
-		}
+		must(b, d.Complete(b.Context()))
 		queue(b, server, tree.Request{Name: fmt.Sprint("more", i), Type: "job"})
 	}
 	n.stop()
-	slices.Sort(took)
-	return took[len(took)/2]
+	return percentile(took, 50)
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -32,13 +33,13 @@ const (
 	listResultLen = 100
 )
 
-// serving is the program with its standard error on standard output, until standard input
-// ends: its arguments are its command.
+// serving runs the program with its standard error on standard output, until standard
+// input ends. Its arguments are the command.
 const serving = `exec 3<&0
 { cat <&3; kill $$; } >/dev/null 2>&1 &
 exec "$@" </dev/null 2>&1`
 
-// serve is the command of a server of the program that is built from the sources beside.
+// serve returns the command of a server of the program, built from this repository.
 func serve(b *testing.B, args ...string) *exec.Cmd {
 	program := filepath.Join(b.TempDir(), "windlass")
 	build := exec.Command("go", "build", "-o", program, "./cmd/windlass")
@@ -49,9 +50,9 @@ func serve(b *testing.B, args ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", serving, "serve", program, "serve"}, args...)...)
 }
 
-// BenchmarkLists reports what "windlass serve", in a process of its own, takes to answer ten
-// callers at once who list a hundred thousand tasks that have ended: the first of them again
-// and again, all of them page by page, and those of one status.
+// BenchmarkLists reports time and memory of "windlass serve", in a process of its own,
+// while ten callers at once list a hundred thousand ended tasks: the first one
+// repeatedly, all of them page by page, and those of one status.
 func BenchmarkLists(b *testing.B) {
 	for range b.N {
 		l := startLists(b)
@@ -85,7 +86,7 @@ func BenchmarkLists(b *testing.B) {
 	}
 }
 
-// lists is a server with what it lists.
+// lists is a server and its store.
 type lists struct {
 	etcd   *etcdCluster
 	server *child
@@ -100,16 +101,12 @@ func startLists(b *testing.B) *lists {
 	for i := range listCallers {
 		token := api.NewToken()
 		line, err := api.TokenLine(api.RoleView, fmt.Sprintf("caller-%d", i), token)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		l.tokens = append(l.tokens, token)
 		fmt.Fprintln(&lines, line)
 	}
 	file := filepath.Join(b.TempDir(), "tokens")
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(file, []byte(lines.String()), 0o600))
 	serving := make(chan string, 1)
 	args := []string{"--broker", strings.Replace(l.etcd.endpoints[0], "http://", "etcd://", 1), "--listen", "127.0.0.1:0", "--token-file", file}
 	l.server = startChild(b, serve(b, args...), func(line []byte) {
@@ -125,24 +122,14 @@ func startLists(b *testing.B) *lists {
 	return l
 }
 
-// fillStates writes tasks that have ended, one in a hundred of which has failed.
+// fillStates writes ended tasks, one in a hundred of which has failed.
 func fillStates(b *testing.B, endpoints []string) {
-	store, err := etcd.Open(b.Context(), etcd.Config{Endpoints: endpoints})
-	if err != nil {
-		b.Fatal(err)
-	}
-	client, err := windlass.NewClient(store, "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := client.Init(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	store := openEtcd(b, etcd.Config{Endpoints: endpoints})
+	client := newClient(b, store)
+	must(b, client.Init(b.Context()))
 	at := time.Now().UTC().Add(-time.Hour)
 	result, err := json.Marshal(strings.Repeat("r", listResultLen))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	for from := 0; from < listedTasks; from += 1000 {
 		txns := make([]broker.Txn, 1000)
 		for i := range txns {
@@ -152,41 +139,29 @@ func fillStates(b *testing.B, endpoints []string) {
 				record.State, record.Errors = statemachine.Failed, []statemachine.ErrorEntry{{Timestamp: at, Error: "no route to host"}}
 			}
 			value, err := record.Encode()
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			id := fmt.Sprintf("report-%08x", rand.Uint32())
 			txns[i] = broker.Txn{Then: []broker.Op{broker.Put(fmt.Sprintf("/%s/state/%s-%d", strings.Trim(windlass.NamespaceDefault, "/"), id, from+i), value)}}
 		}
-		for _, r := range store.Commit(b.Context(), txns...) {
-			if r.Err != nil {
-				b.Fatal(r.Err)
-			}
-		}
+		commitAll(b, store, txns)
 	}
-	if err := store.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, store.Close())
 }
 
-// settled waits until the server follows everything, and is idle, and returns its memory.
+// settled waits until the server has read everything and is idle, and returns its memory.
 func (l *lists) settled(b *testing.B) (bytes int64) {
-	for l.count(b) != listedTasks {
-		<-time.After(time.Second)
-	}
+	poll(time.Second, func() bool { return l.count(b) == listedTasks })
 	<-time.After(collected)
 	return memoryIn(b, l.server.pid(), "VmRSS")
 }
 
-// collected is when a process that does nothing has given back what it does not use: it
-// collects after two minutes.
+// collected is the time after which an idle process has returned unused memory: it
+// collects garbage after two minutes.
 const collected = 3 * time.Minute
 
 func (l *lists) count(b *testing.B) (sum int) {
 	var counts map[string]int
-	if err := json.Unmarshal(l.get(b, http.DefaultClient, 0, "/v1/count").body, &counts); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(l.get(b, http.DefaultClient, 0, "/v1/count").body, &counts))
 	for _, n := range counts {
 		sum += n
 	}
@@ -201,14 +176,10 @@ type answered struct {
 func (l *lists) get(b *testing.B, client *http.Client, caller int, path string) answered {
 	for {
 		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, l.url+path, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		r.Header.Set("Authorization", "Bearer "+l.tokens[caller])
 		response, err := client.Do(r)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		body, err := io.ReadAll(response.Body)
 		_ = response.Body.Close() // it was read
 		switch {
@@ -226,8 +197,8 @@ func (l *lists) get(b *testing.B, client *http.Client, caller int, path string) 
 
 var nextPage = regexp.MustCompile(`^<.*/v1/tasks\?(.*)>; rel="next"$`)
 
-// measure has all callers ask at once, and returns how long answers took and the most memory
-// that the server had.
+// measure lets all callers ask at once, and returns how long answers took and the peak of
+// the server's memory.
 func (l *lists) measure(b *testing.B, run func(ask func(query string) string)) (median, p99 time.Duration, peak int64) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", l.server.pid()), []byte("5"), 0o600); err != nil { // forgets the peak before
 		b.Fatal(err)
@@ -257,7 +228,7 @@ func (l *lists) measure(b *testing.B, run func(ask func(query string) string)) (
 	return took[len(took)/2], took[len(took)*99/100], memoryIn(b, l.server.pid(), "VmHWM")
 }
 
-// memoryIn is a figure of a process's memory, in bytes.
+// memoryIn returns a field of a process's memory, in bytes.
 func memoryIn(b *testing.B, pid int, field string) int64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -266,9 +237,7 @@ func memoryIn(b *testing.B, pid int, field string) int64 {
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Fields(line); len(words) == 3 && words[0] == field+":" {
 			kb, err := strconv.ParseInt(words[1], 10, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			return kb << 10
 		}
 	}
@@ -277,10 +246,5 @@ func memoryIn(b *testing.B, pid int, field string) int64 {
 }
 
 func (l *lists) end(b *testing.B) {
-	if err := l.server.close(); err != nil {
-		b.Error(err)
-	}
-	if err := l.etcd.close(); err != nil {
-		b.Error(err)
-	}
+	must(b, errors.Join(l.server.close(), l.etcd.close()))
 }

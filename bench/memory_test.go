@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -13,10 +14,10 @@ import (
 	"github.com/windlass-go/windlass/broker/memory"
 )
 
-// BenchmarkMemory reports what a task costs a node, heap and stacks after a
-// collection: one that it runs and that waits, one that sleeps, and one that
-// another node holds. What the broker in memory keeps of a claim is measured
-// apart and taken off.
+// BenchmarkMemory reports the memory of a node for a task, heap and stacks after a
+// garbage collection: for a task that it runs and that waits, one that sleeps, and one
+// that another node holds. The memory of the broker for a claim is measured separately
+// and subtracted.
 func BenchmarkMemory(b *testing.B) {
 	idle := windlass.HandlerFunc(func(ctx context.Context, _ *windlass.Claim) error {
 		<-ctx.Done()
@@ -41,7 +42,7 @@ func memoryOf(b *testing.B, handler windlass.NewHandler, asleep bool) {
 	}
 }
 
-// memoryElsewhere is about a node that looks on while another one runs all.
+// memoryElsewhere measures a node while another one runs all tasks.
 func memoryElsewhere(b *testing.B) {
 	for range b.N {
 		s := newStored(b)
@@ -68,19 +69,12 @@ func newStored(b *testing.B) *stored {
 	b.Helper()
 	s := &stored{b: b, store: memory.New()}
 	s.ctx, s.stop = context.WithCancel(b.Context())
-	var err error
-	if s.client, err = windlass.NewClient(s.store.Broker(), ""); err != nil {
-		b.Fatal(err)
-	}
+	s.client = newClient(b, s.store.Broker())
 	submissions := make([]windlass.Submission, tasks)
 	for i := range submissions {
 		submissions[i].ID = taskName(i)
 	}
-	for _, err := range s.client.SubmitAll(b.Context(), submissions) {
-		if err != nil {
-			b.Fatal(err)
-		}
-	}
+	must(b, errors.Join(s.client.SubmitAll(b.Context(), submissions)...))
 	return s
 }
 
@@ -88,37 +82,23 @@ func taskName(i int) string { return fmt.Sprintf("task-%06d", i) }
 
 func (s *stored) join(name string, handler windlass.NewHandler) {
 	s.b.Helper()
-	node, err := windlass.NewNode(windlass.Config{
+	startNode(s.ctx, s.b, &s.nodes, windlass.Config{
 		Broker: s.store.Broker(), Name: name, SessionTTL: time.Minute,
 		Handlers: map[string]windlass.NewHandler{windlass.AnyType: handler},
-	})
-	if err != nil {
-		s.b.Fatal(err)
-	}
-	s.nodes.Go(func() {
-		if err := node.Run(s.ctx); err != nil {
-			s.b.Error(err)
-		}
 	})
 	waitForNodes(s.b, s.client, 1)
 }
 
-// await waits until all tasks are held, and a moment for what is on its way to be
-// forgotten.
+// await waits until all tasks are held and their audit records, which count as the
+// broker's memory, are written.
 func (s *stored) await() {
 	s.b.Helper()
-	poll := time.NewTicker(100 * time.Millisecond)
-	defer poll.Stop()
-	for range poll.C {
+	poll(100*time.Millisecond, func() bool {
 		owned, err := s.client.Tasks(s.b.Context(), windlass.Filter{Nodes: []string{"n1"}})
-		if err != nil {
-			s.b.Fatal(err)
-		}
-		if len(owned) == tasks {
-			break
-		}
-	}
-	<-time.After(3 * time.Second) // what is written down afterwards counts as the broker's
+		must(s.b, err)
+		return len(owned) == tasks
+	})
+	<-time.After(3 * time.Second)
 }
 
 func (s *stored) close() {
@@ -129,7 +109,7 @@ func (s *stored) close() {
 	}
 }
 
-// storedClaims is what a broker in memory needs for claims.
+// storedClaims returns the memory of the broker for the claims.
 func storedClaims(b *testing.B) int64 {
 	b.Helper()
 	s := newStored(b)
@@ -140,13 +120,11 @@ func storedClaims(b *testing.B) int64 {
 	return grown
 }
 
-// claimAll writes what the store holds of tasks that a node has.
+// claimAll writes the keys of tasks that a node holds.
 func claimAll(b *testing.B, store broker.Broker) {
 	b.Helper()
 	session, err := store.Grant(b.Context(), "", 5*time.Minute)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	const ns = windlass.NamespaceDefault
 	txns := make([]broker.Txn, tasks)
 	for i := range txns {
@@ -160,7 +138,7 @@ func claimAll(b *testing.B, store broker.Broker) {
 	commitAll(b, store, txns)
 }
 
-// putToSleep lets all tasks sleep after an error, as far as the store says.
+// putToSleep stores for all tasks the state of sleeping after an error.
 func putToSleep(b *testing.B, store broker.Broker) {
 	b.Helper()
 	txns := make([]broker.Txn, tasks)
@@ -173,13 +151,13 @@ func putToSleep(b *testing.B, store broker.Broker) {
 func commitAll(b *testing.B, store broker.Broker, txns []broker.Txn) {
 	b.Helper()
 	for _, r := range store.Commit(b.Context(), txns...) {
-		if r.Err != nil {
+		if !r.OK {
 			b.Fatal(r.Err)
 		}
 	}
 }
 
-// resident is the memory that is live after a collection, of broker and nodes
+// resident returns the memory in use after a garbage collection, of broker and nodes
 // together.
 func resident() int64 {
 	runtime.GC()
@@ -188,6 +166,6 @@ func resident() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// sleepingState is about what is stored of a task that sleeps after an error.
+// sleepingState is a typical state of a task that sleeps after an error.
 var sleepingState = []byte(`{"state":"sleeping","until":"2126-01-02T15:04:05.999999999Z","errors":[{"timestamp":"2026-01-02T15:04:05.999999999Z","error":"not now"}],` +
 	`"node":"n0","token":1,"claimed_at":"2026-01-02T15:04:05.999999999Z","changed_at":"2026-01-02T15:04:05.999999999Z"}`)

@@ -10,8 +10,8 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// Of BenchmarkMixed: how often jobs are queued and tasks submitted, how many of each at a
-// time, and how many times.
+// BenchmarkMixed queues mixedJobs jobs and submits mixedTasks tasks at each interval of
+// mixedEvery, mixedTimes times.
 const (
 	mixedEvery = 20 * time.Millisecond
 	mixedJobs  = 20
@@ -19,9 +19,9 @@ const (
 	mixedTimes = 500
 )
 
-// BenchmarkMixed reports how many claims are refused for each that is granted while jobs that
-// do nothing and tasks that only wait come beside each other, as fast as the nodes easily
-// take them. Where nodes disagree about which node is to have a task, two claim it.
+// BenchmarkMixed reports the refused claims for each granted one while jobs that do
+// nothing and tasks that only wait are submitted together, at a rate that the nodes
+// easily manage. If nodes disagree about the target of a task, two claim it.
 func BenchmarkMixed(b *testing.B) {
 	for _, n := range []int{3, 10, 30} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -44,14 +44,8 @@ func BenchmarkMixed(b *testing.B) {
 // mix queues jobs and submits tasks in turns.
 func (f *fleet) mix() {
 	f.b.Helper()
-	jobs, err := tree.New(f.open(), "")
-	if err != nil {
-		f.b.Fatal(err)
-	}
-	client, err := windlass.NewClient(f.open(), "")
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	jobs := newTree(f.b, f.open())
+	client := newClient(f.b, f.open())
 	tick := time.NewTicker(mixedEvery)
 	defer tick.Stop()
 	for round := range mixedTimes {
@@ -65,8 +59,6 @@ func (f *fleet) mix() {
 			tasks[i] = windlass.Submission{ID: fmt.Sprintf("mixed-%03d-%d", round, i), Spec: windlass.Spec{Type: "task"}}
 		}
 		_, err := jobs.Queue(f.b.Context(), requests...)
-		if err := errors.Join(append(client.SubmitAll(f.b.Context(), tasks), err)...); err != nil {
-			f.b.Fatal(err)
-		}
+		must(f.b, errors.Join(append(client.SubmitAll(f.b.Context(), tasks), err)...))
 	}
 }

@@ -17,20 +17,19 @@ import (
 	"github.com/windlass-go/windlass/tree"
 )
 
-// Of BenchmarkNodes: how many jobs are queued and how many tasks submitted, and how
-// long it waits for all of them; a fleet that is too large for its machine does not
-// get through.
+// BenchmarkNodes queues nodesJobs jobs and submits nodesTasks tasks. It waits for them
+// at most nodesWithin, because a fleet that is too large for its machine does not finish.
 const (
 	nodesJobs   = 5000
 	nodesTasks  = 5000
 	nodesWithin = time.Minute
 )
 
-// BenchmarkNodes reports how the rates fall with the number of nodes, all of them in
-// one process beside an etcd in another, which writes to disk: jobs that do nothing
-// from the first that is queued to the last that is completed, and then tasks from
-// the first that is submitted until all run. What is not reached within nodesWithin is
-// a rate of what was.
+// BenchmarkNodes reports the rates for different numbers of nodes. All nodes are in one
+// process, and etcd, which writes to disk, in another. First come jobs that do nothing,
+// from the first queued to the last completed one, and then tasks, from the first
+// submission until all run. If not all finish within nodesWithin, the rate is that of
+// those that did.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{3, 10, 30, 60} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -51,21 +50,21 @@ func BenchmarkNodes(b *testing.B) {
 	}
 }
 
-// Of BenchmarkOverload: how many tasks run all the while, how many jobs are queued ahead of
-// those that are completed, and for how long.
+// BenchmarkOverload runs overloadTasks tasks, and keeps overloadAhead jobs queued ahead
+// of the completed ones, for overloadLasts.
 const (
 	overloadTasks = 3000
 	overloadAhead = 4000
 	overloadLasts = 10 * time.Minute
 )
 
-// BenchmarkOverload has 60 nodes run jobs as fast as they can, beside tasks that only wait,
-// and reports what they lose by it.
+// BenchmarkOverload makes 60 nodes run jobs as fast as they can, beside tasks that only
+// wait, and reports the effect on the nodes and tasks.
 func BenchmarkOverload(b *testing.B) {
 	for range b.N {
 		f := startFleet(b, 1, 60, windlass.Config{Retention: windlass.Retention{Count: 10_000}})
 		f.place(overloadTasks)
-		<-time.After(20 * time.Second) // until the joins are over, and what they move
+		<-time.After(20 * time.Second) // until the joins and their moves are over
 		moved, interrupted := f.moved.Load(), f.interrupted.Load()
 		began := time.Now()
 		f.overload(began.Add(overloadLasts))
@@ -78,13 +77,10 @@ func BenchmarkOverload(b *testing.B) {
 	}
 }
 
-// overload queues jobs whenever there are few ahead, until it is time.
+// overload queues jobs whenever few are ahead, until a time.
 func (f *fleet) overload(until time.Time) {
 	f.b.Helper()
-	t, err := tree.New(f.open(), "")
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	t := newTree(f.b, f.open())
 	over := time.After(time.Until(until))
 	for queued := int64(0); ; {
 		if queued-f.completed.Load() < overloadAhead {
@@ -114,12 +110,12 @@ type fleet struct {
 	nodes   sync.WaitGroup
 
 	completed, running, refused, drifted, moved, interrupted, lost atomic.Int64
-	// changed says that one of the counts has gone up.
+	// changed has an element when one of the counts has risen.
 	changed chan struct{}
 }
 
-// startFleet starts n nodes of a configuration, but for what the benchmark itself sets, on an
-// etcd of so many members.
+// startFleet starts n nodes on an etcd with a number of members. The benchmark adds to
+// the configuration.
 func startFleet(b *testing.B, members, n int, config windlass.Config) *fleet {
 	b.Helper()
 	server := startEtcd(b, members)
@@ -133,20 +129,9 @@ func startFleet(b *testing.B, members, n int, config windlass.Config) *fleet {
 		}
 		config.Events = windlass.Events{Ended: f.ended, Balanced: f.balanced, Left: f.left}
 		config.Coordinator = func(c coordinator.Coordinator) coordinator.Coordinator { return counting{c, &f.refused} }
-		node, err := windlass.NewNode(config)
-		if err != nil {
-			b.Fatal(err)
-		}
-		f.nodes.Go(func() {
-			if err := node.Run(ctx); err != nil {
-				b.Error(err)
-			}
-		})
+		startNode(ctx, b, &f.nodes, config)
 	}
-	client, err := windlass.NewClient(f.open(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
+	client := newClient(f.b, f.open())
 	waitForNodes(b, client, n)
 	<-time.After(time.Second) // until the joins are over
 	return f
@@ -154,10 +139,7 @@ func startFleet(b *testing.B, members, n int, config windlass.Config) *fleet {
 
 func (f *fleet) open() broker.Broker {
 	f.b.Helper()
-	store, err := etcd.Open(f.b.Context(), etcd.Config{Endpoints: f.etcd.endpoints})
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	store := openEtcd(f.b, etcd.Config{Endpoints: f.etcd.endpoints})
 	f.clients = append(f.clients, store)
 	return store
 }
@@ -195,11 +177,11 @@ func (f *fleet) balanced(trigger windlass.Trigger, released int) {
 func (f *fleet) tell() {
 	select {
 	case f.changed <- struct{}{}:
-	default: // it is said already
+	default: // it has one already
 	}
 }
 
-// until waits for a count, and returns what it has come to, and the time it took.
+// until waits for a count, and returns the reached count and the time that it took.
 func (f *fleet) until(count *atomic.Int64, want int64, began time.Time) (reached int64, took time.Duration) {
 	enough := time.After(nodesWithin)
 	for {
@@ -216,10 +198,7 @@ func (f *fleet) until(count *atomic.Int64, want int64, began time.Time) (reached
 
 func (f *fleet) runJobs() (jobs, rate float64) {
 	f.b.Helper()
-	t, err := tree.New(f.open(), "")
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	t := newTree(f.b, f.open())
 	began := time.Now()
 	if _, err := t.Queue(f.b.Context(), requests(nodesJobs, "job", "")...); err != nil {
 		f.b.Fatal(err)
@@ -239,20 +218,15 @@ func (f *fleet) place(tasks int) (rate float64) {
 // submit submits tasks that wait for those that they need, if any.
 func (f *fleet) submit(tasks int, needs ...string) {
 	f.b.Helper()
-	client, err := windlass.NewClient(f.open(), "")
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	client := newClient(f.b, f.open())
 	submissions := make([]windlass.Submission, tasks)
 	for i := range submissions {
 		submissions[i] = windlass.Submission{ID: taskName(i), Spec: windlass.Spec{Type: "task", Needs: needs}}
 	}
-	if err := errors.Join(client.SubmitAll(f.b.Context(), submissions)...); err != nil {
-		f.b.Fatal(err)
-	}
+	must(f.b, errors.Join(client.SubmitAll(f.b.Context(), submissions)...))
 }
 
-// cpu is the processor time so far of the store, and of this process without it.
+// cpu returns the processor time so far of the store, and of this process without it.
 func (f *fleet) cpu() (store, ours time.Duration) {
 	store = processorTime(f.etcd.pids()...)
 	return store, processorTime(os.Getpid()) - store
@@ -271,7 +245,8 @@ func (f *fleet) end() {
 	}
 }
 
-// counting counts the claims that another node, or a change of the task, got in the way of.
+// counting counts the claims that were refused because of another node or of a change of
+// the task.
 type counting struct {
 	coordinator.Coordinator
 	refused *atomic.Int64

@@ -17,9 +17,9 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// asynq's settings. It has no call for many jobs at once, so they are enqueued by
-// many goroutines; the defaults are as many handlers at a time as processors, and a
-// look at an empty queue once a second.
+// asynq's settings. It has no call for many jobs at once, so many goroutines enqueue
+// them. The defaults are as many handlers at a time as processors, and a check of an
+// empty queue once a second.
 const (
 	asynqConcurrency   = 256
 	asynqCheckInterval = 10 * time.Millisecond
@@ -28,15 +28,15 @@ const (
 
 const systemAsynq = "asynq"
 
-// The ways in which Redis writes its log to disk: before a command is acknowledged, or
-// within a second, of which all is lost in a crash of the machine.
+// When Redis writes its log to disk: before a command is acknowledged, or within a
+// second, which is lost if the machine crashes.
 const (
 	redisFsyncAlways      = "always"
 	redisFsyncEverySecond = "everysec"
 )
 
-// asynqStore is a Redis, with a password that is made up for the run, because others may
-// be logged in to this machine. It takes no snapshots.
+// asynqStore is a Redis server with a random password, because this machine may have
+// other users. It takes no snapshots.
 type asynqStore struct {
 	server    *child
 	address   string
@@ -55,9 +55,7 @@ func openAsynq(fsync string) func(testing.TB, bool) store {
 		s := &asynqStore{address: fmt.Sprintf("127.0.0.1:%d", port), password: rand.Text()}
 		config := filepath.Join(dir, "redis.conf")
 		text := fmt.Sprintf("bind 127.0.0.1\nport %d\ndir %s\nrequirepass %s\nappendonly yes\nappendfsync %s\nsave \"\"\n", port, dir, s.password, fsync)
-		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, os.WriteFile(config, []byte(text), 0o600))
 		s.server = startChild(tb, server("TERM", filepath.Join(dir, "log"), path, config), func([]byte) {})
 		options := asynq.RedisClientOpt{Addr: s.address, Password: s.password, PoolSize: asynqEnqueuers}
 		s.client, s.inspector = asynq.NewClient(options), asynq.NewInspector(options)
@@ -91,7 +89,7 @@ func (s *asynqStore) enqueue(ctx context.Context, first, n int) error {
 	return errors.Join(errs...)
 }
 
-// settledEvery is how often Redis is asked whether it knows of all that was done.
+// settledEvery is how often Redis is asked whether all jobs are completed.
 const settledEvery = time.Millisecond
 
 func (s *asynqStore) settled(ctx context.Context) (time.Time, error) {
@@ -124,8 +122,7 @@ func consumeAsynq(ctx context.Context, o workerOrder, c *counter) error {
 	server := asynq.NewServer(asynq.RedisClientOpt{Addr: o.Address, Password: o.Password, PoolSize: asynqConcurrency}, asynq.Config{
 		Concurrency: asynqConcurrency, TaskCheckInterval: asynqCheckInterval, LogLevel: asynq.ErrorLevel,
 	})
-	// The handler's return is not yet the job's completion; the one who waits asks
-	// the store.
+	// A job is not completed when its handler returns, so settled asks the store.
 	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		c.runs()
 		c.completes()

@@ -25,9 +25,9 @@ import (
 
 const systemRiver = "river"
 
-// River's settings. The tuned ones are those with which its own benchmark runs, which
-// inserts by InsertMany where InsertManyFast (COPY) is faster; there is no default for the
-// number of workers, and its guide begins with 100.
+// River's settings. The tuned ones are those of its own benchmark, which uses InsertMany,
+// although InsertManyFast (COPY) is faster. There is no default for the number of
+// workers; its guide begins with 100.
 const (
 	riverWorkers           = 100
 	riverWorkersTuned      = 2000
@@ -35,26 +35,26 @@ const (
 	riverPollIntervalTuned = 20 * time.Millisecond
 	// riverBatch is how many jobs its own benchmark inserts at a time.
 	riverBatch = 5000
-	// riverConnections is the most that a worker process has to the database.
+	// riverConnections limits the connections of a worker process to the database.
 	riverConnections = 20
 )
 
-// postgresSettings are those of the server that are not its own defaults, or that
-// matter: everything that is acknowledged is on disk, and a gigabyte of memory and
-// few checkpoints, as is advised for a machine with much to write.
+// postgresSettings are the server settings that differ from the defaults, or that matter:
+// everything acknowledged is on disk, a gigabyte of memory, and few checkpoints, as is
+// recommended for many writes.
 var postgresSettings = []string{
 	"fsync=on", "synchronous_commit=on", "full_page_writes=on",
 	"shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min", "max_connections=200",
 }
 
-// postgresUser is the database's superuser, and who runs the server where this process is
-// root's, as which PostgreSQL refuses to run.
+// postgresUser is the database's superuser. It is also the user who runs the server if
+// this process runs as root, because PostgreSQL does not.
 const postgresUser = "postgres"
 
-// postgresBin is the folder with a server that is installed, of Debian's package or on the
+// postgresBin returns the folder of an installed server, of Debian's package or on the
 // path; empty for none.
 func postgresBin() string {
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is a good one
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is valid
 	if path, err := exec.LookPath("initdb"); err == nil {
 		found = append(found, path)
 	}
@@ -74,8 +74,8 @@ func missingPostgres() string {
 	return ""
 }
 
-// riverStore is a PostgreSQL, with a password that is made up for the run, because others
-// may be logged in to this machine.
+// riverStore is a PostgreSQL server with a random password, because this machine may have
+// other users.
 type riverStore struct {
 	server *child
 	url    string
@@ -92,36 +92,27 @@ func openRiver(tb testing.TB, tuned bool) store {
 	s := &riverStore{tuned: tuned}
 	s.startPostgres(tb)
 	var err error
-	if s.pool, err = riverPool(tb.Context(), s.url); err != nil {
-		tb.Fatal(err)
-	}
+	s.pool, err = riverPool(tb.Context(), s.url)
+	must(tb, err)
 	driver := riverpgxv5.New(s.pool)
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: riverLogger()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if _, err := migrator.Migrate(tb.Context(), rivermigrate.DirectionUp, nil); err != nil {
-		tb.Fatal(err)
-	}
-	if s.client, err = river.NewClient(driver, &river.Config{Logger: riverLogger()}); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
+	_, err = migrator.Migrate(tb.Context(), rivermigrate.DirectionUp, nil)
+	must(tb, err)
+	s.client, err = river.NewClient(driver, &river.Config{Logger: riverLogger()})
+	must(tb, err)
 	return s
 }
 
-// startPostgres makes a database cluster and runs a server on it.
+// startPostgres creates a database cluster and runs a server on it.
 func (s *riverStore) startPostgres(tb testing.TB) {
 	tb.Helper()
-	dir, err := os.MkdirTemp("", "windlass-bench-") // tb's own is closed to other users
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // of what is temporary
+	dir, err := os.MkdirTemp("", "windlass-bench-") // tb.TempDir is closed to other users
+	must(tb, err)
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // best effort
 	port, password := ports(tb, 1)[0], rand.Text()
 	passwordFile, data := filepath.Join(dir, "password"), filepath.Join(dir, "data")
-	if err := os.WriteFile(passwordFile, []byte(password), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, os.WriteFile(passwordFile, []byte(password), 0o600))
 	as := asPostgres(tb, dir, passwordFile)
 	initialize := exec.CommandContext(tb.Context(), filepath.Join(postgresBin(), "initdb"), "--pgdata="+data, "--username="+postgresUser,
 		"--pwfile="+passwordFile, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C")
@@ -150,22 +141,18 @@ func (s *riverStore) startPostgres(tb testing.TB) {
 	})
 }
 
-// asPostgres gives files to the user who is to run the server, and returns what makes a
-// process one of that user's; nil for this process's own.
+// asPostgres gives files to the user who runs the server, and returns the attributes of a
+// process of that user; nil for the user of this process.
 func asPostgres(tb testing.TB, paths ...string) *syscall.SysProcAttr {
 	tb.Helper()
 	if os.Geteuid() != 0 {
 		return nil
 	}
 	u, err := user.Lookup(postgresUser)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, err)
 	uid, gid := number(u.Uid), number(u.Gid)
 	for _, path := range paths {
-		if err := os.Chown(path, uid, gid); err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, os.Chown(path, uid, gid))
 	}
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
@@ -179,7 +166,7 @@ func riverPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// riverLogger keeps what River has to say away from standard output.
+// riverLogger returns a logger that does not write to standard output.
 func riverLogger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
@@ -228,8 +215,8 @@ func (s *riverStore) close() error {
 	return s.server.close()
 }
 
-// riverEvents limits the completions that River keeps for the counter: more than
-// there are jobs in a second, or it would drop some.
+// riverEvents limits the completions that River buffers for the counter. It must be more
+// than the jobs in a second, or River drops some.
 const riverEvents = 200_000
 
 func consumeRiver(ctx context.Context, o workerOrder, c *counter) (err error) {
@@ -254,7 +241,7 @@ func consumeRiver(ctx context.Context, o workerOrder, c *counter) (err error) {
 	if err != nil {
 		return err
 	}
-	// What it tells has gone through the completer: it is in the database.
+	// Jobs in these events have gone through the completer, so they are in the database.
 	events, cancel := client.SubscribeConfig(&river.SubscribeConfig{ChanSize: riverEvents, Kinds: []river.EventKind{river.EventKindJobCompleted}})
 	var counting sync.WaitGroup
 	counting.Go(func() {

@@ -8,27 +8,26 @@ import (
 	"time"
 )
 
-// BenchmarkPeers measures Windlass beside what else could be used for jobs and for
-// elections.
+// BenchmarkPeers compares Windlass with alternatives for jobs and for elections.
 func BenchmarkPeers(b *testing.B) {
 	b.Run("jobs", benchmarkPeerJobs)
 	b.Run("hand-over", benchmarkHandOver)
 	b.Run("take-over", benchmarkTakeOver)
 }
 
-// side is one of the queues of jobs that are compared.
+// side is one of the compared job queues.
 type side struct {
 	name string
-	// open starts a store with nothing in it, and skips what is not installed.
+	// open starts an empty store, and skips the benchmark if it is not installed.
 	open func(tb testing.TB, tuned bool) store
 	// workers are the numbers of worker processes with which it is measured.
 	workers []int
-	// tuned asks for other settings than the defaults.
+	// tuned selects other settings than the defaults.
 	tuned bool
 }
 
-// environment is what the Go programs of a side have besides. Where it is tuned their
-// garbage collector runs a quarter as often, and they take more memory for that.
+// environment returns the additional environment of the Go programs of a side. If it is
+// tuned, their garbage collector runs a quarter as often, and they need more memory.
 func environment(tuned bool) []string {
 	if tuned {
 		return []string{"GOGC=400"}
@@ -36,8 +35,8 @@ func environment(tuned bool) []string {
 	return nil
 }
 
-// sides are all of them. etcd-bare sends what a job of ours asks of etcd, from one process
-// that follows nothing: the limit that the store sets, whatever the workers do.
+// sides has all compared queues. etcd-bare sends the requests of a Windlass job to etcd
+// from one process that watches nothing: the limit of the store, whatever the workers do.
 var sides = []side{
 	{name: "windlass", open: openWindlass, workers: []int{1, 3}},
 	{name: "windlass-tuned", open: openWindlass, workers: []int{1, 3}, tuned: true},
@@ -48,23 +47,23 @@ var sides = []side{
 	{name: "asynq-everysec", open: openAsynq(redisFsyncEverySecond), workers: []int{1, 3}, tuned: true},
 }
 
-// store is a store of jobs in which nothing is. Its methods are for one goroutine.
+// store is a store of jobs, empty at first. Its methods are for one goroutine.
 type store interface {
-	// order is what the workers are told, but for their names.
+	// order returns the order for the workers, without their names.
 	order() workerOrder
-	// enqueue submits n jobs that do nothing, the first one with a number that
-	// no earlier one had, and returns when all are acknowledged.
+	// enqueue submits n jobs that do nothing, numbered from first, which no earlier job
+	// had, and returns when all are acknowledged.
 	enqueue(ctx context.Context, first, n int) error
-	// settled returns when all that the workers have said to be done is, and when
-	// that was; zero where they say it only then.
+	// settled returns when the jobs that the workers have reported as done are completed
+	// in the store, and when that was; zero if they report only completed jobs.
 	settled(ctx context.Context) (time.Time, error)
-	// pids are the processes of the store.
+	// pids returns the processes of the store.
 	pids() []int
 	close() error
 }
 
-// trialSize says how much a trial measures: jobs that count, after others that do not, and
-// then some that are submitted one by one while nothing else is to be done.
+// trialSize is the size of a trial: the measured jobs, after those of the warm-up, and
+// then single jobs that are submitted one by one while nothing else runs.
 type trialSize struct{ jobs, warmUp, single int }
 
 var (
@@ -75,10 +74,10 @@ var (
 // trialMax limits a trial.
 const trialMax = 5 * time.Minute
 
-// benchmarkPeerJobs reports the rate of jobs that do nothing, from the first that is
-// submitted until the last one is completed and stored; how long a single one takes until it
-// runs and until it is completed, in the median; and the processor time for a job. Each
-// worker is a process, and so is the store.
+// benchmarkPeerJobs reports the rate of jobs that do nothing, from the first submission
+// until the last one is completed and stored; the median times of a single job until it
+// runs and until it is completed; and the processor time for a job. Each worker is a
+// process, and so is the store.
 func benchmarkPeerJobs(b *testing.B) {
 	size := fullTrial
 	if testing.Short() {
@@ -107,15 +106,15 @@ func benchmarkPeerJobs(b *testing.B) {
 	}
 }
 
-// trialResult is what a trial gave.
+// trialResult has the results of a trial.
 type trialResult struct {
 	rate float64
 	// ran and done are the times of single jobs until their handler ran and until they
 	// were completed, in milliseconds.
 	ran, done []float64
-	// store and workers are the processor time for a job, in microseconds; busy is how
-	// much of the time the store's processes ran, of one processor, in percent. They are
-	// zero where the system does not tell.
+	// store and workers are the processor time for a job, in microseconds. busy is the
+	// processor time of the store in percent of the time, for one processor. They are
+	// zero if the system does not report them.
 	store, workers, busy float64
 }
 
@@ -125,9 +124,7 @@ func (s side) trial(tb testing.TB, workers int, size trialSize) (r trialResult) 
 	ctx, cancel := context.WithTimeoutCause(tb.Context(), trialMax, fmt.Errorf("it took longer than %v", trialMax))
 	defer cancel()
 	c := startCrew(tb, s.open(tb, s.tuned), workers, make(chan struct{}, 1))
-	if err := errors.Join(c.measure(ctx, size, &r), c.close(), c.store.close()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(c.measure(ctx, size, &r), c.close(), c.store.close()))
 	return r
 }
 
@@ -162,7 +159,7 @@ func (c *crew) measure(ctx context.Context, size trialSize, r *trialResult) erro
 	return nil
 }
 
-// used is the processor time of the store and of the workers so far.
+// used returns the processor time of the store and of the workers so far.
 func (c *crew) used() (store, workers time.Duration) {
 	var pids []int
 	for _, w := range c.workers {
@@ -173,14 +170,14 @@ func (c *crew) used() (store, workers time.Duration) {
 
 func TestPeers_EverySideCompletesEveryJob(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts every store that there is")
+		t.Skip("it starts every store")
 	}
 	for _, s := range sides {
 		t.Run(s.name, func(t *testing.T) {
 			workers := min(2, s.workers[len(s.workers)-1])
 			r := s.trial(t, workers, trialSize{jobs: 100, warmUp: 10, single: 1})
 			if r.rate <= 0 || workers > 0 && (len(r.done) != 1 || r.done[0] < r.ran[0] || r.ran[0] <= 0) {
-				t.Errorf("it gave %+v", r)
+				t.Errorf("the result is %+v", r)
 			}
 		})
 	}

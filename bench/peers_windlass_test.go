@@ -24,7 +24,7 @@ const systemWindlass = "windlass"
 // noopType is the type of all jobs of BenchmarkPeers.
 const noopType = "noop"
 
-// windlassStore is an etcd of one member, and a tree of jobs in it.
+// windlassStore is an etcd with one member, and a tree of jobs in it.
 type windlassStore struct {
 	tuned  bool
 	server *etcdCluster
@@ -37,13 +37,8 @@ func openWindlass(tb testing.TB, tuned bool) store { return newWindlassStore(tb,
 func newWindlassStore(tb testing.TB, tuned bool) *windlassStore {
 	tb.Helper()
 	s := &windlassStore{server: startEtcd(tb, 1, environment(tuned)...), tuned: tuned}
-	var err error
-	if s.broker, err = etcd.Open(tb.Context(), etcd.Config{Endpoints: s.server.endpoints}); err != nil {
-		tb.Fatal(err)
-	}
-	if s.tree, err = tree.New(s.broker, ""); err != nil {
-		tb.Fatal(err)
-	}
+	s.broker = openEtcd(tb, etcd.Config{Endpoints: s.server.endpoints})
+	s.tree = newTree(tb, s.broker)
 	return s
 }
 
@@ -55,7 +50,7 @@ func (s *windlassStore) enqueue(ctx context.Context, first, n int) error {
 	return s.queue(ctx, first, n, func([]tree.Queued) {})
 }
 
-// queue calls each with what is queued.
+// queue queues jobs, and calls each with those that are queued.
 func (s *windlassStore) queue(ctx context.Context, first, n int, each func([]tree.Queued)) error {
 	for at := first; at < first+n; at += tree.ChildrenMax {
 		requests := make([]tree.Request, min(tree.ChildrenMax, first+n-at))
@@ -110,13 +105,13 @@ func runNode(ctx context.Context, o workerOrder, config windlass.Config) (err er
 }
 
 const (
-	// bareBatch is how many jobs etcd-bare claims and completes in a call, bareCalls how
-	// many calls there are at once: as of three nodes.
+	// bareBatch is how many jobs etcd-bare claims and completes in a call, bareCalls the
+	// number of calls at once, like those of three nodes.
 	bareBatch = 1000
 	bareCalls = 6
 )
 
-// bareStore is an etcd, and all that is done with it.
+// bareStore is an etcd on which jobs are claimed and completed without a node.
 type bareStore struct {
 	*windlassStore
 	coord coordinator.Coordinator
@@ -126,18 +121,15 @@ type bareStore struct {
 func openBare(tb testing.TB, tuned bool) store {
 	tb.Helper()
 	s := &bareStore{windlassStore: newWindlassStore(tb, tuned)}
-	session, err := s.broker.Grant(tb.Context(), "", time.Hour) // nobody renews it
-	if err != nil {
-		tb.Fatal(err)
-	}
+	session, err := s.broker.Grant(tb.Context(), "", time.Hour) // it is not renewed
+	must(tb, err)
 	s.owner = coordinator.Identity{Namespace: windlass.NamespaceDefault, Node: "w0", Session: session.ID, Incarnation: "bare"}
-	if s.coord, err = coordinator.New(s.broker, s.owner); err != nil {
-		tb.Fatal(err)
-	}
+	s.coord, err = coordinator.New(s.broker, s.owner)
+	must(tb, err)
 	return s
 }
 
-// enqueue queues jobs, and claims and completes meanwhile what is queued already.
+// enqueue queues jobs, and at the same time claims and completes those already queued.
 func (s *bareStore) enqueue(ctx context.Context, first, n int) error {
 	all, ctx := errgroup.WithContext(ctx)
 	queued := make(chan []tree.Queued, (n+bareBatch-1)/bareBatch)
@@ -192,7 +184,7 @@ func (s *bareStore) run(ctx context.Context, batch []tree.Queued) error {
 	return nil
 }
 
-// state is what a node writes of a job that is completed.
+// state returns the state that a node writes for a completed job.
 func (s *bareStore) state(g coordinator.Granted, claimedAt time.Time) ([]byte, error) {
 	now := time.Now().UTC()
 	return json.Marshal(statemachine.Record{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 // workerRole is the role of a process that takes jobs.
 const workerRole = "worker"
 
-// workerOrder is what a worker process is told.
+// workerOrder is the order for a worker process.
 type workerOrder struct {
 	System   string `json:"system"` // a key of consumers
 	Name     string `json:"name"`
@@ -25,25 +26,25 @@ type workerOrder struct {
 	Tuned    bool   `json:"tuned"`
 }
 
-// consumers are the bodies of the workers: each takes jobs until ctx ends, and says that
-// it is ready when it has begun.
+// consumers are the functions of the workers. Each takes jobs until ctx ends, and reports
+// that it is ready when it has begun.
 var consumers = map[string]func(context.Context, workerOrder, *counter) error{
 	systemWindlass: consumeWindlass, systemRiver: consumeRiver, systemAsynq: consumeAsynq, systemWaiting: consumeWaiting,
 }
 
-// said is a line that a worker says.
+// said is a line of output of a worker.
 type said struct {
-	// Ready tells the line from what a library prints.
+	// Ready distinguishes the line from the output of a library.
 	Ready bool `json:"ready"`
-	// Done is how many jobs the worker has completed, At when the last one was, and Ran
-	// when the handler of the last one began, in nanoseconds of the wall clock, which the
-	// processes of a machine share.
+	// Done is the number of jobs that the worker has completed, At when the last one was
+	// completed, and Ran when the handler of the last one began, in nanoseconds of the
+	// wall clock, which the processes of a machine share.
 	Done int64 `json:"done"`
 	At   int64 `json:"at"`
 	Ran  int64 `json:"ran"`
 }
 
-// sayEvery is how often a worker says what it has completed.
+// sayEvery is how often a worker reports its completed jobs.
 const sayEvery = 5 * time.Millisecond
 
 // counter counts what a worker completes. Its methods are safe for concurrent use.
@@ -52,19 +53,19 @@ type counter struct {
 	done, at, ran atomic.Int64
 }
 
-// ready notes that the worker takes jobs.
+// ready records that the worker takes jobs.
 func (c *counter) ready() { close(c.begun) }
 
-// runs notes that a handler begins.
+// runs records that a handler begins.
 func (c *counter) runs() { c.ran.Store(time.Now().UnixNano()) }
 
-// completes notes that a job is completed.
+// completes records that a job is completed.
 func (c *counter) completes() {
 	c.at.Store(time.Now().UnixNano())
 	c.done.Add(1)
 }
 
-// tell says what is completed, whenever that has changed, until ctx ends.
+// tell reports the completed jobs whenever their number has changed, until ctx ends.
 func (c *counter) tell(ctx context.Context, out io.Writer) {
 	select {
 	case <-c.begun:
@@ -77,7 +78,7 @@ func (c *counter) tell(ctx context.Context, out io.Writer) {
 	for last := int64(-1); ; {
 		if done := c.done.Load(); done != last {
 			last = done
-			_ = lines.Encode(said{Ready: true, Done: done, At: c.at.Load(), Ran: c.ran.Load()}) // if it fails nobody is left to tell: the input ends then
+			_ = lines.Encode(said{Ready: true, Done: done, At: c.at.Load(), Ran: c.ran.Load()}) // it fails if the reader is gone; the input ends then
 		}
 		select {
 		case <-ctx.Done():
@@ -87,7 +88,7 @@ func (c *counter) tell(ctx context.Context, out io.Writer) {
 	}
 }
 
-// runWorker is the body of a worker process: it takes jobs until in ends.
+// runWorker is the function of a worker process. It takes jobs until in ends.
 func runWorker(ctx context.Context, in io.Reader, out io.Writer, order string) error {
 	var o workerOrder
 	if err := json.Unmarshal([]byte(order), &o); err != nil {
@@ -98,7 +99,7 @@ func runWorker(ctx context.Context, in io.Reader, out io.Writer, order string) e
 	c := &counter{begun: make(chan struct{})}
 	var printing sync.WaitGroup
 	printing.Go(func() { c.tell(ctx, out) })
-	var reader sync.WaitGroup // nobody waits for it: it is left behind when the worker fails first, and the process ends
+	var reader sync.WaitGroup // not waited for: if the worker fails first, the process ends
 	reader.Go(func() { _, _ = io.Copy(io.Discard, in); stop() })
 	err := consumers[o.System](ctx, o, c)
 	if ctx.Err() == nil && err == nil {
@@ -109,19 +110,19 @@ func runWorker(ctx context.Context, in io.Reader, out io.Writer, order string) e
 	return err
 }
 
-// crew is the workers of a trial, and the jobs that they were given. Its methods are for
-// one goroutine, but for hear.
+// crew has the workers of a trial, and counts their jobs. Its methods are for one
+// goroutine, except hear.
 type crew struct {
 	store   store
 	workers []*child
-	// submitted is how many jobs there were so far, last when the last one was completed.
+	// submitted is the number of jobs so far, last when the last one was completed.
 	submitted int
 	last      time.Time
 
 	mu sync.Mutex
-	// said is what each worker said last.
+	// said has the last report of each worker.
 	said []said
-	// changed has an element when a worker has said something.
+	// changed has an element when a worker has reported something.
 	changed chan struct{}
 }
 
@@ -132,9 +133,7 @@ func startCrew(tb testing.TB, s store, workers int, changed chan struct{}) *crew
 	for i := range workers {
 		o.Name = fmt.Sprint("w", i)
 		order, err := json.Marshal(o)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		c.workers = append(c.workers, startChild(tb, self(workerRole, string(order), environment(o.Tuned)...), func(line []byte) { c.hear(i, line) }))
 	}
 	return c
@@ -143,19 +142,14 @@ func startCrew(tb testing.TB, s store, workers int, changed chan struct{}) *crew
 // ready waits until all workers take jobs.
 func (c *crew) ready(ctx context.Context) error {
 	return c.wait(ctx, func() bool {
-		for _, s := range c.said {
-			if !s.Ready {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.said, func(s said) bool { return !s.Ready })
 	})
 }
 
 func (c *crew) hear(worker int, line []byte) {
 	var s said
 	if json.Unmarshal(line, &s) != nil || !s.Ready {
-		return // a library prints it
+		return // it is the output of a library
 	}
 	c.mu.Lock()
 	c.said[worker] = s
@@ -166,10 +160,10 @@ func (c *crew) hear(worker int, line []byte) {
 	}
 }
 
-// livesEvery is how often the workers are looked at, while they say nothing.
+// livesEvery is how often the workers are checked while they report nothing.
 const livesEvery = time.Second
 
-// wait returns when something holds of what was heard, which is looked at with mu held.
+// wait returns when holds does, which is called with mu held.
 func (c *crew) wait(ctx context.Context, holds func() bool) error {
 	for {
 		c.mu.Lock()
@@ -194,8 +188,8 @@ func (c *crew) wait(ctx context.Context, holds func() bool) error {
 	}
 }
 
-// work submits jobs and waits until all are completed. Without workers the store has
-// completed what it acknowledges.
+// work submits jobs and waits until all are completed. Without workers, an acknowledged
+// job is completed.
 func (c *crew) work(ctx context.Context, n int) error {
 	if err := c.store.enqueue(ctx, c.submitted, n); err != nil {
 		return fmt.Errorf("enqueue: %w", err)
@@ -226,12 +220,12 @@ func (c *crew) work(ctx context.Context, n int) error {
 	return err
 }
 
-// calmBefore is how long nothing is to be done before a single job: long enough for what
-// a side does a moment later, and not a multiple of any interval that one of them polls at.
+// calmBefore is the idle time before a single job: long enough for delayed work of a
+// side, and not a multiple of any polling interval.
 const calmBefore = 53 * time.Millisecond
 
-// one submits a single job, and returns how long it took until its handler ran and
-// until it was completed, in milliseconds.
+// one submits a single job, and returns the milliseconds until its handler ran and until
+// it was completed.
 func (c *crew) one(ctx context.Context) (ran, done float64, err error) {
 	<-time.After(calmBefore)
 	began := time.Now()
@@ -258,7 +252,7 @@ func (c *crew) close() error {
 	return errors.Join(errs...)
 }
 
-// fakeStore completes each job once, or the last one twice, as it is submitted.
+// fakeStore completes each job when it is submitted; if twice is 1, the last one twice.
 type fakeStore struct {
 	store
 	crew    *crew
@@ -281,15 +275,15 @@ func TestCrew_WorkEndsWithTheLastCompletion(t *testing.T) {
 	f.crew = &crew{store: f, said: make([]said, 2), changed: make(chan struct{}, 1)}
 	for range 2 {
 		if err := f.crew.work(t.Context(), 7); err != nil || f.crew.last.UnixNano() != 200 {
-			t.Errorf("it was at %v (%v)", f.crew.last, err)
+			t.Errorf("the last completion was at %v (%v)", f.crew.last, err)
 		}
 	}
 	f.settles = time.Unix(0, 300)
 	if err := f.crew.work(t.Context(), 1); err != nil || !f.crew.last.Equal(f.settles) {
-		t.Errorf("the store knows of it at %v, not at %v (%v)", f.crew.last, f.settles, err)
+		t.Errorf("the last completion was at %v, want %v (%v)", f.crew.last, f.settles, err)
 	}
 	f.twice = 1
 	if err := f.crew.work(t.Context(), 3); err == nil || !strings.Contains(err.Error(), "19 of 18 jobs") {
-		t.Errorf("it says %v", err)
+		t.Errorf("%v, want an error with both numbers", err)
 	}
 }

@@ -16,17 +16,13 @@ import (
 
 const tasks = 10_000
 
-// start runs an etcd that writes to disk, as in production, in this process.
+// start runs an etcd in this process that writes to disk, as in production.
 func start(b *testing.B) *embedded.Server {
 	b.Helper()
 	dir := b.TempDir()
-	if err := os.Chmod(dir, 0o700); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.Chmod(dir, 0o700))
 	server, err := embedded.Start(b.Context(), embedded.Config{Dir: dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	b.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			b.Error(err)
@@ -35,14 +31,12 @@ func start(b *testing.B) *embedded.Server {
 	return server
 }
 
-// rawClaims claims n tasks in bulk with bare transactions, and returns the rate.
-// Every call needs another prefix.
+// rawClaims claims n tasks in bulk with plain transactions, and returns the rate. Every
+// call needs another prefix.
 func rawClaims(b *testing.B, store broker.Broker, prefix string, n int) float64 {
 	b.Helper()
 	session, err := store.Grant(b.Context(), "", time.Minute)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	submit := make([]broker.Txn, n)
 	claim := make([]broker.Txn, n)
 	for i := range n {
@@ -53,28 +47,23 @@ func rawClaims(b *testing.B, store broker.Broker, prefix string, n int) float64 
 			Then: []broker.Op{broker.PutSession(key+"/owner", []byte(`{"node":"n"}`), session.ID)},
 		}
 	}
-	commit := func(txns []broker.Txn) {
-		for _, r := range store.Commit(b.Context(), txns...) {
-			if !r.OK {
-				b.Fatal(r.Err)
-			}
-		}
-	}
-	commit(submit)
+	commitAll(b, store, submit)
 	began := time.Now()
-	commit(claim)
+	commitAll(b, store, claim)
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// placeTTL is that of the nodes of BenchmarkPlace, the least, for a killed one is waited for.
+// placeTTL is the TTL of the nodes of BenchmarkPlace. It is the shortest one, because
+// the benchmark waits for the expiry of a killed node.
 const placeTTL = 5 * time.Second
 
-// BenchmarkPlace has long-lived tasks wait for another one, and reports the rate at which three
-// nodes come to run them once that one is gone: without the time to submit them, which
-// BenchmarkNodes includes. Then it kills one of the nodes with SIGKILL, and reports how long it
-// takes from the expiry of its session, as a watch sees it, until all of its tasks run on the
-// two others. Beside both are bare claims in bulk on the same etcd. The node that is killed, and
-// each member of etcd, is a process of its own.
+// BenchmarkPlace submits long-lived tasks that wait for another one. It reports the rate
+// at which three nodes start them once that one is gone. That excludes the time to
+// submit them, which BenchmarkNodes includes. Then it kills one of the nodes with
+// SIGKILL, and reports the time from the expiry of its session, as a watch sees it,
+// until all of its tasks run on the two others. For comparison it reports plain claims
+// in bulk on the same etcd. The killed node and each member of etcd are processes of
+// their own.
 func BenchmarkPlace(b *testing.B) {
 	for _, members := range []int{1, 3} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
@@ -89,23 +78,14 @@ func placeAndKill(b *testing.B, members int) {
 	f := startFleet(b, members, 2, windlass.Config{SessionTTL: placeTTL})
 	raw := rawClaims(b, f.open(), "/raw", tasks)
 	c := startCrew(b, victimStore{etcd: f.etcd}, 1, f.changed)
-	if err := c.ready(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	client, err := windlass.NewClient(f.open(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	const awaited = "awaited" // no node can run it, so it is there until it is deleted
-	if err := client.Submit(b.Context(), windlass.Submission{ID: awaited, Spec: windlass.Spec{Type: awaited}}); err != nil {
-		b.Fatal(err)
-	}
+	must(b, c.ready(b.Context()))
+	client := newClient(f.b, f.open())
+	const awaited = "awaited" // no node can run it, so it exists until it is deleted
+	must(b, client.Submit(b.Context(), windlass.Submission{ID: awaited, Spec: windlass.Spec{Type: awaited}}))
 	f.submit(tasks, awaited)
-	<-time.After(time.Second) // until the nodes have taken in what was submitted
+	<-time.After(time.Second) // until the nodes have seen the submitted tasks
 	began := time.Now()
-	if err := client.Delete(b.Context(), awaited); err != nil {
-		b.Fatal(err)
-	}
+	must(b, client.Delete(b.Context(), awaited))
 	lost := 0
 	if err := c.wait(b.Context(), func() bool {
 		lost = int(c.said[0].Done)
@@ -117,7 +97,7 @@ func placeAndKill(b *testing.B, members int) {
 	b.ReportMetric(raw, "raw-claims/s")
 	b.ReportMetric(rate, "placed/s")
 	b.ReportMetric(rate/raw, "placed-of-raw")
-	<-time.After(3 * time.Second) // until what is written down afterwards is
+	<-time.After(3 * time.Second) // until the audit records are written
 	victim := c.workers[0]
 	victim.kill()
 	running, took := f.until(&f.running, tasks, f.vanished("w0"))
@@ -132,10 +112,10 @@ func placeAndKill(b *testing.B, members int) {
 	f.end()
 }
 
-// systemWaiting is that of a worker whose tasks only wait.
+// systemWaiting is the system of a worker whose tasks only wait.
 const systemWaiting = "waiting"
 
-// victimStore tells such a worker where it is to work.
+// victimStore has the order for such a worker.
 type victimStore struct {
 	store
 	etcd *etcdCluster
@@ -158,18 +138,14 @@ func consumeWaiting(ctx context.Context, o workerOrder, c *counter) error {
 	})
 }
 
-// vanished waits until a node has gone from the store, and returns when that was.
+// vanished waits until a node is gone from the store, and returns when that was.
 func (f *fleet) vanished(name string) time.Time {
 	f.b.Helper()
 	store, prefix := f.open(), windlass.NamespaceDefault+"/nodes/"+name+"/"
 	_, revision, err := broker.Collect(f.b.Context(), store, prefix)
-	if err != nil {
-		f.b.Fatal(err)
-	}
+	must(f.b, err)
 	for batch, err := range store.Watch(f.b.Context(), prefix, revision+1) {
-		if err != nil {
-			f.b.Fatal(err)
-		}
+		must(f.b, err)
 		for _, e := range batch.Events {
 			if e.Deleted && strings.HasSuffix(e.KV.Key, "/info") {
 				return time.Now()
@@ -178,19 +154,4 @@ func (f *fleet) vanished(name string) time.Time {
 	}
 	f.b.Fatal("the watch ended")
 	return time.Time{}
-}
-
-func waitForNodes(b *testing.B, client *windlass.Client, n int) {
-	b.Helper()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	for range poll.C {
-		nodes, err := client.Nodes(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if len(nodes) == n {
-			return
-		}
-	}
 }

@@ -19,15 +19,15 @@ import (
 	"time"
 )
 
-// orderEnv has what a role is to do, passwords among it, which other users of the machine
-// can not read there.
+// orderEnv has the order for a role. It may have passwords, which other users of the
+// machine cannot read there.
 const orderEnv = "WINDLASS_BENCH_ORDER"
 
-// self is this very program in a role, with what it is to do.
+// self returns the command of this program in a role, with its order.
 func self(role, order string, env ...string) *exec.Cmd {
-	path := "/proc/self/exe" // leads to this binary even after a build has replaced the file
+	path := "/proc/self/exe" // this binary, even after a build has replaced the file
 	if runtime.GOOS != "linux" {
-		path, _ = os.Executable() // without a path, starting it fails and says so
+		path, _ = os.Executable() // without a path, starting it fails
 	}
 	return &exec.Cmd{Path: path, Args: []string{"bench", role}, Env: append(append(os.Environ(), orderEnv+"="+order), env...)}
 }
@@ -45,24 +45,23 @@ code=$?
 test $code = 0 || tail -c 2000 "$log" >&2
 exit $code`
 
-// server is the command of a server that does not end with its standard input by itself:
-// it gets a signal then, by name, and must end without an error.
+// server returns the command of a server that does not end with its standard input by
+// itself. It gets a signal then, by name, and must end without an error.
 func server(signal, log string, command ...string) *exec.Cmd {
 	return exec.Command("/bin/sh", append([]string{"-c", keeper, signal, log}, command...)...)
 }
 
-// child is a process that this one has started. It says a line for each thing that it has
-// to say, and ends when its standard input does, so nothing is left behind however this
-// process ends.
+// child is a process that this one has started. It writes lines, and ends when its
+// standard input does, so nothing is left behind however this process ends.
 type child struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	reader sync.WaitGroup
-	over   chan struct{} // closed when it has ended and all that it said was heard
+	over   chan struct{} // closed when it has ended and all its lines were heard
 	err    error         // with which it ended, to be read when over is closed
 }
 
-// startChild starts a process. heard is called for each line that it says, by one
+// startChild starts a process. heard is called for each line of its output, by one
 // goroutine, and must not wait for the process to end.
 func startChild(tb testing.TB, cmd *exec.Cmd, heard func(line []byte)) *child {
 	tb.Helper()
@@ -72,12 +71,10 @@ func startChild(tb testing.TB, cmd *exec.Cmd, heard func(line []byte)) *child {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true // the terminal's signals are for this process, which answers for all
+	cmd.SysProcAttr.Setpgid = true // so that it does not get the terminal's signals
 	out, outErr := cmd.StdoutPipe()
 	in, inErr := cmd.StdinPipe()
-	if err := errors.Join(outErr, inErr, cmd.Start()); err != nil {
-		tb.Fatal(err)
-	}
+	must(tb, errors.Join(outErr, inErr, cmd.Start()))
 	c.in = in
 	c.reader.Go(func() {
 		defer close(c.over)
@@ -89,34 +86,32 @@ func startChild(tb testing.TB, cmd *exec.Cmd, heard func(line []byte)) *child {
 			c.err = fmt.Errorf("%s: %w: %s", cmd.Args[1], err, strings.TrimSpace(errs.String()))
 		}
 	})
-	tb.Cleanup(func() { _ = c.close() }) // what was closed before is as good
+	tb.Cleanup(func() { _ = c.close() }) // it may be closed already
 	return c
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // kill ends the process, and those that it has started, with SIGKILL.
-func (c *child) kill() { _ = syscall.Kill(-c.pid(), syscall.SIGKILL) } // one that has ended is as good
+func (c *child) kill() { _ = syscall.Kill(-c.pid(), syscall.SIGKILL) } // it may have ended already
 
 // endMax limits how long a process may take to end in order.
 const endMax = 30 * time.Second
 
-// close has the process end in order, and waits for that.
+// close ends the process in order, and waits for that.
 func (c *child) close() error {
-	_ = c.in.Close() // closed already is as good
+	_ = c.in.Close() // it may be closed already
 	defer time.AfterFunc(endMax, c.kill).Stop()
 	c.reader.Wait()
 	return c.err
 }
 
-// ports finds ports of this machine that nobody listens on.
+// ports returns unused ports of this machine.
 func ports(tb testing.TB, n int) (found []int) {
 	tb.Helper()
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must(tb, err)
 		defer func() { _ = l.Close() }() // all at the end, so that they differ
 		found = append(found, l.Addr().(*net.TCPAddr).Port)
 	}
@@ -145,9 +140,9 @@ func awaitReady(tb testing.TB, c *child, ready func(context.Context) error) {
 		select {
 		case <-again.C:
 		case <-c.over:
-			tb.Fatalf("it ended while it started: %v", c.err)
+			tb.Fatalf("the server ended while it started: %v", c.err)
 		case <-ctx.Done():
-			tb.Fatalf("it does not answer: %v", err)
+			tb.Fatalf("the server does not answer: %v", err)
 		}
 	}
 }
@@ -155,10 +150,10 @@ func awaitReady(tb testing.TB, c *child, ready func(context.Context) error) {
 // tick is the unit of times in /proc, which is the same on every Linux.
 const tick = 10 * time.Millisecond
 
-// processorTime is what processes and all that descends from them have used so far, ended
-// ones included; zero where the system does not tell.
+// processorTime returns the processor time so far of processes and their descendants,
+// ended ones included; zero if the system does not report it.
 func processorTime(pids ...int) (used time.Duration) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	parents, times := map[int]int{}, map[int]time.Duration{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
@@ -189,17 +184,15 @@ func processorTime(pids ...int) (used time.Duration) {
 	return used
 }
 
-// number is one of those that the system writes.
+// number parses a number that the system writes.
 func number(text string) int {
-	n, _ := strconv.Atoi(text) // it writes nothing else
+	n, _ := strconv.Atoi(text) // the system writes nothing else
 	return n
 }
 
 func TestServer_GetsItsSignalWhenTheInputEnds(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(started, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(started, 0o600))
 	c := startChild(t, server("TERM", filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c",
 		"trap 'exit 0' TERM; echo >"+started+"; while :; do sleep 0.01; done"), func([]byte) {})
 	if _, err := os.ReadFile(started); err != nil {
@@ -210,10 +203,10 @@ func TestServer_GetsItsSignalWhenTheInputEnds(t *testing.T) {
 	}
 }
 
-func TestServer_ThatEndsByItselfSaysWhy(t *testing.T) {
+func TestServer_ReportsWhyItEndedByItself(t *testing.T) {
 	c := startChild(t, server("TERM", filepath.Join(t.TempDir(), "log"), "/bin/sh", "-c", "echo broken; exit 7"), func([]byte) {})
 	<-c.over
 	if err := c.close(); err == nil || !strings.Contains(err.Error(), "broken") || !strings.Contains(err.Error(), "exit status 7") {
-		t.Errorf("it says %v", err)
+		t.Errorf("%v, want an error with its output and its exit status", err)
 	}
 }

@@ -22,11 +22,12 @@ import (
 // sessionsFor is how long BenchmarkSessions renews.
 const sessionsFor = 30 * time.Second
 
-// BenchmarkSessions reports what idle sessions cost, each with a connection of its own to
-// an etcd in another process that writes to disk: those of a node, and leases that the
-// stock client renews as often; up to a hundred also as a user with a password, as etcd
-// cannot have more leases log in for each renewal. CPU is of a whole second; late are
-// renewals that took longer than a node waits for one, lost are sessions.
+// BenchmarkSessions reports the cost of idle sessions, each with a connection of its own
+// to an etcd in another process that writes to disk. It compares the sessions of nodes
+// with leases that etcd's own client renews as often. Up to a hundred are also measured
+// as a user with a password; with more, etcd cannot handle a login for each renewal. CPU
+// is for a whole second, late counts the renewals that took longer than a node waits for
+// one, lost the lost sessions.
 func BenchmarkSessions(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
 		users := []string{"", "root"}
@@ -40,16 +41,16 @@ func BenchmarkSessions(b *testing.B) {
 	}
 }
 
-// password is that of every user here.
+// password is that of every user.
 const password = "secret"
 
-// requirePassword has an etcd let in nobody but root.
+// requirePassword makes an etcd accept only root.
 func requirePassword(ctx context.Context, endpoints []string) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 	if err != nil {
 		return err
 	}
-	defer client.Close() // what it was for is done or has failed
+	defer client.Close() // nothing is in flight
 	if _, err := client.UserAdd(ctx, "root", password); err != nil {
 		return err
 	}
@@ -60,7 +61,7 @@ func requirePassword(ctx context.Context, endpoints []string) error {
 	return err
 }
 
-// keptSession is one of the two kinds.
+// keptSession is a session or a lease.
 type keptSession struct {
 	renew func(context.Context) error
 	close func() error
@@ -95,7 +96,7 @@ func openLease(ctx context.Context, endpoints []string, user string) (keptSessio
 	}, nil
 }
 
-// passwordOf is empty for nobody.
+// passwordOf returns the password of a user, empty for none.
 func passwordOf(user string) string {
 	if user == "" {
 		return ""
@@ -107,29 +108,24 @@ func benchmarkSessions(b *testing.B, n int, user string, open func(context.Conte
 	for range b.N {
 		server := startEtcd(b, 1)
 		if user != "" {
-			if err := requirePassword(b.Context(), server.endpoints); err != nil {
-				b.Fatal(err)
-			}
+			must(b, requirePassword(b.Context(), server.endpoints))
 		}
-		look, err := etcd.Open(b.Context(), etcd.Config{Endpoints: server.endpoints, Username: user, Password: passwordOf(user)})
-		if err != nil {
-			b.Fatal(err)
-		}
+		look := openEtcd(b, etcd.Config{Endpoints: server.endpoints, Username: user, Password: passwordOf(user)})
 		ctx, stop := context.WithCancel(b.Context())
 		var late, lost atomic.Int64
 		var keeping sync.WaitGroup
 		kept := make([]keptSession, n)
-		// Evenly over the time of three renewals: in step they would share what each costs alone,
-		// and those that log in before are not.
+		// The starts are spread over the time of three renewals. In step, renewals would
+		// share costs, and logins would happen together.
 		turn := time.Tick(3 * session.Derive(session.TTLDefault).Renew / time.Duration(n))
 		for i := range kept {
 			<-turn
-			if kept[i], err = open(b.Context(), server.endpoints, user); err != nil {
-				b.Fatal(err)
-			}
+			var err error
+			kept[i], err = open(b.Context(), server.endpoints, user)
+			must(b, err)
 			keeping.Go(func() { keep(ctx, kept[i], &late, &lost) })
 		}
-		<-time.After(2 * session.TTLDefault) // until all are under way, and looks are as seldom as they will be
+		<-time.After(2 * session.TTLDefault) // until all renew regularly, and checks have become rare
 		late.Store(0)
 		lost.Store(0)
 		before := spentBy(b, server, look)
@@ -151,20 +147,14 @@ func benchmarkSessions(b *testing.B, n int, user string, open func(context.Conte
 		stop()
 		keeping.Wait()
 		for _, k := range kept {
-			if err := k.close(); err != nil {
-				b.Error(err)
-			}
+			must(b, k.close())
 		}
-		if err := look.Close(); err != nil {
-			b.Error(err)
-		}
-		if err := server.close(); err != nil {
-			b.Error(err)
-		}
+		must(b, errors.Join(look.Close(), server.close()))
 	}
 }
 
-// keep renews as often as a node does, and counts what took longer than a node waits.
+// keep renews as often as a node does, and counts renewals that took longer than a node
+// waits.
 func keep(ctx context.Context, kept keptSession, late, lost *atomic.Int64) {
 	timing := session.Derive(session.TTLDefault)
 	for tick := time.Tick(timing.Renew); ; {
@@ -185,25 +175,21 @@ func keep(ctx context.Context, kept keptSession, late, lost *atomic.Int64) {
 	}
 }
 
-// spent is what has been used up to a moment.
+// spent is what was used so far.
 type spent struct {
-	etcd, ours time.Duration // of processors; zero where the system does not tell
-	requests   int
-	logins     int
-	revision   broker.Revision
-	space      int64 // bytes of the store
+	etcd, ours       time.Duration // processor time; zero if the system does not report it
+	requests, logins int
+	revision         broker.Revision
+	space            int64 // bytes of the store
 }
 
 func spentBy(b *testing.B, server *etcdCluster, look *etcd.Broker) (s spent) {
 	s.etcd = processorTime(server.pids()...)
 	s.ours = processorTime(os.Getpid()) - s.etcd
 	s.requests, s.logins = server.answered(b)
-	var err error
-	if s.space, _, err = look.Space(b.Context()); err != nil {
-		b.Fatal(err)
-	}
-	if _, s.revision, err = broker.Collect(b.Context(), look, "/bench/"); err != nil {
-		b.Fatal(err)
-	}
+	var err, listErr error
+	s.space, _, err = look.Space(b.Context())
+	_, s.revision, listErr = broker.Collect(b.Context(), look, "/bench/")
+	must(b, errors.Join(err, listErr))
 	return s
 }

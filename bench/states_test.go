@@ -21,16 +21,16 @@ const (
 	// them wake up within one second.
 	sleepers    = 100_000
 	dueTogether = 1000
-	// changesPerSecond is the pace of BenchmarkStateChanges, by changers tasks, for
-	// as long as changesFor.
+	// changesPerSecond is the pace of BenchmarkStateChanges, changers the number of its
+	// tasks, and changesFor how long it runs.
 	changesPerSecond = 1000
 	changers         = 100
 	changesFor       = 10 * time.Second
 )
 
-// BenchmarkSleeping has one node hold 100,000 tasks that sleep, on an etcd that
-// writes to disk, and reports what that takes while nothing happens, and how late
-// those wake up that are due within the same second.
+// BenchmarkSleeping lets one node hold 100,000 sleeping tasks, on an etcd that writes to
+// disk. It reports the cost while nothing happens, and how late the tasks wake up that
+// are due within the same second.
 func BenchmarkSleeping(b *testing.B) {
 	for range b.N {
 		server := start(b)
@@ -57,25 +57,25 @@ func BenchmarkSleeping(b *testing.B) {
 		n.stop()
 		late := make([]float64, 0, dueTogether)
 		for i := range dueTogether {
-			late = append(late, woke[taskName(i)].Sub(wake.Add(dueAfter(i))).Seconds()*1000)
+			late = append(late, milliseconds(woke[taskName(i)].Sub(wake.Add(dueAfter(i)))))
 		}
-		slices.Sort(late)
-		if late[0] < 0 {
-			b.Fatalf("%d of %d woke up, one %v ms early or never", len(woke), dueTogether, -late[0])
+		if least := slices.Min(late); least < 0 {
+			b.Fatalf("%d of %d woke up, one %v ms early or never", len(woke), dueTogether, -least)
 		}
 		b.ReportMetric(float64(extra), "goroutines")
 		b.ReportMetric(idle, "%-of-a-core-idle")
-		b.ReportMetric(late[len(late)/2], "ms-late-median")
-		b.ReportMetric(late[len(late)*99/100], "ms-late-p99")
-		b.ReportMetric(late[len(late)-1], "ms-late-max")
+		b.ReportMetric(percentile(late, 50), "ms-late-median")
+		b.ReportMetric(percentile(late, 99), "ms-late-p99")
+		b.ReportMetric(percentile(late, 100), "ms-late-max")
 	}
 }
 
-// dueAfter is when one of those that wake up together does, after the first.
+// dueAfter is how long after the first one a task of those that are due together wakes
+// up.
 func dueAfter(i int) time.Duration { return time.Duration(i) * time.Second / dueTogether }
 
-// sleep stores tasks that sleep: the first ones until about a time, the others
-// for long.
+// sleep stores sleeping tasks: the first ones sleep until about a time, the others for
+// long.
 func sleep(b *testing.B, store broker.Broker, wake time.Time) {
 	b.Helper()
 	txns := make([]broker.Txn, sleepers)
@@ -93,10 +93,10 @@ func sleep(b *testing.B, store broker.Broker, wake time.Time) {
 	commitAll(b, store, txns)
 }
 
-// BenchmarkStateChanges has tasks change their state a thousand times a second,
-// each change stored in a transaction of its own, and reports the time from the
-// return of a handler until the node knows that the state is stored, beside bare
-// conditional writes, one after the other, at the same time.
+// BenchmarkStateChanges lets tasks change their state a thousand times a second, each
+// change in a transaction of its own. It reports the time from the return of a handler
+// until the node knows that the state is stored, and that of plain conditional writes,
+// one after the other, at the same time.
 func BenchmarkStateChanges(b *testing.B) {
 	for range b.N {
 		server := start(b)
@@ -125,7 +125,7 @@ func BenchmarkStateChanges(b *testing.B) {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Outcome == windlass.OutcomeSleeping {
-					took = append(took, now.Sub(returned[e.Task]).Seconds()*1000)
+					took = append(took, milliseconds(now.Sub(returned[e.Task])))
 					changes++
 				}
 			}
@@ -149,18 +149,17 @@ func BenchmarkStateChanges(b *testing.B) {
 		mu.Unlock()
 		rate := float64(done) / time.Since(began).Seconds()
 		n.stop()
-		slices.Sort(measured)
-		median, bare := measured[len(measured)/2], raw[len(raw)/2]
+		median, bare := percentile(measured, 50), percentile(raw, 50)
 		b.ReportMetric(rate, "changes/s")
 		b.ReportMetric(median, "ms-median")
 		b.ReportMetric(bare, "ms-raw-median")
 		b.ReportMetric(median-bare, "ms-over-raw")
-		b.ReportMetric(measured[len(measured)*99/100], "ms-p99")
+		b.ReportMetric(percentile(measured, 99), "ms-p99")
 	}
 }
 
-// conditionalWrites writes a key on the condition of its revision, again and again,
-// and returns how long each took, sorted.
+// conditionalWrites writes a key repeatedly on the condition of its revision, and
+// returns the milliseconds that each write took.
 func conditionalWrites(b *testing.B, store broker.Broker, lasting time.Duration) (took []float64) {
 	b.Helper()
 	const key = "/raw/state"
@@ -172,20 +171,19 @@ func conditionalWrites(b *testing.B, store broker.Broker, lasting time.Duration)
 		if err != nil || !r.OK {
 			b.Fatal(r, err)
 		}
-		took = append(took, time.Since(at).Seconds()*1000)
+		took = append(took, milliseconds(time.Since(at)))
 		cond = broker.Modified(key, r.Revision)
 	}
-	slices.Sort(took)
 	return took
 }
 
-// one is a node by itself.
+// one is a single node.
 type one struct {
-	b     *testing.B
-	node  *windlass.Node
-	store broker.Broker
-	end   context.CancelFunc
-	ended chan error
+	b       *testing.B
+	node    *windlass.Node
+	store   broker.Broker
+	end     context.CancelFunc
+	running sync.WaitGroup
 }
 
 func joinOne(b *testing.B, server *embedded.Server, handler windlass.NewHandler, configure ...func(*windlass.Config)) *one {
@@ -196,48 +194,29 @@ func joinOne(b *testing.B, server *embedded.Server, handler windlass.NewHandler,
 	for _, f := range configure {
 		f(&config)
 	}
-	node, err := windlass.NewNode(config)
-	if err != nil {
-		b.Fatal(err)
-	}
 	ctx, end := context.WithCancel(b.Context())
-	n := &one{b: b, node: node, store: server.Broker(), end: end, ended: make(chan error, 1)}
-	go func() { n.ended <- node.Run(ctx) }()
-	client, err := windlass.NewClient(server.Broker(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	waitForNodes(b, client, 1)
+	n := &one{b: b, store: server.Broker(), end: end}
+	n.node = startNode(ctx, b, &n.running, config)
+	waitForNodes(b, newClient(b, n.store), 1)
 	return n
 }
 
-// await waits until the node holds so many tasks.
+// await waits until the node holds a number of tasks.
 func (n *one) await(count int) {
-	n.b.Helper()
-	for len(n.node.Tasks()) < count {
-		<-time.After(50 * time.Millisecond)
-	}
+	poll(50*time.Millisecond, func() bool { return len(n.node.Tasks()) >= count })
 }
 
-// written waits until the histories of so many tasks are.
+// written waits until the histories of a number of tasks are stored.
 func (n *one) written(count int) {
 	n.b.Helper()
-	for {
+	poll(500*time.Millisecond, func() bool {
 		kvs, _, err := broker.Collect(n.b.Context(), n.store, windlass.NamespaceDefault+"/history/")
-		if err != nil {
-			n.b.Fatal(err)
-		}
-		if len(kvs) >= count {
-			return
-		}
-		<-time.After(500 * time.Millisecond)
-	}
+		must(n.b, err)
+		return len(kvs) >= count
+	})
 }
 
 func (n *one) stop() {
-	n.b.Helper()
 	n.end()
-	if err := <-n.ended; err != nil {
-		n.b.Error(err)
-	}
+	n.running.Wait()
 }
