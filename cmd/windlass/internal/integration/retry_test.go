@@ -141,9 +141,9 @@ func TestRetry_O04_AThousandFailedTasksByWhatTheyFailedWith(t *testing.T) {
 
 // A retry is of the end that its caller has seen, however late it arrives.
 func TestRetry_O04_OneThatComesLateRunsNothingTwice(t *testing.T) {
-	inWorld(t, func(t *testing.T, c *cluster) {
+	inVerified(t, func(t *testing.T, c *cluster) {
 		ctx, works := t.Context(), false
-		c.joins("n", "", running(func(context.Context, *windlass.Claim) error {
+		c.joinFaulty("n", "", running(func(context.Context, *windlass.Claim) error {
 			if works {
 				return nil
 			}

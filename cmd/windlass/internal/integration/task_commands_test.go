@@ -442,3 +442,22 @@ func TestTaskCommand_ANodeLeavesAlthoughACommandCannotBeRead(t *testing.T) {
 		defer late.Stop()
 	})
 }
+
+func TestTaskCommand_O06_IsShownUntilItIsCarriedOut(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.submit(1, windlass.Spec{})
+		until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+		for _, command := range []statemachine.Command{{Message: statemachine.Pause}, statemachine.SleepUntil(until)} {
+			_, err := c.client.SendTask(t.Context(), "task-000", command)
+			c.must(err)
+			if got := c.task("task-000").Command; got == nil || got.Message != command.Message || (command.Until != nil && !got.Until.Equal(until)) {
+				t.Errorf("after %s it is shown with %+v", command.Message, got)
+			}
+		}
+		c.join("n")
+		c.WaitFor(time.Minute, "task-000", windlass.StatusSleeping)
+		if got := c.task("task-000").Command; got != nil {
+			t.Errorf("it was carried out and is shown: %+v", got)
+		}
+	})
+}
