@@ -227,7 +227,7 @@ func TestTop_IsUsedOnARealTerminal(t *testing.T) {
 	w.press("Down", "d")
 	w.shows(`^drain dev-2\? \[y/N\]`)
 	w.press("y")
-	w.shows("dev-2 +draining +0 ", "drain dev-2: sent")
+	w.shows(`dev-2 +draining,\S+ +0 `, "drain dev-2: sent")
 
 	w.mustTmux("resize-window", "-x", "50", "-y", "12")
 	w.shows("> dev-2 +draining", `live since \d\d:\d\d:\d\d$`)
