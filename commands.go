@@ -86,10 +86,13 @@ func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.
 	}
 	defer c.revoke(ctx, attempts.ID)
 	alive, info := broker.PutSession(c.space.NodeCordonAttempt(node), nil, attempts.ID), broker.Read(c.space.NodeInfo(node))
+	maybeDeleted := false // by an attempt whose answer was lost
 	for range attemptsMax {
 		kv, err := c.broker.Get(ctx, op.Key)
 		unchanged := broker.Modified(op.Key, kv.Modified)
 		switch {
+		case errors.Is(err, broker.ErrNotFound) && op.Kind == broker.OpDelete && maybeDeleted:
+			return false, nil
 		case errors.Is(err, broker.ErrNotFound) && op.Kind == broker.OpDelete:
 			return failed(fmt.Errorf("cordon: %w", ErrNotFound))
 		case errors.Is(err, broker.ErrNotFound):
@@ -97,13 +100,14 @@ func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.
 		case err != nil:
 			return failed(err)
 		}
-		r, maybe, err := c.persist(ctx, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{op, alive, info}, Else: []broker.Op{info}})
+		r, maybe, err := c.persist(ctx, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{op, alive, info}})
 		if err != nil {
 			return failed(err)
 		}
-		if r.OK || maybe {
+		if r.OK {
 			return r.Reads[0] != nil, nil
 		}
+		maybeDeleted = maybeDeleted || maybe // if not, another change refused it
 	}
 	return failed(errors.New("its cordon changes too often"))
 }

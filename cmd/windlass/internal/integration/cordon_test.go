@@ -122,6 +122,41 @@ func TestCordon_O01_OneThatArrivesLateDoesNotUndoItsEnd(t *testing.T) {
 	})
 }
 
+// The reply to a request is lost, or the request itself, and meanwhile another client has
+// changed the cordon: that something else is stored does not mean that this was.
+func TestCordon_O01_IsWhatItsCallerWasToldWhateverWasLost(t *testing.T) {
+	for _, lost := range []string{"lose-request", "lose-reply"} {
+		inVerified(t, func(t *testing.T, w *cluster) {
+			ctx := t.Context()
+			client := w.clientBehind(lost + ` 2s on commit below "/test/nodes/" call 1`)
+			meanwhile := func(change, other func() error) {
+				t.Helper()
+				told := make(chan error, 1)
+				go func() { told <- change() }()
+				w.Advance(time.Second)
+				w.must(other())
+				w.Advance(time.Minute)
+				w.must(<-told)
+			}
+			cordonOn := func(c *windlass.Client, reason string) func() error {
+				return func() error {
+					_, err := c.Cordon(ctx, "a", reason)
+					return err
+				}
+			}
+			meanwhile(cordonOn(client, "mine"), cordonOn(w.client, "theirs"))
+			if got, err := w.client.Cordons(ctx); err != nil || got["a"].Reason != "mine" {
+				t.Errorf("%s of a cordon: %v, %v", lost, got, err)
+			}
+			client = w.clientBehind(lost + ` 2s on commit below "/test/nodes/" call 1`)
+			meanwhile(func() error { return client.Uncordon(ctx, "a") }, cordonOn(w.client, "theirs"))
+			if got, err := w.client.Cordons(ctx); err != nil || len(got) != 0 {
+				t.Errorf("%s of its end: %v, %v", lost, got, err)
+			}
+		})
+	}
+}
+
 func TestCordon_O01_AReasonThatIsTooLongAndANameThatIsNoneAreRefused(t *testing.T) {
 	inMemory(t, func(t *testing.T, c *cluster) {
 		var wrong *windlass.BadInputError
