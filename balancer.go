@@ -194,6 +194,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 	rules := schedule.GivingRules{
 		Session: in.session.ID(), MovesMax: in.config.MovesMax,
 		Self: in.givingSelf, Held: in.held, Get: in.heldBy, Balance: in.askToBalance, Leaves: in.leaves,
+		StillUntil: func() time.Time { return in.deaths.StillUntil(in.session.Timing().TTL) },
 		HasMore: func(now time.Time) bool {
 			v := in.view(now)
 			return v.Self.Tasks > v.Share()
@@ -210,7 +211,7 @@ func (in *incarnation) newGiving() *schedule.Giving {
 // givingSelf returns this node for its Giving.
 func (in *incarnation) givingSelf() schedule.Self {
 	idle := in.closing || in.lost || in.info.Draining || in.tasks.Revision() == 0 || in.nodes.Revision() == 0
-	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen || in.info.Cordoned, Idle: idle}
+	return schedule.Self{Node: in.info.placed(), Frozen: in.info.Frozen || in.info.Cordoned || !in.info.Probation.IsZero(), Idle: idle}
 }
 
 // view returns the current cluster for the balancer.
@@ -268,9 +269,13 @@ func (in *incarnation) heldBy(id string) (h schedule.Held, ok bool) {
 	if r == nil {
 		return h, false
 	}
+	losses := in.deaths.Losses(id)
+	if r.moved && !in.deaths.Empty() {
+		losses++
+	}
 	return schedule.Held{
 		ID: id, Token: r.claim.token(), Class: r.class(), Started: in.node.timeOf(r.published.started), Parked: r.phase == phaseParked,
-		Leaves: r.leaving(), Saving: r.phase == phaseSaving, Pulled: in.config.pulls(r.class().Type),
+		Losses: losses, Leaves: r.leaving(), Saving: r.phase == phaseSaving, Pulled: in.config.pulls(r.class().Type),
 	}, true
 }
 

@@ -38,7 +38,7 @@ type prospect struct {
 // newBoard returns the board of this node.
 func (in *incarnation) newBoard() *schedule.Board {
 	return schedule.NewBoard(in.fleet, in.tasks, schedule.Rules{
-		Held: in.occupied, LeftBehind: in.node.isLeftBehind, Read: in.read, Balancer: in.askBalancer,
+		Held: in.occupied, LeftBehind: in.node.isLeftBehind, Read: in.read, Balancer: in.askBalancer, Apart: in.apart,
 	})
 }
 

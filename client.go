@@ -446,7 +446,10 @@ type NodeStatus struct {
 	// they begin.
 	ShortLived []string `json:"short_lived,omitempty"`
 	// A Returning node is being stopped and intends to come back.
-	Returning  bool      `json:"returning,omitempty"`
+	Returning bool `json:"returning,omitempty"`
+	// Probation is set while the node is given nothing because it has died repeatedly:
+	// until then, or until no other node takes tasks.
+	Probation  time.Time `json:"probation,omitzero"`
 	StartedAt  time.Time `json:"started_at"`
 	SessionTTL string    `json:"session_ttl"`
 	Version    string    `json:"version"`
@@ -558,7 +561,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, Probation: i.Probation, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

@@ -288,6 +288,9 @@ type NodeInfo struct {
 	ShortLived []string `json:"short_lived,omitempty"`
 	// A Returning node is being stopped and intends to come back.
 	Returning bool `json:"returning,omitempty"`
+	// Probation is set while the node is given nothing, because it has died repeatedly.
+	// It is when that ends at the latest.
+	Probation time.Time `json:"probation,omitzero"`
 }
 
 // closed returns why a node takes no tasks; empty if it does.
@@ -301,6 +304,8 @@ func (i *NodeInfo) closed() string {
 		return "cordoned"
 	case i.Frozen:
 		return "frozen"
+	case !i.Probation.IsZero():
+		return "on probation"
 	case i.Overloaded:
 		return "overloaded"
 	}

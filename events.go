@@ -56,6 +56,9 @@ type Events struct {
 	// Braked: so many nodes vanished at about the same time that their tasks are taken
 	// over only at this rate.
 	Braked func(vanished, perSecond int)
+	// Died: another node has vanished without notice, and its claims with it. Every node
+	// that is there reports it.
+	Died func(Death)
 	// Balanced: tasks are released for other nodes to take.
 	Balanced func(trigger Trigger, released int)
 }
@@ -177,6 +180,9 @@ func (e Events) withDefaults() Events {
 	if e.Braked == nil {
 		e.Braked = func(int, int) {}
 	}
+	if e.Died == nil {
+		e.Died = func(Death) {}
+	}
 	if e.Balanced == nil {
 		e.Balanced = func(Trigger, int) {}
 	}
@@ -234,6 +240,13 @@ func LogEvents(log *slog.Logger) Events {
 		BrokerTrouble: func(err error) { log.Warn("broker trouble", "error", err) },
 		Braked: func(vanished, perSecond int) {
 			log.Warn("most nodes vanished; taking over slowly", "vanished", vanished, "per_second", perSecond)
+		},
+		Died: func(d Death) {
+			if d.Culprit == "" {
+				log.Warn("node died", "node", d.Node, "claims", d.Claims)
+				return
+			}
+			log.Warn("node died; a task is to blame", "node", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
 		},
 		Balanced: func(trigger Trigger, released int) {
 			log.Info("balancing", "trigger", trigger.String(), "released", released)

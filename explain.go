@@ -14,6 +14,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/kind"
@@ -49,6 +50,9 @@ type Explanation struct {
 	// Errors is the number of errors in a row, LastError the last one.
 	Errors    int    `json:"errors"`
 	LastError string `json:"last_error"`
+	// Deaths names the nodes that have died within the last hour while they held the task,
+	// the latest first, unless another task is to blame.
+	Deaths []string `json:"deaths,omitempty"`
 	// Nodes says for every registered node whether it could run the task. It is empty
 	// for a task that has ended.
 	Nodes []NodeVerdict `json:"nodes"`
@@ -83,6 +87,9 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	}
 	if statemachine.State(detail.Status).Terminal() {
 		e.Why = fmt.Sprintf("it is %s; it ran on node %s", detail.Status, detail.Node)
+		if detail.Status == StatusFailed && e.LastError != "" {
+			e.Why += ": " + shorten.To(e.LastError, 200)
+		}
 		return e, nil
 	}
 	s, err := c.survey(ctx)
@@ -96,7 +103,14 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	if e.Decision, err = c.decision(ctx, id); err != nil {
 		return Explanation{}, fmt.Errorf("explain task %q: %w", id, err)
 	}
-	s.explain(&e, t, time.Now())
+	now := time.Now()
+	for _, d := range s.book.Deaths(id, t.Created, now) {
+		e.Deaths = append(e.Deaths, d.Node)
+	}
+	s.explain(&e, t, now)
+	if len(e.Deaths) > 0 {
+		e.Why += fmt.Sprintf("; within the last hour %d node(s) died that held it: %s", len(e.Deaths), strings.Join(e.Deaths, ", "))
+	}
 	return e, nil
 }
 
@@ -153,6 +167,10 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
 		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
+	case s.book.OpenAt(t.ID, t.Created, now).After(now):
+		at := s.book.OpenAt(t.ID, t.Created, now)
+		e.Until = &at
+		e.Why = "it may have killed its node, and is started again apart from other suspects, at " + at.Format(time.RFC3339)
 	case t.For != "":
 		e.Why = "it is being moved to node " + t.For
 	case len(s.nodes) == 0:
@@ -202,90 +220,6 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 		v.Why += "; within the last half minute it saw what others do " + n.Behind + " late or more, and while it does it claims nothing in their stead"
 	}
 	return v
-}
-
-// doubtsMax limits how many doubts there are, and doubtfulNeeds how many needs are looked
-// for.
-const (
-	doubtsMax     = 10
-	doubtfulNeeds = 1000
-)
-
-// Doubts returns what is probably not meant about some tasks that are about to be
-// submitted, or were just: a type that no node which is there runs, and a need of which
-// there is no trace, which counts as done. They are for people, and no errors: a node may
-// come, and what was needed may have ended and been forgotten.
-func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string, error) {
-	types, needs, own := map[string]bool{}, map[string]string{}, map[string]bool{}
-	for _, s := range submissions {
-		types[s.Spec.Type], own[s.ID] = true, true
-		for _, need := range s.Spec.Needs {
-			if len(needs) < doubtfulNeeds {
-				needs[need] = s.ID
-			}
-		}
-	}
-	maps.DeleteFunc(needs, func(need, _ string) bool { return own[need] })
-	doubts, err := c.doubtfulTypes(ctx, types)
-	if err != nil {
-		return nil, fmt.Errorf("look for the nodes: %w", err)
-	}
-	lost, err := c.unknownTasks(ctx, slices.Sorted(maps.Keys(needs)))
-	if err != nil {
-		return nil, fmt.Errorf("look for what is needed: %w", err)
-	}
-	for _, need := range lost {
-		doubts = append(doubts, fmt.Sprintf("task %q needs %q, which is not there and has left no trace: it counts as done", needs[need], need))
-	}
-	return doubts[:min(len(doubts), doubtsMax)], nil
-}
-
-func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
-	if err != nil {
-		return nil, err
-	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	run := map[string]bool{}
-	for _, n := range nodes.Registered() {
-		var info NodeInfo
-		_ = json.Unmarshal(n.Info, &info) // one that cannot be read runs nothing that is known
-		for _, name := range slices.Concat(info.Types, info.Pulls) {
-			run[name] = true
-		}
-	}
-	known := slices.Sorted(maps.Keys(run))
-	for _, name := range slices.Sorted(maps.Keys(types)) {
-		switch {
-		case run[name] || run[AnyType]:
-		case len(known) == 0:
-			return []string{"no node is there, so nothing runs yet"}, nil
-		default:
-			doubts = append(doubts, fmt.Sprintf("no node that is there runs the type %q; they run %q", name, known))
-		}
-	}
-	return doubts, nil
-}
-
-// unknownTasks returns those of some tasks that are not there and have left no state.
-func (c *Client) unknownTasks(ctx context.Context, ids []string) (unknown []string, err error) {
-	txns := make([]broker.Txn, len(ids))
-	for i, id := range ids {
-		txns[i].Then = []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id))}
-	}
-	if len(txns) == 0 {
-		return nil, nil
-	}
-	for i, r := range c.broker.Commit(ctx, txns...) {
-		if r.Err != nil {
-			return nil, r.Err
-		}
-		if !slices.ContainsFunc(r.Reads, func(kv *broker.KV) bool { return kv != nil }) {
-			unknown = append(unknown, ids[i])
-		}
-	}
-	return unknown, nil
 }
 
 // NodeEdit changes the nodes for Client.Plan.
@@ -486,6 +420,8 @@ type survey struct {
 	tasks *mirror.Tasks
 	kinds *kind.Kinds[Spec]
 	tally placement.Tally
+	// book has the deaths of nodes.
+	book deaths.Book
 }
 
 // survey reads the nodes and the tasks.
@@ -514,6 +450,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 		Count: func(t *mirror.Task, by int) { s.tally.Add(t.Owner, s.kinds.OfTask(t).Class, by) },
 	})
 	s.tasks.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	s.book.Set(recordedDeaths(nodes), true, createdIn(s.tasks), time.Now())
 	return s, nil
 }
 

@@ -392,6 +392,11 @@ type Retry struct {
 	// most. Zero means 1 s and 10 min.
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
+	// Deaths is how many times within an hour the process that runs the task may die
+	// until the task is found to blame and fails. The maximum is DeathsMax; -1 means
+	// that no number fails it. Zero means DeathsDefault. Deaths count for the task that
+	// was claimed most recently before them, or that has died with most nodes.
+	Deaths int `json:"deaths,omitempty"`
 }
 
 // jobErrorsMax is the default of Retry.Errors for a job: other jobs wait for it, and a
@@ -418,6 +423,9 @@ func (r *Retry) validate() error {
 	}
 	if r.Errors < -1 || r.Errors > statemachine.RetryErrorsLimit {
 		return badInput("retry errors", r.Errors, fmt.Sprintf("must be from 1 to %d, 0 for the default, or -1 for no limit", statemachine.RetryErrorsLimit))
+	}
+	if r.Deaths < -1 || r.Deaths > DeathsMax {
+		return badInput("retry deaths", r.Deaths, fmt.Sprintf("must be from 1 to %d, 0 for the default of %d, or -1 for no limit", DeathsMax, DeathsDefault))
 	}
 	for field, d := range map[string]Duration{"retry window": r.Window, "retry min": r.Min, "retry max": r.Max} {
 		if d < 0 || time.Duration(d) > TimeoutMax {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/kind"
 	"github.com/windlass-go/windlass/internal/layout"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -37,6 +38,8 @@ type incarnation struct {
 	fleet  *schedule.Fleet
 	board  *schedule.Board
 	giving *schedule.Giving
+	// deaths has the nodes that have died, and what they held.
+	deaths deathWatch
 
 	info        NodeInfo
 	infoCreated broker.Revision
@@ -96,6 +99,7 @@ func (n *Node) incarnate(ctx context.Context) error {
 	}
 	defer release()
 	in := newIncarnation(n, s)
+	n.incarnations = append(n.incarnations, s.Incarnation())
 	// The new owners of earlier incarnations' tasks, and this node's own
 	// registration, would wait for their sessions to expire.
 	if err := n.past.Settle(ctx); err != nil {
@@ -129,10 +133,11 @@ func newIncarnation(n *Node, s *session.Session) *incarnation {
 	in.fleet = schedule.NewFleet(schedule.Config{
 		Name: n.config.Name, Limits: n.config.Concurrency, TTL: s.Timing().TTL, FailoverRate: n.config.FailoverRate,
 	})
+	in.deaths.Watcher = deaths.NewWatcher(s.Timing().TTL)
 	in.alive, in.deactivate = context.WithCancel(s.Context())
 	in.tasks = mirror.NewTasks(n.space, mirror.Keep{
 		Props: n.config.NewTask != nil, Kind: func(spec []byte) any { return in.kinds.Of(spec) }, Count: in.count, Recount: in.recount,
-		Mine: s.ID(), Skips: skips,
+		Ended: in.deaths.Ended, Mine: s.ID(), Skips: skips,
 	})
 	in.board = in.newBoard()
 	in.giving = in.newGiving()
@@ -177,6 +182,7 @@ func (in *incarnation) register(ctx context.Context) error {
 	defer context.AfterFunc(in.session.Context(), cancel)()
 	var holder, layout *broker.KV
 	var since time.Time
+	died := 0
 	txn := in.registration(layout)
 	for { // the first attempt only finds out, but for the first node ever
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
@@ -197,6 +203,8 @@ func (in *incarnation) register(ctx context.Context) error {
 			if err := in.acceptLayout(layout); err != nil {
 				return err
 			}
+			died = in.died(ctx)
+			in.info.Probation = probation(died)
 			txn = in.registration(layout)
 			continue
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
@@ -204,6 +212,10 @@ func (in *incarnation) register(ctx context.Context) error {
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
 		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
+		}
+		if err == nil && in.isDead(r.Reads[0]) { // by the time its key is gone
+			in.info.Probation = probation(died + 1)
+			txn = in.registration(layout)
 		}
 		if !pause.For(ctx, in.session.Timing().Renew/10) {
 			return errors.Join(context.Cause(in.session.Context()), ctx.Err())

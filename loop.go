@@ -74,6 +74,8 @@ func (in *incarnation) step(ending context.Context) time.Duration {
 	in.auditStep(now)
 	in.loadStep(now)
 	in.lateStep(now)
+	in.probationStep(now)
+	in.forgetDeaths(now)
 	if in.mayClaim() {
 		in.claimPass(now)
 		in.giveUpPulls(now)
@@ -106,6 +108,8 @@ func (in *incarnation) nextWake(now time.Time) time.Duration {
 		earlier(in.timeouts.Next())
 		earlier(in.giving.Wake(in.toldOthers()))
 		earlier(in.loadAt)
+		earlier(in.info.Probation)
+		earlier(in.deaths.forgetAt)
 		earlier(in.board.Lag.Next())
 		earlier(in.auditAt)
 	}
@@ -125,7 +129,7 @@ func (in *incarnation) wakeForTasks(now time.Time, earlier func(time.Time)) {
 
 // frozenOrLeaving reports whether the node claims nothing by choice.
 func (in *incarnation) frozenOrLeaving() bool {
-	return in.closing || in.lost || in.info.Frozen || in.info.Cordoned || in.info.Draining
+	return in.closing || in.lost || in.info.Frozen || in.info.Cordoned || in.info.Draining || !in.info.Probation.IsZero()
 }
 
 // mayClaim reports whether claims can be made now: both copies are there, the copy of
@@ -205,6 +209,9 @@ func (in *incarnation) applyTasks(u mirror.Update) {
 		in.taskChanged(id, now)
 	}
 	in.countFleet()
+	in.deaths.Shown(in.tasks, now)
+	in.deathsRecorded(now)
+	in.recordDeaths(now)
 	in.board.Shown(len(changed) > 0, now)
 	if len(changed) > 0 {
 		in.giving.TasksChanged(now)
@@ -339,8 +346,11 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 		changed = in.nodes.Apply(u.Batch)
 	}
 	if len(changed) > 0 {
+		in.nodesGone(changed, now)
 		in.peersChanged(changed, now)
 	}
+	in.deathsRecorded(now)
+	in.recordDeaths(now)
 	in.checkRegistration()
 	in.checkCordon()
 	in.runCommands()
@@ -375,11 +385,11 @@ func (in *incarnation) peersChanged(changed []string, now time.Time) {
 		}
 	}
 	change := in.fleet.Update(peers, func(name string) (schedule.Peer, bool) {
-		info := in.nodes.Gone(name)
-		if info == nil {
+		gone, ok := in.nodes.Gone(name)
+		if !ok {
 			return schedule.Peer{}, false
 		}
-		return in.readPeer(name, info), true
+		return in.readPeer(name, gone.Info), true
 	}, now)
 	for _, name := range change.Back {
 		in.board.Back(name)
@@ -408,7 +418,7 @@ func (in *incarnation) readPeer(name string, value []byte) schedule.Peer {
 	info.Name = name
 	p := schedule.Peer{
 		Node: info.placed(), Incarnation: info.Incarnation,
-		Frozen: info.Frozen || info.Cordoned, Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
+		Frozen: info.Frozen || info.Cordoned || !info.Probation.IsZero(), Draining: info.Draining, Returning: info.Returning, Overloaded: info.Overloaded,
 		ShortLived: validTypes(info.ShortLived),
 	}
 	if d, err := time.ParseDuration(info.ReturnWithin); err == nil {

@@ -45,6 +45,8 @@ type Node struct {
 
 	// auditQueue has the audit records that the previous incarnation did not write.
 	auditQueue []coordinator.Note
+	// incarnations are the names of all sessions that this process has had.
+	incarnations []string
 	// past has the lost sessions that are still to be ended at the broker.
 	past session.Past
 

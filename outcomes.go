@@ -290,6 +290,8 @@ type outgoing struct {
 	hints outbox.Lane[string, broker.Txn]
 	// commands delete commands to this node that were carried out.
 	commands outbox.Lane[string, broker.Txn]
+	// deaths records the deaths of other nodes.
+	deaths outbox.Lane[string, broker.Txn]
 	// info publishes the node's registration as it is when the call is sent. There is
 	// one call at a time, on the condition that the last one has written published.
 	// Otherwise an older one that is applied late would hide a newer one.
@@ -310,6 +312,7 @@ func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
 	o.audit.BatchMax, o.audit.CallsMax = claimBatchMax, 1
 	o.hints.BatchMax, o.hints.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.commands.BatchMax, o.commands.CallsMax = outbox.Unbounded, outbox.Unbounded
+	o.deaths.BatchMax, o.deaths.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.info.BatchMax, o.info.CallsMax = 1, 1
 	for _, n := range left {
 		o.audit.Add(n)
@@ -324,8 +327,8 @@ type lane interface {
 }
 
 // lanes returns all lanes except the notes, which have rules of their own.
-func (o *outgoing) lanes() [9]lane {
-	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.info}
+func (o *outgoing) lanes() [10]lane {
+	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.info}
 }
 
 // publishInfo queues the publication of the node's registration.
@@ -399,13 +402,25 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 	dispatch(in, &out.commands, now, func(_ []string, txns []broker.Txn) func() {
 		err := commitWithin(ctx, b, in.session.Timing().TTL, txns)
 		return func() {
-			if err != nil { // they go with the session, and are not carried out again
-				in.events.BrokerTrouble(fmt.Errorf("delete commands: %w", err))
-			}
+			in.troubleIf(err, "delete commands") // they go with the session, and are not carried out again
+		}
+	})
+	out.deaths.Sift(now, func(incarnation string, _ broker.Txn) bool { return !in.deaths.Has(incarnation) })
+	dispatch(in, &out.deaths, now, func(_ []string, txns []broker.Txn) func() {
+		err := commitWithin(ctx, b, in.session.Timing().TTL, txns)
+		return func() {
+			in.troubleIf(err, "record the death of a node")
 		}
 	})
 	if c, ok := out.info.Take(now); ok {
 		begin(in, &out.info, c, in.publication(ctx))
+	}
+}
+
+// troubleIf reports an error of a call to the broker, if there is one.
+func (in *incarnation) troubleIf(err error, what string) {
+	if err != nil {
+		in.events.BrokerTrouble(fmt.Errorf("%s: %w", what, err))
 	}
 }
 

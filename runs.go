@@ -49,6 +49,9 @@ type run struct {
 	dequeued *Dequeued
 	// departing is true if it is queued to be given away, or has been.
 	departing bool
+	// moved is true if another node gave it to this one, asleep if the task did not run
+	// when it was claimed: it slept, or was paused.
+	moved, asleep bool
 	// wakes is its place in the queue of runs that wait for a time, zero if it is not
 	// in it.
 	wakes int32
@@ -170,7 +173,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 		task: p.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
-	r := &run{claim: claim, stateRevision: g.StateRevision}
+	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == GrantMoved}
 	in.runs[g.ID] = r
 	in.board.Lag.Granted(g.Token, in.tasks.Revision(), claim.claimedAt)
 	in.claims ^= claim.sum()
@@ -208,6 +211,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
+	r.asleep = r.record.State == statemachine.Sleeping || r.record.State == statemachine.Paused
 	if p.skipped != "" && !r.record.State.Terminal() {
 		in.skip(r, p.skipped)
 		return
@@ -259,6 +263,9 @@ func (in *incarnation) resume(r *run) {
 func (in *incarnation) start(r *run) {
 	if !in.session.MayStart() {
 		in.release(r)
+		return
+	}
+	if in.blame(r) {
 		return
 	}
 	handlerOf := in.handlerFor(r)

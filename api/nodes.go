@@ -75,6 +75,11 @@ func (s *Server) registerNodes() {
 	}, func(ctx context.Context, _ *noBody) (*ok[map[string]windlass.Cordon], error) {
 		return answerWith(s.client.Cordons(ctx))
 	})
+	add(s, endpoint{ID: "listDeaths", Method: http.MethodGet, Path: "/v1/deaths", Tag: tag,
+		Summary: "List the nodes that vanished without notice within the last hour, the latest first",
+	}, func(ctx context.Context, _ *noBody) (*ok[[]windlass.Death], error) {
+		return answerWith(s.client.Deaths(ctx))
+	})
 	add(s, endpoint{ID: "plan", Whole: true, Method: http.MethodGet, Path: "/v1/plan", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "What would move if nodes joined, left or changed", Description: "Nothing is changed.",
 	}, func(ctx context.Context, in *planInput) (*ok[windlass.PlanReport], error) {

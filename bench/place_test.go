@@ -97,7 +97,7 @@ func placeAndKill(b *testing.B, members int) {
 	b.ReportMetric(raw, "raw-claims/s")
 	b.ReportMetric(rate, "placed/s")
 	b.ReportMetric(rate/raw, "placed-of-raw")
-	<-time.After(3 * time.Second) // until the audit records are written
+	<-time.After(12 * time.Second) // what was claimed just before would be started one by one
 	victim := c.workers[0]
 	victim.kill()
 	running, took := f.until(&f.running, tasks, f.vanished("w0"))

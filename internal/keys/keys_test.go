@@ -56,7 +56,7 @@ func spelled(s Space, p Parsed) map[Kind]string {
 	return map[Kind]string{
 		Task: s.Task(p.Name), Props: s.Props(p.Name), Owner: s.Owner(p.Name), Handover: s.Handover(p.Name), State: s.State(p.Name),
 		Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name),
-		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command),
+		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command), NodeDeath: s.NodeDeath(p.Name, p.Incarnation),
 		Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name), Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
 	}
 }
@@ -71,6 +71,8 @@ func TestParse_ReadsBackTheKeysOfASpace(t *testing.T) {
 		switch kind {
 		case NodeCommand:
 			want.Command = "0190"
+		case NodeDeath:
+			want.Incarnation = "0190"
 		case Job:
 			want.Name = "a_t|b_c_t"
 		case Layout:
@@ -88,7 +90,7 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 	s, _ := New("x")
 	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
 		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
-		"/x/nodes/n/commands/a/b", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections", "/x/elections/", "/x/elections/e", "/x/elections/e/",
+		"/x/nodes/n/commands/a/b", "/x/nodes/n/deaths", "/x/nodes/n/deaths/", "/x/nodes/n/other/a", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections", "/x/elections/", "/x/elections/e", "/x/elections/e/",
 		"/x/elections//c", "/x/elections/_e/c", "/x/elections/e/_c", "/x/elections/e/c/d", "/x/layout/", "/x/layout/a", "/x/layouts",
 		"/x/tree", "/x/tree/", "/x/tree/a", "/x/tree/a_t|b_t", "/x/tree/a_t/b", "/x/tree/a b_t", "/x/tree/_t",
 		"", "x/tasks/a"} {

@@ -62,6 +62,11 @@ func (s Space) NodeCordon(node string) string { return s.root + "/nodes/" + node
 // NodeCordonAttempt is the ephemeral key of whoever changes a cordon.
 func (s Space) NodeCordonAttempt(node string) string { return s.NodeCordon(node) + "-attempt" }
 
+// NodeDeath is the record of the death of one incarnation of a node.
+func (s Space) NodeDeath(node, incarnation string) string {
+	return s.root + "/nodes/" + node + "/deaths/" + incarnation
+}
+
 // NodeCommands is the prefix of the commands to a node.
 func (s Space) NodeCommands(node string) string { return s.root + "/nodes/" + node + "/commands/" }
 
@@ -123,6 +128,8 @@ const (
 	NodeCordon
 	// NodeCommand is nodes/<node>/commands/<id>.
 	NodeCommand
+	// NodeDeath is nodes/<node>/deaths/<incarnation>.
+	NodeDeath
 	// Task is tasks/<task>.
 	Task
 	// Props is tasks/<task>/props.
@@ -158,8 +165,8 @@ type Parsed struct {
 	Kind Kind
 	// Name is the task's ID or the name of the node or of the election.
 	Name string
-	// Command is the ID of a node command.
-	Command string
+	// Command is the ID of a node command, Incarnation that of a node that died.
+	Command, Incarnation string
 	// Candidate is the name of a candidate.
 	Candidate string
 }
@@ -214,11 +221,15 @@ func parseNode(name, leaf string) Parsed {
 	case "cordon":
 		return Parsed{Kind: NodeCordon, Name: name}
 	}
-	id, ok := strings.CutPrefix(leaf, "commands/")
-	if !ok || id == "" || strings.Contains(id, "/") {
-		return Parsed{}
+	folder, id, ok := strings.Cut(leaf, "/")
+	switch {
+	case !ok || id == "" || strings.Contains(id, "/"):
+	case folder == "commands":
+		return Parsed{Kind: NodeCommand, Name: name, Command: id}
+	case folder == "deaths":
+		return Parsed{Kind: NodeDeath, Name: name, Incarnation: id}
 	}
-	return Parsed{Kind: NodeCommand, Name: name, Command: id}
+	return Parsed{}
 }
 
 func parseCandidate(election, candidate string) Parsed {

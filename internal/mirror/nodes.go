@@ -24,6 +24,8 @@ type Node struct {
 	Cordon   []byte
 
 	commands map[string]Command
+	// deaths has the records of the node's deaths, by incarnation.
+	deaths map[string][]byte
 }
 
 // Command is a command that waits for its node.
@@ -47,13 +49,25 @@ type Nodes struct {
 	space    keys.Space
 	revision broker.Revision
 	nodes    map[string]*Node
-	// gone has the last values of the registrations that the last update removed.
-	gone map[string][]byte
+	// gone has the registrations that the last update removed, by name.
+	gone map[string]Gone
+	// deathsChanged is true if a record of a death was added or removed since it was last
+	// asked for.
+	deathsChanged bool
+}
+
+// Gone is a registration that was removed.
+type Gone struct {
+	// Info is its last value, Session the session that it belonged to.
+	Info    []byte
+	Session broker.SessionID
+	// At is the revision at which it was removed.
+	At broker.Revision
 }
 
 // NewNodes returns an empty copy.
 func NewNodes(space keys.Space) *Nodes {
-	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string][]byte{}}
+	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string]Gone{}}
 }
 
 // Revision returns the revision up to which the copy is complete, zero before the first
@@ -63,9 +77,34 @@ func (m *Nodes) Revision() broker.Revision { return m.revision }
 // Get returns a node, or nil. The result must not be kept across updates.
 func (m *Nodes) Get(name string) *Node { return m.nodes[name] }
 
-// Gone returns the last value of a node's registration if the last update removed it,
-// else nil.
-func (m *Nodes) Gone(name string) []byte { return m.gone[name] }
+// Gone returns a node's registration if the last update removed it.
+func (m *Nodes) Gone(name string) (g Gone, ok bool) {
+	g, ok = m.gone[name]
+	return g, ok
+}
+
+// Deaths yields the records of deaths: the name of the node, the incarnation that died
+// and the record, in no particular order.
+func (m *Nodes) Deaths(yield func(node, incarnation string, value []byte)) {
+	for _, n := range m.nodes {
+		for incarnation, value := range n.deaths {
+			yield(n.Name, incarnation, value)
+		}
+	}
+}
+
+// HasDeaths reports whether there are records of deaths.
+func (m *Nodes) HasDeaths() (has bool) {
+	m.Deaths(func(string, string, []byte) { has = true })
+	return has
+}
+
+// DeathsChanged reports whether the records of deaths have changed since it was called
+// last.
+func (m *Nodes) DeathsChanged() (changed bool) {
+	changed, m.deathsChanged = m.deathsChanged, false
+	return changed
+}
 
 // Registered returns the registered nodes, by name.
 func (m *Nodes) Registered() []*Node { return m.filter(func(n *Node) bool { return n.Registered }) }
@@ -86,7 +125,7 @@ func (m *Nodes) filter(wanted func(*Node) bool) (nodes []*Node) {
 // registration it changed, each once.
 func (m *Nodes) Apply(batch broker.Batch) []string {
 	var changed []string
-	m.gone = map[string][]byte{}
+	m.gone = map[string]Gone{}
 	for _, e := range batch.Events {
 		if name, ok := m.event(e); ok {
 			changed = append(changed, name)
@@ -100,7 +139,7 @@ func (m *Nodes) Apply(batch broker.Batch) []string {
 // registration differs from the copy before.
 func (m *Nodes) Reset(snapshot *Snapshot) []string {
 	before := m.nodes
-	m.nodes, m.gone = map[string]*Node{}, map[string][]byte{}
+	m.nodes, m.gone, m.deathsChanged = map[string]*Node{}, map[string]Gone{}, true
 	for _, kv := range snapshot.KVs {
 		m.event(broker.Event{KV: kv})
 	}
@@ -121,7 +160,7 @@ func (m *Nodes) Reset(snapshot *Snapshot) []string {
 
 func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	p := m.space.Parse(e.KV.Key)
-	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCordon && p.Kind != keys.NodeCommand {
+	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCordon && p.Kind != keys.NodeCommand && p.Kind != keys.NodeDeath {
 		return "", false
 	}
 	n := m.nodes[p.Name]
@@ -129,24 +168,29 @@ func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 		if e.Deleted {
 			return "", false
 		}
-		n = &Node{Name: p.Name, commands: map[string]Command{}}
+		n = &Node{Name: p.Name, commands: map[string]Command{}, deaths: map[string][]byte{}}
 		m.nodes[p.Name] = n
 	}
 	switch {
 	case p.Kind == keys.NodeInfo && e.Deleted:
-		m.gone[n.Name] = n.Info
-		*n = Node{Name: n.Name, Cordoned: n.Cordoned, Cordon: n.Cordon, commands: n.commands}
+		m.gone[n.Name] = Gone{Info: n.Info, Session: n.Session, At: e.KV.Modified}
+		*n = Node{Name: n.Name, Cordoned: n.Cordoned, Cordon: n.Cordon, commands: n.commands, deaths: n.deaths}
 	case p.Kind == keys.NodeInfo:
 		n.Info, n.Registered, n.Session = e.KV.Value, true, e.KV.Session
 		n.Created, n.Modified = e.KV.Created, e.KV.Modified
 	case p.Kind == keys.NodeCordon:
 		n.Cordoned, n.Cordon = !e.Deleted, e.KV.Value
+	case p.Kind == keys.NodeDeath && e.Deleted:
+		delete(n.deaths, p.Incarnation)
+	case p.Kind == keys.NodeDeath:
+		n.deaths[p.Incarnation] = e.KV.Value
 	case e.Deleted:
 		delete(n.commands, p.Command)
 	default:
 		n.commands[p.Command] = Command{Key: e.KV.Key, Value: e.KV.Value, Created: e.KV.Created}
 	}
-	if !n.Registered && !n.Cordoned && len(n.commands) == 0 {
+	m.deathsChanged = m.deathsChanged || p.Kind == keys.NodeDeath
+	if !n.Registered && !n.Cordoned && len(n.commands)+len(n.deaths) == 0 {
 		delete(m.nodes, p.Name)
 	}
 	return p.Name, p.Kind == keys.NodeInfo

@@ -136,11 +136,24 @@ type Keep struct {
 	Count func(t *Task, by int)
 	// Recount, if set, is called before all tasks are counted again.
 	Recount func()
+	// Ended, if set, is called with each claim that a watch shows to end.
+	Ended func(Ended)
 	// Mine is the session whose claims Sums covers.
 	Mine broker.SessionID
 	// Skips, if set, reports whether a failure mark says that the waiting tasks are to
 	// be killed.
 	Skips func(mark []byte) bool
+}
+
+// Ended is a claim that has ended.
+type Ended struct {
+	// Task is the ID of the task, which may be gone as well.
+	Task string
+	// Token and Session are those of the claim.
+	Token   broker.Revision
+	Session broker.SessionID
+	// At is the revision of its end.
+	At broker.Revision
 }
 
 // Sums summarize a copy, for comparison with the expected contents without looking at
@@ -377,6 +390,9 @@ func (m *Tasks) set(t *Task, kind keys.Kind, e broker.Event) {
 	case keys.Owner:
 		if t.Owned() {
 			t.Last = t.Owner
+			if e.Deleted && m.keep.Ended != nil {
+				m.keep.Ended(Ended{Task: t.ID, Token: t.Token, Session: t.Session, At: e.KV.Modified})
+			}
 		}
 		t.Owner, t.Token, t.Session = "", 0, 0
 		if !e.Deleted {

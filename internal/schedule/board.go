@@ -40,6 +40,9 @@ type Rules struct {
 	// Held reports whether the node already holds a task, or knows that the copy is too
 	// old to tell.
 	Held func(id string) bool
+	// Apart returns the time before which a task is to be left alone because its last run
+	// may have killed its node, zero for any other task.
+	Apart func(t *mirror.Task, now time.Time) time.Time
 	// LeftBehind reports whether an earlier handler of a task has not returned.
 	LeftBehind func(id string) bool
 	// Read reads a task. It returns false if the node leaves the task to others without
@@ -182,6 +185,15 @@ func (b *Board) Back(node string) {
 	b.lookAgain(func(t *mirror.Task) bool { return t.Last == node })
 }
 
+// Look checks some tasks again, by ID.
+func (b *Board) Look(ids []string) {
+	for _, id := range ids {
+		if c := b.candidates.byID[id]; c != nil {
+			b.candidates.lookSoon(c)
+		}
+	}
+}
+
 // lookAgain checks some of the tasks again that could not be claimed so far.
 func (b *Board) lookAgain(at func(t *mirror.Task) bool) {
 	for id, c := range b.candidates.byID {
@@ -289,7 +301,7 @@ func (b *Board) look(c *Candidate, now time.Time) bool {
 		b.candidates.wait(c)
 	}
 	if a.Open {
-		a.Until = b.reservedUntil(t, c.seen, now)
+		a.Until = later(b.reservedUntil(t, c.seen, now), b.rules.Apart(t, now))
 		a.Open = !a.Until.After(now)
 	}
 	switch {

@@ -25,6 +25,7 @@ type desk struct {
 	held     map[string]bool
 	pulled   map[string]bool
 	refuses  func(id string) time.Time // until when the balancer refuses a task
+	apart    map[string]time.Time
 	now      time.Time
 	revision broker.Revision
 }
@@ -39,6 +40,7 @@ func newDesk(t *testing.T, peers ...Peer) *desk {
 	d.Board = NewBoard(fleet, newTasks(d.space, d.facts, fleet), Rules{
 		Held:       func(id string) bool { return d.held[id] },
 		LeftBehind: func(string) bool { return false },
+		Apart:      func(t *mirror.Task, _ time.Time) time.Time { return d.apart[t.ID] },
 		Read: func(t *mirror.Task) (Reading, bool) {
 			k := t.Kind.(*kind.Facts)
 			blockers, err := k.Blockers(t)
@@ -365,6 +367,18 @@ func TestBoard_ClaimsAReservedTaskWhenTheReservationEnds(t *testing.T) {
 	d.FleetChanged()
 	d.wants(time.Second)
 	d.wants(time.Minute, "t")
+}
+
+func TestBoard_O02_LeavesASuspectAloneUntilItsTime(t *testing.T) {
+	d := newDesk(t)
+	d.apart = map[string]time.Time{"suspect": after(time.Minute)}
+	d.shows("t", "suspect")
+	d.wants(0, "t")
+	d.wants(time.Second)
+	d.apart["suspect"] = after(2 * time.Second) // it is less suspected by now
+	d.Look([]string{"suspect", "t", "gone"})
+	d.wants(time.Second)
+	d.wants(2*time.Second, "suspect")
 }
 
 func TestBoard_ReplacesItsMapsOnceVeryManyTasksAreGone(t *testing.T) {

@@ -21,6 +21,8 @@ type Giving struct {
 	offers   offers
 	leaving  leaving
 	drain    drain
+	// stillUntil is when tasks may move for balance again.
+	stillUntil time.Time
 }
 
 // Held is a claim that this node holds.
@@ -32,6 +34,9 @@ type Held struct {
 	// waits without a handler.
 	Started time.Time
 	Parked  bool
+	// Losses is how many claims of the task have ended with their nodes lately, and one
+	// more if this claim is itself the result of a move.
+	Losses int
 	// Leaves is true if the claim is being given away, Saving if a state is being
 	// stored, and Pulled if it was made for a call of Dequeue.
 	Leaves, Saving, Pulled bool
@@ -57,6 +62,8 @@ type GivingRules struct {
 	// Balance asks the balancer which of the running tasks, the longest running first,
 	// to give away. planned returns those that the plan moves elsewhere.
 	Balance func(t Trigger, running []Held, planned func() []string, now time.Time) []string
+	// StillUntil returns a time before which nothing is moved for balance.
+	StillUntil func() time.Time
 	// HasMore reports whether the node holds more than its share. It is called if the
 	// balancer does not follow the plan.
 	HasMore func(now time.Time) bool
@@ -128,6 +135,9 @@ func (g *Giving) Landed() {
 // Pass balances for whatever is due. Open tasks and claims in flight must be decided
 // before.
 func (g *Giving) Pass(now time.Time) {
+	if g.stillUntil = g.rules.StillUntil(); g.stillUntil.After(now) {
+		return
+	}
 	g.confirm(now)
 	if every := g.rules.ReviewEvery; every != nil && !now.Before(g.triggers.reviewAt) {
 		g.triggers.reviewAt = now.Add(max(every(), time.Second))
@@ -144,14 +154,20 @@ func (g *Giving) Pass(now time.Time) {
 // before something changes. told is as for Drained.
 func (g *Giving) Wake(told bool) (at time.Time) {
 	at = soonest(g.triggers.settleAt, g.triggers.confirmAt)
+	if g.rules.ReviewEvery != nil {
+		at = soonest(at, g.triggers.reviewAt)
+	}
+	if g.triggers.due != 0 {
+		at = soonest(at, longAgo)
+	}
+	if !at.IsZero() {
+		at = later(at, g.stillUntil)
+	}
 	if len(g.leaving.queue) > 0 {
 		at = soonest(at, g.leaving.nextAt)
 	}
 	if told {
 		at = soonest(at, g.drain.next)
-	}
-	if g.rules.ReviewEvery != nil {
-		at = soonest(at, g.triggers.reviewAt)
 	}
 	return at
 }
@@ -193,7 +209,8 @@ func (g *Giving) Balance(trigger Trigger, now time.Time) {
 }
 
 // movable returns the claims that could be given away for a trigger, the longest
-// running first.
+// running first. Tasks that have just lost their nodes count as running longest: they
+// were interrupted often enough.
 func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
 	age := map[Trigger]time.Duration{TriggerSettling: confirmEvery, TriggerDrift: Settle, TriggerReview: Settle}[trigger]
 	for h := range g.rules.Held() {
@@ -207,7 +224,7 @@ func (g *Giving) movable(trigger Trigger, now time.Time) (running []Held) {
 		}
 	}
 	slices.SortFunc(running, func(a, b Held) int {
-		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Losses, a.Losses), a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID))
 	})
 	return running
 }

@@ -27,6 +27,8 @@ type donor struct {
 	given int
 	// chooses is the balancer, nil for the planned moves.
 	chooses func(running []Held) []string
+	// still is until when nothing is moved.
+	still time.Time
 }
 
 func newDonor(t *testing.T, rules GivingRules, peers ...Peer) *donor {
@@ -34,6 +36,7 @@ func newDonor(t *testing.T, rules GivingRules, peers ...Peer) *donor {
 	d.state = Self{Node: d.self}
 	rules.Session, rules.MovesMax = mine, max(rules.MovesMax, 1)
 	rules.Self = func() Self { return d.state }
+	rules.StillUntil = func() time.Time { return d.still }
 	rules.Held = func() iter.Seq[Held] { return maps.Values(d.claims) }
 	rules.Get = func(id string) (Held, bool) {
 		h, ok := d.claims[id]
@@ -375,6 +378,22 @@ func TestGiving_DrainsAtItsPaceOnceTheOthersKnow(t *testing.T) {
 	d.EndDrain()
 	if at := d.Giving.Wake(true); !at.IsZero() {
 		t.Errorf("with the drain over it wakes at %v", at)
+	}
+}
+
+func TestGiving_O02_MovesNothingWhileSuspectsAreTriedAndThenWhatWasLostLeast(t *testing.T) {
+	d := newDonor(t, GivingRules{MovesMax: 100, Planned: true}, peer("other"))
+	d.holds(2, 0)
+	d.holds(2, time.Second, func(h *Held) { h.Losses = 1 })
+	d.still = after(time.Minute)
+	d.Giving.FleetChanged(true, start)
+	d.Giving.Pass(after(30 * time.Second))
+	if at := d.Giving.Wake(false); len(d.asked) > 0 || !at.Equal(d.still) {
+		t.Errorf("it balances for %v, and wakes at %v", d.asked, at)
+	}
+	d.Giving.Pass(d.still)
+	if got := d.departures(time.Minute); !slices.Equal(got, []string{"h000", "h001"}) && !slices.Equal(got, []string{"h001", "h000"}) {
+		t.Errorf("then it gives away %q", got)
 	}
 }
 

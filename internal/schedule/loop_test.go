@@ -111,6 +111,7 @@ func (l *loop) join(name string, lag time.Duration) {
 			return held || m.ended[id] > m.tasks.Revision()
 		},
 		LeftBehind: func(string) bool { return false },
+		Apart:      func(*mirror.Task, time.Time) time.Time { return time.Time{} },
 		Read:       func(t *mirror.Task) (Reading, bool) { return Reading{Kind: t.Kind.(*kind.Facts), Ours: true}, true },
 		Balancer: func(time.Time) func(*Candidate) (bool, time.Time) {
 			return func(*Candidate) (bool, time.Time) { return true, time.Time{} }

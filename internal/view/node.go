@@ -23,6 +23,9 @@ func NodeState(n windlass.NodeStatus) string {
 	if n.Cordon != nil {
 		states = append(states, Cordon(*n.Cordon))
 	}
+	if !n.Probation.IsZero() {
+		states = append(states, "on probation")
+	}
 	if n.Behind != "" {
 		states = append(states, Printable(n.Behind)+" behind")
 	}

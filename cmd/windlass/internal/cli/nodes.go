@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -80,6 +81,48 @@ func nodeRow(n windlass.NodeStatus, now time.Time) []string {
 		n.Name, view.NodeState(n), strconv.Itoa(n.Tasks), view.OrDash(n.Zone), view.OrDash(n.Host),
 		view.Age(&n.StartedAt, now), view.OrDash(n.SessionTTL), view.OrDash(n.Version),
 	}
+}
+
+func (a *app) nodeDeathsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deaths",
+		Short: "List the nodes that died within the last hour, and who is to blame",
+		Long: `List the nodes that vanished without notice within the last hour, the latest first.
+
+CULPRIT is the task that was found to blame, with how many nodes died while they ran
+it; it has failed. SUSPECTS are the tasks that had just been claimed.`,
+		Args: noArgs,
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
+			deaths, err := c.Deaths(ctx)
+			if err != nil {
+				return err
+			}
+			a.warnUnused(ctx, c, len(deaths))
+			return a.print(deaths, func() table { return deathTable(deaths, time.Now()) })
+		}),
+	}
+	return a.outputFlag(cmd)
+}
+
+// suspectsShown is how many suspects a row has.
+const suspectsShown = 3
+
+func deathTable(deaths []windlass.Death, now time.Time) table {
+	return table{heading: []string{"NODE", "AGO", "CLAIMS", "CULPRIT", "SUSPECTS"}, rows: rowsOf(deaths, func(d windlass.Death) []string {
+		culprit, suspects := "-", "-"
+		if d.Culprit != "" {
+			culprit = fmt.Sprintf("%s (%d)", view.Printable(d.Culprit), d.Count)
+		} else if d.Recent > 0 {
+			var names []string
+			for _, l := range d.Lost[:min(d.Recent, suspectsShown)] {
+				names = append(names, view.Printable(l.Task))
+			}
+			if suspects = strings.Join(names, ", "); d.Recent > suspectsShown {
+				suspects += fmt.Sprintf(" and %d more", d.Recent-suspectsShown)
+			}
+		}
+		return []string{d.Node, view.Age(&d.At, now), strconv.Itoa(d.Claims), culprit, suspects}
+	})}
 }
 
 func (a *app) watchNodes(ctx context.Context, c *windlass.Client) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -37,12 +38,13 @@ func (f *specFlags) register(cmd *cobra.Command) {
 	flags.DurationVar((*time.Duration)(&r.Window), "retry-window", 0, "how far back errors count; default 4h")
 	flags.DurationVar((*time.Duration)(&r.Min), "retry-min", 0, "pause after the first error, half of that to all of it, which doubles with every one that counts; default 1s")
 	flags.DurationVar((*time.Duration)(&r.Max), "retry-max", 0, "bound on that pause; default 10m")
+	flags.IntVar(&r.Deaths, "retry-deaths", 0, fmt.Sprintf("how many nodes within an hour may die with it until it is found to blame and fails, 1 to %d; -1 for no limit; default %d", windlass.DeathsMax, windlass.DeathsDefault))
 }
 
 // line is what was given.
 func (f *specFlags) line(flags *pflag.FlagSet) (view.Spec, error) {
 	s := f.given
-	if slices.ContainsFunc([]string{"retry-errors", "retry-window", "retry-min", "retry-max"}, flags.Changed) {
+	if slices.ContainsFunc([]string{"retry-errors", "retry-window", "retry-min", "retry-max", "retry-deaths"}, flags.Changed) {
 		s.Retry = &f.retry
 	}
 	var err error

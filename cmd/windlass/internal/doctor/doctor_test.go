@@ -179,6 +179,20 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		}, doctor.CheckNodes, doctor.Warning, []string{"1 cordon(s) of nodes that are not there, for more than a month", "m"}},
 		{"a cordon of late", func(w *world, _ broker.SessionID) { w.put(w.space.NodeCordon("m"), `{"at":"1999-12-31T00:00:00Z"}`) },
 			doctor.CheckNodes, doctor.OK, []string{"1 registered, 1 cordoned and not there"}},
+		{"a task that killed nodes", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:59:00Z","culprit":"p","count":3}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 task(s) that killed the nodes", "p, with which 3 nodes died"}},
+		{"a node that keeps dying", func(w *world, n broker.SessionID) {
+			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T23:58:00Z"}`)
+			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)
+			w.putOn(n, w.space.NodeInfo("n"), `{"types":["t"],"session_ttl":"15s","version":"v1","probation":"2000-01-01T00:05:00Z"}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that died repeatedly", "n died 2 times, and is given nothing until 2000-01-01T00:05:00Z"}},
+		{"deaths of long ago, and a single one", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T20:00:00Z","culprit":"p","count":3}`)
+			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)
+		}, doctor.CheckNodes, doctor.OK, []string{"1 registered"}},
+		{"a record of a death that is none", func(w *world, _ broker.SessionID) { w.put(w.space.NodeDeath("n", "i"), `{}`) },
+			doctor.CheckValues, doctor.Problem, []string{"/w/nodes/n/deaths/i"}},
 
 		{"a claim without a session", func(w *world, _ broker.SessionID) { w.task("x"); w.claim("x", "n", 0) },
 			doctor.CheckClaims, doctor.Problem, []string{"1 claim(s) without a session", "/w/tasks/x/owner"}},

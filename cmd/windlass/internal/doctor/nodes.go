@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/layout"
 )
 
@@ -78,6 +79,7 @@ func (s *snapshot) checkNodes() Check {
 			n.add(Warning, "cordon(s) of nodes that are not there, for more than a month", `"windlass node uncordon" forgets those of nodes that do not come back`, name)
 		}
 	}
+	s.noteDeaths(&n)
 	if len(idle) == len(nodes) {
 		for _, name := range idle {
 			n.add(Warning, "node(s) frozen, cordoned or draining, which is all of them: nothing is claimed", `"windlass node unfreeze" or "uncordon" takes them back`, name)
@@ -96,6 +98,30 @@ func (s *snapshot) checkNodes() Check {
 		healthy += fmt.Sprintf(", %d cordoned and not there", away)
 	}
 	return n.check(CheckNodes, healthy)
+}
+
+// noteDeaths reports the tasks that killed nodes, and the nodes that keep dying.
+func (s *snapshot) noteDeaths(n *notes) {
+	died := map[string]int{}
+	for _, d := range s.deaths {
+		if time.Since(d.At) > deaths.Window {
+			continue
+		}
+		if died[d.Node]++; d.Culprit != "" {
+			n.add(Warning, "task(s) that killed the nodes that ran them, and were set aside", `mend what they do; "windlass task retry" runs them again`,
+				fmt.Sprintf("%s, with which %d nodes died", d.Culprit, d.Count))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(died)) {
+		if died[name] < 2 {
+			continue
+		}
+		found := fmt.Sprintf("%s died %d times", name, died[name])
+		if node := s.nodes[name]; node != nil && !node.info.Probation.IsZero() {
+			found += ", and is given nothing until " + node.info.Probation.Format(time.RFC3339)
+		}
+		n.add(Warning, "node(s) that died repeatedly within the last hour", `"windlass node deaths" has the suspects; see why their processes end`, found)
+	}
 }
 
 // differ warns if nodes have different values; values has a node for each of them.

@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/internal/mirror"
@@ -39,6 +40,7 @@ type snapshot struct {
 	records map[string]coordinator.Record
 	// cordons are those of nodes, registered or not.
 	cordons map[string]windlass.Cordon
+	deaths  []windlass.Death
 	layout  []byte
 }
 
@@ -55,7 +57,7 @@ func (f *found) compare(g *found) int {
 
 // part orders keys of tasks before those of nodes.
 func (f *found) part() int {
-	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCordon || f.Kind == keys.NodeCommand {
+	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCordon || f.Kind == keys.NodeCommand || f.Kind == keys.NodeDeath {
 		return 1
 	}
 	return 0
@@ -128,6 +130,12 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var c windlass.Cordon
 		err = json.Unmarshal(kv.Value, &c)
 		s.cordons[p.Name] = c
+	case keys.NodeDeath:
+		d, ok := deaths.Parse(p.Name, p.Incarnation, kv.Value)
+		if !ok {
+			return errors.New("no record of a death")
+		}
+		s.deaths = append(s.deaths, d)
 	case keys.NodeCommand:
 		// Nodes accept JSON, or the plain text of the oldest layout.
 		if text := bytes.TrimSpace(kv.Value); bytes.HasPrefix(text, []byte("{")) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/tree"
 )
 
@@ -78,8 +79,16 @@ func (b *bench) inChunks(ctx context.Context, what string, most int, f func(ctx 
 	})
 }
 
+// lastsFrom is how long tasks have run whose node dies in an ordinary way. What was claimed
+// just before would be started again one by one, because it may have killed the node.
+const lastsFrom = 12 * time.Second
+
 // loseNode has a node die, and waits until the others run its tasks.
 func (b *bench) loseNode(ctx context.Context, f *fleet) error {
+	b.progress("letting the tasks run for a while", b.Tasks)
+	if !pause.For(ctx, lastsFrom) {
+		return context.Cause(ctx)
+	}
 	died, tasks, err := f.lose(ctx)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func (f *busyFleet) day(n int) {
 	f.must(err)
 	_, err = f.client.Prune(f.t.Context(), windlass.Retention{Age: time.Nanosecond}, windlass.Filter{}, false)
 	f.must(err)
-	f.cluster.Advance(time.Minute)
+	f.cluster.Advance(75 * time.Minute) // the deaths of nodes are kept for an hour
 }
 
 func (f *busyFleet) tasks(n int) {

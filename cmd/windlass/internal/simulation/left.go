@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -28,7 +29,11 @@ func (w *world) judgeLeft() {
 		w.fail("the doctor cannot look: %v", err)
 		return
 	}
+	w.judgeDeaths()
 	for _, c := range checks {
+		if c.Name == doctor.CheckNodes && (strings.Contains(c.Found, "died") || strings.Contains(c.Found, "killed")) { // processes are killed here
+			continue
+		}
 		if c.Status != doctor.OK && c.Name != doctor.CheckTasks { // tasks may wait for others that failed
 			w.fail("the doctor finds a %s, %s: %s %q", c.Status, c.Name, c.Found, c.Details)
 		}

@@ -235,6 +235,7 @@ func (p *process) events() windlass.Events {
 	w := p.world
 	return windlass.Events{
 		Joined:  func(string, session.Timing) { p.joined.Store(true) },
+		Errored: w.noteSetAside,
 		Fenced:  func(string, int64, error) { w.count(countFenced) },
 		Adopted: func(string, int64) { w.count("claim adopted") },
 		Commanded: func(command string, err error) {

@@ -74,6 +74,8 @@ type world struct {
 	stopping sync.WaitGroup
 	// expected has the tasks that were acknowledged and not deleted since.
 	expected map[string]bool
+	// setAside has those of them that were found to blame for deaths of processes.
+	setAside map[string]bool
 	// deleted has the tasks whose deletion was acknowledged.
 	deleted   []string
 	submitted int
@@ -94,7 +96,7 @@ const countFenced = "fenced"
 func Run(t *testing.T, options Options) *Report {
 	t.Helper()
 	w := &world{
-		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{},
+		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{}, setAside: map[string]bool{},
 		report: newReport(), operations: newOperations(), commands: commands{sent: map[string]*command{}, done: map[string][]string{}},
 	}
 	if options.States {

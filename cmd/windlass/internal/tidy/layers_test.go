@@ -35,13 +35,14 @@ var layers = map[string][]string{
 	"internal/mirror":   {"broker", "internal/keys", "internal/pause"},
 	"internal/kind":     {"broker", "placement", "internal/keys", "internal/depend", "internal/mirror"},
 	"internal/schedule": {"broker", "placement", "internal/heap", "internal/kind", "internal/mirror"},
+	"internal/deaths":   {"broker", "internal/mirror"},
 	"internal/layout":   {"broker", "internal/keys"},
 	"election":          {"broker", "session", "internal/keys", "internal/layout", "internal/mirror", "internal/pause"},
 	"coordinator":       {"broker", "statemachine", "internal/keys", "internal/mirror"},
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
+		"internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session"},
@@ -55,7 +56,7 @@ var layers = map[string][]string{
 		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/keys"},
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
-		"internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
+		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
 	"internal/view":                 {".", "election", "statemachine", "tree", "internal/shorten"},
 	"internal/orders":               {".", "statemachine", "internal/view"},
 	"internal/conns":                {},

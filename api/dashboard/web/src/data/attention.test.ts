@@ -38,6 +38,14 @@ describe("what needs attention", () => {
       "warn: 1 task of type exec to be retried, sleeping after an error",
     ]);
   });
+  test("what kills its nodes, and nodes that keep dying", () => {
+    const error = [{ timestamp: "", error: "set aside: the process that ran it died 3 times, on a, b, c" }];
+    expect(titles([task("p", "failed", { errors: error })], [node("n1", { probation: "2026-01-02T04:10:00Z" })])).toEqual([
+      "bad: Task p kills the nodes that run it, set aside: the process that ran it died 3 times, on a, b, c",
+      "bad: 1 task failed, given up, by error",
+      "warn: Node n1 is on probation, it has died repeatedly, and gets no tasks for now",
+    ]);
+  });
   test("nodes that take nothing, sessions that run out, a broker that is away", () => {
     const health: Health = {
       broker: { ok: false, latency_seconds: 2, measured_at: "", problem: "broker_unavailable" }, viewers: 1,

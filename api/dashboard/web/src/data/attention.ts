@@ -12,6 +12,9 @@ export interface Finding {
 /** A task that nobody has taken for so long is worth a word, in milliseconds. */
 const waitingMax = 10_000;
 
+/** How the error of a task begins that was found to kill its nodes. */
+const setAside = "set aside: ";
+
 /** Why no node takes tasks of a type, empty if one does or should. */
 export function whyNobody(type: string, nodes: readonly FleetNode[]): string {
   const able = nodes.filter((n) => n.types.includes(type) || n.pulls?.includes(type));
@@ -30,6 +33,7 @@ export function closed(n: FleetNode): string {
   if (n.returning) return "stopping";
   if (n.cordon) return "cordoned";
   if (n.frozen) return "frozen";
+  if (n.probation) return "on probation";
   if (n.overloaded) return "overloaded";
   return "";
 }
@@ -38,12 +42,14 @@ export function closed(n: FleetNode): string {
 export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], health: Health | undefined, now: number): Finding[] {
   const waiting = new Map<string, number>();
   const erring = new Map<string, number>();
+  const poison: Task[] = [];
   let failed = 0;
   let fault = 0;
   let stuck = 0;
   for (const t of tasks) {
     if (t.status === "pending" && isWaiting(t, now)) add(waiting, t.type);
     if (t.status === "failed") failed++;
+    if (t.status === "failed" && t.errors.at(-1)?.error.startsWith(setAside)) poison.push(t);
     if (t.status === "fault") fault++;
     if (t.status === "sleeping" && t.errors.length > 0) add(erring, t.type);
     if (t.failed_needs?.length) stuck++;
@@ -59,6 +65,9 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
       detail: why || "waiting to be claimed", href: `#/tasks?status=pending&type=${encodeURIComponent(type)}`,
     });
   }
+  for (const t of poison) {
+    found.push({ level: "bad", title: `Task ${t.id} kills the nodes that run it`, detail: t.errors.at(-1)?.error ?? "", href: `#/task/${encodeURIComponent(t.id)}` });
+  }
   if (fault) found.push({ level: "bad", title: `${count(fault, "task")} in fault`, detail: "stopped by an error, until told to run", href: "#/tasks?status=fault" });
   if (failed) found.push({ level: "bad", title: `${count(failed, "task")} failed`, detail: "given up, by error", href: "#/failures" });
   if (stuck) found.push({ level: "warn", title: `${count(stuck, "task")} blocked for good`, detail: "what they need has failed", href: "#/tasks?status=blocked" });
@@ -70,7 +79,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
   }
   for (const n of nodes) {
     const why = closed(n);
-    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || "it takes no tasks"), href: "#/nodes" });
+    if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
     else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
   }
   for (const s of health?.sessions ?? []) {

@@ -37,7 +37,7 @@ export interface Spec {
   node?: string;
   group?: string;
   timeout?: string;
-  retry?: { errors?: number; window?: string; min?: string; max?: string };
+  retry?: { errors?: number; window?: string; min?: string; max?: string; deaths?: number };
   on_failure?: string;
   job?: boolean;
 }
@@ -94,6 +94,7 @@ export interface FleetNode {
   overloaded?: boolean;
   behind?: string;
   returning?: boolean;
+  probation?: string;
   load?: number;
   weight?: number;
   zone: string;

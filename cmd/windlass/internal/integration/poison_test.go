@@ -1,0 +1,214 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/windlasstest"
+)
+
+// supervised are nodes that are restarted a second after they have died. Their handlers
+// kill the node that runs the task "poison" once that has run for as long as fuse.
+type supervised struct {
+	*cluster
+	fuse  time.Duration
+	mu    sync.Mutex
+	nodes map[string]*windlasstest.Node
+	dead  []string
+	died  chan string
+}
+
+func supervise(c *cluster, fuse time.Duration, names ...string) *supervised {
+	s := &supervised{cluster: c, fuse: fuse, nodes: map[string]*windlasstest.Node{}, died: make(chan string, len(names))}
+	for _, name := range names {
+		s.start(name, func() *windlasstest.Node {
+			return c.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: s.handler(name)}})
+		})
+	}
+	return s
+}
+
+func (s *supervised) start(name string, start func() *windlasstest.Node) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[name] = start()
+}
+
+func (s *supervised) handler(name string) windlass.NewHandler {
+	return windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+		if claim.ID() == "poison" {
+			select {
+			case <-time.After(s.fuse):
+				s.kill(name)
+			case <-ctx.Done():
+			}
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+}
+
+// kill kills a node.
+func (s *supervised) kill(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead = append(s.dead, name)
+	s.nodes[name].Kill()
+	s.died <- name
+}
+
+// watch restarts what has died, for a time.
+func (s *supervised) watch(during time.Duration) {
+	for end := time.After(during); ; {
+		select {
+		case name := <-s.died:
+			s.Advance(time.Second)
+			s.start(name, s.nodes[name].Restart)
+		case <-end:
+			return
+		}
+	}
+}
+
+// blamed fails the test unless the poison, and nothing else, was set aside.
+func (s *supervised) blamed(healthy int) {
+	s.t.Helper()
+	d := s.task("poison")
+	if d.Status != windlass.StatusFailed || !strings.Contains(d.LastError(), "set aside: the process that ran it died") {
+		s.t.Fatalf("it is %s after the deaths of %v: %s", d.Status, s.dead, d.LastError())
+	}
+	if e := s.explain("poison"); !strings.Contains(e.Why, "set aside: the process that ran it died") {
+		s.t.Errorf("it is explained with %q", e.Why)
+	}
+	s.WaitUntil(time.Minute, "the others run", s.allRunning(healthy))
+}
+
+func TestPoison_O02_TheTaskThatKillsItsNodesIsFoundAmongThreeHundred(t *testing.T) {
+	for _, fuse := range []time.Duration{time.Millisecond, 100 * time.Millisecond} {
+		for _, before := range []time.Duration{0, time.Minute} {
+			t.Run(fmt.Sprintf("it takes %v and comes %v after the others", fuse, before), func(t *testing.T) {
+				inEach(t, func(t *testing.T, c *cluster) {
+					s := supervise(c, fuse, "a", "b", "c")
+					c.Advance(5 * time.Second)
+					healthy := c.submit(299, windlass.Spec{})
+					c.Advance(before)
+					c.Submit(windlass.Submission{ID: "poison"})
+					s.watch(3 * time.Minute)
+					s.blamed(299)
+					if len(s.dead) > 4 {
+						t.Errorf("%d nodes died", len(s.dead))
+					}
+					for _, id := range healthy {
+						text, h := c.historyOf(id)
+						most := 2
+						if before == 0 && strings.Count(text, "lost") <= 2 {
+							most++ // it may move once while all are being placed
+						}
+						if h.Interruptions > most {
+							t.Errorf("%s was interrupted %d times: %s", id, h.Interruptions, text)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestPoison_O02_OneThatTakesLongerIsFoundByElimination(t *testing.T) {
+	for _, fuse := range []time.Duration{4 * time.Second, 20 * time.Second} {
+		t.Run(fuse.String(), func(t *testing.T) {
+			inMemory(t, func(t *testing.T, c *cluster) {
+				s := supervise(c, fuse, "a", "b", "c")
+				c.submit(59, windlass.Spec{})
+				c.Submit(windlass.Submission{ID: "poison"})
+				s.watch(15 * time.Minute)
+				s.blamed(59)
+			})
+		})
+	}
+}
+
+func TestPoison_O02_TheSpecHasTheBoundAndARetryBeginsAnew(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, time.Millisecond, "a", "b")
+		c.submit(10, windlass.Spec{})
+		c.Submit(windlass.Submission{ID: "poison", Spec: windlass.Spec{Retry: &windlass.Retry{Deaths: 2}}})
+		s.watch(3 * time.Minute)
+		s.blamed(10)
+		c.must(c.client.Retry(t.Context(), "poison"))
+		s.watch(3 * time.Minute)
+		s.blamed(10)
+		if n := len(s.dead); n < 4 || n > 6 {
+			t.Errorf("died: %v", s.dead)
+		}
+		c.Submit(windlass.Submission{ID: "poison", Spec: windlass.Spec{Retry: &windlass.Retry{Deaths: -1}}, Rerun: true})
+		s.watch(3 * time.Minute)
+		if got := c.status("poison"); got == windlass.StatusFailed || len(s.dead) < 8 {
+			t.Errorf("without a bound it is %s after the deaths of %v", got, s.dead)
+		}
+		if e := c.explain("poison"); len(e.Deaths) < 4 || !strings.Contains(e.Why, "node(s) died that held it: ") {
+			t.Errorf("it is explained with %q, deaths %q", e.Why, e.Deaths)
+		}
+	})
+}
+
+func TestPoison_O02_ANodeThatWasOnlyCutOffTakesItsDeathBack(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(4, windlass.Spec{})
+		c.join("b")
+		c.Settle(time.Minute)
+		a.Partition()
+		c.WaitUntil(time.Minute, "its death is recorded", func() bool { return len(c.deaths()) == 1 })
+		if d := c.deaths()[0]; d.Node != "a" || d.Claims != 2 || len(d.Lost) != 2 || d.Culprit != "" {
+			t.Errorf("%+v", d)
+		}
+		a.Heal()
+		c.WaitUntil(time.Minute, "it is taken back", func() bool { return len(c.deaths()) == 0 })
+		c.must(a.Stop())
+		c.Advance(time.Minute)
+		if d := c.deaths(); len(d) > 0 {
+			t.Errorf("a node that was stopped is recorded as dead: %+v", d)
+		}
+	})
+}
+
+func (c *cluster) deaths() []windlass.Death {
+	c.t.Helper()
+	deaths, err := c.client.Deaths(c.t.Context())
+	c.must(err)
+	return deaths
+}
+
+func TestFlapping_O03_ANodeThatKeepsDyingIsGivenNothing(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, 0, "a", "b", "c")
+		c.Advance(5 * time.Second)
+		healthy := c.submit(30, windlass.Spec{})
+		go func() {
+			for range 9 {
+				c.Advance(20 * time.Second) // of which it is there for some five
+				s.kill("a")
+			}
+		}()
+		s.watch(4 * time.Minute)
+		for _, id := range healthy {
+			if text, h := c.historyOf(id); h.Interruptions > 4 {
+				t.Errorf("%s was interrupted %d times: %s", id, h.Interruptions, text)
+			}
+		}
+		if e := c.explain(healthy[0]); !strings.Contains(e.Nodes[0].Why, "on probation") {
+			t.Errorf("the node is explained with %q", e.Nodes[0].Why)
+		}
+		a := c.nodes()[0]
+		if a.Probation.IsZero() || a.Tasks > 0 {
+			t.Errorf("%+v", a)
+		}
+		c.WaitUntil(windlass.ProbationMax, "it works again", func() bool { return c.nodes()[0].Tasks == 10 })
+	})
+}

@@ -1,0 +1,67 @@
+package simulation
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+// noteSetAside notes that a task was set aside, for Events.Errored.
+func (w *world) noteSetAside(id string, err error, _ time.Time) {
+	if !strings.HasPrefix(err.Error(), setAside) {
+		return
+	}
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	w.setAside[id] = true
+}
+
+// setAside is how the error begins of a task that was found to blame for deaths.
+const setAside = "set aside: "
+
+func (w *world) isSetAside(id string) bool {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	return w.setAside[id]
+}
+
+// judgeDeaths checks that what is recorded of the deaths of processes is true, and that
+// no task was set aside with which too few have died (O02).
+func (w *world) judgeDeaths() {
+	recorded, err := w.operator.Deaths(w.t.Context())
+	if err != nil {
+		w.fail("O02: the deaths cannot be listed: %v", err)
+	}
+	died := map[string]int{}
+	for _, d := range recorded {
+		w.count("death recorded")
+		if d.Restarted && !w.hasDied(d) {
+			w.fail("O02: %s is recorded as dead at %v and has not died", d.Node, d.At)
+		}
+		for _, l := range d.Lost {
+			died[l.Task]++
+		}
+	}
+	for id := range w.expected {
+		detail, err := w.operator.Task(w.t.Context(), id)
+		if err != nil || detail.Status != windlass.StatusFailed || !strings.HasPrefix(detail.LastError(), setAside) {
+			continue
+		}
+		w.count("task set aside")
+		if died[id] < windlass.DeathsDefault {
+			w.fail("O02: %q was set aside, and %d processes died that held it", id, died[id])
+		}
+	}
+}
+
+// hasDied reports whether a process with the name of one that is recorded as dead has
+// died. It may have been suspended until its name was another's.
+func (w *world) hasDied(d windlass.Death) bool {
+	return slices.ContainsFunc(w.processes, func(p *process) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.Name() == d.Node && !p.diedAt.IsZero()
+	})
+}

@@ -1,0 +1,312 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/internal/schedule"
+)
+
+// Death is the record of a node that vanished without notice: its process died, or was
+// cut off for longer than its session lasts. A node that was only cut off takes the
+// record back. Records are kept for an hour. The JSON of a Death is stable.
+type Death = deaths.Death
+
+// LostClaim is a claim that ended with the death of its node. Its JSON is stable.
+type LostClaim = deaths.Lost
+
+// Limits of Retry.Deaths.
+const (
+	// DeathsDefault is how many deaths set a task aside by default.
+	DeathsDefault = deaths.CountDefault
+	// DeathsMax is the maximum of Retry.Deaths.
+	DeathsMax = deaths.CountMax
+)
+
+// Deaths returns the deaths of nodes within the last hour, the latest first.
+func (c *Client) Deaths(ctx context.Context) ([]Death, error) {
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	if err != nil {
+		return nil, fmt.Errorf("list the deaths of nodes: %w", err)
+	}
+	nodes := mirror.NewNodes(c.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	return recordedDeaths(nodes), nil
+}
+
+// recordedDeaths returns the deaths that a copy has and that still count, the latest
+// first.
+func recordedDeaths(nodes *mirror.Nodes) []Death {
+	recorded := []Death{}
+	nodes.Deaths(func(node, incarnation string, value []byte) {
+		if d, ok := deaths.Parse(node, incarnation, value); ok && time.Since(d.At) < deaths.Window {
+			recorded = append(recorded, d)
+		}
+	})
+	slices.SortFunc(recorded, func(a, b Death) int { return b.At.Compare(a.At) })
+	return recorded
+}
+
+// deathsLimit returns how many deaths set a task aside; zero means that no number does.
+func (s *Spec) deathsLimit() int {
+	switch {
+	case s.Retry == nil || s.Retry.Deaths == 0:
+		return DeathsDefault
+	case s.Retry.Deaths < 0:
+		return 0
+	}
+	return s.Retry.Deaths
+}
+
+// deathWatch is what a node knows of the deaths of others.
+type deathWatch struct {
+	*deaths.Watcher
+	deaths.Book
+	// stale is true while the records have changed since the book was written. listed is
+	// true once those are known that were there before this node.
+	stale, listed bool
+	// forgetAt is when to delete records that no longer count, zero if there are none.
+	forgetAt time.Time
+}
+
+// recordAfter is how long the nodes wait for the first of them to record a death, before
+// they all try.
+const recordAfter = 500 * time.Millisecond
+
+// nodesGone reports the nodes that have vanished without notice.
+func (in *incarnation) nodesGone(names []string, now time.Time) {
+	for _, name := range names {
+		gone, ok := in.nodes.Gone(name)
+		var info NodeInfo
+		if !ok || gone.Session == in.session.ID() || json.Unmarshal(gone.Info, &info) != nil || info.Draining || info.Returning {
+			continue
+		}
+		if in.node.space.Parse(in.node.space.NodeDeath(name, info.Incarnation)).Kind != keys.NodeDeath {
+			continue // another program has registered it
+		}
+		in.deaths.Gone(deaths.Gone{
+			Name: name, Incarnation: info.Incarnation, Session: gone.Session, At: gone.At, TTL: holderTTL(gone.Info),
+		}, now)
+	}
+}
+
+// recordDeaths queues the records of the deaths whose claims are all known.
+func (in *incarnation) recordDeaths(now time.Time) {
+	if in.closing || in.lost {
+		return
+	}
+	for _, d := range in.deaths.Died(in.tasks.Revision(), now) {
+		at := now
+		if in.isYounger() {
+			at = now.Add(recordAfter)
+		}
+		in.out.deaths.Put(d.Incarnation, in.recordOf(&d), at)
+	}
+}
+
+// isYounger reports whether another node has been there for longer, and so has seen more
+// of what the dead have claimed.
+func (in *incarnation) isYounger() bool {
+	return slices.ContainsFunc(in.nodes.Registered(), func(n *mirror.Node) bool { return n.Created < in.infoCreated })
+}
+
+// deathLimits returns what decides whether a task is set aside, false if it has ended.
+func (in *incarnation) deathLimits(id string) (l deaths.Limits, ok bool) {
+	t := in.tasks.Get(id)
+	if t == nil {
+		return l, false
+	}
+	return deaths.Limits{Created: t.Created, Deaths: in.kinds.OfTask(t).Spec.deathsLimit()}, true
+}
+
+// recordOf returns the transaction that records a death. Of one node only the latest are
+// kept.
+func (in *incarnation) recordOf(d *Death) broker.Txn {
+	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
+	txn := broker.Txn{If: []broker.Cond{broker.Absent(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}
+	earlier := 0
+	for _, old := range recordedDeaths(in.nodes) {
+		if old.Node != d.Node {
+			continue
+		}
+		if earlier++; earlier >= DeathsMax {
+			txn.Then = append(txn.Then, broker.Delete(in.node.space.NodeDeath(d.Node, old.Incarnation)))
+		}
+	}
+	return txn
+}
+
+// forgetEvery is how often a node looks for records of deaths that no longer count, while
+// there are any.
+const forgetEvery = 10 * time.Minute
+
+// forgetDeaths deletes the records of deaths that no longer count.
+func (in *incarnation) forgetDeaths(now time.Time) {
+	if at := in.deaths.forgetAt; at.IsZero() || now.Before(at) || in.closing || in.lost {
+		return
+	}
+	in.deaths.forgetAt = now.Add(forgetEvery)
+	if in.isYounger() {
+		return
+	}
+	in.nodes.Deaths(func(node, incarnation string, value []byte) {
+		if d, ok := deaths.Parse(node, incarnation, value); !ok || now.Sub(d.At) >= deaths.Window {
+			key := in.node.space.NodeDeath(node, incarnation)
+			in.out.deaths.Put(key, broker.Txn{Then: []broker.Op{broker.Delete(key)}}, now)
+		}
+	})
+}
+
+// deathsRecorded reads the records of deaths again, and takes those back of sessions
+// that this process has survived.
+func (in *incarnation) deathsRecorded(now time.Time) {
+	in.deaths.stale = in.nodes.DeathsChanged() || in.deaths.stale
+	if !in.deaths.stale || in.tasks.Revision() == 0 {
+		return
+	}
+	in.deaths.stale = false
+	recorded, known := recordedDeaths(in.nodes), in.deaths.Book
+	in.deaths.Set(recorded, !in.deaths.listed, createdIn(in.tasks), now)
+	switch {
+	case !in.nodes.HasDeaths():
+		in.deaths.forgetAt = time.Time{}
+	case in.deaths.forgetAt.IsZero():
+		in.deaths.forgetAt = now.Add(forgetEvery)
+	}
+	in.board.Look(in.deaths.Suspects())
+	for _, d := range recorded {
+		if in.deaths.listed && !known.Has(d.Incarnation) {
+			in.events.Died(d)
+		}
+		if d.Node == in.config.Name {
+			in.answer(d, now)
+		}
+		if r := in.runs[d.Culprit]; d.Culprit != "" && r != nil && in.deaths.Blamed(d.Culprit, r.claim.created) != nil {
+			in.stopRun(d.Culprit, ErrReleased) // whoever claims it then sets it aside
+		}
+	}
+	in.deaths.listed = true
+}
+
+// answer takes back the record of a death of this node that this process has survived,
+// and confirms any other.
+func (in *incarnation) answer(d Death, now time.Time) {
+	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
+	switch {
+	case in.closing || in.lost || d.Restarted:
+	case slices.Contains(in.node.incarnations, d.Incarnation):
+		in.out.deaths.Put(key, broker.Txn{Then: []broker.Op{broker.Delete(key)}}, now)
+	default:
+		d.Restarted = true
+		in.deaths.Judge(&d, in.deathLimits, now)
+		in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
+	}
+}
+
+// createdIn returns a function that returns the revision at which a task of a copy was
+// created, zero if it is gone.
+func createdIn(tasks *mirror.Tasks) func(id string) broker.Revision {
+	return func(id string) broker.Revision {
+		if t := tasks.Get(id); t != nil {
+			return t.Created
+		}
+		return 0
+	}
+}
+
+// apart returns the time before which a task is not to be claimed because its last claim
+// has ended, or may have, with the death of its node.
+func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
+	if until := in.deaths.Undecided(t.ID, in.nodes.Revision(), in.deaths.Has); until.After(now) {
+		return until
+	}
+	at := in.deaths.OpenAt(t.ID, t.Created, now)
+	if in.deaths.Losses(t.ID) > 0 {
+		place := slices.IndexFunc(in.nodes.Registered(), func(n *mirror.Node) bool { return n.Name == in.config.Name })
+		if until := in.deaths.Scatter(t.ID, place); until.After(at) {
+			at = until
+		}
+	}
+	return at
+}
+
+// blame fails a task that is to blame for deaths, and reports whether it is.
+func (in *incarnation) blame(r *run) bool {
+	d := in.deaths.Blamed(r.claim.id, r.claim.created)
+	if d == nil || r.asleep { // nor did it run when its last node died
+		return false
+	}
+	var nodes []string
+	for _, of := range in.deaths.Deaths(r.claim.id, r.claim.created, time.Now()) {
+		if len(nodes) < d.Count {
+			nodes = append(nodes, of.Node)
+		}
+	}
+	slices.Reverse(nodes)
+	in.fault(r, Permanent(fmt.Errorf("set aside: the process that ran it died %d times, on %s", d.Count, strings.Join(nodes, ", "))))
+	return true
+}
+
+// died returns how often the node has died within the last hour and nothing explains
+// why, as far as that is recorded.
+func (in *incarnation) died(ctx context.Context) (n int) {
+	kvs, revision, err := broker.Collect(ctx, in.config.Broker, in.node.space.Nodes())
+	if err != nil {
+		return 0 // whoever registers notices it as well
+	}
+	nodes := mirror.NewNodes(in.node.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
+	var book deaths.Book
+	book.Set(recorded, true, func(string) broker.Revision { return 0 }, time.Now())
+	return book.Unexplained(in.config.Name)
+}
+
+// isDead reports whether a registration under this node's name belongs to a process that
+// died, if it expires.
+func (in *incarnation) isDead(holder *broker.KV) bool {
+	var info NodeInfo
+	return holder != nil && json.Unmarshal(holder.Value, &info) == nil && !info.Draining && !info.Returning &&
+		!slices.Contains(in.node.incarnations, info.Incarnation)
+}
+
+const (
+	// probationMin is the first probation, after the second death; each further death
+	// doubles it, up to ProbationMax.
+	probationMin = 10 * time.Second
+	// ProbationMax is the longest time for which a node that has died repeatedly is given
+	// nothing.
+	ProbationMax = 10 * time.Minute
+)
+
+// probation returns until when a node that has died so often is given nothing, zero for
+// one that is given its share at once.
+func probation(died int) time.Time {
+	if died < 2 {
+		return time.Time{}
+	}
+	return time.Now().Add(min(probationMin<<(died-2), ProbationMax)).UTC()
+}
+
+// probationStep ends the node's probation when its time is over, or when no other node
+// takes tasks.
+func (in *incarnation) probationStep(now time.Time) {
+	if in.info.Probation.IsZero() || in.closing || in.lost || !in.fleet.Complete(in.nodes.Revision(), now) {
+		return
+	}
+	others := slices.ContainsFunc(in.fleet.Peers(), func(p schedule.Peer) bool { return p.Closed == "" })
+	if others && now.Before(in.info.Probation) {
+		return
+	}
+	in.info.Probation = time.Time{}
+	in.out.publishInfo()
+	in.board.Reconsider()
+}

@@ -1,0 +1,96 @@
+package windlass
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/mirror"
+)
+
+// doubtsMax limits how many doubts there are, and doubtfulNeeds how many needs are looked
+// for.
+const (
+	doubtsMax     = 10
+	doubtfulNeeds = 1000
+)
+
+// Doubts returns what is probably not meant about some tasks that are about to be
+// submitted, or were just: a type that no node which is there runs, and a need of which
+// there is no trace, which counts as done. They are for people, and no errors: a node may
+// come, and what was needed may have ended and been forgotten.
+func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string, error) {
+	types, needs, own := map[string]bool{}, map[string]string{}, map[string]bool{}
+	for _, s := range submissions {
+		types[s.Spec.Type], own[s.ID] = true, true
+		for _, need := range s.Spec.Needs {
+			if len(needs) < doubtfulNeeds {
+				needs[need] = s.ID
+			}
+		}
+	}
+	maps.DeleteFunc(needs, func(need, _ string) bool { return own[need] })
+	doubts, err := c.doubtfulTypes(ctx, types)
+	if err != nil {
+		return nil, fmt.Errorf("look for the nodes: %w", err)
+	}
+	lost, err := c.unknownTasks(ctx, slices.Sorted(maps.Keys(needs)))
+	if err != nil {
+		return nil, fmt.Errorf("look for what is needed: %w", err)
+	}
+	for _, need := range lost {
+		doubts = append(doubts, fmt.Sprintf("task %q needs %q, which is not there and has left no trace: it counts as done", needs[need], need))
+	}
+	return doubts[:min(len(doubts), doubtsMax)], nil
+}
+
+func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	if err != nil {
+		return nil, err
+	}
+	nodes := mirror.NewNodes(c.space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	run := map[string]bool{}
+	for _, n := range nodes.Registered() {
+		var info NodeInfo
+		_ = json.Unmarshal(n.Info, &info) // one that cannot be read runs nothing that is known
+		for _, name := range slices.Concat(info.Types, info.Pulls) {
+			run[name] = true
+		}
+	}
+	known := slices.Sorted(maps.Keys(run))
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		switch {
+		case run[name] || run[AnyType]:
+		case len(known) == 0:
+			return []string{"no node is there, so nothing runs yet"}, nil
+		default:
+			doubts = append(doubts, fmt.Sprintf("no node that is there runs the type %q; they run %q", name, known))
+		}
+	}
+	return doubts, nil
+}
+
+// unknownTasks returns those of some tasks that are not there and have left no state.
+func (c *Client) unknownTasks(ctx context.Context, ids []string) (unknown []string, err error) {
+	txns := make([]broker.Txn, len(ids))
+	for i, id := range ids {
+		txns[i].Then = []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id))}
+	}
+	if len(txns) == 0 {
+		return nil, nil
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		if !slices.ContainsFunc(r.Reads, func(kv *broker.KV) bool { return kv != nil }) {
+			unknown = append(unknown, ids[i])
+		}
+	}
+	return unknown, nil
+}

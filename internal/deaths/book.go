@@ -1,0 +1,307 @@
+package deaths
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+const (
+	// spreadOver is the time within which all suspects of a death are started that are
+	// suspected for the first time, and stepMax the longest time between two of them.
+	spreadOver = 10 * time.Second
+	stepMax    = 250 * time.Millisecond
+	// returnWithin is how long suspects of three deaths wait for the node to come back, so
+	// that the last death counts.
+	returnWithin = 5 * time.Second
+	// trialStep is how long the one that is suspected most runs alone before the next is
+	// started. Each further step starts twice as many. With each further death a step
+	// takes twice as long, up to trialStepMax.
+	trialStep    = 3 * time.Second
+	trialStepMax = 12 * time.Second
+)
+
+// Book has the deaths that count.
+type Book struct {
+	deaths []*entry // by when they were seen
+	byTask map[string][]listing
+}
+
+// entry is a death and when this process saw it.
+type entry struct {
+	Death
+	seen time.Time
+	// latest is how long after it the last of its suspects may be started.
+	latest time.Duration
+	// culprits are the tasks that it lists and that are to blame for it or a later one.
+	culprits []string
+}
+
+// listing is a place in a death's list of lost claims.
+type listing struct {
+	in    *entry
+	token broker.Revision
+	// recent is true for a claim that was granted shortly before the death; after is
+	// then how long after the death the task may be started.
+	recent bool
+	after  time.Duration
+}
+
+// Set replaces the deaths by those that are recorded now. now is the time of those that
+// were not there before, or for a list that begins a copy, the latest that it can be.
+// created returns the revision at which a task was created, zero for none.
+func (b *Book) Set(recorded []Death, begins bool, created func(task string) broker.Revision, now time.Time) {
+	known := map[string]*entry{}
+	for _, e := range b.deaths {
+		known[e.Incarnation] = e
+	}
+	b.deaths, b.byTask = nil, map[string][]listing{}
+	for _, d := range recorded {
+		e := &entry{Death: d, seen: now}
+		if was := known[d.Incarnation]; was != nil {
+			e.seen = was.seen
+		} else if begins && d.At.Before(now) {
+			e.seen = d.At
+		}
+		if now.Sub(e.seen) < Window {
+			b.deaths = append(b.deaths, e)
+		}
+	}
+	slices.SortFunc(b.deaths, func(x, y *entry) int {
+		return cmp.Or(x.seen.Compare(y.seen), cmp.Compare(x.Incarnation, y.Incarnation))
+	})
+	for _, e := range b.deaths {
+		for _, d := range b.deaths {
+			if l := e.find(d.Culprit); l != nil && d.find(d.Culprit) != nil && l.Token <= d.find(d.Culprit).Token {
+				e.culprits = append(e.culprits, d.Culprit)
+			}
+		}
+		for i, l := range e.Lost {
+			b.byTask[l.Task] = append(b.byTask[l.Task], listing{in: e, token: l.Token, recent: i < e.Recent})
+		}
+		b.schedule(e, created)
+	}
+}
+
+// schedule decides how long after a death each of its suspects may be started.
+func (b *Book) schedule(e *entry, created func(task string) broker.Revision) {
+	var once, again []string
+	suspicions := map[string]int{}
+	for _, l := range e.Lost[:e.Recent] {
+		n := b.suspicions(l.Task, created(l.Task), e.seen)
+		if suspicions[l.Task] = n; n > 1 {
+			again = append(again, l.Task)
+		} else {
+			once = append(once, l.Task)
+		}
+	}
+	slices.SortStableFunc(again, func(x, y string) int { return suspicions[y] - suspicions[x] })
+	var step, wait time.Duration
+	if len(again) > 0 {
+		step = min(trialStep<<min(suspicions[again[0]]-2, 8), trialStepMax)
+		if suspicions[again[0]] >= CountDefault {
+			wait = returnWithin
+		}
+	}
+	start := func(task string, after time.Duration) {
+		ls := b.byTask[task]
+		ls[len(ls)-1].after, e.latest = after, max(e.latest, after)
+	}
+	for i, task := range again {
+		start(task, wait+time.Duration(bits.Len(uint(i)))*step)
+	}
+	for i, task := range once {
+		start(task, wait+step+time.Duration(i)*min(stepMax, spreadOver/time.Duration(len(once))))
+	}
+}
+
+// counting yields the deaths by which a task, created at a revision, could be suspected:
+// those of its claims that no other task explains.
+func (b *Book) counting(task string, created broker.Revision, now time.Time) (ls []listing) {
+	for _, l := range b.byTask[task] {
+		if l.token > created && now.Sub(l.in.seen) < Window && !l.in.explained(task) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}
+
+// counts reports whether a death is certain enough to blame a task for it.
+func (e *entry) counts(now time.Time) bool { return e.Restarted || now.Sub(e.seen) >= unheardFor }
+
+// suspicions returns how many deaths followed shortly after a claim of a task.
+func (b *Book) suspicions(task string, created broker.Revision, now time.Time) (n int) {
+	for _, l := range b.counting(task, created, now) {
+		if l.recent {
+			n++
+		}
+	}
+	return n
+}
+
+// explained reports whether a task other than the given one is to blame for a death.
+func (e *entry) explained(except string) bool {
+	return slices.ContainsFunc(e.culprits, func(task string) bool { return task != except })
+}
+
+// find returns the claim of a task that ended with the node, nil if there is none.
+func (d *Death) find(task string) *Lost {
+	if task == "" {
+		return nil
+	}
+	if i := slices.IndexFunc(d.Lost, func(l Lost) bool { return l.Task == task }); i >= 0 {
+		return &d.Lost[i]
+	}
+	return nil
+}
+
+// Blamed returns the death for which a task was blamed that was created at a revision,
+// nil if it was not.
+func (b *Book) Blamed(task string, created broker.Revision) *Death {
+	for _, e := range slices.Backward(b.deaths) {
+		if l := e.find(task); e.Culprit == task && l != nil && l.Token > created {
+			return &e.Death
+		}
+	}
+	return nil
+}
+
+// Deaths returns the deaths with which claims of a task ended, the latest first, unless
+// another task explains them. Those of nodes that may be back are included.
+func (b *Book) Deaths(task string, created broker.Revision, now time.Time) (deaths []Death) {
+	for _, l := range slices.Backward(b.counting(task, created, now)) {
+		deaths = append(deaths, l.in.Death)
+	}
+	return deaths
+}
+
+// Unexplained returns how often a node has died without a task to blame.
+func (b *Book) Unexplained(node string) (n int) {
+	for _, e := range b.deaths {
+		if e.Node == node && !e.explained("") {
+			n++
+		}
+	}
+	return n
+}
+
+// Empty reports whether no death counts.
+func (b *Book) Empty() bool { return len(b.deaths) == 0 }
+
+// Losses returns how many claims of a task have ended with their nodes.
+func (b *Book) Losses(task string) int { return len(b.byTask[task]) }
+
+// OpenAt returns the time before which a suspect is not to be started, zero for a task
+// that is none.
+func (b *Book) OpenAt(task string, created broker.Revision, now time.Time) time.Time {
+	ls := b.counting(task, created, now)
+	if len(ls) == 0 || !ls[len(ls)-1].recent || b.Blamed(task, created) != nil {
+		return time.Time{}
+	}
+	l := ls[len(ls)-1]
+	return l.in.seen.Add(l.after)
+}
+
+// StillUntil returns until when the suspects of the last deaths are tried, zero if there
+// are none. ttl is how long it takes to notice another death. Nothing is moved until
+// then: what moves would be interrupted, and lost with the next node as well. If the
+// culprit is found, only the node that has died is given the time to come back.
+func (b *Book) StillUntil(ttl time.Duration) (until time.Time) {
+	for _, e := range b.deaths {
+		if e.Recent == 0 {
+			continue
+		}
+		at := e.seen.Add(trialStep)
+		if !e.explained("") {
+			at = at.Add(e.latest + ttl)
+		}
+		if at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+// Has reports whether the death of an incarnation is recorded.
+func (b *Book) Has(incarnation string) bool {
+	return slices.ContainsFunc(b.deaths, func(e *entry) bool { return e.Incarnation == incarnation })
+}
+
+// Suspects returns the tasks that the deaths list as suspects.
+func (b *Book) Suspects() (tasks []string) {
+	for _, e := range b.deaths {
+		for _, l := range e.Lost[:e.Recent] {
+			tasks = append(tasks, l.Task)
+		}
+	}
+	return tasks
+}
+
+// Limits are what decides whether a task is set aside.
+type Limits struct {
+	// Created is the revision at which the task was created.
+	Created broker.Revision
+	// Deaths is how many deaths set it aside; zero or less means that no number does.
+	Deaths int
+}
+
+// Judge names the culprit of a death: the task that died with more nodes than any other
+// that was lost with this one, or among several of them the one that had just been
+// claimed more often, if it has reached its limit. The death itself counts, and earlier
+// ones of nodes that are back or were not heard of for a while. limits returns false for
+// a task that has ended.
+func (b *Book) Judge(d *Death, limits func(task string) (Limits, bool), now time.Time) {
+	all, recent := ranking{}, ranking{}
+	for i, l := range d.Lost {
+		of, ok := limits(l.Task)
+		if !ok || l.Token <= of.Created {
+			continue
+		}
+		died, suspicions := 1, 0
+		if i < d.Recent {
+			suspicions++
+		}
+		for _, earlier := range b.counting(l.Task, of.Created, now) {
+			if earlier.in.Incarnation == d.Incarnation || !earlier.in.counts(now) {
+				continue
+			}
+			if died++; earlier.recent {
+				suspicions++
+			}
+		}
+		if all.add(l.Task, died, of.Deaths) {
+			recent = ranking{} // those so far died with fewer nodes
+		}
+		if died == all.most {
+			recent.add(l.Task, suspicions, of.Deaths)
+		}
+	}
+	for _, r := range []ranking{all, recent} {
+		if r.alone && r.limit > 0 && r.most >= r.limit {
+			d.Culprit, d.Count = r.first, all.most
+			return
+		}
+	}
+}
+
+// ranking finds the task with the highest count.
+type ranking struct {
+	first       string
+	most, limit int
+	// alone is true if no other task has the same count.
+	alone bool
+}
+
+// add adds a task with its count and its limit, and reports whether the count is higher
+// than all before.
+func (r *ranking) add(task string, count, limit int) bool {
+	if count > r.most {
+		*r = ranking{first: task, most: count, limit: limit, alone: true}
+		return true
+	}
+	r.alone = r.alone && count < r.most
+	return false
+}

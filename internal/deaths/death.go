@@ -1,0 +1,100 @@
+// Package deaths finds the tasks whose runs end with the death of the process that runs
+// them.
+//
+// When a node vanishes without notice, the others record it as a death, with the claims
+// that ended with it. A Watcher finds out which those are. A Book has the records of the
+// last hour. It says who is to blame for a death, and when each of the other suspects is
+// started again: the most suspected first and alone, the others one after the other, so
+// that the next death has fewer suspects.
+package deaths
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+)
+
+const (
+	// Window is how long a death counts.
+	Window = time.Hour
+	// RecentFor is how long before a death a claim was granted that is suspected first.
+	RecentFor = 10 * time.Second
+	// unheardFor is after what time a node that has not come back counts as dead. Until
+	// then it may only be cut off.
+	unheardFor = 2 * time.Minute
+	// CountDefault is how many deaths set a task aside unless its spec says otherwise.
+	CountDefault = 3
+	// CountMax is the most that a spec may say: no more deaths of one node are kept.
+	CountMax = 8
+	// lostMax and lostBytesMax limit the claims in a record.
+	lostMax      = 256
+	lostBytesMax = 16 << 10
+)
+
+// Death is the record of a node that vanished without notice, stored under
+// nodes/<node>/deaths/<incarnation>. Its JSON is stable.
+type Death struct {
+	// Node is the name of the node, Incarnation its session. They are in the key.
+	Node        string `json:"node"`
+	Incarnation string `json:"incarnation"`
+	// At is when another node saw that its session had ended, by that node's clock. The
+	// process has died up to the TTL of the session earlier.
+	At time.Time `json:"at"`
+	// Claims is how many claims it held. Lost lists the latest of them, the latest
+	// first; the first Recent of these were granted within RecentFor before the death.
+	Claims int    `json:"claims"`
+	Lost   []Lost `json:"lost,omitempty"`
+	Recent int    `json:"recent,omitempty"`
+	// Restarted is true once the node is back as another process. One that is back as the
+	// same process was only cut off, and removes the record.
+	Restarted bool `json:"restarted,omitempty"`
+	// Culprit is the task that is to blame for this death and for the earlier ones that
+	// list it, Count of them; empty if that is not known.
+	Culprit string `json:"culprit,omitempty"`
+	Count   int    `json:"count,omitempty"`
+}
+
+// Lost is a claim that ended with its node.
+type Lost struct {
+	Task string `json:"task"`
+	// Token is the fencing token of the claim.
+	Token broker.Revision `json:"token"`
+}
+
+// Parse parses the record of a death. It returns false for a value that is none.
+func Parse(node, incarnation string, value []byte) (d Death, ok bool) {
+	if json.Unmarshal(value, &d) != nil || d.At.IsZero() {
+		return d, false
+	}
+	d.Node, d.Incarnation = node, incarnation
+	d.Recent = min(max(d.Recent, 0), len(d.Lost))
+	return d, true
+}
+
+// Encode returns the value to store.
+func (d *Death) Encode() []byte {
+	value, err := json.Marshal(d)
+	if err != nil {
+		return nil // cannot be: texts, numbers and times
+	}
+	return value
+}
+
+// list records the claims that ended with the node; recent reports whether one was
+// granted shortly before.
+func (d *Death) list(lost []Lost, recent func(Lost) bool) {
+	slices.SortFunc(lost, func(a, b Lost) int { return int(b.Token - a.Token) })
+	d.Claims = len(lost)
+	bytes := 0
+	for _, l := range lost[:min(len(lost), lostMax)] {
+		if bytes += len(l.Task) + 32; bytes > lostBytesMax {
+			break
+		}
+		d.Lost = append(d.Lost, l)
+		if recent(l) {
+			d.Recent = len(d.Lost)
+		}
+	}
+}
