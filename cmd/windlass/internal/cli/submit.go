@@ -98,7 +98,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, 
 		}
 		s.Type = exectask.Type
 		run := map[string]any{"command": command}
-		if s.Retry != nil {
+		if retriesErrors(s.Retry) {
 			run["restart"] = exectask.RestartOnFailure // or its first error is its last
 		}
 		encoded, _ := json.Marshal(run) // strings can always be encoded
@@ -122,13 +122,18 @@ func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) 
 	return err
 }
 
+// retriesErrors reports whether a retry policy says anything about errors.
+func retriesErrors(r *windlass.Retry) bool {
+	return r != nil && *r != windlass.Retry{Deaths: r.Deaths}
+}
+
 // checkExec reports mistakes in the properties of a command now, and not on a node.
 func checkExec(task windlass.Submission) error {
 	if task.Spec.Type != exectask.Type {
 		return nil
 	}
 	props, err := exectask.ParseProps(task.Props)
-	if r := task.Spec.Retry; err == nil && r != nil && r.Errors != 1 && props.Restart == exectask.RestartNever {
+	if r := task.Spec.Retry; err == nil && retriesErrors(r) && r.Errors != 1 && props.Restart == exectask.RestartNever {
 		err = &exectask.InputError{Field: "retry", Value: "set", Limit: `has no effect without "restart":"on-failure" in the props of a command, whose first error is its last`}
 	}
 	return err
