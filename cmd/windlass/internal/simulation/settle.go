@@ -45,11 +45,16 @@ func (w *world) settle() {
 	w.runAll()
 	began := time.Now()
 	since := began // the last node joined
+	tried := false
 	for wrong := w.amiss(); wrong != ""; wrong = w.amiss() {
 		if time.Since(since) > w.settleMax() || time.Since(began) > replacedMax*w.settleMax() {
 			if strings.HasPrefix(wrong, "V2") && !w.options.Even {
 				w.t.Logf("not even within %v: %s", w.settleMax(), wrong)
 				break
+			}
+			if !tried && w.anySuspects() {
+				tried, began, since = true, time.Now(), time.Now() // they wait for each other
+				continue
 			}
 			w.fail("not settled within %v: %s%s", w.settleMax(), wrong, w.whyUnfinished())
 			return

@@ -40,8 +40,11 @@ func (w *world) takeOver() {
 			continue // it may end by itself, or be slow to stop
 		}
 		next, ok := w.nextRun(task.ID, task.Token, limit)
-		if !ok && w.blocked(task.ID) {
-			continue // a task that it needs was submitted again while it ran
+		if !ok && w.suspected(task.ID) {
+			next, ok = w.nextRun(task.ID, task.Token, limit.Add(suspectsWait))
+		}
+		if !ok && (w.blocked(task.ID) || w.isSetAside(task.ID)) {
+			continue // a task that it needs was submitted again while it ran, or it is to blame for deaths
 		}
 		if !ok {
 			w.fail("V1: %q, %+v, was not taken over within %v of a %s of %s; it had the runs %v",
@@ -70,6 +73,21 @@ func (w *world) nextRun(id string, token int64, limit time.Time) (windlasstest.R
 		}
 		w.sleep(20 * time.Millisecond)
 	}
+}
+
+// suspectsWait is how much longer the suspects of many deaths may wait for each other.
+const suspectsWait = 3 * time.Minute
+
+// anySuspects reports whether nodes have died that had just claimed tasks.
+func (w *world) anySuspects() bool {
+	recorded, err := w.operator.Deaths(w.t.Context())
+	return err == nil && slices.ContainsFunc(recorded, func(d windlass.Death) bool { return d.Recent > 0 })
+}
+
+// suspected reports whether nodes have died that held a task.
+func (w *world) suspected(id string) bool {
+	e, err := w.operator.Explain(w.t.Context(), id)
+	return err == nil && len(e.Deaths) > 0
 }
 
 func (w *world) blocked(id string) bool {
