@@ -225,6 +225,9 @@ func createdIn(tasks *mirror.Tasks) func(id string) broker.Revision {
 // apart returns the time before which a task is not to be claimed because its last claim
 // has ended, or may have, with the death of its node.
 func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
+	if in.fleet.Braked(t.Last, now) {
+		return time.Time{} // most nodes vanished at once, which is no task's doing
+	}
 	if until := in.deaths.Undecided(t.ID, in.nodes.Revision(), in.deaths.Has); until.After(now) {
 		return until
 	}

@@ -34,7 +34,7 @@ func TestPlacement_MostNodesThatVanishAreTakenOverSlowly(t *testing.T) {
 			inFleet(t, func(t *testing.T, f *fleet) {
 				all := f.nodes(c.nodes, failingOver(5))
 				f.submit("t", 60*c.nodes, windlass.Spec{})
-				f.Advance(time.Second)
+				f.Advance(30 * time.Second) // what was claimed just before would be started one by one
 				for _, n := range all[:c.vanish] {
 					n.Kill()
 				}
@@ -60,7 +60,7 @@ func TestPlacement_TheBrakeHoldsWhenTheClusterChangesMeanwhile(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(5, failingOver(5))
 		f.submit("t", 150, windlass.Spec{})
-		f.Advance(time.Second)
+		f.Advance(30 * time.Second)
 		for _, n := range all[1:] {
 			n.Kill()
 		}
@@ -79,7 +79,7 @@ func TestPlacement_OneOfThreeNodesThatVanishesIsTakenOverAtOnce(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3, failingOver(1))
 		f.submit("t", 90, windlass.Spec{})
-		f.Advance(time.Second)
+		f.Advance(30 * time.Second)
 		all[0].Kill()
 		f.Advance(16 * time.Second)
 		f.settle(90)
@@ -97,7 +97,7 @@ func TestPlacement_NodesThatAreStoppedPutNoBrakeOn(t *testing.T) {
 				inFleet(t, func(t *testing.T, f *fleet) {
 					all := f.nodes(5, failingOver(1), returning(within))
 					f.submit("t", tasks, windlass.Spec{})
-					f.Advance(time.Second)
+					f.Advance(30 * time.Second)
 					for _, n := range all[:3] {
 						n.Stop()
 					}
@@ -117,7 +117,7 @@ func TestPlacement_TheBrakeGoesOffWhenTheNodesAreBack(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3, failingOver(1))
 		f.submit("t", 90, windlass.Spec{})
-		f.Advance(time.Second)
+		f.Advance(30 * time.Second)
 		all[0].Kill()
 		all[1].Kill()
 		f.Advance(20 * time.Second)
@@ -135,7 +135,7 @@ func TestPlacement_TheBrakeGoesOnASecondTime(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(5, failingOver(5))
 		f.submit("t", 150, windlass.Spec{})
-		f.Advance(time.Second)
+		f.Advance(30 * time.Second)
 		for times := range int32(2) {
 			for _, n := range all[:3] {
 				n.Kill()
