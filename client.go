@@ -471,13 +471,11 @@ type NodeStatus struct {
 
 // Nodes returns the registered nodes, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeStatus, error) {
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
-	kvs, revision, err = broker.Collect(ctx, c.broker, c.space.Tasks())
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: count their tasks: %w", err)
 	}

@@ -114,12 +114,10 @@ func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.
 
 // Cordons returns the cordons of all nodes, by node, those that are away included.
 func (c *Client) Cordons(ctx context.Context) (map[string]Cordon, error) {
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list cordons: %w", err)
 	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	cordons := map[string]Cordon{}
 	for _, n := range nodes.Cordoned() {
 		cordons[n.Name] = *cordonOf(n)

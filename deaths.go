@@ -33,12 +33,10 @@ const (
 
 // Deaths returns the deaths of nodes within the last hour, the latest first.
 func (c *Client) Deaths(ctx context.Context) ([]Death, error) {
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list the deaths of nodes: %w", err)
 	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	return recordedDeaths(nodes), nil
 }
 
@@ -104,6 +102,7 @@ func (in *incarnation) recordDeaths(now time.Time) {
 		return
 	}
 	for _, d := range in.deaths.Died(in.tasks.Revision(), now) {
+		in.deaths.Judge(&d, in.deathLimits, now) // its node may never be back, nor those before
 		at := now
 		if in.isYounger() {
 			at = now.Add(recordAfter)
@@ -211,6 +210,24 @@ func (in *incarnation) answer(d Death, now time.Time) {
 	}
 }
 
+// sendDeaths sends the records of deaths, and what this node answers to its own. All of
+// them can be repeated.
+func (in *incarnation) sendDeaths(ctx context.Context, now time.Time) {
+	lane := &in.out.deaths
+	lane.Sift(now, func(incarnation string, _ broker.Txn) bool { return !in.deaths.Has(incarnation) })
+	dispatch(in, lane, now, func(of []string, txns []broker.Txn) func() {
+		err := commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, txns)
+		return func() {
+			in.troubleIf(err, "record the death of a node")
+			for i := range of {
+				if broker.Temporary(err) {
+					lane.Put(of[i], txns[i], time.Now().Add(retryEnd))
+				}
+			}
+		}
+	})
+}
+
 // createdIn returns a function that returns the revision at which a task of a copy was
 // created, zero if it is gone.
 func createdIn(tasks *mirror.Tasks) func(id string) broker.Revision {
@@ -261,12 +278,10 @@ func (in *incarnation) blame(r *run) bool {
 // died returns how often the node has died within the last hour and nothing explains
 // why, as far as that is recorded.
 func (in *incarnation) died(ctx context.Context) (n int) {
-	kvs, revision, err := broker.Collect(ctx, in.config.Broker, in.node.space.Nodes())
+	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
 	if err != nil {
 		return 0 // whoever registers notices it as well
 	}
-	nodes := mirror.NewNodes(in.node.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	recorded := slices.DeleteFunc(recordedDeaths(nodes), func(d Death) bool { return slices.Contains(in.node.incarnations, d.Incarnation) })
 	var book deaths.Book
 	book.Set(recorded, true, func(string) broker.Revision { return 0 }, time.Now())

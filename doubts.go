@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
-	"github.com/windlass-go/windlass/internal/mirror"
 )
 
 // doubtsMax limits how many doubts there are, and doubtfulNeeds how many needs are looked
@@ -48,12 +47,10 @@ func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string
 }
 
 func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doubts []string, err error) {
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, err
 	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	run := map[string]bool{}
 	for _, n := range nodes.Registered() {
 		var info NodeInfo

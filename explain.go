@@ -424,15 +424,24 @@ type survey struct {
 	book deaths.Book
 }
 
+// listNodes returns a copy of everything that is stored about nodes.
+func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.Nodes, error) {
+	kvs, revision, err := broker.Collect(ctx, b, space.Nodes())
+	if err != nil {
+		return nil, err
+	}
+	nodes := mirror.NewNodes(space)
+	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
+	return nodes, nil
+}
+
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
 	s := &survey{space: c.space, kinds: kind.New(readKind)}
-	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Nodes())
+	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes := mirror.NewNodes(c.space)
-	nodes.Reset(&mirror.Snapshot{KVs: kvs, Revision: revision})
 	for _, n := range nodes.Registered() {
 		info := NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {
@@ -441,7 +450,8 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 		info.Name = n.Name
 		s.nodes = append(s.nodes, info)
 	}
-	if kvs, revision, err = broker.Collect(ctx, c.broker, c.space.Tasks()); err != nil {
+	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
+	if err != nil {
 		return nil, fmt.Errorf("list tasks: %w", err)
 	}
 	s.tasks = mirror.NewTasks(c.space, mirror.Keep{

@@ -213,8 +213,12 @@ func (in *incarnation) register(ctx context.Context) error {
 		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)
 		}
-		if err == nil && in.isDead(r.Reads[0]) { // by the time its key is gone
-			in.info.Probation = probation(died + 1)
+		if err == nil {
+			deaths := died
+			if in.isDead(r.Reads[0]) { // by the time its key is gone
+				deaths++
+			}
+			in.info.Probation = probation(deaths)
 			txn = in.registration(layout)
 		}
 		if !pause.For(ctx, in.session.Timing().Renew/10) {

@@ -405,13 +405,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 			in.troubleIf(err, "delete commands") // they go with the session, and are not carried out again
 		}
 	})
-	out.deaths.Sift(now, func(incarnation string, _ broker.Txn) bool { return !in.deaths.Has(incarnation) })
-	dispatch(in, &out.deaths, now, func(_ []string, txns []broker.Txn) func() {
-		err := commitWithin(ctx, b, in.session.Timing().TTL, txns)
-		return func() {
-			in.troubleIf(err, "record the death of a node")
-		}
-	})
+	in.sendDeaths(ctx, now)
 	if c, ok := out.info.Take(now); ok {
 		begin(in, &out.info, c, in.publication(ctx))
 	}

@@ -250,9 +250,8 @@ type Limits struct {
 
 // Judge names the culprit of a death: the task that died with more nodes than any other
 // that was lost with this one, or among several of them the one that had just been
-// claimed more often, if it has reached its limit. The death itself counts, and earlier
-// ones of nodes that are back or were not heard of for a while. limits returns false for
-// a task that has ended.
+// claimed more often, if it has reached its limit. Deaths count of nodes that are back, or
+// were not heard of for a while. limits returns false for a task that has ended.
 func (b *Book) Judge(d *Death, limits func(task string) (Limits, bool), now time.Time) {
 	all, recent := ranking{}, ranking{}
 	for i, l := range d.Lost {
@@ -260,9 +259,11 @@ func (b *Book) Judge(d *Death, limits func(task string) (Limits, bool), now time
 		if !ok || l.Token <= of.Created {
 			continue
 		}
-		died, suspicions := 1, 0
-		if i < d.Recent {
-			suspicions++
+		died, suspicions := 0, 0
+		if d.Restarted {
+			if died++; i < d.Recent {
+				suspicions++
+			}
 		}
 		for _, earlier := range b.counting(l.Task, of.Created, now) {
 			if earlier.in.Incarnation == d.Incarnation || !earlier.in.counts(now) {

@@ -21,16 +21,22 @@ type supervised struct {
 	nodes map[string]*windlasstest.Node
 	dead  []string
 	died  chan string
+	// renamed is true if what has died comes back under another name.
+	renamed bool
 }
 
 func supervise(c *cluster, fuse time.Duration, names ...string) *supervised {
 	s := &supervised{cluster: c, fuse: fuse, nodes: map[string]*windlasstest.Node{}, died: make(chan string, len(names))}
 	for _, name := range names {
-		s.start(name, func() *windlasstest.Node {
-			return c.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: s.handler(name)}})
-		})
+		s.startNew(name)
 	}
 	return s
+}
+
+func (s *supervised) startNew(name string) {
+	s.start(name, func() *windlasstest.Node {
+		return s.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: s.handler(name)}})
+	})
 }
 
 func (s *supervised) start(name string, start func() *windlasstest.Node) {
@@ -67,8 +73,11 @@ func (s *supervised) watch(during time.Duration) {
 	for end := time.After(during); ; {
 		select {
 		case name := <-s.died:
-			s.Advance(time.Second)
-			s.start(name, s.nodes[name].Restart)
+			if s.Advance(time.Second); s.renamed {
+				s.startNew(name + "x")
+			} else {
+				s.start(name, s.nodes[name].Restart)
+			}
 		case <-end:
 			return
 		}
@@ -129,6 +138,36 @@ func TestPoison_O02_OneThatTakesLongerIsFoundByElimination(t *testing.T) {
 				s.watch(15 * time.Minute)
 				s.blamed(59)
 			})
+		})
+	}
+}
+
+func TestPoison_O02_ProcessesMayComeBackUnderOtherNames(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, time.Millisecond, "a", "b", "c")
+		s.renamed = true
+		c.Advance(5 * time.Second)
+		c.submit(30, windlass.Spec{})
+		c.Submit(windlass.Submission{ID: "poison"})
+		s.watch(10 * time.Minute)
+		s.blamed(30)
+		if len(s.dead) > 16 {
+			t.Errorf("%d nodes died", len(s.dead))
+		}
+	})
+}
+
+func TestPoison_O02_ARecordIsTakenBackWhateverWasLost(t *testing.T) {
+	for _, lost := range []string{"lose-request", "lose-reply"} {
+		inMemory(t, func(t *testing.T, c *cluster) {
+			a := c.join("a")
+			c.join("b")
+			c.Settle(time.Minute)
+			a.Partition()
+			c.WaitUntil(time.Minute, "its death is recorded", func() bool { return len(c.deaths()) == 1 })
+			a.Use(lost + ` 2s on commit below "/test/nodes/a/deaths/" call 1`)
+			a.Heal()
+			c.WaitUntil(30*time.Second, "it is taken back", func() bool { return len(c.deaths()) == 0 })
 		})
 	}
 }
