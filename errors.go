@@ -56,6 +56,9 @@ var (
 	// ErrCommanded: a command paused the task, put it to sleep, or otherwise told it to
 	// stop; the text names the message.
 	ErrCommanded = errors.New("the task was commanded to stop")
+	// ErrUpdated: the task was changed by a submission with Update, and runs again as it
+	// is now.
+	ErrUpdated = errors.New("the task was changed")
 	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
 	// it counts as an error, unless the handler returns a message, other than Release,
 	// that says what is to happen to the task.
@@ -134,4 +137,36 @@ func Permanent(err error) error {
 func isPermanent(err error) bool {
 	var p *permanentError
 	return errors.As(err, &p)
+}
+
+// ExistsError reports that a task with this ID is live. It matches ErrExists.
+type ExistsError struct {
+	ID string
+	// Same is true if the live task was submitted with the same content.
+	Same bool
+}
+
+// Error implements error.
+func (e *ExistsError) Error() string {
+	if e.Same {
+		return fmt.Sprintf("task %q exists already", e.ID)
+	}
+	return fmt.Sprintf("task %q exists already, with another type, properties or other settings", e.ID)
+}
+
+// Is reports whether target is ErrExists.
+func (e *ExistsError) Is(target error) bool { return target == ErrExists }
+
+// AlreadySubmitted reports whether an error of Submit means that the very same task was
+// submitted before, whether it is live or done. A repeated submission is then complete.
+func AlreadySubmitted(err error) bool {
+	var exists *ExistsError
+	var finished *FinishedError
+	switch {
+	case errors.As(err, &exists):
+		return exists.Same
+	case errors.As(err, &finished):
+		return finished.Same
+	}
+	return false
 }

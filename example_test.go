@@ -158,3 +158,55 @@ func ExampleClaim_Checkpoint() {
 	// page 3
 	// page 4
 }
+
+// A handler that takes up new properties without a restart, and a client that changes
+// them.
+func ExampleClient_Update() {
+	store := memory.New()
+	defer store.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	listening, configured := make(chan struct{}), make(chan struct{})
+	configure := func(props json.RawMessage) {
+		fmt.Printf("now with %s\n", props)
+		close(configured)
+	}
+	node, err := windlass.NewNode(windlass.Config{
+		Broker: store.Broker(), Name: "node-1",
+		Handlers: map[string]windlass.NewHandler{"poll": windlass.HandlerFunc(func(ctx context.Context, claim *windlass.Claim) error {
+			fmt.Printf("it runs with %s\n", claim.Props())
+			claim.Updates() // from now on it listens
+			close(listening)
+			for updates := claim.Updates(); ; {
+				select {
+				case props := <-updates:
+					configure(props) // claim.Props() has them, too
+				case <-ctx.Done():
+					return nil
+				}
+			}
+		})},
+	})
+	client, clientErr := windlass.NewClient(store.Broker(), "")
+	if err := errors.Join(err, clientErr); err != nil {
+		log.Fatal(err)
+	}
+	over := make(chan error, 1)
+	go func() { over <- node.Run(ctx) }()
+	task := windlass.Submission{ID: "tenant-7", Spec: windlass.Spec{Type: "poll"}, Props: []byte(`{"rate":10}`)}
+	if err := client.Submit(ctx, task); err != nil {
+		log.Fatal(err)
+	}
+	<-listening
+	_, err = client.Update(ctx, "tenant-7", func(s *windlass.Submission) error {
+		s.Props = json.RawMessage(`{"rate":20}`)
+		return nil
+	})
+	<-configured
+	stop()
+	if err := errors.Join(err, <-over); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// it runs with {"rate":10}
+	// now with {"rate":20}
+}

@@ -25,7 +25,8 @@ type Handler interface {
 	//
 	//	                 cause of the end of ctx
 	//	returned         none       ErrReleased,  ErrTimeout  ErrCommanded
-	//	                            ErrDraining
+	//	                            ErrDraining,
+	//	                            ErrUpdated
 	//	nil              completed  released      retried     as commanded
 	//	ErrDone          completed  completed     completed   completed
 	//	ErrRelease       released   released      retried     as commanded
@@ -37,9 +38,11 @@ type Handler interface {
 	// Completed and failed tasks have ended. A released task runs again at once, on
 	// this node or on another. A retried one has an error recorded, with the stack of
 	// a panic, and runs again when Spec.Retry or Config.ErrorHandlers says so, if at
-	// all. A Message of Run or Checkpoint releases the task after ErrReleased and
-	// ErrDraining; one of Release has it retried after ErrTimeout. ErrCommanded is the cause where a command pauses the task, puts
-	// it to sleep or releases it, and the handler does not receive Claim.Messages.
+	// all. A Message of Run or Checkpoint releases the task after ErrReleased,
+	// ErrDraining and ErrUpdated; one of Release has it retried after ErrTimeout.
+	// ErrCommanded is the cause where a command pauses the task, puts it to sleep or
+	// releases it, and the handler does not receive Claim.Messages. After ErrUpdated
+	// this node claims the task again, if it still may.
 	//
 	// After ErrKilled the task is killed, whatever Run returns. After ErrDeleted it
 	// is gone. After ErrLost another node may run it already: ErrDone completes it if
@@ -73,43 +76,58 @@ const AnyType = "*"
 // Claim is a task that this node holds, as its handler sees it. Its methods are safe
 // for concurrent use.
 type Claim struct {
-	task Task
-	id   string
+	id string
 	// created and propsOnly are as in coordinator.Granted; they distinguish this task
 	// from others submitted under the same ID.
 	fencing, created broker.Revision
 	propsOnly        bool
-	props            json.RawMessage
-	kind             *taskKind
-	origin           origin
-	claimedAt        time.Time
-	in               *incarnation // for what all its claims share
+	// read is the revision up to which the task was read. Only the loop uses it.
+	read      broker.Revision
+	kind      *taskKind
+	claimedAt time.Time
+	in        *incarnation // for what all its claims share
 	// trace is nil without a tracer.
 	trace *claimTrace
 
 	mu     sync.Mutex
+	origin origin
+	task   Task
+	props  json.RawMessage
 	result json.RawMessage
-	// messages is set once the handler calls Messages.
+	// messages is set once the handler calls Messages, and updates once it calls
+	// Updates.
 	messages chan statemachine.Command
+	updates  chan json.RawMessage
 	saved    *savedProgress
 }
 
 // ID returns the task's ID.
 func (c *Claim) ID() string { return c.id }
 
-// Task returns the task that NewTask made.
-func (c *Claim) Task() Task { return c.task }
+// Task returns the task that NewTask made of the current properties.
+func (c *Claim) Task() Task {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.task
+}
 
 // Spec returns the spec that the task was submitted with. Its maps and slices must not
 // be modified.
 func (c *Claim) Spec() Spec {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	spec := c.kind.Spec
 	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
 	return spec
 }
 
 // Props returns the task's properties, nil if it has none. They must not be modified.
-func (c *Claim) Props() json.RawMessage { return c.props }
+// They are those of the claim, or the latest that were sent to Updates.
+func (c *Claim) Props() json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.props
+}
 
 // Node returns the name of this node.
 func (c *Claim) Node() string { return c.in.config.Name }
@@ -216,8 +234,45 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 	return c.messages
 }
 
-// stopListening closes the handler to further commands. It returns the command that the
-// handler has not received, the zero value if there is none.
+// Updates returns a channel of the task's properties, as they are changed by submissions
+// with Update while its handler runs. A handler that calls Updates receives them instead
+// of being stopped with ErrUpdated. If several arrive before one is received, the last
+// one wins. A change of anything but the properties stops the handler in any case.
+func (c *Claim) Updates() <-chan json.RawMessage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.updates == nil {
+		c.updates = make(chan json.RawMessage, 1)
+	}
+	return c.updates
+}
+
+// listensToUpdates reports whether the handler has called Updates.
+func (c *Claim) listensToUpdates() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.updates != nil
+}
+
+// update passes new properties, and the task made of them, to the handler. It returns
+// false if the handler does not listen.
+func (c *Claim) update(task Task, props json.RawMessage, from origin) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.updates == nil {
+		return false
+	}
+	c.task, c.props, c.origin = task, props, from
+	select {
+	case <-c.updates:
+	default:
+	}
+	c.updates <- props // has room: nobody else sends
+	return true
+}
+
+// stopListening closes the handler to further commands and updates. It returns the
+// command that the handler has not received, the zero value if there is none.
 func (c *Claim) stopListening() (unread statemachine.Command) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +280,7 @@ func (c *Claim) stopListening() (unread statemachine.Command) {
 	case unread = <-c.messages:
 	default: // also without a channel
 	}
-	c.messages = nil
+	c.messages, c.updates = nil, nil
 	return unread
 }
 

@@ -264,6 +264,8 @@ func (in *incarnation) checkClaim(id string) {
 		}
 	case r != nil && in.isDeleted(r):
 		in.stopRun(id, ErrDeleted)
+	case r != nil && in.isOutdated(r):
+		in.update(r)
 	case in.isOrphan(id):
 		if !in.out.adopts.Has(id) {
 			in.out.adopts.Put(id, coordinator.Wanted{ID: id}, time.Now())

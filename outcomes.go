@@ -56,8 +56,7 @@ func (in *incarnation) exited(x exit) {
 		}
 		in.fault(r, err)
 	case r.cause != nil:
-		in.board.Hold(x.id, time.Now()) // others first
-		in.release(r)
+		in.giveBack(r)
 	default:
 		in.fault(r, x.err)
 	}
@@ -98,10 +97,7 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 	case c.Message == statemachine.Error:
 		in.fault(r, errors.New(c.Error))
 	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
-		if r.dequeued == nil { // who dequeues says how often
-			in.board.Hold(r.claim.id, time.Now()) // others first, and no task goes round and round at full speed
-		}
-		in.release(r)
+		in.giveBack(r)
 	default:
 		if earliest := time.Now().Add(restartPause); c.Message == statemachine.Sleep && c.Until.Before(earliest) {
 			c = statemachine.SleepUntil(earliest)
@@ -110,6 +106,15 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 			in.fault(r, fmt.Errorf("the handler returned a message that cannot be: %w", err))
 		}
 	}
+}
+
+// giveBack releases a task whose handler has returned. Others may have it first, so that
+// no task goes round and round at full speed.
+func (in *incarnation) giveBack(r *run) {
+	if r.dequeued == nil && !errors.Is(r.cause, ErrUpdated) { // who dequeues says how often
+		in.board.Hold(r.claim.id, time.Now())
+	}
+	in.release(r)
 }
 
 // apply changes the recorded state by a message and stores it; the change takes effect
@@ -121,8 +126,7 @@ func (in *incarnation) apply(r *run, c statemachine.Command) error {
 	}
 	switch c.Message {
 	case statemachine.Release:
-		in.board.Hold(r.claim.id, time.Now())
-		in.release(r)
+		in.giveBack(r)
 		return nil
 	case statemachine.Complete:
 		in.complete(r)
@@ -279,7 +283,9 @@ type outgoing struct {
 	// what is already known.
 	adopts outbox.Lane[string, coordinator.Wanted]
 	// asks find out whether a command to a task still exists.
-	asks    outbox.Lane[*taskCommand, asking]
+	asks outbox.Lane[*taskCommand, asking]
+	// changes read tasks again that were changed while their handlers run.
+	changes outbox.Lane[string, struct{}]
 	endings outbox.Lane[string, coordinator.Ending]
 	// discards delete commands to tasks that changed nothing.
 	discards outbox.Lane[discard, coordinator.Ending]
@@ -306,6 +312,7 @@ func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
 	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
 	o.adopts.BatchMax, o.adopts.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.asks.BatchMax, o.asks.CallsMax = 1, outbox.Unbounded
+	o.changes.BatchMax, o.changes.CallsMax = claimBatchMax, callsInFlightMax
 	o.endings.BatchMax, o.endings.CallsMax = claimBatchMax, callsInFlightMax
 	o.discards.BatchMax, o.discards.CallsMax = outbox.Unbounded, outbox.Unbounded
 	o.checkpoints.BatchMax, o.checkpoints.CallsMax = claimBatchMax, callsInFlightMax
@@ -327,8 +334,8 @@ type lane interface {
 }
 
 // lanes returns all lanes except the notes, which have rules of their own.
-func (o *outgoing) lanes() [10]lane {
-	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.info}
+func (o *outgoing) lanes() [11]lane {
+	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.changes, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.info}
 }
 
 // publishInfo queues the publication of the node's registration.
@@ -364,6 +371,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 			return func() { in.claimed(wanted, results, true) }
 		})
 		dispatch(in, &out.asks, now, func(orders []*taskCommand, asked []asking) func() { return in.ask(orders[0], asked[0]) })
+		dispatch(in, &out.changes, now, func(ids []string, _ []struct{}) func() { return in.readAgain(ctx, ids) })
 	}
 	dispatch(in, &out.endings, now, func(_ []string, endings []coordinator.Ending) func() {
 		results := in.coord.End(ctx, endings)
@@ -514,6 +522,8 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	}
 	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
 	switch {
+	case r.handTo == j.node:
+		e.Detail, e.Interruption = "to run again here: "+r.cause.Error(), true
 	case r.handTo != "":
 		e.Detail, e.Interruption = "to move to node "+r.handTo, true
 	case r.cause != nil:
@@ -527,6 +537,11 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 // requeued records that a task was submitted again before its run ended.
 func (j *journal) requeued(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
+}
+
+// updated records that the handler received the task's new properties.
+func (j *journal) updated(r *run, now time.Time) {
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: "its handler received the new properties"})
 }
 
 // commanded records that a command was handled, or why it was not.

@@ -170,7 +170,7 @@ type exit struct {
 func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	delete(in.endedByUs, g.ID)
 	claim := &Claim{
-		task: p.task, id: g.ID, fencing: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
+		task: p.task, id: g.ID, fencing: g.Token, read: g.Token, created: g.Created, propsOnly: g.PropsOnly, props: g.Props,
 		kind: in.kinds.Of(g.Spec), origin: originOf(g.Spec), claimedAt: time.Now(), in: in,
 	}
 	r := &run{claim: claim, stateRevision: g.StateRevision, moved: p.cause == GrantMoved}
@@ -242,6 +242,9 @@ func (in *incarnation) resume(r *run) {
 		// No node runs a task that has ended; its remains are deleted.
 		r.outcome = OutcomeDropped
 		in.end(r, coordinator.Done)
+	case in.isOutdated(r):
+		r.cause = ErrUpdated
+		in.release(r)
 	case s == statemachine.Sleeping && r.record.Until.After(time.Now()):
 		in.park(r)
 		in.parked.set(r, *r.record.Until)
@@ -377,6 +380,9 @@ func (in *incarnation) release(r *run) {
 		in.giving.Returned(r.claim.ID(), time.Now())
 	}
 	r.outcome = OutcomeReleased
+	if errors.Is(r.cause, ErrUpdated) && r.handTo == "" && !in.frozenOrLeaving() {
+		r.handTo = in.config.Name
+	}
 	ending := r.claim.ending(coordinator.Release)
 	ending.For, ending.Unrecorded = r.handTo, !r.recorded
 	ending.Command = r.command.of()

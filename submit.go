@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,28 +17,10 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// ExistsError reports that a task with this ID is live. It matches ErrExists.
-type ExistsError struct {
-	ID string
-	// Same is true if the live task was submitted with the same content.
-	Same bool
-}
-
-// Error implements error.
-func (e *ExistsError) Error() string {
-	if e.Same {
-		return fmt.Sprintf("task %q exists already", e.ID)
-	}
-	return fmt.Sprintf("task %q exists already, with another type, properties or other settings", e.ID)
-}
-
-// Is reports whether target is ErrExists.
-func (e *ExistsError) Is(target error) bool { return target == ErrExists }
-
 // Submit creates a task. It returns
 //
-//   - an *ExistsError if the ID is live and Update is not set,
-//   - ErrWorking if a node holds the task and Requeue is not set either,
+//   - an *ExistsError if the ID is live and neither Update nor Requeue is set,
+//   - ErrWorking if a node holds the job and Requeue is not set,
 //   - a *FinishedError if its state is terminal and Rerun is not set,
 //   - a *BadInputError if a part of the submission is not allowed.
 func (c *Client) Submit(ctx context.Context, s Submission) error {
@@ -60,8 +41,10 @@ type Effect string
 const (
 	// EffectCreated: a new task was created.
 	EffectCreated Effect = "created"
-	// EffectUpdated: a pending task was replaced by this submission.
+	// EffectUpdated: a live task was changed to this submission.
 	EffectUpdated Effect = "updated"
+	// EffectUnchanged: a live task was this submission already.
+	EffectUnchanged Effect = "unchanged"
 	// EffectRerun: a task that had ended is pending again.
 	EffectRerun Effect = "requeued"
 	// EffectRequeued: a node holds the task, and it runs again once that run has ended.
@@ -87,8 +70,13 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			continue
 		}
 		s.Spec.Digest = s.digest()
-		s.Spec.SubmittedAt, s.Spec.Turn = now, 0
-		open = append(open, &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0})
+		next := &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0}
+		if s.base == 0 {
+			next.Spec.SubmittedAt, next.Spec.Turn = now, 0
+		} else {
+			next.updates = &broker.KV{Modified: s.base}
+		}
+		open = append(open, next)
 		if errs[i] = open[len(open)-1].encode(); errs[i] != nil {
 			open = open[:len(open)-1]
 		}
@@ -110,7 +98,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 			pause.For(ctx, time.Duration(attempt-1)*attemptPause)
 		}
 	}
-	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil })
+	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil || *s.effect == EffectUnchanged })
 	c.takeBackCycles(ctx, submitted, errs)
 	for _, s := range all {
 		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
@@ -266,7 +254,10 @@ func (c *Client) writeTxn(s *submitting) broker.Txn {
 		c.putJob(&txn, s)
 		return txn
 	case s.updates != nil:
-		txn.If = []broker.Cond{broker.Modified(task, s.updates.Modified), broker.Absent(owner)}
+		txn.If = []broker.Cond{broker.Modified(task, s.updates.Modified)}
+		if s.Spec.Job {
+			txn.If = append(txn.If, broker.Absent(owner))
+		}
 		txn.Then = []broker.Op{broker.Put(task, s.spec), broker.Delete(c.space.Requeue(s.ID))}
 		if len(s.Props) == 0 {
 			txn.Then = append(txn.Then, broker.Delete(props))
@@ -321,13 +312,23 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 	}
 	tried := s.done()
 	s.updates, s.held, s.waiting = nil, 0, nil
+	before, readable := specIn(task)
 	switch {
-	case task != nil && s.Update && owner == nil:
+	case s.base != 0 && task == nil:
+		return notLive(s.ID, state), false
+	case s.base != 0 && task.Modified != s.base:
+		return fmt.Errorf("update task %q: %w", s.ID, errChangedSince), false
+	case task != nil && s.Update && readable && before.Job != s.Spec.Job:
+		return errJobStays(s.Submission), false
+	case task != nil && s.Update && (owner == nil || !s.Requeue) && waiting == nil && !s.Spec.Job && s.isAlready(before, props):
+		*s.effect, s.written = EffectUnchanged, task.Modified
+		return nil, false
+	case task != nil && s.Update && (owner == nil || !s.Requeue && !s.Spec.Job):
 		s.updates = task
-		return changing, s.takeTurn(task.Value, 0)
+		return changing, s.takeTurn(before, 0)
 	case task != nil && s.Requeue && owner != nil:
 		s.updates, s.held, s.waiting = task, owner.Created, waiting
-		return changing, s.takeTurn(nil, at)
+		return changing, s.takeTurn(Spec{}, at)
 	case task != nil && s.Update:
 		return fmt.Errorf("task %q: %w", s.ID, ErrWorking), false
 	case task != nil:
@@ -360,6 +361,24 @@ func (s *submitting) refused(reads []*broker.KV, at broker.Revision) (err error,
 	return changing, true
 }
 
+// specIn returns the spec of a stored task, if there is one that can be read.
+func specIn(task *broker.KV) (s Spec, ok bool) {
+	if task == nil {
+		return s, false
+	}
+	s, err := parseSpec(task.Value)
+	return s, err == nil
+}
+
+// isAlready reports whether a stored task is what the submission would make of it.
+func (s *submitting) isAlready(before Spec, props *broker.KV) bool {
+	was := Submission{Spec: before}
+	if props != nil {
+		was.Props = props.Value
+	}
+	return was.digest() == s.Spec.Digest
+}
+
 // applied returns the revision at which an earlier attempt took effect, zero if it did
 // not. It compares what the attempt would have written, including the time of
 // submission.
@@ -374,12 +393,15 @@ func (s *submitting) applied(task, waiting *broker.KV) broker.Revision {
 	return 0
 }
 
-// takeTurn sets the task's turn: that of the pending task that it changes, or one after
-// all tasks pending at a revision.
-func (s *submitting) takeTurn(pending []byte, at broker.Revision) bool {
-	s.Spec.Turn = int64(at)
-	if spec, err := parseSpec(pending); err == nil && at == 0 {
-		s.Spec.Turn = spec.Turn
+// takeTurn sets the task's turn: that of the task that it changes, or one after all
+// tasks pending at a revision. A task that is changed keeps its time of submission as
+// well; a job is submitted again.
+func (s *submitting) takeTurn(changes Spec, at broker.Revision) bool {
+	if s.Spec.Turn = int64(at); at == 0 {
+		s.Spec.Turn = changes.Turn
+		if !s.Spec.Job && !changes.SubmittedAt.IsZero() {
+			s.Spec.SubmittedAt = changes.SubmittedAt
+		}
 	}
 	return s.encode() == nil // as it did before
 }
@@ -407,20 +429,6 @@ func (c *Client) refuseLayout(ctx context.Context, open []*submitting, errs []er
 		errs[s.index] = fmt.Errorf("submit task %q: %w", s.ID, err)
 	}
 	return nil
-}
-
-// AlreadySubmitted reports whether an error of Submit means that the very same task was
-// submitted before, whether it is live or done. A repeated submission is then complete.
-func AlreadySubmitted(err error) bool {
-	var exists *ExistsError
-	var finished *FinishedError
-	switch {
-	case errors.As(err, &exists):
-		return exists.Same
-	case errors.As(err, &finished):
-		return finished.Same
-	}
-	return false
 }
 
 // refuseCycles refuses the tasks that would wait for themselves, through live tasks or
@@ -474,9 +482,12 @@ func (c *Client) takeBack(ctx context.Context, s *submitting, why error) error {
 	if s.replacing() && s.before == nil {
 		return fmt.Errorf("%w; it is submitted, and what was there before is not known any more", why)
 	}
-	txn := broker.Txn{If: []broker.Cond{broker.Modified(c.space.Task(s.ID), s.written), broker.Absent(c.space.Owner(s.ID))}}
-	if s.held != 0 {
+	txn := broker.Txn{If: []broker.Cond{broker.Modified(c.space.Task(s.ID), s.written)}}
+	switch {
+	case s.held != 0:
 		txn.If = []broker.Cond{broker.Modified(c.space.Requeue(s.ID), s.written)}
+	case s.updates == nil || s.Spec.Job:
+		txn.If = append(txn.If, broker.Absent(c.space.Owner(s.ID)))
 	}
 	for i, key := range c.replacedBy(s) {
 		op := broker.Delete(key)

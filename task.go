@@ -160,13 +160,15 @@ type Submission struct {
 	// Spec of the task. Submit sets SubmittedAt, Digest and Turn, and Trace if there is
 	// a Tracer.
 	Spec Spec
-	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil. They
-	// do not change while the task lives.
+	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil.
 	Props json.RawMessage
 	// Rerun submits the ID afresh if its state is terminal.
 	Rerun bool
-	// Update changes a pending task with this ID to this submission; its state and its
-	// turn stay.
+	// Update changes a live task with this ID to this submission; its state, its turn
+	// and, except for a job, its time of submission stay. If a node holds the task, its handler receives the new properties from
+	// Claim.Updates, or is stopped with ErrUpdated, and the task runs again as it is
+	// now; a run that Client.Detach has handed out ends as it began. A job of the tree
+	// is not changed while it is held.
 	Update bool
 	// Requeue makes a task with this ID that is held run again, as submitted now, once
 	// it has completed, failed or was killed; its terminal state is never visible. If
@@ -176,6 +178,9 @@ type Submission struct {
 	// ended is the revision of the terminal state that a retry replaces, and no other; zero
 	// for any other submission.
 	ended broker.Revision
+	// base is the revision of the task that an Update changes, and no other; zero for
+	// any other submission.
+	base broker.Revision
 }
 
 // nesting returns the nesting depth of valid JSON.
@@ -314,12 +319,13 @@ func (s Submission) digest() string {
 	spec.SubmittedAt, spec.Digest, spec.Turn, spec.Trace = time.Time{}, "", 0, ""
 	spec.Needs = slices.Clone(spec.Needs)
 	slices.Sort(spec.Needs)
-	// Compact makes the digest independent of spacing in the properties; both
-	// steps cannot fail on a submission that validated.
+	_ = json.NewEncoder(h).Encode(spec) // cannot fail on a submission that validated
 	var props bytes.Buffer
-	_ = json.Compact(&props, s.Props)
-	_ = json.NewEncoder(h).Encode(spec)
-	h.Write(props.Bytes())
+	if json.Compact(&props, s.Props) == nil { // spacing makes no difference
+		h.Write(props.Bytes())
+	} else {
+		h.Write(s.Props) // stored by hand
+	}
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 

@@ -150,7 +150,7 @@ func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte
 var examples = map[string]call{
 	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {},
 	"submitTask": {body: `{"id":"x","type":"none"}`}, "submitTasks": {body: `[{"id":"y"},{"id":"z"}]`},
-	"getTask": {target: "x"}, "deleteTask": {target: "x"}, "explainTask": {target: "x"}, "taskHistory": {target: "x"}, "taskProgress": {target: "x"},
+	"getTask": {target: "x"}, "updateTask": {target: "x", body: `{"priority":1}`}, "deleteTask": {target: "x"}, "explainTask": {target: "x"}, "taskHistory": {target: "x"}, "taskProgress": {target: "x"},
 	"waitForTask": {target: "x?status=running&timeout=1ms"}, "pruneTasks": {body: `{"keep":100000,"dry_run":true}`},
 	"commandTask": {target: "x", body: `{"message":"pause"}`}, "commandTasks": {body: `{"message":"pause","ids":["x"]}`},
 	"previewCommand": {body: `{"selection":{"types":["none"]}}`},
@@ -226,6 +226,7 @@ func (c *contract) successes() {
 		{"previewCommand", "", `{"selection":{"types":["none"]}}`, 200},
 		{"commandTask", "a", `{"message":"pause","wait":"20s"}`, 200},
 		{"commandTask", "b", `{"message":"sleep","for":"2h"}`, 200},
+		{"updateTask", "b", `{"priority":3,"props":{"n":{"m":null}},"require":{"zone":"x"}}`, 200}, {"updateTask", "b", `{"priority":3,"require":{"zone":"x"}}`, 200},
 		{"commandTasks", "", `{"message":"kill","ids":["a","nobody"],"wait":"20s"}`, 200},
 		{"commandTask", "a", `{"message":"retry"}`, 200}, {"waitForTask", "a?status=running&timeout=20s", "", 200},
 		{"commandTasks", "", `{"message":"kill","ids":["a","nobody"],"wait":"20s"}`, 200},
@@ -272,7 +273,7 @@ func (c *contract) failures() {
 	for _, k := range []call{
 		{"submitTask", "", `{"id":"c","type":"other"}`, 409},
 		{"submitTask", "", `{"id":"a","type":"other"}`, 409}, // it was killed
-		{"getTask", "nobody", "", 404}, {"deleteTask", "nobody", "", 404}, {"explainTask", "nobody", "", 404}, {"taskHistory", "nobody", "", 404},
+		{"getTask", "nobody", "", 404}, {"updateTask", "nobody", `{}`, 404}, {"updateTask", "a", `{}`, 409}, {"deleteTask", "nobody", "", 404}, {"explainTask", "nobody", "", 404}, {"taskHistory", "nobody", "", 404},
 		{"waitForTask", "nobody?status=running", "", 404}, {"waitForTask", "a?status=running", "", 409},
 		{"commandTask", "nobody", `{"message":"run"}`, 404}, {"commandTask", "a", `{"message":"run"}`, 409},
 		{"getNode", "nobody", "", 404}, {"commandNode", "nobody", `{"command":"freeze"}`, 404}, {"commandNode", "nobody", `{"command":"uncordon"}`, 404}, {"plan", "?leave=nobody", "", 404},

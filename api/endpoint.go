@@ -121,7 +121,7 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 	})
 	if e.Also != 0 {
 		registered := s.huma.OpenAPI().Paths[e.Path]
-		for _, o := range []*huma.Operation{registered.Get, registered.Post, registered.Delete} {
+		for _, o := range []*huma.Operation{registered.Get, registered.Post, registered.Patch, registered.Delete} {
 			if o != nil && o.OperationID == e.ID {
 				first := o.Responses[strconv.Itoa(o.DefaultStatus)]
 				o.Responses[strconv.Itoa(e.Also)] = &huma.Response{Description: http.StatusText(e.Also), Content: first.Content, Headers: first.Headers}

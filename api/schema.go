@@ -58,7 +58,7 @@ type effectText struct{}
 // Schema implements huma.SchemaProvider.
 func (effectText) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Enum: texts([]windlass.Effect{
-		windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued})}
+		windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectUnchanged, windlass.EffectRerun, windlass.EffectRequeued})}
 }
 
 type onFailureText struct{}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -149,6 +150,12 @@ func (s *Server) registerTask(tag string) {
 		note(ctx, slog.String("task", in.ID))
 		return &done{}, s.client.Delete(ctx, in.ID)
 	})
+	add(s, endpoint{ID: "updateTask", Method: http.MethodPatch, Path: "/v1/tasks/{id}", Tag: tag, Role: RoleOperate,
+		Errors:  []int{http.StatusNotFound, http.StatusConflict},
+		Summary: "Change the properties or the settings of a live task",
+		Description: "The body is a merge patch (RFC 7396) of the task as it was submitted: null removes a value, and of two objects the fields are merged. " +
+			"A handler that listens is told of new properties; any other is stopped, and the task runs again as it is now.",
+	}, s.updateTask)
 	add(s, endpoint{ID: "explainTask", Whole: true, Method: http.MethodGet, Path: "/v1/tasks/{id}/explain", Tag: tag, Errors: []int{http.StatusNotFound},
 		Summary: "Why a task does not run, or why it runs where it does",
 	}, func(ctx context.Context, in *taskInput) (*ok[windlass.Explanation], error) {
@@ -275,6 +282,22 @@ func (s *Server) submitTask(ctx context.Context, in *submitInput) (*submitted, e
 		return &submitted{http.StatusOK, view.Submitted{Existed: 1, Errors: []string{}}}, nil
 	}
 	return nil, err
+}
+
+type updateInput struct {
+	ID   string `path:"id" doc:"ID of the task"`
+	Body map[string]json.RawMessage
+}
+
+func (s *Server) updateTask(ctx context.Context, in *updateInput) (*ok[view.Changed], error) {
+	note(ctx, slog.String("task", in.ID))
+	changed, _, err := orders.Update(ctx, s.client, in.ID, func(t *windlass.Submission) error {
+		if err := view.Patch(t, in.Body); err != nil {
+			return badInput("body", "", err.Error())
+		}
+		return s.check(*t)
+	})
+	return answerWith(changed, err)
 }
 
 type submitManyInput struct {

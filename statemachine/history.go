@@ -57,6 +57,8 @@ const (
 	EventCommand Event = "command"
 	// EventRequeued: the task is pending again, as it was submitted while it ran.
 	EventRequeued Event = "requeued"
+	// EventUpdated: its handler received new properties.
+	EventUpdated Event = "updated"
 )
 
 // Limits of a history.

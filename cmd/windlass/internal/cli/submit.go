@@ -78,7 +78,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, 
 		if err := checkFileAlone(cmd, args, file); err != nil {
 			return nil, err
 		}
-		return a.readFile(file)
+		return a.readFile(file, "submitted")
 	}
 	var err error
 	if s.Spec, err = spec.line(cmd.Flags()); err != nil {
@@ -139,10 +139,10 @@ func checkExec(task windlass.Submission) error {
 	return err
 }
 
-func (a *app) readFile(name string) ([]windlass.Submission, error) {
+func (a *app) readFile(name, done string) ([]windlass.Submission, error) {
 	var tasks []windlass.Submission
 	seen := map[string]int{}
-	err := a.readObjects(name, "submitted", func(line int, content []byte) error {
+	err := a.readObjects(name, done, func(line int, content []byte) error {
 		var s view.Submission
 		if err := decodeStrictly(content, &s); err != nil {
 			return err

@@ -23,11 +23,11 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	cmd := group("task", "Submit, direct, list and look at tasks",
-		a.submitCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
+		a.submitCommand(), a.taskUpdateCommand(), a.taskApplyCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
 		a.taskWaitCommand(), a.taskPruneCommand())
 	cmd.AddCommand(a.sendCommands()...)
 	for _, sub := range cmd.Commands() {
-		if run := sub.RunE; sub.Name() != "submit" { // whose arguments may be those of a command
+		if run := sub.RunE; sub.Name() != "submit" && sub.Name() != "update" { // whose arguments may be those of a command
 			sub.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, withJobIDs(args)) }
 		}
 	}

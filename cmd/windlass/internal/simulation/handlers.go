@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"hash/fnv"
 	"runtime"
@@ -119,7 +120,18 @@ func (h handler) Run(ctx context.Context, claim *windlass.Claim) error {
 
 // stay runs until it is told to stop, and ends as its kind does.
 func (h handler) stay(ctx context.Context, claim *windlass.Claim, b behaviour) error {
-	<-ctx.Done()
+	updates := &h.process.world.updates
+	var changed <-chan json.RawMessage
+	if hash(claim.ID())%3 == 0 {
+		changed = claim.Updates()
+	}
+	for updates.runs(claim, claim.Props()); ctx.Err() == nil; {
+		select {
+		case props := <-changed:
+			updates.runs(claim, props)
+		case <-ctx.Done():
+		}
+	}
 	if grace := h.process.timing.Grace; b == late {
 		h.rest(grace * 99 / 100) // by the clock of its node, which may be fast
 	} else if b == stubborn {

@@ -273,10 +273,10 @@ func verdict(out string) string {
 	}
 	number, rest, ok := strings.Cut(text, ": ")
 	switch {
-	case ok && regexp.MustCompile(`^[IVMZ]\d+$`).MatchString(number):
+	case ok && regexp.MustCompile(`^[ILMOVZ]\d+$`).MatchString(number):
 		return number
 	case strings.HasPrefix(text, "not settled"):
-		if found := regexp.MustCompile(`[IVZ]\d+: `).FindString(rest); found != "" {
+		if found := regexp.MustCompile(`[IMOVZ]\d+: `).FindString(rest); found != "" {
 			return strings.TrimSuffix(found, ": ")
 		}
 		return "V1"

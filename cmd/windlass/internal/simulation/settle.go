@@ -114,7 +114,7 @@ func (w *world) amiss() string {
 	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
 		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
 	}
-	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.misled} {
+	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.outdated, w.misled} {
 		if wrong := check(); wrong != "" {
 			return wrong
 		}

@@ -60,6 +60,7 @@ type world struct {
 	logMu      sync.Mutex
 	operations operations
 	commands   commands
+	updates    updates
 	// states is nil without commands to tasks.
 	states *states
 	// jobs is nil without trees of jobs.
@@ -98,6 +99,7 @@ func Run(t *testing.T, options Options) *Report {
 	w := &world{
 		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{}, setAside: map[string]bool{},
 		report: newReport(), operations: newOperations(), commands: commands{sent: map[string]*command{}, done: map[string][]string{}},
+		updates: updates{with: map[string]runsWith{}},
 	}
 	if options.States {
 		w.states = newStates(options.Seed)

@@ -1,0 +1,79 @@
+package view
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass"
+)
+
+func nightly() windlass.Submission {
+	return windlass.Submission{
+		ID: "nightly", Props: json.RawMessage(`{ "customer": 7, "of": {"a": 1, "b": [1, 2]} }`),
+		Spec: windlass.Spec{Type: "report", Priority: 2, Needs: []string{"x"}, Retry: &windlass.Retry{Errors: 3}, Turn: 9, Digest: "d", SubmittedAt: time.Unix(1, 0), Trace: "t"},
+	}
+}
+
+func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
+	for patch, want := range map[string]string{
+		`{}`:                                      "",
+		`{"priority":2}`:                          "",
+		`{"priority":5}`:                          "priority: 2 → 5",
+		`{"props":{"customer":8}}`:                "props.customer: 7 → 8",
+		`{"props":{"of":{"a":null,"c":"new"}}}`:   `props.of.a: 1 → none; props.of.c: none → "new"`,
+		`{"props":{"of":{"b":[2]}}}`:              "props.of.b: [1,2] → [2]",
+		`{"props":null}`:                          `props: {"customer":7,"of":{"a":1,"b":[1,2]}} → none`,
+		`{"props":[1]}`:                           `props: {"customer":7,"of":{"a":1,"b":[1,2]}} → [1]`,
+		`{"needs":null,"type":"other"}`:           `needs: ["x"] → none; type: "report" → "other"`,
+		`{"retry":{"min":"2s"},"timeout":"1m0s"}`: `retry.min: none → "2s"; timeout: none → "1m0s"`,
+		`{"require":{"zone":"east"}}`:             `require: none → {"zone":"east"}`,
+	} {
+		s := nightly()
+		s.Spec.Job = true
+		if err := Patch(&s, decoded(t, patch)); err != nil {
+			t.Errorf("%s: %v", patch, err)
+			continue
+		}
+		var lines []string
+		for _, c := range ChangesOf(nightly(), s) {
+			lines = append(lines, c.String())
+		}
+		if got := strings.Join(lines, "; "); got != want {
+			t.Errorf("%s: %s, want %s", patch, got, want)
+		}
+		if was := nightly().Spec; s.ID != "nightly" || !s.Spec.Job || s.Spec.Turn != was.Turn || !s.Spec.SubmittedAt.Equal(was.SubmittedAt) || s.Spec.Trace != was.Trace {
+			t.Errorf("%s changes more than it names: %+v", patch, s)
+		}
+	}
+}
+
+func TestPatch_RefusesWhatIsNoSetting(t *testing.T) {
+	for patch, want := range map[string]string{
+		`{"prio":1}`:            "prio",
+		`{"id":"other"}`:        "neither the ID",
+		`{"rerun":true}`:        "neither the ID",
+		`{"job":true}`:          "job",
+		`{"priority":"high"}`:   "priority",
+		`{"retry":{"often":1}}`: "often",
+		`{"timeout":"soon"}`:    "soon",
+	} {
+		s := nightly()
+		err := Patch(&s, decoded(t, patch))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error that names %s", patch, err, want)
+		}
+		if changes := ChangesOf(nightly(), s); len(changes) > 0 {
+			t.Errorf("%s: is refused and has changed it: %v", patch, changes)
+		}
+	}
+}
+
+func decoded(t *testing.T, patch string) (p map[string]json.RawMessage) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(patch), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,173 @@
+package windlass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// errChangedSince: the task is not any more what a change was based on.
+var errChangedSince = errors.New("it was changed meanwhile")
+
+// Update changes a live task. It reads the task, lets change edit its submission, and
+// submits that with Submission.Update. If the task is changed by others in between,
+// change is called again, with what they made of it. What change does to the ID, to
+// Rerun and to Requeue has no effect; an error of it ends Update, and is returned.
+//
+// Update returns ErrNotFound if there is no such task, a *FinishedError if it has ended,
+// and whatever Submit returns.
+func (c *Client) Update(ctx context.Context, id string, change func(*Submission) error) (Effect, error) {
+	for range attemptsMax {
+		read, errs := c.readSubmissions(ctx, []string{id})
+		if errs[0] != nil {
+			return "", errs[0]
+		}
+		s := read[0]
+		base, was, job := s.base, s.digest(), s.Spec.Job
+		if err := change(&s); err != nil {
+			return "", err
+		}
+		s.ID, s.Update, s.Rerun, s.Requeue, s.base = id, true, false, false, base
+		if s.Spec.Job != job {
+			return "", errJobStays(s)
+		}
+		if err := s.Validate(); err != nil {
+			return "", err
+		}
+		if s.digest() == was {
+			return EffectUnchanged, nil
+		}
+		effects, errs := c.Enqueue(ctx, []Submission{s})
+		if !errors.Is(errs[0], errChangedSince) || broker.MaybeApplied(errs[0]) {
+			return effects[0], errs[0]
+		}
+	}
+	return "", fmt.Errorf("update task %q: it changes too often", id)
+}
+
+// Submissions returns what live tasks were submitted as, or were changed to since, and an
+// error for each, in order: ErrNotFound, or a *FinishedError if it has ended. The
+// request is one for all of them.
+func (c *Client) Submissions(ctx context.Context, ids []string) ([]Submission, []error) {
+	submissions, errs := c.readSubmissions(ctx, ids)
+	for i := range submissions {
+		submissions[i].base = 0
+	}
+	return submissions, errs
+}
+
+// readSubmissions is Submissions with the revisions at which the tasks were so.
+func (c *Client) readSubmissions(ctx context.Context, ids []string) ([]Submission, []error) {
+	submissions, errs := make([]Submission, len(ids)), make([]error, len(ids))
+	var txns []broker.Txn
+	var read []int
+	for i, id := range ids {
+		if err := keys.CheckTaskID(id); err != nil {
+			errs[i] = badName(err)
+			continue
+		}
+		read = append(read, i)
+		txns = append(txns, broker.Txn{Then: []broker.Op{
+			broker.Read(c.space.Task(id)), broker.Read(c.space.Props(id)), broker.Read(c.space.State(id)),
+		}})
+	}
+	for k, r := range c.broker.Commit(ctx, txns...) {
+		i := read[k]
+		if r.Err != nil {
+			errs[i] = fmt.Errorf("task %q: %w", ids[i], r.Err)
+			continue
+		}
+		submissions[i], errs[i] = submissionIn(ids[i], r.Reads[0], r.Reads[1], r.Reads[2])
+	}
+	return submissions, errs
+}
+
+// submissionIn returns what is stored of a task's submission.
+func submissionIn(id string, task, props, state *broker.KV) (s Submission, err error) {
+	if task == nil {
+		return s, notLive(id, state)
+	}
+	if s.Spec, err = parseSpec(task.Value); err != nil {
+		return Submission{}, fmt.Errorf("task %q: %w", id, err)
+	}
+	if s.ID, s.base = id, task.Modified; props != nil {
+		s.Props = props.Value
+	}
+	return s, nil
+}
+
+// notLive returns the error for a task that is not live.
+func notLive(id string, state *broker.KV) error {
+	if state != nil {
+		if record, err := statemachine.Parse(state.Value); err == nil && record.State.Terminal() {
+			return finishedAs(id, record.State, true)
+		}
+	}
+	return fmt.Errorf("task %q: %w", id, ErrNotFound)
+}
+
+// errJobStays: a task does not become a job of the tree, or the other way round.
+func errJobStays(s Submission) error {
+	return badInput("job", s.Spec.Job, "must stay as it is while the task is live")
+}
+
+// isOutdated reports whether the task of a held claim was changed since it was read.
+func (in *incarnation) isOutdated(r *run) bool {
+	t := in.tasks.Get(r.claim.id)
+	return t != nil && t.Modified() > r.claim.read
+}
+
+// update handles a change of a held task: its handler is told, or the task runs again as
+// it is now. Where a handler is on its way out for another reason, resume does so once
+// that is stored.
+func (in *incarnation) update(r *run) {
+	switch {
+	case r.phase == phaseRunning && r.claim.listensToUpdates():
+		in.out.changes.Put(r.claim.id, struct{}{}, time.Time{})
+	case r.phase == phaseRunning, r.phase == phaseParked:
+		in.stopRun(r.claim.id, ErrUpdated)
+	}
+}
+
+// readAgain reads changed tasks and passes their new properties to their handlers.
+func (in *incarnation) readAgain(ctx context.Context, ids []string) (then func()) {
+	txns := make([]broker.Txn, len(ids))
+	for i, id := range ids {
+		txns[i].Then = []broker.Op{broker.Read(in.node.space.Task(id)), broker.Read(in.node.space.Props(id))}
+	}
+	results := in.config.Broker.Commit(ctx, txns...)
+	return func() {
+		for i, result := range results {
+			r := in.runs[ids[i]]
+			switch {
+			case r == nil || r.phase != phaseRunning || !in.isOutdated(r):
+			case result.Err != nil:
+				in.out.changes.Put(ids[i], struct{}{}, time.Now().Add(retryEnd))
+			case result.Reads[0] != nil: // or it is deleted, as the copy will show
+				in.changed(r, result.Reads[0], result.Reads[1])
+			}
+		}
+	}
+}
+
+// changed passes new properties to a handler. If it does not listen any more, if it
+// cannot run what the application makes of them, or if more has changed, it is stopped.
+func (in *incarnation) changed(r *run, spec, props *broker.KV) {
+	var value []byte
+	if props != nil {
+		value = props.Value
+	}
+	task := in.makeTask(r.claim.id, value)
+	if task == nil || !reflect.DeepEqual(in.kinds.Of(spec.Value).Spec, r.claim.kind.Spec) || !r.claim.update(task, value, originOf(spec.Value)) {
+		in.stopRun(r.claim.id, ErrUpdated)
+		return
+	}
+	r.claim.read = spec.Modified
+	in.out.audit.updated(r, time.Now())
+}
