@@ -394,7 +394,7 @@ func (in *incarnation) release(r *run) {
 // was submitted under its ID be claimed: its handlers have returned.
 func (in *incarnation) abandon(r *run) {
 	r.handTo, r.command = "", nil // a command in the slot is another task's
-	if r.cause == nil {
+	if r.cause == nil || errors.Is(r.cause, ErrUpdated) {
 		r.cause = ErrDeleted
 	}
 	in.release(r)

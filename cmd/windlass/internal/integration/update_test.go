@@ -409,6 +409,28 @@ func TestUpdate_O05_ReachesAHandlerThatListensOverABadLine(t *testing.T) {
 	})
 }
 
+// The release of a task that is to come back is refused once the task is gone.
+func TestUpdate_ATaskThatIsDeletedRightAfterwardsIsGone(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", running(func(ctx context.Context, _ *windlass.Claim) error {
+			<-ctx.Done()
+			<-time.After(200 * time.Millisecond)
+			return nil
+		}))
+		ids := c.submit(20, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(20))
+		for i, id := range ids {
+			c.update(id, setProps(`2`), windlass.EffectUpdated)
+			c.Advance(time.Duration(i) * 20 * time.Millisecond)
+			c.remove(id)
+		}
+		c.Advance(time.Minute)
+		if left := c.collect("/test/tasks/"); len(left) > 0 {
+			t.Errorf("%d keys are left: %v", len(left), left[0].Key)
+		}
+	})
+}
+
 // A command or an error ends the run while the task is changed; the next run in the same
 // claim has the new properties.
 func TestUpdate_O05_ComesWhileAHandlerIsOnItsWayOut(t *testing.T) {
