@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -192,6 +194,7 @@ func (e Events) withDefaults() Events {
 // LogEvents returns events that log: as warnings what an operator acts on, as
 // information the life of the node, and as debug messages the life of tasks.
 func LogEvents(log *slog.Logger) Events {
+	took := &takeovers{log: log, from: map[string][]string{}}
 	return Events{
 		Joined: func(incarnation string, timing session.Timing) {
 			log.Info("joined", "incarnation", incarnation, "timing", timing.String())
@@ -206,6 +209,9 @@ func LogEvents(log *slog.Logger) Events {
 		Waiting: func(cause error) { log.Warn("waiting to join", "cause", cause) },
 		Granted: func(g Grant) {
 			log.Debug("granted", "task", g.Task, "type", g.Type, "token", g.Token, "cause", string(g.Cause), "previous", g.From, "took", g.Waited)
+			if g.Cause == GrantTakenOver {
+				took.add(g)
+			}
 		},
 		Claimed: func(task string, token int64) { log.Debug("claimed", "task", task, "token", token) },
 		Ended: func(e End) {
@@ -252,6 +258,40 @@ func LogEvents(log *slog.Logger) Events {
 			log.Info("balancing", "trigger", trigger.String(), "released", released)
 		},
 	}
+}
+
+// takeovers gathers the tasks that a node takes over, for one line of the log for each
+// node that held them before.
+type takeovers struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	from map[string][]string
+}
+
+const (
+	// takeoversWithin is how long tasks are gathered, and takeoversNamed how many of
+	// them a line names.
+	takeoversWithin = time.Second
+	takeoversNamed  = 5
+)
+
+func (t *takeovers) add(g Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.from) == 0 {
+		time.AfterFunc(takeoversWithin, t.tell)
+	}
+	t.from[g.From] = append(t.from[g.From], g.Task)
+}
+
+func (t *takeovers) tell() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, node := range slices.Sorted(maps.Keys(t.from)) {
+		tasks := t.from[node]
+		t.log.Info("took over tasks", "previous", node, "tasks", len(tasks), "first", tasks[:min(len(tasks), takeoversNamed)])
+	}
+	clear(t.from)
 }
 
 // Tracer makes spans of what happens to tasks. Package tracing implements it with

@@ -34,6 +34,7 @@ type app struct {
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := keepSecrets(); err != nil {
 		fmt.Fprintln(errs, "windlass: other processes of this user can read this one's memory:", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -131,16 +130,16 @@ func (a *app) runNode(ctx context.Context, c workerConfig, allow allowFlags, exp
 		return errors.Join(err, b.Close(), http.close())
 	}
 	http.serve(w.node)
-	as := ""
+	user := "its own"
 	if c.user != nil {
-		as = " as user " + c.user.Name
+		user = c.user.Name
 	}
-	fmt.Fprintf(a.err, "node %s: session %v; may run %s%s; output in %s\n", c.Name, session.Derive(c.SessionTTL), c.allow, as, c.LogDir)
+	c.log.Info("starting", "node", c.Name, "allow", c.allow.String(), "user", user, "output", c.LogDir)
 	if err := w.supervisor.Ungrouped(); err != nil {
-		fmt.Fprintf(a.err, "node %s: commands have no control group of their own, so what they detach from themselves may outlive a node that is killed: %v\n", c.Name, err)
+		c.log.Warn("commands have no control group of their own, so what they detach from themselves may outlive a node that is killed", "cause", err)
 	}
 	began := time.Now()
 	err = errors.Join(w.run(ctx), http.close())
-	fmt.Fprintf(a.err, "node %s: stopped after %v\n", c.Name, time.Since(began).Round(time.Second))
+	c.log.Info("stopped", "took", time.Since(began).Round(time.Second))
 	return err
 }

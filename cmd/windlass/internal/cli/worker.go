@@ -46,6 +46,7 @@ type worker struct {
 	timing     session.Timing
 	supervisor *exectask.Supervisor
 	broker     broker.Broker
+	log        *slog.Logger
 }
 
 type workerConfig struct {
@@ -101,7 +102,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	if c.metrics != nil {
 		c.metrics.Watch(node)
 	}
-	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b}, nil
+	return &worker{node: node, timing: timing, supervisor: supervisor, broker: b, log: c.log}, nil
 }
 
 // commandGrace is the time that a command has to end itself: it must be killed before the
@@ -136,7 +137,22 @@ func exitIfOverdue(log *slog.Logger, overdue func() []string, slack time.Duratio
 
 // run works until ctx is done. The connection is closed afterwards.
 func (w *worker) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, w.tellStopping)()
 	return errors.Join(w.node.Run(ctx), w.supervisor.Close(), w.broker.Close())
+}
+
+// stoppingNamed is how many of the tasks that it waits for a node names.
+const stoppingNamed = 5
+
+// tellStopping says what the end of the node waits for.
+func (w *worker) tellStopping() {
+	var running []string
+	for _, t := range w.node.Tasks() {
+		if !t.Parked {
+			running = append(running, t.ID)
+		}
+	}
+	w.log.Info("stopping; a second signal ends it at once", "tasks", len(running), "first", running[:min(len(running), stoppingNamed)], "within", w.timing.Grace.Round(time.Millisecond))
 }
 
 func defaultLogDir(node string) (string, error) {

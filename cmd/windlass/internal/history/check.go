@@ -79,8 +79,9 @@ func reachable(from, to statemachine.State) bool {
 }
 
 // cordonHeardMax is how long a node may take to learn of its cordon, claims in flight
-// included.
-const cordonHeardMax = 2 * time.Minute
+// included. A node whose watches end and whose lists are refused can be without news for
+// as long as such faults last, and claims meanwhile.
+const cordonHeardMax = 5 * time.Minute
 
 // checkGrant checks the creation of an owner key (I1, I4, I8, O01).
 func (l *Log) checkGrant(e broker.Event, id string) {

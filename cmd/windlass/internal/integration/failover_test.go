@@ -1,7 +1,12 @@
 package integration_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +154,33 @@ func TestPlacement_TheBrakeGoesOnASecondTime(t *testing.T) {
 			}
 			f.Advance(time.Hour)
 			f.allRun(time.Second, 150)
+		}
+	})
+}
+
+func TestFailover_TheLogSaysWhoTookOverWhatFromWhom(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		var lines bytes.Buffer
+		dies := c.join("n1", running(untilStopped))
+		survivor := c.join("n2", running(untilStopped), func(cfg *windlass.Config) {
+			cfg.Events = windlass.LogEvents(slog.New(slog.NewTextHandler(&lines, nil)))
+		})
+		c.submit(20, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(20))
+		c.Advance(30 * time.Second) // nothing moves any more, and nothing is suspected
+		held := len(survivor.Tasks())
+		lines.Reset()
+		dies.Kill()
+		c.WaitUntil(2*time.Minute, "they run on the other", func() bool { return len(survivor.Tasks()) == 20 })
+		c.Advance(5 * time.Second)
+		told := regexp.MustCompile(`level=INFO msg="took over tasks" previous=n1 tasks=(\d+) first="?\[task-\d+( task-\d+){0,4}\]`)
+		sum := 0
+		for _, m := range told.FindAllStringSubmatch(lines.String(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			sum += n
+		}
+		if sum != 20-held || strings.Count(lines.String(), "took over") > 3 {
+			t.Errorf("%d of %d tasks that were taken over are in the log:\n%s", sum, 20-held, lines.String())
 		}
 	})
 }
