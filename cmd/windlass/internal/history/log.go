@@ -68,6 +68,9 @@ type Log struct {
 	lines    lines
 	// cordons has when each node was cordoned.
 	cordons map[string]time.Time
+	// deaths has the incarnations that were ever recorded as dead, by the tasks that they
+	// held. A record is withdrawn when the node is back.
+	deaths map[string]map[string]bool
 
 	mu sync.Mutex // guards the announcements
 	// endings are the claims that a node asked to end, deleting the tasks that a client
@@ -119,6 +122,7 @@ func New(namespace string) (*Log, error) {
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
 		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{},
+		deaths:  map[string]map[string]bool{},
 		endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
 }
@@ -342,8 +346,27 @@ func (l *Log) take(e broker.Event) {
 		} else if !there {
 			l.cordons[p.Name] = time.Now()
 		}
+	case keys.NodeDeath:
+		l.takeDeath(e, p.Incarnation)
 	}
 }
+
+func (l *Log) takeDeath(e broker.Event, incarnation string) {
+	var d struct{ Lost []struct{ Task string } }
+	if e.Deleted || json.Unmarshal(e.KV.Value, &d) != nil {
+		return
+	}
+	for _, lost := range d.Lost {
+		if l.deaths[lost.Task] == nil {
+			l.deaths[lost.Task] = map[string]bool{}
+		}
+		l.deaths[lost.Task][incarnation] = true
+	}
+}
+
+// Deaths returns how many incarnations of nodes were ever recorded as dead that held a
+// task.
+func (l *Log) Deaths(id string) int { return len(l.deaths[id]) }
 
 func (l *Log) takeCommand(e broker.Event, t *task) {
 	if c, err := statemachine.ParseCommand(e.KV.Value); err == nil && !e.Deleted {
