@@ -40,7 +40,6 @@ var events = []event{
 	{"", 2, func(w *world) bool { return w.rerun() }},
 	{"", 2, func(w *world) bool { return w.resubmit() }},
 	{"", 4, func(w *world) bool { return w.command() }},
-	{"", 4, func(w *world) bool { return w.updateTask() }},
 	{"node cordoned, or no longer", 4, func(w *world) bool { return w.cordon() }},
 	{"history compacted", 2, func(w *world) bool { return w.compact() }},
 	{"corrupt value", 2, func(w *world) bool { return w.corruptValue() }},

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"github.com/windlass-go/windlass"
@@ -12,6 +15,7 @@ import (
 // updates has the properties that tasks run with. Those that stay are changed while they
 // run, and some of their handlers listen to that.
 type updates struct {
+	random  *rand.Rand
 	changes int
 	mu      sync.Mutex
 	// with has what the newest run of each task has, by the task.
@@ -32,12 +36,14 @@ func (u *updates) runs(claim *windlass.Claim, props json.RawMessage) {
 	}
 }
 
-// updateTask changes the properties of a task that runs until it is stopped, or more.
-func (w *world) updateTask() bool {
-	id, ok := w.some(func(id string) bool { return behaviourOf(id).stays() })
-	if !ok {
-		return false
+// updateTask sometimes changes the properties of a task that runs until it is stopped, or
+// more.
+func (w *world) updateTask() {
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(w.expected)), func(id string) bool { return !behaviourOf(id).stays() })
+	if w.updates.random.IntN(20) > 0 || len(ids) == 0 {
+		return
 	}
+	id := ids[w.updates.random.IntN(len(ids))]
 	w.updates.changes++
 	number := w.updates.changes
 	var effect windlass.Effect
@@ -54,7 +60,6 @@ func (w *world) updateTask() bool {
 	if err == nil {
 		w.count("task " + string(effect))
 	}
-	return true
 }
 
 // outdated reports a task that runs with other properties than it has (O05).

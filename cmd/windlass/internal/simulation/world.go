@@ -99,7 +99,7 @@ func Run(t *testing.T, options Options) *Report {
 	w := &world{
 		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{}, setAside: map[string]bool{},
 		report: newReport(), operations: newOperations(), commands: commands{sent: map[string]*command{}, done: map[string][]string{}},
-		updates: updates{with: map[string]runsWith{}},
+		updates: updates{random: rand.New(rand.NewPCG(options.Seed, 7)), with: map[string]runsWith{}},
 	}
 	if options.States {
 		w.states = newStates(options.Seed)
@@ -265,6 +265,7 @@ func (w *world) round() {
 	for end := time.Now().Add(w.profile.storm); time.Now().Before(end) && !w.failed(); {
 		w.happen()
 		w.submitCircle()
+		w.updateTask()
 		w.endTokens()
 		w.commandTasks()
 		w.commandJobs()
