@@ -97,7 +97,11 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 	case c.Message == statemachine.Error:
 		in.fault(r, errors.New(c.Error))
 	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
-		in.giveBack(r)
+		if r.dequeued != nil { // who dequeues says how often
+			in.release(r)
+		} else {
+			in.giveBack(r)
+		}
 	default:
 		if earliest := time.Now().Add(restartPause); c.Message == statemachine.Sleep && c.Until.Before(earliest) {
 			c = statemachine.SleepUntil(earliest)
@@ -109,9 +113,9 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 }
 
 // giveBack releases a task whose handler has returned. Others may have it first, so that
-// no task goes round and round at full speed.
+// no task goes round and round at full speed; one that was changed comes back at once.
 func (in *incarnation) giveBack(r *run) {
-	if r.dequeued == nil && !errors.Is(r.cause, ErrUpdated) { // who dequeues says how often
+	if !errors.Is(r.cause, ErrUpdated) {
 		in.board.Hold(r.claim.id, time.Now())
 	}
 	in.release(r)

@@ -165,9 +165,9 @@ type Submission struct {
 	// Rerun submits the ID afresh if its state is terminal.
 	Rerun bool
 	// Update changes a live task with this ID to this submission; its state, its turn
-	// and, except for a job, its time of submission stay. If a node holds the task, its handler receives the new properties from
-	// Claim.Updates, or is stopped with ErrUpdated, and the task runs again as it is
-	// now; a run that Client.Detach has handed out ends as it began. A job of the tree
+	// and, except for a job, its time of submission stay. If a node holds the task, its
+	// handler receives the new properties from Claim.Updates, or is stopped with
+	// ErrUpdated, and the task runs again as it is now; a run that Client.DequeueDetached has handed out ends as it began. A job of the tree
 	// is not changed while it is held.
 	Update bool
 	// Requeue makes a task with this ID that is held run again, as submitted now, once

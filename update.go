@@ -143,6 +143,7 @@ func (in *incarnation) readAgain(ctx context.Context, ids []string) (then func()
 	}
 	results := in.config.Broker.Commit(ctx, txns...)
 	return func() {
+		in.troubleIf(results[0].Err, "read a changed task") // one outage is one for all
 		for i, result := range results {
 			r := in.runs[ids[i]]
 			switch {

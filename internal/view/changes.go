@@ -66,7 +66,7 @@ func fieldsOf(s windlass.Submission) map[string]json.RawMessage {
 // in RFC 7396: null removes a value, and of two objects the fields are merged.
 func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	var line Submission
-	merged, err := json.Marshal(merge(fieldsOf(*s), patch))
+	merged, err := EncodeJSON(merge(fieldsOf(*s), patch), "") // escapes nothing that was not
 	if err == nil {
 		d := json.NewDecoder(bytes.NewReader(merged))
 		d.DisallowUnknownFields()
@@ -79,7 +79,10 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 		return errors.New("neither the ID of a live task can be changed nor whether it is run again")
 	}
 	job, submittedAt, turn, trace := s.Spec.Job, s.Spec.SubmittedAt, s.Spec.Turn, s.Spec.Trace
-	s.Props, s.Spec = notNull(line.Props), line.Of(line.Type)
+	if _, changes := patch["props"]; changes {
+		s.Props = notNull(line.Props)
+	}
+	s.Spec = line.Of(line.Type)
 	s.Spec.Job, s.Spec.SubmittedAt, s.Spec.Turn, s.Spec.Trace = job, submittedAt, turn, cmp.Or(line.Trace, trace)
 	return nil
 }
@@ -92,7 +95,7 @@ func merge(object, patch map[string]json.RawMessage) map[string]json.RawMessage 
 			if json.Unmarshal(object[name], &below) != nil || below == nil {
 				below = map[string]json.RawMessage{}
 			}
-			value, _ = json.Marshal(merge(below, fields)) // of what was decoded
+			value, _ = EncodeJSON(merge(below, fields), "") // of what was decoded
 		}
 		if object[name] = value; notNull(value) == nil {
 			delete(object, name)

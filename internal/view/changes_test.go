@@ -11,7 +11,7 @@ import (
 
 func nightly() windlass.Submission {
 	return windlass.Submission{
-		ID: "nightly", Props: json.RawMessage(`{ "customer": 7, "of": {"a": 1, "b": [1, 2]} }`),
+		ID: "nightly", Props: json.RawMessage(`{ "customer": 7, "of": {"a": 1, "b": [1, 2]}, "html": "<a> & \u2028" }`),
 		Spec: windlass.Spec{Type: "report", Priority: 2, Needs: []string{"x"}, Retry: &windlass.Retry{Errors: 3}, Turn: 9, Digest: "d", SubmittedAt: time.Unix(1, 0), Trace: "t"},
 	}
 }
@@ -23,9 +23,10 @@ func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
 		`{"priority":5}`:                          "priority: 2 → 5",
 		`{"props":{"customer":8}}`:                "props.customer: 7 → 8",
 		`{"props":{"of":{"a":null,"c":"new"}}}`:   `props.of.a: 1 → none; props.of.c: none → "new"`,
+		`{"props":{"of":{"b":["<"]}}}`:            `props.of.b: [1,2] → ["<"]`,
 		`{"props":{"of":{"b":[2]}}}`:              "props.of.b: [1,2] → [2]",
-		`{"props":null}`:                          `props: {"customer":7,"of":{"a":1,"b":[1,2]}} → none`,
-		`{"props":[1]}`:                           `props: {"customer":7,"of":{"a":1,"b":[1,2]}} → [1]`,
+		`{"props":null}`:                          `props: {"customer":7,"of":{"a":1,"b":[1,2]},"html":"<a> & \u2028"} → none`,
+		`{"props":[1]}`:                           `props: {"customer":7,"of":{"a":1,"b":[1,2]},"html":"<a> & \u2028"} → [1]`,
 		`{"needs":null,"type":"other"}`:           `needs: ["x"] → none; type: "report" → "other"`,
 		`{"retry":{"min":"2s"},"timeout":"1m0s"}`: `retry.min: none → "2s"; timeout: none → "1m0s"`,
 		`{"require":{"zone":"east"}}`:             `require: none → {"zone":"east"}`,

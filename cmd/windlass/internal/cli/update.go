@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -86,9 +87,13 @@ func setCommand(s *windlass.Submission, command []string) error {
 	if err := json.Unmarshal(s.Props, &fields); err != nil && len(s.Props) > 0 {
 		return fmt.Errorf("the properties of task %q: %w", s.ID, err)
 	}
+	if fields == nil { // they were null
+		fields = map[string]json.RawMessage{}
+	}
 	fields["command"], _ = json.Marshal(command) // strings can always be encoded
-	s.Props, _ = json.Marshal(fields)
-	return nil
+	encoded, err := view.EncodeJSON(fields, "")
+	s.Props = bytes.TrimSpace(encoded)
+	return err
 }
 
 // change makes those settings of a spec what was given that flags were given for.
