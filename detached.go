@@ -237,7 +237,7 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 	at := d.claimedAt.UTC()
 	record := &coordinator.Record{ClaimedAt: at, Incarnation: incarnation, Reason: coordinator.ReasonDetached}
 	for attempt := 1; ; attempt++ {
-		err := d.coord.Note(ctx, []coordinator.Note{{ID: d.ID, Token: d.Token, Claimed: record}})[0]
+		err := d.coord.Audit(ctx, []coordinator.AuditRecord{{ID: d.ID, Token: d.Token, Claimed: record}})[0]
 		if err == nil {
 			break
 		}
@@ -263,7 +263,7 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 // noteHistory adds an entry to the history of a task, if it can.
 func noteHistory(ctx context.Context, coord coordinator.Coordinator, g coordinator.Granted, e statemachine.HistoryEntry) {
 	e.Token = int64(g.Token)
-	coord.Note(ctx, []coordinator.Note{{ID: g.ID, Token: g.Token, History: []statemachine.HistoryEntry{e}}})
+	coord.Audit(ctx, []coordinator.AuditRecord{{ID: g.ID, Token: g.Token, History: []statemachine.HistoryEntry{e}}})
 }
 
 // pauseAfter pauses before a retry. It returns false if there should be none.

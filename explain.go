@@ -523,7 +523,7 @@ func shortLived(nodes []NodeInfo) map[string]bool {
 
 // view returns the cluster for the planner, with the nodes as they are.
 func (s *survey) view(open []*mirror.Task) placement.View {
-	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, Brief: shortLived(s.nodes)}
+	v := placement.View{Held: &s.tally, Open: map[*placement.Class]int{}, Leaving: map[*placement.Class]int{}, ShortLived: shortLived(s.nodes)}
 	for i := range s.nodes {
 		v.Nodes = append(v.Nodes, s.nodes[i].placed())
 		if s.nodes[i].Draining {

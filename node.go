@@ -44,7 +44,7 @@ type Node struct {
 	host   *election.Host
 
 	// auditQueue has the audit records that the previous incarnation did not write.
-	auditQueue []coordinator.Note
+	auditQueue []coordinator.AuditRecord
 	// incarnations are the names of all sessions that this process has had.
 	incarnations []string
 	// past has the lost sessions that are still to be ended at the broker.

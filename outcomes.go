@@ -309,9 +309,9 @@ type outgoing struct {
 	published broker.Revision
 }
 
-// newOutgoing returns the empty lanes of a node, except for the notes that are left of
+// newOutgoing returns the empty lanes of a node, except for the audit records that are left of
 // an earlier session.
-func newOutgoing(node, incarnation string, left []coordinator.Note) *outgoing {
+func newOutgoing(node, incarnation string, left []coordinator.AuditRecord) *outgoing {
 	o := &outgoing{audit: journal{node: node, incarnation: incarnation}}
 	o.claims.BatchMax, o.claims.CallsMax = claimBatchMax, callsInFlightMax
 	o.adopts.BatchMax, o.adopts.CallsMax = outbox.Unbounded, outbox.Unbounded
@@ -337,7 +337,7 @@ type lane interface {
 	Calls() int
 }
 
-// lanes returns all lanes except the notes, which have rules of their own.
+// lanes returns all lanes except the audit queue, which have rules of their own.
 func (o *outgoing) lanes() [11]lane {
 	return [...]lane{&o.claims, &o.adopts, &o.asks, &o.changes, &o.endings, &o.discards, &o.checkpoints, &o.hints, &o.commands, &o.deaths, &o.info}
 }
@@ -346,7 +346,7 @@ func (o *outgoing) lanes() [11]lane {
 func (o *outgoing) publishInfo() { o.info.Put(struct{}{}, struct{}{}, time.Time{}) }
 
 // settled reports whether the node may leave: no call is in flight, and no ending
-// waits. While its session is not lost, the node also writes the notes, and publishes
+// waits. While its session is not lost, the node also writes the audit records, and publishes
 // that it is leaving.
 func (o *outgoing) settled(lost bool) bool {
 	calls := o.audit.Calls()
@@ -374,7 +374,7 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 			results := in.coord.Adopt(ctx, ids)
 			return func() { in.claimed(wanted, results, true) }
 		})
-		dispatch(in, &out.asks, now, func(orders []*taskCommand, asked []asking) func() { return in.ask(orders[0], asked[0]) })
+		dispatch(in, &out.asks, now, func(commands []*taskCommand, asked []asking) func() { return in.ask(commands[0], asked[0]) })
 		dispatch(in, &out.changes, now, func(ids []string, _ []struct{}) func() { return in.readAgain(ctx, ids) })
 	}
 	dispatch(in, &out.endings, now, func(_ []string, endings []coordinator.Ending) func() {
@@ -399,8 +399,8 @@ func (in *incarnation) send(ctx context.Context, now time.Time) {
 	if c, ok := out.audit.Take(now, in.closing, in.isBusy()); ok {
 		in.markRecorded(c.Values)
 		begin(in, &out.audit.Lane, c, func() func() {
-			errs := in.coord.Note(ctx, c.Values)
-			return func() { in.noted(c.Values, errs) }
+			errs := in.coord.Audit(ctx, c.Values)
+			return func() { in.audited(c.Values, errs) }
 		})
 	}
 	out.hints.Sift(now, func(id string, _ broker.Txn) bool {
@@ -430,7 +430,7 @@ func (in *incarnation) troubleIf(err error, what string) {
 	}
 }
 
-// isBusy reports whether there is something more important to do than to write notes,
+// isBusy reports whether there is something more important to do than to write audit records,
 // for this node or, with what is left to claim, for another one.
 func (in *incarnation) isBusy() bool {
 	o := in.out
@@ -483,7 +483,7 @@ func commitWithin(ctx context.Context, b broker.Broker, limit time.Duration, txn
 
 // journal is what a node writes into the histories of tasks.
 type journal struct {
-	outbox.Notes
+	outbox.AuditQueue
 	// node is the name of the node, incarnation that of its session.
 	node, incarnation string
 }
@@ -491,13 +491,13 @@ type journal struct {
 // add queues an entry about a held task.
 func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
 	entry.At, entry.Token, entry.Node = at.UTC(), r.claim.Token(), j.node
-	j.Add(coordinator.Note{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
+	j.Add(coordinator.AuditRecord{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
 }
 
 // claimed records that a claim was granted, and why it was made.
 func (j *journal) claimed(r *run, reason string) {
 	at := r.claim.claimedAt.UTC()
-	j.Add(coordinator.Note{
+	j.Add(coordinator.AuditRecord{
 		ID: r.claim.id, Token: r.claim.fencing, Fresh: r.stateRevision == 0,
 		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: j.incarnation, Reason: reason},
 		History: []statemachine.HistoryEntry{{
@@ -558,10 +558,10 @@ func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 }
 
 // markRecorded marks the runs whose claims are about to be recorded. It removes from
-// the notes the records of claims that are over, or about to be.
-func (in *incarnation) markRecorded(notes []coordinator.Note) {
-	for i := range notes {
-		n := &notes[i]
+// the audit queue the records of claims that are over, or about to be.
+func (in *incarnation) markRecorded(records []coordinator.AuditRecord) {
+	for i := range records {
+		n := &records[i]
 		if r := in.runs[n.ID]; r != nil && r.claim.fencing == n.Token && r.phase != phaseEnding {
 			r.recorded = true
 		} else {
@@ -570,16 +570,16 @@ func (in *incarnation) markRecorded(notes []coordinator.Note) {
 	}
 }
 
-// noted handles the results of writing notes. Temporary failures are queued again.
-func (in *incarnation) noted(notes []coordinator.Note, errs []error) {
+// audited handles the results of writing audit records. Temporary failures are queued again.
+func (in *incarnation) audited(records []coordinator.AuditRecord, errs []error) {
 	now := time.Now()
 	for i, err := range errs {
 		switch {
 		case err == nil:
 		case !broker.Temporary(err) && !errors.Is(err, coordinator.ErrHistoryContended):
-			in.events.Corrupt(in.node.space.History(notes[i].ID), fmt.Errorf("write the history: %w", err))
+			in.events.Corrupt(in.node.space.History(records[i].ID), fmt.Errorf("write the history: %w", err))
 		case !in.closing:
-			in.out.audit.Again(notes[i], now)
+			in.out.audit.Again(records[i], now)
 		}
 	}
 }

@@ -243,7 +243,7 @@ func (in *incarnation) discard(r *run, err error) {
 	in.handled(r, o, err)
 	e := r.claim.ending(coordinator.Discard)
 	e.Command = o.revision
-	in.out.discards.Put(discard{order: o, token: e.Token}, e, time.Time{})
+	in.out.discards.Put(discard{command: o, token: e.Token}, e, time.Time{})
 }
 
 // handled reports that a command was carried out, or why it was not.
@@ -286,15 +286,15 @@ func (in *incarnation) superseded(r *run) {
 
 // discard is a command that a claim has handled and that is to be deleted.
 type discard struct {
-	order *taskCommand
-	token broker.Revision
+	command *taskCommand
+	token   broker.Revision
 }
 
 // discarded handles the results of deleting handled commands. Temporary failures are
 // queued again, and so are missing permissions: they may be restored.
 func (in *incarnation) discarded(handled []discard, endings []coordinator.Ending, results []coordinator.Ended) {
 	for i, result := range results {
-		o, err := handled[i].order, result.Err
+		o, err := handled[i].command, result.Err
 		refused := errors.Is(err, broker.ErrPermission)
 		if err == nil || errors.Is(err, coordinator.ErrFenced) || errors.Is(err, coordinator.ErrGone) {
 			continue

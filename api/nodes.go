@@ -33,7 +33,7 @@ type nodeSent struct {
 	Result  string `json:"result" enum:"sent,done" doc:"a node carries out what is sent to it; a cordon is stored"`
 }
 
-type nodeOrderInput struct {
+type nodeCommandInput struct {
 	Name string `path:"name" doc:"name of the node"`
 	Body nodeOrder
 }
@@ -100,7 +100,7 @@ var nodeCommands = map[string]string{
 	"drain": windlass.CommandDrain, "stop-task": windlass.CommandStopTask,
 }
 
-func (s *Server) commandNode(ctx context.Context, in *nodeOrderInput) (*ok[nodeSent], error) {
+func (s *Server) commandNode(ctx context.Context, in *nodeCommandInput) (*ok[nodeSent], error) {
 	note(ctx, slog.String("node", in.Name), slog.String("command", in.Body.Command))
 	c, err := in.Body.command()
 	result := view.ResultDone

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -291,7 +291,7 @@ type updateInput struct {
 
 func (s *Server) updateTask(ctx context.Context, in *updateInput) (*ok[view.Changed], error) {
 	note(ctx, slog.String("task", in.ID))
-	changed, _, err := orders.Update(ctx, s.client, in.ID, func(t *windlass.Submission) error {
+	changed, _, err := commands.Update(ctx, s.client, in.ID, func(t *windlass.Submission) error {
 		if err := view.Patch(t, in.Body); err != nil {
 			return badInput("body", "", err.Error())
 		}

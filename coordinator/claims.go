@@ -93,9 +93,9 @@ type Coordinator interface {
 	// the claim may then still turn up, see Adopt.
 	Claim(ctx context.Context, wanted []Wanted) []Result
 	StateStore
-	// Note writes audit records, for people, and returns one error for each note, in
+	// Audit writes records, for people, and returns one error for each record, in
 	// order. It can be repeated. Nothing depends on it, so it has the lowest priority.
-	Note(ctx context.Context, notes []Note) []error
+	Audit(ctx context.Context, records []AuditRecord) []error
 }
 
 // StateStore is the part of a Coordinator that stores task data under the token of the

@@ -58,7 +58,7 @@ type Ending struct {
 	// The same transaction deletes the command, and takes no effect if the task has
 	// another command by now, or none.
 	Command broker.Revision
-	// Unrecorded is true if no Note about this claim was ever sent, so that there is no
+	// Unrecorded is true if no record of this claim was ever sent, so that there is no
 	// record of it to delete.
 	Unrecorded bool
 	// Bare is true if the task has neither the mark of an earlier failure nor a

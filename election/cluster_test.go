@@ -140,16 +140,16 @@ func (n *node) election(name string) *Election {
 	note := func(format string, args ...any) { n.c.note("%s "+format, append([]any{n.name}, args...)...) }
 	e, err := n.Election(name, Events{
 		Elected:   func(Term) { note("elected") },
-		Unelected: func(_ Term, cause error) { note("unelected %s", brief(cause)) },
+		Unelected: func(_ Term, cause error) { note("unelected %s", sentinelText(cause)) },
 		Leader:    func(leader string) { note("leader %s", leader) },
-		Error:     func(err error) { note("error %s", brief(err)) },
+		Error:     func(err error) { note("error %s", sentinelText(err)) },
 	})
 	n.c.check(err)
 	return e
 }
 
-// brief returns the text of an error's sentinel.
-func brief(err error) string {
+// sentinelText returns the text of an error's sentinel.
+func sentinelText(err error) string {
 	for _, known := range []error{ErrResigned, ErrDeposed, ErrStopped, ErrLost, ErrNameTaken, broker.ErrUnavailable} {
 		if errors.Is(err, known) {
 			return known.Error()
@@ -313,8 +313,8 @@ func (c *cluster) wantErr(what string, err, want error) {
 	}
 }
 
-// line returns the queue as the broker has it.
-func (c *cluster) line(election string) []string {
+// queue returns the queue as the broker has it.
+func (c *cluster) queue(election string) []string {
 	c.Helper()
 	infos, err := List(c.Context(), c.broker, "test")
 	c.check(err)
@@ -331,8 +331,8 @@ func (c *cluster) line(election string) []string {
 
 func (c *cluster) wantLine(election string, want ...string) {
 	c.Helper()
-	if got := c.line(election); !slices.Equal(got, want) {
-		c.Errorf("in line: %q, want %q", got, want)
+	if got := c.queue(election); !slices.Equal(got, want) {
+		c.Errorf("in the queue: %q, want %q", got, want)
 	}
 }
 

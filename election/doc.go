@@ -2,7 +2,7 @@
 // the queue leads, and knows when it no longer does.
 //
 //	member := election.New(Config{Broker, Namespace, Candidate})   one session
-//	  member.Election("reports", Events{…})   one entry in line
+//	  member.Election("reports", Events{…})   one entry in the queue
 //	  member.Election("billing", Events{…})   another
 //	  member.Run(ctx)                         keeps the session alive
 //
@@ -14,7 +14,7 @@
 //	  |
 //	  '--watches itself
 //
-// A candidate lists the line, watches the one entry just before its own, and lists
+// A candidate lists the queue, watches the one entry just before its own, and lists
 // again when that goes. A change of leader thus wakes one candidate, however many
 // there are.
 //

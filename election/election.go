@@ -16,18 +16,18 @@ type Election struct {
 	name   string
 	entry  string // the key
 	events Events
-	// joins belongs to the goroutine of the current stand.
+	// joins belongs to the goroutine of the current candidacy.
 	joins joins
 	// leads has room for one call of Lead.
 	leads chan struct{}
 
 	mu sync.Mutex // never held during I/O or a callback
-	// stand is the latest one, nil before Start.
-	stand *stand
-	// turn is the place in the queue that is held or being sought.
-	turn *turn
+	// current is the latest one, nil before Start.
+	current *candidacy
+	// attempt is the place in the queue that is held or being sought.
+	attempt *attempt
 	// term is the one that this candidate leads in. Invariant: it is nil or
-	// belongs to turn.
+	// belongs to attempt.
 	term *term
 	// running is the term that a function runs in, which may be over.
 	running *term
@@ -40,14 +40,14 @@ type Election struct {
 	changed chan struct{}
 }
 
-// stand is the time from Start to Stop, including the cleanup after it.
-type stand struct {
+// candidacy is the time from Start to Stop, including the cleanup after it.
+type candidacy struct {
 	// ctx ends with Stop; its cause is ErrStopped.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// stopped is when Stop was called. It is written before ctx ends.
 	stopped time.Time
-	// left is closed when Stop may return, done when the stand's goroutine has ended. The
+	// left is closed when Stop may return, done when the candidacy's goroutine has ended. The
 	// cleanup in between is bounded by the context sweep.
 	left, done chan struct{}
 	leave      func() // closes left, once
@@ -80,23 +80,23 @@ func (e *Election) Start() error {
 	if e.isRunning() {
 		return nil
 	}
-	before := e.stand
-	st := &stand{left: make(chan struct{}), done: make(chan struct{})}
-	st.ctx, st.cancel = context.WithCancelCause(context.Background())
-	st.sweep, st.endSweep = context.WithCancel(context.Background())
-	st.leave = sync.OnceFunc(func() { close(st.left) })
-	e.stand = st
+	before := e.current
+	cd := &candidacy{left: make(chan struct{}), done: make(chan struct{})}
+	cd.ctx, cd.cancel = context.WithCancelCause(context.Background())
+	cd.sweep, cd.endSweep = context.WithCancel(context.Background())
+	cd.leave = sync.OnceFunc(func() { close(cd.left) })
+	e.current = cd
 	e.broadcast()
 	if before != nil {
-		before.endSweep() // the new stand cleans up instead
+		before.endSweep() // the new candidacy cleans up instead
 	}
 	m.work.Go(func() {
-		defer close(st.done)
-		defer st.leave()
+		defer close(cd.done)
+		defer cd.leave()
 		if before != nil {
 			<-before.done
 		}
-		e.run(st)
+		e.run(cd)
 	})
 	return nil
 }
@@ -109,52 +109,52 @@ func (e *Election) Start() error {
 // If the session was lost and the function still runs at its hard deadline, Stop
 // returns ErrAbandoned. Stopping an election that is not running does nothing.
 func (e *Election) Stop(ctx context.Context) error {
-	st := e.requestStop()
-	if st == nil {
+	cd := e.requestStop()
+	if cd == nil {
 		return nil
 	}
 	select {
-	case <-st.left:
+	case <-cd.left:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stand == st && e.running != nil {
+	if e.current == cd && e.running != nil {
 		return fmt.Errorf("stop election %q: %w", e.name, ErrAbandoned)
 	}
 	return nil
 }
 
-// requestStop stops without waiting, and returns the stand to wait for, nil if none began.
-func (e *Election) requestStop() *stand {
+// requestStop stops without waiting, and returns the candidacy to wait for, nil if none began.
+func (e *Election) requestStop() *candidacy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isRunning() {
-		e.stand.stopped = time.Now()
-		e.stand.cancel(ErrStopped)
-		if e.turn != nil {
-			e.turn.cancel(ErrStopped)
+		e.current.stopped = time.Now()
+		e.current.cancel(ErrStopped)
+		if e.attempt != nil {
+			e.attempt.cancel(ErrStopped)
 		}
 		e.broadcast()
 	}
-	return e.stand
+	return e.current
 }
 
 // Resign gives up the place in the queue, even the first, and joins again at the end.
 // It waits until the entry is deleted. Without a place it does nothing.
 func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Lock()
-	t := e.turn
+	t := e.attempt
 	e.mu.Unlock()
 	return e.resign(ctx, t)
 }
 
-func (e *Election) resign(ctx context.Context, t *turn) error {
+func (e *Election) resign(ctx context.Context, t *attempt) error {
 	if t == nil {
 		return nil
 	}
-	e.cancelTurn(t, ErrResigned)
+	e.cancelAttempt(t, ErrResigned)
 	select {
 	case <-t.over:
 		return nil
@@ -163,8 +163,8 @@ func (e *Election) resign(ctx context.Context, t *turn) error {
 	}
 }
 
-// cancelTurn ends a turn for a cause; the first one counts.
-func (e *Election) cancelTurn(t *turn, cause error) {
+// cancelAttempt ends an attempt for a cause; the first one counts.
+func (e *Election) cancelAttempt(t *attempt, cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t.cancel(cause)
@@ -178,7 +178,7 @@ func (e *Election) IsRunning() bool {
 	return e.isRunning()
 }
 
-func (e *Election) isRunning() bool { return e.stand != nil && e.stand.ctx.Err() == nil }
+func (e *Election) isRunning() bool { return e.current != nil && e.current.ctx.Err() == nil }
 
 // IsLeader reports whether this candidate leads. It is false as soon as the session's stop
 // deadline has passed by the member's clock, even before the term has been ended.
@@ -213,11 +213,11 @@ func (e *Election) CurrentLeader() string {
 
 // Leader asks the broker who leads. The zero Leadership means that nobody does.
 func (e *Election) Leader(ctx context.Context) (Leadership, error) {
-	line, _, err := lineOf(ctx, e.member.config.Broker, e.member.space, e.name)
-	if err != nil || len(line) == 0 {
+	queue, _, err := queueOf(ctx, e.member.config.Broker, e.member.space, e.name)
+	if err != nil || len(queue) == 0 {
 		return Leadership{}, err
 	}
-	return leadershipOf(line[0]), nil
+	return leadershipOf(queue[0]), nil
 }
 
 // broadcast wakes all that wait for a change. e.mu is held.
@@ -249,5 +249,5 @@ func (e *Election) learn(leader string) {
 func (e *Election) runningOn(s *session.Session) (bool, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.running != nil && (s == nil || e.running.turn.session == s), e.changed
+	return e.running != nil && (s == nil || e.running.attempt.session == s), e.changed
 }

@@ -159,8 +159,8 @@ func TestElection_L04_ALeaderWhoseEntryIsDeletedStepsDownAndJoinsAtTheEnd(t *tes
 		c.deleteEntry("e", "foo")
 		c.check(second.Resign(c.Context()))
 		c.sleep(time.Second)
-		if got := c.line("e"); len(got) != 2 {
-			c.Errorf("in line: %q", got)
+		if got := c.queue("e"); len(got) != 2 {
+			c.Errorf("in the queue: %q", got)
 		}
 	})
 }

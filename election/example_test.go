@@ -47,7 +47,7 @@ func Example() {
 			return err
 		}
 		fmt.Printf("%s has sent the report; its token is positive: %t\n", term.Candidate, term.Token > 0)
-		return err // it has had enough: the next in line leads
+		return err // it has had enough: the next in the queue leads
 	})
 	fmt.Println("Lead:", err)
 	stop()

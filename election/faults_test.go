@@ -378,8 +378,8 @@ func TestElection_RandomFaultsNeverMakeTwoLead(t *testing.T) {
 			n.faults.Use(nil)
 		}
 		c.sleep(time.Minute)
-		if c.leading() != 1 || len(c.line("e")) != 3 {
-			c.Errorf("in the end %d lead; in line: %q", c.leading(), c.line("e"))
+		if c.leading() != 1 || len(c.queue("e")) != 3 {
+			c.Errorf("in the end %d lead; in the queue: %q", c.leading(), c.queue("e"))
 		}
 		if len(tokens) < 5 || !slices.IsSorted(tokens) {
 			c.Errorf("the tokens do not rise: %d", tokens)

@@ -85,15 +85,15 @@ func (h *Host) Stop(ctx context.Context) error {
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
-	stands := map[string]*stand{}
+	running := map[string]*candidacy{}
 	for _, e := range m.all() {
-		if st := e.requestStop(); st != nil {
-			stands[e.name] = st
+		if cd := e.requestStop(); cd != nil {
+			running[e.name] = cd
 		}
 	}
-	for name, st := range stands {
+	for name, cd := range running {
 		select {
-		case <-st.left:
+		case <-cd.left:
 		case <-ctx.Done():
 			return fmt.Errorf("stop election %q: %w", name, ctx.Err())
 		}

@@ -50,50 +50,50 @@ func byOrder(a, b broker.KV) int {
 	return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Key, b.Key))
 }
 
-// lineOf returns the candidates of an election in their order.
-func lineOf(ctx context.Context, b broker.Broker, space keys.Space, election string) ([]broker.KV, broker.Revision, error) {
+// queueOf returns the candidates of an election in their order.
+func queueOf(ctx context.Context, b broker.Broker, space keys.Space, election string) ([]broker.KV, broker.Revision, error) {
 	all, rev, err := broker.Collect(ctx, b, space.Election(election))
-	return linesOf(space, all).line(election), rev, err
+	return queuesOf(space, all).queue(election), rev, err
 }
 
-// lines are the entries of candidates, by election and key.
-type lines map[string]map[string]broker.KV
+// queues are the entries of candidates, by election and key.
+type queues map[string]map[string]broker.KV
 
-func linesOf(space keys.Space, all []broker.KV) lines {
-	l := lines{}
+func queuesOf(space keys.Space, all []broker.KV) queues {
+	q := queues{}
 	for _, kv := range all {
-		l.apply(space, broker.Event{KV: kv})
+		q.apply(space, broker.Event{KV: kv})
 	}
-	return l
+	return q
 }
 
 // apply applies a change, and returns its election, empty for an unrelated key.
-func (l lines) apply(space keys.Space, e broker.Event) string {
+func (q queues) apply(space keys.Space, e broker.Event) string {
 	p := space.Parse(e.KV.Key)
 	switch {
 	case p.Kind != keys.Candidate:
 		return ""
-	case !e.Deleted && l[p.Name] == nil:
-		l[p.Name] = map[string]broker.KV{e.KV.Key: e.KV}
+	case !e.Deleted && q[p.Name] == nil:
+		q[p.Name] = map[string]broker.KV{e.KV.Key: e.KV}
 	case !e.Deleted:
-		l[p.Name][e.KV.Key] = e.KV
+		q[p.Name][e.KV.Key] = e.KV
 	default:
-		if delete(l[p.Name], e.KV.Key); len(l[p.Name]) == 0 {
-			delete(l, p.Name)
+		if delete(q[p.Name], e.KV.Key); len(q[p.Name]) == 0 {
+			delete(q, p.Name)
 		}
 	}
 	return p.Name
 }
 
-// line returns the entries of an election in their order.
-func (l lines) line(election string) []broker.KV {
-	return slices.SortedFunc(maps.Values(l[election]), byOrder)
+// queue returns the entries of an election in their order.
+func (q queues) queue(election string) []broker.KV {
+	return slices.SortedFunc(maps.Values(q[election]), byOrder)
 }
 
 // first returns the leader of an election.
-func (l lines) first(election string) (first Leadership) {
+func (q queues) first(election string) (first Leadership) {
 	var least broker.KV
-	for _, kv := range l[election] {
+	for _, kv := range q[election] {
 		if least.Key == "" || byOrder(kv, least) < 0 {
 			least, first = kv, leadershipOf(kv)
 		}
@@ -101,9 +101,9 @@ func (l lines) first(election string) (first Leadership) {
 	return first
 }
 
-func (l lines) info(space keys.Space, election string) ElectionInfo {
+func (q queues) info(space keys.Space, election string) ElectionInfo {
 	info := ElectionInfo{Name: election}
-	for _, kv := range l.line(election) {
+	for _, kv := range q.queue(election) {
 		info.Candidates = append(info.Candidates, CandidateInfo{
 			Name: space.Parse(kv.Key).Candidate, Token: int64(kv.Created), Session: kv.Session, Resigning: isResigning(kv),
 		})
@@ -153,10 +153,10 @@ func List(ctx context.Context, b broker.Broker, namespace string) ([]ElectionInf
 	if err != nil {
 		return nil, err
 	}
-	lines := linesOf(space, all)
+	queues := queuesOf(space, all)
 	var infos []ElectionInfo
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
-		infos = append(infos, lines.info(space, name))
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		infos = append(infos, queues.info(space, name))
 	}
 	return infos, nil
 }
@@ -170,14 +170,14 @@ func RequestResign(ctx context.Context, b broker.Broker, namespace, election str
 	if err != nil {
 		return Leadership{}, err
 	}
-	line, _, err := lineOf(ctx, b, space, election)
+	queue, _, err := queueOf(ctx, b, space, election)
 	if err != nil {
 		return Leadership{}, err
 	}
-	if len(line) == 0 {
+	if len(queue) == 0 {
 		return Leadership{}, fmt.Errorf("election %q: %w", election, ErrNoLeader)
 	}
-	first := line[0]
+	first := queue[0]
 	r, err := broker.CommitOne(ctx, b, broker.Txn{
 		If:   []broker.Cond{broker.Created(first.Key, first.Created)},
 		Then: []broker.Op{broker.PutSession(first.Key, resignValue(candidateOf(first.Key)), first.Session)},

@@ -19,7 +19,7 @@ func (c *cluster) forge(election string, names ...string) {
 }
 
 // TestElection_KeysThatAreNoCandidatesHideNobody is about a candidate that reads the
-// end of a line which somebody's keys have been put into.
+// end of a queue which somebody's keys have been put into.
 func TestElection_KeysThatAreNoCandidatesHideNobody(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo, bar, quux := c.member("foo"), c.member("bar"), c.member("quux")

@@ -60,7 +60,7 @@ func TestElection_L09_AStandThatFollowsAnotherHasATokenOfItsOwn(t *testing.T) {
 }
 
 // TestElection_ADeletionThatIsLateDoesNotMakeTwoLead is about the deletion of a
-// stand's entry that arrives when the next stand leads.
+// candidacy's entry that arrives when the next candidacy leads.
 func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo, _, first, second := c.pair()
@@ -76,7 +76,7 @@ func TestElection_ADeletionThatIsLateDoesNotMakeTwoLead(t *testing.T) {
 }
 
 // TestElection_L07_AnotherStandForgetsNoJoinInFlight is about a join that is late
-// by more than the stand that it was for.
+// by more than the candidacy that it was for.
 func TestElection_L07_AnotherStandForgetsNoJoinInFlight(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		foo, bar := c.member("foo"), c.member("bar")

@@ -29,8 +29,8 @@ func (t Term) String() string {
 	return fmt.Sprintf("term %d of %q in election %q", t.Token, t.Candidate, t.Election)
 }
 
-// turn is one place in the queue, from the attempt to join to the deletion of the entry.
-type turn struct {
+// attempt is one place in the queue, from the first try to join to the deletion of the entry.
+type attempt struct {
 	session *session.Session
 	// ctx ends with the session and its cause, or for a cause of this package.
 	ctx    context.Context
@@ -38,16 +38,16 @@ type turn struct {
 	over   chan struct{}
 }
 
-// term is a turn that leads or has led.
+// term is an attempt that leads or has led.
 type term struct {
 	Term
-	turn *turn
+	attempt *attempt
 }
 
 // holds reports whether the term can be relied on, by this machine's clock. The context
 // alone is not enough: timers stand still with the machine.
 func (t *term) holds() bool {
-	return t.turn.ctx.Err() == nil && t.turn.session.Context().Err() == nil && t.turn.session.Remaining() > 0
+	return t.attempt.ctx.Err() == nil && t.attempt.session.Context().Err() == nil && t.attempt.session.Remaining() > 0
 }
 
 // Lead runs a function whenever this candidate leads, until ctx ends or the election is
@@ -69,42 +69,42 @@ func (e *Election) Lead(ctx context.Context, run func(ctx context.Context, term 
 	}
 	defer func() { <-e.leads }()
 	e.mu.Lock()
-	st := e.stand
+	cd := e.current
 	e.mu.Unlock()
 	for {
-		t, err := e.enter(ctx, st)
+		t, err := e.enter(ctx, cd)
 		if err != nil {
 			return err
 		}
 		err = e.runIn(ctx, t, run)
-		cause := context.Cause(t.turn.ctx)
+		cause := context.Cause(t.attempt.ctx)
 		switch {
 		case ctx.Err() != nil:
-			e.cancelTurn(t.turn, ErrResigned)
+			e.cancelAttempt(t.attempt, ErrResigned)
 			return context.Cause(ctx)
 		case cause == nil:
-			return errors.Join(err, e.resign(ctx, t.turn))
+			return errors.Join(err, e.resign(ctx, t.attempt))
 		case err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, cause) && !errors.Is(err, ErrNotLeader):
 			return err
 		}
 	}
 }
 
-// enter waits for a term of a stand and records that a function runs in it.
-func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
+// enter waits for a term of a candidacy and records that a function runs in it.
+func (e *Election) enter(ctx context.Context, cd *candidacy) (*term, error) {
 	for {
 		e.mu.Lock()
-		t, isRunning, changed := e.term, e.isRunning() && e.stand == st, e.changed
+		t, isRunning, changed := e.term, e.isRunning() && e.current == cd, e.changed
 		var retry <-chan time.Time
 		switch {
-		case ctx.Err() != nil, !isRunning, t == nil, t.turn.ctx.Err() != nil:
-		case t.holds() && t.turn.session.MayStart():
+		case ctx.Err() != nil, !isRunning, t == nil, t.attempt.ctx.Err() != nil:
+		case t.holds() && t.attempt.session.MayStart():
 			e.running = t
 			e.broadcast()
 			e.mu.Unlock()
 			return t, nil
 		default: // too late in the session, until a renewal succeeds
-			retry = time.After(t.turn.session.Timing().Renew / 10)
+			retry = time.After(t.attempt.session.Timing().Renew / 10)
 		}
 		e.mu.Unlock()
 		switch {
@@ -124,13 +124,13 @@ func (e *Election) enter(ctx context.Context, st *stand) (*term, error) {
 func (e *Election) runIn(caller context.Context, t *term, run func(context.Context, Term) error) error {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)
-	defer context.AfterFunc(t.turn.ctx, func() { cancel(context.Cause(t.turn.ctx)) })()
+	defer context.AfterFunc(t.attempt.ctx, func() { cancel(context.Cause(t.attempt.ctx)) })()
 	returned := false
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if !returned { // a panic or runtime.Goexit
-			t.turn.cancel(ErrResigned)
+			t.attempt.cancel(ErrResigned)
 		}
 		e.running, e.idleSince = nil, time.Now()
 		e.broadcast()
@@ -167,7 +167,7 @@ func (e *Election) depose(t Term) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.term != nil && e.term.Term == t {
-		e.term.turn.cancel(ErrDeposed)
+		e.term.attempt.cancel(ErrDeposed)
 		e.broadcast()
 	}
 }

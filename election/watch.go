@@ -39,7 +39,7 @@ func Watch(ctx context.Context, b broker.Broker, namespace string) iter.Seq2[Lin
 				return true
 			}
 			for _, name := range slices.Sorted(maps.Keys(s.changed)) {
-				info := s.lines.info(space, name)
+				info := s.queues.info(space, name)
 				if !yield(LineChange{Election: info, Gone: len(info.Candidates) == 0, Revision: int64(s.at)}, nil) {
 					return false
 				}
@@ -64,7 +64,7 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 			if s.err != nil {
 				return yield(Leadership{}, s.err)
 			}
-			now := s.lines.first(election)
+			now := s.queues.first(election)
 			if told != nil && *told == now {
 				return true
 			}
@@ -76,7 +76,7 @@ func Observe(ctx context.Context, b broker.Broker, namespace, election string) i
 
 // step is the state after a listing or after the changes of one revision.
 type step struct {
-	lines lines
+	queues queues
 	// changed has the elections that have changed since the last step without more.
 	changed map[string]bool
 	at      broker.Revision
@@ -91,7 +91,7 @@ type step struct {
 func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix string, take func(step) bool) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s := step{lines: lines{}, changed: map[string]bool{}}
+	s := step{queues: queues{}, changed: map[string]bool{}}
 	next := func(s step) {
 		if ctx.Err() == nil && !take(s) {
 			stop()
@@ -103,11 +103,11 @@ func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix strin
 			next(step{err: u.Err})
 			return
 		case u.Snapshot != nil:
-			before := s.lines
-			s.lines, s.at = linesOf(space, u.Snapshot.KVs), u.Snapshot.Revision
-			for _, l := range []lines{before, s.lines} {
+			before := s.queues
+			s.queues, s.at = queuesOf(space, u.Snapshot.KVs), u.Snapshot.Revision
+			for _, l := range []queues{before, s.queues} {
 				for name := range l {
-					if !maps.EqualFunc(before[name], s.lines[name], same) {
+					if !maps.EqualFunc(before[name], s.queues[name], same) {
 						s.changed[name] = true
 					}
 				}
@@ -116,7 +116,7 @@ func follow(ctx context.Context, b broker.Broker, space keys.Space, prefix strin
 		default:
 			s.at = u.Batch.Revision
 			for i, event := range u.Batch.Events {
-				if name := s.lines.apply(space, event); name != "" {
+				if name := s.queues.apply(space, event); name != "" {
 					s.changed[name] = true
 				}
 				later := u.Batch.Events[i+1:]

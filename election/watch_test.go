@@ -132,7 +132,7 @@ func TestObserve_YieldsEachLeaderOfABatchAndWatchTheLineAfterIt(t *testing.T) {
 	}
 	for change, err := range Watch(t.Context(), b, "/test") {
 		if err != nil || change.Revision != 5 || len(change.Election.Candidates) != 2 || change.Election.Candidates[0].Name != "bar" {
-			t.Errorf("the line was %+v, %v", change, err)
+			t.Errorf("the queue was %+v, %v", change, err)
 		}
 		break
 	}

@@ -29,7 +29,7 @@ func (p *Plan) Moves(most int, tolerance float64) []Move {
 	for i := range p.nodes {
 		d, byPool := donor{at: i}, map[string]*held{}
 		for c, n := range p.view.Held.Of(p.nodes[i].Name).Classes {
-			if p.view.Brief[c.Type] {
+			if p.view.ShortLived[c.Type] {
 				continue
 			}
 			if byPool[c.pool] == nil {

@@ -16,10 +16,10 @@ type View struct {
 	// Leaving counts the tasks that are about to be open, because a draining node holds
 	// them.
 	Leaving map[*Class]int
-	// Brief lists the types whose tasks end about as soon as they have begun. By the
+	// ShortLived lists the types whose tasks end about as soon as they have begun. By the
 	// time others learn what a node holds of them, it has changed. So they do not count
 	// as load, and they are assigned by name.
-	Brief map[string]bool
+	ShortLived map[string]bool
 }
 
 // Plan says, for one moment, how many of the open tasks each node gets.
@@ -29,7 +29,7 @@ type Plan struct {
 	// held has the weights that the nodes hold, and loads those they will hold when
 	// every open and leaving task is placed.
 	held, loads []int
-	// levels has the weights that the nodes hold or were assigned, without brief tasks.
+	// levels has the weights that the nodes hold or were assigned, without short-lived tasks.
 	levels []int
 	// heldOf and loadsOf are the same by type, for limits.
 	heldOf, loadsOf typed
@@ -48,8 +48,8 @@ type pool struct {
 	// the open tasks each gets.
 	eligible, quota []int
 	open            int
-	// brief is true if they end about as soon as they have begun.
-	brief bool
+	// shortLived is true if they end about as soon as they have begun.
+	shortLived bool
 	// capped is true if one of these nodes has a capacity. Quotas then decide how many
 	// tasks each gets, because heavy tasks are placed first.
 	capped bool
@@ -77,7 +77,7 @@ func New(v View) *Plan {
 	for i := range p.nodes {
 		name := p.nodes[i].Name
 		p.hashes[i], p.held[i] = hashNode(name), v.Held.Of(name).Weight
-		p.loads[i] = p.held[i] - v.brief(name)
+		p.loads[i] = p.held[i] - v.shortLivedWeight(name)
 	}
 	p.levels = slices.Clone(p.loads)
 	p.heldOf = typedOf(p.nodes, v.Held)
@@ -98,7 +98,7 @@ func (p *Plan) pool(c *Class) *pool {
 	if q := p.pools[c.pool]; q != nil {
 		return q
 	}
-	q := &pool{class: c, brief: p.view.Brief[c.Type]}
+	q := &pool{class: c, shortLived: p.view.ShortLived[c.Type]}
 	for i := range p.nodes {
 		if p.nodes[i].Excludes(c) == "" {
 			q.eligible = append(q.eligible, i)
@@ -135,31 +135,31 @@ func (p *Plan) divide() {
 		gets, left := fill(vessels, q.open, q.class.Weight)
 		p.unplaced += left * q.class.Weight
 		q.quota = gets
-		q.byName = q.brief && !q.spread && !q.capped
+		q.byName = q.shortLived && !q.spread && !q.capped
 		for k, i := range q.eligible {
 			q.byName = q.byName && !p.limited(q, k)
 			p.loadsOf.add(i, q.class.Type, gets[k])
-			if !q.brief {
+			if !q.shortLived {
 				p.loads[i] += gets[k] * q.class.Weight
 				q.reserved[i] += gets[k] * q.class.Weight
 			} else if gets[k] > 0 {
-				q.quota[k] += gets[k] + briefSlack
+				q.quota[k] += gets[k] + shortLivedSlack
 			}
 		}
 	}
 }
 
-// briefSlack is how many brief tasks more than its share a node can have: enough for
+// shortLivedSlack is how many short-lived tasks more than its share a node can have: enough for
 // their names to decide, and not so many that one node could have them all.
-const briefSlack = 64
+const shortLivedSlack = 64
 
-// brief returns the weight of the brief tasks that a node holds.
-func (v *View) brief(node string) (weight int) {
-	if len(v.Brief) == 0 {
+// shortLivedWeight returns the weight of the short-lived tasks that a node holds.
+func (v *View) shortLivedWeight(node string) (weight int) {
+	if len(v.ShortLived) == 0 {
 		return 0
 	}
 	for c, tasks := range v.Held.Of(node).Classes {
-		if v.Brief[c.Type] {
+		if v.ShortLived[c.Type] {
 			weight += tasks * c.Weight
 		}
 	}
@@ -213,13 +213,13 @@ type bid struct {
 	// prefers is how many labels of the node the task prefers. inZone and onNode count
 	// the tasks of its group there.
 	prefers, inZone, onNode int
-	// level is the weight that the node would have with it, zero for a brief task.
-	level int
-	brief bool
+	// level is the weight that the node would have with it, zero for a short-lived task.
+	level      int
+	shortLived bool
 }
 
 func (p *Plan) bid(q *pool, c *Class, i int, task uint64) bid {
-	b := bid{node: &p.nodes[i], hash: p.hashes[i], brief: q.brief}
+	b := bid{node: &p.nodes[i], hash: p.hashes[i], shortLived: q.shortLived}
 	if len(c.Prefer) > 0 {
 		b.prefers = b.node.Preferred(c)
 	}
@@ -227,7 +227,7 @@ func (p *Plan) bid(q *pool, c *Class, i int, task uint64) bid {
 		s := p.spreadOf(c.Group)
 		b.inZone, b.onNode = s.zones[b.node.Zone], s.nodes[b.node.Name]
 	}
-	if !b.brief {
+	if !b.shortLived {
 		b.level = p.filled(q, i) + c.Weight
 	}
 	return b
@@ -244,7 +244,7 @@ func (b *bid) beats(other *bid, task uint64) bool {
 		return b.onNode < other.onNode
 	case b.level*n != other.level*m:
 		return b.level*n < other.level*m
-	case b.brief && m != n:
+	case b.shortLived && m != n:
 		return weighted(b.hash, task, m) > weighted(other.hash, task, n)
 	}
 	return compareScore(b.hash, other.hash, b.node.Name, other.node.Name, task) < 0
@@ -263,7 +263,7 @@ func (p *Plan) Given(c *Class, node string, tasks int) bool {
 		return tasks == 0
 	}
 	p.give(q, k, c, tasks)
-	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || q.brief
+	return q.quota[k] >= 0 || !q.capped || q.spread || p.limited(q, k) || q.shortLived
 }
 
 // ByName reports whether Take assigns tasks of a class by name alone: other numbers and
@@ -281,7 +281,7 @@ func (p *Plan) limited(q *pool, k int) bool {
 
 func (p *Plan) give(q *pool, k int, c *Class, tasks int) {
 	i := q.eligible[k]
-	if !q.brief {
+	if !q.shortLived {
 		p.levels[i] += tasks * c.Weight
 		q.reserved[i] -= min(tasks, max(q.quota[k], 0)) * c.Weight
 	}

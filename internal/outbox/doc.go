@@ -7,7 +7,7 @@
 //
 // A lane decides what goes into the next call and when: how many writes share a call,
 // how many calls run at once, and how long the lane pauses after the broker has refused
-// one. Notes is the lane of audit records, which merges its records and lets claims and
+// one. AuditQueue is the lane of audit records, which merges its records and lets claims and
 // endings go first.
 //
 // Nothing here sends anything: whoever takes a call out of a lane makes it, and calls

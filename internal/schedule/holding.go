@@ -10,7 +10,7 @@ import (
 // no node holds, by class, and shortLived the types whose tasks end about as soon as
 // they have begun. It is valid until the next call.
 func (f *Fleet) View(self placement.Node, open map[*placement.Class]int, shortLived map[string]bool) placement.View {
-	v := placement.View{Nodes: f.Nodes(self), Held: &f.tally, Open: open, Brief: shortLived}
+	v := placement.View{Nodes: f.Nodes(self), Held: &f.tally, Open: open, ShortLived: shortLived}
 	for i := range f.peers {
 		if !f.peers[i].Draining {
 			continue

@@ -81,8 +81,8 @@ type Task struct {
 	Progress json.RawMessage `json:"progress"`
 }
 
-// Order is a command to a task and its outcome. Its JSON is stable.
-type Order struct {
+// CommandResult is a command to a task and what came of it. Its JSON is stable.
+type CommandResult struct {
 	ID      string               `json:"id"`
 	Message statemachine.Message `json:"message"`
 	Result  string               `json:"result" enum:"sent,done,failed"`
@@ -91,7 +91,7 @@ type Order struct {
 	Error  string          `json:"error,omitempty"`
 }
 
-// The results of an order.
+// The results of a command.
 const (
 	// ResultSent: nobody waited for it to be carried out, or not long enough.
 	ResultSent = "sent"

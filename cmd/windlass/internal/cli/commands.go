@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/orders"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -70,12 +70,12 @@ them without a trace, and "task submit --rerun" runs a killed one afresh.`,
 			`Ask the handlers of tasks to save their progress now. One that does not listen to
 commands, such as that of exec tasks, is not disturbed.`,
 			`  windlass task checkpoint --type import --yes`),
-		a.sendCommand(orders.Delete, "Delete live tasks; those that run are stopped",
+		a.sendCommand(commands.Delete, "Delete live tasks; those that run are stopped",
 			`Delete live tasks. Those that run are stopped, and nothing is kept of them but their
 history. "task kill" ends tasks and remembers them; "task prune" forgets what has ended.`,
 			`  windlass task delete import-7
   windlass task delete --id-prefix import- --dry-run`),
-		a.sendCommand(orders.Retry, "Run tasks that have ended again, as they were submitted",
+		a.sendCommand(commands.Retry, "Run tasks that have ended again, as they were submitted",
 			`Run tasks that have ended again, from the beginning, with the spec and the properties
 that they were submitted with. Selections are of failed tasks unless --status says
 otherwise. "task failures" shows what failed, by error.`,
@@ -94,10 +94,10 @@ func (a *app) sendCommand(message statemachine.Message, short, long, example str
 	name := string(message)
 	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT", Short: short, Example: example}
 	cmd.Long, cmd.ValidArgsFunction = long, a.completeLive
-	if f.message == orders.Retry {
+	if f.message == commands.Retry {
 		cmd.ValidArgsFunction = a.completeEnded
 	}
-	if orders.IsSent(f.message) {
+	if commands.IsSent(f.message) {
 		cmd.Long += `
 
 The tasks are named by their IDs, or selected by flags among those that have not ended.
@@ -116,11 +116,11 @@ long as the task does; a later one takes its place.`
 		flags.StringVar(&f.until, "until", "", "when to wake up, as RFC 3339")
 		flags.DurationVar(&f.pause, "for", 0, "how long to sleep, from now on")
 	}
-	if f.timeout = waitDefault; orders.IsSent(f.message) {
+	if f.timeout = waitDefault; commands.IsSent(f.message) {
 		flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
 		flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
 	}
-	among, _ := orders.Among(f.message)
+	among, _ := commands.Among(f.message)
 	f.selection.register(cmd, among)
 	a.completeNames(cmd)
 	f.consent.register(cmd)
@@ -153,7 +153,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	case command.Until != nil && command.Until.Before(time.Now()):
 		return nil, usagef("--until %q: is in the past", f.until)
 	}
-	if orders.IsSent(f.message) {
+	if commands.IsSent(f.message) {
 		if err := command.Validate(); err != nil {
 			return nil, usageError{err}
 		}
@@ -169,7 +169,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	if !selects {
 		return ids, nil
 	}
-	among, usual := orders.Among(f.message)
+	among, usual := commands.Among(f.message)
 	err = errors.Join(f.selection.check(cmd, among), f.consent.check(a))
 	if len(f.selection.filter.Statuses) == 0 {
 		f.selection.filter.Statuses = usual
@@ -215,11 +215,11 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 const sendBatch = 500
 
 // send sends a command to tasks; after an interrupt the rest fails with it.
-func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*orders.Order {
-	all := make([]*orders.Order, 0, len(ids))
+func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*commands.Result {
+	all := make([]*commands.Result, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
 	for some := range slices.Chunk(ids, sendBatch) {
-		all = append(all, orders.Apply(ctx, c, command, some)...)
+		all = append(all, commands.Apply(ctx, c, command, some)...)
 		bar.set(len(all))
 	}
 	bar.end()
@@ -227,7 +227,7 @@ func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine
 }
 
 // await waits until the commands that were sent have been carried out.
-func (a *app) await(ctx context.Context, c *windlass.Client, all []*orders.Order, timeout time.Duration) {
+func (a *app) await(ctx context.Context, c *windlass.Client, all []*commands.Result, timeout time.Duration) {
 	total := 0
 	for _, o := range all {
 		if o.Err == nil {
@@ -235,7 +235,7 @@ func (a *app) await(ctx context.Context, c *windlass.Client, all []*orders.Order
 		}
 	}
 	bar := a.newProgress("waiting", total)
-	open := orders.Await(ctx, c, all, timeout, func(open int) { bar.set(total - open) })
+	open := commands.Await(ctx, c, all, timeout, func(open int) { bar.set(total - open) })
 	bar.end()
 	if ctx.Err() != nil {
 		return // the open ones stay as sent
@@ -247,10 +247,10 @@ func (a *app) await(ctx context.Context, c *windlass.Client, all []*orders.Order
 
 // report prints what became of the commands; the first that failed decides about
 // the exit code.
-func (a *app) report(ctx context.Context, all []*orders.Order) error {
+func (a *app) report(ctx context.Context, all []*commands.Result) error {
 	printed := a.print(all, func() table {
-		return table{heading: []string{"ID", "MESSAGE", "RESULT"}, rows: rowsOf(all, func(o *orders.Order) []string {
-			return []string{o.ID, string(o.Message), orderResult(o)}
+		return table{heading: []string{"ID", "MESSAGE", "RESULT"}, rows: rowsOf(all, func(o *commands.Result) []string {
+			return []string{o.ID, string(o.Message), resultText(o)}
 		})}
 	})
 	if ctx.Err() != nil {
@@ -270,7 +270,7 @@ func (a *app) report(ctx context.Context, all []*orders.Order) error {
 	return errors.Join(printed, first)
 }
 
-func orderResult(o *orders.Order) string {
+func resultText(o *commands.Result) string {
 	switch {
 	case o.Err != nil:
 		return o.Result + ": " + o.Error

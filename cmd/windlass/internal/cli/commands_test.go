@@ -13,7 +13,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/broker/memory"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -41,7 +41,7 @@ var pause = statemachine.Command{Message: statemachine.Pause}
 
 // conclude does what a node does with a command: it deletes it, and writes a state that
 // names the command if it was carried out.
-func conclude(t *testing.T, store broker.Broker, o *orders.Order, state statemachine.State, command int64) {
+func conclude(t *testing.T, store broker.Broker, o *commands.Result, state statemachine.State, command int64) {
 	t.Helper()
 	value := fmt.Sprintf(`{"state":%q,"command":%d}`, state, command)
 	_, err := broker.CommitOne(t.Context(), store, broker.Txn{Then: []broker.Op{
@@ -54,12 +54,12 @@ func conclude(t *testing.T, store broker.Broker, o *orders.Order, state statemac
 
 func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 	var ids []string
-	for i := range 5 * orders.AtOnceMax {
+	for i := range 5 * commands.AtOnceMax {
 		ids = append(ids, fmt.Sprintf("t-%03d", i))
 	}
 	withTasks(t, ids, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
 		sent := a.send(t.Context(), c, pause, ids)
-		const stuck = 3 * orders.AtOnceMax
+		const stuck = 3 * commands.AtOnceMax
 		for _, o := range sent[stuck:] {
 			conclude(t, store, o, statemachine.Paused, o.Sent.Revision)
 		}
@@ -70,10 +70,10 @@ func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 		}
 		for i, o := range sent {
 			if i < stuck && (o.Result != view.ResultFailed || exitCode(o.Err) != exitFailed || !strings.Contains(o.Error, "not carried out within 2s")) {
-				t.Errorf("%s: %s", o.ID, orderResult(o))
+				t.Errorf("%s: %s", o.ID, resultText(o))
 			}
-			if i >= stuck && orderResult(o) != "done: paused" {
-				t.Errorf("%s: %s", o.ID, orderResult(o))
+			if i >= stuck && resultText(o) != "done: paused" {
+				t.Errorf("%s: %s", o.ID, resultText(o))
 			}
 		}
 	})
@@ -95,7 +95,7 @@ func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
 		}
 		for _, o := range sent {
 			if !errors.Is(o.Err, want[o.ID]) {
-				t.Errorf("%s: %s, want %v", o.ID, orderResult(o), want[o.ID])
+				t.Errorf("%s: %s, want %v", o.ID, resultText(o), want[o.ID])
 			}
 		}
 		for first, code := range []int{exitConflict, exitConflict, exitConflict, exitNotFound, exitNotFound} {
@@ -115,7 +115,7 @@ func TestReport_AfterAnInterruptAndWithoutABroker(t *testing.T) {
 		sent := a.send(ctx, c, pause, []string{"t"})
 		time.AfterFunc(time.Second, cancel)
 		a.await(ctx, c, sent, time.Hour)
-		if got := orderResult(sent[0]); got != "sent" {
+		if got := resultText(sent[0]); got != "sent" {
 			t.Errorf("after an interrupt: %s", got)
 		}
 		if got := exitCode(a.report(ctx, sent)); got != exitInterrupted {
@@ -126,7 +126,7 @@ func TestReport_AfterAnInterruptAndWithoutABroker(t *testing.T) {
 		}
 		sent = a.send(t.Context(), c, pause, []string{"t"})
 		if err := a.report(t.Context(), sent); err == nil || sent[0].Result != view.ResultFailed {
-			t.Errorf("%s, %v, on a broker that is gone", orderResult(sent[0]), err)
+			t.Errorf("%s, %v, on a broker that is gone", resultText(sent[0]), err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -138,7 +138,7 @@ func (f *specFlags) change(given view.Spec, s *windlass.Spec, changed func(flag 
 
 // update changes a task and says what has changed.
 func (a *app) update(ctx context.Context, c *windlass.Client, id string, change func(*windlass.Submission) error) error {
-	result, after, err := orders.Update(ctx, c, id, change)
+	result, after, err := commands.Update(ctx, c, id, change)
 	if err != nil {
 		return err
 	}

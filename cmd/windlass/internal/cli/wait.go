@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/keys"
-	"github.com/windlass-go/windlass/internal/orders"
 )
 
 func (a *app) taskWaitCommand() *cobra.Command {
@@ -65,7 +65,7 @@ func (a *app) waitFor(ctx context.Context, c *windlass.Client, id string, status
 		return a.print(task, func() table { return table{rows: [][]string{{string(task.Status)}}} })
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case bounded.Err() == nil, orders.Decided(err):
+	case bounded.Err() == nil, commands.Decided(err):
 		return err
 	}
 	is := "it could not be read"

@@ -199,7 +199,7 @@ func TestExplain_M17_NamesTheNodeThatAShortLivedTaskGoesToByItsName(t *testing.T
 	inFleet(t, func(t *testing.T, f *fleet) {
 		var classes placement.Classes
 		class := classes.Of(placement.Class{Type: "job"})
-		view := placement.View{Held: &placement.Tally{}, Open: map[*placement.Class]int{class: 20}, Brief: map[string]bool{"job": true}}
+		view := placement.View{Held: &placement.Tally{}, Open: map[*placement.Class]int{class: 20}, ShortLived: map[string]bool{"job": true}}
 		for _, node := range []string{"a", "b"} { // registered, and no process
 			view.Nodes = append(view.Nodes, placement.Node{Name: node, Types: []string{"job"}})
 			f.put("/test/nodes/"+node+"/info", fmt.Sprintf(`{"name":%q,"types":["job"],"short_lived":["job","no\u0000type"]}`, node))

@@ -61,7 +61,7 @@ func TestPlacement_ANodeWhoseCopyLagsDoesNotClaimWhatItHasEnded(t *testing.T) {
 }
 
 // Nodes that see tasks and claims in different portions still assign them to the same nodes.
-func TestPlacement_M17_AFewBriefTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
+func TestPlacement_M17_AFewShortLivedTasksAreClaimedSoonByNodesThatSeeThemInOtherPortions(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		all := f.nodes(3, also("job", done))
 		f.submit("lasting", 20, windlass.Spec{})

@@ -374,18 +374,18 @@ func TestPlacement_M43_ThatSomeTasksEndedAtOnceGetsNoneOfTheRestMoved(t *testing
 func TestPlacement_M17_M43_TasksMoveAlthoughAFewOfTheirTypeHaveEndedSoon(t *testing.T) {
 	for _, row := range []struct{ takes, joins time.Duration }{{8 * time.Second, 15 * time.Second}, {0, time.Minute}} {
 		inFleet(t, func(t *testing.T, f *fleet) {
-			withBrief := also("t", func(ctx context.Context, claim *windlass.Claim) error {
-				if strings.HasPrefix(claim.ID(), "brief") {
+			withShort := also("t", func(ctx context.Context, claim *windlass.Claim) error {
+				if strings.HasPrefix(claim.ID(), "short") {
 					time.Sleep(row.takes)
 					return nil
 				}
 				return f.until(ctx, claim)
 			})
-			f.node("a", withBrief)
-			f.submit("brief", 20, windlass.Spec{Type: "t"})
+			f.node("a", withShort)
+			f.submit("short", 20, windlass.Spec{Type: "t"})
 			f.submit("long", 20, windlass.Spec{Type: "t"})
 			f.Advance(row.joins)
-			f.node("b", withBrief)
+			f.node("b", withShort)
 			f.Advance(time.Minute)
 			f.even("a", "b")
 			f.still(time.Hour)

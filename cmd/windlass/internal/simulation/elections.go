@@ -114,11 +114,11 @@ func (p *process) reign(ctx context.Context, e *election.Election, term election
 // abdicate uses all of the grace since it was told to stop, or little, and tries to
 // write once more.
 func (p *process) abdicate(told time.Time, e *election.Election, term election.Term, late bool) {
-	brief := p.timing.Grace / 100
+	margin := p.timing.Grace / 100
 	if late {
-		handler{p}.rest(time.Until(told.Add(p.timing.Grace - 2*brief)))
+		handler{p}.rest(time.Until(told.Add(p.timing.Grace - 2*margin)))
 	}
-	last, cancel := context.WithDeadline(context.Background(), told.Add(p.timing.Grace-brief))
+	last, cancel := context.WithDeadline(context.Background(), told.Add(p.timing.Grace-margin))
 	defer cancel()
 	p.decree(last, e, term)
 }

@@ -51,22 +51,22 @@ func (n *newer) End(ctx context.Context, endings []coordinator.Ending) []coordin
 	return n.Coordinator.End(ctx, endings)
 }
 
-// Note implements coordinator.Coordinator.
-func (n *newer) Note(ctx context.Context, notes []coordinator.Note) []error {
-	notes = slices.Clone(notes)
-	for i := range notes {
-		notes[i].History = slices.Clone(notes[i].History)
-		for k, entry := range notes[i].History {
+// Audit implements coordinator.Coordinator.
+func (n *newer) Audit(ctx context.Context, records []coordinator.AuditRecord) []error {
+	records = slices.Clone(records)
+	for i := range records {
+		records[i].History = slices.Clone(records[i].History)
+		for k, entry := range records[i].History {
 			value, err := json.Marshal(entry)
 			if err == nil {
 				var h statemachine.History
 				if h, err = statemachine.ParseHistory(slices.Concat([]byte(`{"entries":[`), withNewer(value), []byte(`]}`))); err == nil {
-					notes[i].History[k] = h.Entries[0]
+					records[i].History[k] = h.Entries[0]
 				}
 			}
 		}
 	}
-	return n.Coordinator.Note(ctx, notes)
+	return n.Coordinator.Audit(ctx, records)
 }
 
 // withNewer adds the member to a JSON object that does not have it yet.

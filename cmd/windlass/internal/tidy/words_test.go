@@ -10,7 +10,7 @@ import (
 // instead are words that only this project used for a thing, and what others call it.
 var instead = map[string]string{
 	"deaf": "unreachable, or ignoring", "rouse": "wake", "tomb": "ended", "obey": "apply, carry out", "disobey": "ignore", "balk": "refuse",
-	"homeless": "unplaced", "teller": "publisher", "unwell": "unhealthy", "attended": "administered", "pour": "fill, assign", "wave": "batch",
+	"homeless": "unplaced", "teller": "publisher", "unwell": "unhealthy", "attended": "administered", "pour": "fill, assign", "wave": "batch", "brief": "short-lived, summary",
 }
 
 var (

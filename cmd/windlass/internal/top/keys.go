@@ -8,7 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -92,7 +92,7 @@ var actions = [tabsMax][]action{
 		}},
 		orderAction(statemachine.Release, "release", "l"),
 		orderAction(statemachine.Kill, "kill, for good", "x"),
-		{key: bind("retry what has ended", "R"), verb: string(orders.Retry), do: func(c *control, id string, _ time.Duration) tea.Cmd {
+		{key: bind("retry what has ended", "R"), verb: string(commands.Retry), do: func(c *control, id string, _ time.Duration) tea.Cmd {
 			return c.retry(id)
 		}},
 	},

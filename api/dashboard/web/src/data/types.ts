@@ -144,7 +144,7 @@ export interface Plan {
   imbalance_after: number;
 }
 
-export interface Order {
+export interface CommandResult {
   id: string;
   message: string;
   result: "sent" | "done" | "failed";

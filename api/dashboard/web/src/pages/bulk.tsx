@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { send } from "../data/api";
 import { count } from "../data/attention";
-import { liveStatuses, type Order, type Status } from "../data/types";
+import { liveStatuses, type CommandResult, type Status } from "../data/types";
 import { number } from "../format";
 import { store } from "../state";
 import { StatusIcon } from "../ui/icons";
@@ -63,7 +63,7 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
   const [frozen] = useState(() => partition(message, ids));
   const [lasting, setLasting] = useState("1h");
   const [sending, setSending] = useState(0);
-  const [orders, setOrders] = useState<Order[]>();
+  const [results, setResults] = useState<CommandResult[]>();
   const [error, setError] = useState<unknown>();
   const { fit, others } = frozen;
   const [verb, effect] = messages[message];
@@ -75,15 +75,15 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
   }, []);
   const act = async (): Promise<void> => {
     setError(undefined);
-    const got: Order[] = [];
+    const got: CommandResult[] = [];
     try {
       for (let at = 0; at < fit.length && !left.current; at += sendMax) {
         setSending(at + 1);
         const part = fit.slice(at, at + sendMax);
         const body = { message, ids: part, ...(message === "sleep" ? { for: lasting } : {}), ...(fit.length <= awaitMax ? { wait: "5s" } : {}) };
-        got.push(...((await send<Order[]>("POST", "v1/commands", body)) ?? []));
+        got.push(...((await send<CommandResult[]>("POST", "v1/commands", body)) ?? []));
       }
-      setOrders(got);
+      setResults(got);
       if (left.current) toast(...summary(verb, got, fit.length));
     } catch (cause) {
       if (left.current) toast(`${verb}: ${explain(cause)}`, true);
@@ -91,12 +91,12 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
     }
     setSending(0);
   };
-  if (orders) {
+  if (results) {
     const leave = (): void => {
       onClose();
-      pick(orders.filter((o) => o.result !== "failed").map((o) => o.id), false);
+      pick(results.filter((o) => o.result !== "failed").map((o) => o.id), false);
     };
-    return <Result verb={verb} orders={orders} onClose={leave} />;
+    return <Result verb={verb} results={results} onClose={leave} />;
   }
   return (
     <Dialog title={`${verb} ${count(fit.length, "task")}?`} onClose={onClose}>
@@ -124,10 +124,10 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
 }
 
 /** What became of a command, for who has closed its window: in words, and whether that is bad. */
-function summary(verb: string, orders: Order[], of: number): [string, boolean] {
-  const failed = orders.filter((o) => o.result === "failed").length;
-  const told = `${verb}: ${number(orders.length - failed)} of ${count(of, "task")} ${of === 1 ? "was" : "were"} told`;
-  return [failed ? `${told}, ${number(failed)} could not be` : told, orders.length - failed < of];
+function summary(verb: string, results: CommandResult[], of: number): [string, boolean] {
+  const failed = results.filter((o) => o.result === "failed").length;
+  const told = `${verb}: ${number(results.length - failed)} of ${count(of, "task")} ${of === 1 ? "was" : "were"} told`;
+  return [failed ? `${told}, ${number(failed)} could not be` : told, results.length - failed < of];
 }
 
 function partition(message: Message, ids: string[]): { fit: string[]; others: number } {
@@ -148,10 +148,10 @@ function Breakdown({ ids }: { ids: string[] }): JSX.Element {
   );
 }
 
-function Result({ verb, orders, onClose }: { verb: string; orders: Order[]; onClose: () => void }): JSX.Element {
-  const failed = orders.filter((o) => o.result === "failed");
-  const done = orders.filter((o) => o.result === "done").length;
-  const sent = orders.length - failed.length - done;
+function Result({ verb, results, onClose }: { verb: string; results: CommandResult[]; onClose: () => void }): JSX.Element {
+  const failed = results.filter((o) => o.result === "failed");
+  const done = results.filter((o) => o.result === "done").length;
+  const sent = results.length - failed.length - done;
   return (
     <Dialog title={`${verb}: ${failed.length ? `${count(failed.length, "task")} could not be told` : "done"}`} onClose={onClose}>
       <ul class="sums">

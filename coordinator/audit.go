@@ -25,8 +25,8 @@ type Record struct {
 // nobody renews, instead of a node's.
 const ReasonDetached = "detached"
 
-// Note is an audit record about a task.
-type Note struct {
+// AuditRecord is an audit record about a task.
+type AuditRecord struct {
 	// ID of the task.
 	ID string
 	// Token is the token of the claim that Claimed is about.
@@ -48,18 +48,18 @@ var ErrHistoryContended = errors.New("the history of the task keeps changing")
 // meanwhile: usually the node that held the task before.
 const historyRounds = 4
 
-// Note implements Coordinator.
-func (c *claims) Note(ctx context.Context, notes []Note) []error {
-	errs := make([]error, len(notes))
-	found := make([]*broker.KV, len(notes))
+// Audit implements Coordinator.
+func (c *claims) Audit(ctx context.Context, records []AuditRecord) []error {
+	errs := make([]error, len(records))
+	found := make([]*broker.KV, len(records))
 	var txns []broker.Txn
 	var read, open []int
-	for i, n := range notes {
+	for i, n := range records {
 		if n.Fresh && n.Claimed == nil {
 			open = append(open, i)
 			continue
 		}
-		txn, err := c.noteTxn(n)
+		txn, err := c.recordTxn(n)
 		txns, read = append(txns, txn), append(read, i)
 		errs[i] = err
 	}
@@ -69,14 +69,14 @@ func (c *claims) Note(ctx context.Context, notes []Note) []error {
 		case errs[i] != nil:
 		case r.Err != nil:
 			errs[i] = r.Err
-		case len(notes[i].History) > 0:
+		case len(records[i].History) > 0:
 			found[i] = r.Reads[0]
 			open = append(open, i)
 		}
 	}
 	for range historyRounds {
 		if len(open) > 0 {
-			open = c.writeHistories(ctx, notes, open, found, errs)
+			open = c.writeHistories(ctx, records, open, found, errs)
 		}
 	}
 	for _, i := range open {
@@ -85,9 +85,9 @@ func (c *claims) Note(ctx context.Context, notes []Note) []error {
 	return errs
 }
 
-// noteTxn builds the transaction that writes the record of a held claim and reads the
+// recordTxn builds the transaction that writes the record of a held claim and reads the
 // history.
-func (c *claims) noteTxn(n Note) (broker.Txn, error) {
+func (c *claims) recordTxn(n AuditRecord) (broker.Txn, error) {
 	read := []broker.Op{broker.Read(c.space.History(n.ID))}
 	if n.Claimed == nil {
 		return broker.Txn{Then: read}, nil
@@ -105,17 +105,17 @@ func (c *claims) noteTxn(n Note) (broker.Txn, error) {
 
 // writeHistories makes one attempt at each history, and returns those that have changed
 // meanwhile.
-func (c *claims) writeHistories(ctx context.Context, notes []Note, open []int, found []*broker.KV, errs []error) (again []int) {
+func (c *claims) writeHistories(ctx context.Context, records []AuditRecord, open []int, found []*broker.KV, errs []error) (again []int) {
 	txns := make([]broker.Txn, 0, len(open))
 	sent := open[:0]
 	for _, i := range open {
-		key := c.space.History(notes[i].ID)
+		key := c.space.History(records[i].ID)
 		h, err := statemachine.ParseHistory(value(found[i]))
 		if err != nil {
 			errs[i] = err // it stays as it is, for a person to repair
 			continue
 		}
-		h.Add(notes[i].History...)
+		h.Add(records[i].History...)
 		written, err := h.Encode()
 		if err != nil {
 			errs[i] = err

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in line leave at once.
+// TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead has any of those in the queue leave at once.
 func TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead(t *testing.T) {
 	inCluster(t, func(c *cluster) {
 		var all []*Election
@@ -36,14 +36,14 @@ func TestElection_ManyWhoLeaveAtOnceMakeNoTwoLead(t *testing.T) {
 			}
 		}
 		// One whose entry is deleted while it waits does not lead when its turn would come.
-		line := c.line("e")
-		c.deleteEntry("e", line[1])
+		queue := c.queue("e")
+		c.deleteEntry("e", queue[1])
 		c.settle()
 		leader := slices.IndexFunc(all, (*Election).IsLeader)
 		c.check(all[leader].Resign(c.Context()))
 		c.sleep(time.Second)
-		if got := c.line("e"); len(got) != len(all) || got[0] != line[2] {
-			c.Errorf("in line: %q after the second of %q was deleted and the first left", got, line)
+		if got := c.queue("e"); len(got) != len(all) || got[0] != queue[2] {
+			c.Errorf("in the queue: %q after the second of %q was deleted and the first left", got, queue)
 		}
 	})
 }
@@ -69,7 +69,7 @@ func TestElection_ALongLineIsFollowedToItsFirst(t *testing.T) {
 				c.Errorf("foo watches %q, want %q; it leads: %t", got, watches, e.IsLeader())
 			}
 			if n := foo.counts.lists.Load() - before; n != listed {
-				c.Errorf("foo listed the line %d times, want %d", n, listed)
+				c.Errorf("foo listed the queue %d times, want %d", n, listed)
 			}
 		}
 		last := len(names) - 1

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -46,7 +46,7 @@ type taskCommand struct {
 // messages are those that callers may send. Others come from handlers only.
 var messages = []statemachine.Message{
 	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
-	orders.Retry, orders.Delete,
+	commands.Retry, commands.Delete,
 }
 
 // message returns the message to send. The schema checks c.Message too, but only the key in
@@ -76,14 +76,14 @@ func (c taskCommand) message() (statemachine.Command, error) {
 	return statemachine.SleepUntil(time.Now().Add(d)), nil
 }
 
-// orderInput is a command to one task.
-type orderInput struct {
+// commandInput is a command to one task.
+type commandInput struct {
 	ID   string `path:"id" doc:"ID of the task"`
 	Body taskCommand
 }
 
-// ordersInput is a command to several tasks: the fields of taskCommand and of recipients.
-type ordersInput struct {
+// commandsInput is a command to several tasks: the fields of taskCommand and of recipients.
+type commandsInput struct {
 	Body struct {
 		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,retry,delete" doc:"the command"`
 		Until     *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
@@ -134,7 +134,7 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 	case len(to.IDs) > 0:
 		ids = slices.Compact(slices.Sorted(slices.Values(to.IDs)))
 	default:
-		among, usual := orders.Among(statemachine.Message(to.Message))
+		among, usual := commands.Among(statemachine.Message(to.Message))
 		f, err := to.Selection.filter(among)
 		if err != nil {
 			return nil, err
@@ -157,22 +157,22 @@ func (s *Server) idsOf(ctx context.Context, to recipients) (ids []string, err er
 	return ids, nil
 }
 
-func (s *Server) commandTask(ctx context.Context, in *orderInput) (*ok[view.Order], error) {
+func (s *Server) commandTask(ctx context.Context, in *commandInput) (*ok[view.CommandResult], error) {
 	note(ctx, slog.String("task", in.ID), slog.String("message", in.Body.Message))
-	sent, errs, err := s.order(ctx, in.Body, []string{in.ID})
+	sent, errs, err := s.apply(ctx, in.Body, []string{in.ID})
 	if err != nil {
 		return nil, err
 	}
 	return answerWith(sent[0], errs[0])
 }
 
-func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.Order], error) {
+func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]view.CommandResult], error) {
 	ids, err := s.idsOf(ctx, recipients{in.Body.Message, in.Body.IDs, in.Body.Selection})
 	if err != nil {
 		return nil, err
 	}
 	note(ctx, slog.String("message", in.Body.Message), slog.Int("tasks", len(ids)))
-	sent, errs, err := s.order(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
+	sent, errs, err := s.apply(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Wait}, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -181,12 +181,12 @@ func (s *Server) commandTasks(ctx context.Context, in *ordersInput) (*ok[[]view.
 	if len(failed) > 0 && len(failed) == len(ids) && isOutage(failed[0]) {
 		return nil, failed[0]
 	}
-	return &ok[[]view.Order]{sent}, nil
+	return &ok[[]view.CommandResult]{sent}, nil
 }
 
-// order sends a command, and waits as long as it asks for. It returns an error for each
+// apply sends a command, and waits as long as it asks for. It returns an error for each
 // task, and one for all.
-func (s *Server) order(ctx context.Context, c taskCommand, ids []string) ([]view.Order, []error, error) {
+func (s *Server) apply(ctx context.Context, c taskCommand, ids []string) ([]view.CommandResult, []error, error) {
 	message, err := c.message()
 	if err != nil {
 		return nil, nil, err
@@ -195,13 +195,13 @@ func (s *Server) order(ctx context.Context, c taskCommand, ids []string) ([]view
 	if err != nil {
 		return nil, nil, err
 	}
-	sent := orders.Apply(ctx, s.client, message, ids)
+	sent := commands.Apply(ctx, s.client, message, ids)
 	if patience > 0 {
-		orders.Await(ctx, s.client, sent, patience, func(int) {})
+		commands.Await(ctx, s.client, sent, patience, func(int) {})
 	}
-	shown, errs := make([]view.Order, len(ids)), make([]error, len(ids))
+	shown, errs := make([]view.CommandResult, len(ids)), make([]error, len(ids))
 	for i, o := range sent {
-		shown[i], errs[i] = o.Order, o.Err
+		shown[i], errs[i] = o.CommandResult, o.Err
 	}
 	return shown, errs, nil
 }

@@ -19,7 +19,7 @@ type place struct {
 
 // follow waits in the queue until this candidate is first, leads, and returns why that
 // ended.
-func (c *candidacy) follow(t *turn) error {
+func (c *sessionRun) follow(t *attempt) error {
 	ctx := t.ctx
 	p, err := c.find(ctx)
 	for err == nil {
@@ -41,42 +41,42 @@ func (c *candidacy) follow(t *turn) error {
 }
 
 // find lists the queue and finds the own entry in it.
-func (c *candidacy) find(ctx context.Context) (p place, err error) {
-	var line []broker.KV
+func (c *sessionRun) find(ctx context.Context) (p place, err error) {
+	var queue []broker.KV
 	err = c.retry(ctx, func(ctx context.Context) (err error) {
-		line, p.rev, err = lineOf(ctx, c.broker, c.member.space, c.name)
+		queue, p.rev, err = queueOf(ctx, c.broker, c.member.space, c.name)
 		return err
 	})
 	if err != nil {
 		return place{}, err
 	}
-	own := slices.IndexFunc(line, func(kv broker.KV) bool { return kv.Key == c.entry })
+	own := slices.IndexFunc(queue, func(kv broker.KV) bool { return kv.Key == c.entry })
 	switch {
-	case own < 0 || !c.isOwn(&line[own]):
+	case own < 0 || !c.isOwn(&queue[own]):
 		return place{}, ErrDeposed
 	case own > 0:
-		ahead := line[own-1] // a copy, so that the queue is freed
+		ahead := queue[own-1] // a copy, so that the queue is freed
 		p.ahead = &ahead
-	case isResigning(line[own]):
+	case isResigning(queue[own]):
 		return place{}, ErrResigned // it was asked before it knew that it is the first
 	}
-	p.leader = candidateOf(line[0].Key)
+	p.leader = candidateOf(queue[0].Key)
 	return p, nil
 }
 
 // isOwn reports whether kv is the candidate's entry and belongs to its session.
-func (c *candidacy) isOwn(kv *broker.KV) bool {
+func (c *sessionRun) isOwn(kv *broker.KV) bool {
 	return isEntry(kv, c.joins.own) && kv.Session == c.session.ID()
 }
 
 // isGone reports whether an event of the own key means that the own entry no longer
-// exists, or does not belong to the session. The end of the turn deletes what is left.
-func (c *candidacy) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
+// exists, or does not belong to the session. The end of the attempt deletes what is left.
+func (c *sessionRun) isGone(event broker.Event) bool { return event.Deleted || !c.isOwn(&event.KV) }
 
 // lead begins a term and returns why it ended. The own entry is known to be the
 // first at rev.
-func (c *candidacy) lead(t *turn, rev broker.Revision) error {
-	now := &term{turn: t, Term: Term{
+func (c *sessionRun) lead(t *attempt, rev broker.Revision) error {
+	now := &term{attempt: t, Term: Term{
 		Election: c.name, Candidate: c.member.config.Candidate, Token: int64(c.joins.own), entry: c.entry,
 	}}
 	c.mu.Lock()

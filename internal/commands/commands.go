@@ -1,5 +1,5 @@
-// Package orders sends commands to tasks, and waits until they were carried out.
-package orders
+// Package commands sends commands to tasks, and waits until they were carried out.
+package commands
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-// Order is a command to a task, and its outcome.
-type Order struct {
-	view.Order
+// Result is a command to a task, and what came of it.
+type Result struct {
+	view.CommandResult
 
 	// Sent is the command as it was sent.
 	Sent windlass.SentCommand `json:"-"`
@@ -25,17 +25,17 @@ type Order struct {
 }
 
 // Fail records that and why it failed.
-func (o *Order) Fail(err error) { o.Result, o.Error, o.Err = view.ResultFailed, err.Error(), err }
+func (o *Result) Fail(err error) { o.Result, o.Error, o.Err = view.ResultFailed, err.Error(), err }
 
-func send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
+func send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Result {
 	batch := make([]windlass.TaskCommand, len(ids))
 	for i, id := range ids {
 		batch[i] = windlass.TaskCommand{ID: id, Command: command}
 	}
 	sent, errs := c.SendTasks(ctx, batch)
-	all := make([]*Order, len(ids))
+	all := make([]*Result, len(ids))
 	for i, s := range sent {
-		all[i] = &Order{Order: view.Order{ID: s.ID, Message: command.Message, Result: view.ResultSent}, Sent: s}
+		all[i] = &Result{CommandResult: view.CommandResult{ID: s.ID, Message: command.Message, Result: view.ResultSent}, Sent: s}
 		if errs[i] != nil {
 			all[i].Fail(errs[i])
 		}
@@ -52,7 +52,7 @@ const (
 )
 
 // Apply sends a command to tasks in few round trips, or does what no node has to carry out.
-func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Order {
+func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Result {
 	errs := make([]error, len(ids))
 	switch command.Message {
 	case Retry:
@@ -62,9 +62,9 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 	default:
 		return send(ctx, c, command, ids)
 	}
-	all := make([]*Order, len(ids))
+	all := make([]*Result, len(ids))
 	for i, id := range ids {
-		all[i] = &Order{Order: view.Order{ID: id, Message: command.Message, Result: view.ResultDone}}
+		all[i] = &Result{CommandResult: view.CommandResult{ID: id, Message: command.Message, Result: view.ResultDone}}
 		if errs[i] != nil {
 			all[i].Fail(errs[i])
 		}
@@ -109,10 +109,10 @@ const patienceMin = 250 * time.Millisecond
 // Await waits, at most for limit, until the commands that were sent have been carried out,
 // and returns those that are still open. It calls pass with their number after each pass
 // over all of them.
-func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Duration, pass func(open int)) (open []*Order) {
+func Await(ctx context.Context, c *windlass.Client, all []*Result, limit time.Duration, pass func(open int)) (open []*Result) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	isDone := func(o *Order) bool { return o.Result != view.ResultSent }
+	isDone := func(o *Result) bool { return o.Result != view.ResultSent }
 	open = slices.DeleteFunc(slices.Clone(all), isDone)
 	for patience := patienceMin; len(open) > 0 && ctx.Err() == nil; patience = min(2*patience, limit) {
 		atOnce(len(open), func(i int) { open[i].await(ctx, c, patience) })
@@ -123,7 +123,7 @@ func Await(ctx context.Context, c *windlass.Client, all []*Order, limit time.Dur
 }
 
 // await leaves the result as it is if there is none in time.
-func (o *Order) await(ctx context.Context, c *windlass.Client, patience time.Duration) {
+func (o *Result) await(ctx context.Context, c *windlass.Client, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	task, err := c.AwaitCommand(ctx, o.Sent)

@@ -28,38 +28,38 @@ func (j *joins) found(created broker.Revision) {
 	}
 }
 
-// candidacy is a stand on one session. It belongs to the stand's goroutine.
-type candidacy struct {
+// sessionRun is a candidacy on one session. It belongs to the candidacy's goroutine.
+type sessionRun struct {
 	*Election
-	st      *stand
-	session *session.Session
-	timing  session.Timing
-	broker  broker.Broker
+	candidacy *candidacy
+	session   *session.Session
+	timing    session.Timing
+	broker    broker.Broker
 	// backoff is between failed calls, watching between failed watches, which may fail
 	// while calls succeed.
 	backoff, watching pause.Backoff
 }
 
-// run takes part until it is stopped, on one session after the other. A stand that is
+// run takes part until it is stopped, on one session after the other. A candidacy that is
 // stopped before it begins still cleans up what the one before has left.
-func (e *Election) run(st *stand) {
+func (e *Election) run(cd *candidacy) {
 	e.mu.Lock()
 	e.told = ""
 	e.mu.Unlock()
 	for {
-		s := e.member.await(st.ctx, e.events.Error)
+		s := e.member.await(cd.ctx, e.events.Error)
 		if s == nil {
 			return
 		}
 		wait := pause.Backoff{Min: backoffMin, Max: s.Timing().Renew}
-		c := candidacy{Election: e, st: st, session: s, timing: s.Timing(), broker: e.member.config.Broker, backoff: wait, watching: wait}
+		c := sessionRun{Election: e, candidacy: cd, session: s, timing: s.Timing(), broker: e.member.config.Broker, backoff: wait, watching: wait}
 		if id := s.ID(); e.joins.session != id {
 			e.joins = joins{session: id}
 		}
-		for c.alive() && st.ctx.Err() == nil {
+		for c.alive() && cd.ctx.Err() == nil {
 			c.take()
 		}
-		if st.ctx.Err() != nil {
+		if cd.ctx.Err() != nil {
 			c.clear()
 			return
 		}
@@ -68,14 +68,14 @@ func (e *Election) run(st *stand) {
 }
 
 // alive reports whether the session can be relied on.
-func (c *candidacy) alive() bool { return c.session.Context().Err() == nil }
+func (c *sessionRun) alive() bool { return c.session.Context().Err() == nil }
 
-// take takes one turn: it joins the end of the queue, and leaves it.
-func (c *candidacy) take() {
+// take makes one attempt: it joins the end of the queue, and leaves it.
+func (c *sessionRun) take() {
 	if !c.awaitReturn() {
 		return
 	}
-	t := c.beginTurn()
+	t := c.beginAttempt()
 	if t == nil {
 		return
 	}
@@ -83,32 +83,32 @@ func (c *candidacy) take() {
 	if cause == nil {
 		cause = c.follow(t)
 	}
-	c.endTurn(t, cause)
+	c.endAttempt(t, cause)
 	// The entry keeps others from leading while the function still runs.
-	if c.awaitReturn() && c.alive() && c.st.ctx.Err() == nil {
-		c.remove(c.st.ctx)
+	if c.awaitReturn() && c.alive() && c.candidacy.ctx.Err() == nil {
+		c.remove(c.candidacy.ctx)
 	}
 	c.mu.Lock()
-	c.turn = nil
+	c.attempt = nil
 	c.broadcast()
 	c.mu.Unlock()
 	close(t.over)
 }
 
-func (c *candidacy) beginTurn() *turn {
+func (c *sessionRun) beginAttempt() *attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.isRunning() || c.stand != c.st {
+	if !c.isRunning() || c.current != c.candidacy {
 		return nil
 	}
-	t := &turn{session: c.session, over: make(chan struct{})}
+	t := &attempt{session: c.session, over: make(chan struct{})}
 	t.ctx, t.cancel = context.WithCancelCause(c.session.Context())
-	c.turn = t
+	c.attempt = t
 	return t
 }
 
-// endTurn ends the term, if there was one, before anything else happens.
-func (c *candidacy) endTurn(t *turn, cause error) {
+// endAttempt ends the term, if there was one, before anything else happens.
+func (c *sessionRun) endAttempt(t *attempt, cause error) {
 	c.mu.Lock()
 	t.cancel(cause)
 	cause = context.Cause(t.ctx)
@@ -130,8 +130,8 @@ func (c *candidacy) endTurn(t *turn, cause error) {
 // awaitReturn waits until no function runs, and reports whether that is so. It gives up
 // only if the election is stopped and the hard deadline of the function's session, which
 // may be an earlier one, has passed, or if the member is closed.
-func (c *candidacy) awaitReturn() bool {
-	stopped := c.st.ctx.Done()
+func (c *sessionRun) awaitReturn() bool {
+	stopped := c.candidacy.ctx.Done()
 	for {
 		c.mu.Lock()
 		running, changed := c.running, c.changed
@@ -141,7 +141,7 @@ func (c *candidacy) awaitReturn() bool {
 		}
 		var hardPassed <-chan struct{}
 		if stopped == nil {
-			hardPassed = running.turn.session.HardPassed()
+			hardPassed = running.attempt.session.HardPassed()
 		}
 		select {
 		case <-changed:
@@ -156,7 +156,7 @@ func (c *candidacy) awaitReturn() bool {
 }
 
 // retry makes a call until it succeeds or ctx ends, and returns why it ended.
-func (c *candidacy) retry(ctx context.Context, do func(context.Context) error) error {
+func (c *sessionRun) retry(ctx context.Context, do func(context.Context) error) error {
 	for ctx.Err() == nil {
 		err := c.try(ctx, do)
 		if err == nil {
@@ -167,7 +167,7 @@ func (c *candidacy) retry(ctx context.Context, do func(context.Context) error) e
 	return context.Cause(ctx)
 }
 
-func (c *candidacy) try(ctx context.Context, do func(context.Context) error) error {
+func (c *sessionRun) try(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timing.Try)
 	defer cancel()
 	err := do(ctx)
@@ -179,7 +179,7 @@ func (c *candidacy) try(ctx context.Context, do func(context.Context) error) err
 
 // failed ends the session if the error says that it is gone. It reports every other error
 // and pauses before the next attempt.
-func (c *candidacy) failed(ctx context.Context, err error, wait *pause.Backoff) {
+func (c *sessionRun) failed(ctx context.Context, err error, wait *pause.Backoff) {
 	if errors.Is(err, broker.ErrSessionExpired) {
 		c.session.End(errors.Join(session.ErrExpired, err))
 		return
@@ -190,12 +190,12 @@ func (c *candidacy) failed(ctx context.Context, err error, wait *pause.Backoff) 
 	}
 }
 
-// join creates the entry. It returns nil once there is one, and otherwise why the turn
-// ended. It deletes an entry of an earlier turn, whose place was given up and whose token
+// join creates the entry. It returns nil once there is one, and otherwise why the attempt
+// ended. It deletes an entry of an earlier attempt, whose place was given up and whose token
 // may be that of an earlier term.
-func (c *candidacy) join(ctx context.Context) error {
+func (c *sessionRun) join(ctx context.Context) error {
 	var holder broker.Revision
-	tried := false // an attempt of this turn may have created an entry
+	tried := false // a try of this attempt may have created an entry
 	txn := broker.Txn{
 		If:   []broker.Cond{broker.Absent(c.entry)},
 		Then: []broker.Op{broker.PutSession(c.entry, []byte(c.member.config.Candidate), c.session.ID())},
@@ -240,7 +240,7 @@ func (c *candidacy) join(ctx context.Context) error {
 }
 
 // awaitGone is watchKey until an entry is deleted or replaced.
-func (c *candidacy) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
+func (c *sessionRun) awaitGone(ctx context.Context, entry broker.KV, from broker.Revision) error {
 	_, err := c.watchKey(ctx, entry.Key, from, func(event broker.Event) bool {
 		return event.Deleted || event.KV.Created != entry.Created
 	})
@@ -253,7 +253,7 @@ const lookEvery = 2 * time.Minute
 
 // watchKey watches one key until an event for which is returns true, and returns that; or
 // until it is time to check, the watch fails or ctx ends.
-func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
+func (c *sessionRun) watchKey(ctx context.Context, key string, from broker.Revision, is func(broker.Event) bool) (found *broker.Event, err error) {
 	// Not a deadline: the broker would know it, and could return it as an error before it
 	// has passed here.
 	watched, cancel := context.WithCancel(ctx)
@@ -275,7 +275,7 @@ func (c *candidacy) watchKey(ctx context.Context, key string, from broker.Revisi
 }
 
 // remove deletes the entry, and retries until the entry is certainly gone or ctx ends.
-func (c *candidacy) remove(ctx context.Context) {
+func (c *sessionRun) remove(ctx context.Context) {
 	if c.joins.own == 0 {
 		return
 	}
@@ -296,8 +296,8 @@ func (c *candidacy) remove(ctx context.Context) {
 
 // clear cleans up after a stop. Stop waits for it at most one Try. It continues until
 // no entry can be created any more, the session ends or the election is started again.
-func (c *candidacy) clear() {
-	began := c.st.stopped
+func (c *sessionRun) clear() {
+	began := c.candidacy.stopped
 	if running, _ := c.runningOn(nil); running {
 		return // past the hard deadline: let the entry expire
 	}
@@ -306,9 +306,9 @@ func (c *candidacy) clear() {
 		began = c.idleSince
 	}
 	c.mu.Unlock()
-	impatience := time.AfterFunc(c.timing.Try-time.Since(began), c.st.leave)
+	impatience := time.AfterFunc(c.timing.Try-time.Since(began), c.candidacy.leave)
 	defer impatience.Stop()
-	ctx, cancel := context.WithCancel(c.st.sweep)
+	ctx, cancel := context.WithCancel(c.candidacy.sweep)
 	defer cancel()
 	defer context.AfterFunc(c.session.Context(), cancel)()
 	c.remove(ctx)
@@ -322,7 +322,7 @@ func (c *candidacy) clear() {
 			c.remove(ctx)
 			continue
 		}
-		c.st.leave()
+		c.candidacy.leave()
 		_, err = c.watchKey(ctx, c.entry, rev+1, func(event broker.Event) bool {
 			return !event.Deleted && event.KV.Session == c.session.ID()
 		})
@@ -333,7 +333,7 @@ func (c *candidacy) clear() {
 }
 
 // read reads a key, with retries until ctx ends; nil if it does not exist.
-func (c *candidacy) read(ctx context.Context, key string) (kv *broker.KV, rev broker.Revision, err error) {
+func (c *sessionRun) read(ctx context.Context, key string) (kv *broker.KV, rev broker.Revision, err error) {
 	err = c.retry(ctx, func(ctx context.Context) error {
 		r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{broker.Read(key)}})
 		if err == nil {

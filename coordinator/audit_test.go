@@ -12,8 +12,8 @@ import (
 	"github.com/windlass-go/windlass/statemachine"
 )
 
-func noteOf(id string, token broker.Revision, event statemachine.Event) Note {
-	n := Note{ID: id, Token: token, History: []statemachine.HistoryEntry{{At: time.Now().UTC(), Event: event, Token: int64(token)}}}
+func recordOf(id string, token broker.Revision, event statemachine.Event) AuditRecord {
+	n := AuditRecord{ID: id, Token: token, History: []statemachine.HistoryEntry{{At: time.Now().UTC(), Event: event, Token: int64(token)}}}
 	if event == statemachine.EventClaimed {
 		n.Claimed = &Record{ClaimedAt: n.History[0].At, Incarnation: "i", Reason: "placed"}
 	}
@@ -32,13 +32,13 @@ func (w *world) events(id string) (events []statemachine.Event) {
 	return events
 }
 
-func TestNote_WritesARecordOnlyWhileItsClaimIsHeld(t *testing.T) {
+func TestAudit_WritesARecordOnlyWhileItsClaimIsHeld(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, r, _ := w.claimed("")
-		notes := []Note{noteOf("a", r.Token, statemachine.EventClaimed), noteOf("b", 1, statemachine.EventClaimed)}
-		for i, err := range c.Note(context.Background(), notes) {
+		records := []AuditRecord{recordOf("a", r.Token, statemachine.EventClaimed), recordOf("b", 1, statemachine.EventClaimed)}
+		for i, err := range c.Audit(context.Background(), records) {
 			if err != nil {
-				t.Errorf("note %d: %v", i, err)
+				t.Errorf("record %d: %v", i, err)
 			}
 		}
 		if w.get("/c/claims/a") == "-" || w.get("/c/claims/b") != "-" {
@@ -54,23 +54,23 @@ func TestNote_WritesARecordOnlyWhileItsClaimIsHeld(t *testing.T) {
 }
 
 // The reply is lost after the history was written.
-func TestNote_CanBeRepeatedAfterAnUnknownOutcome(t *testing.T) {
+func TestAudit_CanBeRepeatedAfterAnUnknownOutcome(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, f, _ := w.node("n", "lose-reply 1s on commit call 2")
-		n := noteOf("a", 1, statemachine.EventReleased)
-		first := c.Note(context.Background(), []Note{n})[0]
-		second := c.Note(context.Background(), []Note{n})[0]
+		n := recordOf("a", 1, statemachine.EventReleased)
+		first := c.Audit(context.Background(), []AuditRecord{n})[0]
+		second := c.Audit(context.Background(), []AuditRecord{n})[0]
 		if first == nil || second != nil || len(w.events("a")) != 1 {
 			t.Errorf("%v, %v, %v; %v", first, second, w.events("a"), f)
 		}
 	})
 }
 
-func TestNote_DoesNotOverwriteAnUnreadableHistory(t *testing.T) {
+func TestAudit_DoesNotOverwriteAnUnreadableHistory(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, _, _ := w.node("n", "")
 		w.put("/c/history/a", "{")
-		err := c.Note(context.Background(), []Note{noteOf("a", 1, statemachine.EventReleased)})[0]
+		err := c.Audit(context.Background(), []AuditRecord{recordOf("a", 1, statemachine.EventReleased)})[0]
 		if err == nil || w.get("/c/history/a") != "{" {
 			t.Errorf("%v, %s", err, w.get("/c/history/a"))
 		}
@@ -79,17 +79,17 @@ func TestNote_DoesNotOverwriteAnUnreadableHistory(t *testing.T) {
 
 // The node that gave a task up and the node that has it now write at about the same
 // time.
-func TestNote_ConcurrentWritersLoseNoEntries(t *testing.T) {
+func TestAudit_ConcurrentWritersLoseNoEntries(t *testing.T) {
 	inWorld(t, func(w *world) {
 		const nodes = 8
 		var all sync.WaitGroup
 		for i := range nodes {
 			c, _, _ := w.node(fmt.Sprint("n", i), "delay-request 1ms on commit chance 0.5")
 			all.Go(func() {
-				n := noteOf("a", broker.Revision(i+1), statemachine.EventReleased)
+				n := recordOf("a", broker.Revision(i+1), statemachine.EventReleased)
 				err := ErrHistoryContended
 				for errors.Is(err, ErrHistoryContended) {
-					err = c.Note(context.Background(), []Note{n})[0]
+					err = c.Audit(context.Background(), []AuditRecord{n})[0]
 				}
 				if err != nil {
 					t.Error(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/internal/orders"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -18,7 +18,7 @@ func TestCommands_ThatAreNotCarriedOutDoNotHideThoseThatAre(t *testing.T) {
 		// No node runs the tasks of the type none, and there are more of them than can be
 		// waited for at once before the one that runs.
 		var ids string
-		for i := range 2 * orders.AtOnceMax {
+		for i := range 2 * commands.AtOnceMax {
 			b.submit(windlass.Submission{ID: fmt.Sprintf("a%02d", i), Spec: windlass.Spec{Type: "none"}})
 			ids += fmt.Sprintf("%q,", fmt.Sprintf("a%02d", i))
 		}
@@ -30,7 +30,7 @@ func TestCommands_ThatAreNotCarriedOutDoNotHideThoseThatAre(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		results := map[string]int{}
-		for _, o := range read[[]view.Order](b, w) {
+		for _, o := range read[[]view.CommandResult](b, w) {
 			if o.Message != statemachine.Release {
 				t.Errorf("%+v", o)
 			}

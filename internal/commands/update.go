@@ -1,4 +1,4 @@
-package orders
+package commands
 
 import (
 	"context"
