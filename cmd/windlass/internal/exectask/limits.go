@@ -69,7 +69,8 @@ const (
 	scanPauseMin = 2 * time.Millisecond
 	scanPauseMax = 250 * time.Millisecond
 	// scanShare is the pause in multiples of the last walk, so that walks take at most a
-	// fifth of a core.
+	// fifth of a core. It is no more than scanPauseMax: a walk during which the machine was
+	// suspended took hours.
 	scanShare = 4
 	// environMax is how much of a process's environment is searched.
 	environMax = 512 << 10

@@ -3,6 +3,9 @@ package exectask
 import (
 	"os"
 	"testing"
+	"time"
+
+	"github.com/windlass-go/windlass/internal/clock"
 )
 
 func TestParseStatTrustsNoName(t *testing.T) {
@@ -61,6 +64,19 @@ func TestARunDoesNotEndByAWalkThatMetTheDead(t *testing.T) {
 		l.scanned(scanned{number: 3})
 		if !r.gone {
 			t.Errorf("owner %q: not gone after a walk that met nobody", owner)
+		}
+	}
+}
+
+// The supervisor, or the whole machine, may have been stopped while it walked. The next walk,
+// which finds that the runs are over, must not wait for a multiple of that.
+func TestAWalkThatWasInterruptedDelaysTheNextOneByThePauseAtMost(t *testing.T) {
+	l := &loop{leaders: newLeaders(), self: identity(), runs: map[string]*run{}}
+	for _, took := range []time.Duration{0, time.Millisecond, time.Second, time.Hour} {
+		began := clock.Boot()
+		l.scanned(scanned{number: 2, took: took})
+		if most := clock.Boot() + scanPauseMax; l.walk.after > most || l.walk.soon > most || l.walk.after < began {
+			t.Errorf("after a walk of %v the next one is due in %v", took, l.walk.after-began)
 		}
 	}
 }

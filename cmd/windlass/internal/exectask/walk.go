@@ -65,7 +65,7 @@ func (l *loop) scanned(s scanned) {
 	l.walk.busy = false
 	l.walk.pause = min(max(2*l.walk.pause, scanPauseMin), scanPauseMax)
 	now := clock.Boot()
-	l.walk.soon = now + max(scanPauseMin, scanShare*s.took)
+	l.walk.soon = now + min(max(scanPauseMin, scanShare*s.took), scanPauseMax)
 	l.walk.after = max(l.walk.soon, now+l.walk.pause)
 	l.checkLeaders()
 	if s.err != nil {
