@@ -120,24 +120,29 @@ func TestChildSeesOnlyWhatItShould(t *testing.T) {
 func TestAStoppedRunGetsSIGTERMAndAfterItsGraceSIGKILL(t *testing.T) {
 	s := start(t)
 	for name, test := range map[string]struct {
-		script    string
-		processes int // alive once the traps are set
+		script    string // it creates the file once the trap is set
+		processes int    // alive after that
 		grace     time.Duration
 		want      Result
 		killed    bool
 	}{
-		"heeds SIGTERM": {"trap 'echo bye; exit 5' TERM; sleep %s & wait", 2, time.Hour, Result{Code: 5, Output: []byte("bye\n")}, false},
-		"ignores it":    {"trap '' TERM; sleep %s; :", 2, 300 * time.Millisecond, Result{Code: -1, Signal: "SIGKILL"}, true},
+		"heeds SIGTERM": {"trap 'echo bye; exit 5' TERM; : >%[2]s; sleep %[1]s & wait", 2, time.Hour, Result{Code: 5, Output: []byte("bye\n")}, false},
+		"ignores it":    {"trap '' TERM; : >%[2]s; sleep %[1]s; :", 2, 300 * time.Millisecond, Result{Code: -1, Signal: "SIGKILL"}, true},
 		"a process that left its group ignores it": {
-			`(setsid sh -c "trap '' TERM; sleep %[1]s; sleep %[1]s" &); wait; sleep %[1]s`, 3, 300 * time.Millisecond,
+			`(setsid sh -c "trap '' TERM; : >%[2]s; sleep %[1]s; sleep %[1]s" &); wait; sleep %[1]s`, 3, 300 * time.Millisecond,
 			Result{Code: -1, Signal: "SIGTERM"}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := marker()
-			c := script("t", fmt.Sprintf(test.script, m))
+			trapped := filepath.Join(t.TempDir(), "trapped")
+			c := script("t", fmt.Sprintf(test.script, m, trapped))
 			c.Grace = test.grace
 			r := background(t, s, c)
+			eventually(t, 10*time.Second, "the trap is set", func() bool {
+				_, err := os.Stat(trapped)
+				return err == nil
+			})
 			appears(t, m, test.processes)
 			began := time.Now()
 			r.cancel()
