@@ -448,7 +448,7 @@ type Retry struct {
 	Min Duration `json:"min,omitempty"`
 	Max Duration `json:"max,omitempty"`
 	// Deaths is how many times within an hour the process that runs the task may die
-	// until the task is found to blame and fails. The maximum is DeathsMax; -1 means
+	// before the task fails as the culprit. The maximum is DeathsMax; -1 means
 	// that no number fails it. Zero means DeathsDefault. Deaths count for the task that
 	// was claimed most recently before them, or that has died with most nodes.
 	Deaths int `json:"deaths,omitempty"`

@@ -26,3 +26,25 @@ func TestNodes_M55_AFreezeAboutAsLongAsTheDeadlineFailsNoTask(t *testing.T) {
 		f.recovered(tasks)
 	}
 }
+
+// The supervisor of a node that is told to stop is slower than the session's grace to end
+// the commands. The node waits, and leaves no claim behind.
+func TestNodes_M16_AStoppedNodeWaitsForCommandsThatAreSlowToEnd(t *testing.T) {
+	const tasks = 10
+	f := newFleet(t, "n1", "n2")
+	f.submit("t", tasks, forever)
+	f.waitAllRun(tasks)
+	supervisor, _ := helpersOf(f.nodes["n1"].cmd.Process.Pid)
+	if supervisor == 0 {
+		t.Fatal("the node has no supervisor")
+	}
+	must(t, syscall.Kill(supervisor, syscall.SIGSTOP))
+	stopped := f.signal(f.nodes["n1"], syscall.SIGTERM)
+	f.pass(stopped, 2*time.Second) // of the session's grace of 1.3 s
+	must(t, syscall.Kill(supervisor, syscall.SIGCONT))
+	f.until(soon, "n1 has ended", func() bool { return !f.nodes["n1"].alive() })
+	if code := f.nodes["n1"].cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("n1 ended with exit code %d", code)
+	}
+	f.took("all tasks run elsewhere", stopped, f.waitAllRun(tasks))
+}

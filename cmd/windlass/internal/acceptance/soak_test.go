@@ -51,6 +51,7 @@ type soak struct {
 
 	began     time.Time
 	injected  map[string]int
+	overdue   int         // nodes that ended themselves because commands outlived their session
 	refusals  map[int]int // starts of nodes that could not join, by exit code
 	fenced    int
 	audited   int

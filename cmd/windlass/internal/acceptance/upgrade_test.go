@@ -3,12 +3,14 @@
 package acceptance
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -32,7 +34,7 @@ func TestUpgrade_M06_M11_M14_AnEarlierProgramAndThisOneWorkTogether(t *testing.T
 		left := s.leave(round)
 		s.use(from, to)
 		for _, c := range s.citizens {
-			s.endsCleanly(c.process)
+			s.stops(c, from == earlier)
 			c.wanted = to
 			s.startCitizen(c)
 			s.eventually(soon, func() string { return s.missingNodes(soakNodes) })
@@ -52,6 +54,24 @@ func TestUpgrade_M06_M11_M14_AnEarlierProgramAndThisOneWorkTogether(t *testing.T
 	s.settle(promised)
 	s.finish("lease") // the earlier program left one for each command, for a week
 	t.Logf("both programs:\n\n%s", s.report())
+}
+
+// stops stops a node as an operator does. The earlier program waits for its commands no longer
+// than the session's grace, which is too short on a slow machine.
+func (s *soak) stops(c *citizen, earlier bool) {
+	s.t.Helper()
+	if !earlier {
+		s.endsCleanly(c.process)
+		return
+	}
+	s.signal(c.process, syscall.SIGTERM)
+	s.until(soon, c.name+" has ended", func() bool { return !c.process.alive() })
+	if code := c.process.cmd.ProcessState.ExitCode(); code != 0 {
+		s.t.Logf("the earlier program of %s ended with exit code %d", c.name, code)
+		if code != exitFailed || !bytes.Contains(s.since(c, c.began), []byte("did not return in time")) {
+			s.t.Errorf("%s", tail(s.since(c, c.began)))
+		}
+	}
 }
 
 // buildEarlier builds the program of the earlier commit, from the history of this

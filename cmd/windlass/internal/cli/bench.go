@@ -27,8 +27,8 @@ come to run, and how soon tasks run again after a node has died. Each rate is pr
 with its ratios to what the broker takes in the same run from one client: bare puts one
 after the other, puts in bulk, and claims in bulk.
 
-The nodes all run in this process, each with a connection of its own, so that is what is
-measured: the broker, and as much as one process on this machine asks of it.
+All nodes run in this process, each with its own connection. The result is thus limited
+by the broker and by the load that one process on this machine can generate.
 
 Without --broker it starts an etcd of its own in this process too, which writes to a
 temporary folder. With --broker it uses that one, in a namespace of its own beside

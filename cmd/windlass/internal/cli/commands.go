@@ -100,9 +100,9 @@ func (a *app) sendCommand(message statemachine.Message, short, long, example str
 	if commands.IsSent(f.message) {
 		cmd.Long += `
 
-The tasks are named by their IDs, or selected by flags among those that have not ended.
-Whoever holds a task carries the command out, or whoever takes it next. It waits for as
-long as the task does; a later one takes its place.`
+Name the tasks by ID, or select live tasks by flags. The node that holds a task carries
+out the command; if no node holds it, the next one to claim it does. A command stays
+pending as long as the task is live, and a later command replaces it.`
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := a.checkSend(cmd, &f, args)
@@ -117,8 +117,8 @@ long as the task does; a later one takes its place.`
 		flags.DurationVar(&f.pause, "for", 0, "how long to sleep, from now on")
 	}
 	if f.timeout = waitDefault; commands.IsSent(f.message) {
-		flags.BoolVar(&f.wait, "wait", false, "return when the commands were carried out")
-		flags.DurationVar(&f.timeout, "timeout", waitDefault, "how long to wait for that, with --wait")
+		flags.BoolVar(&f.wait, "wait", false, "return once the commands were carried out")
+		flags.DurationVar(&f.timeout, "timeout", waitDefault, "with --wait: how long to wait")
 	}
 	among, _ := commands.Among(f.message)
 	f.selection.register(cmd, among)

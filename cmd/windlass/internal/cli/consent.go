@@ -18,7 +18,7 @@ type consent struct {
 
 func (c *consent) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only show which tasks it would be")
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only list the tasks that it would affect")
 }
 
 // check refuses a command for which nobody could be asked.

@@ -29,7 +29,7 @@ Nodes may be running meanwhile: what changes during the copy is copied again, un
 nothing has changed. To move for good, copy, stop the nodes, copy again with --replace,
 look with --verify, and start the nodes on the other broker. Fencing tokens are the store's own and begin anew.
 
-BROKER is as in --broker. The other flags of the broker count for both.`,
+BROKER is as in --broker. The other --broker flags apply to both brokers.`,
 		Example: `  windlass copy --from etcd://10.0.0.1:2379 --to zookeeper://10.0.0.2:2181/windlass
   windlass copy --from data --to etcd://10.0.0.1:2379 --verify`,
 		Args: noArgs,

@@ -54,7 +54,7 @@ can read; --no-http turns it off. The dashboard is there as well: open the addre
 is printed, which has the token in it; --no-dashboard leaves it out.
 
 With --data it keeps its data in a folder and can be stopped and started again;
-without, the data goes when it ends. With --nodes 0 it is the broker alone, for
+without it, the data is deleted when it ends. With --nodes 0 it is the broker alone, for
 "windlass node" to join.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

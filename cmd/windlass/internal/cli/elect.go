@@ -30,8 +30,8 @@ func (a *app) electCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "elect NAME [flags] [-- COMMAND ARGUMENT...]",
 		Short: "Run a command on one machine at a time: as long as this one leads",
-		Long: `Stand in an election, and run a command while leading in it. Candidates queue up;
-the first in line leads, and the next one takes over when it has gone.
+		Long: `Join an election, and run a command while this process leads. Candidates queue up; the
+first one leads, and when it leaves, the next one takes over.
 
 The command finds in its environment WINDLASS_ELECTION, WINDLASS_CANDIDATE and
 WINDLASS_TERM, the fencing token, which is higher than that of every leader before.
@@ -42,9 +42,9 @@ itself is killed or frozen. Then windlass queues up again, at the end, and runs 
 command anew when it leads again; with --once it ends. It also ends when the command
 does, or by a signal, and lets the next one lead at once.
 
-With --observe it does not stand, but prints who leads, and every change.
+With --observe it does not join, but prints who leads, and every change.
 
-The command has no terminal of its own, and reads what windlass would.
+The command has no controlling terminal. It inherits the standard input of windlass.
 
 Exit code: that of the command; 4 if another led for all of --wait, or had the
 candidate's name, or if the leadership ended and --once is set, 5 if that was because
@@ -67,9 +67,9 @@ the broker was out of reach; 130 after an interrupt.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.candidate, "candidate", "", "name to stand under; default: the host's and the process's number")
-	flags.BoolVar(&f.observe, "observe", false, "print who leads, and every change, without standing")
-	flags.BoolVar(&f.once, "once", false, "end when the leadership ends, instead of standing again")
+	flags.StringVar(&f.candidate, "candidate", "", "name of this candidate; default: the host's and the process's number")
+	flags.BoolVar(&f.observe, "observe", false, "print who leads, and every change, without joining")
+	flags.BoolVar(&f.once, "once", false, "end when the leadership ends, instead of joining again")
 	flags.DurationVar(&f.wait, "wait", 0, "how long to wait to lead for the first time; 0s: not at all; default: for ever")
 	flags.DurationVar(&f.sessionTTL, "session-ttl", election.TTLDefault, "how long windlass may be out of touch before the next one leads, 5s to 300s")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log what happens")

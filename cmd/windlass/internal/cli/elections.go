@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) electionCommand() *cobra.Command {
-	return group("election", "Look after elections", a.electionListCommand(), a.electionResignCommand())
+	return group("election", "List elections, and ask leaders to step down", a.electionListCommand(), a.electionResignCommand())
 }
 
 var electionHeading = []string{"ELECTION", "LEADER", "TOKEN", "IN LINE"}
@@ -42,12 +42,12 @@ func electionRow(v view.Election) []string {
 func (a *app) electionListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [NAME...]",
-		Short: "List who leads, and who waits in line",
-		Long: `List the elections in which anyone stands, or those named, with who leads, the
-fencing token of the leader, and who waits in line, the next one first. Nodes with a
-retention elect in _retention which one of them applies it.
+		Short: "List the leaders, and the candidates in the queue",
+		Long: `List the elections that have candidates, or those named: the leader, its fencing token,
+and the candidates in the queue, the next one first. Nodes with a retention elect the
+one that applies it in the election _retention.
 
-Exit code: 3 if nobody stands in one of those named.`,
+Exit code: 3 if one of those named has no candidate.`,
 		ValidArgsFunction: a.completeElections,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withBroker(cmd.Context(), func(b broker.Broker) error {
@@ -117,8 +117,8 @@ func (a *app) electionResignCommand() *cobra.Command {
 it runs as leader has the time to return that it would have at a loss of its session.
 This waits until it has stepped down, unless --wait=false.
 
-Exit code: 3 if nobody stands in the election, 4 if the leader changed meanwhile, 1 if
-it has not stepped down within --timeout, which it may still do.`,
+Exit code: 3 if the election has no candidate, 4 if the leader changed meanwhile, 1 if
+it has not stepped down within --timeout; it may still do so later.`,
 		Example:           `  windlass election resign reports`,
 		Args:              exactArgs("NAME"),
 		ValidArgsFunction: a.completeElections,

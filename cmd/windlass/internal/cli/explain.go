@@ -15,10 +15,10 @@ import (
 func (a *app) taskExplainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain ID",
-		Short: "Say why a task does not run, or why it runs where it does",
-		Long: `Say why a task does not run: what it waits for, until when it sleeps or backs off,
-where it is being moved, and for each node the rule that keeps it from taking the
-task. Or why it runs where it does: what its node recorded when it claimed it.`,
+		Short: "Explain why a task does not run, or why it runs on its node",
+		Long: `Explain why a task does not run: the tasks it waits for, how long it sleeps or backs
+off, the node it is being moved to, and for each node the rule that keeps the node from
+claiming it. For a running task: the reason that its node recorded with the claim.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {

@@ -22,7 +22,7 @@ states and the commands to it, the latest %d entries. An interruption is the end
 a claim that neither the task nor a command wanted: its node died, was drained or
 lost its session, or the task was moved.
 
-Nodes write it down a moment later.`, statemachine.HistoryMax),
+Nodes write these records with a short delay.`, statemachine.HistoryMax),
 		Example: `  windlass task history nightly
   windlass task history nightly -o json | jq .interruptions`,
 		Args:              exactArgs("ID"),

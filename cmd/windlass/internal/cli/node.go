@@ -67,7 +67,7 @@ its session can expire, and joins again when the broker is back.`,
 	flags.StringVar(&c.Zone, "zone", "", "zone of the node, for tasks that ask for it and for the spread of groups")
 	flags.StringToStringVar(&c.Labels, "label", nil, "label of the node, for tasks that ask for it, as key=value; repeatable")
 	flags.IntVar(&c.Weight, "weight", 0, "the node's share of the work beside that of others, 1 to 1000; default 1")
-	flags.IntVar(&c.Capacity, "capacity", 0, "bound on the weight of the tasks that the node takes; 0 for none")
+	flags.IntVar(&c.Capacity, "capacity", 0, "limit of the total weight of the node's tasks; 0 for no limit")
 	flags.DurationVar(&c.ReturnWithin, "return-within", 0, "for how long others leave this node's tasks alone when it goes, in case it comes back; at most 10m")
 	flags.IntVar(&c.FailoverRate, "failover-rate", 0, "tasks a second that the node takes over when most nodes vanish at once; default 200")
 	flags.IntVar(&c.memoryClaim, "memory-claim-limit", 0, "percent of the memory in use from which on the node claims nothing; 0 for no limit")

@@ -36,7 +36,7 @@ type concurrency map[string]int
 var _ pflag.Value = (*concurrency)(nil)
 
 func registerConcurrency(flags *pflag.FlagSet, c *map[string]int) {
-	flags.Var((*concurrency)(c), "concurrency", "how many tasks of a type the node runs at a time, as TYPE=N, or N for each type; repeatable; default: no bound")
+	flags.Var((*concurrency)(c), "concurrency", "how many tasks of a type the node runs at a time, as TYPE=N, or N for each type; repeatable; default: no limit")
 }
 
 func (c *concurrency) String() string { return "" }

@@ -22,7 +22,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 	var labels map[string]string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the nodes that are there, and in the table those that are cordoned and away",
+		Short: "List the live nodes; the table also has cordoned nodes that are away",
 		Args:  noArgs,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
 			switch {
@@ -44,7 +44,7 @@ func (a *app) nodeListCommand() *cobra.Command {
 			return a.print(nodes, func() table { return nodeTable(nodes, cordons, time.Now()) })
 		}),
 	}
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "go on with every change")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "keep running and print every change")
 	cmd.Flags().StringToStringVarP(&labels, "label", "l", nil, "only nodes with these labels, such as disk=ssd; zone=NAME also matches the zone")
 	a.completeNames(cmd)
 	return a.outputFlag(cmd)

@@ -24,7 +24,7 @@ func (a *app) planCommand() *cobra.Command {
 		Short: "Show what would move if nodes joined, left or changed",
 		Long: `Show which tasks would move, and how even it would be, if nodes joined, left, or
 had another weight, capacity, zone or label. Nothing is changed. Without a flag it
-shows what would move as things are.
+shows what would move with the present nodes.
 
 Exit codes: 0 if nothing would move, 10 if something would.`,
 		Example: `  windlass plan --join n4

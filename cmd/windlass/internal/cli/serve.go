@@ -52,7 +52,7 @@ for a browser that use it, is at the same address; --no-dashboard leaves it out.
 Without --token-file and --client-ca it answers this machine alone, on a loopback
 address, where every user of this machine may look at everything and change nothing;
 see --local-role. With one of them it can listen anywhere, and needs --host for the
-names that it is called by.
+names of its host.
 Every change that is tried is logged to standard error.`,
 		Example: `  windlass serve
   windlass token operate deploy >> tokens

@@ -26,19 +26,19 @@ func (f *specFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.notBefore, "not-before", "", "earliest time to start: RFC 3339, or a duration from now")
 	flags.IntVar(&s.Weight, "weight", 0, "how much of a node's share and capacity it takes, 1 to 1000; default 1")
 	flags.StringToStringVar(&s.Require, "require", nil, "label that a node must have, as key=value; zone=Z for its zone; repeatable")
-	flags.StringToStringVar(&s.Prefer, "prefer", nil, "label that a node had better have, as key=value; repeatable")
+	flags.StringToStringVar(&s.Prefer, "prefer", nil, "label that nodes are preferred by, as key=value; repeatable")
 	flags.StringVar(&s.Node, "node", "", "the only node that may run it")
 	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
-	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "bound on each run, which is stopped then and counts as an error; 0 for none")
-	flags.StringVar((*string)(&s.OnFailure), "on-failure", "", "what its failure is for those that wait for it: block, skip or run; default block")
+	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "limit of each run; a longer run is stopped and counts as an error; 0 for no limit")
+	flags.StringVar((*string)(&s.OnFailure), "on-failure", "", "what happens to tasks that need this one if it fails: block, skip or run; default block")
 	completeFlag(cmd, "on-failure", []windlass.OnFailure{windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureRuns})
 
 	r := &f.retry
-	flags.IntVar(&r.Errors, "retry-errors", 0, "how many errors within --retry-window fail it for good, 1 to 1000; -1 for no limit; default 25 for a job of the tree, no limit for other tasks")
-	flags.DurationVar((*time.Duration)(&r.Window), "retry-window", 0, "how far back errors count; default 4h")
-	flags.DurationVar((*time.Duration)(&r.Min), "retry-min", 0, "pause after the first error, half of that to all of it, which doubles with every one that counts; default 1s")
-	flags.DurationVar((*time.Duration)(&r.Max), "retry-max", 0, "bound on that pause; default 10m")
-	flags.IntVar(&r.Deaths, "retry-deaths", 0, fmt.Sprintf("how many nodes within an hour may die with it until it is found to blame and fails, 1 to %d; -1 for no limit; default %d", windlass.DeathsMax, windlass.DeathsDefault))
+	flags.IntVar(&r.Errors, "retry-errors", 0, "errors within --retry-window after which it fails for good, 1 to 1000; -1 for no limit; default 25 for a job of the tree, no limit for other tasks")
+	flags.DurationVar((*time.Duration)(&r.Window), "retry-window", 0, "time for which an error counts; default 4h")
+	flags.DurationVar((*time.Duration)(&r.Min), "retry-min", 0, "pause after the first error, which doubles with each further error; the actual pause is random between half of it and all of it; default 1s")
+	flags.DurationVar((*time.Duration)(&r.Max), "retry-max", 0, "longest pause between two runs; default 10m")
+	flags.IntVar(&r.Deaths, "retry-deaths", 0, fmt.Sprintf("how many nodes may die within an hour while they run it, before it fails as the culprit, 1 to %d; -1 for no limit; default %d", windlass.DeathsMax, windlass.DeathsDefault))
 }
 
 // line is what was given.

@@ -97,7 +97,7 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
 	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
 	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
-	flags.BoolVarP(&follow, "watch", "w", false, "go on with every change")
+	flags.BoolVarP(&follow, "watch", "w", false, "keep running and print every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
 	flags.StringVar(&by, "sort", "id", "sort by "+names(slices.Sorted(maps.Keys(taskOrders)), ", "))
 	flags.BoolVar(&reverse, "reverse", false, "the last ones first")
@@ -233,8 +233,8 @@ func (a *app) taskLogsCommand() *cobra.Command {
 		Long: `Print what a task's command has written to standard output and error, as kept
 by the node that runs it. It can be read on that node's host only.
 
-What would do something to a terminal, and bytes that are no text, are shown as escapes
-such as \x1b; with --raw everything comes as it was written.`,
+Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
+prints the output unchanged.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -51,8 +51,8 @@ the job is given back; so it is, and all that is killed, when windlass is killed
 command has no terminal of its own.
 
 Without a command the job is claimed for the time of --lease, and printed with the
-token that "tree complete", "tree fail" and "tree release" need. Nobody renews the
-lease: when it is over, the job is anyone's.
+token that "tree complete", "tree fail" and "tree release" need. The lease is not
+renewed: when it expires, any node can claim the job.
 
 A job that is taken away, by a command or because it was lost, is a failure of that
 one job: of several, the others are still worked on. Standard output need not take what
@@ -190,9 +190,8 @@ func (a *app) endCommand(cmd *cobra.Command, said string, end func(ctx context.C
 	var token int64
 	cmd.Long += `
 
-It is about a job that "tree dequeue" has claimed without a command. If that claim
-is not held any more it is refused with exit code 4: the job is someone else's, or
-has ended.`
+The job must have been claimed by "tree dequeue" without a command. If that claim has
+ended, this is refused with exit code 4: the job has ended, or another holds it.`
 	cmd.Args, cmd.ValidArgsFunction = exactArgs("PATH"), a.completeWorking
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if token <= 0 {
@@ -231,9 +230,9 @@ func (a *app) treeFailCommand() *cobra.Command {
 	var text string
 	var permanent bool
 	cmd := a.endCommand(&cobra.Command{
-		Use: "fail PATH --token N --error TEXT", Short: "Say that a job that was dequeued has failed",
-		Long: `Say that a job that was dequeued has failed. It runs again later or fails for good,
-as --retry-… of "tree queue" says; with --permanent at once.`,
+		Use: "fail PATH --token N --error TEXT", Short: "Report that a dequeued job has failed",
+		Long: `Report that a dequeued job has failed. It runs again later or fails for good, as
+--retry-… of "tree queue" says; with --permanent it fails for good at once.`,
 		Example: `  windlass tree fail requestFile_alpha --token 42 --error 'no such file' --permanent`,
 	}, "failed", func(ctx context.Context, c *windlass.Client, id string, token int64) error {
 		if text == "" {
@@ -246,7 +245,7 @@ as --retry-… of "tree queue" says; with --permanent at once.`,
 		return c.FailDetached(ctx, id, token, failure)
 	})
 	cmd.Flags().StringVar(&text, "error", "", "what went wrong")
-	cmd.Flags().BoolVar(&permanent, "permanent", false, "no retry would help")
+	cmd.Flags().BoolVar(&permanent, "permanent", false, "fail it for good, without another run")
 	return cmd
 }
 

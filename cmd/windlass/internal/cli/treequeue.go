@@ -40,9 +40,9 @@ func (a *app) treeQueueCommand() *cobra.Command {
 whose own name and type match --under-name and --under-type. These are regular
 expressions that have to match the whole; one that is not given matches everything.
 
-A job that is pending already becomes what is queued now; one that has ended is
-pending again, and those below it wait for it. One that is worked on is a conflict
-unless --requeue has it run again afterwards.
+If the job is pending, this replaces it; if it has ended, it becomes pending again, and
+the jobs below it wait for it. If it is running, this is a conflict, unless --requeue
+makes it run again afterwards.
 
 --name-template makes the name from those of the job above and of the job, as a
 template of Go: {{.Parent}} and {{.Child}}.

@@ -71,7 +71,7 @@ there is one line for each job that has changed, the first time for all of them.
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&f.watch, "watch", "w", false, "go on with every change")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "keep running and print every change")
 	flags.BoolVar(&f.progress, "progress", false, "only how far it has come")
 	flags.IntVar(&f.options.Depth, "depth", 0, "how many levels are drawn; 0 for all")
 	flags.IntVar(&f.options.ChildrenMax, "children", tree.ChildrenShownMax, "how many jobs right below one are drawn")

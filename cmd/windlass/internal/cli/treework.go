@@ -53,7 +53,7 @@ func (a *app) dequeueInto(ctx context.Context, f dequeueFlags) error {
 		events.Errored = nil // this command ends with that error
 	}
 	w.node, err = windlass.NewNode(windlass.Config{
-		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL,
+		Broker: b, Namespace: a.namespace, Name: f.nodeName, Pulls: []string{f.jobType}, SessionTTL: f.sessionTTL, ShutdownGrace: shutdownGrace(timing),
 		Version: view.BuildVersion().Version, Events: events, Renewed: commands.renewed,
 		Fence: func(overdue func() []string) { exitIfOverdue(log, overdue, timing.Slack) },
 	})

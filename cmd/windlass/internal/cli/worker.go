@@ -82,6 +82,7 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 	}
 	config := c.Config
 	config.Broker, config.Version, config.Events, config.Renewed = b, view.BuildVersion().Version, windlass.LogEvents(c.log), supervisor.SetDeadline
+	config.ShutdownGrace = shutdownGrace(timing)
 	config.Handlers = exectask.Handlers(supervisor, c.allow)
 	config.NewTask = exectask.Leave(c.allow, func(task string, err error) { c.log.Warn("left to other nodes", "task", task, "error", err) })
 	if c.memoryClaim != 0 || c.memoryRelease != 0 {
@@ -108,6 +109,12 @@ func newWorker(ctx context.Context, b broker.Broker, c workerConfig) (*worker, e
 // commandGrace is the time that a command has to end itself: it must be killed before the
 // session's grace is over.
 func commandGrace(t session.Timing) time.Duration { return t.Grace * 3 / 4 }
+
+// shutdownGrace is how long a node that is stopped waits for its commands. They are killed
+// after commandGrace, but a slow machine takes its time to kill many and to report their
+// ends, and a claim that is left behind keeps its task from running until it expires. While
+// the session lasts there is no need to hurry.
+func shutdownGrace(t session.Timing) time.Duration { return t.Grace + 5*time.Second }
 
 // memoryBalancer is the default balancer as long as there is memory.
 func memoryBalancer(c workerConfig) (windlass.Balancer, error) {
@@ -152,7 +159,7 @@ func (w *worker) tellStopping() {
 			running = append(running, t.ID)
 		}
 	}
-	w.log.Info("stopping; a second signal ends it at once", "tasks", len(running), "first", running[:min(len(running), stoppingNamed)], "within", w.timing.Grace.Round(time.Millisecond))
+	w.log.Info("stopping; a second signal ends it at once", "tasks", len(running), "first", running[:min(len(running), stoppingNamed)], "within", shutdownGrace(w.timing).Round(time.Millisecond))
 }
 
 func defaultLogDir(node string) (string, error) {
