@@ -46,7 +46,7 @@ func summary(n coordinator.AuditRecord) string {
 	return text
 }
 
-func TestAuditQueue_WaitForClaimsAndEndings(t *testing.T) {
+func TestAuditQueue_WaitsForClaimsAndEndings(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
 		queued                []coordinator.AuditRecord
@@ -82,7 +82,7 @@ func TestAuditQueue_WaitForClaimsAndEndings(t *testing.T) {
 	}
 }
 
-func TestAuditQueue_HaveOneCallAtATime(t *testing.T) {
+func TestAuditQueue_HasOneCallAtATime(t *testing.T) {
 	q := newAuditQueue(recordAt("a", 0))
 	c, _ := q.Take(at(100), false, false)
 	q.Add(recordAt("a", 1))
@@ -138,7 +138,7 @@ func TestAuditQueue_MergesRecordsAboutOneTask(t *testing.T) {
 	}
 }
 
-func TestAuditQueue_AreRetriedAfterAPause(t *testing.T) {
+func TestAuditQueue_RecordsAreRetriedAfterAPause(t *testing.T) {
 	q := newAuditQueue(recordAt("a", 0))
 	c, _ := q.Take(at(100), true, false)
 	q.Done(c)

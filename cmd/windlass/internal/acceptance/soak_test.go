@@ -51,7 +51,6 @@ type soak struct {
 
 	began     time.Time
 	injected  map[string]int
-	overdue   int         // nodes that ended themselves because commands outlived their session
 	refusals  map[int]int // starts of nodes that could not join, by exit code
 	fenced    int
 	audited   int

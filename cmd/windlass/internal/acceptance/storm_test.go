@@ -113,10 +113,6 @@ func (s *soak) buried(c *citizen, now time.Time) {
 	case !c.stopping && !joined && (code == exitUnavailable || code == exitConflict):
 		s.refusals[code]++
 		c.downUntil = now.Add(retryEvery)
-	case code == exitFenced && joined:
-		// Its commands took too long to end. Whether that happens depends on the machine;
-		// whether the node ends itself in time is checked by the locks of the tasks.
-		s.overdue++
 	default:
 		s.t.Errorf("node %s has exited with code %d (told to stop: %t):\n%s", c.name, code, c.stopping, tail(text))
 	}

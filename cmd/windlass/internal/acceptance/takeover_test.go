@@ -91,7 +91,6 @@ func (s *soak) report() string {
 	}
 	row("tasks: endless, finite", "%d, %d", soakEndless, s.audited)
 	row("submissions that had to be repeated", "%d", s.stream.repeats)
-	row("nodes that ended themselves because commands outlived their session", "%d", s.overdue)
 	row("starts of nodes refused: name held, broker away", "%d, %d", s.refusals[exitConflict], s.refusals[exitUnavailable])
 	row("claims granted", "%d", grants)
 	row("· of a task that had been granted before", "%d", handOvers)

@@ -36,7 +36,6 @@ const (
 	exitFailed      = 1
 	exitConflict    = 4
 	exitUnavailable = 5
-	exitFenced      = 70
 	exitInterrupted = 130
 	exitSignalled   = -1 // what Go says of a process that a signal ended
 )

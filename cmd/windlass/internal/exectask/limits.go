@@ -68,9 +68,9 @@ const (
 	// the process table while a run is ending.
 	scanPauseMin = 2 * time.Millisecond
 	scanPauseMax = 250 * time.Millisecond
-	// scanShare is the pause in multiples of the last walk, so that walks take at most a
-	// fifth of a core. It is no more than scanPauseMax: a walk during which the machine was
-	// suspended took hours.
+	// scanShare is the pause in multiples of the last walk, so that walks of up to 60 ms
+	// take at most a fifth of a core. The pause after a longer one is scanPauseMax, because
+	// its length may be that of a freeze or a suspend.
 	scanShare = 4
 	// environMax is how much of a process's environment is searched.
 	environMax = 512 << 10
