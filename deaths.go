@@ -249,6 +249,9 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 		return until
 	}
 	at := in.deaths.OpenAt(t.ID, t.Created, now)
+	if slices.ContainsFunc(in.deaths.Rivals(t.ID, t.Created, now), in.busyWith) {
+		at = at.Add(deaths.ApartFor)
+	}
 	if in.deaths.Losses(t.ID) > 0 {
 		place := slices.IndexFunc(in.nodes.Registered(), func(n *mirror.Node) bool { return n.Name == in.config.Name })
 		if until := in.deaths.Scatter(t.ID, place); until.After(at) {

@@ -22,6 +22,10 @@ const (
 	// takes twice as long, up to trialStepMax.
 	trialStep    = 3 * time.Second
 	trialStepMax = 12 * time.Second
+	// ApartFor is how much longer a node leaves a suspect to others while it tries another
+	// one of the same death. The other nodes take over what a node does not claim in half of
+	// that time, even if they have their share already.
+	ApartFor = 5 * time.Second
 )
 
 // Book has the deaths that count.
@@ -205,6 +209,22 @@ func (b *Book) OpenAt(task string, created broker.Revision, now time.Time) time.
 	return l.in.seen.Add(l.after)
 }
 
+// Rivals returns the other suspects of the last death of a task that has been suspected
+// before. If one node tries them together and dies, they remain equally suspected.
+func (b *Book) Rivals(task string, created broker.Revision, now time.Time) (others []string) {
+	ls := b.counting(task, created, now)
+	if len(ls) == 0 || !ls[len(ls)-1].recent || b.suspicions(task, created, now) < 2 {
+		return nil
+	}
+	last := ls[len(ls)-1].in
+	for _, l := range last.Lost[:last.Recent] {
+		if l.Task != task {
+			others = append(others, l.Task)
+		}
+	}
+	return others
+}
+
 // StillUntil returns until when the suspects of the last deaths are tried, zero if there
 // are none. ttl is how long it takes to notice another death. Nothing is moved until
 // then: what moves would be interrupted, and lost with the next node as well. If the
@@ -216,7 +236,7 @@ func (b *Book) StillUntil(ttl time.Duration) (until time.Time) {
 		}
 		at := e.seen.Add(trialStep)
 		if !e.explained("") {
-			at = at.Add(e.latest + ttl)
+			at = at.Add(e.latest + ApartFor + ttl)
 		}
 		if at.After(until) {
 			until = at

@@ -155,7 +155,7 @@ func TestOpenAt_O02_TheMostSuspectedFirstAndTheOthersOneByOne(t *testing.T) {
 	c.opens("a", 2*stepMax)
 	c.opens("old", notHeldBack)
 	c.opens("unknown", notHeldBack)
-	if at, want := c.StillUntil(time.Minute), c.now.Add(2*stepMax+trialStep+time.Minute); !at.Equal(want) {
+	if at, want := c.StillUntil(time.Minute), c.now.Add(2*stepMax+ApartFor+trialStep+time.Minute); !at.Equal(want) {
 		t.Errorf("tasks stay until %v, want %v", at, want)
 	}
 
@@ -176,6 +176,25 @@ func TestOpenAt_O02_TheMostSuspectedFirstAndTheOthersOneByOne(t *testing.T) {
 	if at := c.StillUntil(time.Minute); !at.Equal(c.now.Add(trialStep)) {
 		t.Errorf("with the culprit found tasks stay until %v", at)
 	}
+}
+
+func TestRivals_O02_AreTheOtherSuspectsOfOneThatIsSuspectedAgain(t *testing.T) {
+	c := newChronicle(t)
+	rivals := func(task, want string) {
+		t.Helper()
+		if got := strings.Join(c.Rivals(task, 0, c.now), " "); got != want {
+			t.Errorf("the rivals of %s are %q, want %q", task, got, want)
+		}
+	}
+	c.die("p q a", "old", "")
+	rivals("p", "") // many may have been claimed at once, and most have nothing to do with it
+	c.die("p q", "a", "")
+	rivals("p", "q")
+	rivals("q", "p")
+	rivals("a", "") // it ran for longer
+	rivals("old", "")
+	c.die("p", "", "p")
+	rivals("q", "") // p explains it
 }
 
 func TestOpenAt_O02_VeryManyAreAllOpenWithinTenSeconds(t *testing.T) {

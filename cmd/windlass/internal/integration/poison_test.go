@@ -68,16 +68,21 @@ func (s *supervised) kill(name string) {
 	s.died <- name
 }
 
+// restart starts a node again that has died.
+func (s *supervised) restart(name string) {
+	if s.Advance(time.Second); s.renamed {
+		s.startNew(name + "x")
+	} else {
+		s.start(name, s.nodes[name].Restart)
+	}
+}
+
 // watch restarts what has died, for a time.
 func (s *supervised) watch(during time.Duration) {
 	for end := time.After(during); ; {
 		select {
 		case name := <-s.died:
-			if s.Advance(time.Second); s.renamed {
-				s.startNew(name + "x")
-			} else {
-				s.start(name, s.nodes[name].Restart)
-			}
+			s.restart(name)
 		case <-end:
 			return
 		}
@@ -140,6 +145,29 @@ func TestPoison_O02_OneThatTakesLongerIsFoundByElimination(t *testing.T) {
 			})
 		})
 	}
+}
+
+// If one node tries two suspects, both are as suspect as before when it dies.
+func TestPoison_O02_TwoSuspectsAreTriedOnTwoNodes(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, 4*time.Second, "a", "c")
+		c.submit(10, windlass.Spec{Node: "c"}) // which has its share with them
+		c.WaitUntil(time.Minute, "all run", c.allRunning(10))
+		c.cordon("c", "a is to have both suspects")
+		c.Submit(windlass.Submission{ID: "poison"}, windlass.Submission{ID: "beside"})
+		for _, when := range []string{"a has died", "a has died again"} {
+			died := len(c.deaths())
+			c.WaitUntil(time.Minute, when, func() bool { return len(c.deaths()) > died })
+			s.restart(<-s.died)
+		}
+		s.startNew("b") // which has room for both
+		c.uncordon("c")
+		s.watch(3 * time.Minute)
+		s.blamed(11)
+		if len(s.dead) != 3 {
+			t.Errorf("died: %v", s.dead)
+		}
+	})
 }
 
 func TestPoison_O02_ProcessesMayComeBackUnderOtherNames(t *testing.T) {
