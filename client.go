@@ -442,6 +442,10 @@ type NodeStatus struct {
 	// two. It is empty below a second. While it lags, a node claims nothing that
 	// another node should have.
 	Behind string `json:"behind,omitempty"`
+	// SlowRenewal is how long the slowest renewal of its session within the last ten
+	// minutes took, as a duration such as "1.5s". It is empty if each took less than a
+	// quarter of session.Timing.Try. Nodes publish it up to a minute later.
+	SlowRenewal string `json:"slow_renewal,omitempty"`
 	// ShortLived lists the types whose tasks this node found to end about as soon as
 	// they begin.
 	ShortLived []string `json:"short_lived,omitempty"`
@@ -559,7 +563,7 @@ func nodeStatus(n *mirror.Node, tasks int) NodeStatus {
 	}
 	s := NodeStatus{
 		Name: n.Name, Tasks: tasks, Frozen: i.Frozen, Draining: i.Draining, Zone: i.Zone, Labels: i.Labels,
-		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, ShortLived: i.ShortLived, Returning: i.Returning, Probation: i.Probation, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
+		Cordon: cordonOf(n), Capacity: i.Capacity, Weight: i.Weight, Load: i.Load, Overloaded: i.Overloaded, Behind: i.Behind, SlowRenewal: i.SlowRenewal, ShortLived: i.ShortLived, Returning: i.Returning, Probation: i.Probation, StartedAt: i.StartedAt, SessionTTL: i.SessionTTL, Version: i.Version, Types: i.Types, Pulls: i.Pulls, Limits: i.Limits,
 		Incarnation: i.Incarnation, Host: i.Host, LogDir: i.LogDir, Problem: problem,
 	}
 	if s.Labels == nil {

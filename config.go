@@ -282,6 +282,10 @@ type NodeInfo struct {
 	// Behind is a lower bound of the greatest lag of its task copy within the last half
 	// minute, as a duration such as "4s", a power of two. It is empty below a second.
 	Behind string `json:"behind,omitempty"`
+	// SlowRenewal is how long the slowest renewal of its session within the last ten
+	// minutes took, as a duration such as "1.5s". It is empty if each took less than a
+	// quarter of session.Timing.Try.
+	SlowRenewal string `json:"slow_renewal,omitempty"`
 	// ShortLived lists the types whose tasks recently ended about as soon as they began
 	// on this node, sorted. Every node places the types that any node lists by task
 	// name alone.

@@ -435,8 +435,8 @@ func (in *incarnation) loadStep(now time.Time) {
 	}
 }
 
-// lateStep publishes how late this node learns of others' changes, and which types it
-// has found to be short-lived.
+// lateStep publishes how late this node learns of others' changes, how slowly its session
+// was renewed, and which types it has found to be short-lived.
 func (in *incarnation) lateStep(now time.Time) {
 	if in.closing || in.lost {
 		return
@@ -449,9 +449,26 @@ func (in *incarnation) lateStep(now time.Time) {
 		in.info.Behind = behind
 		in.out.publishInfo()
 	}
+	if slow := in.slowRenewal(); slow != in.info.SlowRenewal {
+		in.info.SlowRenewal = slow
+		in.out.publishInfo()
+	}
 	if types, changed := in.fleet.Named(now); changed {
 		in.info.ShortLived = types
 		in.out.publishInfo()
 		in.board.LifetimesChanged(now)
 	}
+}
+
+// slowRenewal returns what to publish as NodeInfo.SlowRenewal. While renewals are slow, it
+// changes only when one takes twice as long: each publication costs every node a message.
+func (in *incarnation) slowRenewal() string {
+	slowest := in.session.SlowestRenewal()
+	if slowest == 0 {
+		return ""
+	}
+	if told, err := time.ParseDuration(in.info.SlowRenewal); err == nil && slowest >= told && slowest < 2*told {
+		return in.info.SlowRenewal
+	}
+	return slowest.Round(10 * time.Millisecond).String()
 }

@@ -60,10 +60,12 @@ func (s *Session) renewOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timing.Try)
 	defer cancel()
 	sent := s.now.Read()
+	s.slow.sent(sent)
 	ttl, err := s.broker.KeepAlive(ctx, s.id)
 	if err != nil {
 		return err
 	}
+	s.slow.answered(s.now.Read(), s.timing.Try/4)
 	s.renewed(sent, ttl)
 	return nil
 }

@@ -56,6 +56,7 @@ type Session struct {
 	timing      Timing
 	now         clock.Clock
 	config      Config
+	slow        slowRenewals
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc

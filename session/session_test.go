@@ -248,6 +248,35 @@ func TestSession_SurvivesABrokerThatComesBackInTime(t *testing.T) {
 
 // While a machine is suspended its timers stand still, but not its boot clock. While a
 // host stops a virtual machine both stand still, and the time of day is set later.
+func TestSlowestRenewal_CountsFailedAttemptsAndIsForgottenAfterTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{ttl: 15 * time.Second, delay: 499 * time.Millisecond}
+		s, ended := open(t, f, Config{})
+		expect := func(least, most time.Duration) {
+			t.Helper()
+			if got := s.SlowestRenewal(); got < least || got > most {
+				t.Errorf("the slowest renewal took %v, want %v to %v", got, least, most)
+			}
+		}
+		expect(0, 0)
+		time.Sleep(time.Minute)
+		expect(0, 0)
+		// The first of its attempts may be as late as a renewal is due, and the last one
+		// comes soon after.
+		outage, retried := s.Timing().Renew+3*time.Second, s.Timing().Renew/15+f.delay
+		f.fail(broker.ErrUnavailable)
+		time.Sleep(outage)
+		f.fails.Store(nil)
+		time.Sleep(s.Timing().Renew)
+		expect(3*time.Second, outage+retried)
+		time.Sleep(9 * time.Minute)
+		expect(3*time.Second, outage+retried)
+		time.Sleep(2 * time.Minute)
+		expect(0, 0)
+		closeSession(t, s, ended)
+	})
+}
+
 func TestSession_S2_EitherClockShowsThatTheMachineStoodStill(t *testing.T) {
 	for name, jump := range map[string]struct{ boot, day time.Duration }{
 		"suspended":                           {boot: time.Hour, day: time.Hour},

@@ -53,6 +53,21 @@ func Span(d time.Duration) string {
 	}
 }
 
+// Size is a number of bytes in the largest unit that it has at least one of.
+func Size(bytes int64) string {
+	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
+	switch n := float64(bytes); {
+	case bytes >= gib:
+		return fmt.Sprintf("%.1f GiB", n/gib)
+	case bytes >= mib:
+		return fmt.Sprintf("%.1f MiB", n/mib)
+	case bytes >= kib:
+		return fmt.Sprintf("%.0f KiB", n/kib)
+	default:
+		return fmt.Sprintf("%d B", bytes)
+	}
+}
+
 // OrDash is a text, or a dash for none.
 func OrDash(s string) string { return cmp.Or(s, "-") }
 

@@ -42,8 +42,8 @@ const (
 // allChecks are in the order in which they are printed.
 var allChecks = []string{
 	checkBroker, checkQuorum, checkVersion, checkSpace, checkLeases, doctor.CheckRoundTrip, doctor.CheckPermissions,
-	doctor.CheckLayout, doctor.CheckNodes, doctor.CheckClaims, doctor.CheckDuplicates, doctor.CheckTasks, doctor.CheckValues,
-	doctor.CheckLeftovers,
+	doctor.CheckLayout, doctor.CheckNodes, doctor.CheckClaims, doctor.CheckDuplicates, doctor.CheckTasks, doctor.CheckRuns, doctor.CheckValues,
+	doctor.CheckLeftovers, doctor.CheckContents,
 }
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -54,7 +54,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Check the broker and the namespace, and say what to do",
 		Long: `Check the broker (reachable, quorum, version, space, leases, round trip,
 permissions) and everything below the namespace: layout, nodes, orphaned claims,
-duplicates, tasks that are stuck, values that cannot be read.
+duplicates, tasks that are stuck or get nowhere, values that cannot be read, and
+what takes the space.
 
 It looks a second time, up to a little more than a session's TTL later, only where
 something that it found may pass by itself. It changes nothing, except with --fix,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/windlass-go/windlass/broker/etcd"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
+	"github.com/windlass-go/windlass/internal/view"
 )
 
 func memberName(m etcd.Member) string { return cmp.Or(m.Name, m.Endpoint) }
@@ -208,21 +209,9 @@ func alarmAdvice(alarms []string) string {
 }
 
 func usage(m etcd.Member) string {
-	text := fmt.Sprintf("%s in use, in a file of %s", size(m.InUse), size(m.DBSize))
+	text := fmt.Sprintf("%s in use, in a file of %s", view.Size(m.InUse), view.Size(m.DBSize))
 	if m.Quota == 0 {
 		return text + "; the quota is not told"
 	}
-	return text + fmt.Sprintf("; %d %% of the quota of %s", m.InUse*100/m.Quota, size(m.Quota))
-}
-
-func size(bytes int64) string {
-	const kib, mib, gib = 1 << 10, 1 << 20, 1 << 30
-	switch n := float64(bytes); {
-	case bytes >= gib:
-		return fmt.Sprintf("%.1f GiB", n/gib)
-	case bytes >= mib:
-		return fmt.Sprintf("%.1f MiB", n/mib)
-	default:
-		return fmt.Sprintf("%.0f KiB", n/kib)
-	}
+	return text + fmt.Sprintf("; %d %% of the quota of %s", m.InUse*100/m.Quota, view.Size(m.Quota))
 }

@@ -39,10 +39,14 @@ const (
 	CheckDuplicates = "duplicates"
 	// CheckTasks: tasks that cannot run.
 	CheckTasks = "tasks"
+	// CheckRuns: tasks that run again and again and get nowhere.
+	CheckRuns = "runs"
 	// CheckValues: values that cannot be read.
 	CheckValues = "values"
 	// CheckLeftovers: keys whose task or node is gone.
 	CheckLeftovers = "leftovers"
+	// CheckContents: what the keys take.
+	CheckContents = "contents"
 )
 
 // secondLook is the wait for tasks to be claimed. Nodes leave a task to each other for less
@@ -59,7 +63,7 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	layout, known := now.checkLayout()
 	if !known {
 		checks := []Check{layout}
-		for _, name := range []string{CheckNodes, CheckClaims, CheckDuplicates, CheckTasks, CheckValues, CheckLeftovers} {
+		for _, name := range []string{CheckNodes, CheckClaims, CheckDuplicates, CheckTasks, CheckRuns, CheckValues, CheckLeftovers, CheckContents} {
 			checks = append(checks, Check{Name: name, Status: Unknown, Found: "not checked: the layout is newer than this version knows"})
 		}
 		return checks, nil
@@ -79,7 +83,7 @@ func (d *Doctor) Namespace(ctx context.Context) ([]Check, error) {
 	}
 	return []Check{
 		layout, now.checkNodes(), now.checkClaims(before), now.checkDuplicates(),
-		now.checkTasks(before, at), now.checkValues(), now.checkLeftovers(),
+		now.checkTasks(before, at), now.checkRuns(), now.checkValues(), now.checkLeftovers(), now.checkContents(),
 	}, nil
 }
 

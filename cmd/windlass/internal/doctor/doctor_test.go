@@ -173,6 +173,8 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			doctor.CheckNodes, doctor.Warning, []string{"all of them", "n"}},
 		{"a node whose copy is behind", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.Behind = "4s" }) },
 			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
+		{"a node whose session is renewed slowly", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.SlowRenewal = "1.9s" }) },
+			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) whose session was renewed slowly", "m: 1.9s, of its TTL of 15s"}},
 		{"a cordon that may be forgotten", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeCordon("m"), `{"at":"1999-11-01T00:00:00Z"}`)
 			w.put(w.space.NodeCordon("n"), `{"at":"1999-11-01T00:00:00Z"}`)
@@ -238,6 +240,21 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			w.task("y", needs("x"))
 			w.task("z", needs("y"))
 		}, doctor.CheckTasks, doctor.Problem, []string{"1 cycle(s) of tasks that wait for each other", "x → y → x", "1 task(s) that wait for what cannot run", "z waits for y"}},
+
+		{"a task that keeps failing", func(w *world, n broker.SessionID) {
+			w.put(w.space.State("runs"), `{"state":"runnable","failures":5,"errors":[{"timestamp":"1999-12-31T23:50:00Z","error":"no route\nto host"}]}`)
+			w.put(w.space.State("sleeps"), `{"state":"sleeping","until":"2100-01-01T00:00:00Z","failures":4,"errors":[{"timestamp":"1999-12-31T23:50:00Z","error":"e"}]}`)
+			w.put(w.space.State("older"), `{"state":"runnable","failures":9,"errors":[{"timestamp":"1999-12-31T20:00:00Z","error":"e"}]}`)
+			w.put(w.space.State("done"), `{"state":"failed","failures":9,"errors":[{"timestamp":"1999-12-31T23:50:00Z","error":"e"}]}`)
+		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) that keep failing", "runs: 5 error(s), the last: no route"}},
+		{"a task that is interrupted again and again", func(w *world, _ broker.SessionID) {
+			w.put(w.space.History("runs"), w.history(time.Minute, 5))
+			w.put(w.space.History("sleeps"), w.history(time.Minute, 4))
+			w.put(w.space.History("older"), w.history(2*time.Hour, 9))
+			w.put(w.space.History("done"), w.history(time.Minute, 9))
+		}, doctor.CheckRuns, doctor.Warning, []string{"1 task(s) that were interrupted repeatedly", "runs: 5 times, on 2 node(s)"}},
+		{"a history that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.History("runs"), "{") },
+			doctor.CheckValues, doctor.Warning, []string{"/w/history/runs: "}},
 
 		{"a spec that cannot be read", func(w *world, _ broker.SessionID) { w.put(w.space.Task("x"), "{") },
 			doctor.CheckValues, doctor.Problem, []string{"/w/tasks/x: "}},

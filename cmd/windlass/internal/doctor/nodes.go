@@ -66,6 +66,11 @@ func (s *snapshot) checkNodes() Check {
 			n.add(Warning, "node(s) that saw late what others do, within the last half minute; while they do they claim nothing in others' stead",
 				"give them or the broker more of a processor, or divide the namespace", fmt.Sprintf("%s was %s behind, or more", node.name, behind))
 		}
+		if slow := node.info.SlowRenewal; slow != "" {
+			n.add(Warning, "node(s) whose session was renewed slowly within the last ten minutes",
+				"look at the broker's disks, the network and the nodes' processors; if a renewal takes too long, a node stops all that it runs",
+				fmt.Sprintf("%s: %s, of its TTL of %s", node.name, slow, node.info.SessionTTL))
+		}
 		versions[node.info.Version] = node.name
 		ttls[node.info.SessionTTL] = node.name
 	}

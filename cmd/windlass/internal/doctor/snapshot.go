@@ -41,7 +41,12 @@ type snapshot struct {
 	// cordons are those of nodes, registered or not.
 	cordons map[string]windlass.Cordon
 	deaths  []windlass.Death
-	layout  []byte
+	// failing has the live tasks whose runs keep failing, interrupted those whose claims
+	// keep ending early; both say how.
+	failing, interrupted map[string]string
+	// used is what the keys take, by the first part of their path.
+	used   map[string]used
+	layout []byte
 }
 
 // found is a key of a task or a node.
@@ -84,6 +89,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
 			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{},
+			failing: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
 		if err == nil {
@@ -101,6 +107,7 @@ func (s *snapshot) list(ctx context.Context, b broker.Broker) error {
 			return err
 		}
 		for _, kv := range page.KVs {
+			s.count(kv)
 			p := s.space.Parse(kv.Key)
 			if p.Kind == keys.Unknown {
 				continue
@@ -167,8 +174,14 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var r statemachine.Record
 		if r, err = statemachine.Parse(kv.Value); err == nil {
 			s.states[p.Name] = r.State
+			s.noteFailures(p.Name, &r)
 		} else if isNewer(kv.Value) {
 			err = fmt.Errorf("%w: %w", errNewer, err)
+		}
+	case keys.History:
+		var h statemachine.History
+		if h, err = statemachine.ParseHistory(kv.Value); err == nil {
+			s.noteInterruptions(p.Name, &h)
 		}
 	case keys.TaskCommand:
 		_, err = statemachine.ParseCommand(kv.Value)

@@ -185,7 +185,7 @@ func (s *snapshot) checkValues() Check {
 		switch {
 		case errors.Is(err, errNewer):
 			n.add(Problem, "state(s) that this version does not know", "use a newer version of windlass", example)
-		case k.Kind == keys.Claim || k.Kind == keys.TaskCommand:
+		case k.Kind == keys.Claim || k.Kind == keys.History || k.Kind == keys.TaskCommand:
 			n.add(Warning, "value(s) that cannot be read and that nothing depends on", mend, example)
 		case k.Kind == keys.NodeInfo:
 			n.add(Problem, "registration(s) that cannot be read", "restart the node", example)

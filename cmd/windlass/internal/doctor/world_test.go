@@ -13,6 +13,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/doctor"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -151,6 +152,18 @@ func (w *world) healthy() broker.SessionID {
 	w.put("/w/tasks/_metafora", "unknown")
 	w.putOn(n, w.space.NodeCommand("n", "1"), "freeze")
 	return n
+}
+
+// history is that of a task whose claims were interrupted some time ago.
+func (w *world) history(ago time.Duration, interruptions int) string {
+	w.Helper()
+	var h statemachine.History
+	for i := range interruptions {
+		h.Entries = append(h.Entries, statemachine.HistoryEntry{
+			At: time.Now().Add(-ago), Event: statemachine.EventLost, Node: string(rune('a' + i%2)), Token: int64(i), Interruption: true,
+		})
+	}
+	return w.json(h)
 }
 
 // examine returns the checks by name.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/statemachine"
 	"github.com/windlass-go/windlass/windlasstest"
 )
 
@@ -124,13 +125,29 @@ func TestPoison_O02_TheTaskThatKillsItsNodesIsFoundAmongThreeHundred(t *testing.
 							most++ // it may move once while all are being placed
 						}
 						if h.Interruptions > most {
-							t.Errorf("%s was interrupted %d times: %s", id, h.Interruptions, text)
+							t.Fatalf("%s was interrupted %d times: %s; the deaths: %s", id, h.Interruptions, inDetail(h), c.deathsInDetail())
 						}
 					}
 				})
 			})
 		}
 	}
+}
+
+// inDetail tells a history with times and reasons.
+func inDetail(h statemachine.History) (text string) {
+	for _, e := range h.Entries {
+		text += fmt.Sprintf("\n  %s %s on %s: %s", e.At.Format("04:05.000"), e.Event, e.Node, e.Detail)
+	}
+	return text
+}
+
+// deathsInDetail tells of the deaths that are recorded.
+func (c *cluster) deathsInDetail() (text string) {
+	for _, d := range c.deaths() {
+		text += fmt.Sprintf("\n  %s %s: %d claims, %d recent, culprit %q", d.At.Format("04:05.000"), d.Node, d.Claims, d.Recent, d.Culprit)
+	}
+	return text
 }
 
 func TestPoison_O02_OneThatTakesLongerIsFoundByElimination(t *testing.T) {

@@ -410,3 +410,19 @@ func TestNode_M04_WaitsLongerForADeadHolderOfItsNameWhenTheBrokerWasAway(t *test
 		w.settles(time.Minute, w.submit(1, windlass.Spec{}))
 	})
 }
+
+func TestSession_ASlowRenewalIsPublishedAndForgottenAfterTenMinutes(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.Advance(time.Minute)
+		if got := c.nodes()[0].SlowRenewal; got != "" {
+			t.Errorf("a renewal is said to have taken %s", got)
+		}
+		a.Use("delay-reply 1s on keepalive call 1")
+		c.WaitUntil(2*time.Minute, "it is published", func() bool { return c.nodes()[0].SlowRenewal != "" })
+		if got, err := time.ParseDuration(c.nodes()[0].SlowRenewal); err != nil || got < time.Second || got > 1500*time.Millisecond {
+			t.Errorf("it took %v, %v", got, err)
+		}
+		c.WaitUntil(12*time.Minute, "it is forgotten", func() bool { return c.nodes()[0].SlowRenewal == "" })
+	})
+}

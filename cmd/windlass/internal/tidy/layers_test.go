@@ -55,7 +55,7 @@ var layers = map[string][]string{
 	"cmd/windlass/internal/simulation": {".", "broker", "broker/faulty", "broker/etcd", "broker/etcd/embedded", "coordinator", "election", "session", "statemachine",
 		"windlasstest", "internal/clock", "cmd/windlass/internal/doctor", "cmd/windlass/internal/history", "internal/keys"},
 	// Wiring.
-	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine",
+	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
 		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
 	"internal/view":                 {".", "election", "statemachine", "tree", "internal/shorten"},
 	"internal/commands":             {".", "statemachine", "internal/view"},

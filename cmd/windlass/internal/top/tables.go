@@ -87,7 +87,7 @@ func nodeStyle(n windlass.NodeStatus) lipgloss.Style {
 	switch {
 	case n.Problem != "", n.Overloaded:
 		return alarming
-	case n.Draining, n.Returning, n.Behind != "":
+	case n.Draining, n.Returning, n.Behind != "", n.SlowRenewal != "":
 		return asking
 	case n.Frozen, n.Cordon != nil:
 		return statusStyles[windlass.StatusSleeping]

@@ -51,13 +51,14 @@ describe("what needs attention", () => {
       broker: { ok: false, latency_seconds: 2, measured_at: "", problem: "broker_unavailable" }, viewers: 1,
       sessions: [{ node: "n2", margin_seconds: 1, full_seconds: 9 }, { node: "n3", margin_seconds: 8, full_seconds: 9 }],
     };
-    expect(titles([], [node("n1", { frozen: true }), node("n0", { cordon: { at: "2026-01-01T00:00:00Z", reason: "its disk" } }), node("n2", { overloaded: true }), node("n4", { behind: "4s" })], health)).toEqual([
+    expect(titles([], [node("n1", { frozen: true }), node("n0", { cordon: { at: "2026-01-01T00:00:00Z", reason: "its disk" } }), node("n2", { overloaded: true }), node("n4", { behind: "4s" }), node("n5", { slow_renewal: "1.9s" })], health)).toEqual([
       "bad: The broker does not answer, broker_unavailable",
       "bad: Node n2 is losing touch, its handlers stop in 1.0 s",
       "warn: Node n1 is frozen, it takes no tasks",
       "warn: Node n0 is cordoned, its disk",
       "warn: Node n2 is overloaded, it takes no tasks",
       "warn: Node n4 was 4s behind, or more, it saw late what others do, within the last half minute",
+      "warn: Node n5 needed 1.9s to renew its session, within the last ten minutes; it stops its tasks if that takes too long",
     ]);
   });
 });

@@ -81,6 +81,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
     const why = closed(n);
     if (why) found.push({ level: n.problem ? "bad" : "warn", title: `Node ${n.name} is ${why}`, detail: n.problem ?? (n.cordon?.reason || (n.probation ? "it has died repeatedly, and gets no tasks for now" : "it takes no tasks")), href: "#/nodes" });
     else if (n.behind) found.push({ level: "warn", title: `Node ${n.name} was ${n.behind} behind, or more`, detail: "it saw late what others do, within the last half minute", href: "#/nodes" });
+    else if (n.slow_renewal) found.push({ level: "warn", title: `Node ${n.name} needed ${n.slow_renewal} to renew its session`, detail: "within the last ten minutes; it stops its tasks if that takes too long", href: "#/nodes" });
   }
   for (const s of health?.sessions ?? []) {
     if (s.margin_seconds < s.full_seconds / 3) {

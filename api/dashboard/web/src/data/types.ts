@@ -93,6 +93,7 @@ export interface FleetNode {
   cordon?: Cordon;
   overloaded?: boolean;
   behind?: string;
+  slow_renewal?: string;
   returning?: boolean;
   probation?: string;
   load?: number;

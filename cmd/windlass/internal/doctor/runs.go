@@ -1,0 +1,67 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/internal/shorten"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+const (
+	// failuresMany is how many errors of a task that is run again are worth a look,
+	// interruptionsMany how many claims that ended early within repeatedWithin. A deploy
+	// that restarts every node interrupts a task two or three times.
+	failuresMany      = 5
+	interruptionsMany = 5
+	repeatedWithin    = time.Hour
+	// errorShown limits the shown bytes of an error.
+	errorShown = 120
+)
+
+// noteFailures records a task that keeps failing and is run again.
+func (s *snapshot) noteFailures(id string, r *statemachine.Record) {
+	if r.State.Terminal() || r.Failures < failuresMany || len(r.Errors) == 0 {
+		return
+	}
+	last := r.Errors[len(r.Errors)-1]
+	if time.Since(last.Timestamp) < repeatedWithin {
+		first, _, _ := strings.Cut(last.Error, "\n")
+		s.failing[id] = fmt.Sprintf("%d error(s), the last: %s", r.Failures, shorten.To(first, errorShown))
+	}
+}
+
+// noteInterruptions records a task whose claims keep ending early.
+func (s *snapshot) noteInterruptions(id string, h *statemachine.History) {
+	n, nodes := 0, map[string]bool{}
+	for _, e := range h.Entries {
+		if e.Interruption && time.Since(e.At) < repeatedWithin {
+			n++
+			nodes[e.Node] = true
+		}
+	}
+	if n >= interruptionsMany {
+		s.interrupted[id] = fmt.Sprintf("%d times, on %d node(s)", n, len(nodes))
+	}
+}
+
+// checkRuns looks for live tasks that run again and again and get nowhere.
+func (s *snapshot) checkRuns() Check {
+	var n notes
+	for _, id := range slices.Sorted(maps.Keys(s.failing)) {
+		if s.tasks.Get(id) != nil {
+			n.add(Warning, "task(s) that keep failing and are run again", `"windlass task get" has their errors; mend what they do, or pause them`,
+				id+": "+s.failing[id])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.interrupted)) {
+		if s.tasks.Get(id) != nil {
+			n.add(Warning, "task(s) that were interrupted repeatedly within the last hour", `"windlass task history" has the reasons`,
+				id+": "+s.interrupted[id])
+		}
+	}
+	return n.check(CheckRuns, "none keeps failing or being interrupted")
+}
