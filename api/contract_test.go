@@ -148,7 +148,7 @@ func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte
 
 // examples are valid requests of all operations, whatever exists.
 var examples = map[string]call{
-	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {},
+	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "charts": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {},
 	"submitTask": {body: `{"id":"x","type":"none"}`}, "submitTasks": {body: `[{"id":"y"},{"id":"z"}]`},
 	"getTask": {target: "x"}, "updateTask": {target: "x", body: `{"priority":1}`}, "deleteTask": {target: "x"}, "explainTask": {target: "x"}, "taskHistory": {target: "x"}, "taskProgress": {target: "x"},
 	"waitForTask": {target: "x?status=running&timeout=1ms"}, "pruneTasks": {body: `{"keep":100000,"dry_run":true}`},
@@ -216,7 +216,7 @@ func TestContract_EveryOperationAnswersAsTheDocumentSaysAndEveryErrorOccurs(t *t
 func (c *contract) successes() {
 	c.Helper()
 	for _, k := range []call{
-		{"live", "", "", 200}, {"ready", "", "", 200}, {"openapi", "", "", 200}, {"version", "", "", 200}, {"metrics", "", "", 200}, {"whoami", "", "", 200}, {"health", "", "", 200},
+		{"live", "", "", 200}, {"ready", "", "", 200}, {"openapi", "", "", 200}, {"version", "", "", 200}, {"metrics", "", "", 200}, {"whoami", "", "", 200}, {"health", "", "", 200}, {"charts", "", "", 200},
 		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip"}`, 201},
 		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip"}`, 200},
 		{"submitTasks", "", `[{"id":"b","type":"none"},{"id":"c","type":"none","props":null},{"id":"d","type":"none","needs":["c"],"not_before":"2099-01-01T00:00:00Z"}]`, 200},

@@ -163,11 +163,13 @@ func (s *Server) follow(ctx context.Context) {
 	var following sync.WaitGroup
 	following.Go(func() {
 		publishAll(s.publisher(kindTask), s.tasks.Watch(ctx), func(c windlass.TaskChange) (string, int64, bool, any) {
+			s.charts.task(c)
 			return c.Task.ID, c.Revision, c.Gone, c.Task
 		})
 	})
 	following.Go(func() {
 		publishAll(s.publisher(kindNode), s.client.WatchNodes(ctx), func(c windlass.NodeChange) (string, int64, bool, any) {
+			s.charts.node(c)
 			return c.Node.Name, c.Revision, c.Gone, c.Node
 		})
 	})
@@ -179,6 +181,7 @@ func (s *Server) follow(ctx context.Context) {
 			return c.Election.Name, c.Revision, false, view.ElectionOf(c.Election)
 		})
 	})
+	following.Go(func() { s.charts.run(ctx, s.tasks.Count) })
 	following.Wait()
 }
 

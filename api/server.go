@@ -37,6 +37,7 @@ type Server struct {
 	limiter *limiter
 	budget  *budget
 	hub     *hub
+	charts  *charts
 	probe   probe
 	// pages are nil without a dashboard.
 	pages *dashboard.Pages
@@ -77,7 +78,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{
 		config: c, tasks: tasks, client: client, tree: jobs, mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 		limiter: newLimiter(c.Limits), budget: newBudget(c.Limits), endpoints: map[string]*endpoint{}, probe: probe{turn: make(chan struct{}, 1)},
-		hub: newHub(c.Limits),
+		hub: newHub(c.Limits), charts: newCharts(),
 	}
 	if c.Dashboard {
 		s.pages = dashboard.New()
@@ -127,6 +128,7 @@ func (s *Server) register() {
 	aliasSchemas(s.huma.OpenAPI().Components.Schemas)
 	s.registerSystem()
 	s.registerHealth()
+	s.registerCharts()
 	s.registerTasks()
 	s.registerOrders()
 	s.registerNodes()

@@ -1,9 +1,9 @@
 import { batch, signal } from "@preact/signals";
 import { clockOffset, get, headers, hooks, listAll, Problem, token, urlOf } from "./data/api";
-import { Series } from "./data/series";
+import { continued, Series } from "./data/series";
 import { Store } from "./data/store";
 import { follow } from "./data/stream";
-import { type Election, type FleetNode, type Health, type Identity, type Role, type Task, statuses } from "./data/types";
+import { type Election, type FleetNode, type Health, type Identity, type Past, type Role, type Task, statuses } from "./data/types";
 import { decode } from "./router";
 
 /** How up to date what is shown is. */
@@ -33,8 +33,10 @@ export const sampled = signal(0);
 export const store = new Store(schedule);
 
 const chartStatuses = statuses.filter((s) => s !== "completed" && s !== "killed");
-export const byStatus = new Series([...chartStatuses, "claims", "moves"]);
-export const latency = new Series(["seconds", "margin"], 5000);
+/** What the charts show: the last hour, or the last day. */
+export const lastHour = new Series([...chartStatuses, "claims", "moves"], 10_000, 360);
+export const lastDay = new Series([...chartStatuses, "claims", "moves"], 300_000, 288);
+export const latency = new Series(["seconds"], 5000, 720);
 
 let scheduled = false;
 let slowAt = 0;
@@ -233,6 +235,7 @@ async function list(signal: AbortSignal): Promise<void> {
       store.finishListing({ tasks, nodes, elections });
       listing = undefined;
       settle();
+      void recall(signal);
       return;
     } catch (cause) {
       if (until.aborted) return;
@@ -259,8 +262,7 @@ async function ask(signal: AbortSignal): Promise<void> {
   try {
     const h = await get<Health>("v1/health", signal);
     health.value = h;
-    const margins = h.sessions.map((s) => s.margin_seconds);
-    latency.push(Date.now(), { seconds: h.broker.latency_seconds, margin: margins.length ? Math.min(...margins) : 0 });
+    latency.push(Date.now(), { seconds: h.broker.latency_seconds });
     if (trouble && h.broker.ok && Date.now() - trouble > probeFor) {
       trouble = 0; // the stream does not tell of the end of trouble
       settle();
@@ -276,9 +278,25 @@ function sample(): void {
   serverClock.value = now + clockOffset;
   const c = connection.value;
   if (c.state === "reconnecting" && now - c.since > staleAfter) connection.value = { ...c, state: "stale" };
-  if (!store.listed || c.state !== "live" || !byStatus.due(now)) return;
-  byStatus.push(now, { ...store.counts, claims: store.claims, moves: store.moves });
+  if (!store.listed || c.state !== "live") return;
+  for (const s of [lastHour, lastDay]) {
+    if (s.due(now)) s.push(now, { ...store.counts, claims: store.claims, moves: store.moves });
+  }
   sampled.value++;
+}
+
+/** Begins the charts with what the server has sampled; if it cannot say, they begin now. */
+async function recall(signal: AbortSignal): Promise<void> {
+  try {
+    const [fine, coarse] = await get<[Past, Past]>("v1/charts", signal);
+    for (const [series, past] of [[lastHour, fine], [lastDay, coarse]] as const) {
+      const values = { ...past.tasks, claims: continued(past.claims, store.claims), moves: continued(past.moves, store.moves) };
+      series.take({ times: past.at, values }, clockOffset);
+    }
+    sampled.value++;
+  } catch {
+    // They are not worth an alarm.
+  }
 }
 
 /** Moves a token from the address bar into the tab's memory, and begins. */

@@ -53,6 +53,7 @@ func TestDashboard_ShowsWhatHappensAsItHappensAndActs(t *testing.T) {
 	b.drawsATree(w, data)
 	b.followsAnElection(w, data)
 	b.namesTroubles(w, data)
+	b.hasCharts()
 	b.followsKeys()
 	b.isAccessible()
 	b.losesTheServer(w, dev)
@@ -111,6 +112,19 @@ func (b *browser) survivesANode(w *world, data string) {
 	b.visit("#/", "Overview")
 	b.sees(`document.querySelector(".stat.s-running b").textContent === "30"`, "all of them run elsewhere")
 	b.sees(`/[1-9]\d* moves so far/.test(document.body.textContent)`, "the moves")
+}
+
+// hasCharts opens the page anew: its charts begin with what the server has sampled.
+func (b *browser) hasCharts() {
+	b.Helper()
+	b.visit("#/", "Overview")
+	b.runs(`location.reload()`)
+	b.sees(`(() => {
+		const shown = /the last (?:(\d+) min )?([\d.]+) s/.exec(document.querySelector(".span")?.textContent);
+		return shown && (Number(shown[1] ?? 0) * 60 + Number(shown[2])) * 1000 > performance.now() + 8000;
+	})()`, "samples from before the page was opened")
+	b.push(".span", "Day")
+	b.sees(`document.querySelector(".span [aria-pressed=true]").textContent === "Day"`, "the last day")
 }
 
 // drains drains a node, and freezes and unfreezes it.

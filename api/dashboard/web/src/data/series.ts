@@ -1,17 +1,13 @@
-/**
- * Series keeps samples of several values over time in bounded memory: when there are
- * too many, every second one is dropped and from then on half as many are taken, so
- * that it always covers everything since it was begun.
- */
+import type { Samples } from "./types";
+
+/** The latest samples of several values over time, taken in regular steps. */
 export class Series {
   /** Seconds since 1970 of each sample, and the values by name, all of one length. */
   readonly times: number[] = [];
   readonly values: Record<string, number[]> = {};
-  /** Milliseconds between samples. */
-  step: number;
 
-  constructor(names: readonly string[], step = 1000, private readonly most = 720) {
-    this.step = step;
+  /** step is in milliseconds; of more samples than most the oldest are dropped. */
+  constructor(names: readonly string[], readonly step: number, private readonly most: number) {
     for (const name of names) this.values[name] = [];
   }
 
@@ -24,17 +20,26 @@ export class Series {
   push(now: number, sample: Record<string, number>): void {
     this.times.push(now / 1000);
     for (const [name, list] of Object.entries(this.values)) list.push(sample[name] ?? 0);
-    if (this.times.length < this.most) return;
-    this.step *= 2;
-    halve(this.times);
-    for (const list of Object.values(this.values)) halve(list);
+    if (this.times.length <= this.most) return;
+    this.times.shift();
+    for (const list of Object.values(this.values)) list.shift();
+  }
+
+  /**
+   * Takes samples that a server has taken instead of those here, if they are as many or
+   * more. ahead is by how many milliseconds its clock is.
+   */
+  take(samples: Samples, ahead: number): void {
+    if (samples.times.length < this.times.length) return;
+    this.times.splice(0, this.times.length, ...samples.times.map((t) => t - ahead / 1000));
+    for (const [name, list] of Object.entries(this.values)) list.splice(0, list.length, ...(samples.values[name] ?? samples.times.map(() => 0)));
   }
 }
 
-/** Keeps every second one, and the latest. */
-function halve(list: number[]): void {
-  const kept = list.filter((_, i) => (list.length - 1 - i) % 2 === 0);
-  list.splice(0, list.length, ...kept);
+/** A total that was counted elsewhere, as if it had been counted here and were now at a value. */
+export function continued(totals: number[], now: number): number[] {
+  const last = totals.at(-1) ?? 0;
+  return totals.map((total) => total - last + now);
 }
 
 /** Changes per second between neighbouring samples of a total that only rises. */

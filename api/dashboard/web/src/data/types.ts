@@ -136,6 +136,22 @@ export interface Health {
   viewers: number;
 }
 
+/** What a server has sampled for charts. */
+export interface Past {
+  step_seconds: number;
+  at: number[];
+  tasks: Record<Status, number[]>;
+  nodes: number[];
+  claims: number[];
+  moves: number[];
+}
+
+/** Values by name at times in seconds since 1970. */
+export interface Samples {
+  times: number[];
+  values: Record<string, number[]>;
+}
+
 export interface Plan {
   nodes: { name: string; change: string; before: number; after: number }[];
   moves: { from: string; to: string; tasks: number }[];

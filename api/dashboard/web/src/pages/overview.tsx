@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
+import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { attention, closed } from "../data/attention";
-import { rates } from "../data/series";
+import { rates, type Series } from "../data/series";
 import { liveStatuses, type Status, statuses } from "../data/types";
 import { duration, number, seconds } from "../format";
-import { byStatus, clock, connection, health, latency, sampled, serverClock, slow, store } from "../state";
+import { clock, connection, health, lastDay, lastHour, latency, sampled, serverClock, slow, store } from "../state";
 import { Chart } from "../ui/chart";
 import { StatusIcon } from "../ui/icons";
 import { Bar, Card, Empty, PageHead } from "../ui/parts";
@@ -98,26 +99,44 @@ function Attention(): JSX.Element {
   );
 }
 
-function Statuses(): JSX.Element {
-  const data = useMemo(() => [[...byStatus.times], ...areas.map((s) => [...(byStatus.values[s] ?? [])])], [sampled.value]);
+/** Whether the charts show the last day instead of the last hour. */
+const wholeDay = signal(false);
+
+function shown(): Series {
+  return wholeDay.value ? lastDay : lastHour;
+}
+
+/** Chooses what the charts show. */
+function Span(): JSX.Element {
+  void sampled.value;
+  const first = shown().times[0];
   return (
-    <Card title="Tasks by status" aside={<span class="muted">{since()}</span>}>
+    <span class="span">
+      <span class="muted">{first === undefined ? "" : `the last ${duration(Math.max(0, clock.value - first * 1000))}`}</span>
+      <button type="button" class="chip" aria-pressed={!wholeDay.value} onClick={() => (wholeDay.value = false)}>Hour</button>
+      <button type="button" class="chip" aria-pressed={wholeDay.value} onClick={() => (wholeDay.value = true)}>Day</button>
+    </span>
+  );
+}
+
+function Statuses(): JSX.Element {
+  const data = useMemo(() => {
+    const { times, values } = shown(); // and what is there now
+    return [[...times, clock.value / 1000], ...areas.map((s) => [...(values[s] ?? []), store.counts[s]])];
+  }, [sampled.value, wholeDay.value]);
+  return (
+    <Card title="Tasks by status" aside={<Span />}>
       <Chart lines={areas.map((s) => ({ label: s, color: `--s-${s}` }))} data={data} stacked height={180} least={4} format={(v) => number(v)} />
       <ul class="legend">{areas.map((s) => <li key={s} class={`s-${s}`}><StatusIcon status={s} /> {s} <b>{number(store.counts[s])}</b></li>)}</ul>
     </Card>
   );
 }
 
-function since(): string {
-  const first = byStatus.times[0];
-  return first === undefined ? "" : `the last ${duration(Math.max(0, clock.value - first * 1000))}`;
-}
-
 function Claims(): JSX.Element {
   const data = useMemo(() => {
-    const times = [...byStatus.times];
-    return [times, rates(times, byStatus.values["claims"] ?? []), rates(times, byStatus.values["moves"] ?? [])];
-  }, [sampled.value]);
+    const { times, values } = shown();
+    return [[...times], rates(times, values["claims"] ?? []), rates(times, values["moves"] ?? [])];
+  }, [sampled.value, wholeDay.value]);
   const now = (i: number): string => (data[i]?.at(-1) ?? 0).toFixed(1);
   return (
     <Card title="Claims and moves per second" aside={<span class="muted">{number(store.claims)} claims, {number(store.moves)} moves so far</span>}>

@@ -39,6 +39,10 @@ export function Chart({ lines, data, stacked, height, format, least }: {
   return <div class="chart" ref={box} aria-hidden="true" />;
 }
 
+/** Times of day, of the time zone here. */
+const toSecond = uPlot.fmtDate("{HH}:{mm}:{ss}");
+const toMinute = uPlot.fmtDate("{HH}:{mm}");
+
 /** Stacked data, the topmost line first, so that lower areas are drawn over it. */
 function shaped(data: number[][], stacked: boolean): number[][] {
   const [times = [], ...values] = data;
@@ -63,7 +67,7 @@ function options(lines: Line[], stacked: boolean, width: number, height: number,
     width, height, legend: { show: false }, padding: [8, 22, 0, 0], cursor: { show: false },
     scales: { y: { range: (_, __, max: number | null) => [0, Math.max((max ?? 0) * 1.1, least)] } },
     axes: [
-      { ...axis, size: 26, space: 90, values: "{HH}:{mm}:{ss}", grid: { show: false } },
+      { ...axis, size: 26, space: 90, values: (_, times, __, ___, step) => times.map((t) => (step < 60 ? toSecond : toMinute)(new Date(t * 1000))), grid: { show: false } },
       { ...axis, size: 54, space: 28, values: (_, ticks) => ticks.map(format) },
     ],
     series: [
