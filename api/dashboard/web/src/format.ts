@@ -20,7 +20,9 @@ export function short(milliseconds: number): string {
   return `${Math.floor(s / 86_400)}d`;
 }
 
-const times = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const times = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "numeric", minute: "2-digit", second: "2-digit", timeZoneName: "short",
+});
 const hours = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 export function time(text: string | number | null | undefined): string {

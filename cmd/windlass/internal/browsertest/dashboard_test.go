@@ -251,6 +251,7 @@ func (b *browser) namesTroubles(w *world, data string) {
 	b.picture("overview")
 	b.runs(`[...document.querySelectorAll(".findings a")].find((e) => e.textContent.includes("mail")).click()`)
 	b.sees(`document.querySelectorAll(".gridbody .row").length === 2`, "the tasks that it is about")
+	b.says(".c-why", "no node runs the type mail")
 }
 
 // followsKeys goes through the pages by keys alone.

@@ -2,10 +2,11 @@ import { signal } from "@preact/signals";
 import { Component, type JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
+import { remark } from "../data/remark";
 import { type Status, statuses, type Task } from "../data/types";
-import { number } from "../format";
+import { hour, number, time } from "../format";
 import { go, route, setQuery, taskHref } from "../router";
-import { slow, store, tick } from "../state";
+import { serverClock, slow, store, tick } from "../state";
 import { Grid, type RowPlace } from "../ui/grid";
 import { StatusBadge, StatusIcon } from "../ui/icons";
 import { Ago, Empty, PageHead } from "../ui/parts";
@@ -24,8 +25,9 @@ export function pick(ids: Iterable<string>, on: boolean): void {
   selected.value = next;
 }
 
-const columns: [SortKey, string][] = [
-  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], ["errors", "Errors"], ["priority", "Priority"], ["changed", "Age"],
+/** The columns, and by what each is sorted. */
+const columns: [SortKey | undefined, string][] = [
+  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], [undefined, "Why"], ["errors", "Errors"], ["priority", "Priority"], ["changed", "Age"],
 ];
 
 /** The task that was picked last, from which a range goes on. */
@@ -37,6 +39,7 @@ export function TasksPage(): JSX.Element {
   const shown = useMemo(() => select(store.tasks.values(), filter), [slow.value, query]);
   const ids = useMemo(() => shown.map((t) => t.id), [shown]);
   void tick.value; // rows show what their task is now
+  const nodes = [...store.nodes.values()];
   const change = (f: Partial<Filter>): void => setQuery(queryOf({ ...filter, ...f }));
   const toggle = (id: string, index: number, range: boolean): void => {
     const on = !selected.value.has(id);
@@ -74,7 +77,7 @@ export function TasksPage(): JSX.Element {
           }}
           row={(id, index, place) => {
             const task = store.tasks.get(id);
-            return <Row key={place.slot} id={id} task={task} index={index} place={place} picked={none.has(id)} toggle={toggle} />;
+            return <Row key={place.slot} id={id} task={task} index={index} place={place} picked={none.has(id)} toggle={toggle} why={task ? remark(task, nodes, serverClock.peek(), timeAt) : ""} />;
           }}
         />
       )}
@@ -136,6 +139,7 @@ function Head({ filter, change, all }: { filter: Filter; change: (f: Partial<Fil
         <input type="checkbox" aria-label="Select all that are shown" checked={every} tabIndex={-1} onChange={() => pick(all, !every)} />
       </div>
       {columns.map(([key, name]) => {
+        if (!key) return <div key={name} role="columnheader" class="c-why">{name}</div>;
         const on = filter.sort === key;
         return (
           <div key={key} role="columnheader" class={`c-${key}`} aria-sort={on ? (filter.descending ? "descending" : "ascending") : "none"}>
@@ -155,7 +159,13 @@ interface RowProps {
   index: number;
   place: RowPlace;
   picked: boolean;
+  why: string;
   toggle: (id: string, index: number, range: boolean) => void;
+}
+
+/** Of a time within the next hours the time of day is enough. */
+function timeAt(at: string): string {
+  return Date.parse(at) - serverClock.peek() < 12 * 3_600_000 ? hour(Date.parse(at)) : time(at);
 }
 
 /** The task on whose row the pointer was pressed last. */
@@ -165,10 +175,10 @@ let pressed = "";
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const p = this.props;
-    return next.id !== p.id || next.task !== p.task || next.index !== p.index || next.picked !== p.picked || next.place.active !== p.place.active || next.place.style !== p.place.style;
+    return next.id !== p.id || next.task !== p.task || next.why !== p.why || next.index !== p.index || next.picked !== p.picked || next.place.active !== p.place.active || next.place.style !== p.place.style;
   }
 
-  override render({ id, task, index, place, picked, toggle }: RowProps): JSX.Element {
+  override render({ id, task, index, place, picked, why, toggle }: RowProps): JSX.Element {
     return (
       <div
         role="row" id={place.id} aria-rowindex={index + 2} aria-selected={picked} class={`row ${place.active ? "active" : ""} ${picked ? "picked" : ""}`}
@@ -190,6 +200,7 @@ class Row extends Component<RowProps> {
         <div role="gridcell" class="c-id"><a href={taskHref(id)} tabIndex={-1} title={id}>{id}</a></div>
         <div role="gridcell" class="c-type">{task?.type}</div>
         <div role="gridcell" class="c-node">{task?.node || <span class="muted">–</span>}</div>
+        <div role="gridcell" class="c-why" title={why}>{why}</div>
         <div role="gridcell" class="c-errors num" title={task?.errors.at(-1)?.error}>{task?.errors.length ? <span class="s-failed">{task.errors.length}</span> : <span class="muted">0</span>}</div>
         <div role="gridcell" class="c-priority num">{task?.priority}</div>
         <div role="gridcell" class="c-changed num">{task && <Ago at={changedAt(task)} />}</div>

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { remark } from "./remark";
+import { task } from "./testing";
+import type { FleetNode, Task } from "./types";
+
+const at = Date.parse("2026-03-04T05:06:07Z");
+const hour = (text: string): string => text.slice(11, 16);
+const fleet = [{ name: "n", types: ["t"] } as FleetNode];
+const of = (t: Partial<Task>, nodes = fleet): string => remark(task("x", t.status, t), nodes, at, hour);
+
+test("a task that waits says for what", () => {
+  expect(of({ status: "pending", type: "t" })).toBe("");
+  expect(of({ status: "pending", type: "rare" })).toBe("no node runs the type rare");
+  expect(of({ status: "pending", type: "t" }, [])).toBe("no node is there");
+  expect(of({ status: "pending", type: "t", not_before: "2026-03-04T06:00:00Z" })).toBe("not before 06:00");
+  expect(of({ status: "pending", type: "t", not_before: "2026-03-04T05:00:00Z" })).toBe("");
+  expect(of({ status: "blocked", blocked_by: ["a", "b", "c", "d"] })).toBe("waits for a, b and 2 more");
+  expect(of({ status: "blocked", blocked_by: ["a"], failed_needs: ["a"] })).toBe("needs a, which failed");
+});
+
+test("a task that has erred says how", () => {
+  const errors = [{ timestamp: "", error: "first" }, { timestamp: "", error: "no route\nto host" }];
+  expect(of({ status: "failed", errors })).toBe("no route");
+  expect(of({ status: "running", errors })).toBe("no route");
+  expect(of({ status: "running" })).toBe("");
+  expect(of({ status: "sleeping", errors, until: "2026-03-04T06:00:00Z" })).toBe("until 06:00, no route");
+  expect(of({ status: "sleeping", until: "2026-03-04T06:00:00Z" })).toBe("until 06:00");
+});

@@ -1,0 +1,28 @@
+import type { FleetNode, Task } from "./types";
+import { whyNobody } from "./attention";
+
+/** How many of the tasks that one waits for are named. */
+const namedMax = 2;
+
+/**
+ * What a list says of a task beside its status: why it does not run, or its last error.
+ * Of a task that should be claimed any moment it says nothing.
+ */
+export function remark(t: Task, nodes: readonly FleetNode[], now: number, time: (at: string) => string): string {
+  const error = (t.errors.at(-1)?.error ?? "").split("\n", 1)[0] ?? "";
+  switch (t.status) {
+    case "pending":
+      return Date.parse(t.not_before ?? "") > now ? `not before ${time(t.not_before ?? "")}` : whyNobody(t.type, nodes);
+    case "blocked":
+      return t.failed_needs?.length ? `needs ${names(t.failed_needs)}, which failed` : `waits for ${names(t.blocked_by)}`;
+    case "sleeping":
+      return [t.until && `until ${time(t.until)}`, error].filter(Boolean).join(", ");
+    default:
+      return error;
+  }
+}
+
+function names(ids: readonly string[]): string {
+  const more = ids.length - namedMax;
+  return ids.slice(0, namedMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
