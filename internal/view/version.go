@@ -1,8 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/windlass-go/windlass/internal/stamp"
 )
 
 // Version says which program this is. Its JSON is stable.
@@ -14,19 +17,18 @@ type Version struct {
 	Platform string `json:"platform"`
 }
 
-// BuildVersion reads what the Go toolchain has recorded in the binary.
+// BuildVersion reads what the linker was told, and otherwise what the Go toolchain has
+// recorded in the binary.
 func BuildVersion() Version {
-	v := Version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := Version{Version: cmp.Or(stamp.Version, "(devel)"), Revision: stamp.Revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
-	if info.Main.Version != "" {
-		v.Version = info.Main.Version
-	}
+	v.Version = cmp.Or(stamp.Version, info.Main.Version, v.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
-			v.Revision = s.Value
+			v.Revision = cmp.Or(stamp.Revision, s.Value)
 		}
 	}
 	for _, d := range info.Deps {

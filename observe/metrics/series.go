@@ -1,10 +1,13 @@
 package metrics
 
 import (
+	"cmp"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/windlass-go/windlass/internal/stamp"
 )
 
 // The buckets for the times of calls to the broker, of waiting tasks and of runs: to 16 s,
@@ -103,6 +106,7 @@ func buildInfo() prometheus.Collector {
 			}
 		}
 	}
+	version, revision = cmp.Or(stamp.Version, version), cmp.Or(stamp.Revision, revision)
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "windlass_build_info", Help: "Always 1; its labels say what this program is."},
 		[]string{"version", "revision", "go"})
 	g.WithLabelValues(version, revision, runtime.Version()).Set(1)

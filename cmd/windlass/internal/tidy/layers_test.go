@@ -45,7 +45,7 @@ var layers = map[string][]string{
 		"internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
-	"observe/metrics":                {".", "broker", "coordinator", "election", "session"},
+	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
 	"observe/tracing":                {"."},
 	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten", "internal/pause"},
 	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause"},
@@ -57,7 +57,8 @@ var layers = map[string][]string{
 	// Wiring.
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
 		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
-	"internal/view":                 {".", "election", "statemachine", "tree", "internal/shorten"},
+	"internal/stamp":                {},
+	"internal/view":                 {".", "election", "statemachine", "tree", "internal/shorten", "internal/stamp"},
 	"internal/commands":             {".", "statemachine", "internal/view"},
 	"internal/conns":                {},
 	"api/dashboard":                 {},
