@@ -37,6 +37,12 @@ bench-lint: ## vet and staticcheck of the benchmarks' module
 release-check: ## each module by itself, without the workspace, as a release has it
 	tools/modules check
 
+.PHONY: dist image
+dist: ## archives of the program for VERSION, such as v0.1.0, and their checksums in dist/
+	@tools/dist archives '$(VERSION)'
+image: ## the container image windlass:VERSION, with podman or docker
+	@tools/dist image '$(VERSION)'
+
 .PHONY: helm-check
 helm-check: ## lint the Helm chart and compare what it renders; builds Helm
 	deploy/helm/check
