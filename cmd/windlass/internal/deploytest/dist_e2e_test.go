@@ -30,11 +30,7 @@ func repository(t *testing.T) string {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		copyFile(t, filepath.Join(root, name), filepath.Join(folder, name))
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=test", "-c", "user.email=test@test", "commit", "-qm", "test"}} {
-		if out, err := run(folder, nil, "git", args...); err != nil {
-			t.Fatalf("git %q: %v: %s", args, err, out)
-		}
-	}
+	shell(t, folder, "git init -q && git config user.name test && git config user.email test@test && git add -A && git commit -qm test")
 	return folder
 }
 
@@ -67,11 +63,19 @@ func run(folder string, env []string, name string, args ...string) (out string, 
 	return string(all), err
 }
 
+func shell(t *testing.T, folder, script string) {
+	t.Helper()
+	if out, err := run(folder, nil, "sh", "-c", script); err != nil {
+		t.Fatalf("%s: %v: %s", script, err, out)
+	}
+}
+
 func TestDist_ArchivesHaveWhatANewcomerExpects(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("it needs GNU tar")
 	}
 	folder, platform := repository(t), runtime.GOOS+"/"+runtime.GOARCH
+	shell(t, folder, "tools/modules release v0.1.0 && git checkout -q v0.1.0")
 	name := "windlass_v0.1.0_" + strings.ReplaceAll(platform, "/", "_")
 	archive := filepath.Join(folder, "dist", name+".tar.gz")
 	pack := func() []byte {
@@ -85,9 +89,7 @@ func TestDist_ArchivesHaveWhatANewcomerExpects(t *testing.T) {
 		return content
 	}
 	first := pack()
-	if out, err := run(folder, nil, "git", "tag", "cmd/windlass/v0.1.0"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	shell(t, folder, "git tag -d cmd/windlass/v0.1.0") // which Go would look at
 	content := pack()
 	if string(first) != string(content) {
 		t.Error("the archive of the same commit is another one")
@@ -189,11 +191,7 @@ func TestDist_RefusesWhatIsNoVersionOfThisCommit(t *testing.T) {
 	for _, version := range []string{"0.1.0", "v1", "v01.0.0", "v0.1.0+x", "v0.1.0-", "v0.1.0; true", "v0.1.0\n"} {
 		refuses("must be like v0.1.0", "archives", version)
 	}
-	for _, command := range []string{"git tag v0.2.0", "git -c user.name=test -c user.email=test@test commit -q --allow-empty -m later"} {
-		if out, err := run(folder, nil, "sh", "-c", command); err != nil {
-			t.Fatalf("%s: %v: %s", command, err, out)
-		}
-	}
+	shell(t, folder, "git tag v0.2.0 && git commit -q --allow-empty -m later")
 	refuses("the tag v0.2.0 is of another commit", "archives", "v0.2.0")
 	if err := os.WriteFile(filepath.Join(folder, "new"), nil, 0o644); err != nil {
 		t.Fatal(err)

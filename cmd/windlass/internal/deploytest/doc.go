@@ -1,4 +1,4 @@
-// Package deploytest tests the packaging of Windlass in the folder deploy: the file of
+// Package deploytest tests tools/dist, and the packaging in the folder deploy: the file of
 // a container image, units of systemd and a Helm chart. The tests check that every flag
 // and variable used there exists in the program, and that everything is there that a
 // node needs to leave in good order.
