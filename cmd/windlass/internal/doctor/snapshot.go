@@ -41,8 +41,8 @@ type snapshot struct {
 	// cordons are those of nodes, registered or not.
 	cordons map[string]windlass.Cordon
 	deaths  []windlass.Death
-	// failing has the live tasks whose runs keep failing, interrupted those whose claims
-	// keep ending early; both say how.
+	// failing has the tasks whose runs keep failing, interrupted those whose claims keep
+	// ending early, live or not; both say how.
 	failing, interrupted map[string]string
 	// used is what the keys take, by the first part of their path.
 	used   map[string]used

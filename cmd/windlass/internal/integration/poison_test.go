@@ -246,7 +246,7 @@ func TestPoison_O02_ANodeThatWasOnlyCutOffTakesItsDeathBack(t *testing.T) {
 		a := c.join("a")
 		c.submit(4, windlass.Spec{})
 		c.join("b")
-		c.Settle(time.Minute)
+		c.WaitUntil(time.Minute, "each has its share", func() bool { return c.runningOn("a") == 2 && c.runningOn("b") == 2 })
 		a.Partition()
 		c.WaitUntil(time.Minute, "its death is recorded", func() bool { return len(c.deaths()) == 1 })
 		if d := c.deaths()[0]; d.Node != "a" || d.Claims != 2 || len(d.Lost) != 2 || d.Culprit != "" {
