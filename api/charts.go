@@ -49,7 +49,8 @@ type charts struct {
 	nodes map[string]bool
 	// held has the last claims of the live tasks.
 	held map[string]lastClaim
-	// before is the revision of the first listing: claims up to it were granted before.
+	// before is the revision of the first change, which the listing yields: claims up to it
+	// were granted before. In an empty namespace it is the first submission.
 	before        int64
 	claims, moves int64
 }

@@ -10,3 +10,9 @@ func To(s string, most int) string {
 	}
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
+
+// Line is To for the first line of a text.
+func Line(s string, most int) string {
+	first, _, _ := strings.Cut(s, "\n")
+	return To(first, most)
+}

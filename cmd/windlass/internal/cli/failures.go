@@ -47,13 +47,12 @@ const errorShown = 80
 
 func failuresTable(groups []windlass.FailureGroup, now time.Time) table {
 	return table{heading: []string{"TASKS", "TYPE", "FIRST", "LAST", "ERROR", "IDS"}, rows: rowsOf(groups, func(g windlass.FailureGroup) []string {
-		first, _, _ := strings.Cut(g.Error, "\n")
 		ids := strings.Join(g.IDs[:min(len(g.IDs), 3)], ",")
 		if g.Tasks > 3 {
 			ids += ",…"
 		}
 		return []string{
-			strconv.Itoa(g.Tasks), view.OrDash(g.Type), view.Age(g.FirstAt, now), view.Age(g.LastAt, now), view.OrDash(shorten.To(first, errorShown)), ids,
+			strconv.Itoa(g.Tasks), view.OrDash(g.Type), view.Age(g.FirstAt, now), view.Age(g.LastAt, now), view.OrDash(shorten.Line(g.Error, errorShown)), ids,
 		}
 	})}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/internal/shorten"
@@ -29,8 +28,7 @@ func (s *snapshot) noteFailures(id string, r *statemachine.Record) {
 	}
 	last := r.Errors[len(r.Errors)-1]
 	if time.Since(last.Timestamp) < repeatedWithin {
-		first, _, _ := strings.Cut(last.Error, "\n")
-		s.failing[id] = fmt.Sprintf("%d error(s), the last: %s", r.Failures, shorten.To(first, errorShown))
+		s.failing[id] = fmt.Sprintf("%d error(s), the last: %s", r.Failures, shorten.Line(last.Error, errorShown))
 	}
 }
 
