@@ -62,6 +62,7 @@ type stateSeen struct {
 	token                         int64
 	until, submitted, claimed, at *time.Time
 	errors                        []statemachine.ErrorEntry
+	failures                      int
 	// err is set if it cannot be read.
 	err error
 }
@@ -73,6 +74,7 @@ type specSeen struct {
 	notBefore        time.Time
 	submitted        *time.Time
 	needs            []string
+	retry            statemachine.RetryPolicy
 	err              error
 }
 
@@ -83,7 +85,7 @@ func newTaskIndex(space keys.Space) *taskIndex {
 
 func seeSpec(value []byte) *specSeen {
 	spec, err := parseSpec(value)
-	s := &specSeen{taskType: spec.Type, priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, err: err}
+	s := &specSeen{taskType: spec.Type, priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, retry: spec.retryPolicy(), err: err}
 	if !spec.SubmittedAt.IsZero() {
 		s.submitted = &spec.SubmittedAt
 	}
@@ -195,7 +197,8 @@ func (b *taskIndex) seeState(value []byte) *stateSeen {
 	r, err := statemachine.Parse(value)
 	return &stateSeen{
 		state: statemachine.State(b.word(string(r.State))), taskType: b.word(r.Type), node: b.word(r.Node), priority: r.Priority, token: r.Token,
-		until: r.Until, submitted: r.SubmittedAt, claimed: r.ClaimedAt, at: r.ChangedAt, errors: slices.Clip(r.Errors), err: err, // lists append to them
+		until: r.Until, submitted: r.SubmittedAt, claimed: r.ClaimedAt, at: r.ChangedAt, err: err,
+		errors: slices.Clip(r.Errors), failures: r.Failures, // lists append to errors
 	}
 }
 
@@ -302,6 +305,7 @@ func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.
 		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + spec.err.Error()})
 	}
 	info.Type, info.Priority, info.Weight, info.NotBefore, info.SubmittedAt = spec.taskType, spec.priority, spec.weight, spec.notBefore, spec.submitted
+	info.Failures, info.FailuresMax = spec.retry.Counted(s.errors, s.failures), max(spec.retry.Errors, 0)
 	if t.Owned() {
 		info.Node, info.Token, info.ClaimedAt = t.Owner, int64(t.Token), b.claimed[t.ID]
 	}

@@ -282,25 +282,3 @@ func (n *Node) retain(ctx context.Context, e *election.Election) {
 		}
 	}) // which ends when the node does
 }
-
-// History returns the history of a task, its latest statemachine.HistoryMax entries, or
-// ErrNotFound if there is none. Nodes write history only when they have nothing else to
-// do, so it may lag by a moment, and by up to some seconds while many tasks are being
-// claimed. Entries that a node had not written when it died are missing.
-func (c *Client) History(ctx context.Context, id string) (statemachine.History, error) {
-	if err := keys.CheckTaskID(id); err != nil {
-		return statemachine.History{}, badName(err)
-	}
-	kv, err := c.broker.Get(ctx, c.space.History(id))
-	if errors.Is(err, broker.ErrNotFound) {
-		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, ErrNotFound)
-	}
-	if err != nil {
-		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, err)
-	}
-	h, err := statemachine.ParseHistory(kv.Value)
-	if err != nil {
-		return statemachine.History{}, fmt.Errorf("history of task %q: %w", id, err)
-	}
-	return h, nil
-}

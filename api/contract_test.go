@@ -148,7 +148,7 @@ func (c *contract) ask(s *Server, k call, options ...func(*http.Request)) []byte
 
 // examples are valid requests of all operations, whatever exists.
 var examples = map[string]call{
-	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "charts": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {},
+	"live": {}, "ready": {}, "openapi": {}, "version": {}, "metrics": {}, "whoami": {}, "health": {}, "charts": {}, "listTasks": {target: "?status=running&limit=5"}, "countTasks": {}, "listFailures": {}, "countInterruptions": {target: "?id=a"},
 	"submitTask": {body: `{"id":"x","type":"none"}`}, "submitTasks": {body: `[{"id":"y"},{"id":"z"}]`},
 	"getTask": {target: "x"}, "updateTask": {target: "x", body: `{"priority":1}`}, "deleteTask": {target: "x"}, "explainTask": {target: "x"}, "taskHistory": {target: "x"}, "taskProgress": {target: "x"},
 	"waitForTask": {target: "x?status=running&timeout=1ms"}, "pruneTasks": {body: `{"keep":100000,"dry_run":true}`},
@@ -244,6 +244,7 @@ func (c *contract) successes() {
 	}
 	c.eventually("there is a history", func() bool { return c.do(c.request(call{id: "taskHistory", target: "a"})).Code == 200 })
 	c.ask(c.server, call{"taskHistory", "a", "", 200})
+	c.ask(c.server, call{"countInterruptions", "?id=a&id=nobody", "", 200})
 	lease := func() string {
 		var l struct {
 			Token int64  `json:"token"`

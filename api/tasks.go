@@ -77,6 +77,10 @@ type failuresInput struct {
 	Error    string   `query:"error" doc:"only those whose last error contains this"`
 }
 
+type interruptionsInput struct {
+	IDs []string `query:"id,explode" required:"true" doc:"of the tasks; repeatable"`
+}
+
 type page struct {
 	Link string `header:"Link" doc:"of the next page, with rel=\"next\"; missing on the last one"`
 	Body []windlass.TaskInfo
@@ -117,6 +121,15 @@ func (s *Server) registerTasks() {
 			return nil, err
 		}
 		return answerWith(s.client.Failures(ctx, windlass.Filter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error}))
+	})
+	add(s, endpoint{ID: "countInterruptions", Method: http.MethodGet, Path: "/v1/interruptions", Tag: tag,
+		Summary:     "How often tasks were interrupted",
+		Description: "Counts the ends of claims that neither the task nor a command wanted. A task that was never interrupted is missing.",
+	}, func(ctx context.Context, in *interruptionsInput) (*ok[map[string]int], error) {
+		if err := checkFilter("id", in.IDs); err != nil {
+			return nil, err
+		}
+		return answerWith(s.client.Interruptions(ctx, in.IDs...))
 	})
 	add(s, endpoint{ID: "submitTask", Method: http.MethodPost, Path: "/v1/tasks", Tag: tag, Role: RoleOperate,
 		Status: http.StatusCreated, Also: http.StatusOK, Errors: []int{http.StatusConflict},

@@ -50,6 +50,15 @@ func (p RetryPolicy) recent(errs []ErrorEntry, failures int, now time.Time) int 
 	return n
 }
 
+// Counted returns how many errors counted when the latest of them happened, zero if there
+// is none. failures is Record.Failures.
+func (p RetryPolicy) Counted(errs []ErrorEntry, failures int) int {
+	if len(errs) == 0 {
+		return 0
+	}
+	return p.withDefaults().recent(errs, failures, errs[len(errs)-1].Timestamp)
+}
+
 // HandleErrors is the default error handler. It makes the task sleep, for a time that
 // doubles from about a second to ten minutes. It fails the task once the errors within
 // the window, the latest included, reach the policy's number. failures is

@@ -84,14 +84,18 @@ func TestHandleErrors_M55_SleepsLongerEachTimeAndFailsAfterTheSetNumberOfErrors(
 func TestHandleErrors_CountsMoreErrorsThanAreKept(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
-		policy RetryPolicy
-		after  int
+		policy  RetryPolicy
+		after   int
+		counted int
 	}{
-		{RetryPolicy{}, 0}, {RetryPolicy{Errors: 1}, 1}, {RetryPolicy{Errors: 3}, 3}, {RetryPolicy{Errors: 20}, 20},
-		{RetryPolicy{Errors: 2, Window: time.Millisecond}, 0}, {RetryPolicy{Errors: -1}, 0},
+		{RetryPolicy{}, 0, 50}, {RetryPolicy{Errors: 1}, 1, 1}, {RetryPolicy{Errors: 3}, 3, 3}, {RetryPolicy{Errors: 20}, 20, 20},
+		{RetryPolicy{Errors: 2, Window: time.Millisecond}, 0, 1}, {RetryPolicy{Errors: -1}, 0, 50}, {RetryPolicy{Errors: 5, Window: 3 * time.Second}, 0, 3},
 	} {
 		var errs []ErrorEntry
 		failures, gaveUp := 0, 0
+		if n := c.policy.Counted(nil, 0); n != 0 {
+			t.Errorf("%+v: %d errors count of none", c.policy, n)
+		}
 		for i := 1; i <= 50 && gaveUp == 0; i++ {
 			now := start.Add(time.Duration(i) * time.Second)
 			failures = c.policy.CountFailure(errs, failures, now)
@@ -102,6 +106,9 @@ func TestHandleErrors_CountsMoreErrorsThanAreKept(t *testing.T) {
 		}
 		if gaveUp != c.after {
 			t.Errorf("%+v gave up after %d errors, want %d", c.policy, gaveUp, c.after)
+		}
+		if n := c.policy.Counted(errs, failures); n != c.counted {
+			t.Errorf("%+v: %d errors count, want %d", c.policy, n, c.counted)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -70,6 +71,18 @@ func Size(bytes int64) string {
 
 // OrDash is a text, or a dash for none.
 func OrDash(s string) string { return cmp.Or(s, "-") }
+
+// ErrorCount is how many errors of a task are known.
+func ErrorCount(t windlass.TaskInfo) int { return max(len(t.Errors), t.Failures) }
+
+// Errors is ErrorCount, or, for a task that a number of errors fails, how many count and
+// that number.
+func Errors(t windlass.TaskInfo) string {
+	if t.Failures > 0 && t.FailuresMax > 0 {
+		return fmt.Sprintf("%d/%d", t.Failures, t.FailuresMax)
+	}
+	return strconv.Itoa(ErrorCount(t))
+}
 
 // Verdict says whether a node can take the task, and why.
 func Verdict(e windlass.Explanation, n windlass.NodeVerdict) string {

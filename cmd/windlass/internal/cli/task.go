@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,142 +44,6 @@ func withJobIDs(args []string) []string {
 	return ids
 }
 
-func (a *app) taskListCommand() *cobra.Command {
-	var filter windlass.Filter
-	var statuses []string
-	var follow, count, reverse bool
-	var limit int
-	var by string
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List tasks, live and done",
-		Example: `  windlass task list --status failed --sort ended --reverse --limit 20
-  windlass task list --node n1 --type import -o json`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
-				return err
-			}
-			flags := cmd.Flags()
-			ordered := flags.Changed("sort") || flags.Changed("limit") || reverse
-			switch {
-			case follow && count:
-				return usagef("--watch and --count exclude each other")
-			case ordered && (follow || count):
-				return usagef("--sort, --reverse and --limit do not go with --watch and --count")
-			case taskOrders[by] == nil:
-				return usagef("--sort %q: must be one of %q", by, slices.Sorted(maps.Keys(taskOrders)))
-			case limit < 0:
-				return usagef("--limit %d: must not be negative", limit)
-			}
-			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				switch {
-				case follow:
-					return a.watchTasks(cmd.Context(), c, filter)
-				case count:
-					return a.countTasks(cmd.Context(), c, filter)
-				}
-				tasks, err := c.Tasks(cmd.Context(), filter)
-				if err != nil {
-					return err
-				}
-				tasks = sorted(tasks, taskOrders[by], reverse, limit)
-				a.warnUnused(cmd.Context(), c, len(tasks))
-				return a.print(tasks, func() table { return taskTable(tasks, time.Now()) })
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
-	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: "+names(windlass.Statuses, ", "))
-	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
-	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
-	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
-	flags.BoolVarP(&follow, "watch", "w", false, "keep running and print every change")
-	flags.BoolVar(&count, "count", false, "only count, by status")
-	flags.StringVar(&by, "sort", "id", "sort by "+names(slices.Sorted(maps.Keys(taskOrders)), ", "))
-	flags.BoolVar(&reverse, "reverse", false, "the last ones first")
-	flags.IntVar(&limit, "limit", 0, "how many at most; 0 for all")
-	completeFlag(cmd, "status", windlass.Statuses)
-	completeFlag(cmd, "sort", slices.Sorted(maps.Keys(taskOrders)))
-	a.completeNames(cmd)
-	return a.outputFlag(cmd)
-}
-
-// taskOrders are the orders of a list; tasks that are equal stay in the order of their IDs.
-var taskOrders = map[string]func(a, b windlass.TaskInfo) int{
-	"id":        func(a, b windlass.TaskInfo) int { return strings.Compare(a.ID, b.ID) },
-	"type":      func(a, b windlass.TaskInfo) int { return strings.Compare(a.Type, b.Type) },
-	"status":    func(a, b windlass.TaskInfo) int { return strings.Compare(string(a.Status), string(b.Status)) },
-	"node":      func(a, b windlass.TaskInfo) int { return strings.Compare(a.Node, b.Node) },
-	"errors":    func(a, b windlass.TaskInfo) int { return cmp.Compare(len(a.Errors), len(b.Errors)) },
-	"priority":  func(a, b windlass.TaskInfo) int { return cmp.Compare(a.Priority, b.Priority) },
-	"submitted": func(a, b windlass.TaskInfo) int { return compareTimes(a.SubmittedAt, b.SubmittedAt) },
-	"claimed":   func(a, b windlass.TaskInfo) int { return compareTimes(a.ClaimedAt, b.ClaimedAt) },
-	"ended":     func(a, b windlass.TaskInfo) int { return compareTimes(a.FinishedAt, b.FinishedAt) },
-}
-
-// compareTimes puts what has no time before the rest.
-func compareTimes(a, b *time.Time) int {
-	return cmp.Or(a, &time.Time{}).Compare(*cmp.Or(b, &time.Time{}))
-}
-
-// sorted returns the first of some tasks in an order, at most limit unless that is zero.
-func sorted(tasks []windlass.TaskInfo, order func(a, b windlass.TaskInfo) int, reverse bool, limit int) []windlass.TaskInfo {
-	slices.SortStableFunc(tasks, order)
-	if reverse {
-		slices.Reverse(tasks)
-	}
-	if limit > 0 {
-		tasks = tasks[:min(len(tasks), limit)]
-	}
-	return append([]windlass.TaskInfo{}, tasks...) // [] in JSON for none
-}
-
-var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
-
-func taskTable(tasks []windlass.TaskInfo, now time.Time) table {
-	return table{heading: taskHeading, rows: rowsOf(tasks, func(t windlass.TaskInfo) []string { return taskRow(t, now) })}
-}
-
-func taskRow(t windlass.TaskInfo, now time.Time) []string {
-	return []string{
-		t.ID, view.OrDash(t.Type), string(t.Status), view.OrDash(t.Node), view.Age(t.SubmittedAt, now), view.Age(t.ClaimedAt, now),
-		strconv.Itoa(len(t.Errors)), view.OrDash(strings.Join(t.BlockedBy, ",")),
-	}
-}
-
-func (a *app) countTasks(ctx context.Context, c *windlass.Client, filter windlass.Filter) error {
-	counts, err := c.Count(ctx, filter)
-	if err != nil {
-		return err
-	}
-	a.warnUnused(ctx, c, len(counts))
-	return a.print(counts, func() table {
-		t := table{heading: []string{"STATUS", "TASKS"}}
-		total := 0
-		for _, s := range windlass.Statuses {
-			if counts[s] > 0 {
-				t.add(string(s), strconv.Itoa(counts[s]))
-				total += counts[s]
-			}
-		}
-		t.add("total", strconv.Itoa(total))
-		return t
-	})
-}
-
-func (a *app) watchTasks(ctx context.Context, c *windlass.Client, filter windlass.Filter) error {
-	lines := lineWriter{app: a, heading: taskHeading, widths: []int{24, 8, 10, 16, 6, 8, 7, 0}}
-	return watch(lines, c.WatchTasks(ctx, filter), func(change windlass.TaskChange) (any, []string) {
-		if change.Gone {
-			return map[string]any{"id": change.Task.ID, "gone": true}, []string{change.Task.ID, "", "gone"}
-		}
-		return change.Task, taskRow(change.Task, time.Now())
-	})
-}
-
 func (a *app) taskGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get ID",
@@ -215,6 +78,9 @@ func detailTable(t view.Task) table {
 			waits += " until " + t.Command.Until.Format(time.RFC3339)
 		}
 		detail.add("Command", waits+", not carried out yet")
+	}
+	if t.FailuresMax > 0 {
+		detail.add("Failures", fmt.Sprintf("%d; %d end it", t.Failures, t.FailuresMax))
 	}
 	detail.add("Blocked by", strings.Join(t.BlockedBy, ", "))
 	detail.add("Props", string(t.Props))

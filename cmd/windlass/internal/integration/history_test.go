@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,12 @@ func TestHistory_M55_TellsOfEveryClaimAndCountsInterruptions(t *testing.T) {
 		c.WaitUntil(5*time.Second, "it is done", tells("claimed@a released@a* claimed@b lost@b* claimed@b completed@b"))
 		if _, h := c.historyOf("t"); h.Claims != 3 || h.Interruptions != 2 {
 			t.Errorf("%d claims, %d interruptions", h.Claims, h.Interruptions)
+		}
+		if n, err := c.client.Interruptions(t.Context(), "t", "nobody"); err != nil || !maps.Equal(n, map[string]int{"t": 2}) {
+			t.Errorf("interruptions: %v, %v", n, err)
+		}
+		if _, err := c.client.Interruptions(t.Context(), "a/b"); err == nil || !strings.Contains(err.Error(), "a/b") {
+			t.Errorf("interruptions of an impossible ID: %v", err)
 		}
 		if d := c.task("t"); d.Status != windlass.StatusCompleted || len(d.Errors) > 0 {
 			t.Errorf("%+v", d)

@@ -129,6 +129,10 @@ func TestStates_TheRetryPolicyOfASpecHolds(t *testing.T) {
 		c.join("n", running(failingOnce))
 		c.submit(1, windlass.Spec{Retry: &windlass.Retry{Errors: 20, Min: windlass.Duration(time.Second), Max: windlass.Duration(2 * time.Second)}})
 		start := time.Now()
+		c.WaitUntil(time.Minute, "the list tells more errors than are kept", func() bool {
+			tasks, err := c.client.Tasks(t.Context(), windlass.Filter{})
+			return err == nil && len(tasks) == 1 && tasks[0].Failures == 12 && tasks[0].FailuresMax == 20
+		})
 		d := c.WaitFor(time.Minute, "task-000", windlass.StatusFailed)
 		if took := time.Since(start); c.startsOf("task-000") != 20 || len(d.Errors) != statemachine.ErrorsMax || d.State.Failures != 20 || took < 15*time.Second {
 			t.Errorf("after %v and %d runs: %d errors, %d failures", took, c.startsOf("task-000"), len(d.Errors), d.State.Failures)
@@ -155,8 +159,8 @@ func TestStates_ATimeoutEndsARunAndCountsAsAnError(t *testing.T) {
 			t.Error("it was stopped before its time")
 		}
 		c.WaitFor(5*time.Second, "task-000", windlass.StatusSleeping)
-		if d := c.task("task-000"); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, windlass.ErrTimeout.Error()) || !strings.Contains(d.Errors[0].Error, "1m0s") {
-			t.Errorf("%+v", d.Errors)
+		if d := c.task("task-000"); d.Failures != 1 || d.FailuresMax != 2 || len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Error, windlass.ErrTimeout.Error()) || !strings.Contains(d.Errors[0].Error, "1m0s") {
+			t.Errorf("%d of %d: %+v", d.Failures, d.FailuresMax, d.Errors)
 		}
 		if causes := c.causesOf("task-000"); len(causes) != 1 || !errors.Is(causes[0], windlass.ErrTimeout) {
 			t.Errorf("it was stopped with %v", causes)

@@ -164,7 +164,7 @@ func (c *cluster) compare(a, b *row) int {
 	case ByAge:
 		by = cmp.Compare(b.submitted, a.submitted)
 	case ByErrors:
-		by = cmp.Compare(len(b.Errors), len(a.Errors))
+		by = cmp.Compare(view.ErrorCount(b.TaskInfo), view.ErrorCount(a.TaskInfo))
 	}
 	by = cmp.Or(by, strings.Compare(a.ID, b.ID))
 	if c.reverse {

@@ -34,7 +34,7 @@ func (m *model) taskTable() ([]columnSpec, cellsOf) {
 		r := m.cluster.shown[i]
 		return []string{
 			view.Printable(r.ID), string(r.Status), view.OrDash(view.Printable(r.Node)), view.OrDash(view.Printable(r.Type)),
-			view.Age(r.SubmittedAt, m.header.now), strconv.Itoa(len(r.Errors)),
+			view.Age(r.SubmittedAt, m.header.now), strconv.Itoa(view.ErrorCount(r.TaskInfo)),
 		}, statusStyles[r.Status]
 	}
 }

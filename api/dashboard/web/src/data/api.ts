@@ -93,7 +93,7 @@ export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
 }
 
 /** Sends a change; what it answers, or undefined for nothing. */
-export async function send<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T | undefined> {
+export async function send<T>(method: "POST" | "PATCH", path: string, body?: unknown): Promise<T | undefined> {
   const answer = await request(method, path, body);
   return answer.status === 204 ? undefined : ((await answer.json()) as T);
 }

@@ -22,6 +22,11 @@ describe("filters of tasks", () => {
     expect(ids("q=^poll")).toEqual(["poll-10", "poll-2"]);
     expect(ids("q=^craw")).toEqual([]);
   });
+  test("the last error contains a text without regard to case", () => {
+    expect(ids("error=E")).toEqual(["poll-2"]);
+    expect(ids("error=other")).toEqual([]);
+    expect(isEmpty({ ...noFilter, error: "a" })).toBe(false);
+  });
   test("sorts by any column and then by ID", () => {
     expect(ids("sort=-id")).toEqual(["poll-2", "poll-10", "Crawl"]);
     expect(ids("sort=status")).toEqual(["poll-10", "Crawl", "poll-2"]);
@@ -30,7 +35,7 @@ describe("filters of tasks", () => {
     expect(ids("sort=changed")[0]).toBe("Crawl");
   });
   test("stand in the URL, and what makes no sense there is left out", () => {
-    const query = "status=running&type=a+b&node=n%2F1&q=%5Ex&sort=-errors";
+    const query = "status=running&type=a+b&node=n%2F1&q=%5Ex&error=no+route&sort=-errors";
     expect(queryOf(parseFilter(new URLSearchParams(query)))).toBe(query);
     expect(parseFilter(new URLSearchParams("status=odd&sort=-weather"))).toEqual(noFilter);
     expect(queryOf(noFilter)).toBe("");

@@ -7,6 +7,8 @@ export interface Filter {
   nodes: string[];
   /** Text that the ID contains; with a ^ before it, that it begins with. */
   text: string;
+  /** Text that the last error contains. */
+  error: string;
   sort: SortKey;
   descending: boolean;
 }
@@ -14,7 +16,7 @@ export interface Filter {
 export const sortKeys = ["id", "status", "type", "node", "priority", "errors", "changed"] as const;
 export type SortKey = (typeof sortKeys)[number];
 
-export const noFilter: Filter = { statuses: [], types: [], nodes: [], text: "", sort: "id", descending: false };
+export const noFilter: Filter = { statuses: [], types: [], nodes: [], text: "", error: "", sort: "id", descending: false };
 
 export function parseFilter(query: URLSearchParams): Filter {
   const sort = query.get("sort") ?? "";
@@ -24,6 +26,7 @@ export function parseFilter(query: URLSearchParams): Filter {
     types: query.getAll("type"),
     nodes: query.getAll("node"),
     text: query.get("q") ?? "",
+    error: query.get("error") ?? "",
     sort: sortKeys.includes(key) ? key : "id",
     descending: sort.startsWith("-") && sortKeys.includes(key),
   };
@@ -36,12 +39,13 @@ export function queryOf(f: Filter): string {
   for (const t of f.types) q.append("type", t);
   for (const n of f.nodes) q.append("node", n);
   if (f.text) q.set("q", f.text);
+  if (f.error) q.set("error", f.error);
   if (f.sort !== "id" || f.descending) q.set("sort", (f.descending ? "-" : "") + f.sort);
   return q.toString();
 }
 
 export function isEmpty(f: Filter): boolean {
-  return f.statuses.length + f.types.length + f.nodes.length + f.text.length === 0;
+  return f.statuses.length + f.types.length + f.nodes.length + f.text.length + f.error.length === 0;
 }
 
 /** The tasks that a filter shows, in its order. */
@@ -51,6 +55,7 @@ export function select(tasks: Iterable<Task>, f: Filter): Task[] {
   const nodeSet = new Set(f.nodes);
   const prefix = f.text.startsWith("^") ? f.text.slice(1) : "";
   const text = prefix ? "" : f.text.toLowerCase();
+  const error = f.error.toLowerCase();
   const found: Task[] = [];
   for (const t of tasks) {
     if (statusSet.size && !statusSet.has(t.status)) continue;
@@ -58,6 +63,7 @@ export function select(tasks: Iterable<Task>, f: Filter): Task[] {
     if (nodeSet.size && !nodeSet.has(t.node)) continue;
     if (prefix && !t.id.startsWith(prefix)) continue;
     if (text && !t.id.toLowerCase().includes(text)) continue;
+    if (error && !t.errors.at(-1)?.error.toLowerCase().includes(error)) continue;
     found.push(t);
   }
   const order = orders[f.sort];
@@ -73,9 +79,14 @@ const orders: Record<SortKey, (a: Task, b: Task) => number> = {
   type: (a, b) => compare(a.type, b.type),
   node: (a, b) => compare(a.node, b.node),
   priority: (a, b) => a.priority - b.priority,
-  errors: (a, b) => a.errors.length - b.errors.length,
+  errors: (a, b) => errorCount(a) - errorCount(b),
   changed: (a, b) => compare(changedAt(a), changedAt(b)),
 };
+
+/** How many errors are known. */
+export function errorCount(t: Task): number {
+  return Math.max(t.errors.length, t.failures ?? 0);
+}
 
 /** The latest time that a task tells of. */
 export function changedAt(t: Task): string {

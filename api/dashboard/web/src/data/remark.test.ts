@@ -24,5 +24,9 @@ test("a task that has erred says how", () => {
   expect(of({ status: "running", errors })).toBe("no route");
   expect(of({ status: "running" })).toBe("");
   expect(of({ status: "sleeping", errors, until: "2026-03-04T06:00:00Z" })).toBe("until 06:00, no route");
+  expect(of({ status: "sleeping", errors, failures: 2, failures_max: 25, until: "2026-03-04T06:00:00Z" })).toBe("until 06:00, attempt 3 of 25: no route");
+  expect(of({ status: "running", errors, failures: 2 })).toBe("attempt 3: no route");
+  expect(of({ status: "running", failures_max: 25 })).toBe("");
+  expect(of({ status: "failed", errors, failures_max: 25 })).toBe("no route");
   expect(of({ status: "sleeping", until: "2026-03-04T06:00:00Z" })).toBe("until 06:00");
 });

@@ -1,5 +1,6 @@
-import type { FleetNode, Task } from "./types";
 import { whyNobody } from "./attention";
+import { attemptOf } from "./steps";
+import type { FleetNode, Task } from "./types";
 
 /** How many of the tasks that one waits for are named. */
 const namedMax = 2;
@@ -10,13 +11,16 @@ const namedMax = 2;
  */
 export function remark(t: Task, nodes: readonly FleetNode[], now: number, time: (at: string) => string): string {
   const error = (t.errors.at(-1)?.error ?? "").split("\n", 1)[0] ?? "";
+  const tried = [attemptOf(t), error].filter(Boolean).join(": ");
   switch (t.status) {
     case "pending":
       return Date.parse(t.not_before ?? "") > now ? `not before ${time(t.not_before ?? "")}` : whyNobody(t.type, nodes);
     case "blocked":
       return t.failed_needs?.length ? `needs ${names(t.failed_needs)}, which failed` : `waits for ${names(t.blocked_by)}`;
     case "sleeping":
-      return [t.until && `until ${time(t.until)}`, error].filter(Boolean).join(", ");
+      return [t.until && `until ${time(t.until)}`, tried].filter(Boolean).join(", ");
+    case "running":
+      return error && tried;
     default:
       return error;
   }

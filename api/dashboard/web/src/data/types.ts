@@ -24,12 +24,17 @@ export interface Task {
   blocked_by: string[];
   failed_needs?: string[];
   errors: ErrorEntry[];
+  /** How many errors count, and how many fail it; missing for none, and for no number. */
+  failures?: number;
+  failures_max?: number;
   until?: string;
   not_before?: string;
   finished_at?: string;
 }
 
 export interface Spec {
+  type?: string;
+  priority?: number;
   needs?: string[];
   weight?: number;
   require?: Record<string, string>;

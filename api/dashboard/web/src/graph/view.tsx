@@ -1,5 +1,6 @@
 import type { JSX, SVGAttributes } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { fit } from "../data/fit";
 import { shapes } from "../ui/icons";
 import { narrow } from "../ui/theme";
 import type { Drawing, Vertex } from "./forest";
@@ -101,12 +102,30 @@ function curve(points: { x: number; y: number }[]): string {
   return rest.length === 1 && rest[0] ? `${d}L${rest[0].x} ${rest[0].y}` : d;
 }
 
-/** labelMax is how many letters of a name there is room for. */
-const labelMax = 19;
+/** Where the text of a box begins, and how much of its width is left for it. */
+const textAt = 36;
+const textWidth = vertexWidth - textAt - 8;
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/** What texts were cut to, by font and text: a graph is drawn again with every change. */
+const cuts = new Map<string, string>();
+const cutsMax = 10_000;
+
+/** As much of a text as there is room for when it is drawn in a font of the page's family. */
+function fitting(text: string, font: string): string {
+  const key = `${font}\n${text}`;
+  const known = cuts.get(key);
+  if (known !== undefined || !pen) return known ?? text;
+  pen.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
+  const cut = fit(text, textWidth, (part) => pen.measureText(part).width);
+  if (cuts.size >= cutsMax) cuts.clear();
+  cuts.set(key, cut);
+  return cut;
+}
 
 function VertexView({ v, x, y, onOpen, onUnfold }: { v: Vertex; x: number; y: number; onOpen: (id: string) => void; onUnfold: () => void }): JSX.Element {
   const act = (): void => (v.folded ? onUnfold() : onOpen(v.id));
-  const label = v.label.length > labelMax ? `${v.label.slice(0, labelMax - 1)}…` : v.label;
   const below = v.folded ? "show them" : `${v.status} · ${v.node || v.type}`;
   return (
     <g
@@ -121,8 +140,8 @@ function VertexView({ v, x, y, onOpen, onUnfold }: { v: Vertex; x: number; y: nu
     >
       <rect width={vertexWidth} height={vertexHeight} rx="7"><title>{v.folded ? v.label : `${v.label}, ${v.type}`}</title></rect>
       <g transform="translate(11 12)" fill="currentColor" class="shape">{shapes[v.status]}</g>
-      <text x="36" y="17" class="name">{label}</text>
-      <text x="36" y="32" class="type">{below.length > labelMax + 4 ? `${below.slice(0, labelMax + 3)}…` : below}</text>
+      <text x={textAt} y="17" class="name">{fitting(v.label, "600 12.5px")}</text>
+      <text x={textAt} y="32" class="type">{fitting(below, "10.5px")}</text>
     </g>
   );
 }

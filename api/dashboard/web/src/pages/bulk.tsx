@@ -17,9 +17,15 @@ export const messages = {
   sleep: ["Sleep", "They stop, and run again after a time."],
   release: ["Release", "Their nodes give them back, and any node takes them."],
   kill: ["Kill", "They are ended for good."],
+  delete: ["Delete", "They are stopped if they run, and nothing is kept of them. To end them and remember them, kill them instead."],
   retry: ["Retry", "They run again from the beginning, with what they were submitted with."],
 } as const;
 export type Message = keyof typeof messages;
+
+/** Whether there is no way back from a command. */
+export function ends(message: Message): boolean {
+  return message === "kill" || message === "delete";
+}
 
 /** Whether a command can go to a task of a status: a retry is of what has ended, the others are for what has not. */
 export function applies(message: Message, status: Status | undefined): boolean {
@@ -48,10 +54,27 @@ export function BulkBar({ ids, shown, ask }: { ids: string[]; shown: string[]; a
       <button type="button" class="button quiet" onClick={() => { selected.value = new Set(); }}>Select none</button>
       <span class="grow" />
       {(Object.keys(messages) as Message[]).map((m) => (
-        <Action key={m} kind={m === "kill" ? "danger" : ""} blocked={unfit(m, ids)} onClick={() => ask(m)}>{messages[m][0]}</Action>
+        <Action key={m} kind={ends(m) ? "danger" : ""} blocked={unfit(m, ids)} onClick={() => ask(m)}>{messages[m][0]}</Action>
       ))}
     </div>
   );
+}
+
+/** What no dialog is needed for: it can be taken back, and asks for nothing more. */
+export function atOnce(message: Message): boolean {
+  return !ends(message) && message !== "sleep";
+}
+
+/** Sends a command to one task without asking, and says what became of it. */
+export async function order(id: string, message: Message): Promise<void> {
+  const [verb] = messages[message];
+  try {
+    const [result] = (await send<CommandResult[]>("POST", "v1/commands", { message, ids: [id], wait: "5s" })) ?? [];
+    if (result?.result === "failed") toast(`${verb}: ${result.error ?? ""}`, true);
+    else toast(result?.result === "done" ? `${verb}: done.` : `${verb}: ${id} was told; whoever holds it carries it out.`);
+  } catch (cause) {
+    toast(`${verb}: ${explain(cause)}`, true);
+  }
 }
 
 /**
@@ -96,7 +119,7 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
       onClose();
       pick(results.filter((o) => o.result !== "failed").map((o) => o.id), false);
     };
-    return <Result verb={verb} results={results} onClose={leave} />;
+    return <Result message={message} results={results} onClose={leave} />;
   }
   return (
     <Dialog title={`${verb} ${count(fit.length, "task")}?`} onClose={onClose}>
@@ -115,7 +138,7 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
       <ErrorNote error={error} />
       <footer>
         <button type="button" class="button" onClick={onClose}>{sending ? "Stop" : "Cancel"}</button>
-        <Action kind={message === "kill" ? "danger solid" : "primary"} blocked={fit.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
+        <Action kind={ends(message) ? "danger solid" : "primary"} blocked={fit.length === 0 ? "None of them can be told." : sending ? "It is being sent." : ""} onClick={() => void act()}>
           {sending ? "Sending…" : `${verb} ${count(fit.length, "task")}`}
         </Action>
       </footer>
@@ -148,14 +171,18 @@ function Breakdown({ ids }: { ids: string[] }): JSX.Element {
   );
 }
 
-function Result({ verb, results, onClose }: { verb: string; results: CommandResult[]; onClose: () => void }): JSX.Element {
+/** What those have done that need nobody to carry a command out, or were waited for. */
+const doneBy: Partial<Record<Message, string>> = { delete: "are deleted", retry: "are submitted again" };
+
+function Result({ message, results, onClose }: { message: Message; results: CommandResult[]; onClose: () => void }): JSX.Element {
+  const [verb] = messages[message];
   const failed = results.filter((o) => o.result === "failed");
   const done = results.filter((o) => o.result === "done").length;
   const sent = results.length - failed.length - done;
   return (
     <Dialog title={`${verb}: ${failed.length ? `${count(failed.length, "task")} could not be told` : "done"}`} onClose={onClose}>
       <ul class="sums">
-        {done > 0 && <li><b>{number(done)}</b> have done it</li>}
+        {done > 0 && <li><b>{number(done)}</b> {doneBy[message] ?? "have done it"}</li>}
         {sent > 0 && <li><b>{number(sent)}</b> were told; whoever holds them carries it out</li>}
         {failed.length > 0 && <li class="s-failed"><b>{number(failed.length)}</b> failed</li>}
       </ul>

@@ -1,16 +1,17 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, Problem, send } from "../data/api";
+import { get, Problem } from "../data/api";
 import { spansOf } from "../data/spans";
-import { type Explanation, type History, liveStatuses, type Status, type TaskDetail } from "../data/types";
+import { stepsOf } from "../data/steps";
+import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
 import { duration, json, number, time } from "../format";
 import { jobOf } from "../graph/forest";
-import { go, taskHref } from "../router";
+import { taskHref } from "../router";
 import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
-import { Action, Ago, Card, Dialog, Empty, ErrorNote, PageHead } from "../ui/parts";
-import { attempt } from "../ui/toasts";
-import { applies, type Message, messages, OrderDialog } from "./bulk";
+import { Action, Ago, Card, Empty, ErrorNote, PageHead } from "../ui/parts";
+import { applies, atOnce, ends, type Message, messages, order, OrderDialog } from "./bulk";
+import { EditDialog } from "./edit";
 
 interface Known {
   detail: TaskDetail;
@@ -68,7 +69,8 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
         {status && <StatusBadge status={status} />}
         {job && <a class="button" href={`#/queue?parent=${encodeURIComponent(id)}`}>Queue below</a>}
       </PageHead>
-      <Commands id={id} status={status} refresh={() => setAgain(again + 1)} />
+      <Commands id={id} status={status} detail={known?.detail} refresh={() => setAgain(again + 1)} />
+      {(live ?? known) && <Life task={live ?? known?.detail} waits={known?.explanation?.why ?? ""} />}
       {!missing && <ErrorNote error={error} />}
       {known ? <Detail known={known} /> : !error && <p class="muted">Reading…</p>}
     </div>
@@ -85,37 +87,32 @@ async function load(id: string, signal: AbortSignal): Promise<Known> {
   return { detail, history, explanation: ended ? undefined : await get<Explanation>(`${path}/explain`, signal) };
 }
 
-function Commands({ id, status, refresh }: { id: string; status: Status | undefined; refresh: () => void }): JSX.Element {
-  const [asked, setAsked] = useState<Message | "delete">();
-  const fitting = (Object.keys(messages) as Message[]).filter((m) => applies(m, status));
-  return (
-    <div class="commands">
-      {fitting.map((m) => (
-        <Action key={m} kind={m === "kill" ? "danger" : m === "retry" ? "primary" : ""} onClick={() => setAsked(m)}>{messages[m][0]}</Action>
-      ))}
-      {applies("kill", status) && <Action kind="danger" onClick={() => setAsked("delete")}>Delete</Action>}
-      <span class="grow" />
-      <button type="button" class="button quiet" onClick={refresh}>Refresh</button>
-      {asked === "delete" && <DeleteDialog id={id} onClose={() => setAsked(undefined)} />}
-      {asked && asked !== "delete" && <OrderDialog ids={[id]} message={asked} onClose={() => setAsked(undefined)} />}
-    </div>
-  );
-}
-
-function DeleteDialog({ id, onClose }: { id: string; onClose: () => void }): JSX.Element {
-  const act = async (): Promise<void> => {
-    onClose();
-    if (await attempt(`${id} was deleted.`, () => send("DELETE", `v1/tasks/${encodeURIComponent(id)}`))) go("#/tasks");
+function Commands({ id, status, detail, refresh }: { id: string; status: Status | undefined; detail: TaskDetail | undefined; refresh: () => void }): JSX.Element {
+  const [asked, setAsked] = useState<Message | "edit">();
+  const [sending, setSending] = useState(false);
+  const act = async (m: Message): Promise<void> => {
+    setSending(true);
+    await order(id, m);
+    setSending(false);
+    refresh();
+  };
+  const close = (): void => {
+    setAsked(undefined);
+    refresh();
   };
   return (
-    <Dialog title="Delete the task?" onClose={onClose}>
-      <p>It is stopped if it runs, and nothing is kept of it. To end it and remember it, kill it instead.</p>
-      <ul class="ids" tabIndex={0} aria-label="The task"><li>{id}</li></ul>
-      <footer>
-        <button type="button" class="button" onClick={onClose}>Cancel</button>
-        <Action kind="danger solid" onClick={() => void act()}>Delete</Action>
-      </footer>
-    </Dialog>
+    <div class="commands" role="group" aria-label="What the task can be told">
+      {(Object.keys(messages) as Message[]).filter((m) => applies(m, status)).map((m) => (
+        <Action key={m} kind={ends(m) ? "danger" : m === "retry" ? "primary" : ""} blocked={sending ? "It is being sent." : ""} onClick={() => (atOnce(m) ? void act(m) : setAsked(m))}>
+          {messages[m][0]}{atOnce(m) ? "" : "…"}
+        </Action>
+      ))}
+      {detail && applies("kill", status) && <Action onClick={() => setAsked("edit")}>Edit…</Action>}
+      <span class="grow" />
+      <button type="button" class="button quiet" onClick={refresh}>Refresh</button>
+      {asked === "edit" && detail && <EditDialog detail={detail} onClose={close} />}
+      {asked && asked !== "edit" && <OrderDialog ids={[id]} message={asked} onClose={close} />}
+    </div>
   );
 }
 
@@ -144,6 +141,22 @@ function Detail({ known: { detail: d, history, explanation } }: { known: Known }
         {d.props !== null && d.props !== undefined && <Card title="Properties"><pre tabIndex={0}>{json(d.props)}</pre></Card>}
       </div>
     </div>
+  );
+}
+
+/** The life of the task in a line, from its submission to what comes next. */
+function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.Element | null {
+  if (!task) return null;
+  return (
+    <ol class="life" aria-label="The life of the task">
+      {stepsOf(task, waits, serverClock.value).map((s) => (
+        <li key={s.name} class={`${s.when} ${s.when === "now" ? `s-${task.status}` : ""}`} aria-current={s.when === "now" ? "step" : undefined}>
+          <b>{s.name}</b>
+          {s.at && <Ago at={s.at} after=" ago" />}
+          {s.note && <span title={s.note}>{s.note}</span>}
+        </li>
+      ))}
+    </ol>
   );
 }
 
@@ -209,7 +222,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
     ["Type", d.type || "(none)"], ["Node", d.node], ["Token", d.token ? String(d.token) : ""],
     ["Submitted", time(d.submitted_at)], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
     ["Told to", d.command ? `${d.command.message}${d.command.until ? ` until ${time(d.command.until)}` : ""}, not done yet` : ""], ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
-    ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.state?.failures ? String(d.state.failures) : ""],
+    ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.failures_max ? `${d.failures ?? 0}; ${d.failures_max} end it` : d.failures ? String(d.failures) : ""],
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
     ["Timeout", s?.timeout], ["Retries", s?.retry ? json(s.retry).replace(/["{}\n]/g, " ").trim() : ""], ["On failure", s?.on_failure],

@@ -1,12 +1,14 @@
 import { signal } from "@preact/signals";
 import { Component, type JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
-import { type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { get } from "../data/api";
+import { errorCount, type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
+import { Interruptions } from "../data/interruptions";
 import { remark } from "../data/remark";
 import { type Status, statuses, type Task } from "../data/types";
 import { hour, number, time } from "../format";
 import { go, route, setQuery, taskHref } from "../router";
-import { serverClock, slow, store, tick } from "../state";
+import { connection, serverClock, slow, store, tick } from "../state";
 import { Grid, type RowPlace } from "../ui/grid";
 import { StatusBadge, StatusIcon } from "../ui/icons";
 import { Ago, Empty, PageHead } from "../ui/parts";
@@ -25,15 +27,40 @@ export function pick(ids: Iterable<string>, on: boolean): void {
   selected.value = next;
 }
 
+const interruptions = new Interruptions((ids) => get<Record<string, number>>(`v1/interruptions?${new URLSearchParams(ids.map((id) => ["id", id]))}`));
+/** How often it is looked whether a task is seen whose interruptions are not known, in milliseconds. */
+const lookEvery = 1000;
+
+/** Asks for the interruptions of the tasks that are seen; draws the list again when they are there. */
+function useInterruptions(): void {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    let asking = false;
+    const look = async (): Promise<void> => {
+      if (asking || connection.peek().state !== "live") return;
+      asking = true;
+      try {
+        if (await interruptions.fetch(serverClock.peek())) draw((n) => n + 1);
+      } catch {
+        // The list says so little that is wrong without them that it is tried again in silence.
+      }
+      asking = false;
+    };
+    const timer = setInterval(() => void look(), lookEvery);
+    return () => clearInterval(timer);
+  }, []);
+}
+
 /** The columns, and by what each is sorted. */
 const columns: [SortKey | undefined, string][] = [
-  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], [undefined, "Why"], ["errors", "Errors"], ["priority", "Priority"], ["changed", "Age"],
+  ["status", "Status"], ["id", "ID"], ["type", "Type"], ["node", "Node"], [undefined, "Why"], ["errors", "Errors"], [undefined, "Interrupted"], ["priority", "Priority"], ["changed", "Age"],
 ];
 
 /** The task that was picked last, from which a range goes on. */
 let lastPicked = "";
 
 export function TasksPage(): JSX.Element {
+  useInterruptions();
   const filter = parseFilter(route.value.query);
   const query = queryOf(filter);
   const shown = useMemo(() => select(store.tasks.values(), filter), [slow.value, query]);
@@ -77,7 +104,7 @@ export function TasksPage(): JSX.Element {
           }}
           row={(id, index, place) => {
             const task = store.tasks.get(id);
-            return <Row key={place.slot} id={id} task={task} index={index} place={place} picked={none.has(id)} toggle={toggle} why={task ? remark(task, nodes, serverClock.peek(), timeAt) : ""} />;
+            return <Row key={place.slot} id={id} task={task} index={index} place={place} picked={none.has(id)} toggle={toggle} why={task ? remark(task, nodes, serverClock.peek(), timeAt) : ""} interrupted={task && interruptions.of(task, serverClock.peek())} />;
           }}
         />
       )}
@@ -108,6 +135,7 @@ function Filters({ filter, change }: { filter: Filter; change: (f: Partial<Filte
             if (e.key === "Enter" || e.key === "Escape") document.querySelector<HTMLElement>("[data-list]")?.focus();
           }}
         />
+        <input type="search" class="error-text" aria-label="Find tasks by their last error" placeholder="Error contains" value={filter.error} onInput={(e) => change({ error: e.currentTarget.value })} />
         <Choice label="Type" all="All types" chosen={filter.types} options={types} choose={(v) => change({ types: v })} />
         <Choice label="Node" all="All nodes" chosen={filter.nodes} options={nodes.map((n) => [n, undefined])} choose={(v) => change({ nodes: v })} />
         {!isEmpty(filter) && <button type="button" class="button quiet" onClick={() => change(noFilter)}>Clear</button>}
@@ -139,7 +167,7 @@ function Head({ filter, change, all }: { filter: Filter; change: (f: Partial<Fil
         <input type="checkbox" aria-label="Select all that are shown" checked={every} tabIndex={-1} onChange={() => pick(all, !every)} />
       </div>
       {columns.map(([key, name]) => {
-        if (!key) return <div key={name} role="columnheader" class="c-why">{name}</div>;
+        if (!key) return <div key={name} role="columnheader" class={`c-${name.toLowerCase()}`}>{name}</div>;
         const on = filter.sort === key;
         return (
           <div key={key} role="columnheader" class={`c-${key}`} aria-sort={on ? (filter.descending ? "descending" : "ascending") : "none"}>
@@ -160,6 +188,7 @@ interface RowProps {
   place: RowPlace;
   picked: boolean;
   why: string;
+  interrupted: number | undefined;
   toggle: (id: string, index: number, range: boolean) => void;
 }
 
@@ -175,10 +204,10 @@ let pressed = "";
 class Row extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const p = this.props;
-    return next.id !== p.id || next.task !== p.task || next.why !== p.why || next.index !== p.index || next.picked !== p.picked || next.place.active !== p.place.active || next.place.style !== p.place.style;
+    return next.id !== p.id || next.task !== p.task || next.why !== p.why || next.interrupted !== p.interrupted || next.index !== p.index || next.picked !== p.picked || next.place.active !== p.place.active || next.place.style !== p.place.style;
   }
 
-  override render({ id, task, index, place, picked, why, toggle }: RowProps): JSX.Element {
+  override render({ id, task, index, place, picked, why, interrupted, toggle }: RowProps): JSX.Element {
     return (
       <div
         role="row" id={place.id} aria-rowindex={index + 2} aria-selected={picked} class={`row ${place.active ? "active" : ""} ${picked ? "picked" : ""}`}
@@ -201,7 +230,8 @@ class Row extends Component<RowProps> {
         <div role="gridcell" class="c-type">{task?.type}</div>
         <div role="gridcell" class="c-node">{task?.node || <span class="muted">–</span>}</div>
         <div role="gridcell" class="c-why" title={why}>{why}</div>
-        <div role="gridcell" class="c-errors num" title={task?.errors.at(-1)?.error}>{task?.errors.length ? <span class="s-failed">{task.errors.length}</span> : <span class="muted">0</span>}</div>
+        <div role="gridcell" class="c-errors num" title={task?.errors.at(-1)?.error}>{task && errorCount(task) ? <span class="s-failed">{errorCount(task)}</span> : <span class="muted">0</span>}</div>
+        <div role="gridcell" class="c-interrupted num">{interrupted ? <span class="s-fault">{interrupted}</span> : <span class="muted">{interrupted ?? "·"}</span>}</div>
         <div role="gridcell" class="c-priority num">{task?.priority}</div>
         <div role="gridcell" class="c-changed num">{task && <Ago at={changedAt(task)} />}</div>
       </div>

@@ -1,0 +1,87 @@
+package windlass
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// TaskInfo is a task in a list. Its JSON is stable.
+type TaskInfo struct {
+	ID     string `json:"id"`
+	Type   string `json:"type"`
+	Status Status `json:"status"`
+	// Node holds the task, or held it last if the task has ended. It is empty for a
+	// live task that no node holds.
+	Node string `json:"node"`
+	// Token is the fencing token of that claim.
+	Token       int64      `json:"token"`
+	SubmittedAt *time.Time `json:"submitted_at"`
+	ClaimedAt   *time.Time `json:"claimed_at"`
+	Priority    int        `json:"priority"`
+	// Weight is how much of a node's share and capacity it takes. 0 means 1, or, for a
+	// task that has ended, that the weight is no longer known.
+	Weight    int      `json:"weight,omitempty"`
+	BlockedBy []string `json:"blocked_by"`
+	// FailedNeeds lists the tasks of BlockedBy that have failed or were killed: the
+	// task waits until they are run again or forgotten.
+	FailedNeeds []string                  `json:"failed_needs,omitempty"`
+	Errors      []statemachine.ErrorEntry `json:"errors"`
+	// Failures is how many errors counted when the latest one happened, and FailuresMax
+	// is how many fail the task; 0 means that no number does. Both are 0 for a task that
+	// has ended.
+	Failures    int `json:"failures,omitempty"`
+	FailuresMax int `json:"failures_max,omitempty"`
+	// Until is when a sleeping task runs again.
+	Until *time.Time `json:"until,omitempty"`
+	// NotBefore is the earliest time to start; until then the task is pending.
+	NotBefore time.Time `json:"not_before,omitzero"`
+	// FinishedAt is when the task reached a terminal state.
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+}
+
+// LastError returns the text of the latest error, empty if there is none.
+func (t TaskInfo) LastError() string { return lastError(t.Errors) }
+
+// TaskDetail is everything about one task. Its JSON is stable.
+type TaskDetail struct {
+	TaskInfo
+	// Spec and Props are what it was submitted with, also once it has ended.
+	Spec  *Spec           `json:"spec"`
+	Props json.RawMessage `json:"props"`
+	// State is the stored state record, nil if there is none.
+	State *statemachine.Record `json:"state"`
+	// Result is the result that its handler left last.
+	Result json.RawMessage `json:"result"`
+	// Command is the command that was sent to it and is not carried out yet.
+	Command *statemachine.Command `json:"command,omitempty"`
+}
+
+// Filter selects tasks. The zero value selects all.
+type Filter struct {
+	// Types, Statuses and Nodes each select the tasks that match one of their entries;
+	// empty selects all.
+	Types    []string
+	Statuses []Status
+	Nodes    []string
+	// Error selects the tasks whose last error contains it.
+	Error string
+	// IDPrefix selects the IDs that begin with it.
+	IDPrefix string
+	// After selects the IDs that are greater, byte by byte. With the last ID of one
+	// list and a Limit, it selects the next page.
+	After string
+	// Limit is the maximum length of a list; 0 means no limit. Watches ignore it.
+	Limit int
+}
+
+// Matches reports whether a task is selected.
+func (f Filter) Matches(t TaskInfo) bool {
+	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
+		(len(f.Nodes) == 0 || slices.Contains(f.Nodes, t.Node)) &&
+		strings.Contains(t.LastError(), f.Error) && strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
+}
