@@ -78,15 +78,13 @@ func TestDashboard_OffersWhatTheRoleAllowsAndSaysWhyNot(t *testing.T) {
 	b.push("dialog", "Cancel")
 	b.visit("#/task/a", "a")
 	b.push(".commands", "Pause")
-	b.push("dialog", "Pause 1 task")
-	b.says("dialog", "have done it")
-	b.push("dialog", "Close")
+	b.says(".toast", "Pause: done")
 	b.says(".pagehead .badge", "paused")
 
 	// It sinks while somebody is about to use it.
-	b.push(".commands", "Run")
+	b.push(".commands", "Sleep")
 	role.Store(int64(api.RoleView))
-	b.push("dialog", "Run 1 task")
+	b.push("dialog", "Sleep 1 task")
 	b.says("dialog .note", "does not allow")
 	b.expects("status of 403")
 	b.sees(`document.querySelector("dialog .primary").getAttribute("aria-disabled") === "true"`, "that it is not offered any more")
@@ -100,6 +98,6 @@ func TestDashboard_OffersWhatTheRoleAllowsAndSaysWhyNot(t *testing.T) {
 	b.says(".tools .role", "read-only")
 	b.isLive()
 	b.visit("#/task/a", "a")
-	b.sees(`document.querySelectorAll('.commands [aria-disabled="true"]').length === 6`, "that no command is offered")
+	b.sees(`document.querySelectorAll('.commands [aria-disabled="true"]').length === 7`, "that no command is offered")
 	b.says(`.commands [aria-disabled="true"]`, "This server is read-only.")
 }

@@ -103,7 +103,7 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 		case err == nil && result.OK() && props.Restart != RestartAlways:
 			return windlass.ErrDone // even if it was told to stop just before
 		case err == nil && errors.Is(context.Cause(ctx), windlass.ErrTimeout):
-			return errors.New(result.String()) // a timeout is an error, and this is its detail
+			return result.Err() // a timeout is an error, and this is its detail
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, ErrSupervisorLost), errors.Is(err, ErrPastDeadline), errors.Is(err, ErrClosed),
@@ -114,7 +114,7 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 			// The deadline passed before ctx ended, as after a freeze: an interruption.
 			return windlass.ErrRelease
 		case err == nil:
-			err = errors.New(result.String())
+			err = result.Err()
 		}
 		switch props.Restart {
 		case RestartNever:

@@ -1,8 +1,13 @@
 package exectask
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+
+	"github.com/windlass-go/windlass/internal/shorten"
 )
 
 // Why is the reason for the end of a run. A run that was told to stop and then exited
@@ -48,6 +53,26 @@ type Result struct {
 
 // OK reports whether the program ended by itself with exit code 0.
 func (r Result) OK() bool { return r.Why == WhyExited && r.Signal == "" && r.Code == 0 }
+
+// Err is the outcome of a run that has failed, with the last line that it printed, which
+// mostly says why.
+func (r Result) Err() error {
+	lines := strings.TrimRight(string(r.Output), " \t\r\n")
+	line := strings.ToValidUTF8(strings.TrimSpace(lines[strings.LastIndexByte(lines, '\n')+1:]), "·")
+	line = strings.Map(func(c rune) rune {
+		if unicode.IsPrint(c) {
+			return c
+		}
+		return '·' // it must not move the cursor of a terminal
+	}, line)
+	if line == "" {
+		return errors.New(r.String())
+	}
+	return fmt.Errorf("%v: %s", r, shorten.To(line, lineBytesMax))
+}
+
+// lineBytesMax limits the line of output in an error.
+const lineBytesMax = 256
 
 // String returns one line for people.
 func (r Result) String() string {

@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"broker/etcd/embedded/internal/drivertest": {},
 	"broker/etcd/embedded":                     {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
 	"broker/etcd/internal/zaplog":              {},
-	"broker/zookeeper":                         {"broker", "broker/internal/batches", "broker/zookeeper/internal/wire", "internal/clock", "internal/pause"},
+	"broker/zookeeper":                         {"broker", "broker/internal/batches", "broker/zookeeper/internal/wire", "internal/clock", "internal/pause", "internal/shorten"},
 	"broker/zookeeper/internal/wire":           {},
 	"broker/zookeeper/zktest":                  {},
 	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
 	"observe/tracing":                {"."},
 	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten", "internal/pause"},
-	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause"},
+	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause", "internal/shorten"},
 	"windlasstest":                   {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
 	"cmd/windlass/internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},

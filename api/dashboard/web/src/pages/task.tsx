@@ -1,10 +1,11 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, Problem } from "../data/api";
+import { count } from "../data/attention";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
 import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
-import { duration, json, number, time } from "../format";
+import { duration, json, time } from "../format";
 import { jobOf } from "../graph/forest";
 import { taskHref } from "../router";
 import { connection, serverClock, store, tick } from "../state";
@@ -122,7 +123,7 @@ function Detail({ known: { detail: d, history, explanation } }: { known: Known }
     <div class="columns">
       <div>
         {explanation && <Why e={explanation} status={d.status} />}
-        <Card title="History" aside={<span class="muted">{number(history.claims)} claims, {number(history.interruptions)} interruptions</span>}>
+        <Card title="History" aside={<span class="muted">{count(history.claims, "claim")}, {count(history.interruptions, "interruption")}</span>}>
           <Timeline history={history} />
         </Card>
         {d.errors.length > 0 && (

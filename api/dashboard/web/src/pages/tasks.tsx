@@ -243,7 +243,7 @@ function Nothing({ filter }: { filter: Filter }): JSX.Element {
   if (!store.listed) return <Empty art="◌" title="Reading the tasks…" />;
   if (!isEmpty(filter)) {
     return (
-      <Empty art="⌕" title="No task matches the filter.">
+      <Empty art="○" title="No task matches the filter.">
         <button type="button" class="button" onClick={() => setQuery("")}>Show all {number(store.tasks.size)}</button>
       </Empty>
     );

@@ -64,7 +64,7 @@ export function TreesPage(): JSX.Element {
         <a class="button primary" href="#/queue">Queue a job</a>
       </PageHead>
       {jobs.length === 0 ? (
-        <Empty art="⑂" title={store.listed ? "There are no jobs." : "Reading the jobs…"}>
+        <Empty art="◇" title={store.listed ? "There are no jobs." : "Reading the jobs…"}>
           <p>A job waits until those above it are done. <a href="#/queue">Queue one here</a>, or in a terminal:</p>
           <code>windlass tree queue site --type crawl</code>
         </Empty>
