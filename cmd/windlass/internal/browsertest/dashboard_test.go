@@ -84,6 +84,8 @@ func (b *browser) submits() {
 	b.says("h1", "from-page")
 	b.says(".pagehead .badge", "running")
 	b.says(".timeline", "claimed")
+	b.push(".card", "Output now")
+	b.says(".output", "from the page")
 	b.push(".commands", "Pause")
 	b.says(".toast", "Pause: done")
 	b.says(".pagehead .badge", "paused")

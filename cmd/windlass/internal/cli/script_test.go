@@ -53,6 +53,7 @@ func (l leakChecked) Run() int {
 //	json FILE PATH [PATTERN]        a value exists, and matches if a pattern is given
 //	put FOLDER KEY VALUE            writes a key by hand into the store of that dev
 //	delete FOLDER KEY               deletes one by hand
+//	[unshare-uts]                   whether a command can be given another host name
 //	port VARIABLE                   sets it to a port that is free
 //	http CODE METHOD URL HEADERS [BODY]
 //	                                asks with the headers of a file, or of none for
@@ -69,6 +70,12 @@ func runScripts(t *testing.T, folder string) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "run"))
 			return errors.Join(os.Mkdir(env.Getenv("HOME"), 0o700), os.Mkdir(env.Getenv("XDG_RUNTIME_DIR"), 0o700))
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "unshare-uts" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return exec.Command("unshare", "--uts", "true").Run() == nil, nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": scriptExits, "eventually": scriptEventually, "json": scriptJSON, "put": scriptPut, "delete": scriptDelete,

@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
-	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -88,78 +85,6 @@ func detailTable(t view.Task) table {
 	detail.add("Result", string(t.Result))
 	detail.addErrors(t.Errors)
 	return detail
-}
-
-func (a *app) taskLogsCommand() *cobra.Command {
-	var follow, raw bool
-	var lines int
-	cmd := &cobra.Command{
-		Use:   "logs ID",
-		Short: "Print the output of a task that runs, or ran, an OS command on this host",
-		Long: `Print what a task's command has written to standard output and error, as kept
-by the node that runs it. It can be read on that node's host only.
-
-Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
-prints the output unchanged.`,
-		Args:              exactArgs("ID"),
-		ValidArgsFunction: a.completeTasks,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var dir string
-			err := a.withClient(cmd.Context(), func(c *windlass.Client) (err error) {
-				dir, err = logDir(cmd.Context(), c, args[0])
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if raw {
-				err = exectask.Tail(cmd.Context(), a.out, dir, args[0], lines, follow)
-			} else {
-				out := view.Escaper(a.out)
-				err = errors.Join(exectask.Tail(cmd.Context(), out, dir, args[0], lines, follow), out.Close())
-			}
-			if errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("task %q: no output is kept in %s: %w", args[0], dir, windlass.ErrNotFound)
-			}
-			return err
-		},
-	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until interrupted")
-	cmd.Flags().BoolVar(&raw, "raw", false, "print it as it was written")
-	cmd.Flags().IntVarP(&lines, "lines", "n", -1, "only the last lines; below zero all")
-	return cmd
-}
-
-// logDir finds where a task's output is kept: by its node while it runs, by its
-// result afterwards.
-func logDir(ctx context.Context, c *windlass.Client, id string) (string, error) {
-	task, err := c.Task(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	var result exectask.Outcome
-	if json.Unmarshal(task.Result, &result) != nil {
-		result = exectask.Outcome{}
-	}
-	host, dir := result.Host, result.LogDir
-	if task.FinishedAt == nil && task.Node != "" {
-		nodes, err := c.Nodes(ctx)
-		if err != nil {
-			return "", err
-		}
-		for _, n := range nodes {
-			if n.Name == task.Node {
-				host, dir = n.Host, n.LogDir
-			}
-		}
-	}
-	if dir == "" {
-		return "", fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
-	}
-	if here, err := os.Hostname(); err == nil && here != host {
-		return "", fmt.Errorf("task %q: its output is on host %s in %s, and this is %s", id, host, dir, here)
-	}
-	return dir, nil
 }
 
 // completeNames offers the types, names and labels of the nodes to the flags that take them.

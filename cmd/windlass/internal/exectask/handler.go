@@ -8,12 +8,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/clock"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // Type is the type of the tasks that run OS commands.
@@ -37,6 +39,20 @@ type Outcome struct {
 	Host   string `json:"host"`
 	LogDir string `json:"log_dir"`
 }
+
+// Report is the progress that is stored when a task whose command runs gets the command
+// checkpoint. Its JSON is stable.
+type Report struct {
+	// At is when it was made, by the clock of the node.
+	At time.Time `json:"at"`
+	// Output is the end of the task's log.
+	Output string `json:"output"`
+	// Truncated reports whether there was more output.
+	Truncated bool `json:"truncated"`
+}
+
+// reportBytes limits the output in a Report. As JSON it takes six times as much at most.
+const reportBytes = 32 << 10
 
 // The pause before a command with "restart":"always" is started again doubles from
 // restartMin to restartMax. After a run longer than restartReset it is restartMin again.
@@ -81,8 +97,54 @@ type handler struct {
 var _ windlass.Handler = (*handler)(nil)
 
 // Run runs the task's command, and runs it again after each end if its props say so, as
-// long as the claim is held.
+// long as the claim is held. The command checkpoint saves the output so far and disturbs
+// nothing; any other command but run ends it.
 func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
+	messages := c.Messages()
+	running, stop := context.WithCancel(ctx)
+	var told statemachine.Command
+	var listener sync.WaitGroup
+	listener.Go(func() { told = h.listen(running, c, messages, stop) })
+	err := h.run(running, c)
+	stop()
+	listener.Wait()
+	if told.Message != "" && !errors.Is(err, windlass.ErrDone) {
+		return windlass.Message(told)
+	}
+	return err
+}
+
+// listen saves the output when it is asked to, until ctx ends. It returns the command for
+// which it called stop.
+func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan statemachine.Command, stop func()) statemachine.Command {
+	for {
+		select {
+		case <-ctx.Done():
+			return statemachine.Command{}
+		case m := <-messages:
+			switch m.Message {
+			case statemachine.Run:
+			case statemachine.Checkpoint:
+				// Who asked finds out that nothing comes; the command goes on.
+				if report, err := h.report(c.ID()); err == nil {
+					_ = c.Checkpoint(ctx, report)
+				}
+			default:
+				stop()
+				return m
+			}
+		}
+	}
+}
+
+// report returns the end of what the task's command has written.
+func (h *handler) report(id string) (Report, error) {
+	text, cut, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
+	return Report{At: time.Now().UTC(), Output: strings.ToValidUTF8(string(text), "�"), Truncated: cut}, err
+}
+
+// run runs the command until it has done so for good, or ctx ends.
+func (h *handler) run(ctx context.Context, c *windlass.Claim) error {
 	props, err := ParseProps(c.Props())
 	if err != nil {
 		return windlass.Permanent(err)

@@ -107,6 +107,25 @@ func TestTailCutsLines(t *testing.T) {
 	}
 }
 
+func TestLogEndHasTheLastBytesOfBothFiles(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(LogPath(dir, "t")+oldSuffix, []byte("1234"), 0o600))
+	must(t, os.WriteFile(LogPath(dir, "t"), []byte("567"), 0o600))
+	for most, want := range map[int]string{2: "67 and more", 3: "567 and more", 5: "34567 and more", 7: "1234567", 100: "1234567"} {
+		end, more, err := logEnd(dir, "t", most)
+		if got := string(end) + map[bool]string{true: " and more"}[more]; err != nil || got != want {
+			t.Errorf("%d bytes: %q, %v, want %q", most, got, err, want)
+		}
+	}
+	must(t, os.Remove(LogPath(dir, "t")))
+	if end, more, err := logEnd(dir, "t", 3); string(end) != "234" || !more || err != nil {
+		t.Errorf("during a rotation: %q, %v, %v", end, more, err)
+	}
+	if end, more, err := logEnd(dir, "other", 3); len(end) > 0 || more || err != nil {
+		t.Errorf("without a log: %q, %v, %v", end, more, err)
+	}
+}
+
 func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,16 +1,17 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, Problem } from "../data/api";
+import { get, Problem, send } from "../data/api";
 import { count } from "../data/attention";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
-import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
+import { type CommandResult, type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
 import { duration, json, time } from "../format";
 import { jobOf } from "../graph/forest";
 import { taskHref } from "../router";
 import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
 import { Action, Ago, Card, Empty, ErrorNote, PageHead } from "../ui/parts";
+import { explain, toast } from "../ui/toasts";
 import { applies, atOnce, ends, type Message, messages, order, OrderDialog } from "./bulk";
 import { EditDialog } from "./edit";
 
@@ -70,10 +71,10 @@ export function TaskPage({ id }: { id: string }): JSX.Element {
         {status && <StatusBadge status={status} />}
         {job && <a class="button" href={`#/queue?parent=${encodeURIComponent(id)}`}>Queue below</a>}
       </PageHead>
-      <Commands id={id} status={status} detail={known?.detail} refresh={() => setAgain(again + 1)} />
+      <Commands id={id} status={status} detail={known?.detail} refresh={() => setAgain((n) => n + 1)} />
       {(live ?? known) && <Life task={live ?? known?.detail} waits={known?.explanation?.why ?? ""} />}
       {!missing && <ErrorNote error={error} />}
-      {known ? <Detail known={known} /> : !error && <p class="muted">Reading…</p>}
+      {known ? <Detail known={known} refresh={() => setAgain((n) => n + 1)} /> : !error && <p class="muted">Reading…</p>}
     </div>
   );
 }
@@ -117,8 +118,8 @@ function Commands({ id, status, detail, refresh }: { id: string; status: Status 
   );
 }
 
-function Detail({ known: { detail: d, history, explanation } }: { known: Known }): JSX.Element {
-  const output = outputOf(d.result);
+function Detail({ known: { detail: d, history, explanation }, refresh }: { known: Known; refresh: () => void }): JSX.Element {
+  const [report, result] = [reportOf(d), outputOf(d.result)];
   return (
     <div class="columns">
       <div>
@@ -133,9 +134,14 @@ function Detail({ known: { detail: d, history, explanation } }: { known: Known }
             </ol>
           </Card>
         )}
-        {output !== undefined && <Card title="Output"><pre class="output" tabIndex={0}>{output || "(nothing)"}</pre></Card>}
+        {(report ?? result) !== undefined && (
+          <Card title="Output" aside={d.status === "running" && <OutputButton id={d.id} refresh={refresh} />}>
+            {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" /></p>}
+            <pre class="output" tabIndex={0}>{report?.output || result || "(nothing)"}</pre>
+          </Card>
+        )}
         {d.result !== null && <Card title="Result"><pre tabIndex={0}>{json(d.result)}</pre></Card>}
-        {d.progress !== null && <Card title="Progress"><pre tabIndex={0}>{json(d.progress)}</pre></Card>}
+        {d.progress !== null && report === undefined && <Card title="Progress"><pre tabIndex={0}>{json(d.progress)}</pre></Card>}
       </div>
       <div>
         <Card title="Task"><Facts d={d} /></Card>
@@ -161,7 +167,34 @@ function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.E
   );
 }
 
-/** What a command has printed, where the result has it. */
+/**
+ * What a command that runs has printed: its node stores that when it is told to save the
+ * progress, so before there is none. Undefined for a task that runs no command now.
+ */
+function reportOf(d: TaskDetail): { at?: string; output?: string } | undefined {
+  if (d.type !== "exec" || d.status !== "running") return undefined;
+  const output = outputOf(d.progress);
+  const at = (d.progress as { at?: unknown } | null)?.at;
+  return output === undefined || typeof at !== "string" ? {} : { at, output };
+}
+
+/** How long after it was asked for the output is looked for, in milliseconds. */
+const outputAfter = 700;
+
+function OutputButton({ id, refresh }: { id: string; refresh: () => void }): JSX.Element {
+  const act = async (): Promise<void> => {
+    try {
+      const [told] = (await send<CommandResult[]>("POST", "v1/commands", { message: "checkpoint", ids: [id], wait: "5s" })) ?? [];
+      if (told?.error) toast(told.error, true);
+    } catch (cause) {
+      toast(explain(cause), true);
+    }
+    setTimeout(refresh, outputAfter);
+  };
+  return <Action onClick={() => void act()}>Output now</Action>;
+}
+
+/** What a command has printed, where a value has it. */
 function outputOf(result: unknown): string | undefined {
   if (typeof result !== "object" || result === null || !("output" in result)) return undefined;
   return typeof result.output === "string" ? result.output : undefined;

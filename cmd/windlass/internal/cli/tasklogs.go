@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/pause"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+func (a *app) taskLogsCommand() *cobra.Command {
+	var follow, raw bool
+	var lines int
+	cmd := &cobra.Command{
+		Use:   "logs ID",
+		Short: "Print the output of a task that runs, or ran, an OS command",
+		Long: `Print what a task's command has written to standard output and error, as kept
+by the node that runs it. On another host than the node's, print the end of it: while
+the command runs, the node is asked for its last 32 KiB; afterwards the task's result
+has the last 4 KiB. Only on the node's host can it be followed.
+
+Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
+prints the output unchanged.`,
+		Args:              exactArgs("ID"),
+		ValidArgsFunction: a.completeTasks,
+		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
+			log, err := findLog(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if raw {
+				return a.printLog(ctx, c, a.out, log, lines, follow)
+			}
+			out := view.Escaper(a.out)
+			return errors.Join(a.printLog(ctx, c, out, log, lines, follow), out.Close())
+		}),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until interrupted")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print it as it was written")
+	cmd.Flags().IntVarP(&lines, "lines", "n", -1, "only the last lines; below zero all")
+	return cmd
+}
+
+func (a *app) printLog(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int, follow bool) error {
+	if log.isHere() {
+		err := exectask.Tail(ctx, out, log.dir, log.task.ID, lines, follow)
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("task %q: no output is kept in %s: %w", log.task.ID, log.dir, windlass.ErrNotFound)
+		}
+		return err
+	}
+	if follow {
+		return fmt.Errorf("task %q: its output is on host %s in %s, and can be followed only there", log.task.ID, log.host, log.dir)
+	}
+	text, cut, err := log.fromAfar(ctx, c)
+	if err != nil {
+		return err
+	}
+	if cut {
+		fmt.Fprintf(a.err, "windlass: the beginning is left out; it is on host %s in %s\n", view.EscapeText(log.host), view.EscapeText(log.dir))
+	}
+	_, err = io.WriteString(out, exectask.LastLines(text, lines))
+	return err
+}
+
+// taskLog says where a task's output is kept.
+type taskLog struct {
+	task   windlass.TaskDetail
+	result exectask.Outcome
+	// host and dir are those of its node while it has not ended, and of its result afterwards.
+	host, dir string
+}
+
+func findLog(ctx context.Context, c *windlass.Client, id string) (taskLog, error) {
+	task, err := c.Task(ctx, id)
+	if err != nil {
+		return taskLog{}, err
+	}
+	log := taskLog{task: task}
+	if json.Unmarshal(task.Result, &log.result) != nil {
+		log.result = exectask.Outcome{}
+	}
+	log.host, log.dir = log.result.Host, log.result.LogDir
+	if task.FinishedAt == nil && task.Node != "" {
+		nodes, err := c.Nodes(ctx)
+		if err != nil {
+			return taskLog{}, err
+		}
+		for _, n := range nodes {
+			if n.Name == task.Node {
+				log.host, log.dir = n.Host, n.LogDir
+			}
+		}
+	}
+	if log.dir == "" {
+		return taskLog{}, fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
+	}
+	return log, nil
+}
+
+// isHere reports whether the output is on this host, as far as that is known.
+func (l taskLog) isHere() bool {
+	here, err := os.Hostname()
+	return err != nil || here == l.host
+}
+
+// How long a node has to send the end of a command's output, and how often it is looked
+// whether it has.
+const (
+	reportWithin = 10 * time.Second
+	reportEvery  = 100 * time.Millisecond
+)
+
+// fromAfar returns the end of the output, and whether there is more: of a command that
+// runs, its node stores that when it is asked to; of any other, the result has it.
+func (l taskLog) fromAfar(ctx context.Context, c *windlass.Client) (text string, cut bool, err error) {
+	if l.task.Status != windlass.StatusRunning {
+		return l.result.Output, l.result.Truncated, nil
+	}
+	before, err := reportOf(ctx, c, l.task.ID)
+	if err == nil {
+		_, err = c.SendTask(ctx, l.task.ID, statemachine.Command{Message: statemachine.Checkpoint})
+	}
+	if err != nil {
+		return "", false, err
+	}
+	for deadline := time.Now().Add(reportWithin); time.Now().Before(deadline) && pause.For(ctx, reportEvery); {
+		report, err := reportOf(ctx, c, l.task.ID)
+		if err != nil {
+			return "", false, err
+		}
+		if !report.At.Equal(before.At) {
+			return report.Output, report.Truncated, nil
+		}
+	}
+	return "", false, fmt.Errorf("task %q: node %s did not send the output within %v; it is on host %s in %s", l.task.ID, l.task.Node, reportWithin, l.host, l.dir)
+}
+
+// reportOf returns the end of the output that is stored, empty if there is none.
+func reportOf(ctx context.Context, c *windlass.Client, id string) (exectask.Report, error) {
+	var report exectask.Report
+	progress, err := c.Progress(ctx, id)
+	if json.Unmarshal(progress, &report) != nil {
+		report = exectask.Report{} // there is none, or something else
+	}
+	return report, err
+}
