@@ -151,7 +151,7 @@ func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 	case c.InsteadOf != "":
 		return "node " + c.InsteadOf + " should have claimed it and did not"
 	case t.For == node && t.Last == node:
-		return "changed while it ran here"
+		return "changed or restarted while it ran here"
 	case t.For == node && t.Last != "":
 		return "moved here from node " + t.Last
 	case t.For == node:

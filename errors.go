@@ -56,9 +56,9 @@ var (
 	// ErrCommanded: a command paused the task, put it to sleep, or otherwise told it to
 	// stop; the text names the message.
 	ErrCommanded = errors.New("the task was commanded to stop")
-	// ErrUpdated: the task was changed by a submission with Update, and runs again as it
-	// is now.
-	ErrUpdated = errors.New("the task was changed")
+	// ErrUpdated: the task was changed by a submission with Update, or restarted, and runs
+	// again as it is now.
+	ErrUpdated = errors.New("the task was changed or restarted")
 	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
 	// it counts as an error, unless the handler returns a message, other than Release,
 	// that says what is to happen to the task.

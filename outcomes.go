@@ -527,11 +527,11 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
 	switch {
 	case r.handTo == j.node:
-		e.Detail, e.Interruption = "to run again here: "+r.cause.Error(), true
+		e.Detail = "to run again here: " + r.cause.Error() // somebody wanted it
 	case r.handTo != "":
 		e.Detail, e.Interruption = "to move to node "+r.handTo, true
 	case r.cause != nil:
-		e.Detail, e.Interruption = r.cause.Error(), !errors.Is(r.cause, ErrDeleted)
+		e.Detail, e.Interruption = r.cause.Error(), !errors.Is(r.cause, ErrDeleted) && !errors.Is(r.cause, ErrUpdated)
 	default:
 		e.Detail = "by its handler, or before it had one"
 	}

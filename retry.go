@@ -122,7 +122,7 @@ func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
 	if spec.Job {
 		return
 	}
-	spec.Type, spec.Priority, spec.SubmittedAt, spec.Digest, spec.Turn, spec.Trace = "", 0, time.Time{}, "", 0, ""
+	spec.Type, spec.Priority, spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace = "", 0, time.Time{}, time.Time{}, "", 0, ""
 	if value, err := json.Marshal(spec); err == nil && string(value) != "{}" {
 		r.Spec = value
 	}

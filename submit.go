@@ -72,7 +72,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		s.Spec.Digest = s.digest()
 		next := &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0}
 		if s.base == 0 {
-			next.Spec.SubmittedAt, next.Spec.Turn = now, 0
+			next.Spec.SubmittedAt, next.Spec.RestartedAt, next.Spec.Turn = now, time.Time{}, 0
 		} else {
 			next.updates = &broker.KV{Modified: s.base}
 		}
@@ -398,7 +398,7 @@ func (s *submitting) applied(task, waiting *broker.KV) broker.Revision {
 // well; a job is submitted again.
 func (s *submitting) takeTurn(changes Spec, at broker.Revision) bool {
 	if s.Spec.Turn = int64(at); at == 0 {
-		s.Spec.Turn = changes.Turn
+		s.Spec.Turn, s.Spec.RestartedAt = changes.Turn, changes.RestartedAt
 		if !s.Spec.Job && !changes.SubmittedAt.IsZero() {
 			s.Spec.SubmittedAt = changes.SubmittedAt
 		}

@@ -124,6 +124,10 @@ type Spec struct {
 	// Job makes the task a job of the tree: its ID is its path and its properties are
 	// its data; see package tree.
 	Job bool `json:"job,omitempty"`
+	// RestartedAt is set by Client.Restart: a node that held the task then stops its
+	// handler and runs the task again. It does not count when two submissions are
+	// compared.
+	RestartedAt time.Time `json:"restarted_at,omitzero"`
 	// Turn is set by the client for a task that was submitted again while it was held.
 	// It is the store revision that places the task behind those that were pending by
 	// then.
@@ -157,8 +161,8 @@ type Submission struct {
 	// ID of the task: 1 to 512 bytes of printable UTF-8 without a slash, not beginning
 	// with an underscore.
 	ID string
-	// Spec of the task. Submit sets SubmittedAt, Digest and Turn, and Trace if there is
-	// a Tracer.
+	// Spec of the task. Submit sets SubmittedAt, RestartedAt, Digest and Turn, and Trace
+	// if there is a Tracer.
 	Spec Spec
 	// Props are the task's properties: any JSON of at most PropsBytesMax, or nil.
 	Props json.RawMessage
@@ -311,12 +315,12 @@ func checkType(name string) error {
 	return nil
 }
 
-// digest identifies the submission by all its content except its time, its turn and its
+// digest identifies the submission by all its content except its times, its turn and its
 // trace.
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
-	spec.SubmittedAt, spec.Digest, spec.Turn, spec.Trace = time.Time{}, "", 0, ""
+	spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace = time.Time{}, time.Time{}, "", 0, ""
 	spec.Needs = slices.Clone(spec.Needs)
 	slices.Sort(spec.Needs)
 	_ = json.NewEncoder(h).Encode(spec) // cannot fail on a submission that validated
@@ -397,7 +401,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
-	record.Spec.Turn, record.Spec.Trace = 0, ""
+	record.Spec.RestartedAt, record.Spec.Turn, record.Spec.Trace = time.Time{}, 0, ""
 	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}

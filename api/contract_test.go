@@ -224,6 +224,7 @@ func (c *contract) successes() {
 		{"listTasks", "", "", 200}, {"countTasks", "", "", 200}, {"getTask", "a", "", 200}, {"getTask", "b", "", 200}, {"explainTask", "a", "", 200},
 		{"explainTask", "d", "", 200}, {"taskProgress", "a", "", 200},
 		{"previewCommand", "", `{"selection":{"types":["none"]}}`, 200},
+		{"commandTask", "a", `{"message":"restart"}`, 200}, {"commandTasks", "", `{"message":"restart","selection":{"types":["run"]}}`, 200}, {"waitForTask", "a?status=running&timeout=20s", "", 200},
 		{"commandTask", "a", `{"message":"pause","wait":"20s"}`, 200},
 		{"commandTask", "b", `{"message":"sleep","for":"2h"}`, 200},
 		{"updateTask", "b", `{"priority":3,"props":{"n":{"m":null}},"require":{"zone":"x"}}`, 200}, {"updateTask", "b", `{"priority":3,"require":{"zone":"x"}}`, 200},

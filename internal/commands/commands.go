@@ -49,6 +49,8 @@ const (
 	Retry statemachine.Message = "retry"
 	// Delete deletes a live task.
 	Delete statemachine.Message = "delete"
+	// Restart has a live task run again as it is.
+	Restart statemachine.Message = "restart"
 )
 
 // Apply sends a command to tasks in few round trips, or does what no node has to carry out.
@@ -57,6 +59,8 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 	switch command.Message {
 	case Retry:
 		errs = c.RetryAll(ctx, ids)
+	case Restart:
+		errs = c.RestartAll(ctx, ids)
 	case Delete:
 		atOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
 	default:
@@ -73,13 +77,19 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 }
 
 // IsSent reports whether a command is carried out by nodes, so that one can wait for it.
-func IsSent(message statemachine.Message) bool { return message != Retry && message != Delete }
+func IsSent(message statemachine.Message) bool {
+	return message != Retry && message != Delete && message != Restart
+}
 
 // Among returns the statuses of the tasks that a command may go to, and of those that it
 // goes to if none are named.
 func Among(message statemachine.Message) (all, usual []windlass.Status) {
-	if message == Retry {
+	switch message {
+	case Retry:
 		return view.Ended, []windlass.Status{windlass.StatusFailed}
+	case Restart:
+		running := []windlass.Status{windlass.StatusRunning}
+		return running, running
 	}
 	return view.Live, view.Live
 }

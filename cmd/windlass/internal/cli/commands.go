@@ -26,6 +26,8 @@ type sendFlags struct {
 	consent   consent
 	wait      bool
 	timeout   time.Duration
+	// batch is how many tasks are restarted at the same time; zero for all.
+	batch int
 }
 
 // command returns the command to send. A duration counts from this call, after all questions.
@@ -82,6 +84,14 @@ otherwise. "task failures" shows what failed, by error.`,
 			`  windlass task retry import-7
   windlass task retry --type import --dry-run
   windlass task retry --error 'connection refused' --yes`),
+		a.sendCommand(commands.Restart, "Stop tasks that run, and run them again",
+			`Stop tasks that run, and run them again as they are, mostly on the same node, with a
+new fencing token. Progress that was saved is there again; it is no interruption.
+
+With --batch only so many are restarted at the same time: the next ones once these run
+again, within --timeout. If one does not, the rest is not restarted.`,
+			`  windlass task restart import-7
+  windlass task restart --type import --batch 10 --yes`),
 		a.sendCommand(statemachine.Sleep, "Stop tasks until a time",
 			`Stop tasks until a time; then they run again. "task run" wakes them up before.`,
 			`  windlass task sleep nightly --for 2h
@@ -120,6 +130,10 @@ pending as long as the task is live, and a later command replaces it.`
 		flags.BoolVar(&f.wait, "wait", false, "return once the commands were carried out")
 		flags.DurationVar(&f.timeout, "timeout", waitDefault, "with --wait: how long to wait")
 	}
+	if f.message == commands.Restart {
+		flags.IntVar(&f.batch, "batch", 0, "how many at the same time; 0 for all at once")
+		flags.DurationVar(&f.timeout, "timeout", waitDefault, "with --batch: within which time those of a batch have to run again")
+	}
 	among, _ := commands.Among(f.message)
 	f.selection.register(cmd, among)
 	a.completeNames(cmd)
@@ -141,7 +155,11 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 		return nil, usagef("%s needs --until or --for, and not both", cmd.CommandPath())
 	case flags.Changed("for") && f.pause <= 0:
 		return nil, usagef("--for %v: must be positive", f.pause)
-	case flags.Changed("timeout") && !f.wait:
+	case f.batch < 0 || f.batch > restartBatchMax:
+		return nil, usagef("--batch %d: must be at most %d", f.batch, restartBatchMax)
+	case flags.Changed("timeout") && f.message == commands.Restart && f.batch == 0:
+		return nil, usagef("--timeout goes with --batch")
+	case flags.Changed("timeout") && f.message != commands.Restart && !f.wait:
 		return nil, usagef("--timeout goes with --wait")
 	case f.timeout <= 0:
 		return nil, usagef("--timeout %v: must be positive", f.timeout)
@@ -203,6 +221,9 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 	command, err := f.command()
 	if err != nil {
 		return err
+	}
+	if f.batch > 0 {
+		return a.report(ctx, a.restartInBatches(ctx, c, ids, f.batch, f.timeout))
 	}
 	sent := a.send(ctx, c, command, ids)
 	if f.wait {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -105,7 +106,7 @@ func TestUpdate_O05_ATaskRunsAgainWithItsNewPropsOnTheSameNode(t *testing.T) {
 		if causes := c.causesOf(id); len(causes) == 0 || !errors.Is(causes[len(causes)-1], windlass.ErrUpdated) {
 			t.Errorf("it was stopped for %v", causes)
 		}
-		if text := c.details(id); !strings.Contains(text, "to run again here: the task was changed") || !strings.Contains(text, "changed while it ran here") {
+		if text := c.details(id); !strings.Contains(text, "to run again here: the task was changed or restarted") || !strings.Contains(text, "changed or restarted while it ran here") {
 			t.Errorf("its history does not say why:\n%s", text)
 		}
 		if d := c.task(id); string(d.Props) != `{"n":2}` || d.Status != windlass.StatusRunning || time.Since(*d.SubmittedAt) < time.Minute {
@@ -138,6 +139,78 @@ func TestUpdate_O05_AHandlerThatListensIsToldAndRunsOn(t *testing.T) {
 		}
 		if text := c.details("a"); strings.Count(text, "updated: its handler received the new properties") != 3 {
 			t.Errorf("its history:\n%s", text)
+		}
+	})
+}
+
+func TestRestart_O05_WhatRunsRunsAgainOnTheSameNodeAndNothingElseChanges(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		var g given
+		for _, n := range []string{"n1", "n2"} {
+			c.join(n, running(func(ctx context.Context, claim *windlass.Claim) error {
+				if claim.ID() == "listens" {
+					return g.listens(ctx, claim)
+				}
+				return g.restarts(ctx, claim)
+			}))
+		}
+		submission := windlass.Submission{ID: "listens", Props: json.RawMessage(`1`)}
+		c.Submit(submission)
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(5))
+		sent, err := c.client.SendTask(t.Context(), "task-003", statemachine.Command{Message: statemachine.Pause})
+		c.must(err)
+		_, err = c.client.AwaitCommand(t.Context(), sent)
+		c.must(err)
+		c.Advance(20 * time.Second) // until nothing moves any more
+		holders, before, submitted := c.holders(), c.starts(), c.task("listens").SubmittedAt
+		interrupted, err := c.client.Interruptions(t.Context(), "listens", "task-001")
+		c.must(err)
+		restarted := []string{"listens", "task-001", "task-003", "nobody"}
+		for i, err := range c.client.RestartAll(t.Context(), restarted) {
+			if (restarted[i] == "nobody") != errors.Is(err, windlass.ErrNotFound) || restarted[i] != "nobody" && err != nil {
+				t.Errorf("%s: %v", restarted[i], err)
+			}
+		}
+		c.WaitUntil(5*time.Second, "both run again", func() bool {
+			return c.startsOf("listens") == before["listens"]+1 && c.startsOf("task-001") == before["task-001"]+1
+		})
+		c.Advance(time.Minute)
+		if n := c.moves(before); n != 2 {
+			t.Errorf("%d runs began, want 2", n)
+		}
+		if now := c.holders(); fmt.Sprint(now) != fmt.Sprint(holders) {
+			t.Errorf("the tasks are on %v, were on %v", now, holders)
+		}
+		if now, err := c.client.Interruptions(t.Context(), "listens", "task-001"); err != nil || !maps.Equal(now, interrupted) {
+			t.Errorf("interruptions: %v, %v, were %v", now, err, interrupted)
+		}
+		c.wantStatus("task-003", windlass.StatusPaused)
+		if at := c.task("listens").SubmittedAt; !at.Equal(*submitted) {
+			t.Errorf("it was submitted at %v, is said to be at %v", submitted, at)
+		}
+		var existed *windlass.ExistsError
+		if err := c.client.Submit(t.Context(), submission); !errors.As(err, &existed) || !existed.Same {
+			t.Errorf("the same submission again: %v", err)
+		}
+		// A change of the properties is no restart any more.
+		c.update("listens", setProps(`2`), windlass.EffectUpdated)
+		submission.Update, submission.Props = true, json.RawMessage(`3`)
+		c.Submit(submission)
+		c.Advance(time.Minute)
+		if got := g.all(); got[len(got)-1] != "told 3" || c.startsOf("listens") != before["listens"]+1 {
+			t.Errorf("after its restart the one that listens was given %q", got)
+		}
+		ended, err := c.client.SendTask(t.Context(), "task-001", statemachine.Command{Message: statemachine.Kill})
+		c.must(err)
+		_, err = c.client.AwaitCommand(t.Context(), ended)
+		c.must(err)
+		var finished *windlass.FinishedError
+		if err := c.client.RestartAll(t.Context(), []string{"task-001"})[0]; !errors.As(err, &finished) {
+			t.Errorf("a restart of one that has ended: %v", err)
+		}
+		if d := c.task("task-001"); !d.Spec.RestartedAt.IsZero() {
+			t.Errorf("it is kept with its restart at %v", d.Spec.RestartedAt)
 		}
 	})
 }

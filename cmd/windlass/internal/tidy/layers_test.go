@@ -26,7 +26,7 @@ var layers = map[string][]string{
 	"broker/etcd/embedded/internal/drivertest": {},
 	"broker/etcd/embedded":                     {"broker", "broker/etcd", "broker/etcd/internal/zaplog"},
 	"broker/etcd/internal/zaplog":              {},
-	"broker/zookeeper":                         {"broker", "broker/internal/batches", "broker/zookeeper/internal/wire", "internal/clock", "internal/pause", "internal/shorten"},
+	"broker/zookeeper":                         {"broker", "broker/internal/batches", "broker/zookeeper/internal/wire", "internal/clock", "internal/pause", "internal/shorten", "statemachine"},
 	"broker/zookeeper/internal/wire":           {},
 	"broker/zookeeper/zktest":                  {},
 	"internal/zksuite":                         {"broker", "broker/zookeeper", "broker/zookeeper/zktest"},
@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
 	"observe/tracing":                {"."},
 	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten", "internal/pause"},
-	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause", "internal/shorten"},
+	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause", "internal/shorten", "statemachine"},
 	"windlasstest":                   {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
 	"cmd/windlass/internal/history": {"broker", "statemachine", "internal/keys", "internal/depend"},
@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"cmd/windlass/internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys", "internal/pause"},
 	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/commands", "internal/view", "internal/pause"},
 	"cmd/windlass/internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/commands", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
+		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/commands", "internal/pause", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
 	"cmd/windlass": {"cmd/windlass/internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},

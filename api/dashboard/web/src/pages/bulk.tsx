@@ -16,6 +16,7 @@ export const messages = {
   run: ["Run", "Those that are paused, sleeping or in fault run again."],
   sleep: ["Sleep", "They stop, and run again after a time."],
   release: ["Release", "Their nodes give them back, and any node takes them."],
+  restart: ["Restart", "Their nodes stop them, and run them again."],
   kill: ["Kill", "They are ended for good."],
   delete: ["Delete", "They are stopped if they run, and nothing is kept of them. To end them and remember them, kill them instead."],
   retry: ["Retry", "They run again from the beginning, with what they were submitted with."],
@@ -27,14 +28,16 @@ export function ends(message: Message): boolean {
   return message === "kill" || message === "delete";
 }
 
-/** Whether a command can go to a task of a status: a retry is of what has ended, the others are for what has not. */
+/** Whether a command can go to a task of a status: a retry is of what has ended, a restart of what runs, the others are for what has not ended. */
 export function applies(message: Message, status: Status | undefined): boolean {
+  if (message === "restart") return status === "running";
   return status !== undefined && liveStatuses.includes(status) === (message !== "retry");
 }
 
 /** Why a command cannot go to any task of some; empty if it can. */
 function unfit(message: Message, ids: string[]): string {
   if (ids.some((id) => applies(message, store.tasks.get(id)?.status))) return "";
+  if (message === "restart") return "None of them runs.";
   return message === "retry" ? "None of them has ended." : "All of them have ended.";
 }
 
@@ -125,7 +128,7 @@ export function OrderDialog({ ids, message, onClose }: { ids: string[]; message:
     <Dialog title={`${verb} ${count(fit.length, "task")}?`} onClose={onClose}>
       <p>{effect}</p>
       <Breakdown ids={fit} />
-      {others > 0 && <p class="note">{count(others, "task")} of the selection {others === 1 ? "has" : "have"} {message === "retry" ? "not ended" : "ended already"} and {others === 1 ? "is" : "are"} left out.</p>}
+      {others > 0 && <p class="note">{count(others, "task")} of the selection {leftOut(message, others === 1)} and {others === 1 ? "is" : "are"} left out.</p>}
       {message === "sleep" && (
         <Field label="For how long" for="sleep-for" hint="Such as 30s, 15m or 2h">
           <input id="sleep-for" value={lasting} onInput={(e) => setLasting(e.currentTarget.value)} aria-describedby="sleep-for-hint" />
@@ -171,8 +174,14 @@ function Breakdown({ ids }: { ids: string[] }): JSX.Element {
   );
 }
 
+/** Why tasks are left out of a command. */
+function leftOut(message: Message, one: boolean): string {
+  if (message === "restart") return one ? "does not run" : "do not run";
+  return `${one ? "has" : "have"} ${message === "retry" ? "not ended" : "ended already"}`;
+}
+
 /** What those have done that need nobody to carry a command out, or were waited for. */
-const doneBy: Partial<Record<Message, string>> = { delete: "are deleted", retry: "are submitted again" };
+const doneBy: Partial<Record<Message, string>> = { delete: "are deleted", retry: "are submitted again", restart: "are stopped and run again" };
 
 function Result({ message, results, onClose }: { message: Message; results: CommandResult[]; onClose: () => void }): JSX.Element {
   const [verb] = messages[message];
