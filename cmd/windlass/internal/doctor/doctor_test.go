@@ -106,10 +106,24 @@ func TestNamespace_OfWorkingNodesHasNoFindings(t *testing.T) {
 	})
 }
 
-// startNodes runs nodes whose handlers take a while and fail sometimes, and returns what
-// stops them.
+// startNodes runs nodes whose handlers take a while and fail sometimes, each task once at
+// most: one that keeps failing is a finding. It returns what stops them.
 func (w *world) startNodes(names ...string) (stop func()) {
 	w.Helper()
+	var failed sync.Map
+	work := func(ctx context.Context, claim *windlass.Claim) error {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(rand.IntN(3000)) * time.Millisecond):
+		}
+		if rand.IntN(10) == 0 {
+			if _, again := failed.LoadOrStore(claim.ID(), true); !again {
+				return errors.New("try again")
+			}
+		}
+		return nil
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, name := range names {
@@ -130,19 +144,6 @@ func (w *world) startNodes(names ...string) (stop func()) {
 		cancel()
 		running.Wait()
 	}
-}
-
-// work is a handler that takes a while and fails sometimes.
-func work(ctx context.Context, _ *windlass.Claim) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Duration(rand.IntN(3000)) * time.Millisecond):
-	}
-	if rand.IntN(10) == 0 {
-		return errors.New("try again")
-	}
-	return nil
 }
 
 func TestNamespace_FindsEachDefect(t *testing.T) {
