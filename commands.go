@@ -38,8 +38,9 @@ const (
 // it is away. It keeps the tasks that it has.
 type Cordon struct {
 	At time.Time `json:"at"`
-	// Reason is for people.
+	// Reason is for people, and By is who cordoned it (WithCaller).
 	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
 }
 
 // CordonReasonBytesMax is the maximum length of Cordon.Reason.
@@ -51,11 +52,11 @@ func (c *Client) Cordon(ctx context.Context, node, reason string) (there bool, e
 	if len(reason) > CordonReasonBytesMax || !utf8.ValidString(reason) {
 		return false, badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", CordonReasonBytesMax))
 	}
-	return c.changeCordon(ctx, "cordon", node, c.putCordon(node, reason))
+	return c.changeCordon(ctx, "cordon", node, c.putCordon(ctx, node, reason))
 }
 
-func (c *Client) putCordon(node, reason string) broker.Op {
-	value, err := json.Marshal(Cordon{At: time.Now().UTC(), Reason: reason})
+func (c *Client) putCordon(ctx context.Context, node, reason string) broker.Op {
+	value, err := json.Marshal(Cordon{At: time.Now().UTC(), Reason: reason, By: callerOf(ctx)})
 	if err != nil {
 		value = nil // cannot be; it is a cordon all the same
 	}

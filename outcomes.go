@@ -551,6 +551,9 @@ func (j *journal) updated(r *run, now time.Time) {
 // commanded records that a command was handled, or why it was not.
 func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 	detail := string(o.Message)
+	if o.By != "" {
+		detail += ", by " + o.By
+	}
 	if err != nil {
 		detail += ": discarded: " + err.Error()
 	}

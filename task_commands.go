@@ -349,6 +349,9 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 	sent, errs := make([]SentCommand, len(commands)), make([]error, len(commands))
 	var open []int
 	for i, command := range commands {
+		if command.Command.By == "" {
+			command.Command.By = callerOf(ctx)
+		}
 		sent[i].TaskCommand = command
 		if errs[i] = command.validate(); errs[i] == nil {
 			open = append(open, i)
@@ -369,7 +372,7 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 	}
 	sendings := make([]coordinator.Sending, len(open))
 	for k, i := range open {
-		sendings[k] = coordinator.Sending{ID: commands[i].ID, Command: commands[i].Command}
+		sendings[k] = coordinator.Sending{ID: sent[i].ID, Command: sent[i].Command}
 	}
 	for k, s := range commander.Send(ctx, sendings) {
 		i := open[k]

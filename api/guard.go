@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/windlass-go/windlass"
 )
 
 // ServeHTTP implements http.Handler. Every request passes the same checks, in this
@@ -61,7 +63,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.refuse(answer, r)
 		return
 	}
-	ctx := context.WithValue(r.Context(), requestStateKey{}, t)
+	ctx := windlass.WithCaller(context.WithValue(r.Context(), requestStateKey{}, t), t.caller.Name)
 	if e.works() {
 		if p := s.budget.enter(t.caller); p != nil {
 			p.refuse(answer, r)

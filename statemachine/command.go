@@ -18,7 +18,12 @@ type Command struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Error is the error's text; required for Error, and set for nothing else.
 	Error string `json:"error,omitempty"`
+	// By is who sent it, for people; at most CommandByBytesMax bytes, empty if not known.
+	By string `json:"by,omitempty"`
 }
+
+// CommandByBytesMax is the maximum length of Command.By.
+const CommandByBytesMax = 128
 
 // SleepUntil returns the command to sleep until a time.
 func SleepUntil(t time.Time) Command {
@@ -31,7 +36,7 @@ func Fail(text string) Command { return Command{Message: Error, Error: text} }
 
 // CommandError describes an invalid command.
 type CommandError struct {
-	// Field is "message", "until" or "error", Value is its value, and Limit says what
+	// Field is "message", "until", "error" or "by", Value is its value, and Limit says what
 	// is allowed.
 	Field, Value, Limit string
 }
@@ -54,6 +59,8 @@ func (c Command) Validate() error {
 		return &CommandError{"error", cut(c.Error, 64), "only error has a text"}
 	case len(c.Error) > ErrorBytesMax:
 		return &CommandError{"error", fmt.Sprintf("%d bytes", len(c.Error)), fmt.Sprintf("must be at most %d bytes", ErrorBytesMax)}
+	case len(c.By) > CommandByBytesMax:
+		return &CommandError{"by", cut(c.By, 64), fmt.Sprintf("must be at most %d bytes", CommandByBytesMax)}
 	case c.Until != nil && c.Until.Year() > 9999:
 		return &CommandError{"until", c.Until.Format(time.RFC3339), "must be before the year 10000"}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"os/user"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -35,6 +37,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx = windlass.WithCaller(ctx, caller())
 	if err := keepSecrets(); err != nil {
 		fmt.Fprintln(errs, "windlass: other processes of this user can read this one's memory:", err)
 	}
@@ -49,6 +52,18 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer)
 		fmt.Fprintln(errs, "windlass:", view.EscapeText(describe(err)))
 	}
 	return exitCode(err)
+}
+
+// caller is who runs this process, for histories, as far as that is known.
+func caller() string {
+	name := os.Getenv("USER")
+	if me, err := user.Current(); err == nil {
+		name = me.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		return name + "@" + host
+	}
+	return name
 }
 
 func (a *app) rootCommand() *cobra.Command {

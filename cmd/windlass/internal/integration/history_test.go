@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,45 @@ func TestHistory_M05_BadIDsAndUnknownTasksAreErrors(t *testing.T) {
 		}
 		if _, err := c.client.History(t.Context(), "a"); !errors.Is(err, windlass.ErrNotFound) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.join("n")
+		c.Submit(windlass.Submission{ID: "t"})
+		c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+		ann := windlass.WithCaller(t.Context(), "ann")
+		long := windlass.WithCaller(t.Context(), strings.Repeat("é", 200)+"\xff")
+		for _, as := range []struct {
+			ctx     context.Context
+			message statemachine.Message
+		}{{ann, statemachine.Pause}, {t.Context(), statemachine.Run}, {long, statemachine.Pause}} {
+			sent, err := c.client.SendTask(as.ctx, "t", statemachine.Command{Message: as.message})
+			c.must(err)
+			_, err = c.client.AwaitCommand(t.Context(), sent)
+			c.must(err)
+		}
+		want := []string{"pause, by ann", "run", "pause, by " + strings.Repeat("é", 62) + "…"}
+		var details []string
+		c.WaitUntil(5*time.Second, "the commands are in the history", func() bool {
+			details = nil
+			_, h := c.historyOf("t")
+			for _, e := range h.Entries {
+				if e.Event == statemachine.EventCommand {
+					details = append(details, e.Detail)
+				}
+			}
+			return len(details) == len(want)
+		})
+		if !slices.Equal(details, want) {
+			t.Errorf("the commands are %q, want %q", details, want)
+		}
+		_, err := c.client.Cordon(ann, "n", "its disk")
+		c.must(err)
+		if cordons, err := c.client.Cordons(t.Context()); err != nil || cordons["n"].By != "ann" || cordons["n"].Reason != "its disk" {
+			t.Errorf("cordons: %+v, %v", cordons, err)
 		}
 	})
 }

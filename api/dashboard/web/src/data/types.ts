@@ -87,6 +87,7 @@ export interface Explanation {
 
 export interface Cordon {
   at: string;
+  by?: string;
   reason?: string;
 }
 

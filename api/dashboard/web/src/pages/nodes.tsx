@@ -82,7 +82,7 @@ function NodeCard({ node: n, weight, load }: { node: FleetNode; weight: number; 
         {n.zone && <span class="tag">{n.zone}</span>}
       </header>
       {n.problem && <p class="note bad">{n.problem}</p>}
-      {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
+      {n.cordon && <p class="note">Cordoned <Ago at={n.cordon.at} />{n.cordon.by ? ` by ${n.cordon.by}` : ""}{n.cordon.reason ? `: ${n.cordon.reason}` : ""}</p>}
       <div class="loadline">
         <Bar kind={why ? "closed" : load >= 1 && n.capacity ? "full" : ""} percent={load * 100} />
         <a class="num" href={heldHref(n.name)}>
