@@ -176,6 +176,13 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that saw late what others do", "m was 4s behind, or more"}},
 		{"a node whose session is renewed slowly", func(w *world, _ broker.SessionID) { w.node("m", func(i *windlass.NodeInfo) { i.SlowRenewal = "1.9s" }) },
 			doctor.CheckNodes, doctor.Warning, []string{"1 node(s) whose session was renewed slowly", "m: 1.9s, of its TTL of 15s"}},
+		{"a node whose clock is ahead when it starts", func(w *world, _ broker.SessionID) {
+			w.node("m", func(i *windlass.NodeInfo) { i.StartedAt = time.Now().Add(time.Hour) })
+			w.node("o", func(i *windlass.NodeInfo) { i.StartedAt = time.Now().Add(5 * time.Second) })
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that started or claimed tasks in the future", "m: 1h0m0s ahead"}},
+		{"a node whose clock is ahead when it claims", func(w *world, n broker.SessionID) {
+			w.putOn(n, w.space.Claim("runs"), `{"incarnation":"of n","claimed_at":"2000-01-01T00:05:00Z"}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that started or claimed tasks in the future", "n: ", " ahead, or more"}},
 		{"a cordon that may be forgotten", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeCordon("m"), `{"at":"1999-11-01T00:00:00Z"}`)
 			w.put(w.space.NodeCordon("n"), `{"at":"1999-11-01T00:00:00Z"}`)

@@ -85,6 +85,7 @@ func (s *snapshot) checkNodes() Check {
 		}
 	}
 	s.noteDeaths(&n)
+	s.noteClocks(&n)
 	if len(idle) == len(nodes) {
 		for _, name := range idle {
 			n.add(Warning, "node(s) frozen, cordoned or draining, which is all of them: nothing is claimed", `"windlass node unfreeze" or "uncordon" takes them back`, name)
@@ -126,6 +127,33 @@ func (s *snapshot) noteDeaths(n *notes) {
 			found += ", and is given nothing until " + node.info.Probation.Format(time.RFC3339)
 		}
 		n.add(Warning, "node(s) that died repeatedly within the last hour", `"windlass node deaths" has the suspects; see why their processes end`, found)
+	}
+}
+
+// clockAheadMax is how far ahead of this machine's clock those of nodes may be.
+const clockAheadMax = 10 * time.Second
+
+// noteClocks reports the nodes that started, or claimed a task, at a time that is yet to come by
+// this machine's clock. A clock that is behind cannot be told from an old claim.
+func (s *snapshot) noteClocks(n *notes) {
+	now, ahead := time.Now(), map[string]time.Duration{}
+	note := func(name string, at time.Time) {
+		if by := at.Sub(now); by > clockAheadMax {
+			ahead[name] = max(ahead[name], by)
+		}
+	}
+	for _, node := range s.registered() {
+		note(node.name, node.info.StartedAt)
+	}
+	for _, t := range s.claimed() {
+		if !s.unbacked(t) {
+			note(t.Owner, s.records[t.ID].ClaimedAt)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ahead)) {
+		n.add(Warning, "node(s) that started or claimed tasks in the future, by this machine's clock",
+			"set the clocks of these machines, and of this one; tasks sleep and wait by the clock of their node",
+			fmt.Sprintf("%s: %v ahead, or more", name, ahead[name].Round(time.Second)))
 	}
 }
 
