@@ -26,6 +26,10 @@
 // commands are short make them count themselves in a file, or read the store's own
 // history of claims and endings (ledger).
 //
+// TestNight makes the situations of docs/operate/night.md, types the commands that are
+// written there, and compares what they print with the page. It builds etcdctl and etcdutl
+// from tools/etcd, and sets the clock of a single process (leap).
+//
 // TestSoak draws faults of every kind from a seed, for as long as one likes, and
 // TestZooKeeperSoak does so with a ZooKeeper ensemble (quorum):
 //
