@@ -137,7 +137,7 @@ function Detail({ known: { detail: d, history, explanation }, refresh }: { known
         {(report ?? result) !== undefined && (
           <Card title="Output" aside={d.status === "running" && <OutputButton id={d.id} refresh={refresh} />}>
             {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" /></p>}
-            <pre class="output" tabIndex={0}>{report?.output || result || "(nothing)"}</pre>
+            <pre class="output" tabIndex={0}>{report?.output || result || (report && !report.at ? "(not asked for yet)" : "(nothing)")}</pre>
           </Card>
         )}
         {d.result !== null && <Card title="Result"><pre tabIndex={0}>{json(d.result)}</pre></Card>}
