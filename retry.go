@@ -76,7 +76,7 @@ func (c *Client) retryBatch(ctx context.Context, ids []string) []error {
 func endedAs(id string, read []*broker.KV) (Submission, error) {
 	switch {
 	case read[1] != nil:
-		return Submission{}, &ExistsError{ID: id}
+		return Submission{}, fmt.Errorf("it has not ended: %w", &ExistsError{ID: id, Same: true}) // of its content nothing is claimed
 	case read[0] == nil:
 		return Submission{}, ErrNotFound
 	}
