@@ -336,7 +336,8 @@ var (
 
 // SendTask sends a command to a task. The holder of the task carries it out; if there
 // is none, the next one to claim it does, however long that takes. Each task has one
-// slot for commands: the last command wins. SendTask returns ErrNotFound if the task
+// slot for commands: the last command wins, except that a checkpoint does not displace
+// another command and fails with ErrSuperseded. SendTask returns ErrNotFound if the task
 // does not exist, and a *FinishedError if it has ended.
 func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
 	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})

@@ -28,12 +28,14 @@ type Sent struct {
 	Revision broker.Revision
 	// State is the stored state record, if the task does not exist.
 	State []byte
-	// Err is ErrGone for a task that does not exist, or the broker's error.
+	// Err is ErrGone for a task that does not exist, ErrSuperseded for a checkpoint to one
+	// for which another command waits, or the broker's error.
 	Err error
 }
 
 // Commander sends commands to tasks. Each task has one slot: a command waits there
-// until it is handled, replaced by another, or the task is deleted. NewCommander
+// until it is handled, replaced by another other than a checkpoint, or the task is
+// deleted. NewCommander
 // returns the only implementation, for any broker.
 type Commander interface {
 	// Send sends every command and returns one outcome for each, in order.
@@ -128,6 +130,11 @@ func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]
 			Then: []broker.Op{broker.Put(c.space.TaskCommand(id), values[i])},
 			Else: []broker.Op{broker.Read(c.space.State(id))},
 		}
+		if commands[i].Command.Message == statemachine.Checkpoint {
+			slot := c.space.TaskCommand(id)
+			txns[k].If = append(txns[k].If, broker.Absent(slot))
+			txns[k].Else = append(txns[k].Else, broker.Read(exists(id)), broker.Read(slot))
+		}
 	}
 	for k, r := range c.broker.Commit(ctx, txns...) {
 		i := which[k]
@@ -138,12 +145,27 @@ func (c *commander) attempt(ctx context.Context, commands []Sending, values [][]
 			sent[i].Err = r.Err
 		case r.OK:
 			sent[i].Revision = r.Revision
+		case len(r.Reads) > 1 && r.Reads[1] != nil && r.Reads[2] != nil:
+			sent[i] = waitingInstead(r.Reads[2])
 		default:
 			sent[i].State = value(r.Reads[0])
 			again = append(again, i)
 		}
 	}
 	return again
+}
+
+// waitingInstead is what became of a checkpoint to a task for which a command waits: it
+// changes nothing, so it must not displace one that does.
+func waitingInstead(slot *broker.KV) Sent {
+	command, err := statemachine.ParseCommand(slot.Value)
+	switch {
+	case err == nil && command.Message == statemachine.Checkpoint:
+		return Sent{Revision: slot.Modified}
+	case err != nil:
+		command.Message = "unreadable"
+	}
+	return Sent{Err: fmt.Errorf("a checkpoint does not displace the command %q that waits: %w", command.Message, ErrSuperseded)}
 }
 
 // lookBack finds out whether a command was sent. If it is not there, it may already

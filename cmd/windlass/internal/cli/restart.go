@@ -35,12 +35,20 @@ func (a *app) restartInBatches(ctx context.Context, c *windlass.Client, ids []st
 		}
 		restarted := restartBatch(ctx, c, some, timeout)
 		for _, o := range restarted {
-			failed = cmp.Or(failed, o.Err)
+			if !goesOn(o.Err) {
+				failed = cmp.Or(failed, o.Err)
+			}
 		}
 		all = append(all, restarted...)
 		bar.set(len(all))
 	}
 	return all
+}
+
+// goesOn reports whether the next tasks are restarted after a result: one that has ended or
+// was deleted meanwhile says nothing about the others.
+func goesOn(err error) bool {
+	return errors.Is(err, windlass.ErrFinished) || errors.Is(err, windlass.ErrNotFound)
 }
 
 // leftAlone is what became of tasks that were not restarted.
@@ -54,8 +62,8 @@ func leftAlone(ids []string, cause error) []*commands.Result {
 }
 
 // restartBatch restarts tasks and waits until those that ran run again.
-func restartBatch(ctx context.Context, c *windlass.Client, ids []string, timeout time.Duration) []*commands.Result {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func restartBatch(asked context.Context, c *windlass.Client, ids []string, timeout time.Duration) []*commands.Result {
+	ctx, cancel := context.WithTimeout(asked, timeout)
 	defer cancel()
 	tokens := map[string]int64{}
 	for _, id := range ids {
@@ -69,6 +77,10 @@ func restartBatch(ctx context.Context, c *windlass.Client, ids []string, timeout
 		open = slices.DeleteFunc(open, func(o *commands.Result) bool { return runsAgain(ctx, c, o, tokens[o.ID]) })
 	}
 	for _, o := range open {
+		if asked.Err() != nil { // nobody waits any more
+			o.Result = view.ResultSent
+			continue
+		}
 		o.Fail(fmt.Errorf("task %q: was restarted, and does not run again within %v", o.ID, timeout))
 	}
 	return all
@@ -88,8 +100,8 @@ func runsAgain(ctx context.Context, c *windlass.Client, o *commands.Result, toke
 		return false // not yet
 	}
 	o.Status = t.Status
-	if t.Status != windlass.StatusRunning && t.Status != windlass.StatusCompleted {
-		o.Fail(fmt.Errorf("task %q: is %s after it was restarted: %s", o.ID, t.Status, t.LastError()))
-	}
+	if last := t.LastError(); last != "" && t.Status != windlass.StatusRunning && t.Status != windlass.StatusCompleted {
+		o.Fail(fmt.Errorf("task %q: is %s after it was restarted: %s", o.ID, t.Status, last))
+	} // without an error somebody has told it to
 	return true
 }

@@ -143,6 +143,9 @@ func (l taskLog) fromAfar(ctx context.Context, c *windlass.Client) (text string,
 			return report.Output, report.Truncated, nil
 		}
 	}
+	if ctx.Err() != nil {
+		return "", false, ctx.Err()
+	}
 	return "", false, fmt.Errorf("task %q: node %s did not send the output within %v; it is on host %s in %s", l.task.ID, l.task.Node, reportWithin, l.host, l.dir)
 }
 
