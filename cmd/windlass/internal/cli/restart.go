@@ -56,7 +56,7 @@ func leftAlone(ids []string, cause error) []*commands.Result {
 	all := make([]*commands.Result, len(ids))
 	for i, id := range ids {
 		all[i] = &commands.Result{CommandResult: view.CommandResult{ID: id, Message: commands.Restart}}
-		all[i].Fail(fmt.Errorf("task %q: was not restarted, because of one before: %w", id, cause))
+		all[i].Fail(fmt.Errorf("task %q: was not restarted: %w", id, cause))
 	}
 	return all
 }
@@ -67,7 +67,12 @@ func restartBatch(asked context.Context, c *windlass.Client, ids []string, timeo
 	defer cancel()
 	tokens := map[string]int64{}
 	for _, id := range ids {
-		if t, err := c.Task(ctx, id); err == nil && t.Status == windlass.StatusRunning {
+		t, err := c.Task(ctx, id)
+		switch {
+		case errors.Is(err, windlass.ErrNotFound): // the restart says so
+		case err != nil:
+			return leftAlone(ids, err) // nobody could tell whether it runs again
+		case t.Status == windlass.StatusRunning:
 			tokens[id] = t.Token
 		}
 	}

@@ -4,6 +4,8 @@ import type { Task } from "./types";
 const settles = 10_000;
 /** How many tasks are asked about in one request. */
 const askMax = 100;
+/** How many counts are remembered: tasks that are gone stay among them. */
+const knownMax = 10_000;
 
 interface Known {
   token: number;
@@ -36,6 +38,7 @@ export class Interruptions {
     this.wanted.clear();
     for (let at = 0; at < wanted.length; at += askMax) {
       const part = wanted.slice(at, at + askMax);
+      if (this.known.size >= knownMax) this.known.clear();
       const counts = await this.ask(part.map(([id]) => id));
       for (const [id, token] of part) this.known.set(id, { token, count: counts[id] ?? 0, at: now });
     }
