@@ -29,14 +29,29 @@ func (c *Client) Retry(ctx context.Context, id string) error {
 
 // RetryAll retries tasks, SubmitBatchMax of them in a few round trips, and returns one error
 // for each, in order.
-func (c *Client) RetryAll(ctx context.Context, ids []string) (errs []error) {
+func (c *Client) RetryAll(ctx context.Context, ids []string) []error {
+	return c.runAgain(ctx, ids, false)
+}
+
+// Continue is like Retry, but keeps the progress that the earlier runs have saved, so that the
+// handler goes on from its last checkpoint. What has completed has none.
+func (c *Client) Continue(ctx context.Context, id string) error {
+	return c.ContinueAll(ctx, []string{id})[0]
+}
+
+// ContinueAll is for Continue what RetryAll is for Retry.
+func (c *Client) ContinueAll(ctx context.Context, ids []string) []error {
+	return c.runAgain(ctx, ids, true)
+}
+
+func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) (errs []error) {
 	for some := range slices.Chunk(ids, SubmitBatchMax) {
-		errs = append(errs, c.retryBatch(ctx, some)...)
+		errs = append(errs, c.retryBatch(ctx, some, keepProgress)...)
 	}
 	return errs
 }
 
-func (c *Client) retryBatch(ctx context.Context, ids []string) []error {
+func (c *Client) retryBatch(ctx context.Context, ids []string, keepProgress bool) []error {
 	errs := make([]error, len(ids))
 	var txns []broker.Txn
 	var asked []int
@@ -58,6 +73,7 @@ func (c *Client) retryBatch(ctx context.Context, ids []string) []error {
 		s, err := Submission{}, r.Err
 		if err == nil {
 			s, err = endedAs(ids[i], r.Reads)
+			s.keepProgress = keepProgress
 		}
 		if errs[i] = err; err != nil {
 			errs[i] = fmt.Errorf("retry task %q: %w", ids[i], err)

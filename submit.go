@@ -270,7 +270,10 @@ func (c *Client) writeTxn(s *submitting) broker.Txn {
 			break
 		}
 		txn.If = append(txn.If, broker.Modified(state, s.replaces))
-		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Progress(s.ID)), broker.Delete(c.space.Failed(s.ID)))
+		txn.Then = append(txn.Then, broker.Delete(state), broker.Delete(c.space.Failed(s.ID)))
+		if !s.keepProgress {
+			txn.Then = append(txn.Then, broker.Delete(c.space.Progress(s.ID)))
+		}
 	}
 	if len(s.Props) > 0 {
 		txn.Then = append(txn.Then, broker.Put(props, s.Props))

@@ -182,6 +182,8 @@ type Submission struct {
 	// ended is the revision of the terminal state that a retry replaces, and no other; zero
 	// for any other submission.
 	ended broker.Revision
+	// keepProgress leaves the progress of the earlier run.
+	keepProgress bool
 	// base is the revision of the task that an Update changes, and no other; zero for
 	// any other submission.
 	base broker.Revision

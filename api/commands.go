@@ -37,7 +37,7 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 
 // taskCommand is a command to tasks.
 type taskCommand struct {
-	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,delete" doc:"the command"`
+	Message string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
 	Until   *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 	For     string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 	Wait    string     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
@@ -46,7 +46,7 @@ type taskCommand struct {
 // messages are those that callers may send. Others come from handlers only.
 var messages = []statemachine.Message{
 	statemachine.Run, statemachine.Pause, statemachine.Sleep, statemachine.Kill, statemachine.Release, statemachine.Checkpoint,
-	commands.Restart, commands.Retry, commands.Delete,
+	commands.Restart, commands.Retry, commands.Continue, commands.Delete,
 }
 
 // message returns the message to send. The schema checks c.Message too, but only the key in
@@ -85,20 +85,20 @@ type commandInput struct {
 // commandsInput is a command to several tasks: the fields of taskCommand and of recipients.
 type commandsInput struct {
 	Body struct {
-		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,delete" doc:"the command"`
+		Message   string     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
 		Until     *time.Time `json:"until,omitempty" doc:"with sleep: when to wake up"`
 		For       string     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
 		Wait      string     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
 		IDs       []string   `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-		Selection selection  `json:"selection,omitzero" doc:"among live tasks, failed ones for retry, those that run for restart; excludes ids"`
+		Selection selection  `json:"selection,omitzero" doc:"among live tasks, failed ones for retry and continue, those that run for restart; excludes ids"`
 	}
 }
 
 // recipients are the tasks that a command goes to.
 type recipients struct {
-	Message   string    `json:"message,omitempty" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,delete" doc:"the command; retry goes to tasks that have ended, restart to those that run, the others to live ones"`
+	Message   string    `json:"message,omitempty" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command; retry and continue go to tasks that have ended, restart to those that run, the others to live ones"`
 	IDs       []string  `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-	Selection selection `json:"selection,omitzero" doc:"among live tasks, failed ones for retry, those that run for restart; excludes ids"`
+	Selection selection `json:"selection,omitzero" doc:"among live tasks, failed ones for retry and continue, those that run for restart; excludes ids"`
 }
 
 type previewInput struct{ Body recipients }
@@ -109,7 +109,8 @@ func (s *Server) registerOrders() {
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},
 		Summary: "Send a command to a task",
 		Description: "The node that holds the task carries it out, or the next one that does. With wait the result is done if that has happened, " +
-			"and sent if it has not. retry submits a task that has ended again, as it was submitted. restart has the node stop one that runs, and run it again. These two and delete are done once they are stored.",
+			"and sent if it has not. retry submits a task that has ended again, as it was submitted; continue also keeps the progress that it has saved. " +
+			"restart has the node stop one that runs, and run it again. These three and delete are done once they are stored.",
 	}, s.commandTask)
 	add(s, endpoint{ID: "commandTasks", Method: http.MethodPost, Path: "/v1/commands", Tag: tag, Role: RoleOperate, Waits: true,
 		Summary:     "Send a command to tasks by ID or by selection",

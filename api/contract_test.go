@@ -261,7 +261,7 @@ func (c *contract) successes() {
 	c.ask(c.server, call{"showTree", "", "", 200})
 	for _, k := range []call{
 		{"listFailures", "?type=t&error=no", "", 200}, {"previewCommand", "", `{"message":"retry","selection":{"error":"no"}}`, 200},
-		{"commandTasks", "", `{"message":"retry","selection":{"types":["t"]}}`, 200},
+		{"commandTasks", "", `{"message":"continue","selection":{"types":["t"]}}`, 200},
 	} {
 		if got := c.ask(c.server, k); !strings.Contains(string(got), "j_t|k_t") {
 			c.Errorf("%s: %s", k.id, got)

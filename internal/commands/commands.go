@@ -47,6 +47,8 @@ func send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 const (
 	// Retry submits a task that has ended again, as it was.
 	Retry statemachine.Message = "retry"
+	// Continue does so, too, and keeps the progress.
+	Continue statemachine.Message = "continue"
 	// Delete deletes a live task.
 	Delete statemachine.Message = "delete"
 	// Restart has a live task run again as it is.
@@ -59,6 +61,8 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 	switch command.Message {
 	case Retry:
 		errs = c.RetryAll(ctx, ids)
+	case Continue:
+		errs = c.ContinueAll(ctx, ids)
 	case Restart:
 		errs = c.RestartAll(ctx, ids)
 	case Delete:
@@ -78,14 +82,14 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 
 // IsSent reports whether a command is carried out by nodes, so that one can wait for it.
 func IsSent(message statemachine.Message) bool {
-	return message != Retry && message != Delete && message != Restart
+	return !slices.Contains([]statemachine.Message{Retry, Continue, Delete, Restart}, message)
 }
 
 // Among returns the statuses of the tasks that a command may go to, and of those that it
 // goes to if none are named.
 func Among(message statemachine.Message) (all, usual []windlass.Status) {
 	switch message {
-	case Retry:
+	case Retry, Continue:
 		return view.Ended, []windlass.Status{windlass.StatusFailed}
 	case Restart:
 		running := []windlass.Status{windlass.StatusRunning}

@@ -84,6 +84,11 @@ otherwise. "task failures" shows what failed, by error.`,
 			`  windlass task retry import-7
   windlass task retry --type import --dry-run
   windlass task retry --error 'connection refused' --yes`),
+		a.sendCommand(commands.Continue, "Run tasks that have ended again, from their last checkpoint",
+			`Run tasks that have ended again as "task retry" does, but keep the progress that they
+have saved, so that their handlers go on from there. What has completed has none.`,
+			`  windlass task continue import-7
+  windlass task continue --type import --status killed --yes`),
 		a.sendCommand(commands.Restart, "Stop tasks that run, and run them again",
 			`Stop tasks that run, and run them again as they are, mostly on the same node, with a
 new fencing token. Progress that was saved is there again; it is no interruption.
@@ -104,7 +109,7 @@ func (a *app) sendCommand(message statemachine.Message, short, long, example str
 	name := string(message)
 	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT", Short: short, Example: example}
 	cmd.Long, cmd.ValidArgsFunction = long, a.completeLive
-	if f.message == commands.Retry {
+	if f.message == commands.Retry || f.message == commands.Continue {
 		cmd.ValidArgsFunction = a.completeEnded
 	}
 	if commands.IsSent(f.message) {

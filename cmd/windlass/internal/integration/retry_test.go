@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -195,6 +196,44 @@ func TestRetry_O04_JobsAndWhatCallersTookAndFailed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if task, err := c.client.Task(ctx, "b"); err != nil || string(task.Props) != "7" {
+			t.Errorf("it is %+v, %v", task, err)
+		}
+	})
+}
+
+func TestContinue_O04_GoesOnFromTheLastCheckpointAndARetryDoesNot(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx, begunAt := t.Context(), []string{}
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			progress, err := claim.Progress(ctx)
+			begunAt = append(begunAt, string(progress))
+			if err = errors.Join(err, claim.Checkpoint(ctx, len(begunAt))); err != nil {
+				t.Error(err)
+			}
+			if len(begunAt) == 3 {
+				<-ctx.Done()
+			}
+			return windlass.Permanent(errors.New("no"))
+		}))
+		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`{"n":1}`)})
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
+		c.must(c.client.Continue(ctx, "a"))
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
+		c.must(c.client.Retry(ctx, "a"))
+		c.WaitFor(time.Minute, "a", windlass.StatusRunning)
+		if err := c.client.Continue(ctx, "a"); !errors.Is(err, windlass.ErrExists) {
+			t.Errorf("while it runs: %v", err)
+		}
+		c.sendTask("a", statemachine.Kill)
+		c.WaitFor(time.Minute, "a", windlass.StatusKilled)
+		if errs := c.client.ContinueAll(ctx, []string{"a", "nobody"}); errs[0] != nil || !errors.Is(errs[1], windlass.ErrNotFound) {
+			t.Error(errs)
+		}
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
+		if want := []string{"", "1", "", "3"}; !slices.Equal(begunAt, want) {
+			t.Errorf("the runs began at %q, want %q", begunAt, want)
+		}
+		if task, err := c.client.Task(ctx, "a"); err != nil || string(task.Props) != `{"n":1}` {
 			t.Errorf("it is %+v, %v", task, err)
 		}
 	})

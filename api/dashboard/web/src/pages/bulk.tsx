@@ -20,25 +20,31 @@ export const messages = {
   kill: ["Kill", "They are ended for good."],
   delete: ["Delete", "They are stopped if they run, and nothing is kept of them. To end them and remember them, kill them instead."],
   retry: ["Retry", "They run again from the beginning, with what they were submitted with."],
+  continue: ["Continue", "They run again with what they were submitted with, from the progress that they have saved."],
 } as const;
 export type Message = keyof typeof messages;
+
+/** Whether a command is for tasks that have ended. */
+function afterEnd(message: Message): boolean {
+  return message === "retry" || message === "continue";
+}
 
 /** Whether there is no way back from a command. */
 export function ends(message: Message): boolean {
   return message === "kill" || message === "delete";
 }
 
-/** Whether a command can go to a task of a status: a retry is of what has ended, a restart of what runs, the others are for what has not ended. */
+/** Whether a command can go to a task of a status: a retry or a continuation is of what has ended, a restart of what runs, the others are for what has not ended. */
 export function applies(message: Message, status: Status | undefined): boolean {
   if (message === "restart") return status === "running";
-  return status !== undefined && liveStatuses.includes(status) === (message !== "retry");
+  return status !== undefined && liveStatuses.includes(status) !== afterEnd(message);
 }
 
 /** Why a command cannot go to any task of some; empty if it can. */
 function unfit(message: Message, ids: string[]): string {
   if (ids.some((id) => applies(message, store.tasks.get(id)?.status))) return "";
   if (message === "restart") return "None of them runs.";
-  return message === "retry" ? "None of them has ended." : "All of them have ended.";
+  return afterEnd(message) ? "None of them has ended." : "All of them have ended.";
 }
 
 /** sendMax is how many tasks go into one request. */
@@ -177,11 +183,11 @@ function Breakdown({ ids }: { ids: string[] }): JSX.Element {
 /** Why tasks are left out of a command. */
 function leftOut(message: Message, one: boolean): string {
   if (message === "restart") return one ? "does not run" : "do not run";
-  return `${one ? "has" : "have"} ${message === "retry" ? "not ended" : "ended already"}`;
+  return `${one ? "has" : "have"} ${afterEnd(message) ? "not ended" : "ended already"}`;
 }
 
 /** What those have done that need nobody to carry a command out, or were waited for. */
-const doneBy: Partial<Record<Message, string>> = { delete: "are deleted", retry: "are submitted again", restart: "are stopped and run again" };
+const doneBy: Partial<Record<Message, string>> = { delete: "are deleted", retry: "are submitted again", continue: "are submitted again", restart: "are stopped and run again" };
 
 function Result({ message, results, onClose }: { message: Message; results: CommandResult[]; onClose: () => void }): JSX.Element {
   const [verb] = messages[message];

@@ -104,7 +104,7 @@ function Commands({ id, status, detail, refresh }: { id: string; status: Status 
   };
   return (
     <div class="commands" role="group" aria-label="What the task can be told">
-      {(Object.keys(messages) as Message[]).filter((m) => applies(m, status)).map((m) => (
+      {(Object.keys(messages) as Message[]).filter((m) => applies(m, status) && (m !== "continue" || detail?.progress)).map((m) => (
         <Action key={m} kind={ends(m) ? "danger" : m === "retry" ? "primary" : ""} blocked={sending ? "It is being sent." : ""} onClick={() => (atOnce(m) ? void act(m) : setAsked(m))}>
           {messages[m][0]}{atOnce(m) ? "" : "…"}
         </Action>
