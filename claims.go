@@ -124,6 +124,9 @@ func (in *incarnation) claimPass(now time.Time) {
 		in.claim(c, now)
 	}
 	for _, taskType := range in.config.Pulls {
+		if in.paused[taskType] {
+			continue
+		}
 		for _, c := range in.board.Pull(taskType, in.node.pulls.count(taskType), now) {
 			in.claim(c, now)
 		}

@@ -49,18 +49,26 @@ const CordonReasonBytesMax = 1024
 // Cordon cordons a node, which need not be there, or gives its cordon another reason. It
 // returns whether the node is there.
 func (c *Client) Cordon(ctx context.Context, node, reason string) (there bool, err error) {
-	if len(reason) > CordonReasonBytesMax || !utf8.ValidString(reason) {
-		return false, badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", CordonReasonBytesMax))
+	if err := checkReason(reason); err != nil {
+		return false, err
 	}
-	return c.changeCordon(ctx, "cordon", node, c.putCordon(ctx, node, reason))
+	return c.changeCordon(ctx, "cordon", node, putReason(ctx, c.space.NodeCordon(node), reason))
 }
 
-func (c *Client) putCordon(ctx context.Context, node, reason string) broker.Op {
+func checkReason(reason string) error {
+	if len(reason) > CordonReasonBytesMax || !utf8.ValidString(reason) {
+		return badInput("reason", shorten.To(reason, 80), fmt.Sprintf("must be valid UTF-8 of at most %d bytes", CordonReasonBytesMax))
+	}
+	return nil
+}
+
+// putReason writes a cordon, or the pause of a type.
+func putReason(ctx context.Context, key, reason string) broker.Op {
 	value, err := json.Marshal(Cordon{At: time.Now().UTC(), Reason: reason, By: callerOf(ctx)})
 	if err != nil {
-		value = nil // cannot be; it is a cordon all the same
+		value = nil // cannot be; it counts all the same
 	}
-	return broker.Put(c.space.NodeCordon(node), value)
+	return broker.Put(key, value)
 }
 
 // Uncordon removes a cordon, and ends the drain of a node that is there. It returns
@@ -70,47 +78,56 @@ func (c *Client) Uncordon(ctx context.Context, node string) error {
 	return err
 }
 
-// changeCordon writes or deletes a cordon, which must be the one that was read. Each
-// attempt also needs a session that ends with the call, so that one which arrives later
-// does not undo a later change.
+// changeCordon writes or deletes a cordon.
 func (c *Client) changeCordon(ctx context.Context, what, node string, op broker.Op) (there bool, err error) {
 	if err := keys.CheckNodeName(node); err != nil {
 		return false, badName(err)
 	}
-	failed := func(err error) (bool, error) { return false, fmt.Errorf("%s node %q: %w", what, node, err) }
+	info, err := c.change(ctx, op, c.space.NodeCordonAttempt(node), c.space.NodeInfo(node))
+	if err != nil {
+		return false, fmt.Errorf("%s node %q: cordon: %w", what, node, err)
+	}
+	return info != nil, nil
+}
+
+// change writes or deletes a key, which must be as it was read, and reads another one.
+// Each attempt also needs a session that ends with the call, so that one which arrives
+// later does not undo a later change; attempt is the key that it is for. The error is
+// ErrNotFound if there is nothing to delete.
+func (c *Client) change(ctx context.Context, op broker.Op, attempt, besides string) (read *broker.KV, err error) {
 	if err := c.checkLayout(ctx); err != nil {
-		return failed(err)
+		return nil, err
 	}
 	attempts, err := c.broker.Grant(ctx, "", session.TTLMin)
 	if err != nil {
-		return failed(err)
+		return nil, err
 	}
 	defer c.revoke(ctx, attempts.ID)
-	alive, info := broker.PutSession(c.space.NodeCordonAttempt(node), nil, attempts.ID), broker.Read(c.space.NodeInfo(node))
+	alive := broker.PutSession(attempt, nil, attempts.ID)
 	maybeDeleted := false // by an attempt whose answer was lost
 	for range attemptsMax {
 		kv, err := c.broker.Get(ctx, op.Key)
 		unchanged := broker.Modified(op.Key, kv.Modified)
 		switch {
 		case errors.Is(err, broker.ErrNotFound) && op.Kind == broker.OpDelete && maybeDeleted:
-			return false, nil
+			return nil, nil
 		case errors.Is(err, broker.ErrNotFound) && op.Kind == broker.OpDelete:
-			return failed(fmt.Errorf("cordon: %w", ErrNotFound))
+			return nil, ErrNotFound
 		case errors.Is(err, broker.ErrNotFound):
 			unchanged = broker.Absent(op.Key)
 		case err != nil:
-			return failed(err)
+			return nil, err
 		}
-		r, maybe, err := c.persist(ctx, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{op, alive, info}})
+		r, maybe, err := c.persist(ctx, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{op, alive, broker.Read(besides)}})
 		if err != nil {
-			return failed(err)
+			return nil, err
 		}
 		if r.OK {
-			return r.Reads[0] != nil, nil
+			return r.Reads[0], nil
 		}
 		maybeDeleted = maybeDeleted || maybe // if not, another change refused it
 	}
-	return failed(errors.New("its cordon changes too often"))
+	return nil, errors.New("it changes too often")
 }
 
 // Cordons returns the cordons of all nodes, by node, those that are away included.
@@ -131,9 +148,13 @@ func cordonOf(n *mirror.Node) *Cordon {
 	if !n.Cordoned {
 		return nil
 	}
+	return readReason(n.Cordon)
+}
+
+func readReason(value []byte) *Cordon {
 	var c Cordon
-	if err := json.Unmarshal(n.Cordon, &c); err != nil {
-		c = Cordon{Reason: "unreadable: " + shorten.To(string(n.Cordon), 80)}
+	if err := json.Unmarshal(value, &c); err != nil {
+		c = Cordon{Reason: "unreadable: " + shorten.To(string(value), 80)}
 	}
 	return &c
 }

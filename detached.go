@@ -58,7 +58,7 @@ const detachedReadMax = 100
 // owner. The owner's name follows the rules for node names and must not be that of a
 // node. The claim ends by itself after the lease, from session.TTLMin to
 // session.TTLMax; zero means session.TTLDefault. DequeueDetached returns ErrEmpty if
-// there is nothing to take. Tasks that require labels, or are pinned to a node other
+// there is nothing to take, or the type is paused. Tasks that require labels, or are pinned to a node other
 // than the owner, are left to nodes.
 func (c *Client) DequeueDetached(ctx context.Context, taskType, owner string, lease time.Duration) (Detached, error) {
 	if err := c.checkDetached(ctx, taskType, owner, lease); err != nil {
@@ -101,11 +101,16 @@ func (c *Client) checkDetached(ctx context.Context, taskType, owner string, leas
 	if err := c.checkLayout(ctx); err != nil {
 		return fmt.Errorf("dequeue %q: %w", taskType, err)
 	}
-	switch _, err := c.broker.Get(ctx, c.space.NodeInfo(owner)); {
-	case err == nil:
-		return fmt.Errorf("owner %q: %w", owner, ErrNameTaken)
-	case !errors.Is(err, broker.ErrNotFound):
+	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{
+		broker.Read(c.space.NodeInfo(owner)), broker.Read(c.space.TypePause(taskType)),
+	}})
+	switch {
+	case err != nil:
 		return fmt.Errorf("dequeue %q: %w", taskType, err)
+	case r.Reads[0] != nil:
+		return fmt.Errorf("owner %q: %w", owner, ErrNameTaken)
+	case r.Reads[1] != nil:
+		return fmt.Errorf("%w: type %q is paused", ErrEmpty, taskType)
 	}
 	return nil
 }
@@ -210,7 +215,7 @@ func mayRun(state []byte) bool {
 	case record.State == statemachine.Sleeping:
 		return !record.Until.After(time.Now())
 	}
-	return record.State == statemachine.Runnable
+	return record.State == statemachine.Runnable || record.TypePaused // which it was, or nobody would ask
 }
 
 // claimReady claims one task. It returns false if that task is not available.
@@ -232,7 +237,7 @@ func claimReady(ctx context.Context, coord coordinator.Coordinator, w coordinato
 }
 
 // begin writes the record of a claim. It then writes the history, which nothing depends
-// on, and, for a task that slept, that it is runnable.
+// on, and, for a task that slept or was paused, that it is runnable.
 func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 	at := d.claimedAt.UTC()
 	record := &coordinator.Record{ClaimedAt: at, Incarnation: incarnation, Reason: coordinator.ReasonDetached}
@@ -249,10 +254,10 @@ func (d *detachedClaim) begin(ctx context.Context, incarnation string) error {
 		At: at, Event: statemachine.EventClaimed, Node: d.owner, Detail: coordinator.ReasonDetached,
 	})
 	var err error
-	if d.record, err = statemachine.Parse(d.State); err != nil || d.record.State != statemachine.Sleeping {
+	if d.record, err = statemachine.Parse(d.State); err != nil || d.record.State == statemachine.Runnable {
 		return err
 	}
-	d.record.State, d.record.Until = statemachine.Runnable, nil
+	d.record.State, d.record.Until, d.record.TypePaused = statemachine.Runnable, nil, false
 	if err := d.save(ctx); err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ var (
 	// ErrUpdated: the task was changed by a submission with Update, or restarted, and runs
 	// again as it is now.
 	ErrUpdated = errors.New("the task was changed or restarted")
+	// ErrTypePaused: the type of the task was paused, with Client.PauseType.
+	ErrTypePaused = errors.New("the type of the task is paused")
 	// ErrTimeout: the run took longer than its spec's Timeout. Unlike the other causes
 	// it counts as an error, unless the handler returns a message, other than Release,
 	// that says what is to happen to the task.

@@ -61,6 +61,8 @@ type Events struct {
 	// Died: another node has vanished without notice, and its claims with it. Every node
 	// that is there reports it.
 	Died func(Death)
+	// TypePaused: a type was paused, or resumed; this node holds so many of its tasks.
+	TypePaused func(taskType string, paused bool, tasks int)
 	// Balanced: tasks are released for other nodes to take.
 	Balanced func(trigger Trigger, released int)
 }
@@ -185,6 +187,9 @@ func (e Events) withDefaults() Events {
 	if e.Died == nil {
 		e.Died = func(Death) {}
 	}
+	if e.TypePaused == nil {
+		e.TypePaused = func(string, bool, int) {}
+	}
 	if e.Balanced == nil {
 		e.Balanced = func(Trigger, int) {}
 	}
@@ -253,6 +258,9 @@ func LogEvents(log *slog.Logger) Events {
 				return
 			}
 			log.Warn("node died; a task is to blame", "node", d.Node, "claims", d.Claims, "task", d.Culprit, "deaths", d.Count)
+		},
+		TypePaused: func(taskType string, paused bool, tasks int) {
+			log.Info("type paused or resumed", "type", taskType, "paused", paused, "tasks", tasks)
 		},
 		Balanced: func(trigger Trigger, released int) {
 			log.Info("balancing", "trigger", trigger.String(), "released", released)

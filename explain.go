@@ -108,6 +108,12 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 		e.Deaths = append(e.Deaths, d.Node)
 	}
 	s.explain(&e, t, now)
+	if p := s.paused(detail.Type); p != nil {
+		why := e.Why
+		if e.Why = p.why(); detail.State == nil || !detail.State.TypePaused {
+			e.Why += "; " + why
+		}
+	}
 	if len(e.Deaths) > 0 {
 		e.Why += fmt.Sprintf("; within the last hour %d node(s) died that held it: %s", len(e.Deaths), strings.Join(e.Deaths, ", "))
 	}
@@ -422,6 +428,8 @@ type survey struct {
 	tally placement.Tally
 	// book has the deaths of nodes.
 	book deaths.Book
+	// paused returns the pause of a type, nil for none.
+	paused func(taskType string) *TypePause
 }
 
 // listNodes returns a copy of everything that is stored about nodes.
@@ -442,6 +450,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
+	s.paused = func(taskType string) *TypePause { return pauseOf(nodes, taskType) }
 	for _, n := range nodes.Registered() {
 		info := NodeInfo{}
 		if json.Unmarshal(n.Info, &info) != nil {

@@ -42,7 +42,8 @@ type Handler interface {
 	// ErrDraining and ErrUpdated; one of Release has it retried after ErrTimeout.
 	// ErrCommanded is the cause where a command pauses the task, puts it to sleep or
 	// releases it, and the handler does not receive Claim.Messages. After ErrUpdated
-	// this node claims the task again, if it still may.
+	// this node claims the task again, if it still may. After ErrTypePaused the same
+	// holds as after ErrReleased, but the task is paused where it would be released.
 	//
 	// After ErrKilled the task is killed, whatever Run returns. After ErrDeleted it
 	// is gone. After ErrLost another node may run it already: ErrDone completes it if

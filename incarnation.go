@@ -45,6 +45,8 @@ type incarnation struct {
 	infoCreated broker.Revision
 
 	runs map[string]*run
+	// paused has the types that are paused.
+	paused map[string]bool
 	// pullAt is when the next call of TryDequeue is to be answered, zero for never.
 	pullAt time.Time
 	// claims combines the sums of all runs, as mirror.Sums does.

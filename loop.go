@@ -355,6 +355,7 @@ func (in *incarnation) applyNodes(u mirror.Update) {
 	in.recordDeaths(now)
 	in.checkRegistration()
 	in.checkCordon()
+	in.checkPauses()
 	in.runCommands()
 }
 

@@ -26,6 +26,12 @@ func (in *incarnation) exited(x exit) {
 	r.handle, r.returned = nil, in.node.momentOf(x.at)
 	in.timeouts.Remove(x.id)
 	in.board.LoadFell()
+	// A run that was stopped because its type is paused stays here, unless it was to
+	// leave as well.
+	rests := errors.Is(r.cause, ErrTypePaused) && r.dequeued == nil && !r.departing && !in.closing
+	if rests {
+		r.cause = nil
+	}
 	said, hasSaid := messageOf(x.err)
 	killed := r.command != nil && r.command.Message == statemachine.Kill
 	switch unread := r.claim.stopListening(); {
@@ -47,6 +53,9 @@ func (in *incarnation) exited(x exit) {
 	case killed, r.command != nil && !r.command.told:
 		r.keepResult()
 		in.carryOut(r)
+	case rests && !r.expired && (!hasSaid || changesNothing(said.Message)):
+		r.keepResult()
+		in.rest(r)
 	case hasSaid && !(r.expired && said.Message == statemachine.Release):
 		in.conclude(r, said)
 	case r.expired:
@@ -96,7 +105,7 @@ func (in *incarnation) conclude(r *run, c statemachine.Command) {
 		in.fault(r, fmt.Errorf("the handler returned an invalid message: %w", err))
 	case c.Message == statemachine.Error:
 		in.fault(r, errors.New(c.Error))
-	case c.Message == statemachine.Release, r.cause != nil && (c.Message == statemachine.Run || c.Message == statemachine.Checkpoint):
+	case c.Message == statemachine.Release, r.cause != nil && changesNothing(c.Message):
 		if r.dequeued != nil { // who dequeues says how often
 			in.release(r)
 		} else {
@@ -144,11 +153,11 @@ func (in *incarnation) apply(r *run, c statemachine.Command) error {
 	case statemachine.Checkpoint:
 		c.Until = r.record.Until // keeps a sleeping task's wake time
 	}
-	if next == r.record.State && sameTime(c.Until, r.record.Until) {
+	if next == r.record.State && sameTime(c.Until, r.record.Until) && !(c.Message == statemachine.Pause && r.record.TypePaused) {
 		in.unchanged(r)
 		return nil
 	}
-	r.record.State, r.record.Until = next, c.Until
+	r.record.State, r.record.Until, r.record.TypePaused = next, c.Until, false
 	in.save(r)
 	return nil
 }
@@ -514,6 +523,8 @@ func (j *journal) stored(r *run, now time.Time) {
 		detail = "until " + r.record.Until.UTC().Format(time.RFC3339)
 	case r.record.State == statemachine.Failed:
 		detail = lastError(r.record.Errors)
+	case r.record.State == statemachine.Paused && r.record.TypePaused:
+		detail = "its type is paused"
 	}
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
 }

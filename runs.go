@@ -151,6 +151,8 @@ type progress struct {
 	Errors   []statemachine.ErrorEntry
 	Failures int
 	Result   json.RawMessage
+	// TypePaused is true if it is paused because its type is.
+	TypePaused bool
 	// Command is the revision of the last command that changed the state.
 	Command broker.Revision
 	// Unknown is what a newer version wrote.
@@ -206,7 +208,7 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	}
 	r.record = progress{
 		State: record.State, Until: record.Until, Errors: record.Errors, Failures: record.Failures, Result: record.Result,
-		Command: broker.Revision(record.Command), Unknown: record.Unknown,
+		TypePaused: record.TypePaused, Command: broker.Revision(record.Command), Unknown: record.Unknown,
 	}
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
@@ -250,6 +252,8 @@ func (in *incarnation) resume(r *run) {
 		in.parked.set(r, *r.record.Until)
 	case s == statemachine.Sleeping:
 		in.awake(r)
+	case s == statemachine.Paused && r.record.TypePaused && !in.paused[r.class().Type]:
+		in.awake(r)
 	case s == statemachine.Paused:
 		in.park(r)
 	case s == statemachine.Fault:
@@ -266,6 +270,10 @@ func (in *incarnation) resume(r *run) {
 func (in *incarnation) start(r *run) {
 	if !in.session.MayStart() {
 		in.release(r)
+		return
+	}
+	if in.paused[r.class().Type] {
+		in.rest(r)
 		return
 	}
 	if in.blame(r) {
@@ -333,9 +341,13 @@ func (in *incarnation) wakeParked(now time.Time) {
 	}
 }
 
-// awake stores that a sleeping task is runnable; it runs once that is stored.
+// awake stores that a sleeping or paused task is runnable; it runs once that is stored. If
+// its type is paused, it stores that.
 func (in *incarnation) awake(r *run) {
-	r.record.State, r.record.Until = statemachine.Runnable, nil
+	r.record.State, r.record.Until, r.record.TypePaused = statemachine.Runnable, nil, in.paused[r.class().Type]
+	if r.record.TypePaused {
+		r.record.State = statemachine.Paused
+	}
 	in.save(r)
 }
 
@@ -429,6 +441,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 	record := statemachine.Record{
 		State: r.record.State, Until: r.record.Until, Errors: r.record.Errors, Result: r.record.Result,
 		Failures: r.record.Failures, Command: int64(command), Unknown: r.record.Unknown,
+		TypePaused: r.record.TypePaused && r.record.State == statemachine.Paused,
 	}
 	record.Type, record.Priority, record.Digest = r.class().Type, r.claim.kind.Spec.Priority, r.claim.origin.digest
 	if at := r.claim.origin.submittedAt; !at.IsZero() {

@@ -132,6 +132,7 @@ func (s *Server) register() {
 	s.registerTasks()
 	s.registerOrders()
 	s.registerNodes()
+	s.registerTypes()
 	s.registerJobs()
 	s.registerElections()
 	s.registerEvents()

@@ -44,6 +44,10 @@ type Record struct {
 	// sender.
 	Command int64 `json:"command,omitempty"`
 
+	// TypePaused is true for a task that is paused because its type is, and runs again
+	// once that is resumed.
+	TypePaused bool `json:"type_paused,omitempty"`
+
 	// Unknown has the fields that a newer version wrote, as the members of a JSON
 	// object without its braces. Encode keeps them.
 	Unknown string `json:"-"`

@@ -58,6 +58,7 @@ func spelled(s Space, p Parsed) map[Kind]string {
 		Claim: s.Claim(p.Name), History: s.History(p.Name), Progress: s.Progress(p.Name), TaskCommand: s.TaskCommand(p.Name),
 		NodeInfo: s.NodeInfo(p.Name), NodeCordon: s.NodeCordon(p.Name), NodeCommand: s.NodeCommand(p.Name, p.Command), NodeDeath: s.NodeDeath(p.Name, p.Incarnation),
 		Layout: s.Layout(), Failed: s.Failed(p.Name), Requeue: s.Requeue(p.Name), Job: s.Job(p.Name), Candidate: s.Candidate(p.Name, p.Candidate),
+		TypePause: s.TypePause(p.Name),
 	}
 }
 
@@ -65,6 +66,9 @@ func TestParse_ReadsBackTheKeysOfASpace(t *testing.T) {
 	s, err := New("app/blue")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got := s.Parse(s.TypePause("")); got != (Parsed{Kind: TypePause}) || s.Parse(s.TypePauseAttempt("t")) != (Parsed{}) {
+		t.Errorf("the pause of tasks without a type is read as %+v", got)
 	}
 	for kind := Unknown + 1; kind <= Candidate; kind++ {
 		want := Parsed{Kind: kind, Name: "a|b"}
@@ -90,7 +94,7 @@ func TestParse_M06_LeavesUnknownKeysAlone(t *testing.T) {
 	s, _ := New("x")
 	for _, key := range []string{"/y/tasks/a", "/x2/tasks/a", "/x/tasks", "/x/tasks/", "/x/tasks/_metafora",
 		"/x/tasks/a/", "/x/tasks/a/commands", "/x/tasks/a/owner/b", "/x/nodes/n", "/x/nodes/n/commands/",
-		"/x/nodes/n/commands/a/b", "/x/nodes/n/deaths", "/x/nodes/n/deaths/", "/x/nodes/n/other/a", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections", "/x/elections/", "/x/elections/e", "/x/elections/e/",
+		"/x/nodes/n/commands/a/b", "/x/nodes/_paused/", "/x/nodes/_paused/a/b", "/x/nodes/_paused/_a", "/x/nodes/n/deaths", "/x/nodes/n/deaths/", "/x/nodes/n/other/a", "/x/nodes/n/_metafora", "/x/state/a/b", "/x/elections", "/x/elections/", "/x/elections/e", "/x/elections/e/",
 		"/x/elections//c", "/x/elections/_e/c", "/x/elections/e/_c", "/x/elections/e/c/d", "/x/layout/", "/x/layout/a", "/x/layouts",
 		"/x/tree", "/x/tree/", "/x/tree/a", "/x/tree/a_t|b_t", "/x/tree/a_t/b", "/x/tree/a b_t", "/x/tree/_t",
 		"", "x/tasks/a"} {

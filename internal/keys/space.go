@@ -1,6 +1,9 @@
 package keys
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Space builds and parses the keys of one namespace. The zero value is not valid; use
 // New.
@@ -61,6 +64,23 @@ func (s Space) NodeCordon(node string) string { return s.root + "/nodes/" + node
 
 // NodeCordonAttempt is the ephemeral key of whoever changes a cordon.
 func (s Space) NodeCordonAttempt(node string) string { return s.NodeCordon(node) + "-attempt" }
+
+// TypePause is the key that keeps the tasks of a type from running. It is below Nodes
+// because every node heeds it. No node has the name of its folder.
+func (s Space) TypePause(taskType string) string {
+	return s.root + "/nodes/" + pausesFolder + "/" + cmp.Or(taskType, emptyType)
+}
+
+// TypePauseAttempt is the ephemeral key of whoever changes the pause of a type.
+func (s Space) TypePauseAttempt(taskType string) string {
+	return s.root + "/nodes/" + pausesFolder + "-attempt/" + cmp.Or(taskType, emptyType)
+}
+
+// pausesFolder and emptyType begin with an underscore, which no node and no type does.
+const (
+	pausesFolder = "_paused"
+	emptyType    = "_"
+)
 
 // NodeDeath is the record of the death of one incarnation of a node.
 func (s Space) NodeDeath(node, incarnation string) string {
@@ -126,6 +146,8 @@ const (
 	NodeInfo
 	// NodeCordon is nodes/<node>/cordon.
 	NodeCordon
+	// TypePause is nodes/_paused/<type>; its name is the type.
+	TypePause
 	// NodeCommand is nodes/<node>/commands/<id>.
 	NodeCommand
 	// NodeDeath is nodes/<node>/deaths/<incarnation>.
@@ -163,7 +185,7 @@ const (
 // Parsed is a parsed key.
 type Parsed struct {
 	Kind Kind
-	// Name is the task's ID or the name of the node or of the election.
+	// Name is the task's ID or the name of the node, of the election or of the type.
 	Name string
 	// Command is the ID of a node command, Incarnation that of a node that died.
 	Command, Incarnation string
@@ -212,6 +234,9 @@ var (
 )
 
 func parseNode(name, leaf string) Parsed {
+	if name == pausesFolder {
+		return parsePause(leaf)
+	}
 	if CheckNodeName(name) != nil {
 		return Parsed{}
 	}
@@ -228,6 +253,16 @@ func parseNode(name, leaf string) Parsed {
 		return Parsed{Kind: NodeCommand, Name: name, Command: id}
 	case folder == "deaths":
 		return Parsed{Kind: NodeDeath, Name: name, Incarnation: id}
+	}
+	return Parsed{}
+}
+
+func parsePause(taskType string) Parsed {
+	switch {
+	case taskType == emptyType:
+		return Parsed{Kind: TypePause}
+	case CheckTaskID(taskType) == nil: // types are named as tasks are
+		return Parsed{Kind: TypePause, Name: taskType}
 	}
 	return Parsed{}
 }

@@ -51,6 +51,9 @@ type Nodes struct {
 	nodes    map[string]*Node
 	// gone has the registrations that the last update removed, by name.
 	gone map[string]Gone
+	// paused has the pauses of types, by type. pausesChanged is as deathsChanged.
+	paused        map[string][]byte
+	pausesChanged bool
 	// deathsChanged is true if a record of a death was added or removed since it was last
 	// asked for.
 	deathsChanged bool
@@ -67,7 +70,7 @@ type Gone struct {
 
 // NewNodes returns an empty copy.
 func NewNodes(space keys.Space) *Nodes {
-	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string]Gone{}}
+	return &Nodes{space: space, nodes: map[string]*Node{}, gone: map[string]Gone{}, paused: map[string][]byte{}}
 }
 
 // Revision returns the revision up to which the copy is complete, zero before the first
@@ -106,6 +109,17 @@ func (m *Nodes) DeathsChanged() (changed bool) {
 	return changed
 }
 
+// Paused returns the pauses of types, as stored, by type. The caller must not modify it,
+// or keep it across updates.
+func (m *Nodes) Paused() map[string][]byte { return m.paused }
+
+// PausesChanged reports whether the pauses of types have changed since it was called
+// last.
+func (m *Nodes) PausesChanged() (changed bool) {
+	changed, m.pausesChanged = m.pausesChanged, false
+	return changed
+}
+
 // Registered returns the registered nodes, by name.
 func (m *Nodes) Registered() []*Node { return m.filter(func(n *Node) bool { return n.Registered }) }
 
@@ -140,6 +154,7 @@ func (m *Nodes) Apply(batch broker.Batch) []string {
 func (m *Nodes) Reset(snapshot *Snapshot) []string {
 	before := m.nodes
 	m.nodes, m.gone, m.deathsChanged = map[string]*Node{}, map[string]Gone{}, true
+	m.paused, m.pausesChanged = map[string][]byte{}, true
 	for _, kv := range snapshot.KVs {
 		m.event(broker.Event{KV: kv})
 	}
@@ -160,6 +175,14 @@ func (m *Nodes) Reset(snapshot *Snapshot) []string {
 
 func (m *Nodes) event(e broker.Event) (name string, registration bool) {
 	p := m.space.Parse(e.KV.Key)
+	if p.Kind == keys.TypePause {
+		if m.pausesChanged = true; e.Deleted {
+			delete(m.paused, p.Name)
+		} else {
+			m.paused[p.Name] = e.KV.Value
+		}
+		return "", false
+	}
 	if p.Kind != keys.NodeInfo && p.Kind != keys.NodeCordon && p.Kind != keys.NodeCommand && p.Kind != keys.NodeDeath {
 		return "", false
 	}

@@ -92,7 +92,7 @@ unavailable. Every flag of this page can be set in the environment as well:
 	a.broker.register(flags)
 	flags.StringVar(&a.namespace, "namespace", "/windlass", "namespace of the tasks on the broker")
 	flags.BoolVar(&a.quiet, "quiet", false, "do not show on a terminal how far something has come")
-	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(),
+	root.AddCommand(a.devCommand(), a.nodeCommand(), a.taskCommand(), a.typeCommand(), a.treeCommand(), a.electCommand(), a.electionCommand(), a.planCommand(), a.topCommand(), a.serveCommand(), a.tokenCommand(),
 		a.doctorCommand(), a.copyCommand(), a.versionCommand(), a.supervisorCommand(), a.benchCommand(), manCommand())
 	root.InitDefaultCompletionCmd()
 	return root

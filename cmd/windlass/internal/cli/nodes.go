@@ -149,7 +149,7 @@ func (a *app) plainNodeCommand(use, command, short string) *cobra.Command {
 }
 
 func (a *app) sendAll(ctx context.Context, c *windlass.Client, nodes []string, command windlass.Command) error {
-	return a.eachNode(nodes, func(node string) (string, error) {
+	return a.eachName(nodes, func(node string) (string, error) {
 		return "sent " + command.Command + " to %s\n", c.Send(ctx, node, command)
 	})
 }
@@ -162,7 +162,7 @@ func (a *app) cordonCommand() *cobra.Command {
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			return a.eachNode(args, func(node string) (string, error) {
+			return a.eachName(args, func(node string) (string, error) {
 				there, err := c.Cordon(ctx, node, reason)
 				if !there {
 					return "cordoned %s, which is not there now\n", err
@@ -182,13 +182,13 @@ func (a *app) uncordonCommand() *cobra.Command {
 		Args:              minimumArgs("NODE"),
 		ValidArgsFunction: a.completeNodes,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
-			return a.eachNode(args, func(node string) (string, error) { return "uncordoned %s\n", c.Uncordon(ctx, node) })
+			return a.eachName(args, func(node string) (string, error) { return "uncordoned %s\n", c.Uncordon(ctx, node) })
 		}),
 	}
 }
 
-// eachNode does something to all nodes, and prints what it did, with the node's name.
-func (a *app) eachNode(nodes []string, do func(node string) (did string, err error)) error {
+// eachName does something to each of some nodes or types, and prints what it did, with the name.
+func (a *app) eachName(nodes []string, do func(node string) (did string, err error)) error {
 	var failed error
 	for _, node := range nodes {
 		did, err := do(node)
@@ -236,27 +236,31 @@ func (a *app) drainCommand() *cobra.Command {
 
 // waitDrained returns when all of the nodes are drained or gone.
 func (a *app) waitDrained(ctx context.Context, c *windlass.Client, names []string) error {
-	poll := time.NewTicker(250 * time.Millisecond)
-	defer poll.Stop()
-	var bar *progress
-	defer func() { bar.end() }()
-	for most := -1; ; {
+	return a.waitUntilNone(ctx, "draining", func() (left, tasks int, err error) {
 		nodes, err := c.Nodes(ctx)
-		if err != nil {
-			return err
-		}
-		left, tasks := 0, 0
 		for _, n := range nodes {
 			if slices.Contains(names, n.Name) && (n.Tasks > 0 || !n.Draining) {
 				left, tasks = left+1, tasks+n.Tasks
 			}
 		}
-		if left == 0 {
-			return nil
+		return left, tasks, err
+	})
+}
+
+// waitUntilNone asks until nothing is left, and shows how many tasks are.
+func (a *app) waitUntilNone(ctx context.Context, what string, ask func() (left, tasks int, err error)) error {
+	poll := time.NewTicker(250 * time.Millisecond)
+	defer poll.Stop()
+	var bar *progress
+	defer func() { bar.end() }()
+	for most := -1; ; {
+		left, tasks, err := ask()
+		if err != nil || left == 0 {
+			return err
 		}
 		if most < 0 {
 			most = tasks
-			bar = a.newProgress("draining", most)
+			bar = a.newProgress(what, most)
 		}
 		bar.set(most - tasks)
 		select {

@@ -189,6 +189,11 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		}, doctor.CheckNodes, doctor.Warning, []string{"1 cordon(s) of nodes that are not there, for more than a month", "m"}},
 		{"a cordon of late", func(w *world, _ broker.SessionID) { w.put(w.space.NodeCordon("m"), `{"at":"1999-12-31T00:00:00Z"}`) },
 			doctor.CheckNodes, doctor.OK, []string{"1 registered, 1 cordoned and not there"}},
+		{"types that are paused", func(w *world, _ broker.SessionID) {
+			w.put(w.space.TypePause("t"), `{"at":"1999-12-31T23:00:00Z"}`)
+			w.put(w.space.TypePause("nobody-runs"), `{"at":"1999-12-31T23:00:00Z"}`)
+			w.put(w.space.Task("x"), `{"type":"nobody-runs"}`)
+		}, doctor.CheckTasks, doctor.Warning, []string{"2 type(s) that are paused: none of their tasks runs", `"nobody-runs"`, `"t"`}},
 		{"a task that killed nodes", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:59:00Z","culprit":"p","count":3}`)
 		}, doctor.CheckNodes, doctor.Warning, []string{"1 task(s) that killed the nodes", "p, with which 3 nodes died"}},

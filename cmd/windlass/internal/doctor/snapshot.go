@@ -40,7 +40,9 @@ type snapshot struct {
 	records map[string]coordinator.Record
 	// cordons are those of nodes, registered or not.
 	cordons map[string]windlass.Cordon
-	deaths  []windlass.Death
+	// paused has the pauses of types, by type.
+	paused map[string]windlass.TypePause
+	deaths []windlass.Death
 	// failing has the tasks whose runs keep failing, interrupted those whose claims keep
 	// ending early, live or not; both say how.
 	failing, interrupted map[string]string
@@ -62,7 +64,8 @@ func (f *found) compare(g *found) int {
 
 // part orders keys of tasks before those of nodes.
 func (f *found) part() int {
-	if f.Kind == keys.NodeInfo || f.Kind == keys.NodeCordon || f.Kind == keys.NodeCommand || f.Kind == keys.NodeDeath {
+	switch f.Kind {
+	case keys.NodeInfo, keys.NodeCordon, keys.NodeCommand, keys.NodeDeath, keys.TypePause:
 		return 1
 	}
 	return 0
@@ -88,7 +91,7 @@ func read(ctx context.Context, b broker.Broker, space keys.Space) (*snapshot, er
 		s := &snapshot{
 			space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func([]byte) any { return nil }}), nodes: map[string]*node{},
 			at: map[string]*found{}, corrupt: map[string]error{},
-			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{},
+			specs: map[string]*windlass.Spec{}, states: map[string]statemachine.State{}, records: map[string]coordinator.Record{}, cordons: map[string]windlass.Cordon{}, paused: map[string]windlass.TypePause{},
 			failing: map[string]string{}, interrupted: map[string]string{}, used: map[string]used{},
 		}
 		err := s.list(ctx, b)
@@ -137,6 +140,10 @@ func (s *snapshot) take(p keys.Parsed, kv broker.KV) (err error) {
 		var c windlass.Cordon
 		err = json.Unmarshal(kv.Value, &c)
 		s.cordons[p.Name] = c
+	case keys.TypePause:
+		var c windlass.TypePause
+		err = json.Unmarshal(kv.Value, &c)
+		s.paused[p.Name] = c
 	case keys.NodeDeath:
 		d, ok := deaths.Parse(p.Name, p.Incarnation, kv.Value)
 		if !ok {

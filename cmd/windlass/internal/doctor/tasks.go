@@ -3,6 +3,7 @@ package doctor
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,10 +88,16 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 	for _, cycle := range chains.cycles {
 		n.add(Problem, "cycle(s) of tasks that wait for each other", "delete one of them, or submit it again with other needs", strings.Join(cycle, " → "))
 	}
+	for _, name := range slices.Sorted(maps.Keys(s.paused)) {
+		n.add(Warning, "type(s) that are paused: none of their tasks runs", `"windlass type list" has the reason, and "windlass type resume" runs them again`, fmt.Sprintf("%q", name))
+	}
 	return n.check(CheckTasks, fmt.Sprintf("%d live, %d of them held; none is stuck", len(tasks), held))
 }
 
 func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now time.Time) {
+	if _, paused := s.paused[s.spec(t).Type]; paused {
+		return // which is said of the type
+	}
 	handle, claim := s.takers(s.spec(t).Type)
 	switch {
 	case handle == 0 && len(s.registered()) == 0:

@@ -37,7 +37,8 @@ func (l *Log) checkState(e broker.Event, id string) {
 		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
 	}
 	skipped := l.checkSkipped(id, r)
-	if m := onlyByCommand[r.State]; m != "" && r.State != t.state && !t.told[m] && !skipped {
+	l.checkTypePause(id, r)
+	if m := onlyByCommand[r.State]; m != "" && r.State != t.state && !t.told[m] && !skipped && !r.TypePaused {
 		l.complain("M54: %q becomes %s, and nobody told it to", id, r.State)
 	}
 	switch {
@@ -76,6 +77,19 @@ func reachable(from, to statemachine.State) bool {
 	direct := after(from)
 	return slices.Contains(direct, to) ||
 		slices.Contains(direct, statemachine.Fault) && slices.Contains(after(statemachine.Fault), to)
+}
+
+// checkTypePause checks that a task which is paused because of its type has that reason
+// (O07).
+func (l *Log) checkTypePause(id string, r statemachine.Record) {
+	since, ever := l.resumed[r.Type]
+	switch {
+	case !r.TypePaused:
+	case r.State != statemachine.Paused || !ever && !l.paused[r.Type]:
+		l.complain("O07: %q becomes %s because its type %q is paused, which it never was", id, r.State, r.Type)
+	case !l.paused[r.Type] && time.Since(since) > cordonHeardMax:
+		l.complain("O07: %q becomes paused because its type %q is, which was resumed at %v", id, r.Type, since)
+	}
 }
 
 // cordonHeardMax is how long a node may take to learn of its cordon, claims in flight

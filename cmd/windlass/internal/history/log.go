@@ -68,6 +68,9 @@ type Log struct {
 	lines    lines
 	// cordons has when each node was cordoned.
 	cordons map[string]time.Time
+	// paused has the types that are paused, resumed when each was resumed last.
+	paused  map[string]bool
+	resumed map[string]time.Time
 	// deaths has the incarnations that were ever recorded as dead, by the tasks that they
 	// held. A record is withdrawn when the node is back.
 	deaths map[string]map[string]bool
@@ -121,7 +124,7 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, paused: map[string]bool{}, resumed: map[string]time.Time{},
 		deaths:  map[string]map[string]bool{},
 		endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
@@ -345,6 +348,10 @@ func (l *Log) take(e broker.Event) {
 			delete(l.cordons, p.Name)
 		} else if !there {
 			l.cordons[p.Name] = time.Now()
+		}
+	case keys.TypePause:
+		if l.paused[p.Name] = !e.Deleted; e.Deleted {
+			l.resumed[p.Name] = time.Now()
 		}
 	case keys.NodeDeath:
 		l.takeDeath(e, p.Incarnation)

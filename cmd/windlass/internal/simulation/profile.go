@@ -24,6 +24,8 @@ type profile struct {
 	// guarded is true if the store requires a password, leavesOut if watches leave out
 	// values that were overwritten.
 	guarded, leavesOut bool
+	// pauses is true if types are paused and resumed.
+	pauses bool
 	// retention is that of the nodes.
 	retention windlass.Retention
 }
@@ -63,6 +65,7 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 			windlass.Retention{Count: 3}, windlass.Retention{Age: 5 * time.Minute, Count: 20}),
 		leavesOut: own.IntN(3) == 0,
 		guarded:   own.IntN(4) == 0,
+		pauses:    own.IntN(4) == 0,
 		ttl:       pick(random, 5*time.Second, 10*time.Second, 15*time.Second, 15*time.Second, 30*time.Second),
 		nodes:     2 + random.IntN(nodesMax-1),
 		pace:      pick(random, 500*time.Millisecond, 2*time.Second, 2*time.Second, 5*time.Second),
@@ -77,6 +80,6 @@ func newProfile(seed uint64, random *rand.Rand) profile {
 
 // String describes the profile.
 func (p profile) String() string {
-	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t",
-		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded)
+	return fmt.Sprintf("ttl=%v nodes=%d pace=%v storm=%v quiet=%v drift=%v restarts=%t byHand=%t age=%v count=%d leavesOut=%t guarded=%t pauses=%t",
+		p.ttl, p.nodes, p.pace, p.storm, p.quiet, p.drift, p.restarts, p.byHand, p.retention.Age, p.retention.Count, p.leavesOut, p.guarded, p.pauses)
 }

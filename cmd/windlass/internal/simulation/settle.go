@@ -100,6 +100,9 @@ func (w *world) replaceDead() (started bool) {
 // thawNodes ends the effects of commands on nodes.
 func (w *world) thawNodes() {
 	for range 3 {
+		if w.profile.pauses {
+			w.resumeTypes()
+		}
 		for _, p := range w.up {
 			_ = w.client.Send(w.t.Context(), p.Name(), windlass.Command{Command: windlass.CommandUnfreeze}) // it may have to join first
 			_ = w.client.Uncordon(w.t.Context(), p.Name())                                                  // it may have no cordon
@@ -114,7 +117,7 @@ func (w *world) amiss() string {
 	if wrong, err := w.cluster.Unsettled(w.t.Context()); err != nil || len(wrong) > 0 {
 		return fmt.Sprintf("%v %s", err, strings.Join(wrong, "; "))
 	}
-	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.outdated, w.misled} {
+	for _, check := range []func() string{w.lost, w.circular, w.unfinished, w.ignoredCommand, w.outdated, w.misled, w.pausedStill} {
 		if wrong := check(); wrong != "" {
 			return wrong
 		}

@@ -44,6 +44,8 @@ type world struct {
 	// random decides what the storm does, besides the faults that were added later, so
 	// that seeds stay the same.
 	random, besides *rand.Rand
+	// pauses decides about pauses of types.
+	pauses *rand.Rand
 
 	stage   *stage
 	cluster *windlasstest.Cluster
@@ -97,7 +99,7 @@ const countFenced = "fenced"
 func Run(t *testing.T, options Options) *Report {
 	t.Helper()
 	w := &world{
-		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), expected: map[string]bool{}, setAside: map[string]bool{},
+		t: t, options: options, random: rand.New(rand.NewPCG(options.Seed, 1)), besides: rand.New(rand.NewPCG(options.Seed, 6)), pauses: rand.New(rand.NewPCG(options.Seed, 8)), expected: map[string]bool{}, setAside: map[string]bool{},
 		report: newReport(), operations: newOperations(), commands: commands{sent: map[string]*command{}, done: map[string][]string{}},
 		updates: updates{random: rand.New(rand.NewPCG(options.Seed, 7)), with: map[string]runsWith{}},
 	}
@@ -266,6 +268,7 @@ func (w *world) round() {
 		w.happen()
 		w.submitCircle()
 		w.updateTask()
+		w.pauseType()
 		w.endTokens()
 		w.commandTasks()
 		w.commandJobs()

@@ -46,6 +46,10 @@ describe("what needs attention", () => {
       "warn: Node n1 is on probation, it has died repeatedly, and gets no tasks for now",
     ]);
   });
+  test("types that are paused, and not that their tasks wait", () => {
+    const types = [{ type: "exec", pause: { at: "", reason: "its database" }, tasks: {}, nodes: [] }, { type: "poll", tasks: {}, nodes: [] }];
+    expect(attention([task("a")], [], undefined, now, types).map((f) => `${f.level}: ${f.title}, ${f.detail}`)).toEqual(["warn: Type exec is paused, its database"]);
+  });
   test("nodes that take nothing, sessions that run out, a broker that is away", () => {
     const health: Health = {
       broker: { ok: false, latency_seconds: 2, measured_at: "", problem: "broker_unavailable" }, viewers: 1,

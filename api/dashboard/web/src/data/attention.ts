@@ -1,4 +1,4 @@
-import type { FleetNode, Health, Task } from "./types";
+import type { FleetNode, Health, Task, TaskType } from "./types";
 
 /** Something that an operator should look at. */
 export interface Finding {
@@ -39,7 +39,7 @@ export function closed(n: FleetNode): string {
 }
 
 /** What needs attention, the worst first. */
-export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], health: Health | undefined, now: number): Finding[] {
+export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], health: Health | undefined, now: number, types: readonly TaskType[] = []): Finding[] {
   const waiting = new Map<string, number>();
   const erring = new Map<string, number>();
   const poison: Task[] = [];
@@ -59,6 +59,7 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
     found.push({ level: "bad", title: "The broker does not answer", detail: health.broker.problem ?? "", href: "#/" });
   }
   for (const [type, n] of waiting) {
+    if (types.some((t) => t.pause && t.type === type)) continue;
     const why = whyNobody(type, nodes);
     found.push({
       level: why ? "bad" : "warn", title: `${count(n, "task")} of type ${type || "“”"} that nobody runs`,
@@ -76,6 +77,9 @@ export function attention(tasks: Iterable<Task>, nodes: readonly FleetNode[], he
       level: "warn", title: `${count(n, "task")} of type ${type || "“”"} to be retried`, detail: "sleeping after an error",
       href: `#/tasks?status=sleeping&type=${encodeURIComponent(type)}&sort=-errors`,
     });
+  }
+  for (const t of types) {
+    if (t.pause) found.push({ level: "warn", title: `Type ${t.type || "“”"} is paused`, detail: t.pause.reason || "its tasks run again when it is resumed", href: `#/tasks?type=${encodeURIComponent(t.type)}` });
   }
   for (const n of nodes) {
     const why = closed(n);

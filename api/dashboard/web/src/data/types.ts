@@ -91,6 +91,14 @@ export interface Cordon {
   reason?: string;
 }
 
+/** A type of tasks, and whether it is paused as a whole. */
+export interface TaskType {
+  type: string;
+  pause?: Cordon;
+  tasks: Partial<Record<Status, number>>;
+  nodes: string[];
+}
+
 export interface FleetNode {
   name: string;
   tasks: number;

@@ -3,19 +3,21 @@ import { signal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
 import { attention, closed } from "../data/attention";
 import { rates, type Series } from "../data/series";
-import { liveStatuses, type Status, statuses } from "../data/types";
+import { liveStatuses, type Status, statuses, type TaskType } from "../data/types";
 import { duration, number, seconds } from "../format";
 import { clock, connection, health, lastDay, lastHour, latency, sampled, serverClock, slow, store } from "../state";
 import { Chart } from "../ui/chart";
 import { StatusIcon } from "../ui/icons";
 import { Bar, Card, Empty, PageHead } from "../ui/parts";
 import { heldHref, loadOf, weightsByNode } from "./nodes";
+import { Types, useTypes } from "./types";
 
 const areas: Status[] = ["running", "pending", "blocked", "sleeping", "paused", "fault", "failed"];
 const findingsMax = 8;
 
 export function OverviewPage(): JSX.Element {
   void slow.value;
+  const [types, again] = useTypes();
   const live = liveStatuses.reduce((sum, s) => sum + store.counts[s], 0);
   return (
     <div class="page">
@@ -39,12 +41,13 @@ export function OverviewPage(): JSX.Element {
       </div>
       <div class="columns">
         <div>
-          <Attention />
+          <Attention types={types} />
           <Statuses />
           <Claims />
         </div>
         <div>
           <Loads />
+          <Types types={types} again={again} />
           <Leaders />
         </div>
       </div>
@@ -79,10 +82,10 @@ function Margin(): JSX.Element {
   return <Tile name="Session margin" value={seconds(least.margin_seconds)} note={`of ${seconds(least.full_seconds)}, on ${least.node}`} bad={least.margin_seconds < least.full_seconds / 3} />;
 }
 
-function Attention(): JSX.Element {
+function Attention({ types }: { types: TaskType[] }): JSX.Element {
   const found = useMemo(
-    () => attention(store.tasks.values(), [...store.nodes.values()], health.value, serverClock.value),
-    [slow.value, health.value, Math.floor(serverClock.value / 5000)],
+    () => attention(store.tasks.values(), [...store.nodes.values()], health.value, serverClock.value, types),
+    [types, slow.value, health.value, Math.floor(serverClock.value / 5000)],
   );
   return (
     <Card title="Needs attention" aside={found.length > 0 && <span class="pill bad">{found.length}</span>}>

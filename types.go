@@ -1,0 +1,187 @@
+package windlass
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/mirror"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// TypePause keeps the tasks of a type from running, on all nodes, until the type is
+// resumed.
+type TypePause struct {
+	At time.Time `json:"at"`
+	// Reason is for people, and By is who paused it (WithCaller).
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+func (p *TypePause) why() string {
+	why := "its type is paused since " + p.At.Format(time.RFC3339)
+	if p.By != "" {
+		why += " by " + p.By
+	}
+	if p.Reason != "" {
+		why += ": " + p.Reason
+	}
+	return why
+}
+
+// TypeStatus is a type of tasks in a list. Its JSON is stable.
+type TypeStatus struct {
+	Type string `json:"type"`
+	// Pause is set while the type is paused.
+	Pause *TypePause `json:"pause,omitempty"`
+	// Tasks has the numbers of its tasks by status, ended ones included.
+	Tasks map[Status]int `json:"tasks"`
+	// Nodes lists the nodes that have a handler for it, by name.
+	Nodes []string `json:"nodes"`
+}
+
+// PauseType pauses a type, or gives its pause another reason, of at most
+// CordonReasonBytesMax. Nodes stop the handlers of its tasks, with the cause
+// ErrTypePaused, and store that the tasks are paused; those that are submitted or wake up
+// later are paused before they run. Their nodes keep them. A task that is with a caller of
+// Client.DequeueDetached stays there, and no further one is handed out. The type need not
+// be known.
+//
+// PauseType returns when the pause is stored. The handlers have returned once none of the
+// type's tasks is StatusRunning. A node that is cut off from the broker stops its
+// handlers when its session ends.
+func (c *Client) PauseType(ctx context.Context, taskType, reason string) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	return c.changePause(ctx, "pause", taskType, putReason(ctx, c.space.TypePause(taskType), reason))
+}
+
+// ResumeType ends the pause of a type: the tasks that are paused because of it run again,
+// where they are. Those that were paused by themselves stay paused. It returns ErrNotFound
+// if the type is not paused.
+func (c *Client) ResumeType(ctx context.Context, taskType string) error {
+	return c.changePause(ctx, "resume", taskType, broker.Delete(c.space.TypePause(taskType)))
+}
+
+func (c *Client) changePause(ctx context.Context, what, taskType string, op broker.Op) error {
+	if taskType != "" {
+		if err := checkType(taskType); err != nil {
+			return err
+		}
+	}
+	if _, err := c.change(ctx, op, c.space.TypePauseAttempt(taskType), op.Key); err != nil {
+		return fmt.Errorf("%s type %q: pause: %w", what, taskType, err)
+	}
+	return nil
+}
+
+// Types returns the types that tasks have, that nodes have handlers for, or that are
+// paused, by name.
+func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
+	nodes, err := listNodes(ctx, c.broker, c.space)
+	if err != nil {
+		return nil, fmt.Errorf("list types: %w", err)
+	}
+	all := map[string]*TypeStatus{}
+	of := func(taskType string) *TypeStatus {
+		if all[taskType] == nil {
+			all[taskType] = &TypeStatus{Type: taskType, Tasks: map[Status]int{}, Nodes: []string{}, Pause: pauseOf(nodes, taskType)}
+		}
+		return all[taskType]
+	}
+	for taskType := range nodes.Paused() {
+		of(taskType)
+	}
+	for _, n := range nodes.Registered() {
+		for _, taskType := range nodeStatus(n, 0).Types {
+			if taskType != AnyType {
+				of(taskType).Nodes = append(of(taskType).Nodes, n.Name)
+			}
+		}
+	}
+	err = c.eachTask(ctx, Filter{}, func(t TaskInfo) bool {
+		of(t.Type).Tasks[t.Status]++
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list types: %w", err)
+	}
+	list := make([]TypeStatus, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[name])
+	}
+	return list, nil
+}
+
+// pauseOf returns the pause of a type, nil for none. An unreadable one is a pause.
+func pauseOf(nodes *mirror.Nodes, taskType string) *TypePause {
+	value, there := nodes.Paused()[taskType]
+	if !there {
+		return nil
+	}
+	return (*TypePause)(readReason(value))
+}
+
+// checkPauses follows the pauses of types.
+func (in *incarnation) checkPauses() {
+	if in.closing || in.lost || in.nodes.Revision() == 0 || !in.nodes.PausesChanged() {
+		return
+	}
+	before := in.paused
+	in.paused = map[string]bool{}
+	for taskType := range in.nodes.Paused() {
+		in.paused[taskType] = true
+	}
+	held := map[string]int{}
+	for _, r := range in.runs {
+		taskType := r.class().Type
+		held[taskType]++
+		switch was, is := before[taskType], in.paused[taskType]; {
+		case is && !was:
+			in.pauseRun(r)
+		case was && !is && r.phase == phaseParked && r.record.TypePaused:
+			in.awake(r)
+		}
+	}
+	for taskType := range in.paused {
+		if !before[taskType] {
+			in.events.TypePaused(taskType, true, held[taskType])
+		}
+	}
+	for taskType := range before {
+		if !in.paused[taskType] {
+			in.events.TypePaused(taskType, false, held[taskType])
+		}
+	}
+}
+
+// pauseRun stops the handler of a task whose type is paused. A run that is about to start
+// one is paused then.
+func (in *incarnation) pauseRun(r *run) {
+	switch {
+	case r.phase == phaseRunning:
+		in.stopRun(r.claim.id, ErrTypePaused)
+	case r.phase == phaseParked && r.record.State == statemachine.Runnable && !r.unreadable:
+		in.parked.remove(r)
+		in.rest(r)
+	}
+}
+
+// rest continues a run whose handler is not to run because its type is paused, or was.
+func (in *incarnation) rest(r *run) {
+	if in.paused[r.class().Type] {
+		in.awake(r)
+	} else {
+		in.resume(r)
+	}
+}
+
+// changesNothing reports whether a message that a handler returns leaves its task as it
+// is.
+func changesNothing(m statemachine.Message) bool {
+	return m == statemachine.Release || m == statemachine.Run || m == statemachine.Checkpoint
+}
