@@ -559,8 +559,12 @@ func (j *journal) updated(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: "its handler received the new properties"})
 }
 
-// commanded records that a command was handled, or why it was not.
+// commanded records that a command was handled, or why it was not. A checkpoint is left
+// out: it changes nothing, and those who look often would push out what happened.
 func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
+	if o.Message == statemachine.Checkpoint && err == nil {
+		return
+	}
 	detail := string(o.Message)
 	if o.By != "" {
 		detail += ", by " + o.By

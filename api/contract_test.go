@@ -245,6 +245,7 @@ func (c *contract) successes() {
 	} {
 		c.ask(c.server, k)
 	}
+	c.ask(c.server, call{"updateTask", "c", `{"type":null}`, 200}, header("Content-Type", "application/merge-patch+json"))
 	c.eventually("there is a history", func() bool { return c.do(c.request(call{id: "taskHistory", target: "a"})).Code == 200 })
 	c.ask(c.server, call{"taskHistory", "a", "", 200})
 	c.ask(c.server, call{"countInterruptions", "?id=a&id=nobody", "", 200})

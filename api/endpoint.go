@@ -42,6 +42,14 @@ type endpoint struct {
 // changes reports whether it changes anything.
 func (e *endpoint) changes() bool { return e.Method != http.MethodGet && !e.Looks }
 
+// bodyTypes returns the media types that a body may have.
+func (e *endpoint) bodyTypes() []string {
+	if e.Method == http.MethodPatch {
+		return []string{jsonType, patchType}
+	}
+	return []string{jsonType}
+}
+
 // works reports whether it keeps the broker busy while it lasts.
 func (e *endpoint) works() bool { return !e.Offline && !e.Public && !e.Stream }
 
@@ -119,6 +127,10 @@ func add[I, O any](s *Server, e endpoint, handle func(context.Context, *I) (*O, 
 		}
 		return output, nil
 	})
+	if e.Method == http.MethodPatch {
+		content := s.huma.OpenAPI().Paths[e.Path].Patch.RequestBody.Content
+		content[patchType] = content[jsonType]
+	}
 	if e.Also != 0 {
 		registered := s.huma.OpenAPI().Paths[e.Path]
 		for _, o := range []*huma.Operation{registered.Get, registered.Post, registered.Patch, registered.Delete} {

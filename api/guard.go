@@ -323,8 +323,9 @@ func checkQuery(r *http.Request) *Problem {
 		about("query", shown(r.URL.RawQuery), "must be escaped as a URL's query is")
 }
 
-// checkBody checks the length and type of a body by the header. Only JSON is accepted: web
-// pages can send other types to a server that has not allowed it.
+// checkBody checks the length and type of a body by the header. Only JSON is accepted, and
+// merge patches by their own name: web pages can send other types to a server that has not
+// allowed it.
 func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 	if most := s.config.Limits.BodyBytesMax; r.ContentLength > most {
 		return problem(http.StatusRequestEntityTooLarge, "too_large", "the body has %d bytes, and may have %d", r.ContentLength, most).
@@ -334,9 +335,10 @@ func (s *Server) checkBody(r *http.Request, e *endpoint) *Problem {
 		return nil
 	}
 	given := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(given); err != nil || media != jsonType {
-		return problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", jsonType).
-			about("Content-Type", shown(given), "must be "+jsonType)
+	if media, _, err := mime.ParseMediaType(given); err != nil || !slices.Contains(e.bodyTypes(), media) {
+		types := strings.Join(e.bodyTypes(), " or ")
+		return problem(http.StatusUnsupportedMediaType, "media_type", "the body must be %s", types).
+			about("Content-Type", shown(given), "must be "+types)
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ var (
 
 const (
 	jsonType    = "application/json"
+	patchType   = "application/merge-patch+json" // RFC 7396
 	problemType = "application/problem+json"
 )
 

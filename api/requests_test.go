@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -50,6 +51,37 @@ func TestAudit_RecordsChangesOfCallersWithoutAName(t *testing.T) {
 	b.want(201, "", request("POST", "/v1/tasks", `{"id":"a"}`, header("X-User", "x")))
 	if n := len(b.log.records(b)); n != 1 {
 		t.Errorf("%d records of a change", n)
+	}
+}
+
+// A merge patch may be called so, and by nothing else than its name or JSON; only patches may.
+func TestPatch_IsAcceptedByItsOwnMediaType(t *testing.T) {
+	b := newBench(t, nil)
+	b.submit(windlass.Submission{ID: "a", Spec: windlass.Spec{Type: "t"}, Props: json.RawMessage(`{"n":1,"m":2}`)})
+	for media, body := range map[string]string{
+		"application/merge-patch+json":                `{"props":{"n":null}}`,
+		"application/merge-patch+json; charset=utf-8": `{"priority":7}`,
+		"application/json":                            `{"type":null}`,
+	} {
+		b.want(200, "", request("PATCH", "/v1/tasks/a", body, header("Content-Type", media)))
+	}
+	task, err := b.client.Task(t.Context(), "a")
+	must(t, err)
+	if string(task.Props) != `{"m":2}` || task.Priority != 7 || task.Type != "" {
+		t.Errorf("props %s, priority %d, type %q", task.Props, task.Priority, task.Type)
+	}
+	for _, media := range []string{"application/json-patch+json", "application/merge-patch", "text/plain", ""} {
+		w := b.want(415, "media_type", request("PATCH", "/v1/tasks/a", `{"priority":8}`, header("Content-Type", media)))
+		if !strings.Contains(w.Body.String(), "application/json or application/merge-patch+json") {
+			t.Errorf("%s: %s", media, w.Body)
+		}
+	}
+	b.want(415, "media_type", request("POST", "/v1/tasks", `{"id":"b"}`, header("Content-Type", "application/merge-patch+json")))
+	if w := b.want(200, "", request("GET", "/openapi.json", "")); strings.Count(w.Body.String(), `"application/merge-patch+json"`) != 1 {
+		t.Error("the document does not name it for one operation")
+	}
+	for _, body := range []string{`null`, `7`, `[]`, `"text"`} { // RFC 7396 would replace the task by it
+		b.want(422, "invalid", request("PATCH", "/v1/tasks/a", body))
 	}
 }
 

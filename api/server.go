@@ -111,7 +111,7 @@ func (s *Server) humaConfig() huma.Config {
 			Servers:  []*huma.Server{{URL: s.config.Prefix + "/"}},
 			Security: []map[string][]string{{"token": {}}},
 		},
-		// "json" is for problems: huma uses the part of the media type after the plus.
+		// "json" is for problems and patches: huma uses the part of the media type after the plus.
 		Formats:       map[string]huma.Format{jsonType: jsonFormat, "json": jsonFormat},
 		DefaultFormat: jsonType,
 		Transformers:  []huma.Transformer{asProblem},

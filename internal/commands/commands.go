@@ -66,7 +66,7 @@ func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command
 	case Restart:
 		errs = c.RestartAll(ctx, ids)
 	case Delete:
-		atOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
+		AtOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
 	default:
 		return send(ctx, c, command, ids)
 	}
@@ -98,12 +98,12 @@ func Among(message statemachine.Message) (all, usual []windlass.Status) {
 	return view.Live, view.Live
 }
 
-// AtOnceMax limits the commands that are waited for, and the tasks that are deleted, at the
-// same time.
+// AtOnceMax limits the calls of AtOnce at the same time: the commands that are waited for,
+// the tasks that are deleted, or asked.
 const AtOnceMax = 16
 
-// atOnce calls do for each of some indexes.
-func atOnce(n int, do func(i int)) {
+// AtOnce calls do with each index below n, and returns once all calls have.
+func AtOnce(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(AtOnceMax, n) {
@@ -129,7 +129,7 @@ func Await(ctx context.Context, c *windlass.Client, all []*Result, limit time.Du
 	isDone := func(o *Result) bool { return o.Result != view.ResultSent }
 	open = slices.DeleteFunc(slices.Clone(all), isDone)
 	for patience := patienceMin; len(open) > 0 && ctx.Err() == nil; patience = min(2*patience, limit) {
-		atOnce(len(open), func(i int) { open[i].await(ctx, c, patience) })
+		AtOnce(len(open), func(i int) { open[i].await(ctx, c, patience) })
 		open = slices.DeleteFunc(open, isDone)
 		pass(len(open))
 	}

@@ -28,6 +28,7 @@ func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
 		`{"props":null}`:                          `props: {"customer":7,"of":{"a":1,"b":[1,2]},"html":"<a> & \u2028"} → none`,
 		`{"props":[1]}`:                           `props: {"customer":7,"of":{"a":1,"b":[1,2]},"html":"<a> & \u2028"} → [1]`,
 		`{"needs":null,"type":"other"}`:           `needs: ["x"] → none; type: "report" → "other"`,
+		`{"type":null}`:                           `type: "report" → none`,
 		`{"retry":{"min":"2s"},"timeout":"1m0s"}`: `retry.min: none → "2s"; timeout: none → "1m0s"`,
 		`{"require":{"zone":"east"}}`:             `require: none → {"zone":"east"}`,
 	} {

@@ -44,6 +44,13 @@ export function seconds(s: number): string {
   return s < 1 ? `${(s * 1000).toFixed(s < 0.01 ? 1 : 0)} ms` : `${s.toFixed(1)} s`;
 }
 
+/** A size in the largest unit that it has at least one of. */
+export function bytes(n: number): string {
+  if (n >= 2 ** 30) return `${(n / 2 ** 30).toFixed(1)} GiB`;
+  if (n >= 2 ** 20) return `${(n / 2 ** 20).toFixed(1)} MiB`;
+  return n >= 2 ** 10 ? `${Math.round(n / 2 ** 10)} KiB` : `${n} B`;
+}
+
 /** How deep JSON may be nested that is indented: deeper down there is more space than text. */
 const indentedMax = 100;
 

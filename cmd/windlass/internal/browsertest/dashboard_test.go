@@ -86,6 +86,7 @@ func (b *browser) submits() {
 	b.says(".timeline", "claimed")
 	b.push(".card", "Output now")
 	b.says(".output", "from the page")
+	b.says(".usage", "process")
 	b.push(".commands", "Pause")
 	b.says(".toast", "Pause: done")
 	b.says(".pagehead .badge", "paused")

@@ -70,7 +70,8 @@ them without a trace, and "task submit --rerun" runs a killed one afresh.`,
   windlass task kill --id-prefix import- --yes --wait --timeout 5m`),
 		a.sendCommand(statemachine.Checkpoint, "Ask handlers that listen to save their progress",
 			`Ask the handlers of tasks to save their progress now. One that does not listen to
-commands is not disturbed. That of exec tasks saves the end of the output so far.`,
+commands is not disturbed. That of exec tasks saves the end of the output so far, and
+what the command uses.`,
 			`  windlass task checkpoint --type import --yes`),
 		a.sendCommand(commands.Delete, "Delete live tasks; those that run are stopped",
 			`Delete live tasks. Those that run are stopped, and nothing is kept of them but their

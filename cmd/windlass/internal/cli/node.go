@@ -76,7 +76,7 @@ its session can expire, and joins again when the broker is back.`,
 	registerRetention(flags, &c.Retention)
 	exposed.register(flags)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "log what happens to each task")
-	cmd.AddCommand(a.nodeListCommand(), a.nodeDeathsCommand(),
+	cmd.AddCommand(a.nodeListCommand(), a.nodeGetCommand(), a.nodeDeathsCommand(),
 		a.plainNodeCommand("freeze", windlass.CommandFreeze, "Make nodes claim nothing and keep what they run"),
 		a.plainNodeCommand("unfreeze", windlass.CommandUnfreeze, "Make nodes claim again after freeze"),
 		a.plainNodeCommand("balance", windlass.CommandBalance, "Make nodes rebalance at once, frozen or not"),

@@ -19,7 +19,7 @@ import (
 
 func (a *app) taskCommand() *cobra.Command {
 	cmd := group("task", "Submit, direct, list and look at tasks",
-		a.submitCommand(), a.taskUpdateCommand(), a.taskApplyCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(),
+		a.submitCommand(), a.taskUpdateCommand(), a.taskApplyCommand(), a.taskListCommand(), a.taskFailuresCommand(), a.taskGetCommand(), a.taskExplainCommand(), a.taskHistoryCommand(), a.taskLogsCommand(), a.taskUsageCommand(),
 		a.taskWaitCommand(), a.taskPruneCommand())
 	cmd.AddCommand(a.sendCommands()...)
 	for _, sub := range cmd.Commands() {

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
-	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/view"
-	"github.com/windlass-go/windlass/statemachine"
 )
 
 func (a *app) taskLogsCommand() *cobra.Command {
@@ -114,47 +111,15 @@ func (l taskLog) isHere() bool {
 	return err != nil || here == l.host
 }
 
-// How long a node has to send the end of a command's output, and how often it is looked
-// whether it has.
-const (
-	reportWithin = 10 * time.Second
-	reportEvery  = 100 * time.Millisecond
-)
-
 // fromAfar returns the end of the output, and whether there is more: of a command that
-// runs, its node stores that when it is asked to; of any other, the result has it.
+// runs, its node reports that; of any other, the result has it.
 func (l taskLog) fromAfar(ctx context.Context, c *windlass.Client) (text string, cut bool, err error) {
 	if l.task.Status != windlass.StatusRunning {
 		return l.result.Output, l.result.Truncated, nil
 	}
-	before, err := reportOf(ctx, c, l.task.ID)
-	if err == nil {
-		_, err = c.SendTask(ctx, l.task.ID, statemachine.Command{Message: statemachine.Checkpoint})
+	report, err := askReport(ctx, c, l.task.TaskInfo)
+	if errors.Is(err, errNoReport) {
+		err = fmt.Errorf("%w; its output is on host %s in %s", err, l.host, l.dir)
 	}
-	if err != nil {
-		return "", false, err
-	}
-	for deadline := time.Now().Add(reportWithin); time.Now().Before(deadline) && pause.For(ctx, reportEvery); {
-		report, err := reportOf(ctx, c, l.task.ID)
-		if err != nil {
-			return "", false, err
-		}
-		if !report.At.Equal(before.At) {
-			return report.Output, report.Truncated, nil
-		}
-	}
-	if ctx.Err() != nil {
-		return "", false, ctx.Err()
-	}
-	return "", false, fmt.Errorf("task %q: node %s did not send the output within %v; it is on host %s in %s", l.task.ID, l.task.Node, reportWithin, l.host, l.dir)
-}
-
-// reportOf returns the end of the output that is stored, empty if there is none.
-func reportOf(ctx context.Context, c *windlass.Client, id string) (exectask.Report, error) {
-	var report exectask.Report
-	progress, err := c.Progress(ctx, id)
-	if json.Unmarshal(progress, &report) != nil {
-		report = exectask.Report{} // there is none, or something else
-	}
-	return report, err
+	return report.Output, report.Truncated, err
 }

@@ -38,6 +38,7 @@
 //     group and the variable WINDLASS_RUN.
 //   - The program stays unreaped until then, so no signal goes to an unrelated process
 //     that got its number.
+//   - Usage counts every process that is known to belong to the command.
 //   - Children see PATH, HOME, USER, LANG, TZ and TMPDIR of the node, what the props
 //     set, and WINDLASS_TASK, _TOKEN, _NODE and _RUN: none of the node's credentials,
 //     and none of its open files.

@@ -251,7 +251,7 @@ func childrenOf(t *testing.T, parent int, name string) (pids []int) {
 
 func TestLink_X02_NoRunIsOverAsLongAsAProcessOfItIsKnownToLive(t *testing.T) {
 	left := []int{2, 1, 1, 0}
-	w := &waiter{run: "a", done: make(chan outcome, 1)}
+	w := &waiter{run: "a", done: make(chan outcome, 1), samples: make(chan sample, 1)}
 	l := &link{cmd: &exec.Cmd{Process: &os.Process{Pid: 1}}, waiting: map[string]*waiter{"a": w}}
 	l.sweep = func(int, map[string]int) int {
 		if len(w.done) > 0 {

@@ -49,6 +49,9 @@ type Report struct {
 	Output string `json:"output"`
 	// Truncated reports whether there was more output.
 	Truncated bool `json:"truncated"`
+	// Usage is nil if no command ran just then, as between two runs, and on other systems
+	// than Linux.
+	Usage *Usage `json:"usage,omitempty"`
 }
 
 // reportBytes limits the output in a Report. As JSON it takes six times as much at most.
@@ -97,14 +100,16 @@ type handler struct {
 var _ windlass.Handler = (*handler)(nil)
 
 // Run runs the task's command, and runs it again after each end if its props say so, as
-// long as the claim is held. The command checkpoint saves the output so far and disturbs
-// nothing; any other command but run ends it.
+// long as the claim is held. The command checkpoint saves a Report and disturbs nothing;
+// any other command but run ends it.
 func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	messages := c.Messages()
 	running, stop := context.WithCancel(ctx)
 	var told statemachine.Command
+	asks := make(chan struct{}, 1)
 	var listener sync.WaitGroup
-	listener.Go(func() { told = h.listen(running, c, messages, stop) })
+	listener.Go(func() { h.reports(running, c, asks) })
+	listener.Go(func() { told = h.listen(running, c, messages, asks, stop) })
 	err := h.run(running, c)
 	stop()
 	listener.Wait()
@@ -114,9 +119,9 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	return err
 }
 
-// listen saves the output when it is asked to, until ctx ends. It returns the command for
+// listen asks for a report for each checkpoint, until ctx ends. It returns the command for
 // which it called stop.
-func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan statemachine.Command, stop func()) statemachine.Command {
+func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan statemachine.Command, asks chan<- struct{}, stop func()) statemachine.Command {
 	for {
 		select {
 		case <-ctx.Done():
@@ -125,9 +130,9 @@ func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan
 			switch m.Message {
 			case statemachine.Run:
 			case statemachine.Checkpoint:
-				// Who asked finds out that nothing comes; the command goes on.
-				if report, err := h.report(c.ID()); err == nil {
-					_ = c.Checkpoint(ctx, report)
+				select {
+				case asks <- struct{}{}:
+				default: // one is to be made that is later than this
 				}
 			default:
 				stop()
@@ -137,10 +142,27 @@ func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan
 	}
 }
 
-// report returns the end of what the task's command has written.
-func (h *handler) report(id string) (Report, error) {
+// reports saves reports as they are asked for, until ctx ends. It is not done by listen,
+// since a report takes a moment, and a command to stop must not wait for it.
+func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asks:
+			// Who asked finds out that nothing comes; the command goes on.
+			if report, err := h.report(ctx, c.ID()); err == nil {
+				_ = c.Checkpoint(ctx, report)
+			}
+		}
+	}
+}
+
+// report returns the end of what the task's command has written, and what it uses.
+func (h *handler) report(ctx context.Context, id string) (Report, error) {
+	usage := h.supervisor.Usage(ctx, id)
 	text, cut, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
-	return Report{At: time.Now().UTC(), Output: strings.ToValidUTF8(string(text), "�"), Truncated: cut}, err
+	return Report{At: time.Now().UTC(), Output: strings.ToValidUTF8(string(text), "�"), Truncated: cut, Usage: usage}, err
 }
 
 // run runs the command until it has done so for good, or ctx ends.

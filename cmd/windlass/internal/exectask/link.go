@@ -43,10 +43,17 @@ type link struct {
 
 // waiter is one Run that waits for its answer.
 type waiter struct {
-	run   string
-	grace time.Duration
-	pid   int
-	done  chan outcome // holds one
+	run, task string
+	grace     time.Duration
+	pid       int
+	done      chan outcome // holds one
+	samples   chan sample  // holds one; closed before done has the answer
+}
+
+// answer ends the wait.
+func (w *waiter) answer(o outcome) {
+	close(w.samples)
+	w.done <- o
 }
 
 type outcome struct {
@@ -221,18 +228,25 @@ func (l *link) receive() error {
 		l.mu.Lock()
 		l.unanswered = 0
 		w := l.waiting[m.Run]
-		if w != nil && m.Kind == kindStarted {
+		switch {
+		case w == nil || m.Kind == kindSample:
+		case m.Kind == kindStarted:
 			w.pid = m.Pid
-		} else if w != nil {
+		default:
 			delete(l.waiting, m.Run)
 		}
 		l.mu.Unlock()
 		switch {
 		case w == nil || m.Kind == kindStarted:
+		case m.Sample != nil:
+			select {
+			case w.samples <- *m.Sample:
+			default: // nobody has taken the last one
+			}
 		case m.Exit != nil:
-			w.done <- outcome{result: *m.Exit}
+			w.answer(outcome{result: *m.Exit})
 		default:
-			w.done <- outcome{err: failed(m.Failure, m.Text)}
+			w.answer(outcome{err: failed(m.Failure, m.Text)})
 		}
 	}
 }
@@ -305,7 +319,7 @@ func (l *link) abandon(cause error) {
 		l.mu.Unlock()
 	}
 	for _, w := range waiting {
-		w.done <- outcome{err: fmt.Errorf("%w: %w", ErrSupervisorLost, why)}
+		w.answer(outcome{err: fmt.Errorf("%w: %w", ErrSupervisorLost, why)})
 	}
 }
 
@@ -315,14 +329,14 @@ func (l *link) isLost() bool {
 	return l.waiting == nil || l.err != nil
 }
 
-// begin sends a start order; false means that the link is lost.
-func (l *link) begin(run string, order *startOrder) (*waiter, bool) {
+// begin sends the start order for a run of a task; false means that the link is lost.
+func (l *link) begin(run, task string, order *startOrder) (*waiter, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting == nil || l.err != nil {
 		return nil, false
 	}
-	w := &waiter{run: run, grace: order.Grace, done: make(chan outcome, 1)}
+	w := &waiter{run: run, task: task, grace: order.Grace, done: make(chan outcome, 1), samples: make(chan sample, 1)}
 	l.waiting[run] = w
 	l.out.put(message{Kind: kindStart, Run: run, Start: order})
 	return w, true

@@ -169,6 +169,10 @@ func (l *loop) receive(m message) {
 		if m.Until != nil {
 			l.known, l.until = true, *m.Until
 		}
+	case kindSample:
+		if r := l.runs[m.Run]; r != nil {
+			l.ask(r)
+		}
 	case kindPing:
 		l.out.put(message{Kind: kindPong})
 	}

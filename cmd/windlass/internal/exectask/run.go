@@ -40,6 +40,10 @@ type run struct {
 	status syscall.WaitStatus
 
 	drained bool
+	asked   bool          // the node waits for a sample
+	askedAt int           // number of the last walk begun then
+	used    sample        // by the last walk
+	reaped  time.Duration // CPU time of its processes that the supervisor has reaped
 	termed  map[proc]bool // processes outside the group that got SIGTERM, by pid and start
 }
 

@@ -10,12 +10,23 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 )
+
+// measures reports whether this system says what a process uses.
+const measures = true
+
+// cpuTick is the unit of CPU time in /proc, the same on every system that Go supports.
+const cpuTick = 10 * time.Millisecond
+
+var pageSize = int64(os.Getpagesize())
 
 // proc is one process as /proc showed it.
 type proc struct {
 	pid, ppid, pgrp, sid int
-	start                uint64 // ticks since boot; with pid it identifies a process
+	start                uint64        // ticks since boot; with pid it identifies a process
+	cpu                  time.Duration // with that of the children that it has waited for
+	memory               int64         // resident, in bytes
 	zombie               bool
 	owner                string // run that it descends from or whose group it is in, if known
 	marker               string // its WINDLASS_RUN or its topmost ancestor's, if owner is empty
@@ -46,11 +57,11 @@ func parseStat(raw []byte) (proc, error) {
 		return proc{}, errStat
 	}
 	fields := bytes.Fields(raw[end+1:])
-	if len(fields) < 20 {
+	if len(fields) < 22 {
 		return proc{}, errStat
 	}
-	var numbers [5]uint64
-	for i, text := range [][]byte{raw[:open], fields[1], fields[2], fields[3], fields[19]} {
+	var numbers [10]uint64
+	for i, text := range [][]byte{raw[:open], fields[1], fields[2], fields[3], fields[19], fields[11], fields[12], fields[13], fields[14], fields[21]} {
 		n, err := strconv.ParseUint(string(text), 10, 64)
 		if err != nil {
 			return proc{}, errStat
@@ -60,6 +71,7 @@ func parseStat(raw []byte) (proc, error) {
 	state := fields[0][0]
 	return proc{
 		pid: int(numbers[0]), ppid: int(numbers[1]), pgrp: int(numbers[2]), sid: int(numbers[3]), start: numbers[4],
+		cpu: time.Duration(numbers[5]+numbers[6]+numbers[7]+numbers[8]) * cpuTick, memory: int64(numbers[9]) * pageSize,
 		zombie: state == 'Z' || state == 'X',
 	}, nil
 }

@@ -15,7 +15,13 @@ func TestParseStatTrustsNoName(t *testing.T) {
 	if p != want {
 		t.Errorf("got %+v, want %+v", p, want)
 	}
-	for _, bad := range []string{"", "1", "1 (a", "1 (a) S 2 3", "x (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0"} {
+	p, err = parseStat([]byte("9 (a) S 7 9 9 0 -1 4194304 98 97 96 95 100 20 3 1 20 0 1 0 5 3133440 16 1844 1 1\n"))
+	must(t, err)
+	want = proc{pid: 9, ppid: 7, pgrp: 9, sid: 9, start: 5, cpu: 1240 * time.Millisecond, memory: 16 * pageSize}
+	if p != want {
+		t.Errorf("got %+v, want %+v", p, want)
+	}
+	for _, bad := range []string{"", "1", "1 (a", "1 (a) S 2 3", "42 (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0", "x (a) S 7 42 40 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 12345 0 0"} {
 		if p, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q: got %+v", bad, p)
 		}
@@ -77,6 +83,52 @@ func TestAWalkThatWasInterruptedDelaysTheNextOneByThePauseAtMost(t *testing.T) {
 		l.scanned(scanned{number: 2, took: took})
 		if most := clock.Boot() + scanPauseMax; l.walk.after > most || l.walk.soon > most || l.walk.after < began {
 			t.Errorf("after a walk of %v the next one is due in %v", took, l.walk.after-began)
+		}
+	}
+}
+
+// What a run uses is that of its program, of those that it has started, wherever they have
+// gone to, and of those that have ended.
+func TestUsage_IsOfAllProcessesOfTheRunAndOfNoOther(t *testing.T) {
+	const nobody = 1<<22 + 1                   // above every process number
+	started := func(id string, pid int) *run { // over, as pid is no child of this process, but not gone
+		return &run{id: id, pid: pid, over: true, overAt: 99, ending: true, termed: map[proc]bool{}}
+	}
+	r, other := started("r", nobody), started("other", nobody+1)
+	l := &loop{leaders: newLeaders(), out: newOutbox(), self: identity(), runs: map[string]*run{"r": r, "other": other}}
+	l.ask(r)
+	l.scanned(scanned{number: 0, at: time.Second, procs: nil})
+	if batch, _ := l.out.take(); len(batch) > 0 || !l.walk.wanted {
+		t.Errorf("a walk that began before is the answer: %+v", batch)
+	}
+	procs := []proc{
+		{pid: nobody, ppid: l.self.pid, owner: "r", cpu: time.Second, memory: 1},
+		{pid: nobody + 1, ppid: l.self.pid, owner: "other", cpu: time.Hour, memory: 1 << 30},
+		{pid: nobody + 2, ppid: nobody, owner: "r", cpu: 2 * time.Second, memory: 20},
+		{pid: nobody + 3, ppid: l.self.pid, marker: "r", cpu: 3 * time.Second, memory: 300},
+		{pid: nobody + 4, ppid: nobody, owner: "r", zombie: true, cpu: 4 * time.Second},
+		{pid: nobody + 5, ppid: l.self.pid, owner: "r", zombie: true, cpu: 5 * time.Second},
+		{pid: nobody + 6, ppid: l.self.pid, cpu: time.Hour, memory: 1 << 30}, // of one of both
+	}
+	l.scanned(scanned{number: 1, at: time.Minute, procs: procs})
+	l.scanned(scanned{number: 2, at: time.Hour, procs: procs[:1]}) // nobody has asked again
+	l.ask(r)
+	l.scanned(scanned{number: 3, at: time.Hour, procs: procs[:1]})
+	delete(l.runs, "other")
+	l.ask(r)
+	l.scanned(scanned{number: 4, at: 2 * time.Hour, procs: procs[6:]})
+	want := []sample{
+		{At: time.Minute, CPU: 15 * time.Second, Memory: 321, Processes: 3},
+		{At: time.Hour, CPU: 6 * time.Second, Memory: 1, Processes: 1}, // with the one that this process has reaped
+		{At: 2 * time.Hour, CPU: time.Hour + 5*time.Second, Memory: 1 << 30, Processes: 1},
+	}
+	batch, _ := l.out.take()
+	if len(batch) != len(want) {
+		t.Fatalf("%d answers: %+v", len(batch), batch)
+	}
+	for i, m := range batch {
+		if m.Kind != kindSample || m.Run != "r" || *m.Sample != want[i] {
+			t.Errorf("answer %d is %s of %s, %+v, want %+v", i, m.Kind, m.Run, *m.Sample, want[i])
 		}
 	}
 }

@@ -19,7 +19,7 @@ type walk struct {
 	pause  time.Duration // to the next one while nothing changes
 }
 
-// hurry asks for a walk because a child has ended.
+// hurry asks for a walk because a child has ended, or somebody waits for its outcome.
 func (w *walk) hurry() {
 	w.wanted, w.after, w.pause = true, min(w.after, w.soon), 0
 }
@@ -32,6 +32,7 @@ type scanned struct {
 	number int
 	procs  []proc
 	err    error
+	at     time.Duration // when it began, a reading of Boot
 	took   time.Duration
 	starts int  // l.starts when it began
 	inFork bool // a start was under way when it began
@@ -53,14 +54,15 @@ func (l *loop) walkNext(now time.Duration) {
 		}
 	}
 	go func() {
-		began := clock.Boot()
+		s.at = clock.Boot()
 		s.procs, s.err = scan(runs)
-		s.took = clock.Boot() - began
+		s.took = clock.Boot() - s.at
 		l.scans <- s
 	}()
 }
 
-// scanned signals the processes that a walk found and finds the runs that are gone.
+// scanned signals the processes that a walk found, finds the runs that are gone, and tells
+// the node what it has asked for.
 func (l *loop) scanned(s scanned) {
 	l.walk.busy = false
 	l.walk.pause = min(max(2*l.walk.pause, scanPauseMin), scanPauseMax)
@@ -74,6 +76,7 @@ func (l *loop) scanned(s scanned) {
 	}
 	alive := l.sort(s)
 	for _, r := range l.runs {
+		l.answer(r, s)
 		if !r.over || r.gone {
 			continue
 		}
@@ -88,19 +91,21 @@ func (l *loop) scanned(s scanned) {
 	}
 }
 
-// sort finds each process's run, sends the signals that are due, and counts each run's
-// live processes besides its program.
+// sort finds each process's run, sends the signals that are due, counts each run's live
+// processes besides its program, and sums up what they all use.
 func (l *loop) sort(s scanned) map[*run]int {
 	alive := map[*run]int{}
-	programs := map[int]bool{}
+	programs := map[int]*run{}
 	for _, r := range l.runs {
+		r.used = sample{At: s.at, CPU: r.reaped}
 		if !r.gone {
-			programs[r.pid] = true
+			programs[r.pid] = r
 		}
 	}
 	var strays []proc
 	for _, p := range s.procs {
-		if programs[p.pid] {
+		if r := programs[p.pid]; r != nil {
+			r.used.add(p)
 			continue
 		}
 		r := l.runs[p.owner]
@@ -114,12 +119,19 @@ func (l *loop) sort(s scanned) map[*run]int {
 		case r == nil && l.beingStarted(p, s):
 			l.walk.wanted = true
 		case p.zombie:
+			if r != nil {
+				r.used.add(p)
+			}
 			if p.ppid == l.self.pid {
 				waitFor(p.pid)
+				if r != nil {
+					r.reaped += p.cpu
+				}
 				l.doubt(r, alive)
 			}
 		case r != nil:
 			alive[r]++
+			r.used.add(p)
 			l.signalMember(r, p)
 		case p.marker != "" || p.owner != "":
 			_ = p.signal(syscall.SIGKILL) // its run is over
@@ -184,6 +196,7 @@ func (l *loop) sortStrays(strays []proc, alive map[*run]int) {
 			switch {
 			case len(l.runs) == 1:
 				alive[r]++
+				r.used.add(p)
 				l.signalMember(r, p)
 			case r.over || r.killed:
 				alive[r]++

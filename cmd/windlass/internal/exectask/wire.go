@@ -22,6 +22,7 @@ const (
 	kindStop     kind = "stop"
 	kindDeadline kind = "deadline"
 	kindPing     kind = "ping"
+	kindSample   kind = "sample" // and the answer
 )
 
 // Messages of the supervisor.
@@ -44,6 +45,7 @@ type message struct {
 	Until   *deadline     `json:"until,omitempty"`   // deadline
 	Pid     int           `json:"pid,omitempty"`     // started
 	Exit    *Result       `json:"exit,omitempty"`    // exited
+	Sample  *sample       `json:"sample,omitempty"`  // sample, of the supervisor
 	Failure failure       `json:"failure,omitempty"` // error
 	Text    string        `json:"text,omitempty"`    // error
 }

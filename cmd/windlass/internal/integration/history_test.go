@@ -94,7 +94,7 @@ func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 		for _, as := range []struct {
 			ctx     context.Context
 			message statemachine.Message
-		}{{ann, statemachine.Pause}, {t.Context(), statemachine.Run}, {long, statemachine.Pause}} {
+		}{{ann, statemachine.Checkpoint}, {ann, statemachine.Pause}, {t.Context(), statemachine.Run}, {long, statemachine.Pause}} {
 			sent, err := c.client.SendTask(as.ctx, "t", statemachine.Command{Message: as.message})
 			c.must(err)
 			_, err = c.client.AwaitCommand(t.Context(), sent)

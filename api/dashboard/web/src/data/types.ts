@@ -57,6 +57,15 @@ export interface TaskDetail extends Task {
   command?: { message: string; until?: string };
 }
 
+/** What the processes of a command use together. */
+export interface Usage {
+  cpu_seconds: number;
+  /** Of one core, in the half second before. */
+  cpu_share: number;
+  memory_bytes: number;
+  processes: number;
+}
+
 export interface HistoryEntry {
   at: string;
   event: string;

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, Problem, send } from "../data/api";
 import { count } from "../data/attention";
+import { outputOf, reportOf, usageText } from "../data/report";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
 import { type CommandResult, type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
@@ -135,8 +136,8 @@ function Detail({ known: { detail: d, history, explanation }, refresh }: { known
           </Card>
         )}
         {(report ?? result) !== undefined && (
-          <Card title="Output" aside={d.status === "running" && <OutputButton id={d.id} refresh={refresh} />}>
-            {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" /></p>}
+          <Card title="Output" aside={d.status === "running" && <OutputButton detail={d} refresh={refresh} />}>
+            {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" />{report.usage && <> · <span class="usage">{usageText(report.usage)}</span></>}</p>}
             <pre class="output" tabIndex={0}>{report?.output || result || (report && !report.at ? "(not asked for yet)" : "(nothing)")}</pre>
           </Card>
         )}
@@ -167,37 +168,26 @@ function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.E
   );
 }
 
-/**
- * What a command that runs has printed: its node stores that when it is told to save the
- * progress, so before there is none. Undefined for a task that runs no command now.
- */
-function reportOf(d: TaskDetail): { at?: string; output?: string } | undefined {
-  if (d.type !== "exec" || d.status !== "running") return undefined;
-  const output = outputOf(d.progress);
-  const at = (d.progress as { at?: unknown } | null)?.at;
-  return output === undefined || typeof at !== "string" ? {} : { at, output };
-}
+/** How often it is looked whether the node has reported, and how many times, in milliseconds. */
+const lookEvery = 400;
+const looksMax = 25;
 
-/** How long after it was asked for the output is looked for, in milliseconds. */
-const outputAfter = 700;
-
-function OutputButton({ id, refresh }: { id: string; refresh: () => void }): JSX.Element {
+function OutputButton({ detail, refresh }: { detail: TaskDetail; refresh: () => void }): JSX.Element {
   const act = async (): Promise<void> => {
     try {
-      const [told] = (await send<CommandResult[]>("POST", "v1/commands", { message: "checkpoint", ids: [id], wait: "5s" })) ?? [];
-      if (told?.error) toast(told.error, true);
+      const [told] = (await send<CommandResult[]>("POST", "v1/commands", { message: "checkpoint", ids: [detail.id], wait: "5s" })) ?? [];
+      if (told?.error) return toast(told.error, true);
+      for (let looks = 0; looks < looksMax; looks++) {
+        await new Promise((resolve) => setTimeout(resolve, lookEvery));
+        const now = await get<TaskDetail>(`v1/tasks/${encodeURIComponent(detail.id)}`);
+        if (reportOf(now)?.at !== reportOf(detail)?.at) return refresh();
+      }
+      toast("The node has not reported.", true);
     } catch (cause) {
       toast(explain(cause), true);
     }
-    setTimeout(refresh, outputAfter);
   };
   return <Action onClick={() => void act()}>Output now</Action>;
-}
-
-/** What a command has printed, where a value has it. */
-function outputOf(result: unknown): string | undefined {
-  if (typeof result !== "object" || result === null || !("output" in result)) return undefined;
-  return typeof result.output === "string" ? result.output : undefined;
 }
 
 function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {

@@ -1,0 +1,39 @@
+import { bytes, duration } from "../format";
+import type { TaskDetail, Usage } from "./types";
+
+/** What a node says of a command that runs: none of it before it was asked. */
+export interface Report {
+  at?: string;
+  output?: string;
+  usage?: Usage;
+}
+
+/**
+ * The report that the node has stored when it was told to save the progress, empty before
+ * there is one. Undefined for a task that runs no command now.
+ */
+export function reportOf(d: TaskDetail): Report | undefined {
+  if (d.type !== "exec" || d.status !== "running") return undefined;
+  const output = outputOf(d.progress);
+  const { at, usage } = (d.progress ?? {}) as { at?: unknown; usage?: unknown };
+  if (output === undefined || typeof at !== "string") return {};
+  return isUsage(usage) ? { at, output, usage } : { at, output };
+}
+
+/** What a command has printed, where a value has it. */
+export function outputOf(result: unknown): string | undefined {
+  if (typeof result !== "object" || result === null || !("output" in result)) return undefined;
+  return typeof result.output === "string" ? result.output : undefined;
+}
+
+/** Whether a value is a usage; a handler of a program may save anything as its progress. */
+function isUsage(value: unknown): value is Usage {
+  const u = value as Partial<Record<keyof Usage, unknown>> | null | undefined;
+  return [u?.cpu_seconds, u?.cpu_share, u?.memory_bytes, u?.processes].every((n) => typeof n === "number");
+}
+
+/** A usage in words. */
+export function usageText(u: Usage): string {
+  const where = `${u.processes} ${u.processes === 1 ? "process" : "processes"}`;
+  return `CPU ${Math.round(u.cpu_share * 100)}%, ${duration(u.cpu_seconds * 1000)} in all · memory ${bytes(u.memory_bytes)} in ${where}`;
+}
