@@ -543,9 +543,9 @@ func (j *journal) requeued(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
 }
 
-// updated records that the handler received the task's new properties.
-func (j *journal) updated(r *run, now time.Time) {
-	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: "its handler received the new properties"})
+// updated records a change of the task that has not stopped its handler.
+func (j *journal) updated(r *run, now time.Time, detail string) {
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: detail})
 }
 
 // commanded records that a command was handled, or why it was not.
