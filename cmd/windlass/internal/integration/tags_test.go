@@ -272,3 +272,17 @@ func TestTags_M22_AWatchFollowsTheirChanges(t *testing.T) {
 		}
 	})
 }
+
+func TestTags_O05_AChangeThatCannotBeReadIsNoneOfThem(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		c.join("n", running(untilStopped))
+		c.Submit(windlass.Submission{ID: "a"})
+		c.WaitFor(time.Minute, "a", windlass.StatusRunning)
+		c.put("/test/tasks/a", `{"tags":`)
+		c.WaitUntil(5*time.Second, "its handler is stopped", func() bool { return len(c.causesOf("a")) == 1 })
+		if causes := c.causesOf("a"); !errors.Is(causes[0], windlass.ErrUpdated) {
+			t.Errorf("it was stopped for %v", causes)
+		}
+		c.wantStatus("a", windlass.StatusFault)
+	})
+}
