@@ -372,6 +372,11 @@ const (
 	// LabelsMax limits the labels that a task requires or prefers, and the labels of a
 	// node.
 	LabelsMax = 32
+	// TagsMax limits the tags of a task, and TagKeyBytesMax and TagValueBytesMax the
+	// key and the value of each.
+	TagsMax          = 16
+	TagKeyBytesMax   = 63
+	TagValueBytesMax = 256
 	// CapacityMax limits the capacity of a node.
 	CapacityMax = 1_000_000_000
 	// ReturnWithinMax limits how long a node can ask others to wait for its return.

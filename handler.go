@@ -118,7 +118,7 @@ func (c *Claim) Spec() Spec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spec := c.kind.Spec
-	spec.SubmittedAt, spec.Digest, spec.Trace = c.origin.submittedAt, c.origin.digest, c.origin.trace
+	spec.SubmittedAt, spec.Digest, spec.Trace, spec.Tags = c.origin.submittedAt, c.origin.digest, c.origin.trace, c.origin.tags
 	return spec
 }
 
@@ -238,7 +238,8 @@ func (c *Claim) Messages() <-chan statemachine.Command {
 // Updates returns a channel of the task's properties, as they are changed by submissions
 // with Update while its handler runs. A handler that calls Updates receives them instead
 // of being stopped with ErrUpdated. If several arrive before one is received, the last
-// one wins. A change of anything but the properties stops the handler in any case.
+// one wins. A change of the tags alone goes unnoticed, except that Spec has the new ones. A
+// change of anything else stops the handler in any case.
 func (c *Claim) Updates() <-chan json.RawMessage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,6 +271,13 @@ func (c *Claim) update(task Task, props json.RawMessage, from origin) bool {
 	}
 	c.updates <- props // has room: nobody else sends
 	return true
+}
+
+// retag replaces what the claim knows of the fields that its kind leaves out.
+func (c *Claim) retag(from origin) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.origin = from
 }
 
 // stopListening closes the handler to further commands and updates. It returns the

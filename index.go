@@ -1,12 +1,14 @@
 package windlass
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -29,8 +31,9 @@ type taskIndex struct {
 	// fading has tasks whose keys are gone, in their last form: their states may become
 	// known a moment later.
 	fading map[string]fading
-	// words has texts that many tasks share, such as their types.
-	words map[string]string
+	// words are shared by many tasks, such as their types; values are those of tags, of
+	// which so many may differ that they have no place among the words.
+	words, values *words
 }
 
 // fading is a task whose keys were gone at a revision.
@@ -40,18 +43,53 @@ type fading struct {
 	until time.Time
 }
 
+// words are texts that are stored once for all tasks. They are safe for concurrent use: a
+// listing is parsed while the index changes.
+type words struct {
+	mu    sync.Mutex
+	known map[string]string
+}
+
 // wordsMax limits the words that are remembered.
 const wordsMax = 4096
 
-// word returns a text that is stored once for all tasks.
-func (b *taskIndex) word(s string) string {
-	if known, ok := b.words[s]; ok {
+func newWords() *words { return &words{known: map[string]string{}} }
+
+// of returns a text that equals s.
+func (w *words) of(s string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known, ok := w.known[s]; ok {
 		return known
 	}
-	if len(b.words) < wordsMax {
-		b.words[s] = s
+	if len(w.known) < wordsMax {
+		w.known[s] = s
 	}
 	return s
+}
+
+// sharedTags returns tags whose texts are shared.
+func (b *taskIndex) sharedTags(tags map[string]string) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	shared := make(map[string]string, len(tags))
+	for key, value := range tags {
+		shared[b.words.of(key)] = b.values.of(value)
+	}
+	return shared
+}
+
+// tagsIn returns the tags in what a task that has ended was submitted with. Few have any,
+// so the rest of it is not parsed.
+func tagsIn(spec json.RawMessage) map[string]string {
+	var s struct {
+		Tags map[string]string `json:"tags"`
+	}
+	if !bytes.Contains(spec, []byte(`"tags"`)) || json.Unmarshal(spec, &s) != nil {
+		return nil
+	}
+	return s.Tags
 }
 
 // stateSeen is the part of a task's state that a list shows.
@@ -63,6 +101,7 @@ type stateSeen struct {
 	until, submitted, claimed, at *time.Time
 	errors                        []statemachine.ErrorEntry
 	failures                      int
+	tags                          map[string]string
 	// err is set if it cannot be read.
 	err error
 }
@@ -75,19 +114,21 @@ type specSeen struct {
 	submitted        *time.Time
 	needs            []string
 	retry            statemachine.RetryPolicy
+	tags             map[string]string
 	err              error
 }
 
 func newTaskIndex(space keys.Space) *taskIndex {
-	return &taskIndex{space: space, tasks: mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return seeSpec(value) }}),
-		states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, fading: map[string]fading{}, words: map[string]string{}}
+	b := &taskIndex{space: space, states: map[string]*stateSeen{}, claimed: map[string]*time.Time{}, fading: map[string]fading{}, words: newWords(), values: newWords()}
+	b.tasks = mirror.NewTasks(space, mirror.Keep{Kind: func(value []byte) any { return b.seeSpec(value) }})
+	return b
 }
 
-func seeSpec(value []byte) *specSeen {
+func (b *taskIndex) seeSpec(value []byte) *specSeen {
 	spec, err := parseSpec(value)
-	s := &specSeen{taskType: spec.Type, priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, retry: spec.retryPolicy(), err: err}
-	if !spec.SubmittedAt.IsZero() {
-		s.submitted = &spec.SubmittedAt
+	s := &specSeen{taskType: b.words.of(spec.Type), tags: b.sharedTags(spec.Tags), priority: spec.Priority, weight: spec.Weight, notBefore: spec.NotBefore, needs: spec.Needs, retry: spec.retryPolicy(), err: err}
+	if at := spec.SubmittedAt; !at.IsZero() { // a copy: a pointer into the spec would keep all of it
+		s.submitted = &at
 	}
 	return s
 }
@@ -196,9 +237,9 @@ func (b *taskIndex) set(e broker.Event) string {
 func (b *taskIndex) seeState(value []byte) *stateSeen {
 	r, err := statemachine.Parse(value)
 	return &stateSeen{
-		state: statemachine.State(b.word(string(r.State))), taskType: b.word(r.Type), node: b.word(r.Node), priority: r.Priority, token: r.Token,
+		state: statemachine.State(b.words.of(string(r.State))), taskType: b.words.of(r.Type), node: b.words.of(r.Node), priority: r.Priority, token: r.Token,
 		until: r.Until, submitted: r.SubmittedAt, claimed: r.ClaimedAt, at: r.ChangedAt, err: err,
-		errors: slices.Clip(r.Errors), failures: r.Failures, // lists append to errors
+		tags: b.sharedTags(tagsIn(r.Spec)), errors: slices.Clip(r.Errors), failures: r.Failures, // lists append to errors
 	}
 }
 
@@ -289,7 +330,7 @@ func (b *taskIndex) info(id string, now time.Time) (TaskInfo, bool) {
 	}
 	if s.state.Terminal() {
 		info.Type, info.Priority, info.SubmittedAt = s.taskType, s.priority, s.submitted
-		info.Node, info.Token, info.ClaimedAt = s.node, s.token, s.claimed
+		info.Node, info.Token, info.ClaimedAt, info.Tags = s.node, s.token, s.claimed, s.tags
 		info.Status, info.FinishedAt = Status(s.state), s.at
 		return info, true
 	}
@@ -305,6 +346,7 @@ func (b *taskIndex) live(info *TaskInfo, t *mirror.Task, s *stateSeen, now time.
 		info.Errors = append(info.Errors, statemachine.ErrorEntry{Timestamp: now.UTC(), Error: "unreadable " + spec.err.Error()})
 	}
 	info.Type, info.Priority, info.Weight, info.NotBefore, info.SubmittedAt = spec.taskType, spec.priority, spec.weight, spec.notBefore, spec.submitted
+	info.Tags = spec.tags
 	info.Failures, info.FailuresMax = spec.retry.Counted(s.errors, s.failures), max(spec.retry.Errors, 0)
 	if t.Owned() {
 		info.Node, info.Token, info.ClaimedAt = t.Owner, int64(t.Token), b.claimed[t.ID]

@@ -237,14 +237,6 @@ func (in *incarnation) decideFault(r *run, err error) {
 	in.save(r)
 }
 
-// lastError returns the text of the latest error, empty if there is none.
-func lastError(errs []statemachine.ErrorEntry) string {
-	if len(errs) == 0 {
-		return ""
-	}
-	return errs[len(errs)-1].Error
-}
-
 // decideFault asks the error handler of the task's type. If that panics or decides what
 // it must not, decideFault returns the problem and the default decision.
 func (c Config) decideFault(f Fault, byDefault func() statemachine.Command) (decision statemachine.Command, problem error) {
@@ -554,9 +546,9 @@ func (j *journal) requeued(r *run, now time.Time) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
 }
 
-// updated records that the handler received the task's new properties.
-func (j *journal) updated(r *run, now time.Time) {
-	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: "its handler received the new properties"})
+// updated records a change of the task that has not stopped its handler.
+func (j *journal) updated(r *run, now time.Time, detail string) {
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: detail})
 }
 
 // commanded records that a command was handled, or why it was not. A checkpoint is left

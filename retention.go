@@ -54,8 +54,7 @@ type Pruned struct {
 // Prune forgets tasks that have ended, and what deleted tasks left behind: state,
 // history and progress, and jobs in the tree. A task is forgotten if it is older than
 // the retention's age or not among its count of latest ones, unless it failed and live
-// tasks wait for it. f selects among them by type, status, node and ID. Live tasks are
-// never touched. With dryRun, Prune only returns what it would do. It can be repeated
+// tasks wait for it. f selects among them. Live tasks are never touched. With dryRun, Prune only returns what it would do. It can be repeated
 // after an error; the result lists what was forgotten before the error.
 func (c *Client) Prune(ctx context.Context, r Retention, f Filter, dryRun bool) (Pruned, error) {
 	return c.PruneProgress(ctx, r, f, dryRun, nil)
@@ -206,7 +205,9 @@ func (c *Client) spareLive(ctx context.Context, byID map[string]*endedTask, left
 }
 
 // onlyIDs reports whether a filter selects by ID alone.
-func (f Filter) onlyIDs() bool { return len(f.Types)+len(f.Statuses)+len(f.Nodes)+len(f.Error) == 0 }
+func (f Filter) onlyIDs() bool {
+	return len(f.Types)+len(f.Statuses)+len(f.Nodes)+len(f.Error)+len(f.Tags) == 0 && f.Since.IsZero()
+}
 
 // endedAt returns when a state was written last, and false if it is not selected. The
 // state left behind by a deleted task is selected too, if the filter uses IDs only.
@@ -218,7 +219,10 @@ func endedAt(id string, value []byte, f Filter) (time.Time, bool) {
 	if !record.State.Terminal() && !f.onlyIDs() {
 		return time.Time{}, false
 	}
-	info := TaskInfo{ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node, Errors: record.Errors}
+	info := TaskInfo{
+		ID: id, Type: record.Type, Status: Status(record.State), Node: record.Node, Errors: record.Errors, Tags: tagsIn(record.Spec),
+		SubmittedAt: record.SubmittedAt, ClaimedAt: record.ClaimedAt, FinishedAt: record.ChangedAt,
+	}
 	if !f.Matches(info) {
 		return time.Time{}, false
 	}

@@ -133,10 +133,11 @@ func submittedAs(id string, record statemachine.Record, job []*broker.KV) (Submi
 	return Submission{}, ErrNoInput
 }
 
-// input sets what a task that has ended can be run again with. A job has that in the tree.
+// input sets what a task that has ended can be run again with. A job has that in the tree;
+// of its spec only the tags are kept, by which lists select.
 func input(r *statemachine.Record, spec Spec, props json.RawMessage) {
 	if spec.Job {
-		return
+		spec, props = Spec{Tags: spec.Tags}, nil
 	}
 	spec.Type, spec.Priority, spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace = "", 0, time.Time{}, time.Time{}, "", 0, ""
 	if value, err := json.Marshal(spec); err == nil && string(value) != "{}" {

@@ -448,7 +448,7 @@ func (in *incarnation) end(r *run, kind coordinator.Kind) {
 		record.SubmittedAt = &at
 	}
 	if kind == coordinator.Done {
-		input(&record, r.claim.kind.Spec, r.claim.props)
+		input(&record, r.claim.Spec(), r.claim.props)
 	}
 	record.Node, record.Token = in.config.Name, r.claim.Token()
 	record.ClaimedAt, record.ChangedAt = &claimedAt, &now

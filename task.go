@@ -2,14 +2,18 @@ package windlass
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
@@ -142,6 +146,10 @@ type Spec struct {
 	// submission's own span, whose parent is the given one. Trace does not count when
 	// two submissions are compared.
 	Trace string `json:"trace,omitempty"`
+	// Tags are attributes for people, by which lists and commands select tasks; see
+	// Filter.Tags. They decide nothing, and have nothing to do with the labels of nodes.
+	// At most TagsMax, of printable characters; a key is not empty and has no "=".
+	Tags map[string]string `json:"tags,omitempty"` // last, as package kind expects
 }
 
 // parseSpec parses the value of a task's key. An empty value is an empty spec.
@@ -244,7 +252,7 @@ func (s Submission) Validate() error {
 	if !slices.Contains([]OnFailure{"", FailureBlocks, FailureSkips, FailureRuns}, s.Spec.OnFailure) {
 		return badInput("on_failure", s.Spec.OnFailure, fmt.Sprintf("must be %q, %q or %q", FailureBlocks, FailureSkips, FailureRuns))
 	}
-	if err := checkTrace(s.Spec.Trace); err != nil {
+	if err := cmp.Or(checkTrace(s.Spec.Trace), checkTags(s.Spec.Tags)); err != nil {
 		return err
 	}
 	if err := s.validateJob(); err != nil {
@@ -289,6 +297,29 @@ func checkLabels(field string, labels map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// checkTags checks tags in the order of their keys, so that an error is always the same.
+func checkTags(tags map[string]string) error {
+	if n := len(tags); n > TagsMax {
+		return badInput("tags", fmt.Sprintf("%d tags", n), fmt.Sprintf("must be at most %d", TagsMax))
+	}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		value := tags[key]
+		switch {
+		case key == "" || len(key) > TagKeyBytesMax || strings.Contains(key, "="):
+			return badInput("tags", key, fmt.Sprintf("a key must have 1 to %d bytes, and no %q", TagKeyBytesMax, "="))
+		case len(value) > TagValueBytesMax:
+			return badInput("tags."+key, value, fmt.Sprintf("must be at most %d bytes", TagValueBytesMax))
+		case !isPrintable(key) || !isPrintable(value):
+			return badInput("tags", key+"="+value, "must be printable, in UTF-8")
+		}
+	}
+	return nil
+}
+
+func isPrintable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func (s Submission) validateNeeds() error {
@@ -427,10 +458,11 @@ func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
 // taskKind is the shared data of specs with equal content.
 type taskKind = kind.Kind[Spec]
 
-// readKind parses a spec without its time of submission, its digest and its trace.
+// readKind parses a spec without its time of submission, its digest, its trace and its
+// tags.
 func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	s, err := parseSpec(value)
-	s.SubmittedAt, s.Digest, s.Trace = time.Time{}, "", ""
+	s.SubmittedAt, s.Digest, s.Trace, s.Tags = time.Time{}, "", "", nil
 	return s, placement.Class{
 		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
 	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
@@ -441,20 +473,23 @@ type origin struct {
 	submittedAt time.Time
 	digest      string
 	trace       string
+	tags        map[string]string
 }
 
 // originOf parses the fields of a spec that its kind leaves out.
 func originOf(value []byte) origin {
 	if o, ok := kind.OriginOf(value); ok {
-		if at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt)); err == nil {
-			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace)}
+		var tags map[string]string
+		at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt))
+		if err == nil && (o.Tags == nil || json.Unmarshal(o.Tags, &tags) == nil) {
+			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace), tags: tags}
 		}
 	}
 	spec, err := parseSpec(value)
 	if err != nil {
 		return origin{} // its kind has the error
 	}
-	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace}
+	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace, tags: spec.Tags}
 }
 
 // count keeps the tally of what the other nodes hold, including tasks on their way from

@@ -41,10 +41,35 @@ type TaskInfo struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	// FinishedAt is when the task reached a terminal state.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	// Tags are those that it was submitted with. They must not be modified.
+	Tags map[string]string `json:"tags,omitempty"`
 }
 
 // LastError returns the text of the latest error, empty if there is none.
 func (t TaskInfo) LastError() string { return lastError(t.Errors) }
+
+// lastError returns the text of the latest error, empty if there is none.
+func lastError(errs []statemachine.ErrorEntry) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return errs[len(errs)-1].Error
+}
+
+// ChangedAt returns when something happened to the task last, as far as a list shows it:
+// it was submitted or claimed, had an error, or ended. It is zero if no time is known.
+func (t TaskInfo) ChangedAt() time.Time {
+	var latest time.Time
+	for _, at := range []*time.Time{t.SubmittedAt, t.ClaimedAt, t.FinishedAt} {
+		if at != nil && at.After(latest) {
+			latest = *at
+		}
+	}
+	if n := len(t.Errors); n > 0 && t.Errors[n-1].Timestamp.After(latest) {
+		latest = t.Errors[n-1].Timestamp
+	}
+	return latest
+}
 
 // TaskDetail is everything about one task. Its JSON is stable.
 type TaskDetail struct {
@@ -69,6 +94,12 @@ type Filter struct {
 	Nodes    []string
 	// Error selects the tasks whose last error contains it.
 	Error string
+	// Tags selects the tasks that have all of these tags. An empty value matches any
+	// value of its key.
+	Tags map[string]string
+	// Since selects the tasks to which something has happened at that time or later;
+	// see TaskInfo.ChangedAt.
+	Since time.Time
 	// IDPrefix selects the IDs that begin with it.
 	IDPrefix string
 	// After selects the IDs that are greater, byte by byte. With the last ID of one
@@ -83,5 +114,15 @@ func (f Filter) Matches(t TaskInfo) bool {
 	return (len(f.Types) == 0 || slices.Contains(f.Types, t.Type)) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
 		(len(f.Nodes) == 0 || slices.Contains(f.Nodes, t.Node)) &&
-		strings.Contains(t.LastError(), f.Error) && strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After
+		strings.Contains(t.LastError(), f.Error) && strings.HasPrefix(t.ID, f.IDPrefix) && t.ID > f.After &&
+		(f.Since.IsZero() || !t.ChangedAt().Before(f.Since)) && f.matchesTags(t.Tags)
+}
+
+func (f Filter) matchesTags(tags map[string]string) bool {
+	for key, want := range f.Tags {
+		if value, ok := tags[key]; !ok || want != "" && value != want {
+			return false
+		}
+	}
+	return true
 }

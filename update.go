@@ -1,6 +1,7 @@
 package windlass
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -173,15 +174,21 @@ func (in *incarnation) isOutdated(r *run) bool {
 }
 
 // update handles a change of a held task: its handler is told, or the task runs again as
-// it is now. Where a handler is on its way out for another reason, resume does so once
-// that is stored.
+// it is now. If its settings are the same, what has changed is read first: it may be the
+// tags alone, which concern no handler. Where a handler is on its way out for another
+// reason, resume does so once that is stored.
 func (in *incarnation) update(r *run) {
 	switch {
-	case r.phase == phaseRunning && r.claim.listensToUpdates():
+	case r.phase == phaseRunning && (r.claim.listensToUpdates() || r.hasKind(in.kinds.OfTask(in.tasks.Get(r.claim.id)))):
 		in.out.changes.Put(r.claim.id, struct{}{}, time.Time{})
 	case r.phase == phaseRunning, r.phase == phaseParked:
 		in.stopRun(r.claim.id, ErrUpdated)
 	}
+}
+
+// hasKind reports whether a task's settings are still those of the run.
+func (r *run) hasKind(k *taskKind) bool {
+	return k == r.claim.kind || k.Err == nil && reflect.DeepEqual(k.Spec, r.claim.kind.Spec)
 }
 
 // readAgain reads changed tasks and passes their new properties to their handlers.
@@ -206,18 +213,34 @@ func (in *incarnation) readAgain(ctx context.Context, ids []string) (then func()
 	}
 }
 
-// changed passes new properties to a handler. If it does not listen any more, if it
-// cannot run what the application makes of them, or if more has changed, it is stopped.
+// changed passes new properties to a handler. If it does not listen, if it cannot run
+// what the application makes of them, or if more has changed than they and the tags, it is
+// stopped.
 func (in *incarnation) changed(r *run, spec, props *broker.KV) {
 	var value []byte
 	if props != nil {
 		value = props.Value
 	}
-	task := in.makeTask(r.claim.id, value)
-	if task == nil || !reflect.DeepEqual(in.kinds.Of(spec.Value).Spec, r.claim.kind.Spec) || !r.claim.update(task, value, originOf(spec.Value)) {
+	same, from := r.hasKind(in.kinds.Of(spec.Value)), originOf(spec.Value)
+	switch {
+	case same && bytes.Equal(value, r.claim.Props()):
+		r.claim.retag(from)
+		in.out.audit.updated(r, time.Now(), "its tags were changed, and its handler runs on")
+	case same && in.tellUpdate(r, value, from):
+		in.out.audit.updated(r, time.Now(), "its handler received the new properties")
+	default:
 		in.stopRun(r.claim.id, ErrUpdated)
 		return
 	}
 	r.claim.read = spec.Modified
-	in.out.audit.updated(r, time.Now())
+}
+
+// tellUpdate passes new properties to a handler that listens. It returns false if that
+// cannot be.
+func (in *incarnation) tellUpdate(r *run, props []byte, from origin) bool {
+	if !r.claim.listensToUpdates() {
+		return false
+	}
+	task := in.makeTask(r.claim.id, props)
+	return task != nil && r.claim.update(task, props, from)
 }

@@ -220,6 +220,7 @@ func (w *taskWatch) apply(u sourced) (changed []string) {
 // it locks the index.
 func (w *taskWatch) reset(source int, listing *mirror.Snapshot) (changed []string) {
 	next := newTaskIndex(w.tasks.space)
+	next.words, next.values = w.tasks.words, w.tasks.values
 	for _, kv := range listing.KVs {
 		changed = append(changed, next.set(broker.Event{KV: kv}))
 	}

@@ -21,10 +21,13 @@ type selection struct {
 	Statuses []string `json:"statuses,omitempty" doc:"only these statuses"`
 	IDPrefix string   `json:"id_prefix,omitempty" doc:"only IDs that begin with this"`
 	Error    string   `json:"error,omitempty" doc:"only those whose last error contains this"`
+
+	Tags  map[string]string `json:"tags,omitempty" doc:"only those with all of these tags; an empty value matches any"`
+	Since time.Time         `json:"since,omitzero" doc:"only those to which something has happened since"`
 }
 
 func (s selection) empty() bool {
-	return len(s.Types)+len(s.Statuses)+len(s.IDPrefix)+len(s.Error) == 0
+	return len(s.Types)+len(s.Statuses)+len(s.IDPrefix)+len(s.Error)+len(s.Tags) == 0 && s.Since.IsZero()
 }
 
 func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
@@ -32,7 +35,7 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 		return windlass.Filter{}, err
 	}
 	statuses, err := statusesOf("selection.statuses", s.Statuses, among)
-	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix, Error: s.Error}, err
+	return windlass.Filter{Types: s.Types, Statuses: statuses, IDPrefix: s.IDPrefix, Error: s.Error, Tags: s.Tags, Since: s.Since}, err
 }
 
 // taskCommand is a command to tasks.

@@ -218,13 +218,14 @@ func (c *contract) successes() {
 	c.Helper()
 	for _, k := range []call{
 		{"live", "", "", 200}, {"ready", "", "", 200}, {"openapi", "", "", 200}, {"version", "", "", 200}, {"metrics", "", "", 200}, {"whoami", "", "", 200}, {"health", "", "", 200}, {"charts", "", "", 200},
-		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip"}`, 201},
-		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip"}`, 200},
+		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip","tags":{"tenant":"t7"}}`, 201},
+		{"submitTask", "", `{"id":"a","type":"run","props":{"n":1},"require":{},"retry":{"errors":3,"window":"1h"},"timeout":"1h","on_failure":"skip","tags":{"tenant":"t7"}}`, 200},
 		{"submitTasks", "", `[{"id":"b","type":"none"},{"id":"c","type":"none","props":null},{"id":"d","type":"none","needs":["c"],"not_before":"2099-01-01T00:00:00Z"}]`, 200},
 		{"waitForTask", "a?status=running&timeout=20s", "", 200},
 		{"listTasks", "", "", 200}, {"countTasks", "", "", 200}, {"getTask", "a", "", 200}, {"getTask", "b", "", 200}, {"explainTask", "a", "", 200},
 		{"explainTask", "d", "", 200}, {"taskProgress", "a", "", 200},
 		{"previewCommand", "", `{"selection":{"types":["none"]}}`, 200},
+		{"listTasks", "?tag=tenant=t7&tag=tenant2&since=2026-01-02T15:04:05Z", "", 200}, {"countTasks", "?tag=tenant", "", 200}, {"previewCommand", "", `{"selection":{"tags":{"tenant":"t7"},"since":"2026-01-02T15:04:05Z"}}`, 200},
 		{"commandTask", "a", `{"message":"restart"}`, 200}, {"commandTasks", "", `{"message":"restart","selection":{"types":["run"]}}`, 200}, {"waitForTask", "a?status=running&timeout=20s", "", 200},
 		{"commandTask", "a", `{"message":"pause","wait":"20s"}`, 200},
 		{"commandTask", "b", `{"message":"sleep","for":"2h"}`, 200},
@@ -263,7 +264,7 @@ func (c *contract) successes() {
 	c.ask(c.server, call{"failJob", "j_t/k_t", `{"token":` + lease() + `,"error":"no","permanent":true}`, 204})
 	c.ask(c.server, call{"showTree", "", "", 200})
 	for _, k := range []call{
-		{"listFailures", "?type=t&error=no", "", 200}, {"previewCommand", "", `{"message":"retry","selection":{"error":"no"}}`, 200},
+		{"listFailures", "?type=t&error=no&since=2026-01-02T15:04:05Z", "", 200}, {"previewCommand", "", `{"message":"retry","selection":{"error":"no"}}`, 200},
 		{"commandTasks", "", `{"message":"continue","selection":{"types":["t"]}}`, 200},
 	} {
 		if got := c.ask(c.server, k); !strings.Contains(string(got), "j_t|k_t") {

@@ -313,14 +313,20 @@ func (s *Server) limit(key string) *Problem {
 }
 
 // checkQuery refuses a query that cannot be parsed in full: a filter must not be dropped
-// and select everything.
+// and select everything. Nor may one be empty, as the variable of a script can be; to huma
+// that is none. The parameters that were there before are taken as ever.
 func checkQuery(r *http.Request) *Problem {
-	_, err := url.ParseQuery(r.URL.RawQuery)
-	if err == nil {
-		return nil
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err).
+			about("query", shown(r.URL.RawQuery), "must be escaped as a URL's query is")
 	}
-	return problem(http.StatusUnprocessableEntity, "invalid", "the query cannot be read: %v", err).
-		about("query", shown(r.URL.RawQuery), "must be escaped as a URL's query is")
+	for _, name := range []string{"tag", "since"} {
+		if slices.Contains(query[name], "") {
+			return problem(http.StatusUnprocessableEntity, "invalid", "%s: must not be empty", name).about(name, "", "must not be empty")
+		}
+	}
+	return nil
 }
 
 // checkBody checks the length and type of a body by the header. Only JSON is accepted, and

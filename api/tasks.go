@@ -22,11 +22,13 @@ import (
 // taskFilter selects tasks by their properties. Huma ignores embedded types that are not
 // exported, so other inputs repeat its fields.
 type taskFilter struct {
-	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
-	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
-	Nodes    []string `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
-	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
-	Error    string   `query:"error" doc:"only those whose last error contains this"`
+	Types    []string  `query:"type,explode" doc:"only these types; repeatable"`
+	Statuses []string  `query:"status,explode" doc:"only these statuses; repeatable"`
+	Nodes    []string  `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
+	IDPrefix string    `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string    `query:"error" doc:"only those whose last error contains this"`
+	Tags     []string  `query:"tag,explode" doc:"only those with this tag, as key=value, or with any value of a key; repeatable, and all must match"`
+	Since    time.Time `query:"since" doc:"only those to which something has happened since"`
 }
 
 // filterMax bounds the values of a filter, because each task is compared with each of them.
@@ -44,7 +46,11 @@ func (f taskFilter) filter() (windlass.Filter, error) {
 		return windlass.Filter{}, err
 	}
 	statuses, err := statusesOf("status", f.Statuses, windlass.Statuses)
-	return windlass.Filter{Types: f.Types, Statuses: statuses, Nodes: f.Nodes, IDPrefix: f.IDPrefix, Error: f.Error}, err
+	if err != nil {
+		return windlass.Filter{}, err
+	}
+	tags, err := view.TagFilter("tag", f.Tags)
+	return windlass.Filter{Types: f.Types, Statuses: statuses, Nodes: f.Nodes, IDPrefix: f.IDPrefix, Error: f.Error, Tags: tags, Since: f.Since}, err
 }
 
 // statusesOf reads statuses that are allowed in a field.
@@ -62,19 +68,23 @@ func statusesOf(field string, names []string, among []windlass.Status) (statuses
 }
 
 type listInput struct {
-	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
-	Statuses []string `query:"status,explode" doc:"only these statuses; repeatable"`
-	Nodes    []string `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
-	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
-	Error    string   `query:"error" doc:"only those whose last error contains this"`
-	Limit    int      `query:"limit" minimum:"0" doc:"how many at most; 0 for 1000"`
-	Continue string   `query:"continue" doc:"from the Link header of the page before"`
+	Types    []string  `query:"type,explode" doc:"only these types; repeatable"`
+	Statuses []string  `query:"status,explode" doc:"only these statuses; repeatable"`
+	Nodes    []string  `query:"node,explode" doc:"only what these nodes hold, or held last; repeatable"`
+	IDPrefix string    `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string    `query:"error" doc:"only those whose last error contains this"`
+	Tags     []string  `query:"tag,explode" doc:"only those with this tag, as key=value, or with any value of a key; repeatable, and all must match"`
+	Since    time.Time `query:"since" doc:"only those to which something has happened since"`
+	Limit    int       `query:"limit" minimum:"0" doc:"how many at most; 0 for 1000"`
+	Continue string    `query:"continue" doc:"from the Link header of the page before"`
 }
 
 type failuresInput struct {
-	Types    []string `query:"type,explode" doc:"only these types; repeatable"`
-	IDPrefix string   `query:"id_prefix" doc:"only IDs that begin with this"`
-	Error    string   `query:"error" doc:"only those whose last error contains this"`
+	Types    []string  `query:"type,explode" doc:"only these types; repeatable"`
+	IDPrefix string    `query:"id_prefix" doc:"only IDs that begin with this"`
+	Error    string    `query:"error" doc:"only those whose last error contains this"`
+	Tags     []string  `query:"tag,explode" doc:"only those with this tag, as key=value, or with any value of a key; repeatable, and all must match"`
+	Since    time.Time `query:"since" doc:"only those to which something has happened since"`
 }
 
 type interruptionsInput struct {
@@ -117,10 +127,11 @@ func (s *Server) registerTasks() {
 		Summary:     "What failed, grouped by type and last error",
 		Description: "Errors whose first lines differ only in words with digits are one group, unless it is an exit code or a status. The largest group comes first.",
 	}, func(ctx context.Context, in *failuresInput) (*ok[[]windlass.FailureGroup], error) {
-		if err := checkFilter("type", in.Types); err != nil {
+		f, err := taskFilter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error, Tags: in.Tags, Since: in.Since}.filter()
+		if err != nil {
 			return nil, err
 		}
-		return answerWith(s.client.Failures(ctx, windlass.Filter{Types: in.Types, IDPrefix: in.IDPrefix, Error: in.Error}))
+		return answerWith(s.client.Failures(ctx, f))
 	})
 	add(s, endpoint{ID: "countInterruptions", Method: http.MethodGet, Path: "/v1/interruptions", Tag: tag,
 		Summary:     "How often tasks were interrupted",
@@ -214,7 +225,7 @@ func (s *Server) progress(ctx context.Context, id string) (json.RawMessage, erro
 }
 
 func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
-	f, err := taskFilter{in.Types, in.Statuses, in.Nodes, in.IDPrefix, in.Error}.filter()
+	f, err := taskFilter{in.Types, in.Statuses, in.Nodes, in.IDPrefix, in.Error, in.Tags, in.Since}.filter()
 	if err != nil {
 		return nil, err
 	}
@@ -239,12 +250,16 @@ func (s *Server) listTasks(ctx context.Context, in *listInput) (*page, error) {
 	}
 	tasks = tasks[:limit]
 	next := url.Values{"limit": {strconv.Itoa(limit)}, "continue": {tasks[limit-1].ID}}
-	for name, values := range map[string][]string{"type": in.Types, "status": in.Statuses, "node": in.Nodes} {
+	for name, values := range map[string][]string{"type": in.Types, "status": in.Statuses, "node": in.Nodes, "tag": in.Tags} {
 		if len(values) > 0 {
 			next[name] = values
 		}
 	}
-	for name, value := range map[string]string{"id_prefix": in.IDPrefix, "error": in.Error} {
+	since := ""
+	if !in.Since.IsZero() {
+		since = in.Since.Format(time.RFC3339Nano)
+	}
+	for name, value := range map[string]string{"id_prefix": in.IDPrefix, "error": in.Error, "since": since} {
 		if value != "" {
 			next.Set(name, value)
 		}

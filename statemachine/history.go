@@ -57,7 +57,7 @@ const (
 	EventCommand Event = "command"
 	// EventRequeued: the task is pending again, as it was submitted while it ran.
 	EventRequeued Event = "requeued"
-	// EventUpdated: its handler received new properties.
+	// EventUpdated: its handler received new properties, or its tags were changed.
 	EventUpdated Event = "updated"
 )
 

@@ -5,6 +5,7 @@ package kind
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -103,14 +104,16 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(q.Priority, p.Priority), cmp.Compare(p.Turn, q.Turn), cmp.Compare(p.ID, q.ID))
 }
 
-// Origin has the fields in which most specs differ, as text.
-type Origin struct{ SubmittedAt, Digest, Trace []byte }
+// Origin has the fields in which most specs differ, as text, and Tags as JSON; nil for
+// none.
+type Origin struct{ SubmittedAt, Digest, Trace, Tags []byte }
 
 // OriginOf extracts from a spec the fields that it shares with no other. It returns
 // false if they are not encoded as Windlass does; the whole spec must then be parsed.
 func OriginOf(spec []byte) (o Origin, ok bool) {
 	alike, o, ok := split(spec)
-	return o, ok && !bytes.Contains(alike, []byte(`"trace":`)) // another encoder may have put it elsewhere
+	elsewhere := bytes.Contains(alike, []byte(`"trace":`)) || bytes.Contains(alike, []byte(`"tags":`)) // by another encoder
+	return o, ok && !elsewhere
 }
 
 // split separates a spec into the shared part and its origin. It returns false if the
@@ -121,7 +124,13 @@ func split(spec []byte) (alike []byte, o Origin, ok bool) {
 		return spec, Origin{}, len(spec) == 0
 	}
 	o.SubmittedAt, tail, ok = bytes.Cut(tail, []byte(`","digest":"`))
-	tail, plain := bytes.CutSuffix(tail, []byte(`"}`))
+	tail, plain := bytes.CutSuffix(tail, []byte("}"))
+	tail, tags, tagged := bytes.Cut(tail, []byte(`,"tags":`))
+	if tagged {
+		o.Tags, plain = tags, plain && json.Valid(tags) // and nothing comes after them
+	}
+	tail, quoted := bytes.CutSuffix(tail, []byte(`"`))
+	plain = plain && quoted
 	o.Digest, o.Trace, _ = bytes.Cut(tail, []byte(`","trace":"`))
 	for _, word := range [...][]byte{o.SubmittedAt, o.Digest, o.Trace} {
 		plain = plain && !bytes.ContainsAny(word, `"\`)

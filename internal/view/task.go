@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass"
@@ -26,7 +27,8 @@ type Spec struct {
 	Retry     *windlass.Retry    `json:"retry,omitempty" doc:"what becomes of it when it fails"`
 	OnFailure windlass.OnFailure `json:"on_failure,omitempty" doc:"what its failure is for those that wait for it"`
 
-	Trace string `json:"trace,omitempty" doc:"the W3C traceparent that it belongs to"`
+	Trace string            `json:"trace,omitempty" doc:"the W3C traceparent that it belongs to"`
+	Tags  map[string]string `json:"tags,omitempty" doc:"free attributes by which lists and commands select tasks; they decide nothing"`
 }
 
 // Of returns the spec of a task of a type.
@@ -34,8 +36,35 @@ func (s Spec) Of(taskType string) windlass.Spec {
 	return windlass.Spec{
 		Type: taskType, Priority: s.Priority, NotBefore: s.NotBefore, Needs: s.Needs,
 		Weight: s.Weight, Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
-		Timeout: s.Timeout, Retry: s.Retry, OnFailure: s.OnFailure, Trace: s.Trace,
+		Timeout: s.Timeout, Retry: s.Retry, OnFailure: s.OnFailure, Trace: s.Trace, Tags: s.Tags,
 	}
+}
+
+// TagFilter reads which tags tasks must have, each as key=value, or as a key whose value
+// does not matter. field names where they were given.
+func TagFilter(field string, texts []string) (map[string]string, error) {
+	tags := make(map[string]string, len(texts))
+	for _, text := range texts {
+		key, value, _ := strings.Cut(text, "=")
+		if key == "" {
+			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "must be like key=value, or a key alone"}
+		}
+		if _, twice := tags[key]; twice {
+			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "a key must be given once, as a task has one value of each"}
+		}
+		tags[key] = value
+	}
+	return tags, nil
+}
+
+// ParseTags reads the tags of a task, each as key=value.
+func ParseTags(field string, texts []string) (map[string]string, error) {
+	for _, text := range texts {
+		if !strings.Contains(text, "=") {
+			return nil, &windlass.BadInputError{Field: field, Value: text, Limit: "must be like key=value"}
+		}
+	}
+	return TagFilter(field, texts)
 }
 
 // Submission is a task to be submitted: a line of a file, or the body of a

@@ -3,6 +3,8 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,15 @@ func Printable(s string) string {
 		}
 		return '·'
 	}, s)
+}
+
+// Tags is the tags of a task on a line, in the order of their keys.
+func Tags(tags map[string]string) string {
+	pairs := make([]string, 0, len(tags))
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		pairs = append(pairs, key+"="+tags[key])
+	}
+	return strings.Join(pairs, ", ")
 }
 
 // Age is the time since at for people, in one unit; "-" if at is not known.

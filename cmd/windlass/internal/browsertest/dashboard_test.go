@@ -80,6 +80,7 @@ func (b *browser) submits() {
 	b.says("#id-hint", "slash")
 	b.expects("status of 422")
 	b.fill("#id", "from-page")
+	b.fill("#tags", "tenant=t7 urgent=")
 	b.push("form", "Submit")
 	b.says("h1", "from-page")
 	b.says(".pagehead .badge", "running")
@@ -92,6 +93,12 @@ func (b *browser) submits() {
 	b.says(".pagehead .badge", "paused")
 	b.says(".timeline", "paused")
 	b.says(".card", "Why it does not run")
+	b.says(".facts", "tenant=t7")
+	b.runs(`document.querySelector(".facts a.tag").click()`)
+	b.says("h1", "Tasks")
+	b.sees(`location.hash === "#/tasks?tag=tenant%3Dt7" && document.querySelectorAll(".gridbody .row").length === 1`, "the tasks with its tag")
+	b.push(".filters", "tenant=t7")
+	b.sees(`location.hash === "#/tasks"`, "no filter any more")
 }
 
 // survivesANode joins a node of another process, kills it, and sees its tasks move.
@@ -234,7 +241,7 @@ func (b *browser) followsAnElection(w *world, data string) {
 // troubles has tasks that no node runs, one that fails and is retried, and one that fails for
 // good.
 const troubles = `{"id":"mail-1","type":"mail"}
-{"id":"mail-2","type":"mail"}
+{"id":"mail-2","type":"mail","tags":{"team":"mail, east"}}
 {"id":"flaky","type":"exec","props":{"command":["sh","-c","echo no such host >&2; exit 7"],"restart":"on-failure"},"retry":{"errors":-1,"min":"1h","max":"2h","window":"24h"}}
 {"id":"hopeless","type":"exec","props":{"command":["false"]},"retry":{"errors":1,"window":"1h"}}
 `
@@ -285,8 +292,10 @@ func (b *browser) changesTasks() {
 	b.visit("#/tasks?error=no+such", "Tasks")
 	b.sees(`document.querySelectorAll(".gridbody .row").length === 1 && document.querySelector(".gridbody .row").dataset.id === "flaky"`, "the task with the error")
 	b.says(".c-why", "no such host")
-	b.visit("#/tasks?q=mail-2", "Tasks")
-	b.sees(`document.querySelectorAll(".gridbody .row").length === 1`, "one task")
+	b.visit("#/tasks", "Tasks")
+	b.fill(".tag-text", "team=mail, east")
+	b.press(kb.Enter)
+	b.sees(`document.querySelectorAll(".gridbody .row").length === 1 && location.hash === "#/tasks?tag=team%3Dmail%2C+east"`, "the one task with the tag")
 	b.runs(`document.querySelector("[data-list]").focus()`)
 	b.press("a")
 	b.push(".bulkbar", "Delete")

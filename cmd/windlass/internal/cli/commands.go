@@ -156,7 +156,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 	case selects && len(args) > 0:
 		return nil, usagef("the ID %q and flags that select tasks exclude each other", args[0])
 	case !selects && len(args) == 0:
-		return nil, usagef("%s needs at least one ID, or --type, --status, --node, --id-prefix or --error", cmd.CommandPath())
+		return nil, usagef("%s needs at least one ID, or --type, --status, --node, --id-prefix, --error, --tag or --since", cmd.CommandPath())
 	case f.message == statemachine.Sleep && flags.Changed("until") == flags.Changed("for"):
 		return nil, usagef("%s needs --until or --for, and not both", cmd.CommandPath())
 	case flags.Changed("for") && f.pause <= 0:

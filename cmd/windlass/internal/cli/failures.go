@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 func (a *app) taskFailuresCommand() *cobra.Command {
 	var filter windlass.Filter
+	var search searchFlags
 	cmd := &cobra.Command{
 		Use:   "failures",
 		Short: "Show what failed, grouped by type and error",
@@ -25,19 +25,23 @@ addresses, IDs and times, are one group, unless it is an exit code or a status.`
   windlass task failures --type import -o json
   windlass task retry --type import --error 'connection refused' --dry-run`,
 		Args: noArgs,
-		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, _ []string) error {
-			groups, err := c.Failures(ctx, filter)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := search.read(cmd, &filter); err != nil {
+			return err
+		}
+		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+			groups, err := c.Failures(cmd.Context(), filter)
 			if err != nil {
 				return err
 			}
-			a.warnUnused(ctx, c, len(groups))
+			a.warnUnused(cmd.Context(), c, len(groups))
 			return a.print(groups, func() table { return failuresTable(groups, time.Now()) })
-		}),
+		})
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
-	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
-	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
+	search.register(cmd, &filter, "only tasks")
 	a.completeNames(cmd)
 	return a.outputFlag(cmd)
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,21 +17,52 @@ import (
 type selection struct {
 	filter   windlass.Filter
 	statuses []string
+	search   searchFlags
 }
 
 func (s *selection) register(cmd *cobra.Command, among []windlass.Status) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&s.filter.Types, "type", nil, "select tasks of these types")
 	flags.StringSliceVar(&s.statuses, "status", nil, "select tasks of these statuses: "+names(among, ", "))
-	flags.StringVar(&s.filter.IDPrefix, "id-prefix", "", "select tasks whose IDs begin with this")
 	flags.StringSliceVar(&s.filter.Nodes, "node", nil, "select tasks that these nodes hold, or held last")
-	flags.StringVar(&s.filter.Error, "error", "", "select tasks whose last error contains this")
+	s.search.register(cmd, &s.filter, "select tasks")
 	completeFlag(cmd, "status", among)
+}
+
+// searchFlags find tasks by what is not one of a few values.
+type searchFlags struct {
+	tags  []string
+	since string
+}
+
+// register adds the flags to those of a filter; what is what they find.
+func (s *searchFlags) register(cmd *cobra.Command, f *windlass.Filter, what string) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.IDPrefix, "id-prefix", "", what+" whose IDs begin with this")
+	flags.StringVar(&f.Error, "error", "", what+" whose last error contains this")
+	flags.StringArrayVar(&s.tags, "tag", nil, what+" with this tag, as key=value, or with any value of a key; repeatable, and all must match")
+	flags.StringVar(&s.since, "since", "", what+" to which something has happened since: RFC 3339, or a duration before now such as 2h")
+}
+
+// read completes the filter. It refuses empty values, as selection.check does.
+func (s *searchFlags) read(cmd *cobra.Command, f *windlass.Filter) (err error) {
+	if f.Tags, err = view.TagFilter("--tag", s.tags); err != nil || !cmd.Flags().Changed("since") {
+		return err
+	}
+	now := time.Now()
+	f.Since, err = time.Parse(time.RFC3339, s.since)
+	if d, durationErr := time.ParseDuration(s.since); durationErr == nil {
+		f.Since, err = now.Add(-d), nil
+	}
+	if err != nil || f.Since.After(now) {
+		return usagef("--since %q: must be like 2h or 2026-01-02T15:04:05Z, and not in the future", s.since)
+	}
+	return nil
 }
 
 // given reports whether any of the flags was given.
 func (s *selection) given(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"type", "status", "node", "id-prefix", "error"}, cmd.Flags().Changed)
+	return slices.ContainsFunc([]string{"type", "status", "node", "id-prefix", "error", "tag", "since"}, cmd.Flags().Changed)
 }
 
 // check refuses empty values: the variable of a script was empty, and the flag would
@@ -47,7 +80,7 @@ func (s *selection) check(cmd *cobra.Command, among []windlass.Status) error {
 	}
 	var err error
 	s.filter.Statuses, err = statusesOf("--status", s.statuses, among)
-	return err
+	return cmp.Or(err, s.search.read(cmd, &s.filter))
 }
 
 // statusesOf reads the statuses that a flag names.

@@ -17,6 +17,7 @@ type specFlags struct {
 	given     view.Spec
 	retry     windlass.Retry
 	notBefore string
+	tags      []string
 }
 
 func (f *specFlags) register(cmd *cobra.Command) {
@@ -31,6 +32,7 @@ func (f *specFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&s.Group, "group", "", "tasks of one group go to different zones and nodes, as far as there are enough")
 	flags.DurationVar((*time.Duration)(&s.Timeout), "timeout", 0, "limit of each run; a longer run is stopped and counts as an error; 0 for no limit")
 	flags.StringVar((*string)(&s.OnFailure), "on-failure", "", "what happens to tasks that need this one if it fails: block, skip or run; default block")
+	flags.StringArrayVar(&f.tags, "tag", nil, "attribute to find it by, as key=value, which decides nothing; repeatable; an update replaces all of them")
 	completeFlag(cmd, "on-failure", []windlass.OnFailure{windlass.FailureBlocks, windlass.FailureSkips, windlass.FailureRuns})
 
 	r := &f.retry
@@ -51,7 +53,8 @@ func (f *specFlags) line(flags *pflag.FlagSet) (view.Spec, error) {
 	if s.NotBefore, err = parseTime(f.notBefore); err != nil {
 		return s, usagef("--not-before %q: %w", f.notBefore, err)
 	}
-	return s, nil
+	s.Tags, err = view.ParseTags("--tag", f.tags)
+	return s, err
 }
 
 func parseTime(text string) (time.Time, error) {

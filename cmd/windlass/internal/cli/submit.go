@@ -34,7 +34,7 @@ func (a *app) submitCommand() *cobra.Command {
    "needs":["b"],"not_before":"2026-01-02T15:04:05Z","rerun":false,
    "weight":1,"require":{"zone":"east"},"prefer":{"disk":"ssd"},"node":"","group":"",
    "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"},
-   "on_failure":"block"}
+   "on_failure":"block","tags":{"tenant":"t7"}}
 
 Only "id" is needed. A file is checked as a whole before anything is submitted.
 Submitting it again is fine: what exists already, live or done, is counted and
@@ -45,6 +45,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 		Example: `  windlass task submit hello -- echo "hello, world"
   windlass task submit nightly --type report --props '{"customer":7}'
   windlass task submit import --type import --timeout 30m --retry-errors 3 --retry-max 1m
+  windlass task submit consume-t7 --type consume --tag tenant=t7 --tag team=billing
   windlass task submit -f tasks.jsonl`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tasks, err := a.submissions(cmd, args, s, &spec, file, props)

@@ -80,6 +80,7 @@ func detailTable(t view.Task) table {
 		detail.add("Failures", fmt.Sprintf("%d; %d end it", t.Failures, t.FailuresMax))
 	}
 	detail.add("Blocked by", strings.Join(t.BlockedBy, ", "))
+	detail.add("Tags", view.Tags(t.Tags))
 	detail.add("Props", string(t.Props))
 	detail.add("Progress", string(t.Progress))
 	detail.add("Result", string(t.Result))

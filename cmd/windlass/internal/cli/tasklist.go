@@ -18,6 +18,7 @@ import (
 func (a *app) taskListCommand() *cobra.Command {
 	var filter windlass.Filter
 	var statuses []string
+	var search searchFlags
 	var follow, count, reverse, interruptions bool
 	var limit int
 	var by string
@@ -26,11 +27,13 @@ func (a *app) taskListCommand() *cobra.Command {
 		Short: "List tasks, live and done",
 		Example: `  windlass task list --status failed --sort ended --reverse --limit 20
   windlass task list --node n1 --type import -o json
+  windlass task list --tag tenant=t7 --since 2h
   windlass task list --sort interruptions --reverse --limit 10`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			if filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses); err != nil {
+			filter.Statuses, err = statusesOf("--status", statuses, windlass.Statuses)
+			if err := cmp.Or(err, search.read(cmd, &filter)); err != nil {
 				return err
 			}
 			flags := cmd.Flags()
@@ -62,7 +65,7 @@ func (a *app) taskListCommand() *cobra.Command {
 						return err
 					}
 				}
-				return a.print(tasks, func() table { return taskTable(tasks, time.Now()) })
+				return a.print(tasks, func() table { return taskTable(tasks, len(filter.Tags) > 0, time.Now()) })
 			})
 		},
 	}
@@ -70,8 +73,7 @@ func (a *app) taskListCommand() *cobra.Command {
 	flags.StringSliceVar(&filter.Types, "type", nil, "only these types")
 	flags.StringSliceVar(&statuses, "status", nil, "only these statuses: "+names(windlass.Statuses, ", "))
 	flags.StringSliceVar(&filter.Nodes, "node", nil, "only what these nodes hold, or held last")
-	flags.StringVar(&filter.IDPrefix, "id-prefix", "", "only IDs that begin with this")
-	flags.StringVar(&filter.Error, "error", "", "only those whose last error contains this")
+	search.register(cmd, &filter, "only tasks")
 	flags.BoolVarP(&follow, "watch", "w", false, "keep running and print every change")
 	flags.BoolVar(&count, "count", false, "only count, by status")
 	flags.StringVar(&by, "sort", "id", "sort by "+names(slices.Sorted(maps.Keys(taskOrders)), ", "))
@@ -162,10 +164,17 @@ func sorted(tasks []listed, order func(a, b listed) int, reverse bool, limit int
 
 var taskHeading = []string{"ID", "TYPE", "STATUS", "NODE", "AGE", "CLAIMED", "ERRORS", "BLOCKED BY"}
 
-func taskTable(tasks []listed, now time.Time) table {
+// taskTable has a column for the tags only where they were asked for.
+func taskTable(tasks []listed, tagged bool, now time.Time) table {
 	t := table{heading: taskHeading, rows: rowsOf(tasks, func(t listed) []string { return taskRow(t.TaskInfo, now) })}
+	if tagged {
+		t.heading = append(slices.Clip(t.heading), "TAGS")
+		for i := range t.rows {
+			t.rows[i] = append(t.rows[i], view.OrDash(view.Tags(tasks[i].Tags)))
+		}
+	}
 	if len(tasks) > 0 && tasks[0].Interruptions != nil {
-		t.heading = append(slices.Clip(taskHeading), "INTERRUPTED")
+		t.heading = append(slices.Clip(t.heading), "INTERRUPTED")
 		for i := range t.rows {
 			t.rows[i] = append(t.rows[i], strconv.Itoa(*tasks[i].Interruptions))
 		}

@@ -121,7 +121,7 @@ func topTable(t view.Top) table {
 		{"nodes", strconv.Itoa(len(t.Nodes))}, {"elections", strconv.Itoa(len(t.Elections))}, {"jobs", summary(t.Jobs)},
 	}}
 	elections := table{heading: electionHeading, rows: rowsOf(t.Elections, electionRow)}
-	for _, part := range []table{nodeTable(t.Nodes, nil, t.At), elections, taskTable(listedOf(t.Tasks), t.At)} {
+	for _, part := range []table{nodeTable(t.Nodes, nil, t.At), elections, taskTable(listedOf(t.Tasks), false, t.At)} {
 		if len(part.rows) > 0 {
 			page.rows = append(append(page.rows, []string{""}, part.heading), part.rows...)
 		}

@@ -26,7 +26,7 @@ func (a *app) taskUpdateCommand() *cobra.Command {
 		Long: `Change the properties or the settings of a live task. What is not named stays as it is;
 its state and its errors stay, too. If the task runs, its handler is told of the new
 properties, if it listens to that; any other is stopped, and the task runs again as it is
-now. "task get" shows what a task has.
+now. A change of its tags alone stops nothing. "task get" shows what a task has.
 
 Arguments after -- are the new command of a task of type "exec".`,
 		Example: `  windlass task update nightly --props '{"customer":8}'
@@ -129,6 +129,7 @@ func (f *specFlags) change(given view.Spec, s *windlass.Spec, changed func(flag 
 		"group":      func() { s.Group = given.Group },
 		"timeout":    func() { s.Timeout = given.Timeout },
 		"on-failure": func() { s.OnFailure = given.OnFailure },
+		"tag":        func() { s.Tags = given.Tags },
 	} {
 		if changed(flag) {
 			set()

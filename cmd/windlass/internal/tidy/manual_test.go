@@ -42,6 +42,8 @@ var limits = []struct {
 	{"priority", fmt.Sprintf("%d to %d", windlass.PriorityMin, windlass.PriorityMax), "PriorityMin, PriorityMax"},
 	{"weight of a task, of a node", windlass.WeightMax, "WeightMax"},
 	{"labels that a task requires, that it prefers, of a node", windlass.LabelsMax, "LabelsMax"},
+	{"tags of a task", windlass.TagsMax, "TagsMax"},
+	{"key of a tag, its value", fmt.Sprintf("%s, %s", bytesOf(windlass.TagKeyBytesMax), bytesOf(windlass.TagValueBytesMax)), "TagKeyBytesMax, TagValueBytesMax"},
 	{"capacity of a node", windlass.CapacityMax, "CapacityMax"},
 	{"`--concurrency`", windlass.ConcurrencyMax, ""},
 	{"`--return-within`", windlass.ReturnWithinMax, "ReturnWithinMax"},

@@ -27,6 +27,22 @@ describe("filters of tasks", () => {
     expect(ids("error=other")).toEqual([]);
     expect(isEmpty({ ...noFilter, error: "a" })).toBe(false);
   });
+  test("all tags must match, whatever is in their values, and a key alone matches any", () => {
+    const some = [
+      task("a", "running", { tags: { tenant: "t1", note: "x=1, y" } }), task("b", "failed", { tags: { tenant: "t2", team: "" } }), task("c"),
+    ];
+    const having = (...tags: string[]) => select(some, { ...noFilter, tags }).map((t) => t.id);
+    expect(having("tenant=t1")).toEqual(["a"]);
+    expect(having("tenant")).toEqual(["a", "b"]);
+    expect(having("tenant=")).toEqual(["a", "b"]);
+    expect(having("team")).toEqual(["b"]);
+    expect(having("note=x=1, y", "tenant=t1")).toEqual(["a"]);
+    expect(having("tenant=t1", "team")).toEqual([]);
+    expect(having("tenant=t")).toEqual([]);
+    expect(having("constructor")).toEqual([]);
+    expect(isEmpty({ ...noFilter, tags: ["tenant"] })).toBe(false);
+    expect(parseFilter(new URLSearchParams("tag=&tag==x&tag=a")).tags).toEqual(["a"]);
+  });
   test("sorts by any column and then by ID", () => {
     expect(ids("sort=-id")).toEqual(["poll-2", "poll-10", "Crawl"]);
     expect(ids("sort=status")).toEqual(["poll-10", "Crawl", "poll-2"]);
@@ -35,7 +51,7 @@ describe("filters of tasks", () => {
     expect(ids("sort=changed")[0]).toBe("Crawl");
   });
   test("stand in the URL, and what makes no sense there is left out", () => {
-    const query = "status=running&type=a+b&node=n%2F1&q=%5Ex&error=no+route&sort=-errors";
+    const query = "status=running&type=a+b&node=n%2F1&q=%5Ex&error=no+route&tag=a%3Db%3D%2C+c&tag=d&sort=-errors";
     expect(queryOf(parseFilter(new URLSearchParams(query)))).toBe(query);
     expect(parseFilter(new URLSearchParams("status=odd&sort=-weather"))).toEqual(noFilter);
     expect(queryOf(noFilter)).toBe("");

@@ -9,6 +9,8 @@ export interface Filter {
   text: string;
   /** Text that the last error contains. */
   error: string;
+  /** Tags that a task has, each as key=value, or as a key whose value does not matter. */
+  tags: string[];
   sort: SortKey;
   descending: boolean;
 }
@@ -16,7 +18,7 @@ export interface Filter {
 export const sortKeys = ["id", "status", "type", "node", "priority", "errors", "changed"] as const;
 export type SortKey = (typeof sortKeys)[number];
 
-export const noFilter: Filter = { statuses: [], types: [], nodes: [], text: "", error: "", sort: "id", descending: false };
+export const noFilter: Filter = { statuses: [], types: [], nodes: [], text: "", error: "", tags: [], sort: "id", descending: false };
 
 export function parseFilter(query: URLSearchParams): Filter {
   const sort = query.get("sort") ?? "";
@@ -27,6 +29,7 @@ export function parseFilter(query: URLSearchParams): Filter {
     nodes: query.getAll("node"),
     text: query.get("q") ?? "",
     error: query.get("error") ?? "",
+    tags: query.getAll("tag").filter(isTag),
     sort: sortKeys.includes(key) ? key : "id",
     descending: sort.startsWith("-") && sortKeys.includes(key),
   };
@@ -40,12 +43,23 @@ export function queryOf(f: Filter): string {
   for (const n of f.nodes) q.append("node", n);
   if (f.text) q.set("q", f.text);
   if (f.error) q.set("error", f.error);
+  for (const t of f.tags) q.append("tag", t);
   if (f.sort !== "id" || f.descending) q.set("sort", (f.descending ? "-" : "") + f.sort);
   return q.toString();
 }
 
 export function isEmpty(f: Filter): boolean {
-  return f.statuses.length + f.types.length + f.nodes.length + f.text.length + f.error.length === 0;
+  return f.statuses.length + f.types.length + f.nodes.length + f.text.length + f.error.length + f.tags.length === 0;
+}
+
+/** Whether a text names a tag: it has a key. */
+export function isTag(text: string): boolean {
+  return /^[^=]/.test(text);
+}
+
+/** Whether a task has a tag; without a value, any value of its key will do. */
+function hasTag(t: Task, key: string, value: string): boolean {
+  return t.tags !== undefined && Object.hasOwn(t.tags, key) && (!value || t.tags[key] === value);
 }
 
 /** The tasks that a filter shows, in its order. */
@@ -56,6 +70,7 @@ export function select(tasks: Iterable<Task>, f: Filter): Task[] {
   const prefix = f.text.startsWith("^") ? f.text.slice(1) : "";
   const text = prefix ? "" : f.text.toLowerCase();
   const error = f.error.toLowerCase();
+  const tags = f.tags.map((tag) => (/^([^=]*)=?(.*)$/s.exec(tag) ?? []).slice(1) as [string, string]);
   const found: Task[] = [];
   for (const t of tasks) {
     if (statusSet.size && !statusSet.has(t.status)) continue;
@@ -64,6 +79,7 @@ export function select(tasks: Iterable<Task>, f: Filter): Task[] {
     if (prefix && !t.id.startsWith(prefix)) continue;
     if (text && !t.id.toLowerCase().includes(text)) continue;
     if (error && !t.errors.at(-1)?.error.toLowerCase().includes(error)) continue;
+    if (!tags.every(([key, value]) => hasTag(t, key, value))) continue;
     found.push(t);
   }
   const order = orders[f.sort];

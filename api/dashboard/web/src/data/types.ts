@@ -30,6 +30,7 @@ export interface Task {
   until?: string;
   not_before?: string;
   finished_at?: string;
+  tags?: Record<string, string>;
 }
 
 export interface Spec {
@@ -45,6 +46,7 @@ export interface Spec {
   retry?: { errors?: number; window?: string; min?: string; max?: string; deaths?: number };
   on_failure?: string;
   job?: boolean;
+  tags?: Record<string, string>;
 }
 
 export interface TaskDetail extends Task {

@@ -58,7 +58,7 @@ export function EditDialog({ detail, onClose }: { detail: TaskDetail; onClose: (
   };
   return (
     <Dialog title={`Edit ${detail.id}`} wide onClose={onClose}>
-      <p>A handler that listens is told of new properties. Any other is stopped, and the task runs again as it is then.</p>
+      <p>A handler that listens is told of new properties. Any other is stopped, and the task runs again as it is then. A change of tags alone stops nothing.</p>
       <Field label="As it is submitted" for="edit-text" {...(edited.wrong ? { error: edited.wrong } : {})}>
         <textarea id="edit-text" class="mono" rows={14} spellcheck={false} value={text} aria-invalid={!!edited.wrong} aria-describedby={edited.wrong ? "edit-text-hint" : undefined}
           onInput={(e) => setText(e.currentTarget.value)} />

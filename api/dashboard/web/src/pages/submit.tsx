@@ -23,11 +23,12 @@ interface Draft {
   timeout: string;
   notBefore: string;
   onFailure: string;
+  tags: string;
 }
 
 const empty: Draft = {
   id: "", parent: "", kind: "exec", type: "", command: "", props: "", priority: "", weight: "", needs: "", require: "", node: "", group: "",
-  timeout: "", notBefore: "", onFailure: "",
+  timeout: "", notBefore: "", onFailure: "", tags: "",
 };
 
 class Mistake extends Error {
@@ -67,6 +68,7 @@ export function bodyOf(d: Draft, job: boolean): Record<string, unknown> {
   if (d.timeout) body["timeout"] = d.timeout;
   if (d.notBefore) body["not_before"] = reading("notBefore", () => new Date(d.notBefore).toISOString());
   if (d.onFailure) body["on_failure"] = d.onFailure;
+  if (d.tags.trim()) body["tags"] = reading("tags", () => pairsOf(d.tags));
   return body;
 }
 
@@ -142,6 +144,7 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
               <textarea id="props" class="mono" rows={5} spellcheck={false} value={d.props} aria-describedby="props-hint" aria-invalid={wrong?.field === "props"} onInput={(e) => set({ props: e.currentTarget.value })} />
             </Field>
           )}
+          {input("tags", "Tags", "To find it by, such as tenant=t7 team=billing; they decide nothing")}
         </Card>
         <details class="card">
           <summary>Where and when it runs</summary>

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { get, Problem, send } from "../data/api";
 import { count } from "../data/attention";
+import { noFilter, queryOf } from "../data/filters";
 import { outputOf, reportOf, usageText } from "../data/report";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
@@ -249,6 +250,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
     ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.failures_max ? `${d.failures ?? 0}; ${d.failures_max} end it` : d.failures ? String(d.failures) : ""],
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
+    ["Tags", Object.keys(d.tags ?? {}).length ? <>{Object.entries(d.tags ?? {}).map(([k, v]) => <a key={k} class="tag" title="All tasks with this tag" href={`#/tasks?${queryOf({ ...noFilter, tags: [`${k}=${v}`] })}`}>{k}={v}</a>)}</> : ""],
     ["Timeout", s?.timeout], ["Retries", s?.retry ? json(s.retry).replace(/["{}\n]/g, " ").trim() : ""], ["On failure", s?.on_failure],
   ];
   return <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;

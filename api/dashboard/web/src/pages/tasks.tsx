@@ -2,7 +2,7 @@ import { signal } from "@preact/signals";
 import { Component, type JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { get } from "../data/api";
-import { errorCount, type Filter, isEmpty, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
+import { errorCount, type Filter, isEmpty, isTag, noFilter, parseFilter, queryOf, select, type SortKey, changedAt } from "../data/filters";
 import { Interruptions } from "../data/interruptions";
 import { remark } from "../data/remark";
 import { type Status, statuses, type Task } from "../data/types";
@@ -136,11 +136,38 @@ function Filters({ filter, change }: { filter: Filter; change: (f: Partial<Filte
           }}
         />
         <input type="search" class="error-text" aria-label="Find tasks by their last error" placeholder="Error contains" value={filter.error} onInput={(e) => change({ error: e.currentTarget.value })} />
+        <TagField add={(tag) => change({ tags: [...new Set([...filter.tags, tag])] })} />
         <Choice label="Type" all="All types" chosen={filter.types} options={types} choose={(v) => change({ types: v })} />
         <Choice label="Node" all="All nodes" chosen={filter.nodes} options={nodes.map((n) => [n, undefined])} choose={(v) => change({ nodes: v })} />
         {!isEmpty(filter) && <button type="button" class="button quiet" onClick={() => change(noFilter)}>Clear</button>}
       </div>
+      {filter.tags.length > 0 && (
+        <div class="chips" role="group" aria-label="Tags that must match">
+          {filter.tags.map((tag) => (
+            <button key={tag} type="button" class="chip" aria-label={`Do not filter by the tag ${tag}`} onClick={() => change({ tags: filter.tags.filter((t) => t !== tag) })}>{tag} ✕</button>
+          ))}
+        </div>
+      )}
     </div>
+  );
+}
+
+/** A field that adds a tag to the filter. What is typed is none before it is complete, as it is matched as a whole. */
+function TagField({ add }: { add: (tag: string) => void }): JSX.Element {
+  const [text, setText] = useState("");
+  const commit = (): void => {
+    if (!isTag(text)) return;
+    add(text);
+    setText("");
+  };
+  return (
+    <input
+      type="search" class="tag-text" aria-label="Find tasks by a tag, as key=value; Enter adds it" placeholder="Tag: key=value ↵" value={text}
+      onInput={(e) => setText(e.currentTarget.value)} onBlur={commit}
+      onKeyDown={(e) => {
+        if (e.key === "Enter") commit();
+      }}
+    />
   );
 }
 
