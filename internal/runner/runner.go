@@ -10,7 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -23,12 +24,46 @@ var ErrExited = errors.New("the handler called runtime.Goexit")
 type PanicError struct {
 	// Value is what it panicked with.
 	Value any
-	// Stack is where.
-	Stack []byte
+	// Stack is where: a line for each call, the innermost first.
+	Stack string
 }
 
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }
+
+// What is left out of a stack: the calls of the Go runtime, and those of Windlass around the
+// function.
+const (
+	ofGo     = "runtime."
+	ofRunner = "github.com/windlass-go/windlass/internal/runner."
+	ofNode   = "github.com/windlass-go/windlass."
+)
+
+// framesMax limits a stack.
+const framesMax = 64
+
+// stackOfPanic describes, for the deferred call that recovers, where the panic came from.
+// The trace of the runtime is three times as long, and an error keeps only its beginning.
+func stackOfPanic() string {
+	var pcs [framesMax]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])]) // without itself and the deferred call
+	var lines []string
+	own := 0 // how many lines there are up to the last one that is not of the node
+	for more := true; more; {
+		var f runtime.Frame
+		if f, more = frames.Next(); strings.HasPrefix(f.Function, ofRunner+"(*Group)") {
+			break
+		}
+		if f.Function == "" || strings.HasPrefix(f.Function, ofGo) {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("  %s (%s:%d)", f.Function, f.File, f.Line))
+		if !strings.HasPrefix(f.Function, ofNode) {
+			own = len(lines)
+		}
+	}
+	return strings.Join(lines[:own], "\n")
+}
 
 // Group is the set of functions of one owner. The zero value is ready.
 type Group struct {
@@ -56,7 +91,7 @@ func (g *Group) Go(ctx context.Context, f func(context.Context) error, exited fu
 		err := ErrExited
 		defer func() {
 			if v := recover(); v != nil {
-				err = &PanicError{Value: v, Stack: debug.Stack()}
+				err = &PanicError{Value: v, Stack: stackOfPanic()}
 			}
 			r.returned.Store(true)
 			exited(err)

@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,6 +43,34 @@ func TestRun_M31_APanicIsAnErrorWithItsStack(t *testing.T) {
 	got := run(t, func(context.Context) error { panic("boom") })
 	if !errors.As(got, &p) || p.Value != "boom" || !strings.Contains(got.Error(), "runner_test.go") {
 		t.Errorf("got %v", got)
+	}
+}
+
+// third is called by second, and panics in the runtime.
+func third(at []int) int { return at[len(at)] }
+
+func second(at []int) int {
+	defer func() {
+		if v := recover(); v != nil {
+			panic(v) // with another stack on top of the first
+		}
+	}()
+	return third(at)
+}
+
+func TestRun_M31_TheStackHasALineForEachCallOfTheApplication(t *testing.T) {
+	got := run(t, func(context.Context) error { second(nil); return nil })
+	var calls []string
+	for _, line := range strings.Split(got.Error(), "\n")[1:] {
+		name, at, ok := strings.Cut(strings.TrimPrefix(line, "  github.com/windlass-go/windlass/internal/runner."), " (")
+		if !ok || !regexp.MustCompile(`runner_test\.go:\d+\)$`).MatchString(at) {
+			t.Errorf("a line is %q", line)
+		}
+		calls = append(calls, name)
+	}
+	want := []string{"second.func1", "third", "second", "TestRun_M31_TheStackHasALineForEachCallOfTheApplication.func1"}
+	if !slices.Equal(calls, want) || !strings.HasPrefix(got.Error(), "panic: runtime error: index out of range [0] with length 0") {
+		t.Errorf("%v\n%q, want %q", got, calls, want)
 	}
 }
 

@@ -35,9 +35,15 @@ func (t *table) addTime(name string, at *time.Time) {
 	}
 }
 
+// addErrors adds the errors of a task, each with all of its lines.
 func (t *table) addErrors(errs []statemachine.ErrorEntry) {
 	for _, e := range errs {
-		t.add("Error", e.Timestamp.Format(time.RFC3339)+" "+e.Error)
+		first, rest, more := strings.Cut(strings.ReplaceAll(e.Error, "\t", "  "), "\n")
+		t.add("Error", e.Timestamp.Format(time.RFC3339)+" "+first)
+		for line := ""; more; {
+			line, rest, more = strings.Cut(rest, "\n")
+			t.add("", line)
+		}
 	}
 }
 

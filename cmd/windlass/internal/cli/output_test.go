@@ -6,9 +6,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/windlass-go/windlass/statemachine"
 )
 
 // hostile is what another may call a task, or say in an error.
@@ -50,5 +53,26 @@ func TestOutput_EscapesWhatATerminalInterprets(t *testing.T) {
 				t.Errorf("%s %s says %v, want %v: %v", format, how, got, want, err)
 			}
 		}
+	}
+}
+
+func TestTable_ShowsTheLinesOfAnErrorBelowEachOther(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var shown table
+	shown.add("ID", "a")
+	shown.addErrors([]statemachine.ErrorEntry{{Timestamp: at, Error: "panic: no row\n  main.import (import.go:7)\n\n\tmain.run (main.go:3)"}, {Timestamp: at, Error: "no"}})
+	var out bytes.Buffer
+	if err := shown.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+ID     a
+Error  2026-01-02T03:04:05Z panic: no row
+         main.import (import.go:7)
+         main.run (main.go:3)
+Error  2026-01-02T03:04:05Z no
+`
+	if got := "\n" + out.String(); got != want {
+		t.Errorf("%s", got)
 	}
 }
