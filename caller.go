@@ -10,10 +10,11 @@ import (
 
 type callerKey struct{}
 
-// WithCaller returns a context in which somebody makes changes: the history of a task
-// names who sent a command to it, and a cordon names who cordoned the node. The name is
-// for people and proves nothing, since whoever may write to the broker can give any. Of
-// one that is longer than statemachine.CommandByBytesMax bytes the beginning is kept.
+// WithCaller returns a context in which somebody makes changes: a task names who submitted
+// or changed it last, its history who sent it commands, changed or restarted it, and a
+// cordon or the pause of a type who made it. The name is for people and proves nothing,
+// since whoever may write to the broker can give any. Of one that is longer than
+// statemachine.CommandByBytesMax bytes the beginning is kept.
 func WithCaller(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, callerKey{}, shorten.To(strings.ToValidUTF8(name, "\uFFFD"), statemachine.CommandByBytesMax-len("…")))
 }

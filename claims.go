@@ -146,6 +146,9 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 	}, time.Time{})
 }
 
+// reasonUpdated is the reason of a claim on a task that was changed or restarted.
+const reasonUpdated = "changed or restarted while it ran here"
+
 // claimReason says for people why a node claims a task.
 func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 	switch {
@@ -154,7 +157,7 @@ func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {
 	case c.InsteadOf != "":
 		return "node " + c.InsteadOf + " should have claimed it and did not"
 	case t.For == node && t.Last == node:
-		return "changed or restarted while it ran here"
+		return reasonUpdated
 	case t.For == node && t.Last != "":
 		return "moved here from node " + t.Last
 	case t.For == node:

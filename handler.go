@@ -118,7 +118,7 @@ func (c *Claim) Spec() Spec {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spec := c.kind.Spec
-	spec.SubmittedAt, spec.Digest, spec.Trace, spec.Tags = c.origin.submittedAt, c.origin.digest, c.origin.trace, c.origin.tags
+	spec.SubmittedAt, spec.Digest, spec.Trace, spec.By, spec.Tags = c.origin.submittedAt, c.origin.digest, c.origin.trace, c.origin.by, c.origin.tags
 	return spec
 }
 

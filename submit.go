@@ -69,7 +69,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 		if errs[i] = s.Validate(); errs[i] != nil {
 			continue
 		}
-		s.Spec.Digest = s.digest()
+		s.Spec.Digest, s.Spec.By = s.digest(), callerOf(ctx)
 		next := &submitting{Submission: s, index: i, effect: &effects[i], replaces: s.ended, reruns: s.ended != 0}
 		if s.base == 0 {
 			next.Spec.SubmittedAt, next.Spec.RestartedAt, next.Spec.Turn = now, time.Time{}, 0

@@ -128,7 +128,7 @@ type Spec struct {
 	// Job makes the task a job of the tree: its ID is its path and its properties are
 	// its data; see package tree.
 	Job bool `json:"job,omitempty"`
-	// RestartedAt is set by Client.Restart: a node that held the task then stops its
+	// RestartedAt is set by Client.RestartAll: a node that held the task then stops its
 	// handler and runs the task again. It does not count when two submissions are
 	// compared.
 	RestartedAt time.Time `json:"restarted_at,omitzero"`
@@ -146,6 +146,10 @@ type Spec struct {
 	// submission's own span, whose parent is the given one. Trace does not count when
 	// two submissions are compared.
 	Trace string `json:"trace,omitempty"`
+	// By is set by the client: who submitted the task, or changed or restarted it last
+	// (WithCaller); empty if that is not known. It does not count when two submissions are
+	// compared.
+	By string `json:"by,omitempty"`
 	// Tags are attributes for people, by which lists and commands select tasks; see
 	// Filter.Tags. They decide nothing, and have nothing to do with the labels of nodes.
 	// At most TagsMax, of printable characters; a key is not empty and has no "=".
@@ -353,7 +357,7 @@ func checkType(name string) error {
 func (s Submission) digest() string {
 	h := sha256.New()
 	spec := s.Spec
-	spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace = time.Time{}, time.Time{}, "", 0, ""
+	spec.SubmittedAt, spec.RestartedAt, spec.Digest, spec.Turn, spec.Trace, spec.By = time.Time{}, time.Time{}, "", 0, "", ""
 	spec.Needs = slices.Clone(spec.Needs)
 	slices.Sort(spec.Needs)
 	_ = json.NewEncoder(h).Encode(spec) // cannot fail on a submission that validated
@@ -434,7 +438,7 @@ func (c *Client) putJob(txn *broker.Txn, s *submitting) {
 	record := JobRecord{Parent: strings.ReplaceAll(parent, keys.JobSeparator, "/"), Data: s.Props, Spec: s.Spec, QueuedAt: s.Spec.SubmittedAt}
 	record.Name, record.Type, _ = keys.ParseJobSegment(last)
 	record.Spec.Type, record.Spec.Job, record.Spec.SubmittedAt, record.Spec.Digest = "", false, time.Time{}, ""
-	record.Spec.RestartedAt, record.Spec.Turn, record.Spec.Trace = time.Time{}, 0, ""
+	record.Spec.RestartedAt, record.Spec.Turn, record.Spec.Trace, record.Spec.By = time.Time{}, 0, "", ""
 	if value, err := stored.Marshal(record); err == nil { // it does, as the spec and the properties did
 		txn.Then = append(txn.Then, broker.Put(c.space.Job(s.ID), value))
 	}
@@ -458,11 +462,11 @@ func skips(mark []byte) bool { return coordinator.ParseFailureMark(mark).Skip }
 // taskKind is the shared data of specs with equal content.
 type taskKind = kind.Kind[Spec]
 
-// readKind parses a spec without its time of submission, its digest, its trace and its
-// tags.
+// readKind parses a spec without its time of submission, its digest, its trace, its
+// tags, and who it is by.
 func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 	s, err := parseSpec(value)
-	s.SubmittedAt, s.Digest, s.Trace, s.Tags = time.Time{}, "", "", nil
+	s.SubmittedAt, s.Digest, s.Trace, s.By, s.Tags = time.Time{}, "", "", "", nil
 	return s, placement.Class{
 		Type: s.Type, Weight: min(s.Weight, WeightMax), Require: s.Require, Prefer: s.Prefer, Node: s.Node, Group: s.Group,
 	}, kind.Facts{Priority: s.Priority, NotBefore: s.NotBefore, Turn: broker.Revision(s.Turn), Needs: s.Needs, Err: err}
@@ -472,7 +476,7 @@ func readKind(value []byte) (Spec, placement.Class, kind.Facts) {
 type origin struct {
 	submittedAt time.Time
 	digest      string
-	trace       string
+	trace, by   string
 	tags        map[string]string
 }
 
@@ -482,14 +486,14 @@ func originOf(value []byte) origin {
 		var tags map[string]string
 		at, err := time.Parse(time.RFC3339Nano, string(o.SubmittedAt))
 		if err == nil && (o.Tags == nil || json.Unmarshal(o.Tags, &tags) == nil) {
-			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace), tags: tags}
+			return origin{submittedAt: at, digest: string(o.Digest), trace: string(o.Trace), by: string(o.By), tags: tags}
 		}
 	}
 	spec, err := parseSpec(value)
 	if err != nil {
 		return origin{} // its kind has the error
 	}
-	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace, tags: spec.Tags}
+	return origin{submittedAt: spec.SubmittedAt, digest: spec.Digest, trace: spec.Trace, by: spec.By, tags: spec.Tags}
 }
 
 // count keeps the tally of what the other nodes hold, including tasks on their way from

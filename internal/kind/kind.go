@@ -106,14 +106,16 @@ func (p Place) Compare(q Place) int {
 
 // Origin has the fields in which most specs differ, as text, and Tags as JSON; nil for
 // none.
-type Origin struct{ SubmittedAt, Digest, Trace, Tags []byte }
+type Origin struct{ SubmittedAt, Digest, Trace, By, Tags []byte }
 
 // OriginOf extracts from a spec the fields that it shares with no other. It returns
 // false if they are not encoded as Windlass does; the whole spec must then be parsed.
 func OriginOf(spec []byte) (o Origin, ok bool) {
 	alike, o, ok := split(spec)
-	elsewhere := bytes.Contains(alike, []byte(`"trace":`)) || bytes.Contains(alike, []byte(`"tags":`)) // by another encoder
-	return o, ok && !elsewhere
+	for _, name := range []string{`"trace":`, `"by":`, `"tags":`} {
+		ok = ok && !bytes.Contains(alike, []byte(name)) // another encoder may have put it elsewhere
+	}
+	return o, ok
 }
 
 // split separates a spec into the shared part and its origin. It returns false if the
@@ -131,8 +133,9 @@ func split(spec []byte) (alike []byte, o Origin, ok bool) {
 	}
 	tail, quoted := bytes.CutSuffix(tail, []byte(`"`))
 	plain = plain && quoted
+	tail, o.By, _ = bytes.Cut(tail, []byte(`","by":"`))
 	o.Digest, o.Trace, _ = bytes.Cut(tail, []byte(`","trace":"`))
-	for _, word := range [...][]byte{o.SubmittedAt, o.Digest, o.Trace} {
+	for _, word := range [...][]byte{o.SubmittedAt, o.Digest, o.Trace, o.By} {
 		plain = plain && !bytes.ContainsAny(word, `"\`)
 	}
 	return alike, o, ok && plain

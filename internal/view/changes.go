@@ -53,7 +53,7 @@ func fieldsOf(s windlass.Submission) map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	encoded, _ := json.Marshal(s.Spec) // what was read, or validated, can be encoded
 	_ = json.Unmarshal(encoded, &fields)
-	for _, ours := range []string{"job", "restarted_at", "turn", "submitted_at", "digest", "trace"} {
+	for _, ours := range []string{"job", "restarted_at", "turn", "submitted_at", "digest", "trace", "by"} {
 		delete(fields, ours)
 	}
 	if len(s.Props) > 0 {

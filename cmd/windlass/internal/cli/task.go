@@ -61,12 +61,20 @@ func (a *app) taskGetCommand() *cobra.Command {
 	return a.outputFlag(cmd)
 }
 
+// byWhom says who submitted a task, or changed it last.
+func byWhom(spec *windlass.Spec) string {
+	if spec == nil || spec.By == "" {
+		return ""
+	}
+	return ", by " + spec.By
+}
+
 func detailTable(t view.Task) table {
 	now := time.Now()
 	detail := table{rows: [][]string{
 		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", string(t.Status)}, {"Node", view.OrDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
-		{"Submitted", view.Ago(t.SubmittedAt, now)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
+		{"Submitted", view.Ago(t.SubmittedAt, now) + byWhom(t.Spec)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
 	}}
 	detail.addTime("Sleeps until", t.Until)
 	if t.Command != nil {

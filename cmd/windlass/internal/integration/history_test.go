@@ -84,6 +84,52 @@ func TestHistory_M05_BadIDsAndUnknownTasksAreErrors(t *testing.T) {
 	})
 }
 
+func TestHistory_NamesWhoSubmittedChangedAndRestarted(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		as := func(name string) context.Context { return windlass.WithCaller(t.Context(), name) }
+		works := false
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			if !works {
+				return windlass.Permanent(errors.New("no"))
+			}
+			return untilStopped(ctx, claim)
+		}))
+		c.must(c.client.Submit(as("ann"), windlass.Submission{ID: "t", Spec: windlass.Spec{Tags: map[string]string{"a": "1"}}}))
+		c.WaitFor(time.Minute, "t", windlass.StatusFailed)
+		if by := c.task("t").Spec.By; by != "ann" {
+			t.Errorf("it has ended and is by %q", by)
+		}
+		works = true
+		c.must(c.client.Retry(as(`b"\`), "t"))
+		runs := func(n int) func() bool { return func() bool { return c.startsOf("t") == n } }
+		c.WaitUntil(time.Minute, "it runs", runs(2))
+		c.must(c.client.RestartAll(as("carl"), []string{"t"})[0])
+		c.WaitUntil(time.Minute, "it runs again", runs(3))
+		change := func(who string, do func(*windlass.Submission)) {
+			_, err := c.client.Update(as(who), "t", func(s *windlass.Submission) error { do(s); return nil })
+			c.must(err)
+			c.Advance(time.Minute)
+		}
+		change("dora", func(s *windlass.Submission) { s.Spec.Tags = nil })
+		change("eve", func(s *windlass.Submission) {}) // which changes nothing
+		change("", func(s *windlass.Submission) { s.Props = []byte("1") })
+		var details []string
+		_, h := c.historyOf("t")
+		for _, e := range h.Entries {
+			if e.Event == statemachine.EventClaimed || e.Event == statemachine.EventUpdated {
+				details = append(details, e.Detail)
+			}
+		}
+		want := []string{"placed, submitted by ann", `placed, submitted by b"\`, "changed or restarted while it ran here, by carl", "its tags were changed, and its handler runs on, by dora", "changed or restarted while it ran here"}
+		if !slices.Equal(details, want) {
+			t.Errorf("the history has %q, want %q", details, want)
+		}
+		if why := c.explain("t").Decision; why != "changed or restarted while it ran here" || c.task("t").Spec.By != "" {
+			t.Errorf("it was claimed because %q, and is by %q", why, c.task("t").Spec.By)
+		}
+	})
+}
+
 func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("n")

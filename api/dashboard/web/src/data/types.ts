@@ -43,6 +43,7 @@ export interface Spec {
   node?: string;
   group?: string;
   timeout?: string;
+  by?: string;
   retry?: { errors?: number; window?: string; min?: string; max?: string; deaths?: number };
   on_failure?: string;
   job?: boolean;

@@ -11,7 +11,7 @@ import { explain, toast } from "../ui/toasts";
 type Fields = Record<string, unknown>;
 
 /** What the server sets itself. */
-const ours = ["job", "restarted_at", "turn", "submitted_at", "digest", "trace"];
+const ours = ["job", "restarted_at", "turn", "submitted_at", "digest", "trace", "by"];
 
 /** What of a task can be changed, as a file of tasks has it. */
 function fieldsOf(d: TaskDetail): Fields {

@@ -245,7 +245,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
   const s = d.spec;
   const facts: [string, JSX.Element | string | undefined][] = [
     ["Type", d.type || "(none)"], ["Node", d.node], ["Token", d.token ? String(d.token) : ""],
-    ["Submitted", time(d.submitted_at)], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
+    ["Submitted", time(d.submitted_at)], ["Submitted or changed by", s?.by], ["Claimed", d.claimed_at ? time(d.claimed_at) : ""], ["Finished", d.finished_at ? time(d.finished_at) : ""],
     ["Told to", d.command ? `${d.command.message}${d.command.until ? ` until ${time(d.command.until)}` : ""}, not done yet` : ""], ["Wakes up", d.until ? time(d.until) : ""], ["Not before", d.not_before ? time(d.not_before) : ""],
     ["Priority", String(d.priority)], ["Weight", d.weight ? String(d.weight) : ""], ["Failures", d.failures_max ? `${d.failures ?? 0}; ${d.failures_max} end it` : d.failures ? String(d.failures) : ""],
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],

@@ -1,0 +1,105 @@
+package windlass
+
+import (
+	"errors"
+	"time"
+
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/outbox"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// journal is what a node writes into the histories of tasks.
+type journal struct {
+	outbox.AuditQueue
+	// node is the name of the node, incarnation that of its session.
+	node, incarnation string
+}
+
+// add queues an entry about a held task.
+func (j *journal) add(r *run, at time.Time, entry statemachine.HistoryEntry) {
+	entry.At, entry.Token, entry.Node = at.UTC(), r.claim.Token(), j.node
+	j.Add(coordinator.AuditRecord{ID: r.claim.id, History: []statemachine.HistoryEntry{entry}})
+}
+
+// claimed records that a claim was granted, and why it was made.
+func (j *journal) claimed(r *run, reason string) {
+	at, detail := r.claim.claimedAt.UTC(), reason
+	switch by := r.claim.origin.by; {
+	case by == "":
+	case reason == reasonUpdated:
+		detail += ", by " + by
+	case r.stateRevision == 0: // it may not have run yet
+		detail += ", submitted by " + by
+	}
+	j.Add(coordinator.AuditRecord{
+		ID: r.claim.id, Token: r.claim.fencing, Fresh: r.stateRevision == 0,
+		Claimed: &coordinator.Record{ClaimedAt: at, Incarnation: j.incarnation, Reason: reason},
+		History: []statemachine.HistoryEntry{{
+			At: at, Event: statemachine.EventClaimed, Token: r.claim.Token(), Node: j.node, Detail: detail,
+		}},
+	})
+}
+
+// stored records the state that was stored.
+func (j *journal) stored(r *run, now time.Time) {
+	detail := ""
+	switch {
+	case r.record.State == statemachine.Sleeping && r.record.Until != nil:
+		detail = "until " + r.record.Until.UTC().Format(time.RFC3339)
+	case r.record.State == statemachine.Failed:
+		detail = lastError(r.record.Errors)
+	case r.record.State == statemachine.Paused && r.record.TypePaused:
+		detail = "its type is paused"
+	}
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.Event(r.record.State), Detail: detail})
+}
+
+// ended records how a claim ended.
+func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
+	if kind == coordinator.Done {
+		j.stored(r, now)
+		return
+	}
+	e := statemachine.HistoryEntry{Event: statemachine.EventReleased}
+	switch {
+	case r.handTo == j.node:
+		e.Detail = "to run again here: " + r.cause.Error() // somebody wanted it
+	case r.handTo != "":
+		e.Detail, e.Interruption = "to move to node "+r.handTo, true
+	case r.cause != nil:
+		e.Detail, e.Interruption = r.cause.Error(), !errors.Is(r.cause, ErrDeleted) && !errors.Is(r.cause, ErrUpdated)
+	default:
+		e.Detail = "by its handler, or before it had one"
+	}
+	j.add(r, now, e)
+}
+
+// requeued records that a task was submitted again before its run ended.
+func (j *journal) requeued(r *run, now time.Time) {
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"})
+}
+
+// updated records a change of the task that has not stopped its handler.
+func (j *journal) updated(r *run, now time.Time, detail string) {
+	if by := r.claim.origin.by; by != "" {
+		detail += ", by " + by
+	}
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: detail})
+}
+
+// commanded records that a command was handled, or why it was not. A checkpoint is left
+// out: it changes nothing, and those who look often would push out what happened.
+func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
+	if o.Message == statemachine.Checkpoint && err == nil {
+		return
+	}
+	detail := string(o.Message)
+	if o.By != "" {
+		detail += ", by " + o.By
+	}
+	if err != nil {
+		detail += ": discarded: " + err.Error()
+	}
+	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventCommand, Detail: detail})
+}
