@@ -147,7 +147,7 @@ func (in *incarnation) claim(c *schedule.Candidate, now time.Time) {
 }
 
 // reasonUpdated is the reason of a claim on a task that was changed or restarted.
-const reasonUpdated = "changed or restarted while it ran here"
+const reasonUpdated = "changed or restarted while this node held it"
 
 // claimReason says for people why a node claims a task.
 func claimReason(c *schedule.Candidate, t *mirror.Task, node string) string {

@@ -168,7 +168,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		e.Until = &may.Until
 		e.Why = "it is not due before " + may.Until.Format(time.RFC3339)
 	case len(e.FailedNeeds) > 0:
-		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: submit that again, or forget it with task prune --unblock"
+		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: run that again with task retry, or forget it with task prune --unblock"
 	case len(e.Cycle) > 0:
 		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
@@ -177,7 +177,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 		at := s.book.OpenAt(t.ID, t.Created, now)
 		e.Until = &at
 		e.Why = "it may have killed its node, and is started again apart from other suspects, at " + at.Format(time.RFC3339)
-	case t.For != "":
+	case t.For != "" && (t.For == target || s.takes(t.For, t)):
 		e.Why = "it is being moved to node " + t.For
 	case len(s.nodes) == 0:
 		e.Why = "there is no node"
@@ -198,6 +198,11 @@ func (s *survey) target(t *mirror.Task, now time.Time) string {
 		}
 	}
 	return ""
+}
+
+// takes reports whether a node is there and could claim a task.
+func (s *survey) takes(node string, t *mirror.Task) bool {
+	return slices.ContainsFunc(s.nodes, func(n NodeInfo) bool { return n.Name == node && s.verdict(&n, t, "").Takes })
 }
 
 // verdict says whether a node could run a task.

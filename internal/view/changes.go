@@ -78,12 +78,13 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	case line.ID != "" || line.Rerun:
 		return errors.New("neither the ID of a live task can be changed nor whether it is run again")
 	}
-	job, submittedAt, turn, trace := s.Spec.Job, s.Spec.SubmittedAt, s.Spec.Turn, s.Spec.Trace
+	before := s.Spec
 	if _, changes := patch["props"]; changes {
 		s.Props = notNull(line.Props)
 	}
 	s.Spec = line.Of(line.Type)
-	s.Spec.Job, s.Spec.SubmittedAt, s.Spec.Turn, s.Spec.Trace = job, submittedAt, turn, cmp.Or(line.Trace, trace)
+	s.Spec.Job, s.Spec.SubmittedAt, s.Spec.RestartedAt = before.Job, before.SubmittedAt, before.RestartedAt
+	s.Spec.Turn, s.Spec.Trace = before.Turn, cmp.Or(line.Trace, before.Trace)
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 func nightly() windlass.Submission {
 	return windlass.Submission{
 		ID: "nightly", Props: json.RawMessage(`{ "customer": 7, "of": {"a": 1, "b": [1, 2]}, "html": "<a> & \u2028" }`),
-		Spec: windlass.Spec{Type: "report", Priority: 2, Needs: []string{"x"}, Retry: &windlass.Retry{Errors: 3}, Turn: 9, Digest: "d", SubmittedAt: time.Unix(1, 0), Trace: "t"},
+		Spec: windlass.Spec{Type: "report", Priority: 2, Needs: []string{"x"}, Retry: &windlass.Retry{Errors: 3}, Turn: 9, Digest: "d", SubmittedAt: time.Unix(1, 0), RestartedAt: time.Unix(2, 0), Trace: "t"},
 	}
 }
 
@@ -45,7 +45,7 @@ func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
 		if got := strings.Join(lines, "; "); got != want {
 			t.Errorf("%s: %s, want %s", patch, got, want)
 		}
-		if was := nightly().Spec; s.ID != "nightly" || !s.Spec.Job || s.Spec.Turn != was.Turn || !s.Spec.SubmittedAt.Equal(was.SubmittedAt) || s.Spec.Trace != was.Trace {
+		if was := nightly().Spec; s.ID != "nightly" || !s.Spec.Job || s.Spec.Turn != was.Turn || !s.Spec.SubmittedAt.Equal(was.SubmittedAt) || !s.Spec.RestartedAt.Equal(was.RestartedAt) || s.Spec.Trace != was.Trace {
 			t.Errorf("%s changes more than it names: %+v", patch, s)
 		}
 	}

@@ -95,7 +95,8 @@ have saved, so that their handlers go on from there. What has completed has none
 new fencing token. Progress that was saved is there again; it is no interruption.
 
 With --batch only so many are restarted at the same time: the next ones once these run
-again, within --timeout. If one does not, the rest is not restarted.`,
+again, within --timeout. If one does not, the rest is not restarted. A handler that
+fails later than it is seen to run stops nothing: look at what was restarted first.`,
 			`  windlass task restart import-7
   windlass task restart --type import --batch 10 --yes`),
 		a.sendCommand(statemachine.Sleep, "Stop tasks until a time",
@@ -108,7 +109,7 @@ again, within --timeout. If one does not, the rest is not restarted.`,
 func (a *app) sendCommand(message statemachine.Message, short, long, example string) *cobra.Command {
 	f := sendFlags{message: message}
 	name := string(message)
-	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT", Short: short, Example: example}
+	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT --tag K=V --since T", Short: short, Example: example}
 	cmd.Long, cmd.ValidArgsFunction = long, a.completeLive
 	if f.message == commands.Retry || f.message == commands.Continue {
 		cmd.ValidArgsFunction = a.completeEnded

@@ -224,7 +224,10 @@ func (a *app) drainCommand() *cobra.Command {
 				if err := a.sendAll(cmd.Context(), c, args, command); err != nil || !wait {
 					return err
 				}
-				return a.waitDrained(cmd.Context(), c, args)
+				if err := a.waitDrained(cmd.Context(), c, args); err != nil {
+					return err
+				}
+				return a.eachName(args, func(string) (string, error) { return "%s holds nothing\n", nil })
 			})
 		},
 	}

@@ -61,6 +61,14 @@ func (a *app) taskGetCommand() *cobra.Command {
 	return a.outputFlag(cmd)
 }
 
+// statusOf is the status of a task, with the reason if its type is paused.
+func statusOf(t view.Task) string {
+	if t.Status == windlass.StatusPaused && t.State != nil && t.State.TypePaused {
+		return "paused, as its type is"
+	}
+	return string(t.Status)
+}
+
 // byWhom says who submitted a task, or changed it last.
 func byWhom(spec *windlass.Spec) string {
 	if spec == nil || spec.By == "" {
@@ -72,10 +80,11 @@ func byWhom(spec *windlass.Spec) string {
 func detailTable(t view.Task) table {
 	now := time.Now()
 	detail := table{rows: [][]string{
-		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", string(t.Status)}, {"Node", view.OrDash(t.Node)},
+		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", statusOf(t)}, {"Node", view.OrDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
 		{"Submitted", view.Ago(t.SubmittedAt, now) + byWhom(t.Spec)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
 	}}
+	detail.addTime("Ended", t.FinishedAt)
 	detail.addTime("Sleeps until", t.Until)
 	if t.Command != nil {
 		waits := string(t.Command.Message)

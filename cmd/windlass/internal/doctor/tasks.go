@@ -110,7 +110,7 @@ func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now
 			`"windlass node unfreeze" or "uncordon" takes a node back`, t.ID)
 	case s.waits(t, now) && before.waited(s, t.ID, now):
 		n.add(Warning, "task(s) that no node claims, although some handle the type",
-			`look for "left to other nodes" and "unreadable value" in the nodes' logs, and at their balancers`, t.ID)
+			`"windlass task explain" says for each node why not, such as a label or room that it lacks; then look for "left to other nodes" and "unreadable value" in the nodes' logs, and at their balancers`, t.ID)
 	}
 }
 

@@ -144,6 +144,26 @@ func TestExplain_SaysWhatNodesAndScriptsDo(t *testing.T) {
 
 // Regression: Explain planned the oldest task first, and named a node for a task that no node
 // had room for.
+// A task that is changed is given back for its node, which may not take it as it is now.
+func TestExplain_ATaskThatIsMovedNowhere(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.join("a")
+		c.Submit(windlass.Submission{ID: "t"})
+		c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+		_, err := c.client.Update(t.Context(), "t", func(s *windlass.Submission) error {
+			s.Spec.Require = map[string]string{"disk": "gold"}
+			return nil
+		})
+		c.must(err)
+		c.WaitFor(time.Minute, "t", windlass.StatusPending)
+		if e := c.explain("t"); e.Why != "no node can take it; see each" || !strings.Contains(e.Nodes[0].Why, "disk=gold") {
+			t.Errorf("%+v", e)
+		}
+		c.join("b", func(cfg *windlass.Config) { cfg.Labels = map[string]string{"disk": "gold"} })
+		c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+	})
+}
+
 func TestExplain_PlansInTheOrderInWhichNodesDo(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		n := f.node("n", holding(1))

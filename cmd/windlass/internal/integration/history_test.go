@@ -120,11 +120,11 @@ func TestHistory_NamesWhoSubmittedChangedAndRestarted(t *testing.T) {
 				details = append(details, e.Detail)
 			}
 		}
-		want := []string{"placed, submitted by ann", `placed, submitted by b"\`, "changed or restarted while it ran here, by carl", "its tags were changed, and its handler runs on, by dora", "changed or restarted while it ran here"}
+		want := []string{"placed, submitted by ann", `placed, submitted by b"\`, "changed or restarted while this node held it, by carl", "its tags were changed, and its handler runs on, by dora", "changed or restarted while this node held it"}
 		if !slices.Equal(details, want) {
 			t.Errorf("the history has %q, want %q", details, want)
 		}
-		if why := c.explain("t").Decision; why != "changed or restarted while it ran here" || c.task("t").Spec.By != "" {
+		if why := c.explain("t").Decision; why != "changed or restarted while this node held it" || c.task("t").Spec.By != "" {
 			t.Errorf("it was claimed because %q, and is by %q", why, c.task("t").Spec.By)
 		}
 	})

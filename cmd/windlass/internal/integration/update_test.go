@@ -106,7 +106,7 @@ func TestUpdate_O05_ATaskRunsAgainWithItsNewPropsOnTheSameNode(t *testing.T) {
 		if causes := c.causesOf(id); len(causes) == 0 || !errors.Is(causes[len(causes)-1], windlass.ErrUpdated) {
 			t.Errorf("it was stopped for %v", causes)
 		}
-		if text := c.details(id); !strings.Contains(text, "to run again here: the task was changed or restarted") || !strings.Contains(text, "changed or restarted while it ran here") {
+		if text := c.details(id); !strings.Contains(text, "to run again here: the task was changed or restarted") || !strings.Contains(text, "changed or restarted while this node held it") {
 			t.Errorf("its history does not say why:\n%s", text)
 		}
 		if d := c.task(id); string(d.Props) != `{"n":2}` || d.Status != windlass.StatusRunning || time.Since(*d.SubmittedAt) < time.Minute {
