@@ -188,11 +188,28 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 		if d.Node == in.config.Name {
 			in.answer(d, now)
 		}
-		if r := in.runs[d.Culprit]; d.Culprit != "" && r != nil && in.deaths.Blamed(d.Culprit, r.claim.created) != nil {
+		in.acquit(d, now)
+		if r := in.runs[d.Culprit]; d.Culprit != "" && r != nil && r.asleepFrom == 0 && in.deaths.Blamed(d.Culprit, r.claim.created) != nil {
 			in.stopRun(d.Culprit, ErrReleased) // whoever claims it then sets it aside
 		}
 	}
 	in.deaths.listed = true
+}
+
+// acquit removes the tasks from the record of a death that this node has claimed since, and
+// that were asleep when the node died: the stored state, of that claim or one before, says so.
+func (in *incarnation) acquit(d Death, now time.Time) {
+	innocent := func(l deaths.Lost) bool {
+		r := in.runs[l.Task]
+		return r != nil && r.asleepFrom != 0 && r.asleepFrom <= l.Token && l.Token < r.claim.token()
+	}
+	if in.closing || in.lost || !slices.ContainsFunc(d.Lost, innocent) {
+		return
+	}
+	key := in.node.space.NodeDeath(d.Node, d.Incarnation)
+	d.Acquit(innocent)
+	in.deaths.Judge(&d, in.deathLimits, now)
+	in.out.deaths.Put(key, broker.Txn{If: []broker.Cond{broker.Exists(key)}, Then: []broker.Op{broker.Put(key, d.Encode())}}, now)
 }
 
 // answer takes back the record of a death of this node that this process has survived,
@@ -264,7 +281,7 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 // blame fails a task that is to blame for deaths, and reports whether it is.
 func (in *incarnation) blame(r *run) bool {
 	d := in.deaths.Blamed(r.claim.id, r.claim.created)
-	if d == nil || r.asleep { // nor did it run when its last node died
+	if d == nil || r.asleepFrom != 0 { // nor did it run when its last node died
 		return false
 	}
 	var nodes []string

@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/windlass-go/windlass/coordinator"
@@ -66,9 +67,9 @@ func (j *journal) ended(r *run, kind coordinator.Kind, now time.Time) {
 	case r.handTo == j.node:
 		e.Detail = "to run again here: " + r.cause.Error() // somebody wanted it
 	case r.handTo != "":
-		e.Detail, e.Interruption = "to move to node "+r.handTo, true
+		e.Detail, e.Interruption = "to move to node "+r.handTo, r.published.started != 0 // or it slept, or was paused
 	case r.cause != nil:
-		e.Detail, e.Interruption = r.cause.Error(), !errors.Is(r.cause, ErrDeleted) && !errors.Is(r.cause, ErrUpdated)
+		e.Detail, e.Interruption = r.cause.Error(), !slices.ContainsFunc([]error{ErrDeleted, ErrUpdated, ErrTypePaused}, func(wanted error) bool { return errors.Is(r.cause, wanted) })
 	default:
 		e.Detail = "by its handler, or before it had one"
 	}

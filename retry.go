@@ -52,6 +52,10 @@ func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) 
 }
 
 func (c *Client) retryBatch(ctx context.Context, ids []string, keepProgress bool) []error {
+	what := "retry"
+	if keepProgress {
+		what = "continue"
+	}
 	errs := make([]error, len(ids))
 	var txns []broker.Txn
 	var asked []int
@@ -76,7 +80,7 @@ func (c *Client) retryBatch(ctx context.Context, ids []string, keepProgress bool
 			s.keepProgress = keepProgress
 		}
 		if errs[i] = err; err != nil {
-			errs[i] = fmt.Errorf("retry task %q: %w", ids[i], err)
+			errs[i] = fmt.Errorf("%s task %q: %w", what, ids[i], err)
 			continue
 		}
 		again, indexes = append(again, s), append(indexes, i)

@@ -49,9 +49,11 @@ type run struct {
 	dequeued *Dequeued
 	// departing is true if it is queued to be given away, or has been.
 	departing bool
-	// moved is true if another node gave it to this one, asleep if the task did not run
-	// when it was claimed: it slept, or was paused.
-	moved, asleep bool
+	// moved is true if another node gave it to this one.
+	moved bool
+	// asleepFrom is the token of the claim under which the task was paused or put to
+	// sleep, if it was so when it was claimed; zero otherwise.
+	asleepFrom broker.Revision
 	// wakes is its place in the queue of runs that wait for a time, zero if it is not
 	// in it.
 	wakes int32
@@ -213,7 +215,10 @@ func (in *incarnation) begin(g coordinator.Granted, p *prospect) {
 	if r.since = in.node.momentOf(claim.claimedAt); record.ChangedAt != nil {
 		r.since = in.node.momentOf(*record.ChangedAt)
 	}
-	r.asleep = r.record.State == statemachine.Sleeping || r.record.State == statemachine.Paused
+	if r.record.State == statemachine.Sleeping || r.record.State == statemachine.Paused {
+		r.asleepFrom = broker.Revision(record.Token)
+		in.deaths.stale = in.deaths.stale || in.deaths.Losses(g.ID) > 0 // of which it is innocent
+	}
 	if p.skipped != "" && !r.record.State.Terminal() {
 		in.skip(r, p.skipped)
 		return

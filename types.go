@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,8 +74,12 @@ func (c *Client) changePause(ctx context.Context, what, taskType string, op brok
 			return err
 		}
 	}
-	if _, err := c.change(ctx, op, c.space.TypePauseAttempt(taskType), op.Key); err != nil {
-		return fmt.Errorf("%s type %q: pause: %w", what, taskType, err)
+	_, err := c.change(ctx, op, c.space.TypePauseAttempt(taskType), op.Key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fmt.Errorf("%s type %q: it is not paused: %w", what, taskType, err)
+	case err != nil:
+		return fmt.Errorf("%s type %q: %w", what, taskType, err)
 	}
 	return nil
 }

@@ -82,6 +82,23 @@ func (d *Death) Encode() []byte {
 	return value
 }
 
+// Acquit removes the claims of tasks that did not run.
+func (d *Death) Acquit(innocent func(Lost) bool) {
+	var kept []Lost
+	recent := 0
+	for i, l := range d.Lost {
+		if innocent(l) {
+			continue
+		}
+		if kept = append(kept, l); i < d.Recent {
+			recent++
+		}
+	}
+	if d.Lost, d.Recent = kept, recent; d.find(d.Culprit) == nil {
+		d.Culprit, d.Count = "", 0
+	}
+}
+
 // list records the claims that ended with the node; recent reports whether one was
 // granted shortly before.
 func (d *Death) list(lost []Lost, recent func(Lost) bool) {

@@ -87,7 +87,8 @@ otherwise. "task failures" shows what failed, by error.`,
   windlass task retry --error 'connection refused' --yes`),
 		a.sendCommand(commands.Continue, "Run tasks that have ended again, from their last checkpoint",
 			`Run tasks that have ended again as "task retry" does, but keep the progress that they
-have saved, so that their handlers go on from there. What has completed has none.`,
+have saved, so that their handlers go on from there. What has completed has none. Selections are
+of failed tasks unless --status says otherwise.`,
 			`  windlass task continue import-7
   windlass task continue --type import --status killed --yes`),
 		a.sendCommand(commands.Restart, "Stop tasks that run, and run them again",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -196,7 +197,7 @@ func (a *app) eachName(nodes []string, do func(node string) (did string, err err
 			failed = errors.Join(failed, err)
 			continue
 		}
-		fmt.Fprintf(a.err, did, view.Printable(node))
+		fmt.Fprintf(a.err, did, cmp.Or(view.Printable(node), "''"))
 	}
 	return failed
 }

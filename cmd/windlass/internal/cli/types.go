@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,11 +92,23 @@ type '' is that of the tasks without one.`,
 	return cmd
 }
 
-// waitPaused returns when no task of some types runs.
-func (a *app) waitPaused(ctx context.Context, c *windlass.Client, types []string) error {
+// waitPaused returns when no task of some types runs, or one of them was resumed.
+func (a *app) waitPaused(ctx context.Context, c *windlass.Client, names []string) error {
 	return a.waitUntilNone(ctx, "pausing", func() (left, tasks int, err error) {
-		counts, err := c.Count(ctx, windlass.Filter{Types: types, Statuses: []windlass.Status{windlass.StatusRunning}})
-		return counts[windlass.StatusRunning], counts[windlass.StatusRunning], err
+		types, err := c.Types(ctx)
+		running, paused := 0, map[string]bool{}
+		for _, t := range types {
+			if slices.Contains(names, t.Type) && t.Pause != nil {
+				running += t.Tasks[windlass.StatusRunning]
+				paused[t.Type] = true
+			}
+		}
+		for _, name := range names {
+			if err == nil && !paused[name] {
+				err = fmt.Errorf("type %q was resumed meanwhile", name)
+			}
+		}
+		return running, running, err
 	})
 }
 

@@ -103,6 +103,55 @@ func (s *supervised) blamed(healthy int) {
 	s.WaitUntil(time.Minute, "the others run", s.allRunning(healthy))
 }
 
+// What sleeps or is paused dies with its node as often as what runs, and kills none.
+func TestPoison_O02_WhatDidNotRunIsNotToBlame(t *testing.T) {
+	for _, how := range []string{"its type is paused", "it is paused", "it sleeps"} {
+		t.Run(how, func(t *testing.T) {
+			inEach(t, func(t *testing.T, c *cluster) {
+				s := supervise(c, 0, "a", "b")
+				c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Type: "import"}})
+				c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+				switch how {
+				case "its type is paused":
+					c.pauseType("import")
+				case "it is paused":
+					c.sendTask("t", statemachine.Pause)
+				default:
+					_, err := c.client.SendTask(t.Context(), "t", statemachine.SleepUntil(time.Now().Add(time.Hour/2)))
+					c.must(err)
+				}
+				s.watch(15 * time.Second)
+				for range 4 {
+					s.kill(c.task("t").Node)
+					s.watch(time.Minute)
+				}
+				died, err := c.client.Deaths(t.Context())
+				c.must(err)
+				for _, d := range died {
+					if d.Culprit != "" || len(d.Lost) != 0 {
+						t.Errorf("the death of %s is said to be due to %q, and lists %v", d.Node, d.Culprit, d.Lost)
+					}
+				}
+				if len(died) != 4 || c.startsOf("t") != 1 {
+					t.Errorf("%d deaths are recorded, and it was started %d times", len(died), c.startsOf("t"))
+				}
+				if how == "its type is paused" {
+					c.resumeType("import")
+				} else {
+					c.sendTask("t", statemachine.Run)
+				}
+				c.WaitFor(time.Minute, "t", windlass.StatusRunning)
+				s.kill(c.task("t").Node)
+				s.watch(time.Minute)
+				c.wantStatus("t", windlass.StatusRunning)
+				if e := c.explain("t"); len(e.Deaths) != 1 {
+					t.Errorf("it is explained with %+v", e)
+				}
+			})
+		})
+	}
+}
+
 func TestPoison_O02_TheTaskThatKillsItsNodesIsFoundAmongThreeHundred(t *testing.T) {
 	for _, fuse := range []time.Duration{time.Millisecond, 100 * time.Millisecond} {
 		for _, before := range []time.Duration{0, time.Minute} {
