@@ -40,7 +40,7 @@ type TypeStatus struct {
 	Pause *TypePause `json:"pause,omitempty"`
 	// Tasks has the numbers of its tasks by status, ended ones included.
 	Tasks map[Status]int `json:"tasks"`
-	// Nodes lists the nodes that have a handler for it, by name.
+	// Nodes lists the nodes that run it or pull it, by name, those for AnyType included.
 	Nodes []string `json:"nodes"`
 }
 
@@ -102,9 +102,9 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 		of(taskType)
 	}
 	for _, n := range nodes.Registered() {
-		for _, taskType := range nodeStatus(n, 0).Types {
+		for _, taskType := range typesOf(n) {
 			if taskType != AnyType {
-				of(taskType).Nodes = append(of(taskType).Nodes, n.Name)
+				of(taskType)
 			}
 		}
 	}
@@ -115,11 +115,25 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list types: %w", err)
 	}
+	for _, n := range nodes.Registered() {
+		types := typesOf(n)
+		for name, t := range all {
+			if slices.Contains(types, name) || slices.Contains(types, AnyType) {
+				t.Nodes = append(t.Nodes, n.Name)
+			}
+		}
+	}
 	list := make([]TypeStatus, 0, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		list = append(list, *all[name])
 	}
 	return list, nil
+}
+
+// typesOf returns the types that a node runs or pulls.
+func typesOf(n *mirror.Node) []string {
+	s := nodeStatus(n, 0)
+	return slices.Concat(s.Types, s.Pulls)
 }
 
 // pauseOf returns the pause of a type, nil for none. An unreadable one is a pause.

@@ -77,7 +77,7 @@ type '' is that of the tasks without one.`,
 			}
 			err = a.eachName(args, func(name string) (string, error) {
 				if !slices.ContainsFunc(known, func(t windlass.TypeStatus) bool { return t.Type == name }) {
-					return "paused %s, which no task has and no node runs\n", c.PauseType(ctx, name, reason)
+					return "paused %s, which no task has and no node names\n", c.PauseType(ctx, name, reason)
 				}
 				return "paused %s\n", c.PauseType(ctx, name, reason)
 			})

@@ -213,6 +213,9 @@ func TestTypePause_O07_TypesAndWhatIsRefused(t *testing.T) {
 		c.typed("import", 2)
 		c.Submit(windlass.Submission{ID: "plain"})
 		c.WaitUntil(time.Minute, "all run", c.allRunning(3))
+		c.join("any")
+		c.join("pulls", pulling("import"))
+		c.awaitNodes(3)
 		c.must(c.client.PauseType(ctx, "", "once"))
 		c.must(c.client.PauseType(ctx, "", "why not"))
 		c.must(c.client.PauseType(ctx, "not-yet", ""))
@@ -225,8 +228,11 @@ func TestTypePause_O07_TypesAndWhatIsRefused(t *testing.T) {
 		if p := types[0].Pause; p == nil || p.Reason != "why not" || p.By != "sam" || p.At.IsZero() {
 			t.Errorf("%+v", p)
 		}
-		if got := types[1]; got.Pause != nil || got.Tasks[windlass.StatusRunning] != 2 || !slices.Equal(got.Nodes, []string{"a"}) {
+		if got := types[1]; got.Pause != nil || got.Tasks[windlass.StatusRunning] != 2 || !slices.Equal(got.Nodes, []string{"a", "any", "pulls"}) {
 			t.Errorf("%+v", got)
+		}
+		if nodes := types[2].Nodes; !slices.Equal(nodes, []string{"any"}) {
+			t.Errorf("%q run what nobody has named", nodes)
 		}
 		c.put("/test/nodes/_paused/import", "{")
 		c.WaitUntil(time.Minute, "what cannot be read is a pause", c.allAre([]string{"import-a", "import-b"}, windlass.StatusPaused))
