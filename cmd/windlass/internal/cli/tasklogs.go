@@ -24,7 +24,11 @@ func (a *app) taskLogsCommand() *cobra.Command {
 		Long: `Print what a task's command has written to standard output and error, as kept
 by the node that runs it. On another host than the node's, print the end of it: while
 the command runs, the node is asked for its last 32 KiB; afterwards the task's result
-has the last 4 KiB. Only on the node's host can it be followed.
+has the last 4 KiB.
+
+With --follow, go on with what is added, to whichever node the task moves, until it has
+ended or is deleted. From another host the node is asked again each second, or each five
+while nothing is added. What is more than 32 KiB in that time is left out, and it says so.
 
 Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
 prints the output unchanged.`,
@@ -35,29 +39,30 @@ prints the output unchanged.`,
 			if err != nil {
 				return err
 			}
+			show := a.printLog
+			if follow {
+				show = a.follow
+			}
 			if raw {
-				return a.printLog(ctx, c, a.out, log, lines, follow)
+				return show(ctx, c, a.out, log, lines)
 			}
 			out := view.Escaper(a.out)
-			return errors.Join(a.printLog(ctx, c, out, log, lines, follow), out.Close())
+			return errors.Join(show(ctx, c, out, log, lines), out.Close())
 		}),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until the task has ended")
 	cmd.Flags().BoolVar(&raw, "raw", false, "print it as it was written")
 	cmd.Flags().IntVarP(&lines, "lines", "n", -1, "only the last lines; below zero all")
 	return cmd
 }
 
-func (a *app) printLog(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int, follow bool) error {
+func (a *app) printLog(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) error {
 	if log.isHere() {
-		err := exectask.Tail(ctx, out, log.dir, log.task.ID, lines, follow)
+		err := exectask.Tail(ctx, out, log.dir, log.task.ID, lines, false)
 		if errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("task %q: no output is kept in %s: %w", log.task.ID, log.dir, windlass.ErrNotFound)
 		}
 		return err
-	}
-	if follow {
-		return fmt.Errorf("task %q: its output is on host %s in %s, and can be followed only there", log.task.ID, log.host, log.dir)
 	}
 	text, cut, err := log.fromAfar(ctx, c)
 	if err != nil {

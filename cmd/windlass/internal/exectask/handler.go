@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -29,7 +28,8 @@ type Outcome struct {
 	Signal   string `json:"signal"`
 	// Duration is a duration such as "1.5s".
 	Duration string `json:"duration"`
-	// Output is the end of standard output and error together.
+	// Output is the end of standard output and error together, in UTF-8; a byte that is not
+	// is a question mark.
 	Output string `json:"output"`
 	// Truncated reports whether there was more output.
 	Truncated  bool      `json:"truncated"`
@@ -38,6 +38,8 @@ type Outcome struct {
 	// Host and LogDir say where the whole output is.
 	Host   string `json:"host"`
 	LogDir string `json:"log_dir"`
+	// LogEnd is where in the log it ends, zero if that is not known.
+	LogEnd LogEnd `json:"log_end"`
 }
 
 // Report is the progress that is stored when a task whose command runs gets the command
@@ -45,10 +47,12 @@ type Outcome struct {
 type Report struct {
 	// At is when it was made, by the clock of the node.
 	At time.Time `json:"at"`
-	// Output is the end of the task's log.
+	// Output is the end of the task's log, in UTF-8; a byte that is not is a question mark.
 	Output string `json:"output"`
 	// Truncated reports whether there was more output.
 	Truncated bool `json:"truncated"`
+	// LogEnd is where in the log Output ends.
+	LogEnd LogEnd `json:"log_end"`
 	// Usage is nil if no command ran just then, as between two runs, and on other systems
 	// than Linux.
 	Usage *Usage `json:"usage,omitempty"`
@@ -161,8 +165,9 @@ func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan st
 // report returns the end of what the task's command has written, and what it uses.
 func (h *handler) report(ctx context.Context, id string) (Report, error) {
 	usage := h.supervisor.Usage(ctx, id)
-	text, cut, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
-	return Report{At: time.Now().UTC(), Output: strings.ToValidUTF8(string(text), "�"), Truncated: cut, Usage: usage}, err
+	log, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
+	log = log.whole()
+	return Report{At: time.Now().UTC(), Output: readable(log.text), Truncated: log.cut, LogEnd: log.end, Usage: usage}, err
 }
 
 // run runs the command until it has done so for good, or ctx ends.
@@ -237,11 +242,12 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 	if err != nil {
 		return result, err
 	}
-	host, _ := os.Hostname() // without it, only the log is harder to find
+	host, _ := os.Hostname()                             // without it, only the log is harder to find
+	log, _ := logEnd(h.supervisor.cfg.LogDir, c.ID(), 0) // as without this
 	outcome := Outcome{
 		ExitCode: result.Code, Signal: result.Signal, Duration: result.Duration.String(),
-		Output: strings.ToValidUTF8(string(result.Output), "�"), Truncated: result.Truncated,
-		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir,
+		Output: readable(result.Output), Truncated: result.Truncated,
+		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir, LogEnd: log.end,
 	}
 	if err := c.SetResult(outcome); err != nil {
 		return result, fmt.Errorf("record the result: %w", err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 func TestLogPath(t *testing.T) {
@@ -76,7 +77,7 @@ func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 	var all strings.Builder
 	must(t, Tail(t.Context(), &all, dir, "t", -1, false))
 	text := all.String()
-	for _, want := range []string{"--- run 1 (continued)\n", "--- run 2\nccc"} {
+	for _, want := range []string{"--- run 1 (continued 1)\n", "--- run 2\nccc"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("log lacks %q", want)
 		}
@@ -109,21 +110,93 @@ func TestTailCutsLines(t *testing.T) {
 
 func TestLogEndHasTheLastBytesOfBothFiles(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(LogPath(dir, "t")+oldSuffix, []byte("1234"), 0o600))
-	must(t, os.WriteFile(LogPath(dir, "t"), []byte("567"), 0o600))
-	for most, want := range map[int]string{2: "67 and more", 3: "567 and more", 5: "34567 and more", 7: "1234567", 100: "1234567"} {
-		end, more, err := logEnd(dir, "t", most)
-		if got := string(end) + map[bool]string{true: " and more"}[more]; err != nil || got != want {
-			t.Errorf("%d bytes: %q, %v, want %q", most, got, err, want)
+	must(t, os.WriteFile(LogPath(dir, "t")+oldSuffix, []byte("1\n34"), 0o600))
+	must(t, os.WriteFile(LogPath(dir, "t"), []byte("5\n7"), 0o600))
+	text := func(most int) (string, LogEnd) {
+		p, err := logEnd(dir, "t", most)
+		must(t, err)
+		return string(p.text) + map[bool]string{true: " and more"}[p.cut], p.end
+	}
+	for most, want := range map[int]string{0: " and more", 2: "\n7 and more", 3: "5\n7 and more", 5: "345\n7 and more", 7: "1\n345\n7", 100: "1\n345\n7"} {
+		if got, end := text(most); got != want || end.Bytes != 3 || end.RotatedBytes != 4 || end.File == end.Rotated {
+			t.Errorf("%d bytes: %q, end %+v, want %q", most, got, end, want)
 		}
 	}
 	must(t, os.Remove(LogPath(dir, "t")))
-	if end, more, err := logEnd(dir, "t", 3); string(end) != "234" || !more || err != nil {
-		t.Errorf("during a rotation: %q, %v, %v", end, more, err)
+	if got, end := text(3); got != "\n34 and more" || end.Bytes != 4 || end.Rotated != "" {
+		t.Errorf("during a rotation: %q, %+v", got, end)
 	}
-	if end, more, err := logEnd(dir, "other", 3); len(end) > 0 || more || err != nil {
-		t.Errorf("without a log: %q, %v, %v", end, more, err)
+	if p, err := logEnd(dir, "other", 3); len(p.text) > 0 || p.cut || p.end != (LogEnd{}) || err != nil {
+		t.Errorf("without a log: %+v, %v", p, err)
 	}
+	if p, err := logEnd("", "log_test.go", 3); len(p.text) > 0 || p.end != (LogEnd{}) || err != nil {
+		t.Errorf("without logs: %+v, %v", p, err)
+	}
+}
+
+// TestLogEnd_SinceJoinsLooks: however a log grows and is rotated, what is new since a look is
+// as many bytes as have been written, unless it has been rotated twice.
+func TestLogEnd_SinceJoinsLooks(t *testing.T) {
+	dir := t.TempDir()
+	path := LogPath(dir, "t")
+	look := func() LogEnd {
+		p, err := logEnd(dir, "t", 0)
+		must(t, err)
+		return p.end
+	}
+	add := func(text string) {
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		must(t, err)
+		_, err = f.WriteString(text)
+		must(t, errors.Join(err, f.Close()))
+	}
+	var looks []LogEnd
+	written := []int64{0}
+	for i, rotate := range []bool{false, false, true, false, true, false} {
+		if rotate {
+			must(t, os.Rename(path, path+oldSuffix))
+		}
+		text := strings.Repeat("x", i+1)
+		if i == 0 || rotate {
+			text = fmt.Sprintf("--- file %d\n", i)
+		}
+		add(text)
+		looks, written = append(looks, look()), append(written, written[i]+int64(len(text)))
+	}
+	// Which file each look found in writing.
+	files := []int{0, 0, 1, 1, 2, 2}
+	for i, earlier := range looks {
+		for j, later := range looks {
+			n, known := later.Since(earlier)
+			apart := files[max(i, j)] - files[min(i, j)]
+			if known != (apart < 2) || known && n != written[j+1]-written[i+1] {
+				t.Errorf("from look %d to %d: %d bytes, known: %v", i, j, n, known)
+			}
+		}
+	}
+	if _, known := (LogEnd{File: "elsewhere/1/1", Bytes: 1}).Since(looks[5]); known {
+		t.Error("a log on another host is taken for this")
+	}
+}
+
+func TestALookEndsWithAWholeCharacter(t *testing.T) {
+	for text, want := range map[string]string{"": "", "aé": "aé", "a\xc3": "a", "a\xe2\x82": "a", "a\xf0\x9f\x98": "a", "a\xff": "a\xff", "\x82\x82\x82\x82": "\x82\x82\x82\x82"} {
+		p := logPart{text: []byte(text), end: LogEnd{Bytes: int64(len(text))}}.whole()
+		if string(p.text) != want || p.end.Bytes != int64(len(want)) {
+			t.Errorf("%q: %q, end %d", text, p.text, p.end.Bytes)
+		}
+	}
+}
+
+func FuzzReadable(f *testing.F) {
+	f.Add("a\xffb\xc3")
+	f.Add("é\ufffd\xe2\x82")
+	f.Fuzz(func(t *testing.T, text string) {
+		got := readable([]byte(text))
+		if len(got) != len(text) || !utf8.ValidString(got) || utf8.ValidString(text) && got != text {
+			t.Errorf("%q: %q", text, got)
+		}
+	})
 }
 
 func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {

@@ -46,13 +46,15 @@ func LogPath(dir, taskID string) string {
 // runLog appends one run's output to a task's log. At max bytes the file becomes ".1",
 // replacing an older one: a task's logs never take more than twice max, plus one write.
 //
-// Invariant: size is the length of file, to which only this run appends.
+// Invariants: size is the length of file, to which only this run appends. No two files begin
+// with the same line, by which fileID tells them apart.
 type runLog struct {
-	path   string
-	max    int64
-	header string
-	file   *os.File
-	size   int64
+	path      string
+	max       int64
+	header    string
+	rotations int
+	file      *os.File
+	size      int64
 }
 
 func openLog(path string, max int64, header string) (*runLog, error) {
@@ -87,7 +89,8 @@ func (l *runLog) write(p []byte) error {
 		if err := errors.Join(os.Rename(l.path, l.path+oldSuffix), l.file.Close()); err != nil {
 			return err
 		}
-		if err := l.open(l.header + " (continued)"); err != nil {
+		l.rotations++
+		if err := l.open(fmt.Sprintf("%s (continued %d)", l.header, l.rotations)); err != nil {
 			return err
 		}
 	}

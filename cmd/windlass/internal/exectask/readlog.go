@@ -39,39 +39,10 @@ func Tail(ctx context.Context, w io.Writer, dir, taskID string, lines int, follo
 			return err
 		}
 		if !pause.For(ctx, followEvery) {
-			return nil
+			_, err = catchUp(w, path, current) // what was added while it paused
+			return err
 		}
 	}
-}
-
-// logEnd returns the last bytes of a task's log in dir, and whether there is more of it. A
-// file that is not there, as in the middle of a rotation, is as an empty one.
-func logEnd(dir, taskID string, most int) (end []byte, cut bool, err error) {
-	path := LogPath(dir, taskID)
-	for _, name := range []string{path, path + oldSuffix} {
-		text, more, err := fileEnd(name, most-len(end))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, false, err
-		}
-		end, cut = append(text, end...), cut || more
-	}
-	return end, cut, nil
-}
-
-// fileEnd returns the last bytes of a file, and whether it has more.
-func fileEnd(name string, most int) (end []byte, more bool, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, false, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, false, err
-	}
-	from := max(0, info.Size()-int64(most))
-	end, err = io.ReadAll(io.NewSectionReader(f, from, int64(most)))
-	return end, from > 0, err
 }
 
 // LastLines returns the last n lines of a text, all of them if n is negative.

@@ -1,21 +1,21 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { get, Problem, send } from "../data/api";
+import { get, Problem } from "../data/api";
 import { count } from "../data/attention";
 import { noFilter, queryOf } from "../data/filters";
-import { outputOf, reportOf, usageText } from "../data/report";
+import { reportOf } from "../data/report";
 import { spansOf } from "../data/spans";
 import { stepsOf } from "../data/steps";
-import { type CommandResult, type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
+import { type Explanation, type History, liveStatuses, type Status, type Task, type TaskDetail } from "../data/types";
 import { duration, json, time } from "../format";
 import { jobOf } from "../graph/forest";
 import { taskHref } from "../router";
 import { connection, serverClock, store, tick } from "../state";
 import { shapes, StatusBadge } from "../ui/icons";
 import { Action, Ago, Card, Empty, ErrorNote, PageHead } from "../ui/parts";
-import { explain, toast } from "../ui/toasts";
 import { applies, atOnce, ends, type Message, messages, order, OrderDialog } from "./bulk";
 import { EditDialog } from "./edit";
+import { OutputCard } from "./output";
 
 interface Known {
   detail: TaskDetail;
@@ -121,7 +121,6 @@ function Commands({ id, status, detail, refresh }: { id: string; status: Status 
 }
 
 function Detail({ known: { detail: d, history, explanation }, refresh }: { known: Known; refresh: () => void }): JSX.Element {
-  const [report, result] = [reportOf(d), outputOf(d.result)];
   return (
     <div class="columns">
       <div>
@@ -136,14 +135,9 @@ function Detail({ known: { detail: d, history, explanation }, refresh }: { known
             </ol>
           </Card>
         )}
-        {(report ?? result) !== undefined && (
-          <Card title="Output" aside={d.status === "running" && <OutputButton detail={d} refresh={refresh} />}>
-            {report?.at && <p class="muted">As of <Ago at={report.at} after=" ago" />{report.usage && <> · <span class="usage">{usageText(report.usage)}</span></>}</p>}
-            <pre class="output" tabIndex={0}>{report?.output || result || (report && !report.at ? "(not asked for yet)" : "(nothing)")}</pre>
-          </Card>
-        )}
+        <OutputCard detail={d} refresh={refresh} />
         {d.result !== null && <Card title="Result"><pre tabIndex={0}>{json(d.result)}</pre></Card>}
-        {d.progress !== null && report === undefined && <Card title="Progress"><pre tabIndex={0}>{json(d.progress)}</pre></Card>}
+        {d.progress !== null && reportOf(d) === undefined && <Card title="Progress"><pre tabIndex={0}>{json(d.progress)}</pre></Card>}
       </div>
       <div>
         <Card title="Task"><Facts d={d} /></Card>
@@ -167,28 +161,6 @@ function Life({ task, waits }: { task: Task | undefined; waits: string }): JSX.E
       ))}
     </ol>
   );
-}
-
-/** How often it is looked whether the node has reported, and how many times, in milliseconds. */
-const lookEvery = 400;
-const looksMax = 25;
-
-function OutputButton({ detail, refresh }: { detail: TaskDetail; refresh: () => void }): JSX.Element {
-  const act = async (): Promise<void> => {
-    try {
-      const [told] = (await send<CommandResult[]>("POST", "v1/commands", { message: "checkpoint", ids: [detail.id], wait: "5s" })) ?? [];
-      if (told?.error) return toast(told.error, true);
-      for (let looks = 0; looks < looksMax; looks++) {
-        await new Promise((resolve) => setTimeout(resolve, lookEvery));
-        const now = await get<TaskDetail>(`v1/tasks/${encodeURIComponent(detail.id)}`);
-        if (reportOf(now)?.at !== reportOf(detail)?.at) return refresh();
-      }
-      toast("The node has not reported.", true);
-    } catch (cause) {
-      toast(explain(cause), true);
-    }
-  };
-  return <Action onClick={() => void act()}>Output now</Action>;
 }
 
 function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
