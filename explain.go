@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
@@ -107,7 +108,9 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 	for _, d := range s.book.Deaths(id, t.Created, now) {
 		e.Deaths = append(e.Deaths, d.Node)
 	}
-	s.explain(&e, t, now)
+	target := s.target(t, now)
+	e.Nodes = s.verdicts(t, target)
+	s.explain(&e, t, target, now)
 	if p := s.paused(detail.Type); p != nil {
 		why := e.Why
 		if e.Why = p.why(); detail.State == nil || !detail.State.TypePaused {
@@ -134,14 +137,11 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 	return record.Reason, nil
 }
 
-func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
+// explain answers why, given the node that the plan assigns the task to, empty for none.
+func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time.Time) {
 	k := s.kinds.OfTask(t)
 	may, err := s.claimable(t, now)
 	e.Cycle = s.cycle(t)
-	target := s.target(t, now)
-	for i := range s.nodes {
-		e.Nodes = append(e.Nodes, s.verdict(&s.nodes[i], t, target))
-	}
 	switch {
 	case k.Err != nil:
 		e.Why = "its spec cannot be read: " + k.Err.Error()
@@ -188,16 +188,37 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, now time.Time) {
 	}
 }
 
+// plan yields the open tasks in their turn, each with the node that it is assigned to, empty
+// for none.
+func (s *survey) plan(now time.Time) iter.Seq2[*mirror.Task, string] {
+	return func(yield func(*mirror.Task, string) bool) {
+		open := s.open(now, func(kind.Answer) bool { return true })
+		plan := placement.New(s.view(open))
+		for _, o := range open {
+			if !yield(o, plan.Take(o.ID, s.kinds.OfTask(o).Class)) {
+				return
+			}
+		}
+	}
+}
+
 // target returns the node that the plan assigns an open task to; empty for none.
 func (s *survey) target(t *mirror.Task, now time.Time) string {
-	open := s.open(now, func(kind.Answer) bool { return true })
-	plan := placement.New(s.view(open))
-	for _, o := range open {
-		if node := plan.Take(o.ID, s.kinds.OfTask(o).Class); o.ID == t.ID {
+	for o, node := range s.plan(now) {
+		if o.ID == t.ID {
 			return node
 		}
 	}
 	return ""
+}
+
+// verdicts says of each node whether it could run a task.
+func (s *survey) verdicts(t *mirror.Task, target string) []NodeVerdict {
+	verdicts := []NodeVerdict{} // [] in JSON for none
+	for i := range s.nodes {
+		verdicts = append(verdicts, s.verdict(&s.nodes[i], t, target))
+	}
+	return verdicts
 }
 
 // takes reports whether a node is there and could claim a task.

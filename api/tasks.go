@@ -152,6 +152,11 @@ func (s *Server) registerTasks() {
 		Description: fmt.Sprintf("At most %d. All are checked before any is submitted; then each succeeds or fails by itself, "+
 			"and the answer counts the results.", windlass.SubmitBatchMax),
 	}, s.submitTasks)
+	add(s, endpoint{ID: "previewSubmissions", Whole: true, Method: http.MethodPost, Path: "/v1/submissions/preview", Tag: tag, Looks: true,
+		Summary: "What submitting tasks would do",
+		Description: "Which nodes would claim how many of them, why others would wait, and which would be refused. effects counts the rest: created, or " +
+			"requeued for one that runs again.",
+	}, s.previewSubmissions)
 	s.registerTask(tag)
 }
 
@@ -333,8 +338,8 @@ type submitManyInput struct {
 	Body        []view.Submission
 }
 
-func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view.Submitted], error) {
-	note(ctx, slog.Int("tasks", len(in.Body)))
+// read validates the tasks of a request.
+func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
 	if n := len(in.Body); n > windlass.SubmitBatchMax {
 		return nil, badInput("body", fmt.Sprintf("%d tasks", n), fmt.Sprintf("must be at most %d", windlass.SubmitBatchMax))
 	}
@@ -348,6 +353,29 @@ func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view
 			return nil, badInput(fmt.Sprintf("body[%d].id", i), line.ID, fmt.Sprintf("is that of body[%d] already", before))
 		}
 		seen[line.ID] = i
+	}
+	return tasks, nil
+}
+
+func (s *Server) previewSubmissions(ctx context.Context, in *submitManyInput) (*ok[view.SubmitPlan], error) {
+	tasks, err := in.read(s)
+	if err != nil {
+		return nil, err
+	}
+	plan, errs, err := s.client.PlanSubmit(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	answer := view.SubmitPlanOf(plan, errs)
+	answer.Warnings, err = s.client.Doubts(ctx, tasks)
+	return answerWith(answer, err)
+}
+
+func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view.Submitted], error) {
+	note(ctx, slog.Int("tasks", len(in.Body)))
+	tasks, err := in.read(s)
+	if err != nil {
+		return nil, err
 	}
 	sum := view.Submitted{Errors: []string{}}
 	var failed error

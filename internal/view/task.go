@@ -103,6 +103,34 @@ type Submitted struct {
 	Warnings []string `json:"warnings,omitempty" doc:"what is probably not meant"`
 }
 
+// SubmitPlan is what submissions would do. Its JSON is stable.
+type SubmitPlan struct {
+	windlass.SubmitPlan
+	Existed int `json:"existed" doc:"how many have been submitted before, the same in everything"`
+	Failed  int `json:"failed" doc:"how many would be refused"`
+	// Errors are the first ErrorsShownMax.
+	Errors []string `json:"errors" doc:"the first ten of them"`
+	// Warnings are the doubts about them.
+	Warnings []string `json:"warnings,omitempty" doc:"what is probably not meant"`
+}
+
+// SubmitPlanOf makes a SubmitPlan of what windlass.Client.PlanSubmit returns.
+func SubmitPlanOf(plan windlass.SubmitPlan, errs []error) SubmitPlan {
+	p := SubmitPlan{SubmitPlan: plan, Errors: []string{}}
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case windlass.AlreadySubmitted(err):
+			p.Existed++
+		default:
+			if p.Failed++; p.Failed <= ErrorsShownMax {
+				p.Errors = append(p.Errors, err.Error())
+			}
+		}
+	}
+	return p
+}
+
 // Task is everything about a task except its history. Its JSON is stable.
 type Task struct {
 	windlass.TaskDetail

@@ -81,6 +81,8 @@ func (b *browser) submits() {
 	b.expects("status of 422")
 	b.fill("#id", "from-page")
 	b.fill("#tags", "tenant=t7 urgent=")
+	b.push("form", "What would happen?")
+	b.says("form", "would claim it")
 	b.push("form", "Submit")
 	b.says("h1", "from-page")
 	b.says(".pagehead .badge", "running")

@@ -12,7 +12,7 @@ import (
 
 // refused selects the enabled buttons that change something.
 const refused = `[...document.querySelectorAll("main .commands .button, main .bulkbar .button, main .formfoot .button, dialog footer .primary")]
-	.filter((e) => !["Refresh", "Select none"].includes(e.textContent.trim()) && e.getAttribute("aria-disabled") !== "true").map((e) => e.textContent)`
+	.filter((e) => !["Refresh", "Select none", "What would happen?"].includes(e.textContent.trim()) && e.getAttribute("aria-disabled") !== "true").map((e) => e.textContent)`
 
 // offersNothing tries to change something on every page, and checks that it cannot.
 func (b *browser) offersNothing(s *stage, why string) {

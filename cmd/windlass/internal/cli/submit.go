@@ -25,6 +25,7 @@ func (a *app) submitCommand() *cobra.Command {
 	var s view.Submission
 	var spec specFlags
 	var file, props string
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "submit ID [flags] [-- COMMAND ARGUMENT...] | submit -f FILE",
 		Short: "Submit a task, or a file of tasks",
@@ -40,17 +41,26 @@ Only "id" is needed. A file is checked as a whole before anything is submitted.
 Submitting it again is fine: what exists already, live or done, is counted and
 left alone. A task of the same ID and different content is a conflict.
 
+With --dry-run nothing is submitted: it says what would be, which nodes would claim how
+many of the tasks, and why others would wait.
+
 Arguments after -- are the command of a task of type "exec". When it fails it is not
 run again, unless one of the flags --retry-… says how often it may.`,
 		Example: `  windlass task submit hello -- echo "hello, world"
   windlass task submit nightly --type report --props '{"customer":7}'
   windlass task submit import --type import --timeout 30m --retry-errors 3 --retry-max 1m
   windlass task submit consume-t7 --type consume --tag tenant=t7 --tag team=billing
-  windlass task submit -f tasks.jsonl`,
+  windlass task submit -f tasks.jsonl
+  windlass task submit -f tasks.jsonl --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tasks, err := a.submissions(cmd, args, s, &spec, file, props)
 			if err != nil {
 				return err
+			}
+			if dryRun {
+				return a.withClient(cmd.Context(), func(c *windlass.Client) error {
+					return a.planSubmit(cmd.Context(), c, tasks, file != "")
+				})
 			}
 			var tracer windlass.Tracer
 			stopTracing, err := a.startTracing(cmd.Context(), a.logger(slog.LevelInfo, false), &tracer)
@@ -69,6 +79,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 	flags.StringVar(&props, "props", "", "properties of the task, as JSON")
 	spec.register(cmd)
 	a.completeNames(cmd)
+	flags.BoolVar(&dryRun, "dry-run", false, "only say what would be submitted, and where it would run")
 	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
 	return a.outputFlag(cmd)
 }
@@ -116,7 +127,7 @@ func checkFileAlone(cmd *cobra.Command, args []string, file string) (err error) 
 		return usagef("-f %s and the ID %q exclude each other", file, args[0])
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed && f.Name != "file" && f.Name != "output" {
+		if f.Changed && !slices.Contains([]string{"file", "output", "dry-run"}, f.Name) {
 			err = usagef("-f %s and --%s exclude each other; it goes into the lines of the file", file, f.Name)
 		}
 	})

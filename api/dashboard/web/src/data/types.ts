@@ -202,3 +202,12 @@ export interface Job extends Task {
   needs: string[];
   reason?: string;
 }
+
+/** What submissions would do, of POST v1/submissions/preview. */
+export interface SubmitPlan {
+  nodes: { node: string; tasks: number }[];
+  waiting: { why: string; tasks: number; first: string; nodes: { node: string; takes: boolean; why: string }[] }[];
+  existed: number;
+  errors: string[];
+  warnings?: string[];
+}

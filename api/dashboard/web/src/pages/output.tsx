@@ -47,10 +47,10 @@ export function OutputCard({ detail: d, refresh }: { detail: TaskDetail; refresh
     if ((await ask(d.id, () => false)) !== undefined) refresh();
   };
   const buttons = (
-    <>
+    <div class="actions">
       <Action onClick={() => void once()} blocked={follows ? "It is being followed." : ""}>Output now</Action>
       <Action onClick={() => setFollows(!follows)}>{follows ? "Stop following" : "Follow"}</Action>
-    </>
+    </div>
   );
   return (
     <Card title="Output" aside={running && buttons}>

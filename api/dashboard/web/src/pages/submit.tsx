@@ -2,6 +2,7 @@ import type { InputHTMLAttributes, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Problem, send } from "../data/api";
 import { pairsOf, wordsOf } from "../data/words";
+import type { SubmitPlan } from "../data/types";
 import { go, route, taskHref } from "../router";
 import { slow, store } from "../state";
 import { Action, Card, ErrorNote, Field, PageHead } from "../ui/parts";
@@ -79,18 +80,21 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
   const [wrong, setWrong] = useState<{ field: string; text: string }>();
   const [error, setError] = useState<unknown>();
   const set = (part: Partial<Draft>): void => setDraft({ ...d, ...part });
+  const [plan, setPlan] = useState<SubmitPlan>();
   const [sending, setSending] = useState(false);
-  const act = async (): Promise<void> => {
+  const act = async (dry: boolean): Promise<void> => {
     if (sending) return;
     setSending(true);
-    await submit();
+    await submit(dry);
     setSending(false);
   };
-  const submit = async (): Promise<void> => {
+  const submit = async (dry: boolean): Promise<void> => {
     setWrong(undefined);
     setError(undefined);
+    setPlan(undefined);
     try {
       const body = bodyOf(d, job);
+      if (dry) return setPlan(await send<SubmitPlan>("POST", "v1/submissions/preview", [body]));
       if (job) {
         await send("POST", "v1/tree/jobs", body);
         toast(`${d.id} was queued.`);
@@ -124,7 +128,7 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
     <div class="page form">
       <p class="crumbs"><a href={job ? "#/trees" : "#/tasks"}>{job ? "Trees" : "Tasks"}</a></p>
       <PageHead title={job ? "Queue a job" : "Submit a task"} />
-      <form onSubmit={(e) => { e.preventDefault(); void act(); }} noValidate>
+      <form onSubmit={(e) => { e.preventDefault(); void act(false); }} noValidate>
         <Card>
           {input("id", job ? "Name" : "ID", job ? "Unique with its type below its parent" : "What it is called; submitting the same again changes nothing")}
           {job && input("parent", "Below", "The path of a job, a_x/b_y; empty for the root")}
@@ -165,15 +169,34 @@ export function SubmitPage({ job }: { job: boolean }): JSX.Element {
           </div>
         </details>
         <ErrorNote error={error} />
-        <footer class="formfoot"><Action submit kind="primary" blocked={sending ? "It is being sent." : ""}>{job ? "Queue" : "Submit"}</Action></footer>
+        {plan && <Planned plan={plan} />}
+        <footer class="formfoot">
+          {!job && <Action role="view" onClick={() => void act(true)} blocked={sending ? "It is being sent." : ""}>What would happen?</Action>}
+          <Action submit kind="primary" blocked={sending ? "It is being sent." : ""}>{job ? "Queue" : "Submit"}</Action>
+        </footer>
       </form>
     </div>
   );
 }
 
+/** What submitting one task would do. */
+function Planned({ plan }: { plan: SubmitPlan }): JSX.Element {
+  const [wait] = plan.waiting;
+  return (
+    <Card title="What would happen">
+      {plan.errors.map((e) => <p key={e} class="note bad">{e}</p>)}
+      {plan.existed > 0 && <p>It has been submitted before; nothing would change.</p>}
+      {plan.nodes.map((n) => <p key={n.node}>Node <b>{n.node}</b> would claim it.</p>)}
+      {wait && <p>It would wait: {wait.why}.</p>}
+      {wait && !wait.nodes.some((n) => n.takes) && <ul>{wait.nodes.map((n) => <li key={n.node}><b>{n.node}</b>: {n.why}</li>)}</ul>}
+      {(plan.warnings ?? []).map((w) => <p key={w} class="muted">{w}</p>)}
+    </Card>
+  );
+}
+
 /** The field of the form that a field of the API's answer is about. */
 function fieldOf(field: string): string {
-  const last = field.replace(/^body\.?/, "").split(/[.[]/)[0] ?? "";
+  const last = field.replace(/^body(\[\d+\])?\.?/, "").split(/[.[]/)[0] ?? "";
   const names = new Map(Object.entries({
     name: "id", "job name": "id", "task ID": "id", "task id": "id", data: "props", not_before: "notBefore", on_failure: "onFailure", "job type": "type",
   }));

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/view"
+)
+
+// planSubmit prints what submitting tasks would do. With again, those that were submitted
+// before are no errors.
+func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
+	planned, errs, err := c.PlanSubmit(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(errs, func(err error) bool { return err != nil && (!again || !windlass.AlreadySubmitted(err)) })
+	if len(tasks) == 1 && first == 0 {
+		return rerunnable(errs[0]) // it says everything
+	}
+	plan := view.SubmitPlanOf(planned, errs)
+	plan.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
+	a.warn(plan.Warnings...)
+	err = a.print(plan, func() table { return submitPlanTable(plan) })
+	if first >= 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d tasks would not be submitted; the first: %w", plan.Failed, len(tasks), rerunnable(errs[first])))
+	}
+	return err
+}
+
+func submitPlanTable(plan view.SubmitPlan) table {
+	var t table
+	for _, effect := range slices.Sorted(maps.Keys(plan.Effects)) {
+		t.add("would be "+string(effect), strconv.Itoa(plan.Effects[effect]))
+	}
+	t.add("existed already", strconv.Itoa(plan.Existed))
+	for _, n := range plan.Nodes {
+		t.add("node "+n.Node, fmt.Sprintf("would claim %d", n.Tasks))
+	}
+	t.add("would wait", strconv.Itoa(plan.Waits))
+	for _, w := range plan.Waiting {
+		t.add("why", fmt.Sprintf("%d, such as %s: %s", w.Tasks, w.First, w.Why))
+		if slices.ContainsFunc(w.Nodes, func(n windlass.NodeVerdict) bool { return n.Takes }) {
+			continue // it is not for want of a node
+		}
+		for _, n := range w.Nodes {
+			t.add("node "+n.Node, view.Verdict(windlass.Explanation{}, n))
+		}
+	}
+	if plan.Failed > 0 {
+		t.add("would be refused", strconv.Itoa(plan.Failed))
+	}
+	for _, text := range plan.Errors {
+		t.add("error", text)
+	}
+	return t
+}
