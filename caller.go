@@ -11,7 +11,7 @@ import (
 type callerKey struct{}
 
 // WithCaller returns a context in which somebody makes changes: a task names who submitted
-// or changed it last, its history who sent it commands, changed or restarted it, and a
+// or changed it last, its history who sent it commands, changed, restarted or deleted it, and a
 // cordon or the pause of a type who made it. The name is for people and proves nothing,
 // since whoever may write to the broker can give any. Of one that is longer than
 // statemachine.CommandByBytesMax bytes the beginning is kept.

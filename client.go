@@ -65,7 +65,8 @@ func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Cli
 // Delete removes a task with its properties and its pending command, and a job from the
 // tree. Its state stays. A running handler is stopped, and its node gives the claim up
 // only when the handler has returned. A task that is submitted under the same ID does
-// not run before that. Delete returns ErrNotFound if no such task is live.
+// not run before that. The task's history names who deleted it (WithCaller), if it has
+// ever been claimed. Delete returns ErrNotFound if no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {
 		return badName(err)
@@ -74,8 +75,8 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 		return fmt.Errorf("delete task %q: %w", id, err)
 	}
 	var tried broker.Cond // identifies the task that an attempt may have deleted
-	for range attemptsMax {
-		txn, found, err := c.deletion(ctx, id)
+	for attempt := range attemptsMax {
+		txn, found, err := c.deletion(ctx, id, attempt < attemptsMax/2)
 		if err != nil {
 			return fmt.Errorf("delete task %q: %w", id, err)
 		}
@@ -103,12 +104,18 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 
 // deletion reads a task and builds the transaction that deletes exactly that task. If
 // it is applied late, it must not affect another task that was submitted under the same
-// ID since.
-func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found bool, err error) {
+// ID since. With note it notes who deletes it, which fails if the history is written
+// meanwhile.
+func (c *Client) deletion(ctx context.Context, id string, note bool) (txn broker.Txn, found bool, err error) {
 	task, props, owner := c.space.Task(id), c.space.Props(id), c.space.Owner(id)
-	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: []broker.Op{
+	read := []broker.Op{
 		broker.Read(task), broker.Read(props), broker.Read(owner),
-	}})
+	}
+	by := callerOf(ctx)
+	if note = note && by != ""; note {
+		read = append(read, broker.Read(c.space.History(id)))
+	}
+	r, err := broker.CommitOne(ctx, c.broker, broker.Txn{Then: read})
 	if err != nil {
 		return broker.Txn{}, false, err
 	}
@@ -132,6 +139,12 @@ func (c *Client) deletion(ctx context.Context, id string) (txn broker.Txn, found
 		// In the oldest form a claim belongs to no session, and nobody gives it up.
 		txn.If = append(txn.If, broker.Created(owner, kv.Created))
 		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(id)))
+	}
+	if note {
+		if value, ok := noted(r.Reads[3], r.Reads[2], "delete, by "+by); ok {
+			txn.If = append(txn.If, broker.Modified(r.Reads[3].Key, r.Reads[3].Modified))
+			txn.Then = append(txn.Then, broker.Put(r.Reads[3].Key, value))
+		}
 	}
 	return txn, found, nil
 }

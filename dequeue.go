@@ -238,8 +238,9 @@ func (ps *pulls) count(taskType string) int {
 	return len(ps.waiting[taskType])
 }
 
-// giveUp answers the calls whose time is over, and returns when the next one's is.
-func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
+// giveUp answers the calls whose time is over with an error, and returns when the next one's
+// is.
+func (ps *pulls) giveUp(taskType string, now time.Time, empty error) (next time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.waiting[taskType] = slices.DeleteFunc(ps.waiting[taskType], func(p *pull) bool {
@@ -247,7 +248,7 @@ func (ps *pulls) giveUp(taskType string, now time.Time) (next time.Time) {
 		case p.until.IsZero():
 			return false
 		case !p.until.After(now):
-			p.result <- pulled{err: fmt.Errorf("type %q: %w", taskType, ErrEmpty)}
+			p.result <- pulled{err: empty}
 			return true
 		}
 		if next.IsZero() || p.until.Before(next) {
@@ -266,7 +267,11 @@ func (in *incarnation) giveUpPulls(now time.Time) {
 		if in.fleet.UnderWay(taskType) > 0 {
 			continue
 		}
-		if at := in.node.pulls.giveUp(taskType, now); !at.IsZero() && (in.pullAt.IsZero() || at.Before(in.pullAt)) {
+		empty := fmt.Errorf("type %q: %w", taskType, ErrEmpty)
+		if in.paused[taskType] {
+			empty = fmt.Errorf("%w: type %q is paused", ErrEmpty, taskType)
+		}
+		if at := in.node.pulls.giveUp(taskType, now, empty); !at.IsZero() && (in.pullAt.IsZero() || at.Before(in.pullAt)) {
 			in.pullAt = at
 		}
 	}

@@ -18,8 +18,8 @@ const (
 )
 
 // Doubts returns what is probably not meant about some tasks that are about to be
-// submitted, or were just: a type that no node which is there runs, and a need of which
-// there is no trace, which counts as done. They are for people, and no errors: a node may
+// submitted, or were just: a type that is paused or that no node which is there runs, and a
+// need of which there is no trace, which counts as done. They are for people, and no errors: a node may
 // come, and what was needed may have ended and been forgotten.
 func (c *Client) Doubts(ctx context.Context, submissions []Submission) ([]string, error) {
 	types, needs, own := map[string]bool{}, map[string]string{}, map[string]bool{}
@@ -51,6 +51,11 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		if p := pauseOf(nodes, name); p != nil {
+			doubts = append(doubts, fmt.Sprintf("the type %q is %v", name, p))
+		}
+	}
 	run := map[string]bool{}
 	for _, n := range nodes.Registered() {
 		var info NodeInfo
@@ -64,7 +69,7 @@ func (c *Client) doubtfulTypes(ctx context.Context, types map[string]bool) (doub
 		switch {
 		case run[name] || run[AnyType]:
 		case len(known) == 0:
-			return []string{"no node is there, so nothing runs yet"}, nil
+			return append(doubts, "no node is there, so nothing runs yet"), nil
 		default:
 			doubts = append(doubts, fmt.Sprintf("no node that is there runs the type %q; they run %q", name, known))
 		}

@@ -77,6 +77,7 @@ func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effec
 	}
 	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil || *s.effect == EffectUnchanged })
 	c.takeBackCycles(ctx, submitted, errs)
+	c.noteUpdates(ctx, slices.DeleteFunc(submitted, func(s *submitting) bool { return errs[s.index] != nil }))
 	for _, s := range all {
 		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
 			errs[s.index] = fmt.Errorf("%w; but an attempt before may yet be applied: %w", err, s.doubt)

@@ -22,8 +22,11 @@ type TypePause struct {
 	By     string `json:"by,omitempty"`
 }
 
-func (p *TypePause) why() string {
-	why := "its type is paused since " + p.At.Format(time.RFC3339)
+func (p *TypePause) why() string { return "its type is " + p.String() }
+
+// String says since when and by whom it is paused, and why.
+func (p *TypePause) String() string {
+	why := "paused since " + p.At.Format(time.RFC3339)
 	if p.By != "" {
 		why += " by " + p.By
 	}
@@ -128,6 +131,19 @@ func (c *Client) Types(ctx context.Context) ([]TypeStatus, error) {
 		list = append(list, *all[name])
 	}
 	return list, nil
+}
+
+// PausedTypes returns the types that are paused. It reads no tasks.
+func (c *Client) PausedTypes(ctx context.Context) (map[string]TypePause, error) {
+	nodes, err := listNodes(ctx, c.broker, c.space)
+	if err != nil {
+		return nil, fmt.Errorf("list paused types: %w", err)
+	}
+	paused := map[string]TypePause{}
+	for taskType := range nodes.Paused() {
+		paused[taskType] = *pauseOf(nodes, taskType)
+	}
+	return paused, nil
 }
 
 // typesOf returns the types that a node runs or pulls.

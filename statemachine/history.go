@@ -51,7 +51,8 @@ const (
 	// EventReleased: the node gave the claim back; the detail says why.
 	EventReleased Event = "released"
 	// EventLost: the claim ended without a record: its session expired, or the owner
-	// key was deleted. The next claim records it.
+	// key was deleted. The next claim records it. It is an interruption unless the task slept
+	// or was paused.
 	EventLost Event = "lost"
 	// EventCommand: a command to the task was handled; the detail says which.
 	EventCommand Event = "command"
@@ -157,8 +158,10 @@ func (h *History) add(e HistoryEntry) {
 	}
 	if e.Event.endsClaim() {
 		if i := slices.IndexFunc(h.Entries, func(o HistoryEntry) bool { return o.Event == EventLost && o.Token == e.Token }); i >= 0 {
+			if h.Entries[i].Interruption {
+				h.Interruptions--
+			}
 			h.Entries = slices.Delete(h.Entries, i, i+1)
-			h.Interruptions--
 		}
 	}
 	if e.Interruption {
@@ -181,11 +184,23 @@ func (h *History) concludeLost() {
 		if last.Token == next.Token || last.Event.endsClaim() {
 			continue
 		}
-		h.Entries = slices.Insert(h.Entries, i, HistoryEntry{
-			At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: true,
-		})
-		h.Interruptions++
+		lost := HistoryEntry{At: next.At, Event: EventLost, Node: last.Node, Token: last.Token, Interruption: h.ranLast(i)}
+		h.Entries = slices.Insert(h.Entries, i, lost)
+		if lost.Interruption {
+			h.Interruptions++
+		}
 	}
+}
+
+// ranLast reports whether the claim that the first n entries end with may have had its
+// handler run at last: it neither slept nor was it paused.
+func (h *History) ranLast(n int) bool {
+	for _, e := range slices.Backward(h.Entries[:n]) {
+		if e.Event != EventCommand && e.Event != EventUpdated || e.Token != h.Entries[n-1].Token {
+			return State(e.Event) != Sleeping && State(e.Event) != Paused
+		}
+	}
+	return true
 }
 
 func (e HistoryEntry) same(o HistoryEntry) bool {

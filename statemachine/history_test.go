@@ -102,6 +102,17 @@ func TestHistory_ALateEntryOfALostClaimIsConcludedToo(t *testing.T) {
 	wantHistory(t, h, "1claimed 1lost 2claimed", 2, 1)
 }
 
+// A claim of a task that sleeps or is paused is lost without an interruption.
+func TestHistory_M55_WhatDidNotRunIsNotInterrupted(t *testing.T) {
+	for last, interruptions := range map[Event]int{Event(Sleeping): 0, Event(Paused): 0, Event(Runnable): 1, Event(Fault): 1} {
+		var h History
+		h.Add(entry(1, 1, EventClaimed), entry(1, 2, Event(Sleeping)), entry(1, 3, last), entry(1, 4, EventCommand), entry(2, 5, EventClaimed))
+		wantHistory(t, h, "1claimed 1sleeping 1"+string(last)+" 1command 1lost 2claimed", 2, interruptions)
+		h.Add(entry(1, 4, EventReleased)) // its node records the end late
+		wantHistory(t, h, "1claimed 1sleeping 1"+string(last)+" 1command 1released 2claimed", 2, 0)
+	}
+}
+
 func TestHistory_IsLimited(t *testing.T) {
 	var h History
 	for i := range 100 {

@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/changes"
 )
 
 // Applied is what a file of tasks changes, or would change. Its JSON is stable.
@@ -33,33 +32,18 @@ type Changed struct {
 	Changes []Change `json:"changes"`
 }
 
-// Change is one value that is changed, nil for none. Its JSON is stable.
-type Change struct {
-	// Field is the path of the value, as in props.command.
-	Field string          `json:"field"`
-	From  json.RawMessage `json:"from"`
-	To    json.RawMessage `json:"to"`
-}
+// Change is one value that is changed.
+type Change = changes.Change
 
 // ChangesOf returns the values in which two submissions of a task differ, by their
 // fields.
 func ChangesOf(from, to windlass.Submission) []Change {
-	return append([]Change{}, differ("", fieldsOf(from), fieldsOf(to))...) // [] in JSON for none
+	return changes.Of(fieldsOf(from), fieldsOf(to))
 }
 
-// fieldsOf returns the type, the properties and the settings of a task, as the lines of a
-// file have them.
 func fieldsOf(s windlass.Submission) map[string]json.RawMessage {
-	fields := map[string]json.RawMessage{}
-	encoded, _ := json.Marshal(s.Spec) // what was read, or validated, can be encoded
-	_ = json.Unmarshal(encoded, &fields)
-	for _, ours := range []string{"job", "restarted_at", "turn", "submitted_at", "digest", "trace", "by"} {
-		delete(fields, ours)
-	}
-	if len(s.Props) > 0 {
-		fields["props"] = s.Props
-	}
-	return fields
+	spec, _ := json.Marshal(s.Spec) // what was read, or validated, can be encoded
+	return changes.Fields(spec, s.Props)
 }
 
 // Patch changes the type, the properties and the settings of a task by a merge patch, as
@@ -103,44 +87,4 @@ func merge(object, patch map[string]json.RawMessage) map[string]json.RawMessage 
 		}
 	}
 	return object
-}
-
-// differ compares two objects below a path. Of values that are both objects, it compares
-// the fields.
-func differ(path string, from, to map[string]json.RawMessage) (changes []Change) {
-	both := maps.Clone(from)
-	maps.Copy(both, to)
-	for _, name := range slices.Sorted(maps.Keys(both)) {
-		was, is := compact(from[name]), compact(to[name])
-		if bytes.Equal(was, is) {
-			continue
-		}
-		var before, after map[string]json.RawMessage
-		if json.Unmarshal(was, &before) == nil && json.Unmarshal(is, &after) == nil && before != nil && after != nil {
-			changes = append(changes, differ(path+name+".", before, after)...)
-			continue
-		}
-		changes = append(changes, Change{Field: path + name, From: was, To: is})
-	}
-	return changes
-}
-
-// compact removes the spaces of a value, which make no difference.
-func compact(value json.RawMessage) json.RawMessage {
-	var text bytes.Buffer
-	if json.Compact(&text, value) != nil {
-		return value
-	}
-	return text.Bytes()
-}
-
-// String returns the change on a line.
-func (c Change) String() string {
-	show := func(value json.RawMessage) string {
-		if len(value) == 0 {
-			return "none"
-		}
-		return string(value)
-	}
-	return c.Field + ": " + show(c.From) + " → " + show(c.To)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -234,10 +235,37 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 		return a.report(ctx, a.restartInBatches(ctx, c, ids, f.batch, f.timeout))
 	}
 	sent := a.send(ctx, c, command, ids)
+	a.warnPaused(ctx, c, f.message, ids)
 	if f.wait {
 		a.await(ctx, c, sent, f.timeout)
 	}
 	return a.report(ctx, sent)
+}
+
+// warnPaused says of tasks that were told to run which of them do not, since their type is
+// paused.
+func (a *app) warnPaused(ctx context.Context, c *windlass.Client, message statemachine.Message, ids []string) {
+	if !slices.Contains([]statemachine.Message{statemachine.Run, commands.Restart, commands.Retry, commands.Continue}, message) {
+		return
+	}
+	paused, err := c.PausedTypes(ctx)
+	if err != nil {
+		return // it is no part of the answer
+	}
+	told := map[string]bool{}
+	for _, id := range ids {
+		told[id] = true
+	}
+	for _, taskType := range slices.Sorted(maps.Keys(paused)) {
+		tasks, err := c.Tasks(ctx, windlass.Filter{Types: []string{taskType}})
+		if err != nil {
+			return
+		}
+		if n := len(slices.DeleteFunc(tasks, func(t windlass.TaskInfo) bool { return !told[t.ID] || t.FinishedAt != nil })); n > 0 {
+			p := paused[taskType]
+			a.warn(fmt.Sprintf("%d of these tasks wait until their type %q is resumed; it is %v", n, taskType, &p))
+		}
+	}
 }
 
 // sendBatch is how many commands are sent at once, between two updates of the progress.

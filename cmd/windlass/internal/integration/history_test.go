@@ -130,6 +130,99 @@ func TestHistory_NamesWhoSubmittedChangedAndRestarted(t *testing.T) {
 	})
 }
 
+func TestHistory_SaysWhatWasChanged(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ann := windlass.WithCaller(t.Context(), "ann")
+		n := c.join("n")
+		c.Submit(windlass.Submission{ID: "t", Spec: windlass.Spec{Tags: map[string]string{"a": "1"}}, Props: []byte(`{"batch":10,"to":{"host":"x"}}`)})
+		c.Submit(windlass.Submission{ID: "new", Spec: windlass.Spec{Priority: 1, NotBefore: time.Now().Add(time.Hour)}})
+		c.WaitUntil(time.Minute, "it runs", c.allRunning(1))
+		settle := func() { c.Advance(10 * time.Second) } // so that the node has written its part
+		settle()
+		change := func(ctx context.Context, id string, do func(*windlass.Submission)) {
+			t.Helper()
+			_, err := c.client.Update(ctx, id, func(s *windlass.Submission) error { do(s); return nil })
+			c.must(err)
+			settle()
+		}
+		change(ann, "t", func(s *windlass.Submission) { s.Props = []byte(`{"batch":20, "to":{"host":"x"}}`) })
+		change(ann, "t", func(s *windlass.Submission) { s.Spec.Tags = nil })
+		change(ann, "t", func(*windlass.Submission) {})                                // nothing
+		change(t.Context(), "t", func(s *windlass.Submission) { s.Spec.Priority = 3 }) // nobody
+		change(ann, "new", func(s *windlass.Submission) { s.Spec.Priority = 2 })       // no history
+		c.must(c.client.RestartAll(ann, []string{"t"})[0])                             // as it is
+		settle()
+		c.must(n.Stop()) // it is pending
+		_, errs := c.client.Enqueue(ann, []windlass.Submission{{ID: "t", Update: true, Props: []byte(`{"to":{"host":"` + strings.Repeat("é", 100) + `"}}`)}})
+		c.must(errs[0])
+		var got []string
+		_, h := c.historyOf("t")
+		for _, e := range h.Entries {
+			if e.Event == statemachine.EventCommand {
+				got = append(got, e.Detail)
+			}
+		}
+		want := []string{
+			"update, by ann: props.batch: 10 → 20",
+			`update, by ann: tags: {"a":"1"} → none`,
+			`update, by ann: priority: 3 → none; props.batch: 20 → none; props.to.host: "x" → "` + strings.Repeat("é", 29) + "…",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the history says %q, want %q", got, want)
+		}
+		if _, err := c.client.History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("what never ran has a history: %v", err)
+		}
+	})
+}
+
+// TestHistory_NamesWhoDeletedATask that runs, one that is pending since its node left, and one
+// that never ran, which has none.
+func TestHistory_NamesWhoDeletedATask(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		n := c.join("n")
+		c.Submit(windlass.Submission{ID: "runs"}, windlass.Submission{ID: "waits"}, windlass.Submission{ID: "new", Spec: windlass.Spec{NotBefore: time.Now().Add(time.Hour)}})
+		c.WaitUntil(time.Minute, "they run", c.allRunning(2))
+		c.Advance(10 * time.Second) // so that the histories are written
+		delete := func(id string) {
+			c.must(c.client.Delete(windlass.WithCaller(t.Context(), "ann"), id))
+		}
+		wantEnd := func(id string, want ...string) {
+			t.Helper()
+			var got []string
+			c.WaitUntil(10*time.Second, "the history of "+id+" is written", func() bool {
+				_, h := c.historyOf(id)
+				got = nil
+				for _, e := range h.Entries {
+					got = append(got, string(e.Event)+" "+e.Detail)
+				}
+				return len(got) >= len(want)
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("the history of %s is %q, want %q", id, got, want)
+			}
+			if _, h := c.historyOf(id); h.Interruptions > 1 || id == "runs" && h.Interruptions > 0 {
+				t.Errorf("%s: %d interruptions", id, h.Interruptions)
+			}
+		}
+		delete("runs")
+		wantEnd("runs", "claimed placed", "command delete, by ann", "released "+windlass.ErrDeleted.Error())
+		c.must(n.Stop())
+		c.WaitFor(time.Minute, "waits", windlass.StatusPending)
+		delete("waits")
+		wantEnd("waits", "claimed placed", "command delete, by ann", "released the node is draining")
+		delete("new")
+		if _, err := c.client.History(t.Context(), "new"); !errors.Is(err, windlass.ErrNotFound) {
+			t.Errorf("one that never ran has a history: %v", err)
+		}
+		// It says nothing about the next task of that ID, and is in nobody's way.
+		c.join("m")
+		c.Submit(windlass.Submission{ID: "runs"})
+		c.WaitUntil(time.Minute, "it runs again", c.allRunning(1))
+		wantEnd("runs", "claimed placed", "command delete, by ann", "released "+windlass.ErrDeleted.Error(), "claimed placed")
+	})
+}
+
 func TestHistory_NamesWhoSentACommandAndACordonWhoMadeIt(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		c.join("n")
