@@ -5,6 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/changes"
@@ -44,6 +47,19 @@ func ChangesOf(from, to windlass.Submission) []Change {
 func fieldsOf(s windlass.Submission) map[string]json.RawMessage {
 	spec, _ := json.Marshal(s.Spec) // what was read, or validated, can be encoded
 	return changes.Fields(spec, s.Props)
+}
+
+// Settings are the names of what Patch can change, sorted.
+func Settings() []string {
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[Submission]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !slices.Contains([]string{"", "id", "rerun", "trace"}, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Patch changes the type, the properties and the settings of a task by a merge patch, as

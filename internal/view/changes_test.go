@@ -51,6 +51,21 @@ func TestPatch_O05_ChangesWhatItNamesAndSaysWhat(t *testing.T) {
 	}
 }
 
+// Each setting can be removed, and what is left is what was never set.
+func TestPatch_RemovesEverySetting(t *testing.T) {
+	full := Submission{Type: "t", Props: json.RawMessage(`{"a":1}`), Spec: Spec{Priority: 3, Tags: map[string]string{"a": "1"}, Timeout: windlass.Duration(time.Hour), Retry: &windlass.Retry{Errors: 3}}}.Task()
+	patch := map[string]json.RawMessage{}
+	for _, name := range Settings() {
+		patch[name] = json.RawMessage("null")
+	}
+	if err := Patch(&full, patch); err != nil {
+		t.Fatal(err)
+	}
+	if left := ChangesOf(windlass.Submission{}, full); len(left) > 0 || len(patch) < 14 {
+		t.Errorf("of %d settings these are left: %v", len(patch), left)
+	}
+}
+
 func TestPatch_RefusesWhatIsNoSetting(t *testing.T) {
 	for patch, want := range map[string]string{
 		`{"prio":1}`:            "prio",

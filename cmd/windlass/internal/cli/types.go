@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,12 +36,6 @@ func (a *app) typeListCommand() *cobra.Command {
 
 func typeTable(types []windlass.TypeStatus, now time.Time) table {
 	return table{heading: []string{"TYPE", "PAUSED", "TASKS", "NODES", "REASON"}, rows: rowsOf(types, func(t windlass.TypeStatus) []string {
-		var counts []string
-		for _, s := range windlass.Statuses {
-			if n := t.Tasks[s]; n > 0 {
-				counts = append(counts, strconv.Itoa(n)+" "+string(s))
-			}
-		}
 		paused, reason := "-", "-"
 		if p := t.Pause; p != nil {
 			if paused = view.Age(&p.At, now); p.By != "" {
@@ -50,7 +43,7 @@ func typeTable(types []windlass.TypeStatus, now time.Time) table {
 			}
 			reason = view.OrDash(p.Reason)
 		}
-		return []string{view.OrDash(t.Type), paused, view.OrDash(strings.Join(counts, ", ")), strconv.Itoa(len(t.Nodes)), reason}
+		return []string{view.OrDash(t.Type), paused, view.OrDash(heldText(t.Tasks)), strconv.Itoa(len(t.Nodes)), reason}
 	})}
 }
 

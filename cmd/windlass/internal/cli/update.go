@@ -20,6 +20,7 @@ import (
 func (a *app) taskUpdateCommand() *cobra.Command {
 	var taskType, props string
 	var spec specFlags
+	var removed []string
 	cmd := &cobra.Command{
 		Use:   "update ID [flags] [-- COMMAND ARGUMENT...]",
 		Short: "Change the properties or the settings of a live task",
@@ -31,6 +32,7 @@ now. A change of its tags alone stops nothing. "task get" shows what a task has.
 Arguments after -- are the new command of a task of type "exec".`,
 		Example: `  windlass task update nightly --props '{"customer":8}'
   windlass task update import --priority 5 --retry-max 1m
+  windlass task update nightly --remove tags,retry
   windlass task update hello -- echo "hello again"`,
 		ValidArgsFunction: a.completeLive,
 	}
@@ -51,8 +53,15 @@ Arguments after -- are the new command of a task of type "exec".`,
 		if err != nil {
 			return err
 		}
+		nothing, err := nulls(removed)
+		if err != nil {
+			return err
+		}
 		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
 			return a.update(cmd.Context(), c, withJobIDs(args[:1])[0], func(s *windlass.Submission) error {
+				if err := view.Patch(s, nothing); err != nil {
+					return err
+				}
 				if flags.Changed("type") {
 					s.Spec.Type = taskType
 				}
@@ -70,9 +79,23 @@ Arguments after -- are the new command of a task of type "exec".`,
 	flags := cmd.Flags()
 	flags.StringVar(&taskType, "type", "", "type of the task, which names its handler")
 	flags.StringVar(&props, "props", "", "properties of the task, as JSON; null for none")
+	flags.StringSliceVar(&removed, "remove", nil, "what the task is to have no more of: one of "+names(view.Settings(), ", "))
 	spec.register(cmd)
 	a.completeNames(cmd)
+	completeFlag(cmd, "remove", view.Settings())
 	return a.outputFlag(cmd)
+}
+
+// nulls is the merge patch that removes settings.
+func nulls(settings []string) (map[string]json.RawMessage, error) {
+	patch := map[string]json.RawMessage{}
+	for _, name := range settings {
+		if !slices.Contains(view.Settings(), name) {
+			return nil, usagef("--remove %q: must be one of %q", name, view.Settings())
+		}
+		patch[name] = json.RawMessage("null")
+	}
+	return patch, nil
 }
 
 // setCommand replaces the command in the properties of an exec task.
