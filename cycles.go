@@ -21,8 +21,13 @@ func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []er
 		}
 		return nil
 	}
+	acyclic := depend.Acyclic(g.waits)
 	kept := open[:0]
 	for _, s := range open {
+		if acyclic[s.ID] {
+			kept = append(kept, s)
+			continue
+		}
 		if path := depend.Cycle(s.ID, func(id string) []string { return g.waits[id] }); path != nil {
 			errs[s.index] = leadsBack(path)
 			continue
@@ -41,8 +46,9 @@ func leadsBack(path []string) error {
 // takes its half back. No task of a cycle has run by then: each waits for another.
 func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, errs []error) {
 	g, err := c.graphOf(ctx, submitted)
+	acyclic := depend.Acyclic(g.waits)
 	for _, s := range submitted {
-		if len(s.blockers()) == 0 {
+		if len(s.blockers()) == 0 || err == nil && acyclic[s.ID] {
 			continue
 		}
 		if err != nil {

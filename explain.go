@@ -109,7 +109,7 @@ func (c *Client) Explain(ctx context.Context, id string) (Explanation, error) {
 		e.Deaths = append(e.Deaths, d.Node)
 	}
 	target := s.target(t, now)
-	e.Nodes = s.verdicts(t, target)
+	e.Nodes, e.Cycle = s.verdicts(t, target), s.cycle(t)
 	s.explain(&e, t, target, now)
 	if p := s.paused(detail.Type); p != nil {
 		why := e.Why
@@ -137,11 +137,11 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 	return record.Reason, nil
 }
 
-// explain answers why, given the node that the plan assigns the task to, empty for none.
+// explain answers why, given the task's cycle and the node that the plan assigns it to, empty
+// for none.
 func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time.Time) {
 	k := s.kinds.OfTask(t)
 	may, err := s.claimable(t, now)
-	e.Cycle = s.cycle(t)
 	switch {
 	case k.Err != nil:
 		e.Why = "its spec cannot be read: " + k.Err.Error()

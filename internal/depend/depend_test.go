@@ -1,6 +1,7 @@
 package depend
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -33,6 +34,44 @@ func TestCycle_Z12_IsTheWayFromATaskBackToItself(t *testing.T) {
 	for id, want := range map[string][]string{"a": {"a", "b", "c", "a"}, "c": {"c", "a", "b", "c"}, "in": nil, "x": nil, "none": nil, "self": {"self", "self"}} {
 		if got := Cycle(id, func(id string) []string { return waits[id] }); !slices.Equal(got, want) {
 			t.Errorf("Cycle(%q) = %q, want %q", id, got, want)
+		}
+	}
+}
+
+func TestAcyclic_Z12_HasWhatLeadsIntoNoCycle(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		n := 1 + random.IntN(8)
+		waits := map[string][]string{}
+		name := func() string { return string(rune('a' + random.IntN(n+1))) } // one may be no key
+		for i := range n {
+			id := string(rune('a' + i))
+			waits[id] = nil
+			for range random.IntN(3) {
+				waits[id] = append(waits[id], name()) // perhaps twice
+			}
+		}
+		next := func(id string) []string { return waits[id] }
+		leads := func(id string) bool {
+			reached, stack := map[string]bool{id: true}, []string{id}
+			for len(stack) > 0 {
+				at := stack[len(stack)-1]
+				if stack = stack[:len(stack)-1]; Cycle(at, next) != nil {
+					return true
+				}
+				for _, to := range next(at) {
+					if !reached[to] {
+						reached[to], stack = true, append(stack, to)
+					}
+				}
+			}
+			return false
+		}
+		acyclic := Acyclic(waits)
+		for id := range waits {
+			if acyclic[id] == leads(id) {
+				t.Fatalf("%s in %v: %v", id, waits, acyclic)
+			}
 		}
 	}
 }
