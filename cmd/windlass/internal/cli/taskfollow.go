@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,14 +29,18 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log
 	if log.task.FinishedAt != nil {
 		return a.printLog(ctx, c, out, log, lines)
 	}
-	for log.isHere() {
+	f := follower{out: out, notes: a.err, lines: lines}
+	if log.isHere() {
 		moved, err := followHere(ctx, c, out, log, lines)
-		if moved == nil || err != nil {
+		if !moved || err != nil {
 			return err
 		}
-		log, lines = *moved, -1
+		end, err := exectask.LogEndOf(log.dir, log.task.ID)
+		if err != nil {
+			return err
+		}
+		f.seen, f.node, f.whole, f.lines = []exectask.LogEnd{end}, log.task.Node, true, -1
 	}
-	f := follower{out: out, notes: a.err, lines: lines}
 	for wait := followMin; ; wait = min(2*wait, followMax) {
 		added, ended, err := f.look(ctx, c, log.task.ID)
 		if ended || err != nil {
@@ -50,9 +55,9 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log
 	}
 }
 
-// followHere prints what is added to a log on this host. It returns where the log goes on
-// if the task moves to a node that keeps it elsewhere.
-func followHere(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) (moved *taskLog, err error) {
+// followHere prints what is added to a log on this host. It reports whether the task has
+// moved to a node that keeps its log elsewhere.
+func followHere(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) (moved bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var lost error
 	var watch sync.WaitGroup
@@ -67,18 +72,18 @@ func followHere(ctx context.Context, c *windlass.Client, out io.Writer, log task
 }
 
 // endOrMove waits until a task has ended, or is claimed by a node that keeps its log
-// elsewhere, which it returns, or ctx is done. The log can be read without the broker, so
-// errors are passed over.
-func endOrMove(ctx context.Context, c *windlass.Client, log taskLog) (moved *taskLog, err error) {
+// elsewhere, or ctx is done. The log can be read without the broker, so errors are passed
+// over.
+func endOrMove(ctx context.Context, c *windlass.Client, log taskLog) (moved bool, err error) {
 	for token := log.task.Token; pause.For(ctx, followMin); {
 		task, err := c.Task(ctx, log.task.ID)
 		switch {
 		case errors.Is(err, windlass.ErrNotFound):
-			return nil, err
+			return false, err
 		case err != nil:
 			continue
 		case task.FinishedAt != nil:
-			return nil, nil
+			return false, nil
 		case task.Node == "" || task.Token == token:
 			continue
 		}
@@ -87,11 +92,11 @@ func endOrMove(ctx context.Context, c *windlass.Client, log taskLog) (moved *tas
 		case err != nil:
 			continue
 		case now.host != log.host || now.dir != log.dir:
-			return &now, nil
+			return true, nil
 		}
 		token = task.Token
 	}
-	return nil, nil
+	return false, nil
 }
 
 // follower prints what is new at each look at the output of a task.
@@ -101,16 +106,25 @@ type follower struct {
 	lines int
 	// seen is up to where it has been printed, for each host where the task ran.
 	seen []exectask.LogEnd
+	// node is the one whose log was printed last, and whole is whether that was to its end.
+	node  string
+	whole bool
 	// told is the latest note, empty if there was output since.
 	told string
 }
 
-// look prints what is new: the end of what the task's node reports while its command runs,
-// and of the result otherwise. It reports whether anything was added, and whether the task
-// has ended.
+// look prints what is new, and reports whether anything was, and whether the task has ended.
 func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (added, ended bool, err error) {
 	task, err := c.Task(ctx, id)
 	var report exectask.Report
+	if err == nil {
+		report, err = reportOf(ctx, c, id)
+	}
+	if err == nil && f.find(report.LogEnd) >= 0 { // which a node left as it gave the task up
+		if added, err = f.show(report, f.node); err != nil {
+			return false, false, err
+		}
+	}
 	if err == nil && task.Status == windlass.StatusRunning {
 		report, err = askReport(ctx, c, task.TaskInfo)
 	}
@@ -121,36 +135,45 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (add
 		return false, false, err
 	case err != nil: // the node may be frozen, the broker away, or the task about to stop
 		f.note(err.Error())
-		return false, false, nil
-	case task.Status == windlass.StatusRunning:
-		added, err = f.add(report.Output, report.Truncated, report.LogEnd)
-		return added, false, err
+		return added, false, nil
+	case task.Status != windlass.StatusRunning:
+		var result exectask.Outcome
+		_ = json.Unmarshal(task.Result, &result) // there is none, or something else
+		report = exectask.Report{Output: result.Output, Truncated: result.Truncated, LogEnd: result.LogEnd, Last: true}
 	}
-	var result exectask.Outcome
-	if json.Unmarshal(task.Result, &result) == nil { // or there is none, or something else
-		added, err = f.add(result.Output, result.Truncated, result.LogEnd)
-	}
-	return added, task.FinishedAt != nil, err
+	more, err := f.show(report, task.Node)
+	return added || more, task.FinishedAt != nil, err
 }
 
-// add prints what is new in the end of a log, and says what is left out.
-func (f *follower) add(text string, cut bool, end exectask.LogEnd) (added bool, err error) {
-	if end.File == "" { // nothing has been written
+// show prints what is new in a report of a node, and says what is left out.
+func (f *follower) show(r exectask.Report, node string) (added bool, err error) {
+	if r.LogEnd.File == "" { // nothing has been written
 		return false, nil
 	}
-	n, known := f.since(end)
-	switch {
-	case known && n <= int64(len(text)):
-		text = text[int64(len(text))-max(n, 0):]
-	case known:
-		f.note(fmt.Sprintf("up to %d bytes are left out here", n-int64(len(text))))
-	default:
-		if cut && f.lines < 0 {
+	text, at := r.Output, f.find(r.LogEnd)
+	if at >= 0 {
+		n, _ := r.LogEnd.Since(f.seen[at])
+		if n <= 0 {
+			f.whole = f.whole || n == 0 && r.Last
+			return false, nil
+		}
+		if left := n - int64(len(text)); left > 0 {
+			f.note(fmt.Sprintf("up to %d bytes are left out here", left))
+		} else {
+			text = text[-left:]
+		}
+		f.seen[at] = r.LogEnd
+	} else {
+		switch {
+		case len(f.seen) > 0 && !f.whole:
+			f.note(fmt.Sprintf("what it printed last on node %s may be left out", f.node))
+		case r.Truncated && f.lines < 0:
 			f.note("the beginning is left out")
 		}
-		text = exectask.LastLines(text, f.lines)
-		f.lines = -1
+		text, f.lines = exectask.LastLines(text, f.lines), -1
+		f.seen = append(f.seen, r.LogEnd)
 	}
+	f.node, f.whole = node, r.Last
 	if text == "" {
 		return false, nil
 	}
@@ -159,19 +182,13 @@ func (f *follower) add(text string, cut bool, end exectask.LogEnd) (added bool, 
 	return true, err
 }
 
-// since returns how much has been written to the log since it was seen; known is false if
-// it has not been.
-func (f *follower) since(end exectask.LogEnd) (n int64, known bool) {
-	for i, seen := range f.seen {
-		if n, known = end.Since(seen); known {
-			if n > 0 {
-				f.seen[i] = end
-			}
-			return n, true
-		}
-	}
-	f.seen = append(f.seen, end)
-	return 0, false
+// find returns the index of the log that a report is about among those seen, below zero if it
+// is new, or was rotated more than once since.
+func (f *follower) find(end exectask.LogEnd) int {
+	return slices.IndexFunc(f.seen, func(seen exectask.LogEnd) bool {
+		_, known := end.Since(seen)
+		return known && end.File != ""
+	})
 }
 
 // note says something that is no output, once until there is more output.

@@ -53,10 +53,19 @@ type Report struct {
 	Truncated bool `json:"truncated"`
 	// LogEnd is where in the log Output ends.
 	LogEnd LogEnd `json:"log_end"`
+	// Last is true if the node made it as it gave the task up: it adds nothing to this log.
+	Last bool `json:"last,omitempty"`
 	// Usage is nil if no command ran just then, as between two runs, and on other systems
 	// than Linux.
 	Usage *Usage `json:"usage,omitempty"`
 }
+
+// A node that gives a task up makes a report once more, within lastReportMax, if one was
+// asked for no longer than followedFor before: whoever follows the output asks more often.
+const (
+	followedFor   = 20 * time.Second
+	lastReportMax = 2 * time.Second
+)
 
 // reportBytes limits the output in a Report. As JSON it takes six times as much at most.
 const reportBytes = 32 << 10
@@ -111,12 +120,16 @@ func (h *handler) Run(ctx context.Context, c *windlass.Claim) error {
 	running, stop := context.WithCancel(ctx)
 	var told statemachine.Command
 	asks := make(chan struct{}, 1)
+	var asked time.Time
 	var listener sync.WaitGroup
-	listener.Go(func() { h.reports(running, c, asks) })
+	listener.Go(func() { asked = h.reports(running, c, asks) })
 	listener.Go(func() { told = h.listen(running, c, messages, asks, stop) })
 	err := h.run(running, c)
 	stop()
 	listener.Wait()
+	if time.Since(asked) < followedFor && !errors.Is(err, windlass.ErrDone) && !errors.Is(context.Cause(ctx), session.ErrExpired) {
+		h.lastReport(ctx, c)
+	}
 	if told.Message != "" && !errors.Is(err, windlass.ErrDone) {
 		return windlass.Message(told)
 	}
@@ -146,14 +159,26 @@ func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan
 	}
 }
 
-// reports saves reports as they are asked for, until ctx ends. It is not done by listen,
-// since a report takes a moment, and a command to stop must not wait for it.
-func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan struct{}) {
+// lastReport saves what the command has written since the report before.
+func (h *handler) lastReport(ctx context.Context, c *windlass.Claim) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReportMax)
+	defer cancel()
+	if report, err := h.report(ctx, c.ID()); err == nil {
+		report.Last = true
+		_ = c.Checkpoint(ctx, report) // without it the end is missing, of which who follows is told
+	}
+}
+
+// reports saves reports as they are asked for, until ctx ends, and returns when the latest
+// was. It is not done by listen, since a report takes a moment, and a command to stop must
+// not wait for it.
+func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan struct{}) (asked time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return asked
 		case <-asks:
+			asked = time.Now()
 			// Who asked finds out that nothing comes; the command goes on.
 			if report, err := h.report(ctx, c.ID()); err == nil {
 				_ = c.Checkpoint(ctx, report)

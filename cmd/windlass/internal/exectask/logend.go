@@ -46,6 +46,12 @@ type logPart struct {
 	end  LogEnd
 }
 
+// LogEndOf returns where a task's log in dir ends now.
+func LogEndOf(dir, taskID string) (LogEnd, error) {
+	p, err := logEnd(dir, taskID, 0)
+	return p.end, err
+}
+
 // logEnd returns the last bytes of a task's log in dir. A file that is not there, as in the
 // middle of a rotation, is as an empty one, and so is a log if dir is empty.
 func logEnd(dir, taskID string, most int) (logPart, error) {
