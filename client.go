@@ -84,7 +84,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 			return nil
 		}
 		if !found {
-			return fmt.Errorf("task %q: %w", id, ErrNotFound)
+			return c.notDeletable(ctx, id)
 		}
 		r, maybe, err := c.persist(ctx, txn)
 		if err != nil {
@@ -100,6 +100,18 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 		}
 	}
 	return fmt.Errorf("delete task %q: it changes too often", id)
+}
+
+// notDeletable returns the error for a task that is not live: ErrNotFound, with what is left
+// of it.
+func (c *Client) notDeletable(ctx context.Context, id string) error {
+	err := fmt.Errorf("task %q: %w", id, ErrNotFound)
+	if kv, readErr := c.broker.Get(ctx, c.space.State(id)); readErr == nil {
+		if record, parseErr := statemachine.Parse(kv.Value); parseErr == nil && record.State.Terminal() {
+			err = fmt.Errorf("%w among the live tasks: it is %s, and to be forgotten by pruning", err, record.State)
+		}
+	}
+	return err
 }
 
 // deletion reads a task and builds the transaction that deletes exactly that task. If

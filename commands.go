@@ -43,6 +43,19 @@ type Cordon struct {
 	By     string `json:"by,omitempty"`
 }
 
+// note says who made it and why, empty if that is not known or c is nil.
+func (c *Cordon) note() string {
+	switch {
+	case c == nil || c.By == "" && c.Reason == "":
+		return ""
+	case c.Reason == "":
+		return " (by " + c.By + ")"
+	case c.By == "":
+		return " (" + c.Reason + ")"
+	}
+	return " (by " + c.By + ": " + c.Reason + ")"
+}
+
 // CordonReasonBytesMax is the maximum length of Cordon.Reason.
 const CordonReasonBytesMax = 1024
 

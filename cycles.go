@@ -23,16 +23,19 @@ func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []er
 	}
 	acyclic := depend.Acyclic(g.waits)
 	kept := open[:0]
+	cycles := map[string]error{} // by the tasks in them
 	for _, s := range open {
-		if acyclic[s.ID] {
+		if cycles[s.ID] == nil && !acyclic[s.ID] {
+			if path := depend.Cycle(s.ID, func(id string) []string { return g.waits[id] }); path != nil {
+				err := leadsBack(path)
+				for _, id := range path {
+					cycles[id] = err
+				}
+			}
+		}
+		if errs[s.index] = cycles[s.ID]; errs[s.index] == nil {
 			kept = append(kept, s)
-			continue
 		}
-		if path := depend.Cycle(s.ID, func(id string) []string { return g.waits[id] }); path != nil {
-			errs[s.index] = leadsBack(path)
-			continue
-		}
-		kept = append(kept, s)
 	}
 	return kept
 }
@@ -128,6 +131,7 @@ const graphMax = 100_000
 
 // readGraph reads, level by level, what the live tasks of the frontier wait for.
 func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) error {
+	known := len(g.waits)
 	for len(frontier) > 0 {
 		var txns []broker.Txn
 		var ids []string
@@ -138,8 +142,8 @@ func (c *Client) readGraph(ctx context.Context, g graph, frontier []string) erro
 				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(id)), broker.Read(c.space.Requeue(id))}})
 			}
 		}
-		if len(g.waits) > graphMax {
-			return badInput("needs", fmt.Sprintf("%d tasks", len(g.waits)), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
+		if read := len(g.waits) - known; read > graphMax {
+			return badInput("needs", fmt.Sprintf("%d tasks", read), fmt.Sprintf("must not lead to more than %d tasks", graphMax))
 		}
 		frontier = nil
 		if len(txns) == 0 {

@@ -137,6 +137,8 @@ func (c *Client) decision(ctx context.Context, id string) (string, error) {
 	return record.Reason, nil
 }
 
+const whyNoNode = "no node can take it; see each"
+
 // explain answers why, given the task's cycle and the node that the plan assigns it to, empty
 // for none.
 func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time.Time) {
@@ -182,7 +184,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 	case len(s.nodes) == 0:
 		e.Why = "there is no node"
 	case target == "":
-		e.Why = "no node can take it; see each"
+		e.Why = whyNoNode
 	default:
 		e.Why = "node " + target + " is to claim it, at any moment; another will if it does not"
 	}
@@ -238,7 +240,7 @@ func (s *survey) verdict(n *NodeInfo, t *mirror.Task, target string) NodeVerdict
 	case why != "":
 		v.Why = why
 	case placed.Closed != "":
-		v.Why = "it is " + placed.Closed + " and takes no tasks"
+		v.Why = "it is " + placed.Closed + " and takes no tasks" + s.cordons[n.Name].note()
 	case n.Capacity > 0 && weight+class.Weight > n.Capacity:
 		v.Why = fmt.Sprintf("it is full: it has a capacity of %d and holds %d, and the task weighs %d", n.Capacity, weight, class.Weight)
 	case full != "":
@@ -454,6 +456,8 @@ type survey struct {
 	tally placement.Tally
 	// book has the deaths of nodes.
 	book deaths.Book
+	// cordons has the cordons by node.
+	cordons map[string]*Cordon
 	// paused returns the pause of a type, nil for none.
 	paused func(taskType string) *TypePause
 }
@@ -471,7 +475,7 @@ func listNodes(ctx context.Context, b broker.Broker, space keys.Space) (*mirror.
 
 // survey reads the nodes and the tasks.
 func (c *Client) survey(ctx context.Context) (*survey, error) {
-	s := &survey{space: c.space, kinds: kind.New(readKind)}
+	s := &survey{space: c.space, kinds: kind.New(readKind), cordons: map[string]*Cordon{}}
 	nodes, err := listNodes(ctx, c.broker, c.space)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -483,7 +487,7 @@ func (c *Client) survey(ctx context.Context) (*survey, error) {
 			info = NodeInfo{Frozen: true} // it exists, and what it takes is unknown
 		}
 		info.Name = n.Name
-		s.nodes = append(s.nodes, info)
+		s.nodes, s.cordons[n.Name] = append(s.nodes, info), cordonOf(n)
 	}
 	kvs, revision, err := broker.Collect(ctx, c.broker, c.space.Tasks())
 	if err != nil {

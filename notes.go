@@ -3,6 +3,7 @@ package windlass
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,5 +104,6 @@ func (s *submitting) changed() string {
 		}
 		texts = append(texts, change.String())
 	}
+	slices.SortStableFunc(texts, func(a, b string) int { return len(a) - len(b) }) // a long one hides no other
 	return strings.Join(texts, "; ")
 }

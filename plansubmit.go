@@ -44,13 +44,13 @@ type PlannedWait struct {
 	// Tasks is how many would wait for it, and First the ID of one of them.
 	Tasks int    `json:"tasks"`
 	First string `json:"first"`
-	// Nodes says for every node whether it could run that one.
+	// Nodes says for every node why it cannot run that one, if no node can.
 	Nodes []NodeVerdict `json:"nodes"`
 }
 
 // PlanSubmit returns what SubmitAll would do with any number of tasks, where they would run
 // and why others would wait. It changes nothing. The errors are those that SubmitAll would
-// return, in order. The decisions of nodes with their own balancers are not known.
+// return, in order, if it got all of them at once. The decisions of nodes with their own balancers are not known.
 func (c *Client) PlanSubmit(ctx context.Context, submissions []Submission) (SubmitPlan, []error, error) {
 	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
 	open := c.prepare(ctx, submissions, effects, errs)
@@ -105,14 +105,19 @@ func (s *survey) planSubmit(news []*submitting) SubmitPlan {
 	now := time.Now()
 	targets := map[string]string{}
 	for t, node := range s.plan(now) {
-		if isNew[t.ID] && s.paused(s.kinds.OfTask(t).Class.Type) == nil {
+		if s.paused(s.kinds.OfTask(t).Class.Type) == nil {
 			targets[t.ID] = node
+		}
+	}
+	for id, node := range targets { // so that those which wait find it full
+		if node != "" {
+			s.tally.Add(node, s.kinds.OfTask(s.tasks.Get(id)).Class, 1)
 		}
 	}
 	shares, waits := map[string]int{}, map[string]*PlannedWait{}
 	for _, n := range news {
 		t := s.tasks.Get(n.ID)
-		if node := targets[n.ID]; node != "" {
+		if node := targets[n.ID]; node != "" && isNew[n.ID] {
 			shares[node]++
 		} else if isNew[n.ID] && !t.Owned() {
 			plan.Waits++
@@ -146,7 +151,8 @@ func (s *survey) add(n *submitting) {
 	}})
 }
 
-// addWait counts a task that waits, by its reason.
+// addWait counts a task that waits, by its reason: if no node takes it, by each node's; all
+// that wait for other tasks are one.
 func (s *survey) addWait(waits map[string]*PlannedWait, t *mirror.Task, now time.Time) {
 	k := s.kinds.OfTask(t)
 	e := Explanation{ID: t.ID, Status: StatusPending}
@@ -154,8 +160,18 @@ func (s *survey) addWait(waits map[string]*PlannedWait, t *mirror.Task, now time
 	if s.explain(&e, t, "", now); s.paused(k.Class.Type) != nil {
 		e.Why = s.paused(k.Class.Type).why()
 	}
-	if waits[e.Why] == nil {
-		waits[e.Why] = &PlannedWait{Why: e.Why, First: t.ID, Nodes: s.verdicts(t, "")}
+	verdicts, reason := []NodeVerdict{}, e.Why
+	switch {
+	case e.Why == whyNoNode:
+		verdicts = s.verdicts(t, "")
+		for _, v := range verdicts {
+			reason += "\n" + v.Why
+		}
+	case len(e.BlockedBy) > 0 && len(e.FailedNeeds) == 0:
+		reason = "blocked"
 	}
-	waits[e.Why].Tasks++
+	if waits[reason] == nil {
+		waits[reason] = &PlannedWait{Why: e.Why, First: t.ID, Nodes: verdicts}
+	}
+	waits[reason].Tasks++
 }

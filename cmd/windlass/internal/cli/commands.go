@@ -75,8 +75,9 @@ commands is not disturbed. That of exec tasks saves the end of the output so far
 what the command uses.`,
 			`  windlass task checkpoint --type import --yes`),
 		a.sendCommand(commands.Delete, "Delete live tasks; those that run are stopped",
-			`Delete live tasks. Those that run are stopped, and nothing is kept of them but their
-history. "task kill" ends tasks and remembers them; "task prune" forgets what has ended.`,
+			`Delete live tasks. Those that run are stopped, and nothing is kept of them but the
+history of those that a node has ever claimed. "task kill" ends tasks and remembers
+them; "task prune" forgets what has ended.`,
 			`  windlass task delete import-7
   windlass task delete --id-prefix import- --dry-run`),
 		a.sendCommand(commands.Retry, "Run tasks that have ended again, as they were submitted",

@@ -19,10 +19,11 @@ func (a *app) taskHistoryCommand() *cobra.Command {
 		Short: "Show what happened to a task",
 		Long: fmt.Sprintf(`Show what happened to a task: who claimed it and why, how each claim ended, its
 states and the commands to it, the latest %d entries. An interruption is the end of
-a claim that neither the task nor a command wanted: its node died, was drained or
-lost its session, or the task was moved.
+a claim that neither the task nor a command to it wanted: its node died, was drained or
+lost its session, or the task was moved, by the fleet or by "node stop-task".
 
-Nodes write these records with a short delay.`, statemachine.HistoryMax),
+It also tells of a task that was deleted, if a node had ever claimed it. Nodes write these
+records with a short delay.`, statemachine.HistoryMax),
 		Example: `  windlass task history nightly
   windlass task history nightly -o json | jq .interruptions`,
 		Args:              exactArgs("ID"),

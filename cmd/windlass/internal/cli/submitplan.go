@@ -45,9 +45,6 @@ func submitPlanTable(plan view.SubmitPlan) table {
 	t.add("would wait", strconv.Itoa(plan.Waits))
 	for _, w := range plan.Waiting {
 		t.add("why", fmt.Sprintf("%d, such as %s: %s", w.Tasks, w.First, w.Why))
-		if slices.ContainsFunc(w.Nodes, func(n windlass.NodeVerdict) bool { return n.Takes }) {
-			continue // it is not for want of a node
-		}
 		for _, n := range w.Nodes {
 			t.add("node "+n.Node, view.Verdict(windlass.Explanation{}, n))
 		}

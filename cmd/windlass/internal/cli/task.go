@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,12 +70,31 @@ func statusOf(t view.Task) string {
 	return string(t.Status)
 }
 
-// byWhom says who submitted a task, or changed it last.
-func byWhom(spec *windlass.Spec) string {
-	if spec == nil || spec.By == "" {
-		return ""
+// addSpec adds the settings of a task that it has.
+func (t *table) addSpec(s *windlass.Spec) {
+	if s == nil {
+		return
 	}
-	return ", by " + spec.By
+	t.add("Submitted or changed by", s.By)
+	if s.Weight > 1 {
+		t.add("Weight", strconv.Itoa(s.Weight))
+	}
+	t.add("Requires", pairs(s.Require))
+	t.add("Prefers", pairs(s.Prefer))
+	t.add("Only on", s.Node)
+	t.add("Group", s.Group)
+	t.add("Needs", strings.Join(s.Needs, ", "))
+	if s.Timeout > 0 {
+		t.add("Timeout", time.Duration(s.Timeout).String())
+	}
+	if s.Retry != nil {
+		encoded, _ := json.Marshal(s.Retry) // numbers can always be encoded
+		t.add("Retry", string(encoded))
+	}
+	if !s.NotBefore.IsZero() {
+		t.add("Not before", s.NotBefore.Format(time.RFC3339))
+	}
+	t.add("On failure", string(s.OnFailure))
 }
 
 func detailTable(t view.Task) table {
@@ -82,8 +102,9 @@ func detailTable(t view.Task) table {
 	detail := table{rows: [][]string{
 		{"ID", t.ID}, {"Type", view.OrDash(t.Type)}, {"Status", statusOf(t)}, {"Node", view.OrDash(t.Node)},
 		{"Token", strconv.FormatInt(t.Token, 10)}, {"Priority", strconv.Itoa(t.Priority)},
-		{"Submitted", view.Ago(t.SubmittedAt, now) + byWhom(t.Spec)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
+		{"Submitted", view.Ago(t.SubmittedAt, now)}, {"Claimed", view.Ago(t.ClaimedAt, now)},
 	}}
+	detail.addSpec(t.Spec)
 	detail.addTime("Ended", t.FinishedAt)
 	detail.addTime("Sleeps until", t.Until)
 	if t.Command != nil {

@@ -121,7 +121,7 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (add
 		report, err = reportOf(ctx, c, id)
 	}
 	if err == nil && f.find(report.LogEnd) >= 0 { // which a node left as it gave the task up
-		if added, err = f.show(report, f.node); err != nil {
+		if added, err = f.show(report, f.node, 0); err != nil {
 			return false, false, err
 		}
 	}
@@ -132,21 +132,33 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (add
 	case ctx.Err() != nil:
 		return false, true, nil
 	case errors.Is(err, windlass.ErrNotFound):
+		if len(f.seen) > 0 && !f.whole {
+			f.note(f.missing())
+		}
 		return false, false, err
+	case errors.Is(err, errMoved): // the next look finds it elsewhere
+		return true, false, nil
 	case err != nil: // the node may be frozen, the broker away, or the task about to stop
 		f.note(err.Error())
 		return added, false, nil
-	case task.Status != windlass.StatusRunning:
+	}
+	covers := int64(0)
+	if task.Status != windlass.StatusRunning {
 		var result exectask.Outcome
 		_ = json.Unmarshal(task.Result, &result) // there is none, or something else
 		report = exectask.Report{Output: result.Output, Truncated: result.Truncated, LogEnd: result.LogEnd, Last: true}
+		if !result.Truncated {
+			covers = result.LogBytes
+		}
 	}
-	more, err := f.show(report, task.Node)
+	more, err := f.show(report, task.Node, covers)
 	return added || more, task.FinishedAt != nil, err
 }
 
-// show prints what is new in a report of a node, and says what is left out.
-func (f *follower) show(r exectask.Report, node string) (added bool, err error) {
+// show prints what is new in a report of a node, and says what is left out. covers is how
+// much of the log the output stands for, if that is more than it has: a result lacks the
+// first line of its run.
+func (f *follower) show(r exectask.Report, node string, covers int64) (added bool, err error) {
 	if r.LogEnd.File == "" { // nothing has been written
 		return false, nil
 	}
@@ -157,16 +169,15 @@ func (f *follower) show(r exectask.Report, node string) (added bool, err error) 
 			f.whole = f.whole || n == 0 && r.Last
 			return false, nil
 		}
-		if left := n - int64(len(text)); left > 0 {
+		if left := n - max(covers, int64(len(text))); left > 0 {
 			f.note(fmt.Sprintf("up to %d bytes are left out here", left))
-		} else {
-			text = text[-left:]
 		}
+		text = text[max(0, int64(len(text))-n):]
 		f.seen[at] = r.LogEnd
 	} else {
 		switch {
 		case len(f.seen) > 0 && !f.whole:
-			f.note(fmt.Sprintf("what it printed last on node %s may be left out", f.node))
+			f.note(f.missing())
 		case r.Truncated && f.lines < 0:
 			f.note("the beginning is left out")
 		}
@@ -180,6 +191,10 @@ func (f *follower) show(r exectask.Report, node string) (added bool, err error) 
 	f.told = ""
 	_, err = io.WriteString(f.out, text)
 	return true, err
+}
+
+func (f *follower) missing() string {
+	return fmt.Sprintf("what it printed last on node %s may be left out", f.node)
 }
 
 // find returns the index of the log that a report is about among those seen, below zero if it

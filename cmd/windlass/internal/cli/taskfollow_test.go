@@ -14,6 +14,8 @@ func TestFollower_JoinsWhatItSees(t *testing.T) {
 		cut  bool
 		end  exectask.LogEnd
 		last bool
+		// covers is how much of the log a result stands for.
+		covers int64
 	}
 	at := func(file string, n int64) exectask.LogEnd { return exectask.LogEnd{File: file, Bytes: n} }
 	rotated := func(file string, n int64, before string, m int64) exectask.LogEnd {
@@ -24,22 +26,23 @@ func TestFollower_JoinsWhatItSees(t *testing.T) {
 		looks       []seen
 		want, notes string
 	}{
-		"what overlaps is printed once":  {-1, []seen{{"ab", false, at("f", 2), false}, {"abc", false, at("f", 3), false}, {"abc", false, at("f", 3), false}, {"cde", true, at("f", 5), false}}, "abcde", ""},
-		"only the last lines at first":   {1, []seen{{"1\n2\n", true, at("f", 9), false}, {"2\n3\n4\n", true, at("f", 13), false}}, "2\n3\n4\n", ""},
-		"no line at first":               {0, []seen{{"1\n", false, at("f", 2), false}, {"1\n2\n", false, at("f", 4), false}}, "2\n", ""},
-		"across a rotation":              {-1, []seen{{"ab", false, at("f", 2), false}, {"abcd", false, rotated("g", 1, "f", 3), false}}, "abcd", ""},
-		"more than is reported":          {-1, []seen{{"ab", false, at("f", 2), false}, {"yz", true, at("f", 9), false}}, "abyz", "windlass: up to 5 bytes are left out here\n"},
-		"the beginning is not there":     {-1, []seen{{"yz", true, at("f", 9), false}}, "yz", "windlass: the beginning is left out\n"},
-		"to another host and back":       {-1, []seen{{"ab", false, at("f", 2), true}, {"xy", false, at("g", 2), true}, {"abc", false, at("f", 3), false}, {"xyz", false, at("g", 3), false}}, "abxycz", ""},
-		"a last report with nothing new": {-1, []seen{{"ab", false, at("f", 2), false}, {"ab", false, at("f", 2), true}, {"xy", false, at("g", 2), false}}, "abxy", ""},
-		"from a node that died":          {-1, []seen{{"ab", false, at("f", 2), false}, {"xy", false, at("g", 2), false}}, "abxy", "windlass: what it printed last on node n may be left out\n"},
-		"an older result":                {-1, []seen{{"ab", false, at("f", 2), false}, {"a", false, at("f", 1), false}, {"abc", false, at("f", 3), false}}, "abc", ""},
-		"nothing yet":                    {-1, []seen{{"", false, at("", 0), false}, {"a", false, at("f", 1), false}}, "a", ""},
+		"what overlaps is printed once":   {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"abc", false, at("f", 3), false, 0}, {"abc", false, at("f", 3), false, 0}, {"cde", true, at("f", 5), false, 0}}, "abcde", ""},
+		"only the last lines at first":    {1, []seen{{"1\n2\n", true, at("f", 9), false, 0}, {"2\n3\n4\n", true, at("f", 13), false, 0}}, "2\n3\n4\n", ""},
+		"no line at first":                {0, []seen{{"1\n", false, at("f", 2), false, 0}, {"1\n2\n", false, at("f", 4), false, 0}}, "2\n", ""},
+		"across a rotation":               {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"abcd", false, rotated("g", 1, "f", 3), false, 0}}, "abcd", ""},
+		"more than is reported":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"yz", true, at("f", 9), false, 0}}, "abyz", "windlass: up to 5 bytes are left out here\n"},
+		"the beginning is not there":      {-1, []seen{{"yz", true, at("f", 9), false, 0}}, "yz", "windlass: the beginning is left out\n"},
+		"to another host and back":        {-1, []seen{{"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), true, 0}, {"abc", false, at("f", 3), false, 0}, {"xyz", false, at("g", 3), false, 0}}, "abxycz", ""},
+		"a last report with nothing new":  {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", ""},
+		"a result without its first line": {-1, []seen{{"-ab", false, at("f", 3), false, 0}, {"cd", false, at("f", 6), true, 3}, {"e", false, at("f", 13), true, 2}}, "-abcde", "windlass: up to 5 bytes are left out here\n"},
+		"from a node that died":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", "windlass: what it printed last on node n may be left out\n"},
+		"an older result":                 {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"a", false, at("f", 1), false, 0}, {"abc", false, at("f", 3), false, 0}}, "abc", ""},
+		"nothing yet":                     {-1, []seen{{"", false, at("", 0), false, 0}, {"a", false, at("f", 1), false, 0}}, "a", ""},
 	} {
 		var out, notes strings.Builder
 		f := follower{out: &out, notes: &notes, lines: test.lines}
 		for _, s := range test.looks {
-			if _, err := f.show(exectask.Report{Output: s.text, Truncated: s.cut, LogEnd: s.end, Last: s.last}, "n"); err != nil {
+			if _, err := f.show(exectask.Report{Output: s.text, Truncated: s.cut, LogEnd: s.end, Last: s.last}, "n", s.covers); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -54,7 +57,7 @@ func TestFollower_SaysWhatGoesOnOnce(t *testing.T) {
 	f := follower{out: &out, notes: &notes, lines: -1}
 	f.note("away")
 	f.note("away")
-	if _, err := f.show(exectask.Report{Output: "a", LogEnd: exectask.LogEnd{File: "f", Bytes: 1}}, "n"); err != nil {
+	if _, err := f.show(exectask.Report{Output: "a", LogEnd: exectask.LogEnd{File: "f", Bytes: 1}}, "n", 0); err != nil {
 		t.Fatal(err)
 	}
 	f.note("away")

@@ -31,12 +31,14 @@ ended or is deleted. From another host the node is asked again each second, or e
 while nothing is added. What is more than 32 KiB in that time is left out, and it says so.
 
 Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
-prints the output unchanged.`,
+prints the output unchanged. What comes from another host has a question mark for each
+byte that is not UTF-8.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
 		RunE: a.onClient(func(ctx context.Context, c *windlass.Client, args []string) error {
 			log, err := findLog(ctx, c, args[0])
-			if err != nil {
+			waits := follow && log.task.Type == exectask.Type && log.task.FinishedAt == nil
+			if err != nil && !waits {
 				return err
 			}
 			show := a.printLog
@@ -105,7 +107,7 @@ func findLog(ctx context.Context, c *windlass.Client, id string) (taskLog, error
 		}
 	}
 	if log.dir == "" {
-		return taskLog{}, fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
+		return log, fmt.Errorf("task %q: no output is kept for it: it is %s, of type %q: %w", id, task.Status, task.Type, windlass.ErrNotFound)
 	}
 	return log, nil
 }

@@ -19,8 +19,12 @@ const (
 	reportEvery  = 100 * time.Millisecond
 )
 
-// errNoReport means that a node did not report within reportWithin.
-var errNoReport = errors.New("did not report")
+var (
+	// errNoReport means that a node did not report within reportWithin.
+	errNoReport = errors.New("did not report")
+	// errMoved means that the task was given up before its node reported.
+	errMoved = errors.New("was moved or stopped while its node was asked")
+)
 
 // askReport has the node of a task whose command runs report on it, which it stores as the
 // task's progress.
@@ -39,6 +43,13 @@ func askReport(ctx context.Context, c *windlass.Client, task windlass.TaskInfo) 
 		}
 		if !report.At.IsZero() && !report.At.Equal(before.At) { // a task that ends has none any more
 			return report, nil
+		}
+		now, err := c.Task(ctx, task.ID)
+		switch {
+		case err != nil:
+			return exectask.Report{}, err
+		case now.Token != task.Token || now.Status != windlass.StatusRunning:
+			return exectask.Report{}, fmt.Errorf("task %q: %w", task.ID, errMoved)
 		}
 	}
 	if ctx.Err() != nil {

@@ -200,7 +200,7 @@ func (a *app) taskApplyCommand() *cobra.Command {
 		Short: "Make live tasks what a file says: create or update them",
 		Long: `Create the tasks of a file that do not exist, and change those that are live to what the
 file says. The file is that of "task submit"; settings that it does not name get their
-defaults. What is to change is shown first. Tasks that run are told, or stopped and run
+defaults. What is to change about live tasks is shown first. Tasks that run are told, or stopped and run
 again as they are now. A task that has ended is left alone, unless its line says
 "rerun":true. Tasks that the file does not name stay as they are.`,
 		Example: `  windlass task apply -f tasks.jsonl --dry-run

@@ -38,8 +38,10 @@ type Outcome struct {
 	// Host and LogDir say where the whole output is.
 	Host   string `json:"host"`
 	LogDir string `json:"log_dir"`
-	// LogEnd is where in the log it ends, zero if that is not known.
-	LogEnd LogEnd `json:"log_end"`
+	// LogEnd is where in the log it ends, zero if that is not known, and LogBytes is how much
+	// of the log this run wrote, its first line included.
+	LogEnd   LogEnd `json:"log_end"`
+	LogBytes int64  `json:"log_bytes"`
 }
 
 // Report is the progress that is stored when a task whose command runs gets the command
@@ -263,16 +265,18 @@ func (h *handler) runOnce(ctx context.Context, c *windlass.Claim, command Comman
 			<-killed // or it could kill commands of the next session
 		}
 	}()
+	start, _ := LogEndOf(h.supervisor.cfg.LogDir, c.ID()) // as the end, for who follows the output
 	result, err := h.supervisor.Run(ctx, command)
 	if err != nil {
 		return result, err
 	}
-	host, _ := os.Hostname()                             // without it, only the log is harder to find
-	log, _ := logEnd(h.supervisor.cfg.LogDir, c.ID(), 0) // as without this
+	host, _ := os.Hostname() // without it, only the log is harder to find
+	end, _ := LogEndOf(h.supervisor.cfg.LogDir, c.ID())
+	written, _ := end.Since(start)
 	outcome := Outcome{
 		ExitCode: result.Code, Signal: result.Signal, Duration: result.Duration.String(),
 		Output: readable(result.Output), Truncated: result.Truncated,
-		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir, LogEnd: log.end,
+		StartedAt: result.Started.UTC(), FinishedAt: result.Finished.UTC(), Host: host, LogDir: h.supervisor.cfg.LogDir, LogEnd: end, LogBytes: written,
 	}
 	if err := c.SetResult(outcome); err != nil {
 		return result, fmt.Errorf("record the result: %w", err)

@@ -38,6 +38,7 @@ func TestPlanSubmit_SaysWhatSubmittingDoes(t *testing.T) {
 		add(40, "plain", windlass.Spec{}, &runs)
 		add(4, "gold", windlass.Spec{Require: map[string]string{"disk": "gold"}}, &runs)
 		add(3, "nowhere", windlass.Spec{Require: map[string]string{"disk": "tin"}}, &waits)
+		add(1, "pinned", windlass.Spec{Node: "elsewhere"}, &waits)
 		add(1, "blocked", windlass.Spec{Needs: []string{"before-0001"}}, &waits)
 		add(1, "later", windlass.Spec{NotBefore: time.Now().Add(time.Hour)}, &waits)
 		add(2, "held", windlass.Spec{Type: "held"}, &waits)
@@ -87,7 +88,7 @@ func TestPlanSubmit_SaysWhatSubmittingDoes(t *testing.T) {
 		for _, w := range plan.Waiting {
 			why = append(why, fmt.Sprintf("%d %s %s", w.Tasks, w.First, w.Why[:9]))
 		}
-		if want := []string{"3 nowhere-0 no node c", "2 held-0 its type ", "1 blocked-0 it waits ", "1 later-0 it is not"}; !slices.Equal(why, want) || plan.Waits != len(waits) {
+		if want := []string{"3 nowhere-0 no node c", "2 held-0 its type ", "1 blocked-0 it waits ", "1 later-0 it is not", "1 pinned-0 no node c"}; !slices.Equal(why, want) || plan.Waits != len(waits) {
 			t.Errorf("%d wait: %q, want %q", plan.Waits, why, want)
 		}
 		for _, id := range waits {
@@ -121,6 +122,24 @@ func TestPlanSubmit_ChangesOfLiveTasks(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(errs, make([]error, 3)) || !reflect.DeepEqual(plan, want) {
 			t.Errorf("%+v (%v, %v), want %+v", plan, errs, err, want)
+		}
+	})
+}
+
+// TestPlanSubmit_NamesANodeThatTheOthersFill: whoever asks for too much learns that.
+func TestPlanSubmit_NamesANodeThatTheOthersFill(t *testing.T) {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		f.node("c", holding(3))
+		f.Advance(time.Second)
+		var all []windlass.Submission
+		for i := range 5 {
+			all = append(all, windlass.Submission{ID: fmt.Sprint("t-", i)})
+		}
+		plan, _, err := f.client.PlanSubmit(t.Context(), all)
+		f.must(err)
+		full := []windlass.NodeVerdict{{Node: "c", Why: "it is full: it has a capacity of 3 and holds 3, and the task weighs 1"}}
+		if plan.Waits != 2 || len(plan.Waiting) != 1 || !slices.Equal(plan.Waiting[0].Nodes, full) || !slices.Equal(plan.Nodes, []windlass.PlannedShare{{Node: "c", Tasks: 3}}) {
+			t.Errorf("%+v", plan)
 		}
 	})
 }

@@ -188,7 +188,7 @@ function Planned({ plan }: { plan: SubmitPlan }): JSX.Element {
       {plan.existed > 0 && <p>It has been submitted before; nothing would change.</p>}
       {plan.nodes.map((n) => <p key={n.node}>Node <b>{n.node}</b> would claim it.</p>)}
       {wait && <p>It would wait: {wait.why}.</p>}
-      {wait && !wait.nodes.some((n) => n.takes) && <ul>{wait.nodes.map((n) => <li key={n.node}><b>{n.node}</b>: {n.why}</li>)}</ul>}
+      {wait && wait.nodes.length > 0 && <ul>{wait.nodes.map((n) => <li key={n.node}><b>{n.node}</b>: {n.why}</li>)}</ul>}
       {(plan.warnings ?? []).map((w) => <p key={w} class="muted">{w}</p>)}
     </Card>
   );
