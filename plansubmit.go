@@ -19,10 +19,10 @@ import (
 type SubmitPlan struct {
 	// Effects has the number of submissions for each effect. Those with errors have none.
 	Effects map[Effect]int `json:"effects"`
-	// Nodes says how many of the tasks each node would claim, by name. Nodes that would
+	// Nodes says how many of the new tasks each node would claim, by name. Nodes that would
 	// claim none are left out.
 	Nodes []PlannedShare `json:"nodes"`
-	// Waits is the number of tasks that would wait, and Waiting has the reasons, those of
+	// Waits is the number of new tasks that would wait, and Waiting has the reasons, those of
 	// the most tasks first, at most PlannedWaitsMax of them.
 	Waits   int           `json:"waits"`
 	Waiting []PlannedWait `json:"waiting"`
@@ -48,21 +48,22 @@ type PlannedWait struct {
 	Nodes []NodeVerdict `json:"nodes"`
 }
 
-// PlanSubmit returns what SubmitAll would do with any number of tasks, where they would run
-// and why others would wait. It changes nothing. The errors are those that SubmitAll would
-// return, in order, if it got all of them at once. The decisions of nodes with their own balancers are not known.
+// PlanSubmit returns what SubmitAll would do with any number of tasks, where those that are
+// new, or run again, would run, and why others would wait. It changes nothing. The errors are
+// those that SubmitAll would return, in order, if it got all of them at once. The decisions
+// of nodes with their own balancers are not known.
 func (c *Client) PlanSubmit(ctx context.Context, submissions []Submission) (SubmitPlan, []error, error) {
 	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
 	open := c.prepare(ctx, submissions, effects, errs)
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
-	var news []*submitting
+	var news []*submitting // and those that run again
 	for some := range slices.Chunk(open, SubmitBatchMax) {
 		for i, r := range c.readSubmitted(ctx, some) {
 			if r.Err != nil {
 				return SubmitPlan{}, nil, fmt.Errorf("plan to submit task %q: %w", some[i].ID, r.Err)
 			}
-			if some[i].wouldSubmit(r, errs) {
+			if some[i].wouldSubmit(r, errs) && some[i].updates == nil {
 				news = append(news, some[i])
 			}
 		}
@@ -95,12 +96,8 @@ func (s *submitting) wouldSubmit(r broker.Result, errs []error) bool {
 // planSubmit places tasks as if they had been submitted.
 func (s *survey) planSubmit(news []*submitting) SubmitPlan {
 	plan := SubmitPlan{Effects: map[Effect]int{}, Nodes: []PlannedShare{}, Waiting: []PlannedWait{}}
-	isNew := map[string]bool{}
 	for _, n := range news {
-		if n.held == 0 {
-			s.add(n)
-			isNew[n.ID] = true
-		}
+		s.add(n)
 	}
 	now := time.Now()
 	targets := map[string]string{}
@@ -116,13 +113,12 @@ func (s *survey) planSubmit(news []*submitting) SubmitPlan {
 	}
 	shares, waits := map[string]int{}, map[string]*PlannedWait{}
 	for _, n := range news {
-		t := s.tasks.Get(n.ID)
-		if node := targets[n.ID]; node != "" && isNew[n.ID] {
+		if node := targets[n.ID]; node != "" {
 			shares[node]++
-		} else if isNew[n.ID] && !t.Owned() {
-			plan.Waits++
-			s.addWait(waits, t, now)
+			continue
 		}
+		plan.Waits++
+		s.addWait(waits, s.tasks.Get(n.ID), now)
 	}
 	for node, tasks := range shares {
 		plan.Nodes = append(plan.Nodes, PlannedShare{Node: node, Tasks: tasks})
@@ -137,17 +133,13 @@ func (s *survey) planSubmit(news []*submitting) SubmitPlan {
 	return plan
 }
 
-// add puts a task into the survey as a submission would into the broker.
+// add puts a new task into the survey as a submission would into the broker.
 func (s *survey) add(n *submitting) {
 	at := s.tasks.Revision() + 1
-	created := at
-	if n.updates != nil {
-		created = n.updates.Created
-	}
 	s.tasks.Apply(broker.Batch{Revision: at, Events: []broker.Event{
 		{KV: broker.KV{Key: s.space.State(n.ID), Modified: at}, Deleted: true},
 		{KV: broker.KV{Key: s.space.Failed(n.ID), Modified: at}, Deleted: true},
-		{KV: broker.KV{Key: s.space.Task(n.ID), Value: n.spec, Created: created, Modified: at}},
+		{KV: broker.KV{Key: s.space.Task(n.ID), Value: n.spec, Created: at, Modified: at}},
 	}})
 }
 

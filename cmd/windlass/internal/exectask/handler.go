@@ -165,7 +165,7 @@ func (h *handler) listen(ctx context.Context, c *windlass.Claim, messages <-chan
 func (h *handler) lastReport(ctx context.Context, c *windlass.Claim) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastReportMax)
 	defer cancel()
-	if report, err := h.report(ctx, c.ID()); err == nil {
+	if report, err := h.output(c.ID()); err == nil {
 		report.Last = true
 		_ = c.Checkpoint(ctx, report) // without it the end is missing, of which who follows is told
 	}
@@ -191,10 +191,17 @@ func (h *handler) reports(ctx context.Context, c *windlass.Claim, asks <-chan st
 
 // report returns the end of what the task's command has written, and what it uses.
 func (h *handler) report(ctx context.Context, id string) (Report, error) {
-	usage := h.supervisor.Usage(ctx, id)
+	usage := h.supervisor.Usage(ctx, id) // which takes half a second
+	report, err := h.output(id)
+	report.Usage = usage
+	return report, err
+}
+
+// output returns a report without the usage.
+func (h *handler) output(id string) (Report, error) {
 	log, err := logEnd(h.supervisor.cfg.LogDir, id, reportBytes)
 	log = log.whole()
-	return Report{At: time.Now().UTC(), Output: readable(log.text), Truncated: log.cut, LogEnd: log.end, Usage: usage}, err
+	return Report{At: time.Now().UTC(), Output: readable(log.text), Truncated: log.cut, LogEnd: log.end}, err
 }
 
 // run runs the command until it has done so for good, or ctx ends.
