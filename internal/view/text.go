@@ -98,7 +98,7 @@ func Errors(t windlass.TaskInfo) string {
 // Verdict says whether a node can take the task, and why.
 func Verdict(e windlass.Explanation, n windlass.NodeVerdict) string {
 	switch {
-	case n.Node == e.Node && e.Status == windlass.StatusRunning:
+	case n.Node == e.Node:
 		return n.Why
 	case n.Takes:
 		return "can take it: " + n.Why

@@ -173,7 +173,7 @@ function Why({ e, status }: { e: Explanation; status: Status }): JSX.Element {
       {(e.nodes ?? []).length > 0 && (
         <table class="plain">
           <thead><tr><th>Node</th><th>Would take it</th><th>Why</th></tr></thead>
-          <tbody>{e.nodes?.map((n) => <tr key={n.node}><td>{n.node}</td><td>{n.takes ? "yes" : "no"}</td><td>{n.why}</td></tr>)}</tbody>
+          <tbody>{e.nodes?.map((n) => <tr key={n.node}><td>{n.node}</td><td>{n.takes ? "yes" : n.node === e.node ? "has it" : "no"}</td><td>{n.why}</td></tr>)}</tbody>
         </table>
       )}
     </Card>
