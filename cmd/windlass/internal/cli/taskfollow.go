@@ -42,11 +42,11 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log
 		f.seen, f.node, f.whole, f.lines = []exectask.LogEnd{end}, log.task.Node, true, -1
 	}
 	for wait := followMin; ; wait = min(2*wait, followMax) {
-		added, ended, err := f.look(ctx, c, log.task.ID)
+		soon, ended, err := f.look(ctx, c, log.task.ID)
 		if ended || err != nil {
 			return err
 		}
-		if added {
+		if soon {
 			wait = followMin
 		}
 		if !pause.For(ctx, wait) {
@@ -113,15 +113,16 @@ type follower struct {
 	told string
 }
 
-// look prints what is new, and reports whether anything was, and whether the task has ended.
-func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (added, ended bool, err error) {
+// look prints what is new. It reports whether to look again soon, as something was new, or no
+// node has to be asked, and whether the task has ended.
+func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (soon, ended bool, err error) {
 	task, err := c.Task(ctx, id)
 	var report exectask.Report
 	if err == nil {
 		report, err = reportOf(ctx, c, id)
 	}
 	if err == nil && f.find(report.LogEnd) >= 0 { // which a node left as it gave the task up
-		if added, err = f.show(report, f.node, 0); err != nil {
+		if soon, err = f.show(report, f.node, 0); err != nil {
 			return false, false, err
 		}
 	}
@@ -140,7 +141,7 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (add
 		return true, false, nil
 	case err != nil: // the node may be frozen, the broker away, or the task about to stop
 		f.note(err.Error())
-		return added, false, nil
+		return soon, false, nil
 	}
 	covers := int64(0)
 	if task.Status != windlass.StatusRunning {
@@ -151,8 +152,8 @@ func (f *follower) look(ctx context.Context, c *windlass.Client, id string) (add
 			covers = result.LogBytes
 		}
 	}
-	more, err := f.show(report, task.Node, covers)
-	return added || more, task.FinishedAt != nil, err
+	added, err := f.show(report, task.Node, covers)
+	return soon || added || task.Status != windlass.StatusRunning, task.FinishedAt != nil, err
 }
 
 // show prints what is new in a report of a node, and says what is left out. covers is how
@@ -163,13 +164,14 @@ func (f *follower) show(r exectask.Report, node string, covers int64) (added boo
 		return false, nil
 	}
 	text, at := r.Output, f.find(r.LogEnd)
+	covers = max(covers, int64(len(text)))
 	if at >= 0 {
 		n, _ := r.LogEnd.Since(f.seen[at])
 		if n <= 0 {
 			f.whole = f.whole || n == 0 && r.Last
 			return false, nil
 		}
-		if left := n - max(covers, int64(len(text))); left > 0 {
+		if left := n - covers; left > 0 {
 			f.note(fmt.Sprintf("up to %d bytes are left out here", left))
 		}
 		text = text[max(0, int64(len(text))-n):]
@@ -178,7 +180,7 @@ func (f *follower) show(r exectask.Report, node string, covers int64) (added boo
 		switch {
 		case len(f.seen) > 0 && !f.whole:
 			f.note(f.missing())
-		case r.Truncated && f.lines < 0:
+		case f.lines < 0 && r.LogEnd.Bytes+r.LogEnd.RotatedBytes > covers:
 			f.note("the beginning is left out")
 		}
 		text, f.lines = exectask.LastLines(text, f.lines), -1

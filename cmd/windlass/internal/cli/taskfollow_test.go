@@ -35,6 +35,8 @@ func TestFollower_JoinsWhatItSees(t *testing.T) {
 		"to another host and back":        {-1, []seen{{"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), true, 0}, {"abc", false, at("f", 3), false, 0}, {"xyz", false, at("g", 3), false, 0}}, "abxycz", ""},
 		"a last report with nothing new":  {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", ""},
 		"a result without its first line": {-1, []seen{{"-ab", false, at("f", 3), false, 0}, {"cd", false, at("f", 6), true, 3}, {"e", false, at("f", 13), true, 2}}, "-abcde", "windlass: up to 5 bytes are left out here\n"},
+		"a result after others":           {-1, []seen{{"cd", false, at("f", 6), true, 3}}, "cd", "windlass: the beginning is left out\n"},
+		"a result that is all":            {-1, []seen{{"cd", false, at("f", 3), true, 3}}, "cd", ""},
 		"from a node that died":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", "windlass: what it printed last on node n may be left out\n"},
 		"an older result":                 {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"a", false, at("f", 1), false, 0}, {"abc", false, at("f", 3), false, 0}}, "abc", ""},
 		"nothing yet":                     {-1, []seen{{"", false, at("", 0), false, 0}, {"a", false, at("f", 1), false, 0}}, "a", ""},
