@@ -223,7 +223,7 @@ function Facts({ d }: { d: TaskDetail }): JSX.Element {
     ["Needs", s?.needs?.length ? <>{s.needs.map((n) => <a key={n} class="tag" href={taskHref(n)}>{n}</a>)}</> : ""],
     ["Requires", pairs(s?.require)], ["Prefers", pairs(s?.prefer)], ["Pinned to", s?.node], ["Group", s?.group],
     ["Tags", Object.keys(d.tags ?? {}).length ? <>{Object.entries(d.tags ?? {}).map(([k, v]) => <a key={k} class="tag" title="All tasks with this tag" href={`#/tasks?${queryOf({ ...noFilter, tags: [`${k}=${v}`] })}`}>{k}={v}</a>)}</> : ""],
-    ["Timeout", s?.timeout], ["Retries", s?.retry ? json(s.retry).replace(/["{}\n]/g, " ").trim() : ""], ["On failure", s?.on_failure],
+    ["Timeout", s?.timeout], ["Retries", s?.retry ? Object.entries(s.retry).map(([name, v]) => `${name} ${v}`).join(", ") : ""], ["On failure", s?.on_failure],
   ];
   return <dl class="facts">{facts.filter(([, v]) => v).map(([k, v]) => <div key={k}><dt>{k}</dt><dd>{v}</dd></div>)}</dl>;
 }
