@@ -17,6 +17,8 @@ import (
 const (
 	reportWithin = 10 * time.Second
 	reportEvery  = 100 * time.Millisecond
+	// reportMovedEvery is how often it is looked whether the task is still there.
+	reportMovedEvery = time.Second
 )
 
 var (
@@ -36,7 +38,8 @@ func askReport(ctx context.Context, c *windlass.Client, task windlass.TaskInfo) 
 	if err != nil {
 		return exectask.Report{}, err
 	}
-	for deadline := time.Now().Add(reportWithin); time.Now().Before(deadline) && pause.For(ctx, reportEvery); {
+	began := time.Now()
+	for looked := began; time.Since(began) < reportWithin && pause.For(ctx, reportEvery); {
 		report, err := reportOf(ctx, c, task.ID)
 		if err != nil {
 			return exectask.Report{}, err
@@ -44,6 +47,10 @@ func askReport(ctx context.Context, c *windlass.Client, task windlass.TaskInfo) 
 		if !report.At.IsZero() && !report.At.Equal(before.At) { // a task that ends has none any more
 			return report, nil
 		}
+		if time.Since(looked) < reportMovedEvery {
+			continue
+		}
+		looked = time.Now()
 		now, err := c.Task(ctx, task.ID)
 		switch {
 		case err != nil:
