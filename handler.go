@@ -51,6 +51,9 @@ type Handler interface {
 	//
 	// Run must return before Claim.Deadline plus the session's grace: then another
 	// node may start the task, and Config.Fence is called.
+	//
+	// The goroutine of Run, and those that it starts, have the labels windlass_task and
+	// windlass_type in profiles of package runtime/pprof, and so has ctx.
 	Run(ctx context.Context, c *Claim) error
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -31,6 +32,12 @@ const (
 	phaseSaving
 	// phaseParked: the claim is held without a handler.
 	phaseParked
+)
+
+// labelTask and labelType are the labels of the goroutines of a handler, in profiles.
+const (
+	labelTask = "windlass_task"
+	labelType = "windlass_type"
 )
 
 // run is a claim that this node holds.
@@ -299,7 +306,10 @@ func (in *incarnation) start(r *run) {
 	}
 	in.events.Claimed(id, int64(token))
 	task := r.claim.task
+	labels := pprof.Labels(labelTask, id, labelType, r.class().Type)
 	run := func(ctx context.Context) error {
+		ctx = pprof.WithLabels(ctx, labels)
+		pprof.SetGoroutineLabels(ctx) // also of the goroutines that it starts
 		err := handlerOf(task).Run(ctx, r.claim)
 		if err == nil && ctx.Err() != nil {
 			return ErrRelease // it has stopped, as it was told

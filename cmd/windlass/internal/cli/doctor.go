@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,7 @@ var allChecks = []string{
 func (a *app) doctorCommand() *cobra.Command {
 	var fix bool
 	var ttl time.Duration
+	var bundle string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the broker and the namespace, and say what to do",
@@ -64,6 +66,10 @@ and then only what needs no decision: it frees a full etcd's unused space and di
 and removes what is left of tasks that have ended. What changes meanwhile is left
 alone.
 
+With --bundle it also writes what helps somebody else to find a fault into a compressed tar
+archive: what it found, the nodes and their deaths, the tasks, why those that wait
+do not run, and their histories; but no properties, results, progress or output.
+
 Exit codes: 0 no problem was found, warnings allowed; 1 there are problems; 5 the
 broker does not answer or has no quorum.`,
 		Args: noArgs,
@@ -72,29 +78,35 @@ broker does not answer or has no quorum.`,
 			if err := cmp.Or(checkSessionTTL(ttl), err); err != nil {
 				return err
 			}
-			return a.doctor(cmd.Context(), space, ttl, fix)
+			if _, err := os.Lstat(bundle); bundle != "" && err == nil {
+				return usagef("--bundle %q: it exists", bundle)
+			}
+			return a.doctor(cmd.Context(), space, ttl, fix, bundle)
 		},
 	}
 	cmd.Flags().BoolVar(&fix, "fix", false, "mend what needs no decision")
 	cmd.Flags().DurationVar(&ttl, "session-ttl", session.TTLDefault, "session TTL of the nodes, to judge times by, 5s to 300s")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "write what helps to find a fault into this new file, such as windlass.tar.gz")
 	return a.outputFlag(cmd)
 }
 
-// doctor examines, prints, and returns the error for the exit code.
-func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, fix bool) error {
+// doctor examines, prints, writes a bundle unless its name is empty, and returns the error
+// for the exit code.
+func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, fix bool, bundle string) (err error) {
 	began := time.Now()
 	c := checkup{Broker: a.broker.address, Namespace: space.Root(), Fixed: []doctor.Fixed{}}
 	store, failed := a.broker.open(ctx)
-	if failed != nil {
-		if !unreachable(failed) {
-			return failed // the command line makes no sense, or we are not let in
-		}
-		c.Checks = a.unreached(ctx, failed, time.Since(began))
-	} else {
+	switch {
+	case failed == nil:
+		defer func() { err = errors.Join(err, store.Close()) }()
 		d := &doctor.Doctor{Broker: store, Space: space, SessionTTL: ttl, Waiting: func(d time.Duration, why string) {
 			fmt.Fprintf(a.err, "windlass: looking again in %v: %s\n", d.Round(time.Second), why)
 		}}
-		failed = errors.Join(c.examine(ctx, d, fix), store.Close())
+		failed = c.examine(ctx, d, fix)
+	case unreachable(failed):
+		c.Checks = a.unreached(ctx, failed, time.Since(began))
+	default:
+		return failed // the command line makes no sense, or we are not let in
 	}
 	if failed != nil {
 		c.Checks = append(c.Checks, notChecked(c.Checks)...)
@@ -102,6 +114,15 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 	c.complete()
 	if err := a.print(c, c.table); err != nil {
 		return err
+	}
+	if bundle != "" {
+		if failed != nil {
+			store = nil
+		}
+		if err := a.writeBundle(ctx, bundle, &c, store); err != nil {
+			return fmt.Errorf("--bundle: %w", err)
+		}
+		fmt.Fprintf(a.err, "windlass: wrote %s; its README.txt says what is in it\n", bundle)
 	}
 	switch {
 	case failed != nil:

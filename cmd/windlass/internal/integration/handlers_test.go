@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -65,6 +67,29 @@ func TestHandler_M30_M31_WhatItReturnsDecidesWhatBecomesOfTheTask(t *testing.T) 
 		} {
 			if d := c.task(id); d.Status != want.status || attempts[id] != want.attempts || len(d.Errors) != want.errors {
 				t.Errorf("%s: %s after %d attempts with %d errors, want %+v", id, d.Status, attempts[id], len(d.Errors), want)
+			}
+		}
+	})
+}
+
+func TestHandler_ItsGoroutinesAreLabelledInProfiles(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		profiles := make(chan string)
+		c.join("n", running(func(ctx context.Context, claim *windlass.Claim) error {
+			var beside sync.WaitGroup
+			defer beside.Wait()
+			beside.Go(func() { <-ctx.Done() })
+			var profile strings.Builder
+			err := pprof.Lookup("goroutine").WriteTo(&profile, 1)
+			profiles <- profile.String()
+			<-ctx.Done()
+			return err
+		}))
+		for id, taskType := range map[string]string{"nightly": "import", "later": "export"} {
+			c.Submit(windlass.Submission{ID: id, Spec: windlass.Spec{Type: taskType}})
+			labels := fmt.Sprintf("# labels: {%q:%q, %q:%q}", "windlass_task", id, "windlass_type", taskType)
+			if profile := <-profiles; strings.Count(profile, labels) != 2 {
+				t.Errorf("want two goroutines with %s in:\n%s", labels, profile)
 			}
 		}
 	})

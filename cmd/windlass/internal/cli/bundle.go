@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/internal/view"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+const (
+	// bundleTasksMax limits the tasks that a bundle lists, bundleExplainedMax those of them
+	// that wait or have had errors and that it explains one by one.
+	bundleTasksMax     = 10_000
+	bundleExplainedMax = 50
+)
+
+// bundleReadme is the text file in a bundle that says what is in it.
+const bundleReadme = `Written by "windlass doctor --bundle", for whoever helps to find a fault.
+
+doctor.txt      what doctor printed; doctor.json has the same
+version.json    the program that wrote this
+nodes.json      the nodes, their labels, limits and versions
+cordons.json    the cordons
+deaths.json     the deaths of nodes within the last hour, and the tasks that they held
+types.json      the types of tasks, and which are paused
+counts.json     how many tasks there are, by status
+failures.json   the failed tasks by error
+tasks.json      the tasks in order of their IDs, at most %d of them
+explained.json  why up to %d of those do not run, or have had errors, and their histories
+elections.json  the elections
+errors.txt      what could not be read, if there was anything
+
+Not in it: properties, results, progress and output of tasks, and what was changed in properties.
+In it: the names of nodes, tasks, types, tags and users, the address of the broker, and the texts
+of errors and reasons. Look at these before you pass it on.
+`
+
+// bundle is what helps somebody else to find a fault: a compressed tar archive.
+type bundle struct {
+	at     time.Time
+	tar    *tar.Writer
+	failed bytes.Buffer
+}
+
+// add adds a file.
+func (b *bundle) add(name string, content []byte) error {
+	header := tar.Header{Name: "windlass-bundle/" + name, Mode: 0o600, Size: int64(len(content)), ModTime: b.at}
+	if err := b.tar.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err := b.tar.Write(content)
+	return err
+}
+
+// addJSON adds a file with a value, or notes why that could not be read.
+func (b *bundle) addJSON(name string, value any, err error) error {
+	if err != nil {
+		fmt.Fprintf(&b.failed, "%s: %v\n", name, err)
+		return nil
+	}
+	content, err := view.EncodeJSON(value, "  ")
+	if err != nil {
+		return err
+	}
+	return b.add(name, content)
+}
+
+// writeBundle writes a bundle into a file that does not exist. store is nil if nothing can be
+// read from the broker.
+func (a *app) writeBundle(ctx context.Context, name string, c *checkup, store broker.Broker) error {
+	var content, text bytes.Buffer
+	zip := gzip.NewWriter(&content)
+	b := &bundle{at: time.Now(), tar: tar.NewWriter(zip)}
+	err := errors.Join(
+		b.add("README.txt", fmt.Appendf(nil, bundleReadme, bundleTasksMax, bundleExplainedMax)),
+		c.table().write(&text), b.add("doctor.txt", text.Bytes()),
+		b.addJSON("doctor.json", c, nil), b.addJSON("version.json", view.BuildVersion(), nil),
+	)
+	if err == nil && store != nil {
+		err = a.bundleNamespace(ctx, b, store)
+	}
+	if err == nil && b.failed.Len() > 0 {
+		err = b.add("errors.txt", b.failed.Bytes())
+	}
+	if err = cmp.Or(err, ctx.Err(), b.tar.Close(), zip.Close()); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content.Bytes())
+	return errors.Join(err, file.Close())
+}
+
+// bundleNamespace adds what is stored below the namespace.
+func (a *app) bundleNamespace(ctx context.Context, b *bundle, store broker.Broker) error {
+	client, err := windlass.NewClient(store, a.namespace)
+	if err != nil {
+		return err
+	}
+	nodes, nodesErr := client.Nodes(ctx)
+	cordons, cordonsErr := client.Cordons(ctx)
+	deaths, deathsErr := client.Deaths(ctx)
+	types, typesErr := client.Types(ctx)
+	counts, countsErr := client.Count(ctx, windlass.Filter{})
+	failures, failuresErr := client.Failures(ctx, windlass.Filter{})
+	tasks, tasksErr := client.Tasks(ctx, windlass.Filter{Limit: bundleTasksMax})
+	elections, electionsErr := a.elections(ctx, store, nil)
+	return errors.Join(
+		b.addJSON("nodes.json", nodes, nodesErr), b.addJSON("cordons.json", cordons, cordonsErr), b.addJSON("deaths.json", deaths, deathsErr),
+		b.addJSON("types.json", types, typesErr), b.addJSON("counts.json", counts, countsErr), b.addJSON("failures.json", failures, failuresErr),
+		b.addJSON("tasks.json", tasks, tasksErr), b.addJSON("explained.json", explainSome(ctx, b, client, tasks), nil),
+		b.addJSON("elections.json", elections, electionsErr),
+	)
+}
+
+// explained is a task in explained.json.
+type explained struct {
+	windlass.Explanation
+	History statemachine.History `json:"history"`
+}
+
+// explainSome explains the first tasks that do not run, or have had errors.
+func explainSome(ctx context.Context, b *bundle, client *windlass.Client, tasks []windlass.TaskInfo) []explained {
+	all := []explained{}
+	for _, t := range tasks {
+		if len(all) == bundleExplainedMax {
+			break
+		}
+		if t.Status == windlass.StatusCompleted || t.Status == windlass.StatusRunning && len(t.Errors) == 0 {
+			continue
+		}
+		e, err := client.Explain(ctx, t.ID)
+		h, historyErr := client.History(ctx, t.ID)
+		if errors.Is(historyErr, windlass.ErrNotFound) {
+			historyErr = nil // it was never claimed
+		}
+		if err := cmp.Or(err, historyErr); err != nil {
+			fmt.Fprintf(&b.failed, "explained.json: %v\n", err)
+			continue
+		}
+		for i := range h.Entries {
+			if strings.HasPrefix(h.Entries[i].Detail, "update, by ") {
+				h.Entries[i].Detail = "update" // the rest has values of properties
+			}
+		}
+		all = append(all, explained{e, h})
+	}
+	return all
+}
