@@ -82,18 +82,24 @@ const recordAfter = 500 * time.Millisecond
 // nodesGone reports the nodes that have vanished without notice.
 func (in *incarnation) nodesGone(names []string, now time.Time) {
 	for _, name := range names {
-		gone, ok := in.nodes.Gone(name)
-		var info NodeInfo
-		if !ok || gone.Session == in.session.ID() || json.Unmarshal(gone.Info, &info) != nil || info.Draining || info.Returning {
-			continue
+		if gone, ok := in.nodes.Gone(name); ok && gone.Session != in.session.ID() {
+			in.nodeGone(name, gone, now)
 		}
-		if in.node.space.Parse(in.node.space.NodeDeath(name, info.Incarnation)).Kind != keys.NodeDeath {
-			continue // another program has registered it
-		}
-		in.deaths.Gone(deaths.Gone{
-			Name: name, Incarnation: info.Incarnation, Session: gone.Session, At: gone.At, TTL: holderTTL(gone.Info),
-		}, now)
 	}
+}
+
+// nodeGone notes that a registration has gone, unless it was one that was to go.
+func (in *incarnation) nodeGone(name string, gone mirror.Gone, now time.Time) {
+	var info NodeInfo
+	if json.Unmarshal(gone.Info, &info) != nil || info.Draining || info.Returning {
+		return
+	}
+	if in.node.space.Parse(in.node.space.NodeDeath(name, info.Incarnation)).Kind != keys.NodeDeath {
+		return // another program has registered it
+	}
+	in.deaths.Gone(deaths.Gone{
+		Name: name, Incarnation: info.Incarnation, Session: gone.Session, At: gone.At, TTL: holderTTL(gone.Info),
+	}, now)
 }
 
 // recordDeaths queues the records of the deaths whose claims are all known.
@@ -314,6 +320,40 @@ func (in *incarnation) isDead(holder *broker.KV) bool {
 	var info NodeInfo
 	return holder != nil && json.Unmarshal(holder.Value, &info) == nil && !info.Draining && !info.Returning &&
 		!slices.Contains(in.node.incarnations, info.Incarnation)
+}
+
+// heldAlone returns the claims of a process that had this node's name and has died, if no
+// other node is there that will see them end.
+func (in *incarnation) heldAlone(ctx context.Context, holder *broker.KV) (held []mirror.Ended) {
+	if !in.isDead(holder) {
+		return nil
+	}
+	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	if err != nil || len(nodes.Registered()) > 1 {
+		return nil
+	}
+	kvs, _, err := broker.Collect(ctx, in.config.Broker, in.node.space.Tasks())
+	if err != nil {
+		return nil // they are started again as if nothing was known
+	}
+	for _, kv := range kvs {
+		if p := in.node.space.Parse(kv.Key); p.Kind == keys.Owner && kv.Session == holder.Session {
+			held = append(held, mirror.Ended{Task: p.Name, Token: kv.Created, Session: kv.Session})
+		}
+	}
+	return held
+}
+
+// succeed notes the end of the claims that the process before this one held alone.
+func (in *incarnation) succeed(holder *broker.KV, held []mirror.Ended) {
+	if len(held) == 0 {
+		return
+	}
+	in.nodeGone(in.config.Name, mirror.Gone{Info: holder.Value, Session: holder.Session, At: in.infoCreated}, time.Now())
+	for _, e := range held {
+		e.At = in.infoCreated // or a little earlier
+		in.deaths.Ended(e)
+	}
 }
 
 const (

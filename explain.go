@@ -178,7 +178,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 	case s.book.OpenAt(t.ID, t.Created, now).After(now):
 		at := s.book.OpenAt(t.ID, t.Created, now)
 		e.Until = &at
-		e.Why = "it may have killed its node, and is started again apart from other suspects, at " + at.Format(time.RFC3339)
+		e.Why = "it may have killed its node, and is started again apart from other suspects, not before " + at.Format(time.RFC3339)
 	case t.For != "" && (t.For == target || s.takes(t.For, t)):
 		e.Why = "it is being moved to node " + t.For
 	case len(s.nodes) == 0:

@@ -21,7 +21,7 @@ const (
 	// started. Each further step starts twice as many. With each further death a step
 	// takes twice as long, up to trialStepMax.
 	trialStep    = 3 * time.Second
-	trialStepMax = 12 * time.Second
+	trialStepMax = 24 * time.Second
 	// ApartFor is how much longer a node leaves a suspect to others while it tries another
 	// one of the same death. The other nodes take over what a node does not claim in half of
 	// that time, even if they have their share already.

@@ -340,7 +340,8 @@ func (b *Board) mayTake(c *Candidate, now time.Time) bool {
 		b.candidates.lookAt(c, now.Add(retryAfter))
 		return false
 	}
-	if until := b.holds[c.ID]; until.After(now) {
+	until := later(b.holds[c.ID], b.rules.Apart(b.tasks.Get(c.ID), now)) // another suspect may have been claimed just now
+	if until.After(now) {
 		b.candidates.lookAt(c, until)
 		return false
 	}

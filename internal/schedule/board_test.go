@@ -381,6 +381,22 @@ func TestBoard_O02_LeavesASuspectAloneUntilItsTime(t *testing.T) {
 	d.wants(2*time.Second, "suspect")
 }
 
+// Both are due at once: the one that is claimed is a reason not to claim the other.
+func TestBoard_O02_ClaimsOneOfTwoSuspectsOfADeath(t *testing.T) {
+	d := newDesk(t)
+	rival := map[string]string{"a": "b", "b": "a"}
+	d.rules.Apart = func(t *mirror.Task, _ time.Time) (until time.Time) {
+		if d.IsFlight(rival[t.ID]) {
+			return after(time.Minute)
+		}
+		return until
+	}
+	d.shows("a", "b", "c")
+	d.wants(0, "a", "c")
+	d.wants(30 * time.Second)
+	d.wants(time.Minute, "b")
+}
+
 func TestBoard_ReplacesItsMapsOnceVeryManyTasksAreGone(t *testing.T) {
 	d := newDesk(t)
 	var ids []string

@@ -202,6 +202,12 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)
 			w.putOn(n, w.space.NodeInfo("n"), `{"types":["t"],"session_ttl":"15s","version":"v1","probation":"2000-01-01T00:05:00Z"}`)
 		}, doctor.CheckNodes, doctor.Warning, []string{"1 node(s) that died repeatedly", "n died 2 times, and is given nothing until 2000-01-01T00:05:00Z"}},
+		{"a node that a task killed, and another that keeps dying", func(w *world, _ broker.SessionID) {
+			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T23:58:00Z","lost":[{"task":"p","token":1}]}`)
+			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z","lost":[{"task":"p","token":2}],"culprit":"p","count":2}`)
+			w.put(w.space.NodeDeath("m", "i"), `{"at":"1999-12-31T23:58:00Z"}`)
+			w.put(w.space.NodeDeath("m", "j"), `{"at":"1999-12-31T23:59:00Z"}`)
+		}, doctor.CheckNodes, doctor.Warning, []string{"p, with which 2 nodes died", "1 node(s) that died repeatedly", "m died 2 times"}},
 		{"deaths of long ago, and a single one", func(w *world, _ broker.SessionID) {
 			w.put(w.space.NodeDeath("n", "i"), `{"at":"1999-12-31T20:00:00Z","culprit":"p","count":3}`)
 			w.put(w.space.NodeDeath("n", "j"), `{"at":"1999-12-31T23:59:00Z"}`)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/internal/deaths"
 	"github.com/windlass-go/windlass/internal/layout"
 )
@@ -106,23 +107,26 @@ func (s *snapshot) checkNodes() Check {
 	return n.check(CheckNodes, healthy)
 }
 
-// noteDeaths reports the tasks that killed nodes, and the nodes that keep dying.
+// noteDeaths reports the tasks that killed nodes, and the nodes that keep dying for another
+// reason.
 func (s *snapshot) noteDeaths(n *notes) {
-	died := map[string]int{}
+	var book deaths.Book
+	book.Set(s.deaths, true, func(string) broker.Revision { return 0 }, time.Now())
+	unexplained := map[string]int{}
 	for _, d := range s.deaths {
 		if time.Since(d.At) > deaths.Window {
 			continue
 		}
-		if died[d.Node]++; d.Culprit != "" {
+		if unexplained[d.Node] = book.Unexplained(d.Node); d.Culprit != "" {
 			n.add(Warning, "task(s) that killed the nodes that ran them, and were set aside", `mend what they do; "windlass task retry" runs them again`,
 				fmt.Sprintf("%s, with which %d nodes died", d.Culprit, d.Count))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(died)) {
-		if died[name] < 2 {
+	for _, name := range slices.Sorted(maps.Keys(unexplained)) {
+		if unexplained[name] < 2 {
 			continue
 		}
-		found := fmt.Sprintf("%s died %d times", name, died[name])
+		found := fmt.Sprintf("%s died %d times", name, unexplained[name])
 		if node := s.nodes[name]; node != nil && !node.info.Probation.IsZero() {
 			found += ", and is given nothing until " + node.info.Probation.Format(time.RFC3339)
 		}

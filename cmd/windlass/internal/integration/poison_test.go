@@ -236,6 +236,28 @@ func TestPoison_O02_TwoSuspectsAreTriedOnTwoNodes(t *testing.T) {
 	})
 }
 
+// Nobody else sees a node die that is alone: the process that follows it records that.
+func TestPoison_O02_AFleetOfOneFindsIt(t *testing.T) {
+	alone := func(c *cluster, fuse, during time.Duration) *supervised {
+		s := supervise(c, fuse, "a")
+		c.submit(30, windlass.Spec{})
+		c.Submit(windlass.Submission{ID: "poison"})
+		s.watch(during)
+		s.blamed(30)
+		return s
+	}
+	inEach(t, func(t *testing.T, c *cluster) {
+		if s := alone(c, time.Millisecond, 3*time.Minute); len(s.dead) > 4 {
+			t.Errorf("it died %d times", len(s.dead))
+		}
+	})
+	for _, fuse := range []time.Duration{4 * time.Second, 20 * time.Second} {
+		t.Run(fuse.String(), func(t *testing.T) {
+			inMemory(t, func(t *testing.T, c *cluster) { alone(c, fuse, 40*time.Minute) })
+		})
+	}
+}
+
 func TestPoison_O02_ProcessesMayComeBackUnderOtherNames(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		s := supervise(c, time.Millisecond, "a", "b", "c")
