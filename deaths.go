@@ -275,8 +275,8 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	if slices.ContainsFunc(in.deaths.Rivals(t.ID, t.Created, now), in.busyWith) {
 		at = at.Add(deaths.ApartFor)
 	}
-	if in.deaths.Losses(t.ID) > 0 {
-		place := slices.IndexFunc(in.nodes.Registered(), func(n *mirror.Node) bool { return n.Name == in.config.Name })
+	if nodes := in.nodes.Registered(); len(nodes) > 1 && in.deaths.Losses(t.ID) > 0 {
+		place := slices.IndexFunc(nodes, func(n *mirror.Node) bool { return n.Name == in.config.Name })
 		if until := in.deaths.Scatter(t.ID, place); until.After(at) {
 			at = until
 		}
@@ -320,40 +320,6 @@ func (in *incarnation) isDead(holder *broker.KV) bool {
 	var info NodeInfo
 	return holder != nil && json.Unmarshal(holder.Value, &info) == nil && !info.Draining && !info.Returning &&
 		!slices.Contains(in.node.incarnations, info.Incarnation)
-}
-
-// heldAlone returns the claims of a process that had this node's name and has died, if no
-// other node is there that will see them end.
-func (in *incarnation) heldAlone(ctx context.Context, holder *broker.KV) (held []mirror.Ended) {
-	if !in.isDead(holder) {
-		return nil
-	}
-	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
-	if err != nil || len(nodes.Registered()) > 1 {
-		return nil
-	}
-	kvs, _, err := broker.Collect(ctx, in.config.Broker, in.node.space.Tasks())
-	if err != nil {
-		return nil // they are started again as if nothing was known
-	}
-	for _, kv := range kvs {
-		if p := in.node.space.Parse(kv.Key); p.Kind == keys.Owner && kv.Session == holder.Session {
-			held = append(held, mirror.Ended{Task: p.Name, Token: kv.Created, Session: kv.Session})
-		}
-	}
-	return held
-}
-
-// succeed notes the end of the claims that the process before this one held alone.
-func (in *incarnation) succeed(holder *broker.KV, held []mirror.Ended) {
-	if len(held) == 0 {
-		return
-	}
-	in.nodeGone(in.config.Name, mirror.Gone{Info: holder.Value, Session: holder.Session, At: in.infoCreated}, time.Now())
-	for _, e := range held {
-		e.At = in.infoCreated // or a little earlier
-		in.deaths.Ended(e)
-	}
 }
 
 const (

@@ -185,7 +185,7 @@ func (in *incarnation) register(ctx context.Context) error {
 	var holder, layout *broker.KV
 	var since time.Time
 	died := 0
-	var held []mirror.Ended
+	var before *predecessor
 	txn := in.registration(layout)
 	for { // the first attempt only finds out, but for the first node ever
 		r, err := broker.CommitOne(ctx, in.config.Broker, txn)
@@ -197,7 +197,7 @@ func (in *incarnation) register(ctx context.Context) error {
 			since = time.Now() // a broker that was away may have given every session its whole TTL again
 		case r.OK:
 			in.infoCreated, in.out.published = r.Revision, r.Revision
-			in.succeed(holder, held)
+			in.succeed(before)
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
@@ -213,7 +213,7 @@ func (in *incarnation) register(ctx context.Context) error {
 			continue
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
-			held = in.heldAlone(ctx, holder)
+			before = in.predecessor(ctx, holder)
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
 		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)

@@ -69,6 +69,11 @@ func NewWatcher(ttl time.Duration) *Watcher {
 	return &Watcher{ttl: ttl, ended: map[string]ended{}, gone: map[broker.SessionID]gone{}}
 }
 
+// Mark records at which revision the store was at a time before the copy of tasks was there.
+func (w *Watcher) Mark(revision broker.Revision, at time.Time) {
+	w.marks = append(w.marks, mark{revision: revision, at: at})
+}
+
 // Ended records the end of a claim that the copy of tasks shows.
 func (w *Watcher) Ended(e mirror.Ended) { w.ending = append(w.ending, e) }
 

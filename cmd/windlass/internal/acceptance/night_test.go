@@ -176,7 +176,7 @@ func nightOfAFullBroker(n *night) {
 	before := r.census.now()
 	fill(n.Context(), n.T, client)
 	n.types(r.world)
-	n.types(r.world, "AGE", "1s")
+	n.types(r.world, "AGE", "1ms") // all are older, however quickly the broker was filled
 	n.types(r.world)
 	n.types(r.world)
 	r.must("task", "submit", "accepted", "--", "true")

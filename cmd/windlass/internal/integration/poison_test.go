@@ -258,6 +258,28 @@ func TestPoison_O02_AFleetOfOneFindsIt(t *testing.T) {
 	}
 }
 
+// What had run for long before a node died that was alone is not started one by one.
+func TestPoison_O02_AFleetOfOneIsBackAtOnce(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, 0, "a")
+		old := c.submit(40, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(40))
+		c.Advance(time.Minute)
+		c.Submit(windlass.Submission{ID: "young"})
+		c.WaitFor(time.Minute, "young", windlass.StatusRunning)
+		s.kill("a")
+		s.restart(<-s.died)
+		c.WaitUntil(time.Minute, "the death is recorded", func() bool { return len(c.deaths()) == 1 })
+		c.Advance(time.Second)
+		if d := c.deaths()[0]; d.Claims != 41 || d.Recent != 1 || d.Lost[0].Task != "young" || !d.Restarted {
+			t.Errorf("%+v", d)
+		}
+		for _, id := range append(old, "young") {
+			c.wantStatus(id, windlass.StatusRunning)
+		}
+	})
+}
+
 func TestPoison_O02_ProcessesMayComeBackUnderOtherNames(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		s := supervise(c, time.Millisecond, "a", "b", "c")

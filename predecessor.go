@@ -1,0 +1,77 @@
+package windlass
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/deaths"
+	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/mirror"
+)
+
+// predecessor is a process that had this node's name and died when no other node was there
+// that would see its claims end.
+type predecessor struct {
+	info    []byte
+	session broker.SessionID
+	held    []mirror.Ended
+	// settled is the last claim that was at least RecentFor old when it died, zero if none is
+	// known to be. It is so since settledAt.
+	settled   broker.Revision
+	settledAt time.Time
+}
+
+// predecessor reads what a process under this node's name holds that is dead, nil if it need
+// not, or cannot: what was held is then started again as if nothing was known.
+func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *predecessor {
+	if !in.isDead(holder) {
+		return nil
+	}
+	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	if err != nil || len(nodes.Registered()) > 1 {
+		return nil
+	}
+	p := &predecessor{info: holder.Value, session: holder.Session, settledAt: time.Now().Add(-holderTTL(holder.Value) - deaths.RecentFor)}
+	tasks, _, err := broker.Collect(ctx, in.config.Broker, in.node.space.Tasks())
+	records, _, recordsErr := broker.Collect(ctx, in.config.Broker, in.node.space.Claims())
+	if cmp.Or(err, recordsErr) != nil {
+		return nil
+	}
+	old := map[string]bool{}
+	for _, kv := range records {
+		var r coordinator.Record
+		if json.Unmarshal(kv.Value, &r) == nil && !r.ClaimedAt.IsZero() && r.ClaimedAt.Before(p.settledAt) {
+			old[in.node.space.Parse(kv.Key).Name] = true
+		}
+	}
+	for _, kv := range tasks {
+		key := in.node.space.Parse(kv.Key)
+		if key.Kind != keys.Owner || kv.Session != holder.Session {
+			continue
+		}
+		p.held = append(p.held, mirror.Ended{Task: key.Name, Token: kv.Created, Session: kv.Session})
+		if old[key.Name] {
+			p.settled = max(p.settled, kv.Created)
+		}
+	}
+	return p
+}
+
+// succeed notes the end of the claims of the process before this one.
+func (in *incarnation) succeed(p *predecessor) {
+	if p == nil {
+		return
+	}
+	if p.settled > 0 {
+		in.deaths.Mark(p.settled, p.settledAt)
+	}
+	in.nodeGone(in.config.Name, mirror.Gone{Info: p.info, Session: p.session, At: in.infoCreated}, time.Now())
+	for _, e := range p.held {
+		e.At = in.infoCreated // or a little earlier
+		in.deaths.Ended(e)
+	}
+}
