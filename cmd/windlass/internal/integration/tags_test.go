@@ -131,8 +131,12 @@ func TestTags_O04_OnlyTheFailedTasksThatHaveThemRunAgain(t *testing.T) {
 
 func TestTags_M22_SinceSelectsWhatHasHappenedAfterATime(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
-		c.join("n", handlers(map[string]run{"ends": done, "runs": untilStopped, "late": func(context.Context, *windlass.Claim) error {
-			<-time.After(30 * time.Minute)
+		end := make(chan struct{})
+		c.join("n", handlers(map[string]run{"ends": done, "runs": untilStopped, "late": func(ctx context.Context, _ *windlass.Claim) error {
+			select {
+			case <-end:
+			case <-ctx.Done():
+			}
 			return nil
 		}}))
 		submit := func(taskType string) {
@@ -143,7 +147,9 @@ func TestTags_M22_SinceSelectsWhatHasHappenedAfterATime(t *testing.T) {
 			submit(taskType)
 		}
 		since := windlass.Filter{Since: time.Now()}
-		c.Advance(time.Hour)
+		c.Advance(10 * time.Second)
+		close(end)
+		c.Advance(10 * time.Second)
 		late := c.found(windlass.Filter{Types: []string{"late"}})
 		if got := c.found(since); got != late {
 			t.Errorf("it selects %q, want %q, which has ended since", got, late)
