@@ -188,7 +188,7 @@ func (in *incarnation) deathsRecorded(now time.Time) {
 	}
 	in.board.Look(in.deaths.Suspects())
 	for _, d := range recorded {
-		if in.deaths.listed && !known.Has(d.Incarnation) {
+		if in.deaths.listed && (!known.Has(d.Incarnation) || d.Culprit != known.Culprit(d.Incarnation) && d.Culprit != "") {
 			in.events.Died(d)
 		}
 		if d.Node == in.config.Name {
@@ -340,14 +340,14 @@ func probation(died int) time.Time {
 	return time.Now().Add(min(probationMin<<(died-2), ProbationMax)).UTC()
 }
 
-// probationStep ends the node's probation when its time is over, or when no other node
-// takes tasks.
+// probationStep ends the node's probation when its time is over, when a task turns out to be
+// to blame, or when no other node takes tasks.
 func (in *incarnation) probationStep(now time.Time) {
 	if in.info.Probation.IsZero() || in.closing || in.lost || !in.fleet.Complete(in.nodes.Revision(), now) {
 		return
 	}
 	others := slices.ContainsFunc(in.fleet.Peers(), func(p schedule.Peer) bool { return p.Closed == "" })
-	if others && now.Before(in.info.Probation) {
+	if others && now.Before(in.info.Probation) && !in.deaths.Excused(in.config.Name) {
 		return
 	}
 	in.info.Probation = time.Time{}

@@ -58,7 +58,8 @@ type Events struct {
 	// Braked: so many nodes vanished at about the same time that their tasks are taken
 	// over only at this rate.
 	Braked func(vanished, perSecond int)
-	// Died: another node has vanished without notice, and its claims with it. Every node
+	// Died: another node has vanished without notice, and its claims with it. It is told
+	// again once it is known which task is to blame, as soon as the node is back. Every node
 	// that is there reports it.
 	Died func(Death)
 	// TypePaused: a type was paused, or resumed; this node holds so many of its tasks.

@@ -192,6 +192,17 @@ func (b *Book) Unexplained(node string) (n int) {
 	return n
 }
 
+// Excused reports whether a task is to blame for the latest death of a node, and at most one
+// of its deaths has no such reason.
+func (b *Book) Excused(node string) bool {
+	for _, e := range slices.Backward(b.deaths) {
+		if e.Node == node {
+			return e.explained("") && b.Unexplained(node) < 2
+		}
+	}
+	return false
+}
+
 // Empty reports whether no death counts.
 func (b *Book) Empty() bool { return len(b.deaths) == 0 }
 
@@ -248,6 +259,17 @@ func (b *Book) StillUntil(ttl time.Duration) (until time.Time) {
 // Has reports whether the death of an incarnation is recorded.
 func (b *Book) Has(incarnation string) bool {
 	return slices.ContainsFunc(b.deaths, func(e *entry) bool { return e.Incarnation == incarnation })
+}
+
+// Culprit returns the task that is to blame for the death of an incarnation, empty if that is
+// not known.
+func (b *Book) Culprit(incarnation string) string {
+	for _, e := range b.deaths {
+		if e.Incarnation == incarnation {
+			return e.Culprit
+		}
+	}
+	return ""
 }
 
 // Suspects returns the tasks that the deaths list as suspects.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,18 @@ import (
 
 const (
 	// bundleTasksMax limits the tasks that a bundle lists, bundleExplainedMax those of them
-	// that wait or have had errors and that it explains one by one.
+	// that wait or have had errors and that it explains one by one, as far as it comes within
+	// bundleExplainedFor: each reads all tasks.
 	bundleTasksMax     = 10_000
 	bundleExplainedMax = 50
+	bundleExplainedFor = 30 * time.Second
 )
 
 // bundleReadme is the text file in a bundle that says what is in it.
 const bundleReadme = `Written by "windlass doctor --bundle", for whoever helps to find a fault.
 
-doctor.txt      what doctor printed; doctor.json has the same
+doctor.txt      what doctor printed
+doctor.json     the same
 version.json    the program that wrote this
 nodes.json      the nodes, their labels, limits and versions
 cordons.json    the cordons
@@ -37,11 +41,14 @@ types.json      the types of tasks, and which are paused
 counts.json     how many tasks there are, by status
 failures.json   the failed tasks by error
 tasks.json      the tasks in order of their IDs, at most %d of them
-explained.json  why up to %d of those do not run, or have had errors, and their histories
+explained.json  why up to %d of those do not run, or have had errors, and their histories: those
+                that wait first, then those that run with errors, then those that failed
 elections.json  the elections
 errors.txt      what could not be read, if there was anything
 
-Not in it: properties, results, progress and output of tasks, and what was changed in properties.
+If the broker did not answer, only the first three are there.
+
+Not in it: properties, results, progress and output of tasks, and what changes have changed.
 In it: the names of nodes, tasks, types, tags and users, the address of the broker, and the texts
 of errors and reasons. Look at these before you pass it on.
 `
@@ -101,7 +108,10 @@ func (a *app) writeBundle(ctx context.Context, name string, c *checkup, store br
 		return err
 	}
 	_, err = file.Write(content.Bytes())
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(name))
+	}
+	return nil
 }
 
 // bundleNamespace adds what is stored below the namespace.
@@ -132,15 +142,28 @@ type explained struct {
 	History statemachine.History `json:"history"`
 }
 
+// explainRank orders what is explained, 0 for what is not.
+func explainRank(t windlass.TaskInfo) int {
+	switch {
+	case t.Status == windlass.StatusCompleted, t.Status == windlass.StatusKilled, t.Status == windlass.StatusRunning && len(t.Errors) == 0:
+		return 0
+	case t.Status == windlass.StatusFailed:
+		return 3
+	case t.Status == windlass.StatusRunning:
+		return 2
+	}
+	return 1
+}
+
 // explainSome explains the first tasks that do not run, or have had errors.
 func explainSome(ctx context.Context, b *bundle, client *windlass.Client, tasks []windlass.TaskInfo) []explained {
 	all := []explained{}
+	tasks = slices.DeleteFunc(slices.Clone(tasks), func(t windlass.TaskInfo) bool { return explainRank(t) == 0 })
+	slices.SortStableFunc(tasks, func(a, b windlass.TaskInfo) int { return explainRank(a) - explainRank(b) })
+	began := time.Now()
 	for _, t := range tasks {
-		if len(all) == bundleExplainedMax {
+		if len(all) == bundleExplainedMax || time.Since(began) > bundleExplainedFor {
 			break
-		}
-		if t.Status == windlass.StatusCompleted || t.Status == windlass.StatusRunning && len(t.Errors) == 0 {
-			continue
 		}
 		e, err := client.Explain(ctx, t.ID)
 		h, historyErr := client.History(ctx, t.ID)
@@ -153,7 +176,7 @@ func explainSome(ctx context.Context, b *bundle, client *windlass.Client, tasks 
 		}
 		for i := range h.Entries {
 			if strings.HasPrefix(h.Entries[i].Detail, "update, by ") {
-				h.Entries[i].Detail = "update" // the rest has values of properties
+				h.Entries[i].Detail, _, _ = strings.Cut(h.Entries[i].Detail, ": ") // then come values of properties
 			}
 		}
 		all = append(all, explained{e, h})

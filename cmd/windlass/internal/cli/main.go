@@ -34,7 +34,11 @@ type app struct {
 
 // Main runs one invocation and returns its exit code; see exit.go.
 func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	stops := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as after nohup
+		stops = append(stops, syscall.SIGHUP) // the terminal was closed
+	}
+	ctx, stop := signal.NotifyContext(ctx, stops...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	ctx = windlass.WithCaller(ctx, caller())

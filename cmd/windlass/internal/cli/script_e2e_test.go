@@ -2,6 +2,14 @@
 
 package cli
 
-import "testing"
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+)
 
-func TestScript_WithABroker(t *testing.T) { runScripts(t, "e2e") }
+func TestScript_WithABroker(t *testing.T) {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // what it starts would inherit that it is ignored
+	runScripts(t, "e2e")
+}

@@ -245,6 +245,9 @@ func TestNamespace_FindsEachDefect(t *testing.T) {
 		}, doctor.CheckTasks, doctor.Warning, []string{`"rare"`, "frozen"}},
 		{"a task that nobody claims", func(w *world, _ broker.SessionID) { w.task("x") },
 			doctor.CheckTasks, doctor.Warning, []string{"1 task(s) that no node claims", "x"}},
+		{"a task that nobody has claimed yet", func(w *world, _ broker.SessionID) {
+			w.task("x", func(s *windlass.Spec) { s.SubmittedAt = time.Now().Add(-50 * time.Second) })
+		}, doctor.CheckTasks, doctor.OK, []string{"none is stuck, but 1 may not have waited for long enough to tell"}},
 		{"tasks behind one that cannot run", func(w *world, _ broker.SessionID) {
 			w.task("x", func(s *windlass.Spec) { s.Type = "rare" })
 			w.task("y", needs("x"))

@@ -69,7 +69,7 @@ func (s *snapshot) waited(now *snapshot, id string, at time.Time) bool {
 
 func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 	var n notes
-	held := 0
+	held, young := 0, 0
 	chains := chains{snapshot: s, now: now, cause: map[string]string{}, under: map[string]bool{}, circular: map[string]bool{}}
 	tasks := s.live()
 	for _, t := range tasks {
@@ -78,7 +78,9 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 			held++
 		case !s.idle(t): // checkValues or checkDuplicates reports it
 		case s.claimable(t, now):
-			s.noteClaimable(&n, before, t, now)
+			if s.noteClaimable(&n, before, t, now); !s.waits(t, now) {
+				young++
+			}
 		default:
 			if cause := chains.of(t.ID); cause != "" && !chains.circular[t.ID] {
 				n.add(Problem, "task(s) that wait for what cannot run", "see to what they wait for: run it again, delete or forget it", t.ID+" "+cause)
@@ -91,7 +93,11 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 	for _, name := range slices.Sorted(maps.Keys(s.paused)) {
 		n.add(Warning, "type(s) that are paused: none of their tasks runs", `"windlass type list" has the reason, and "windlass type resume" runs them again`, fmt.Sprintf("%q", name))
 	}
-	return n.check(CheckTasks, fmt.Sprintf("%d live, %d of them held; none is stuck", len(tasks), held))
+	healthy := fmt.Sprintf("%d live, %d of them held; none is stuck", len(tasks), held)
+	if young > 0 {
+		healthy += fmt.Sprintf(", but %d may not have waited for long enough to tell", young)
+	}
+	return n.check(CheckTasks, healthy)
 }
 
 func (s *snapshot) noteClaimable(n *notes, before *snapshot, t *mirror.Task, now time.Time) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ type supervised struct {
 	died  chan string
 	// renamed is true if what has died comes back under another name.
 	renamed bool
+	events  windlass.Events
 }
 
 func supervise(c *cluster, fuse time.Duration, names ...string) *supervised {
@@ -36,7 +38,7 @@ func supervise(c *cluster, fuse time.Duration, names ...string) *supervised {
 
 func (s *supervised) startNew(name string) {
 	s.start(name, func() *windlasstest.Node {
-		return s.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: s.handler(name)}})
+		return s.Start(name, windlass.Config{Handlers: map[string]windlass.NewHandler{windlass.AnyType: s.handler(name)}, Events: s.events})
 	})
 }
 
@@ -232,6 +234,37 @@ func TestPoison_O02_TwoSuspectsAreTriedOnTwoNodes(t *testing.T) {
 		s.blamed(11)
 		if len(s.dead) != 3 {
 			t.Errorf("died: %v", s.dead)
+		}
+	})
+}
+
+// A death is told of twice: when it is seen, and when it is known which task is to blame. The
+// nodes that it has killed are then not on probation.
+func TestPoison_O02_ItIsToldWhoIsToBlameAndTheNodesAreExcused(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		var told, blamed atomic.Int32
+		s := &supervised{cluster: c, nodes: map[string]*windlasstest.Node{}, died: make(chan string, 2)}
+		s.events.Died = func(d windlass.Death) {
+			if told.Add(1); d.Culprit == "poison" {
+				blamed.Add(1)
+			}
+		}
+		s.startNew("a")
+		s.startNew("b")
+		c.submit(10, windlass.Spec{})
+		c.Submit(windlass.Submission{ID: "poison"})
+		for c.task("poison").Status != windlass.StatusFailed {
+			s.watch(time.Second)
+		}
+		s.watch(2 * time.Second)
+		s.blamed(10)
+		if told.Load() < 4 || blamed.Load() < 1 || blamed.Load() > 2 {
+			t.Errorf("after 3 deaths %d were told of, %d of them with the one to blame", told.Load(), blamed.Load())
+		}
+		for _, n := range c.nodes() {
+			if !n.Probation.IsZero() {
+				t.Errorf("%s is on probation until %v", n.Name, n.Probation)
+			}
 		}
 	})
 }
