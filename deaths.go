@@ -314,6 +314,24 @@ func (in *incarnation) died(ctx context.Context) (n int) {
 	return book.Unexplained(in.config.Name)
 }
 
+// takeBack removes the records of deaths that this process has survived, while another has its
+// name: nobody else would.
+func (in *incarnation) takeBack(ctx context.Context) {
+	nodes, err := listNodes(ctx, in.config.Broker, in.node.space)
+	if err != nil {
+		return // it is tried again once this node is registered
+	}
+	var txns []broker.Txn
+	for _, d := range recordedDeaths(nodes) {
+		if d.Node == in.config.Name && slices.Contains(in.node.incarnations, d.Incarnation) {
+			txns = append(txns, broker.Txn{Then: []broker.Op{broker.Delete(in.node.space.NodeDeath(d.Node, d.Incarnation))}})
+		}
+	}
+	if err := commitWithin(ctx, in.config.Broker, in.session.Timing().TTL, txns); err != nil {
+		in.events.BrokerTrouble(err)
+	}
+}
+
 // isDead reports whether a registration under this node's name belongs to a process that
 // died, if it expires.
 func (in *incarnation) isDead(holder *broker.KV) bool {

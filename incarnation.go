@@ -214,6 +214,7 @@ func (in *incarnation) register(ctx context.Context) error {
 		case r.Reads[0] != nil && (holder == nil || holder.Created != r.Reads[0].Created):
 			holder, since = r.Reads[0], time.Now()
 			before = in.predecessor(ctx, holder)
+			in.takeBack(ctx)
 			in.events.Waiting(fmt.Errorf("%w: %q; waiting in case its session expires", ErrNameTaken, in.config.Name))
 		case holder != nil && time.Since(since) > 2*holderTTL(holder.Value)+time.Second:
 			return fmt.Errorf("%w: %q", ErrNameTaken, in.config.Name)

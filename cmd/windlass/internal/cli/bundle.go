@@ -42,13 +42,15 @@ counts.json     how many tasks there are, by status
 failures.json   the failed tasks by error
 tasks.json      the tasks in order of their IDs, at most %d of them
 explained.json  why up to %d of those do not run, or have had errors, and their histories: those
-                that wait first, then those that run with errors, then those that failed
+                that wait first, then those that run with errors, those that failed, and those
+                that are not due
 elections.json  the elections
 errors.txt      what could not be read, if there was anything
 
 If the broker did not answer, only the first three are there.
 
-Not in it: properties, results, progress and output of tasks, and what changes have changed.
+Not in it: properties, results, progress and output of tasks, and what changes have changed; but
+an error may quote them, as that of a command does the last line that it printed.
 In it: the names of nodes, tasks, types, tags and users, the address of the broker, and the texts
 of errors and reasons. Look at these before you pass it on.
 `
@@ -88,7 +90,7 @@ func (b *bundle) addJSON(name string, value any, err error) error {
 func (a *app) writeBundle(ctx context.Context, name string, c *checkup, store broker.Broker) error {
 	var content, text bytes.Buffer
 	zip := gzip.NewWriter(&content)
-	b := &bundle{at: time.Now(), tar: tar.NewWriter(zip)}
+	b := &bundle{at: time.Now().Truncate(time.Second), tar: tar.NewWriter(zip)}
 	err := errors.Join(
 		b.add("README.txt", fmt.Appendf(nil, bundleReadme, bundleTasksMax, bundleExplainedMax)),
 		c.table().write(&text), b.add("doctor.txt", text.Bytes()),
@@ -147,6 +149,8 @@ func explainRank(t windlass.TaskInfo) int {
 	switch {
 	case t.Status == windlass.StatusCompleted, t.Status == windlass.StatusKilled, t.Status == windlass.StatusRunning && len(t.Errors) == 0:
 		return 0
+	case t.Status == windlass.StatusPending && t.NotBefore.After(time.Now()):
+		return 4
 	case t.Status == windlass.StatusFailed:
 		return 3
 	case t.Status == windlass.StatusRunning:

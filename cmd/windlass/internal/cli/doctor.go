@@ -68,7 +68,8 @@ alone.
 
 With --bundle it also writes what helps somebody else to find a fault into a compressed tar
 archive: what it found, the nodes and their deaths, the tasks, why those that wait
-do not run, and their histories; but no properties, results, progress or output.
+do not run, and their histories. Properties, results, progress and output are not in it, but
+for what errors quote of them, such as the last line that a command printed.
 
 Exit codes: 0 no problem was found, warnings allowed; 1 there are problems; 5 the
 broker does not answer or has no quorum.`,
@@ -111,16 +112,24 @@ func (a *app) doctor(ctx context.Context, space keys.Space, ttl time.Duration, f
 	if failed != nil {
 		c.Checks = append(c.Checks, notChecked(c.Checks)...)
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	c.complete()
 	if err := a.print(c, c.table); err != nil {
 		return err
 	}
 	if bundle != "" {
+		readable := store
 		if failed != nil {
-			store = nil
+			readable = nil
 		}
-		if err := a.writeBundle(ctx, bundle, &c, store); err != nil {
-			return fmt.Errorf("--bundle: %w", err)
+		err := a.writeBundle(ctx, bundle, &c, readable)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return errors.Join(failed, fmt.Errorf("--bundle: %v", err)) // no permission here is none of the broker
 		}
 		fmt.Fprintf(a.err, "windlass: wrote %s; its README.txt says what is in it\n", bundle)
 	}

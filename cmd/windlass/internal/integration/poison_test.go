@@ -388,6 +388,20 @@ func TestPoison_O02_ANodeThatWasOnlyCutOffTakesItsDeathBack(t *testing.T) {
 	})
 }
 
+// One that was cut off comes back while another process has its name.
+func TestPoison_O02_AProcessThatHasLostItsNameTakesItsDeathBack(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		a := c.join("a")
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(4))
+		a.Partition()
+		c.join("a")
+		c.WaitUntil(time.Minute, "its death is recorded", func() bool { return len(c.deaths()) == 1 && c.deaths()[0].Restarted })
+		a.Heal()
+		c.WaitUntil(time.Minute, "it is taken back", func() bool { return len(c.deaths()) == 0 })
+	})
+}
+
 func (c *cluster) deaths() []windlass.Death {
 	c.t.Helper()
 	deaths, err := c.client.Deaths(c.t.Context())
