@@ -275,9 +275,10 @@ func (in *incarnation) apart(t *mirror.Task, now time.Time) time.Time {
 	if slices.ContainsFunc(in.deaths.Rivals(t.ID, t.Created, now), in.busyWith) {
 		at = at.Add(deaths.ApartFor)
 	}
-	if nodes := in.nodes.Registered(); len(nodes) > 1 && in.deaths.Losses(t.ID) > 0 {
+	if in.deaths.Losses(t.ID) > 0 {
+		nodes := in.nodes.Registered()
 		place := slices.IndexFunc(nodes, func(n *mirror.Node) bool { return n.Name == in.config.Name })
-		if until := in.deaths.Scatter(t.ID, place); until.After(at) {
+		if until := in.deaths.Scatter(t.ID, place); len(nodes) > 1 && until.After(at) {
 			at = until
 		}
 	}

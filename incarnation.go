@@ -201,6 +201,7 @@ func (in *incarnation) register(ctx context.Context) error {
 			return nil
 		case r.Reads[0] != nil && r.Reads[0].Session == in.session.ID():
 			in.infoCreated, in.out.published = r.Reads[0].Created, r.Reads[0].Modified // an earlier attempt was applied
+			in.succeed(before)
 			return nil
 		case !sameRevision(r.Reads[1], layout):
 			layout, in.info.Cordoned = r.Reads[1], r.Reads[2] != nil

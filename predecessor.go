@@ -1,7 +1,6 @@
 package windlass
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -36,26 +35,31 @@ func (in *incarnation) predecessor(ctx context.Context, holder *broker.KV) *pred
 		return nil
 	}
 	p := &predecessor{info: holder.Value, session: holder.Session, settledAt: time.Now().Add(-holderTTL(holder.Value) - deaths.RecentFor)}
-	tasks, _, err := broker.Collect(ctx, in.config.Broker, in.node.space.Tasks())
-	records, _, recordsErr := broker.Collect(ctx, in.config.Broker, in.node.space.Claims())
-	if cmp.Or(err, recordsErr) != nil {
-		return nil
-	}
 	old := map[string]bool{}
-	for _, kv := range records {
-		var r coordinator.Record
-		if json.Unmarshal(kv.Value, &r) == nil && !r.ClaimedAt.IsZero() && r.ClaimedAt.Before(p.settledAt) {
-			old[in.node.space.Parse(kv.Key).Name] = true
+	for page, err := range in.config.Broker.List(ctx, in.node.space.Claims()) {
+		if err != nil {
+			return nil
+		}
+		for _, kv := range page.KVs {
+			var r coordinator.Record
+			if json.Unmarshal(kv.Value, &r) == nil && !r.ClaimedAt.IsZero() && r.ClaimedAt.Before(p.settledAt) {
+				old[in.node.space.Parse(kv.Key).Name] = true
+			}
 		}
 	}
-	for _, kv := range tasks {
-		key := in.node.space.Parse(kv.Key)
-		if key.Kind != keys.Owner || kv.Session != holder.Session {
-			continue
+	for page, err := range in.config.Broker.List(ctx, in.node.space.Tasks()) {
+		if err != nil {
+			return nil
 		}
-		p.held = append(p.held, mirror.Ended{Task: key.Name, Token: kv.Created, Session: kv.Session})
-		if old[key.Name] {
-			p.settled = max(p.settled, kv.Created)
+		for _, kv := range page.KVs {
+			key := in.node.space.Parse(kv.Key)
+			if key.Kind != keys.Owner || kv.Session != holder.Session {
+				continue
+			}
+			p.held = append(p.held, mirror.Ended{Task: key.Name, Token: kv.Created, Session: kv.Session})
+			if old[key.Name] {
+				p.settled = max(p.settled, kv.Created)
+			}
 		}
 	}
 	return p

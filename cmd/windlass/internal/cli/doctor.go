@@ -71,8 +71,8 @@ archive: what it found, the nodes and their deaths, the tasks, why those that wa
 do not run, and their histories. Properties, results, progress and output are not in it, but
 for what errors quote of them, such as the last line that a command printed.
 
-Exit codes: 0 no problem was found, warnings allowed; 1 there are problems; 5 the
-broker does not answer or has no quorum.`,
+Exit codes: 0 no problem was found, warnings allowed; 1 there are problems, or
+the bundle could not be written; 5 the broker does not answer or has no quorum.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			space, err := a.space()

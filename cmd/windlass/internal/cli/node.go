@@ -33,7 +33,7 @@ func (a *app) nodeCommand() *cobra.Command {
 		Long: `Run a node that joins a broker and runs tasks of type "exec". It runs only the
 commands that --exec-allow names, and without one nothing at all.
 
-It works until it gets SIGTERM or an interrupt; then it stops its commands, gives
+It works until it gets SIGTERM, SIGHUP or an interrupt; then it stops its commands, gives
 the tasks back and leaves. When the broker goes away it stops its commands before
 its session can expire, and joins again when the broker is back.`,
 		Example: `  windlass node --broker etcd://10.0.0.1:2379 --name n1 --exec-allow /usr/bin/rsync`,

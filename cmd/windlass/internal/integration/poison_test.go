@@ -388,6 +388,23 @@ func TestPoison_O02_ANodeThatWasOnlyCutOffTakesItsDeathBack(t *testing.T) {
 	})
 }
 
+// The death is recorded also if the answer to the registration was lost.
+func TestPoison_O02_AFleetOfOneRecordsItsDeathWhateverWasLost(t *testing.T) {
+	inMemory(t, func(t *testing.T, c *cluster) {
+		s := supervise(c, 0, "a")
+		c.submit(4, windlass.Spec{})
+		c.WaitUntil(time.Minute, "all run", c.allRunning(4))
+		before := c.nodes()[0].Incarnation
+		s.kill("a")
+		s.restart(<-s.died)
+		c.Advance(3 * time.Second) // it has seen that its name is held
+		s.nodes["a"].Use(`lose-reply 2s on commit below "/test/nodes/a/info"`)
+		c.WaitUntil(time.Minute, "it is registered", func() bool { n := c.nodes(); return len(n) == 1 && n[0].Incarnation != before })
+		s.nodes["a"].Use("")
+		c.WaitUntil(30*time.Second, "its death is recorded", func() bool { return len(c.deaths()) == 1 && c.deaths()[0].Claims == 4 })
+	})
+}
+
 // One that was cut off comes back while another process has its name.
 func TestPoison_O02_AProcessThatHasLostItsNameTakesItsDeathBack(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
