@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/broker/internal/batches"
 )
 
 // Commit implements broker.Broker.
@@ -75,7 +76,7 @@ func (b *Broker) withhold(ctx context.Context, e effect, txns []broker.Txn, stru
 
 // forward passes transactions on and returns the answers that arrive.
 func (b *Broker) forward(ctx context.Context, e effect, txns []broker.Txn) []broker.Result {
-	results := b.inner.Commit(ctx, txns...)
+	results := b.commit(ctx, e, txns)
 	if err := b.receive(ctx, e); err != nil {
 		return all(len(txns), err)
 	}
@@ -84,6 +85,26 @@ func (b *Broker) forward(ctx context.Context, e effect, txns []broker.Txn) []bro
 			results[i].Err = e.explain(ctx, r.Err)
 		}
 	}
+	return results
+}
+
+// commit passes transactions on together, or one by one in another order.
+func (b *Broker) commit(ctx context.Context, e effect, txns []broker.Txn) []broker.Result {
+	if e.order == nil {
+		return b.inner.Commit(ctx, txns...)
+	}
+	results := make([]broker.Result, len(txns))
+	first := true
+	batches.Commit(txns, results, func(round []int) {
+		for _, n := range e.order.Perm(len(round)) {
+			if i := round[n]; first || sleep(ctx, e.apart) == nil {
+				results[i] = b.inner.Commit(ctx, txns[i])[0]
+			} else {
+				results[i].Err = e.failure(reason(ctx), false)
+			}
+			first = false
+		}
+	})
 	return results
 }
 

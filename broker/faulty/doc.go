@@ -13,7 +13,7 @@
 // call: delays add up, and of the faults that end a call the first in the plan counts.
 //
 //	engine -> faulty.Broker -> broker.Broker
-//	             |  request: frozen? cut? delay, stall, lose, refuse, forbid, late
+//	             |  request: frozen? cut? delay, stall, lose, refuse, forbid, late, reorder
 //	             |  reply:   delay, lose, frozen? cut?
 //
 // In addition to the plan there are switches for a whole connection: Freeze holds every

@@ -3,6 +3,7 @@ package faulty
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -15,6 +16,10 @@ type effect struct {
 	key            string
 	request, reply time.Duration
 	stall          bool
+	// order, if set, is the random order of the transactions, and apart the time between
+	// two of them.
+	order *rand.Rand
+	apart time.Duration
 	// end is the rule that decides how the call ends, nil if none does.
 	end *Rule
 }
@@ -44,6 +49,8 @@ func (b *Broker) strike(op Ops, key string, more ...string) effect {
 			e.reply += r.Duration
 		case r.Fault == Stall:
 			e.stall = true
+		case r.Fault == Reorder:
+			e.order, e.apart = b.plan.random(i, b.fitted[i]), r.Duration
 		case e.end == nil:
 			e.end = r
 		}

@@ -90,6 +90,10 @@ const (
 	Break
 	// Compact ends a watch or a listing with ErrCompacted.
 	Compact
+	// Reorder sends each transaction of a commit as a request of its own, in a random
+	// order, the duration apart. Those that share a key keep their order, as broker.Commit
+	// promises.
+	Reorder
 )
 
 // traits are the properties of a fault.
@@ -112,6 +116,7 @@ var faults = map[Fault]traits{
 	Stall:        {"stall", opAll, false},
 	Break:        {"break", opWatch, false},
 	Compact:      {"compact", opWatch | OpList, false},
+	Reorder:      {"reorder", OpCommit, true},
 }
 
 // String returns the fault's name in a plan.

@@ -1,8 +1,11 @@
 package faulty_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +26,7 @@ func TestBroker(t *testing.T) {
 		"no_plan":    nil,
 		"empty_plan": {Seed: 1},
 		"delays":     faulty.MustParse("seed 3\ndelay-request 7ms chance 0.3\ndelay-reply 4ms chance 0.3"),
+		"reorder":    faulty.MustParse("seed 5\nreorder 2ms"),
 	}
 	for name, plan := range plans {
 		t.Run(name, func(t *testing.T) {
@@ -139,4 +143,41 @@ func (w world) within(d time.Duration, f func(context.Context) error) error {
 func (w world) get(ctx context.Context) error {
 	_, err := w.faulty.Get(ctx, "/a")
 	return err
+}
+
+func TestReorder_SendsTransactionsApartInAnyOrderButForThoseThatShareAKey(t *testing.T) {
+	orders := map[string]bool{}
+	for seed := range 30 {
+		inWorld(t, fmt.Sprintf("seed %d\nreorder 1s", seed), func(w world) {
+			order := ""
+			last := broker.Revision(0)
+			err := w.timed(4*time.Second, func(ctx context.Context) error {
+				twice := broker.Txn{If: []broker.Cond{broker.Exists("/k/a")}, Then: []broker.Op{broker.Put("/k/a", []byte("2")), broker.Read("/k/a")}}
+				for _, r := range w.faulty.Commit(ctx, put("/k/a"), put("/k/b"), put("/k/c"), put("/k/d"), twice) {
+					if !r.OK {
+						return fmt.Errorf("refused: %w", r.Err)
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kvs, _, err := broker.Collect(w.Context(), w.sound, "/k/")
+			if err != nil {
+				t.Fatal(err)
+			}
+			slices.SortFunc(kvs, func(a, b broker.KV) int { return cmp.Compare(a.Created, b.Created) })
+			for _, kv := range kvs {
+				if kv.Created == last {
+					t.Errorf("%s has the revision of another", kv.Key)
+				}
+				order, last = order+kv.Key, kv.Created
+			}
+			orders[order] = true
+		})
+	}
+	if len(orders) < 5 {
+		t.Errorf("the orders are %v", orders)
+	}
 }

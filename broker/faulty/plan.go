@@ -119,6 +119,10 @@ func (p *Plan) strikes(rule, n int) bool {
 	if r.Chance == 0 {
 		return true
 	}
-	// Each decision has its own generator, so that it depends on nothing else.
-	return rand.New(rand.NewPCG(p.Seed, uint64(rule)<<32|uint64(n))).Float64() < r.Chance
+	return p.random(rule, n).Float64() < r.Chance
+}
+
+// random returns the generator for one call, so that no decision depends on another.
+func (p *Plan) random(rule, n int) *rand.Rand {
+	return rand.New(rand.NewPCG(p.Seed, uint64(rule)<<32|uint64(n)))
 }

@@ -25,6 +25,7 @@ refuse on watch
 stall on batch call 1
 break chance 1e-09
 compact on list,watch,batch
+reorder 3ms on commit
 `
 
 func TestPlanIsReadBackAsPrinted(t *testing.T) {
