@@ -388,7 +388,9 @@ const (
 	// PriorityMin and PriorityMax are the limits of a priority.
 	PriorityMin, PriorityMax = -1000, 1000
 	// SubmitBatchMax limits the tasks in one call of SubmitAll.
-	SubmitBatchMax = 10_000
+	SubmitBatchMax = 1_000_000
+	// submitChunk limits the tasks that a client reads or writes in one call of the broker.
+	submitChunk = 10_000
 	// claimBatchMax limits the claims, and the endings, in one call of the coordinator.
 	// A call spans several of the largest requests that a broker takes; adapters send
 	// those side by side.

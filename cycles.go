@@ -1,10 +1,11 @@
 package windlass
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
@@ -41,26 +42,41 @@ func (c *Client) refuseCycles(ctx context.Context, open []*submitting, errs []er
 }
 
 func leadsBack(path []string) error {
-	return badInput("needs", strings.Join(path, " → "), "must not lead back to the task itself")
+	return badInput("needs", depend.Arrows(path), depend.NoWayBack)
 }
 
 // takeBackCycles checks for cycles again after the submission, because two clients can
 // each submit one half of a cycle that neither saw before. The client that wrote last
-// takes its half back. No task of a cycle has run by then: each waits for another.
+// takes its half back, and what needs it in the same call. None of these tasks has run by
+// then: each waits for another.
 func (c *Client) takeBackCycles(ctx context.Context, submitted []*submitting, errs []error) {
 	g, err := c.graphOf(ctx, submitted)
 	acyclic := depend.Acyclic(g.waits)
+	slices.SortFunc(submitted, func(a, b *submitting) int { return cmp.Compare(a.written, b.written) })
+	var back []*submitting
+	why := map[string]error{} // of those to be taken back
 	for _, s := range submitted {
-		if len(s.blockers()) == 0 || err == nil && acyclic[s.ID] {
+		blockers := s.blockers()
+		if len(blockers) == 0 || err == nil && acyclic[s.ID] {
 			continue
 		}
 		if err != nil {
 			errs[s.index] = fmt.Errorf("submit task %q: it is submitted, and may wait for itself: %w", s.ID, err)
-		} else if path := depend.Cycle(s.ID, g.upTo(s.written)); path != nil {
-			errs[s.index] = c.takeBack(ctx, s, leadsBack(path))
-			delete(g.waits, s.ID)
+			*s.effect = ""
+			continue
 		}
-		if errs[s.index] != nil {
+		if path := depend.Cycle(s.ID, g.upTo(s.written)); path != nil {
+			why[s.ID] = leadsBack(path)
+			delete(g.waits, s.ID)
+		} else if i := slices.IndexFunc(blockers, func(need string) bool { return why[need] != nil }); i >= 0 {
+			why[s.ID] = unmetNeed(s.ID, blockers[i], nil)
+		} else {
+			continue
+		}
+		back = append(back, s)
+	}
+	for _, s := range slices.Backward(back) { // what needs another before that, or it would run
+		if errs[s.index] = c.takeBack(ctx, s, why[s.ID]); errs[s.index] != nil {
 			*s.effect = ""
 		}
 	}
@@ -118,10 +134,13 @@ func (c *Client) graphOf(ctx context.Context, some []*submitting) (graph, error)
 	g := graph{waits: map[string][]string{}, written: map[string]broker.Revision{}}
 	var frontier []string
 	for _, s := range some {
-		if blockers := s.blockers(); len(blockers) > 0 {
-			g.waits[s.ID], g.written[s.ID] = blockers, s.written
-			frontier = append(frontier, blockers...)
-		}
+		frontier = append(frontier, s.blockers()...)
+	}
+	if len(frontier) == 0 {
+		return g, nil
+	}
+	for _, s := range some {
+		g.waits[s.ID], g.written[s.ID] = s.blockers(), s.written
 	}
 	return g, c.readGraph(ctx, g, frontier)
 }

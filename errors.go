@@ -25,6 +25,9 @@ var (
 	ErrNoParent = errors.New("the job above it is not in the tree")
 	// ErrFinished: the task with this ID has ended; see *FinishedError.
 	ErrFinished = errors.New("the task has ended already")
+	// ErrUnmetNeed: a task that this one needs, or a job above it, was refused in the same
+	// call, or has failed so that this one would be killed at once.
+	ErrUnmetNeed = errors.New("its need is not met")
 	// ErrNoInput: it is not known what the task was submitted with, since an older version
 	// ended it.
 	ErrNoInput = errors.New("it is not known what the task was submitted with")

@@ -57,8 +57,10 @@ func (c *Client) PlanSubmit(ctx context.Context, submissions []Submission) (Subm
 	open := c.prepare(ctx, submissions, effects, errs)
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
+	order := newLine(submissions, errs)
+	open = slices.DeleteFunc(open, func(s *submitting) bool { return errs[s.index] != nil })
 	var news []*submitting // and those that run again
-	for some := range slices.Chunk(open, SubmitBatchMax) {
+	for some := range slices.Chunk(open, submitChunk) {
 		for i, r := range c.readSubmitted(ctx, some) {
 			if r.Err != nil {
 				return SubmitPlan{}, nil, fmt.Errorf("plan to submit task %q: %w", some[i].ID, r.Err)
@@ -68,6 +70,10 @@ func (c *Client) PlanSubmit(ctx context.Context, submissions []Submission) (Subm
 			}
 		}
 	}
+	for next := order.Next(submitChunk); len(next) > 0; next = order.Next(submitChunk) {
+		order.settle(next)
+	}
+	news = slices.DeleteFunc(news, func(s *submitting) bool { return errs[s.index] != nil })
 	s, err := c.survey(ctx)
 	if err != nil {
 		return SubmitPlan{}, nil, fmt.Errorf("plan to submit: %w", err)

@@ -93,7 +93,7 @@ func (c *Client) PruneProgress(ctx context.Context, r Retention, f Filter, dryRu
 			pruned.Kept++
 		}
 	}
-	for some := range slices.Chunk(old, SubmitBatchMax) {
+	for some := range slices.Chunk(old, submitChunk) {
 		gone, err := c.forget(ctx, some, dryRun)
 		if done += len(some); told != nil {
 			told(done, len(old))

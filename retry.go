@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -22,13 +24,16 @@ import (
 //   - ErrNotFound if no task has ended under this ID, or it was forgotten,
 //   - an *ExistsError if the task is live,
 //   - a *FinishedError if it has been retried by somebody else and has ended since,
+//   - ErrUnmetNeed if it would be killed at once, because a task that it needs has failed,
 //   - ErrNoInput if it is not known what it was submitted with.
 func (c *Client) Retry(ctx context.Context, id string) error {
 	return c.RetryAll(ctx, []string{id})[0]
 }
 
-// RetryAll retries tasks, SubmitBatchMax of them in a few round trips, and returns one error
-// for each, in order.
+// RetryAll retries up to SubmitBatchMax tasks and returns one error for each, in order. Like
+// SubmitAll it stores each after those of the call that it needs. A task that would be killed
+// at once, because another that it needs has failed and is not retried with it, is refused
+// with ErrUnmetNeed.
 func (c *Client) RetryAll(ctx context.Context, ids []string) []error {
 	return c.runAgain(ctx, ids, false)
 }
@@ -44,21 +49,73 @@ func (c *Client) ContinueAll(ctx context.Context, ids []string) []error {
 	return c.runAgain(ctx, ids, true)
 }
 
-func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) (errs []error) {
-	for some := range slices.Chunk(ids, SubmitBatchMax) {
-		errs = append(errs, c.retryBatch(ctx, some, keepProgress)...)
-	}
-	return errs
-}
-
-func (c *Client) retryBatch(ctx context.Context, ids []string, keepProgress bool) []error {
+func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) []error {
 	what := "retry"
 	if keepProgress {
 		what = "continue"
 	}
 	errs := make([]error, len(ids))
+	var again []Submission
+	var indexes []int
+	for start := 0; start < len(ids); start += submitChunk {
+		ended, failed := c.readEnded(ctx, ids[start:min(start+submitChunk, len(ids))])
+		for n, s := range ended {
+			if failed[n] != nil {
+				errs[start+n] = fmt.Errorf("%s task %q: %w", what, ids[start+n], failed[n])
+				continue
+			}
+			s.keepProgress = keepProgress
+			again, indexes = append(again, s), append(indexes, start+n)
+		}
+	}
+	effects, refused := make([]Effect, len(again)), c.refuseSkipped(ctx, what, again)
+	c.enqueue(ctx, again, effects, refused)
+	for n, err := range refused {
+		errs[indexes[n]] = err
+	}
+	return errs
+}
+
+// refuseSkipped refuses tasks that would be killed at once, because a task that they need,
+// and that is not to run again with them, has failed and skips them.
+func (c *Client) refuseSkipped(ctx context.Context, what string, again []Submission) []error {
+	together, outside := map[string]bool{}, map[string]error{}
+	for _, s := range again {
+		together[s.ID] = true
+	}
 	var txns []broker.Txn
-	var asked []int
+	var read []string
+	for _, s := range again {
+		for _, need := range depend.Blockers(s.ID, s.Spec.Needs) {
+			if _, known := outside[need]; !known && !together[need] {
+				outside[need], read = nil, append(read, need)
+				txns = append(txns, broker.Txn{Then: []broker.Op{broker.Read(c.space.Task(need)), broker.Read(c.space.Failed(need))}})
+			}
+		}
+	}
+	for i, r := range c.broker.Commit(ctx, txns...) {
+		if outside[read[i]] = r.Err; r.Err == nil && r.Reads[0] == nil && r.Reads[1] != nil {
+			if mark := coordinator.ParseFailureMark(r.Reads[1].Value); mark.Skip {
+				outside[read[i]] = fmt.Errorf("%w: it would be killed at once, since %q is %s; run that again as well", ErrUnmetNeed, read[i], mark.State)
+			}
+		}
+	}
+	errs := make([]error, len(again))
+	for n, s := range again {
+		for _, need := range depend.Blockers(s.ID, s.Spec.Needs) {
+			if err := outside[need]; err != nil && errs[n] == nil {
+				errs[n] = fmt.Errorf("%s task %q: %w", what, s.ID, err)
+			}
+		}
+	}
+	return errs
+}
+
+// readEnded reads what tasks that have ended were submitted with.
+func (c *Client) readEnded(ctx context.Context, ids []string) ([]Submission, []error) {
+	ended, errs := make([]Submission, len(ids)), make([]error, len(ids))
+	var txns []broker.Txn
+	var read []int
 	for i, id := range ids {
 		if err := keys.CheckTaskID(id); err != nil {
 			errs[i] = badName(err)
@@ -68,27 +125,15 @@ func (c *Client) retryBatch(ctx context.Context, ids []string, keepProgress bool
 		if keys.CheckJobID(id) == nil {
 			txn.Then = append(txn.Then, broker.Read(c.space.Job(id)))
 		}
-		txns, asked = append(txns, txn), append(asked, i)
+		txns, read = append(txns, txn), append(read, i)
 	}
-	var again []Submission
-	var indexes []int
 	for n, r := range c.broker.Commit(ctx, txns...) {
-		i := asked[n]
-		s, err := Submission{}, r.Err
-		if err == nil {
-			s, err = endedAs(ids[i], r.Reads)
-			s.keepProgress = keepProgress
+		i := read[n]
+		if errs[i] = r.Err; r.Err == nil {
+			ended[i], errs[i] = endedAs(ids[i], r.Reads)
 		}
-		if errs[i] = err; err != nil {
-			errs[i] = fmt.Errorf("%s task %q: %w", what, ids[i], err)
-			continue
-		}
-		again, indexes = append(again, s), append(indexes, i)
 	}
-	for n, err := range c.SubmitAll(ctx, again) {
-		errs[indexes[n]] = err
-	}
-	return errs
+	return ended, errs
 }
 
 // endedAs returns what a task that has ended was submitted with. What is read are its

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/coordinator"
 	"github.com/windlass-go/windlass/internal/depend"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/pause"
 	"github.com/windlass-go/windlass/internal/stored"
 	"github.com/windlass-go/windlass/statemachine"
@@ -26,8 +28,12 @@ func (c *Client) Submit(ctx context.Context, s Submission) error {
 	return c.SubmitAll(ctx, []Submission{s})[0]
 }
 
-// SubmitAll submits up to SubmitBatchMax tasks in few round trips and returns one error
-// for each, in order. The submissions are independent of each other.
+// SubmitAll submits up to SubmitBatchMax tasks and returns one error for each, in order. It
+// sends them together, except that a task is stored only after those of the call that it
+// needs, its ancestors included: each level of needs costs a round trip. So no task runs
+// before what it needs, in whatever order they are given. If one of these is refused, so is
+// the task, with ErrUnmetNeed; what was submitted before (AlreadySubmitted) is not refused.
+// Otherwise the submissions are independent of each other.
 func (c *Client) SubmitAll(ctx context.Context, submissions []Submission) []error {
 	_, errs := c.Enqueue(ctx, submissions)
 	return errs
@@ -54,43 +60,122 @@ const (
 // The effect is empty where there is an error.
 func (c *Client) Enqueue(ctx context.Context, submissions []Submission) ([]Effect, []error) {
 	errs, effects := make([]error, len(submissions)), make([]Effect, len(submissions))
+	c.enqueue(ctx, submissions, effects, errs)
+	return effects, errs
+}
+
+// enqueue submits what is not refused already, and sets its effects and errors.
+func (c *Client) enqueue(ctx context.Context, submissions []Submission, effects []Effect, errs []error) {
 	if len(submissions) > SubmitBatchMax {
 		for i := range errs {
 			errs[i] = badInput("submissions", len(submissions), fmt.Sprintf("must be at most %d in one call", SubmitBatchMax))
 		}
-		return effects, errs
+		return
 	}
 	ctx, submissions, traced := c.traceSubmit(ctx, submissions)
 	defer func() { traced(errs) }()
 	open := c.prepare(ctx, submissions, effects, errs)
-	all := slices.Clone(open)
 	open = c.refuseLayout(ctx, open, errs)
 	open = c.refuseCycles(ctx, open, errs)
-	for attempt := 1; len(open) > 0; attempt++ {
-		open = c.submitOnce(ctx, open, errs)
-		if attempt == attemptsMax || ctx.Err() != nil {
-			break
-		}
-		if len(open) > 0 {
-			pause.For(ctx, time.Duration(attempt-1)*attemptPause)
-		}
-	}
-	submitted := slices.DeleteFunc(slices.Clone(all), func(s *submitting) bool { return errs[s.index] != nil || *s.effect == EffectUnchanged })
+	c.submitInOrder(ctx, submissions, open, errs)
+	submitted := slices.DeleteFunc(slices.Clone(open), func(s *submitting) bool { return errs[s.index] != nil || *s.effect == EffectUnchanged })
 	c.takeBackCycles(ctx, submitted, errs)
 	c.noteUpdates(ctx, slices.DeleteFunc(submitted, func(s *submitting) bool { return errs[s.index] != nil }))
-	for _, s := range all {
+	for _, s := range open {
 		if err := errs[s.index]; err != nil && s.again && !broker.MaybeApplied(err) {
 			errs[s.index] = fmt.Errorf("%w; but an attempt before may yet be applied: %w", err, s.doubt)
 		}
 	}
-	return effects, errs
 }
 
-// prepare validates submissions and returns those that can be sent.
+// submitInOrder stores submissions, each after those of the call that it needs.
+func (c *Client) submitInOrder(ctx context.Context, submissions []Submission, open []*submitting, errs []error) {
+	byIndex := make([]*submitting, len(submissions))
+	for _, s := range open {
+		byIndex[s.index] = s
+	}
+	line, done := newLine(submissions, errs), 0
+	for next := line.Next(submitChunk); len(next) > 0; next = line.Next(submitChunk) {
+		some := make([]*submitting, len(next))
+		for n, i := range next {
+			some[n] = byIndex[i]
+		}
+		c.submitSome(ctx, some, errs)
+		line.settle(next)
+		done += len(next)
+		meter.Set(ctx, done)
+	}
+}
+
+// submitSome stores submissions of which none needs another.
+func (c *Client) submitSome(ctx context.Context, open []*submitting, errs []error) {
+	for attempt := 1; ; attempt++ {
+		open = c.submitOnce(ctx, open, errs)
+		if len(open) == 0 || attempt == attemptsMax || ctx.Err() != nil {
+			return
+		}
+		pause.For(ctx, time.Duration(attempt-1)*attemptPause)
+	}
+}
+
+// line is the order in which the submissions of a call are stored.
+type line struct {
+	*depend.Together
+	submissions []Submission
+	errs        []error
+}
+
+// newLine returns the order of submissions, of which some may be refused already.
+func newLine(submissions []Submission, errs []error) line {
+	ids := make([]string, len(submissions))
+	var refused []int
+	for i, s := range submissions {
+		if ids[i] = s.ID; errs[i] != nil {
+			refused = append(refused, i)
+		}
+	}
+	blockers := func(i int) []string { return depend.Blockers(ids[i], submissions[i].Spec.Needs) }
+	l := line{depend.NewTogether(ids, blockers), submissions, errs}
+	l.settle(refused)
+	return l
+}
+
+// settle records the outcome of some submissions, and refuses those that need a refused one.
+func (l line) settle(some []int) {
+	for _, i := range some {
+		if err := l.errs[i]; err == nil || AlreadySubmitted(err) {
+			l.Stored(i)
+			continue
+		}
+		for _, r := range l.Refuse(i) {
+			if l.errs[r.Index] == nil {
+				l.errs[r.Index] = unmetNeed(l.submissions[r.Index].ID, r.Need, l.errs[i])
+			}
+		}
+	}
+}
+
+// unmetNeed returns the error for a task that needs a refused one. If the broker is the
+// cause, it is that of this error as well; this task was not sent.
+func unmetNeed(id, need string, cause error) error {
+	err := fmt.Errorf("submit task %q: %w: %q was not submitted", id, ErrUnmetNeed, need)
+	if e, ok := errors.AsType[*broker.Error](cause); ok {
+		known := *e
+		known.Maybe = false
+		err = fmt.Errorf("%w: %w", err, &known)
+	}
+	return err
+}
+
+// prepare validates submissions that are not refused already, and returns those that can be
+// sent.
 func (c *Client) prepare(ctx context.Context, submissions []Submission, effects []Effect, errs []error) (open []*submitting) {
 	now := time.Now().UTC()
 	for i, s := range submissions {
-		if errs[i] = s.Validate(); errs[i] != nil {
+		if errs[i] == nil {
+			errs[i] = s.Validate()
+		}
+		if errs[i] != nil {
 			continue
 		}
 		s.Spec.Digest, s.Spec.By = s.digest(), callerOf(ctx)
@@ -107,8 +192,10 @@ func (c *Client) prepare(ctx context.Context, submissions []Submission, effects 
 	}
 	here := map[string]bool{}
 	for _, s := range open {
-		s.withParent = here[s.parent()]
 		here[s.ID] = true
+	}
+	for _, s := range open {
+		s.withParent = here[s.parent()]
 	}
 	return open
 }

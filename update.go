@@ -59,7 +59,7 @@ func (c *Client) Update(ctx context.Context, id string, change func(*Submission)
 // *FinishedError if it has ended, ErrWorking for a job of the tree that is held.
 func (c *Client) RestartAll(ctx context.Context, ids []string) (errs []error) {
 	now := time.Now().UTC()
-	for some := range slices.Chunk(ids, SubmitBatchMax) {
+	for some := range slices.Chunk(ids, submitChunk) {
 		errs = append(errs, c.restartBatch(ctx, some, now)...)
 	}
 	return errs

@@ -122,6 +122,9 @@ type Limits struct {
 	ListMax int
 }
 
+// BatchMax limits the tasks, or jobs, of one request.
+const BatchMax = 10_000
+
 // withDefaults fills in the default of every zero field.
 func (l Limits) withDefaults() Limits {
 	l.BodyBytesMax = cmp.Or(l.BodyBytesMax, 4<<20)

@@ -66,9 +66,9 @@ func (s *Server) registerJobs() {
 			"unless requeue is set. name_template knows {{.Parent}} and {{.Child}} only.",
 	}, s.queueJob)
 	add(s, endpoint{ID: "queueJobs", Method: http.MethodPost, Path: "/v1/tree/batches", Tag: tag, Role: RoleOperate,
-		Summary: "Queue many jobs, one after the other",
-		Description: fmt.Sprintf("At most %d. All are checked before any is queued; the answer counts the results.",
-			windlass.SubmitBatchMax),
+		Summary: "Queue many jobs",
+		Description: fmt.Sprintf("At most %d. All are checked before any is queued; the answer counts the results. A job that looks for others finds those "+
+			"before it; the order of the others does not matter. What waits for a refused job is refused.", BatchMax),
 	}, s.queueJobs)
 	add(s, endpoint{ID: "clearTree", Whole: true, Method: http.MethodPost, Path: "/v1/tree/clear", Tag: tag, Role: RoleAdmin,
 		Summary:     "Remove all jobs of the tree, with their history and results",
@@ -173,8 +173,8 @@ type queueManyInput struct{ Body []view.QueueJob }
 
 func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Queued], error) {
 	note(ctx, slog.Int("requests", len(in.Body)))
-	if n := len(in.Body); n > windlass.SubmitBatchMax {
-		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", windlass.SubmitBatchMax))
+	if n := len(in.Body); n > BatchMax {
+		return nil, badInput("body", fmt.Sprintf("%d jobs", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}
 	requests := make([]tree.Request, len(in.Body))
 	for i, line := range in.Body {
@@ -183,41 +183,17 @@ func (s *Server) queueJobs(ctx context.Context, in *queueManyInput) (*ok[view.Qu
 			return nil, fmt.Errorf("body[%d]: %w", i, err)
 		}
 	}
-	sum := view.Queued{Effects: map[windlass.Effect]int{}, Errors: []string{}}
-	for len(requests) > 0 {
-		n := batchOf(requests)
-		queued, err := s.tree.Queue(ctx, requests[:n]...)
-		requests = requests[n:]
-		for _, q := range queued {
-			sum.Queued++
-			sum.Effects[q.Effect]++
-		}
-		if err == nil {
-			continue
-		}
-		if isOutage(err) && sum.Queued == 0 {
-			return nil, err
-		}
-		sum.Failed++
-		if len(sum.Errors) < view.ErrorsShownMax {
-			sum.Errors = append(sum.Errors, err.Error())
-		}
+	queued, failed, err := s.tree.QueueInTurn(ctx, requests...)
+	if err != nil {
+		return nil, err
+	}
+	failed = view.CausesFirst(failed)
+	sum := view.QueuedOf(queued, failed)
+	if sum.Queued == 0 && sum.Failed > 0 && isOutage(failed[0]) {
+		return nil, failed[0]
 	}
 	note(ctx, slog.Int("queued", sum.Queued), slog.Int("failed", sum.Failed))
 	return &ok[view.Queued]{sum}, nil
-}
-
-// batchOf returns how many requests go in one call. A request that searches jobs must find
-// those of the requests before it, so it gets its own call.
-func batchOf(requests []tree.Request) int {
-	looks := func(r tree.Request) bool { return r.Under != nil || r.Cascade }
-	if looks(requests[0]) {
-		return 1
-	}
-	if i := slices.IndexFunc(requests, looks); i > 0 {
-		return i
-	}
-	return len(requests)
 }
 
 type clearInput struct {

@@ -149,6 +149,7 @@ var statuses = []struct {
 	{broker.ErrUnavailable, http.StatusServiceUnavailable, "broker_unavailable"},
 	{broker.ErrClosed, http.StatusServiceUnavailable, "broker_unavailable"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout"},
+	{windlass.ErrUnmetNeed, http.StatusConflict, "unmet_need"}, // unless the broker is the cause
 	{windlass.ErrLayout, http.StatusInternalServerError, "layout"},
 }
 

@@ -149,8 +149,8 @@ func (s *Server) registerTasks() {
 	}, s.submitTask)
 	add(s, endpoint{ID: "submitTasks", Method: http.MethodPost, Path: "/v1/submissions", Tag: tag, Role: RoleOperate,
 		Summary: "Submit many tasks",
-		Description: fmt.Sprintf("At most %d. All are checked before any is submitted; then each succeeds or fails by itself, "+
-			"and the answer counts the results.", windlass.SubmitBatchMax),
+		Description: fmt.Sprintf("At most %d, in any order: none runs before what it needs. All are checked before any is submitted; then each succeeds or fails by itself, "+
+			"except that what needs a refused one is refused, and the answer counts the results.", BatchMax),
 	}, s.submitTasks)
 	add(s, endpoint{ID: "previewSubmissions", Whole: true, Method: http.MethodPost, Path: "/v1/submissions/preview", Tag: tag, Looks: true,
 		Summary: "What submitting tasks would do",
@@ -340,8 +340,8 @@ type submitManyInput struct {
 
 // read validates the tasks of a request.
 func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
-	if n := len(in.Body); n > windlass.SubmitBatchMax {
-		return nil, badInput("body", fmt.Sprintf("%d tasks", n), fmt.Sprintf("must be at most %d", windlass.SubmitBatchMax))
+	if n := len(in.Body); n > BatchMax {
+		return nil, badInput("body", fmt.Sprintf("%d tasks", n), fmt.Sprintf("must be at most %d", BatchMax))
 	}
 	tasks, seen := make([]windlass.Submission, len(in.Body)), map[string]int{}
 	for i, line := range in.Body {
@@ -353,6 +353,9 @@ func (in *submitManyInput) read(s *Server) ([]windlass.Submission, error) {
 			return nil, badInput(fmt.Sprintf("body[%d].id", i), line.ID, fmt.Sprintf("is that of body[%d] already", before))
 		}
 		seen[line.ID] = i
+	}
+	if i, err := view.CheckNeeds(tasks); err != nil {
+		return nil, fmt.Errorf("body[%d]: %w", i, err)
 	}
 	return tasks, nil
 }
@@ -377,25 +380,10 @@ func (s *Server) submitTasks(ctx context.Context, in *submitManyInput) (*ok[view
 	if err != nil {
 		return nil, err
 	}
-	sum := view.Submitted{Errors: []string{}}
-	var failed error
-	for _, err := range s.client.SubmitAll(ctx, tasks) {
-		switch {
-		case err == nil:
-			sum.Submitted++
-		case windlass.AlreadySubmitted(err):
-			sum.Existed++
-		default:
-			failed = err
-			sum.Failed++
-			if len(sum.Errors) < view.ErrorsShownMax {
-				sum.Errors = append(sum.Errors, err.Error())
-			}
-		}
-	}
+	sum, first := view.SubmittedOf(s.client.SubmitAll(ctx, tasks))
 	note(ctx, slog.Int("submitted", sum.Submitted), slog.Int("failed", sum.Failed))
-	if len(tasks) > 0 && sum.Failed == len(tasks) && isOutage(failed) {
-		return nil, failed // nothing was done, and the error says more than a sum
+	if len(tasks) > 0 && sum.Failed == len(tasks) && isOutage(first) {
+		return nil, first // nothing was done, and the error says more than a sum
 	}
 	return &ok[view.Submitted]{sum}, nil
 }

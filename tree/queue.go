@@ -21,7 +21,7 @@ const (
 	// ChildrenMax limits the children of one job.
 	ChildrenMax = 10_000
 	// QueueMax limits the jobs that one call of Queue makes.
-	QueueMax = 100_000
+	QueueMax = windlass.SubmitBatchMax
 )
 
 // ErrNoMatch: no job of the tree matches the pattern under which jobs were to be
@@ -66,16 +66,25 @@ type Queued struct {
 }
 
 // Queue makes jobs pending: new jobs, pending ones with the new data, and ended ones
-// again. It returns what it queued, also with an error: requests are independent of
-// each other, and so are the jobs of one. A request that finds no parent is ErrNoMatch;
-// a *windlass.BadInputError anywhere refuses the whole call. The order of jobs that are
+// again. None of them runs before what it waits for, in whatever order they are given; a
+// job that waits for a refused one of the call is refused with windlass.ErrUnmetNeed. Queue
+// returns what it queued, also with an error: otherwise requests are independent of each
+// other, and so are the jobs of one. A request that finds no parent is ErrNoMatch; a
+// *windlass.BadInputError anywhere refuses the whole call. The order of jobs that are
 // queued in one call at the same priority is unspecified.
 func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error) {
+	queued, failed, err := t.queue(ctx, requests)
+	return queued, cmp.Or(err, errors.Join(failed...))
+}
+
+// queue returns what it queued, an error for each job or request that failed, and one error
+// if it has done nothing.
+func (t *Tree) queue(ctx context.Context, requests []Request) (queued []Queued, failed []error, err error) {
 	plans := make([]plan, len(requests))
 	patterns := false
 	for i, r := range requests {
 		if err := plans[i].read(r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		patterns = patterns || r.Under != nil || r.Cascade
 	}
@@ -83,19 +92,18 @@ func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error)
 	if patterns {
 		var err error
 		if records, _, err = t.records(ctx); err != nil {
-			return nil, fmt.Errorf("queue: %w", err)
+			return nil, nil, fmt.Errorf("queue: %w", err)
 		}
 	}
-	var failed error
 	var submissions []windlass.Submission
 	cascading := map[Path]bool{}
 	for i := range plans {
 		made, err := plans[i].submissions(records)
 		if errors.Is(err, ErrNoMatch) {
-			failed = errors.Join(failed, err)
+			failed = append(failed, err)
 			continue
 		} else if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		submissions = append(submissions, made...)
 		for _, s := range made {
@@ -103,15 +111,13 @@ func (t *Tree) Queue(ctx context.Context, requests ...Request) ([]Queued, error)
 		}
 	}
 	if n := len(submissions); n > QueueMax {
-		return nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprint(n), Limit: fmt.Sprintf("must be at most %d in one call", QueueMax)}
+		return nil, nil, &windlass.BadInputError{Field: "jobs", Value: fmt.Sprint(n), Limit: fmt.Sprintf("must be at most %d in one call", QueueMax)}
 	}
 	if err := t.countChildren(ctx, submissions); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	queued, err := t.enqueue(ctx, submissions)
-	failed = errors.Join(failed, err)
-	cascaded, err := t.cascade(ctx, queued, cascading, records)
-	return append(queued, cascaded...), errors.Join(failed, err)
+	queued, wrong := t.enqueue(ctx, submissions, below(records, cascading))
+	return queued, append(failed, wrong...), nil
 }
 
 // plan is a validated request.
@@ -213,79 +219,43 @@ func (p *plan) submissions(records map[Path]windlass.JobRecord) ([]windlass.Subm
 	return made, nil
 }
 
-// enqueue submits, and returns what was queued.
-func (t *Tree) enqueue(ctx context.Context, submissions []windlass.Submission) (queued []Queued, failed error) {
-	for some := range slices.Chunk(submissions, windlass.SubmitBatchMax) {
-		effects, errs := t.client.Enqueue(ctx, some)
-		for i := range some {
-			path := pathOf(some[i].ID)
-			switch {
-			case errors.Is(errs[i], windlass.ErrNoParent):
-				failed = errors.Join(failed, fmt.Errorf("queue %s: %w: there is no %s in the tree", path, ErrNoMatch, path.Parent()))
-			case errs[i] != nil:
-				failed = errors.Join(failed, fmt.Errorf("queue %s: %w", path, errs[i]))
-			default:
-				queued = append(queued, Queued{Path: path, ID: some[i].ID, Effect: effects[i]})
-			}
+// enqueue submits jobs, and with them jobs that are to run again if they have ended. It
+// returns what was queued.
+func (t *Tree) enqueue(ctx context.Context, submissions, again []windlass.Submission) (queued []Queued, failed []error) {
+	all := slices.Concat(submissions, again)
+	effects, errs := t.client.Enqueue(ctx, all)
+	for i, s := range all {
+		path := pathOf(s.ID)
+		switch {
+		case i >= len(submissions) && errors.Is(errs[i], windlass.ErrExists): // it has not ended
+		case errors.Is(errs[i], windlass.ErrNoParent):
+			failed = append(failed, fmt.Errorf("queue %s: %w: there is no %s in the tree", path, ErrNoMatch, path.Parent()))
+		case errs[i] != nil:
+			failed = append(failed, fmt.Errorf("queue %s: %w", path, errs[i]))
+		default:
+			queued = append(queued, Queued{Path: path, ID: s.ID, Effect: effects[i]})
 		}
 	}
 	return queued, failed
 }
 
-// cascade queues again what has ended below the jobs that were queued again. The keys of
-// cascading are all jobs that were submitted, its values whether their requests cascade.
-func (t *Tree) cascade(ctx context.Context, queued []Queued, cascading map[Path]bool, records map[Path]windlass.JobRecord) ([]Queued, error) {
-	above := map[Path]bool{}
-	for _, q := range queued {
-		if cascading[q.Path] && q.Effect != windlass.EffectCreated {
-			above[q.Path] = true
-		}
-	}
-	var again []windlass.Submission
+// below returns what has to be submitted so that the jobs below those that cascade run again.
+// The keys of cascading are all jobs that are submitted, its values whether they cascade.
+func below(records map[Path]windlass.JobRecord, cascading map[Path]bool) (again []windlass.Submission) {
 	for path, r := range records {
-		below := false
-		for p := path.Parent(); p != "" && !below; p = p.Parent() {
-			below = above[p]
+		cascades := false
+		for p := path.Parent(); p != "" && !cascades; p = p.Parent() {
+			cascades = cascading[p]
 		}
-		if _, submitted := cascading[path]; below && !submitted {
+		if _, submitted := cascading[path]; cascades && !submitted {
 			s := windlass.Submission{ID: path.ID(), Spec: r.Spec, Props: r.Data, Rerun: true}
 			s.Spec.Type, s.Spec.Job = path.Type(), true
 			again = append(again, s)
 		}
 	}
-	return t.queueLevels(ctx, again)
-}
-
-// queueLevels queues ended jobs again, level by level. A job must not start before the job
-// above it is pending again.
-func (t *Tree) queueLevels(ctx context.Context, again []windlass.Submission) (queued []Queued, failed error) {
 	slices.SortFunc(again, func(a, b windlass.Submission) int {
 		pa, pb := pathOf(a.ID), pathOf(b.ID)
 		return cmp.Or(cmp.Compare(pa.Depth(), pb.Depth()), comparePaths(pa, pb))
 	})
-	left := map[Path]bool{} // jobs that could not be queued again, and those below
-	for len(again) > 0 {
-		depth := pathOf(again[0].ID).Depth()
-		var level []windlass.Submission
-		for len(again) > 0 && len(level) < windlass.SubmitBatchMax && pathOf(again[0].ID).Depth() == depth {
-			if path := pathOf(again[0].ID); left[path.Parent()] {
-				left[path] = true
-			} else {
-				level = append(level, again[0])
-			}
-			again = again[1:]
-		}
-		effects, errs := t.client.Enqueue(ctx, level)
-		for i, s := range level {
-			switch path := pathOf(s.ID); {
-			case errors.Is(errs[i], windlass.ErrExists): // it has not ended
-			case errs[i] != nil:
-				left[path] = true
-				failed = errors.Join(failed, fmt.Errorf("queue %s again, and what is below: %w", path, errs[i]))
-			default:
-				queued = append(queued, Queued{Path: path, ID: s.ID, Effect: effects[i]})
-			}
-		}
-	}
-	return queued, failed
+	return again
 }

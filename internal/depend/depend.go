@@ -7,6 +7,7 @@
 package depend
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -72,6 +73,26 @@ func Acyclic(waits map[string][]string) map[string]bool {
 	}
 	return acyclic
 }
+
+// AnyCycle is a way from some task back to itself, given what each waits for; nil if there is
+// none.
+func AnyCycle(waits map[string][]string) []string {
+	acyclic := Acyclic(waits)
+	for _, id := range slices.Sorted(maps.Keys(waits)) {
+		if !acyclic[id] {
+			if path := Cycle(id, func(id string) []string { return waits[id] }); path != nil {
+				return path
+			}
+		}
+	}
+	return nil
+}
+
+// NoWayBack is what a cycle breaks.
+const NoWayBack = "must not lead back to the task itself"
+
+// Arrows shows the way of a cycle.
+func Arrows(path []string) string { return strings.Join(path, " → ") }
 
 // Cycle is a way from a task back to itself, through what each waits for; nil if
 // there is none.

@@ -2,12 +2,15 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/depend"
 	"github.com/windlass-go/windlass/statemachine"
 )
 
@@ -103,6 +106,67 @@ type Submitted struct {
 	Warnings []string `json:"warnings,omitempty" doc:"what is probably not meant"`
 }
 
+// SubmittedOf sums up what windlass.Client.SubmitAll returns. The first error is the cause of
+// others, if there are such.
+func SubmittedOf(errs []error) (sum Submitted, first error) {
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			sum.Submitted++
+		case windlass.AlreadySubmitted(err):
+			sum.Existed++
+		default:
+			sum.Failed++
+		}
+	}
+	failed := CausesFirst(slices.DeleteFunc(slices.Clone(errs), windlass.AlreadySubmitted))
+	if sum.Errors = ErrorsShown(failed); len(failed) > 0 {
+		first = failed[0]
+	}
+	return sum, first
+}
+
+// CausesFirst returns the errors of a call without nil. Those of tasks that were refused
+// because of others come after those of the others.
+func CausesFirst(errs []error) []error {
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	slices.SortStableFunc(failed, func(a, b error) int { return cmp.Compare(follows(a), follows(b)) })
+	return failed
+}
+
+func follows(err error) int {
+	if errors.Is(err, windlass.ErrUnmetNeed) {
+		return 1
+	}
+	return 0
+}
+
+// ErrorsShown are the texts of the first errors, [] in JSON for none.
+func ErrorsShown(errs []error) []string {
+	shown := []string{}
+	for _, err := range errs[:min(len(errs), ErrorsShownMax)] {
+		shown = append(shown, err.Error())
+	}
+	return shown
+}
+
+// CheckNeeds refuses tasks that are to be submitted together if one of them would wait for
+// itself. It returns the index of such a task.
+func CheckNeeds(tasks []windlass.Submission) (index int, err error) {
+	waits := map[string][]string{}
+	for _, t := range tasks {
+		if needs := depend.Blockers(t.ID, t.Spec.Needs); len(needs) > 0 {
+			waits[t.ID] = append(waits[t.ID], needs...)
+		}
+	}
+	path := depend.AnyCycle(waits)
+	if path == nil {
+		return 0, nil
+	}
+	index = slices.IndexFunc(tasks, func(t windlass.Submission) bool { return t.ID == path[0] })
+	return index, &windlass.BadInputError{Field: "needs", Value: depend.Arrows(path), Limit: depend.NoWayBack}
+}
+
 // SubmitPlan is what submissions would do. Its JSON is stable.
 type SubmitPlan struct {
 	windlass.SubmitPlan
@@ -116,19 +180,8 @@ type SubmitPlan struct {
 
 // SubmitPlanOf makes a SubmitPlan of what windlass.Client.PlanSubmit returns.
 func SubmitPlanOf(plan windlass.SubmitPlan, errs []error) SubmitPlan {
-	p := SubmitPlan{SubmitPlan: plan, Errors: []string{}}
-	for _, err := range errs {
-		switch {
-		case err == nil:
-		case windlass.AlreadySubmitted(err):
-			p.Existed++
-		default:
-			if p.Failed++; p.Failed <= ErrorsShownMax {
-				p.Errors = append(p.Errors, err.Error())
-			}
-		}
-	}
-	return p
+	sum, _ := SubmittedOf(errs)
+	return SubmitPlan{SubmitPlan: plan, Existed: sum.Existed, Failed: sum.Failed, Errors: sum.Errors}
 }
 
 // Task is everything about a task except its history. Its JSON is stable.

@@ -42,6 +42,15 @@ type Queued struct {
 	Errors []string `json:"errors"`
 }
 
+// QueuedOf sums up what tree.Tree.QueueInTurn returns.
+func QueuedOf(queued []tree.Queued, failed []error) Queued {
+	sum := Queued{Queued: len(queued), Effects: map[windlass.Effect]int{}, Failed: len(failed), Errors: ErrorsShown(failed)}
+	for _, q := range queued {
+		sum.Effects[q.Effect]++
+	}
+	return sum
+}
+
 // Job is everything about a job except its history. Its JSON is stable.
 type Job struct {
 	tree.JobInfo

@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/keys"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/statemachine"
 )
@@ -272,10 +273,16 @@ func (a *app) warnPaused(ctx context.Context, c *windlass.Client, message statem
 // sendBatch is how many commands are sent at once, between two updates of the progress.
 const sendBatch = 500
 
-// send sends a command to tasks; after an interrupt the rest fails with it.
+// send sends a command to tasks; after an interrupt the rest fails with it. What is to run
+// again is sent as a whole, since a task must not come before what it needs.
 func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*commands.Result {
 	all := make([]*commands.Result, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
+	if command.Message == commands.Retry || command.Message == commands.Continue {
+		all = commands.Apply(meter.With(ctx, bar.set), c, command, ids)
+		bar.end()
+		return all
+	}
 	for some := range slices.Chunk(ids, sendBatch) {
 		all = append(all, commands.Apply(ctx, c, command, some)...)
 		bar.set(len(all))

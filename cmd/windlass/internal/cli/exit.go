@@ -65,6 +65,7 @@ var exitCodes = []struct {
 		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty,
 	}},
 	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},
+	{exitConflict, []error{windlass.ErrUnmetNeed}}, // unless the broker is the cause
 	{exitFailed, []error{windlass.ErrLayout}},
 	{exitChanges, []error{errChanges}},
 	{exitInterrupted, []error{context.Canceled}},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,11 +14,9 @@ import (
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 )
-
-// submitBatch is how many tasks are sent at once, between two updates of the progress.
-const submitBatch = 500
 
 func (a *app) submitCommand() *cobra.Command {
 	var s view.Submission
@@ -37,8 +34,9 @@ func (a *app) submitCommand() *cobra.Command {
    "timeout":"30m","retry":{"errors":3,"window":"4h","min":"1s","max":"10m"},
    "on_failure":"block","tags":{"tenant":"t7"}}
 
-Only "id" is needed. A file is checked as a whole before anything is submitted.
-Submitting it again is fine: what exists already, live or done, is counted and
+Only "id" is needed. A file is checked as a whole before anything is submitted, and its
+lines can be in any order: no task runs before what it needs. A task that needs one of
+the file that is refused is refused as well. Submitting a file again is fine: what exists already, live or done, is counted and
 left alone. A task of the same ID and different content is a conflict.
 
 With --dry-run nothing is submitted: it says what would be, which nodes would claim how
@@ -167,47 +165,34 @@ func (a *app) readFile(name, done string) ([]windlass.Submission, error) {
 		tasks = append(tasks, task)
 		return errors.Join(task.Validate(), checkExec(task))
 	})
-	return tasks, err
+	if err != nil {
+		return nil, err
+	}
+	if i, err := view.CheckNeeds(tasks); err != nil {
+		return nil, usagef("%s:%d: %w; nothing was %s", name, seen[tasks[i].ID], err, done)
+	}
+	return tasks, nil
 }
 
 // submit sends tasks. With again, those that were submitted before count as
 // done; a single task that is named on the command line is a conflict then.
 func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
-	var sum view.Submitted
-	var failed failures
 	bar := a.newProgress("submitting", len(tasks))
-	done := 0
-	for batch := range slices.Chunk(tasks, submitBatch) {
-		if ctx.Err() != nil {
-			break
-		}
-		for _, err := range c.SubmitAll(ctx, batch) {
-			switch {
-			case err == nil:
-				sum.Submitted++
-			case again && windlass.AlreadySubmitted(err):
-				sum.Existed++
-			default:
-				failed.add(err)
-			}
-		}
-		done += len(batch)
-		bar.set(done)
-	}
+	errs := c.SubmitAll(meter.With(ctx, bar.set), tasks)
 	bar.end()
-	if len(tasks) == 1 && failed.first != nil {
-		return rerunnable(failed.first) // it says everything
+	sum, first := view.SubmittedOf(errs)
+	if len(tasks) == 1 && (first != nil || !again && errs[0] != nil) {
+		return rerunnable(errs[0]) // it says everything
 	}
-	sum.Failed, sum.Errors = failed.count, failed.shown()
 	sum.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
 	a.warn(sum.Warnings...)
 	err := a.print(sum, func() table {
 		t := table{rows: [][]string{{"submitted", strconv.Itoa(sum.Submitted)}, {"existed already", strconv.Itoa(sum.Existed)}}}
-		failed.addTo(&t)
+		addFailures(&t, sum.Failed, sum.Errors)
 		return t
 	})
-	if failed.first != nil {
-		err = errors.Join(err, fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), rerunnable(failed.first)))
+	if first != nil {
+		err = errors.Join(err, fmt.Errorf("%d of %d tasks were not submitted; the first: %w", sum.Failed, len(tasks), rerunnable(first)))
 	}
 	return errors.Join(err, ctx.Err())
 }
@@ -216,29 +201,12 @@ func rerunnable(err error) error {
 	return withHint(err, windlass.ErrFinished, `Rerun is --rerun on the command line, and "rerun":true in a file.`)
 }
 
-// failures are what went wrong with the lines of a file.
-type failures struct {
-	first error
-	count int
-	texts []string
-}
-
-func (f *failures) add(err error) {
-	f.first = cmp.Or(f.first, err)
-	f.count++
-	if len(f.texts) < view.ErrorsShownMax {
-		f.texts = append(f.texts, err.Error())
+// addFailures adds how much has failed, and the first errors.
+func addFailures(t *table, failed int, errs []string) {
+	if failed > 0 {
+		t.add("failed", strconv.Itoa(failed))
 	}
-}
-
-// shown are the texts of the first errors, [] in JSON for none.
-func (f *failures) shown() []string { return append([]string{}, f.texts...) }
-
-func (f *failures) addTo(t *table) {
-	if f.count > 0 {
-		t.add("failed", strconv.Itoa(f.count))
-	}
-	for _, text := range f.texts {
+	for _, text := range errs {
 		t.add("error", text)
 	}
 }

@@ -19,16 +19,16 @@ func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windla
 	if err != nil {
 		return err
 	}
-	first := slices.IndexFunc(errs, func(err error) bool { return err != nil && (!again || !windlass.AlreadySubmitted(err)) })
-	if len(tasks) == 1 && first == 0 {
+	_, first := view.SubmittedOf(errs)
+	if len(tasks) == 1 && (first != nil || !again && errs[0] != nil) {
 		return rerunnable(errs[0]) // it says everything
 	}
 	plan := view.SubmitPlanOf(planned, errs)
 	plan.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
 	a.warn(plan.Warnings...)
 	err = a.print(plan, func() table { return submitPlanTable(plan) })
-	if first >= 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d tasks would not be submitted; the first: %w", plan.Failed, len(tasks), rerunnable(errs[first])))
+	if first != nil {
+		err = errors.Join(err, fmt.Errorf("%d of %d tasks would not be submitted; the first: %w", plan.Failed, len(tasks), rerunnable(first)))
 	}
 	return err
 }

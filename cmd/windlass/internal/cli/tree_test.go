@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -34,29 +32,6 @@ func TestSummary_SaysWhatIsKnown(t *testing.T) {
 	} {
 		if got := summary(p); got != want {
 			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-func TestEach_SplitsJoinedErrorsOnly(t *testing.T) {
-	a, b, c := errors.New("a"), errors.New("b"), errors.New("c")
-	both := fmt.Errorf("%w: %w", b, c)
-	if got := each(errors.Join(errors.Join(nil, a), both, errors.Join(b, c))); fmt.Sprint(got) != "[a b: c b c]" {
-		t.Errorf("%v", got)
-	}
-	if got := each(nil); got != nil {
-		t.Errorf("of nothing: %v", got)
-	}
-}
-
-func TestBatchOf_ARequestThatLooksForJobsIsAlone(t *testing.T) {
-	plain, looks, cascades := tree.Request{}, tree.Request{Under: &tree.Pattern{}}, tree.Request{Cascade: true}
-	many := make([]tree.Request, submitBatch+1)
-	for want, requests := range map[int][]tree.Request{
-		1: {looks, plain}, 2: {plain, plain, cascades}, 3: {plain, plain, plain}, submitBatch: many,
-	} {
-		if got := batchOf(requests); got != want {
-			t.Errorf("%d of %d, want %d", got, len(requests), want)
 		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -16,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -54,8 +54,9 @@ A file has JSON objects, on a line each, pretty-printed, or in an array, of whic
    "requeue":false,"cascade":false,"priority":0,"needs":["b_exec"],"on_failure":"skip",
    "timeout":"30m","retry":{"errors":3},"not_before":"2026-01-02T15:04:05Z"}
 
-It is checked as a whole before anything is queued, and its lines take effect one
-after the other: a job can be queued below that of an earlier line.
+It is checked as a whole before anything is queued. Lines can be in any order, except
+that one with "under" or "cascade" finds the jobs of the lines before it. A job that
+waits for a refused one of the file is refused as well.
 
 Exit code 3 if there is no job to queue it under, 4 if it is worked on.`,
 		Example: `  windlass tree queue requestFile --type alpha --data '{"url":"http://…"}'
@@ -226,67 +227,28 @@ func requeueable(err error) error {
 
 // queueFile queues the lines of a file in their order.
 func (a *app) queueFile(ctx context.Context, t *tree.Tree, f *queueFlags, requests []tree.Request) error {
-	sum := view.Queued{Effects: map[windlass.Effect]int{}}
-	var failed failures
 	bar := a.newProgress("queueing", len(requests))
-	for start, batch := 0, 0; start < len(requests) && ctx.Err() == nil; start += batch {
-		batch = batchOf(requests[start:])
-		f.nameErr = nil
-		queued, err := t.Queue(ctx, requests[start:start+batch]...)
-		err = cmp.Or(f.nameErr, err)
-		for _, q := range queued {
-			sum.Queued++
-			sum.Effects[q.Effect]++
-		}
-		for _, err := range each(err) {
-			failed.add(err)
-		}
-		bar.set(start + batch)
-	}
+	f.nameErr = nil
+	queued, failed, err := t.QueueInTurn(meter.With(ctx, bar.set), requests...)
 	bar.end()
-	sum.Failed, sum.Errors = failed.count, failed.shown()
-	err := a.print(sum, func() table {
+	if err != nil {
+		return usagef("%s: %w; nothing was queued", f.file, err)
+	}
+	failed = view.CausesFirst(failed)
+	sum := view.QueuedOf(queued, failed)
+	err = a.print(sum, func() table {
 		t := table{rows: [][]string{{"queued", strconv.Itoa(sum.Queued)}}}
 		for _, effect := range []windlass.Effect{windlass.EffectCreated, windlass.EffectUpdated, windlass.EffectRerun, windlass.EffectRequeued} {
 			if n := sum.Effects[effect]; n > 0 {
 				t.add("  "+string(effect), strconv.Itoa(n))
 			}
 		}
-		failed.addTo(&t)
+		addFailures(&t, sum.Failed, sum.Errors)
 		return t
 	})
-	if failed.first != nil {
-		err = errors.Join(err, fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(failed.first)))
+	if len(failed) > 0 {
+		first := cmp.Or(f.nameErr, failed[0])
+		err = errors.Join(err, fmt.Errorf("%d failed; the first: %w", sum.Failed, requeueable(first)))
 	}
 	return errors.Join(err, ctx.Err())
-}
-
-// batchOf returns how many requests go in one call. One that looks for jobs must find
-// those of the lines before it, so it is alone in a call.
-func batchOf(requests []tree.Request) int {
-	looks := func(r tree.Request) bool { return r.Under != nil || r.Cascade }
-	if looks(requests[0]) {
-		return 1
-	}
-	some := requests[:min(len(requests), submitBatch)]
-	if i := slices.IndexFunc(some, looks); i > 0 {
-		return i
-	}
-	return len(some)
-}
-
-// each returns the errors that were joined into err; one that wraps several stays whole.
-func each(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-		return nil
-	case !ok || err.Error() != errors.Join(joined.Unwrap()...).Error():
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, each(e)...)
-	}
-	return all
 }

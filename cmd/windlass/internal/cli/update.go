@@ -14,6 +14,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/commands"
+	"github.com/windlass-go/windlass/internal/meter"
 	"github.com/windlass-go/windlass/internal/view"
 )
 
@@ -234,9 +235,8 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 	if err != nil {
 		return err
 	}
-	var failed failures
 	if preview.DryRun = consent.dryRun; preview.DryRun || len(open) == 0 {
-		return a.applied(preview, failed)
+		return a.applied(preview, nil)
 	}
 	if !consent.yes {
 		if err := changesTable(preview.Changes, previewMax).write(a.err); err != nil {
@@ -249,32 +249,26 @@ func (a *app) apply(ctx context.Context, c *windlass.Client, tasks []windlass.Su
 	}
 	result := view.Applied{Unchanged: preview.Unchanged, Ended: preview.Ended, Changes: preview.Changes}
 	bar := a.newProgress("applying", len(open))
-	done := 0
-	for batch := range slices.Chunk(open, submitBatch) {
-		if ctx.Err() != nil {
-			break
+	effects, errs := c.Enqueue(meter.With(ctx, bar.set), open)
+	for i, effect := range effects {
+		if errs[i] = count(&result, effect, errs[i]); errs[i] != nil {
+			errs[i] = rerunnable(errs[i])
 		}
-		effects, errs := c.Enqueue(ctx, batch)
-		for i, effect := range effects {
-			count(&result, &failed, effect, errs[i])
-		}
-		done += len(batch)
-		bar.set(done)
 	}
 	bar.end()
 	result.Warnings, _ = c.Doubts(ctx, open) // who cannot read them has been told of worse
 	a.warn(result.Warnings...)
-	return errors.Join(a.applied(result, failed), ctx.Err())
+	return errors.Join(a.applied(result, view.CausesFirst(errs)), ctx.Err())
 }
 
-// count counts one outcome.
-func count(result *view.Applied, failed *failures, effect windlass.Effect, err error) {
+// count counts one outcome, and returns the error of one that failed.
+func count(result *view.Applied, effect windlass.Effect, err error) error {
 	var finished *windlass.FinishedError
 	switch {
 	case errors.As(err, &finished) && finished.Same:
 		result.Ended++
 	case err != nil:
-		failed.add(rerunnable(err))
+		return err
 	case effect == windlass.EffectCreated:
 		result.Created++
 	case effect == windlass.EffectUpdated:
@@ -284,13 +278,17 @@ func count(result *view.Applied, failed *failures, effect windlass.Effect, err e
 	default:
 		result.Requeued++
 	}
+	return nil
 }
+
+// previewBatch is how many tasks are read at once.
+const previewBatch = 500
 
 // previewApply returns what would become of tasks, and those about which there is
 // something to do.
 func previewApply(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) (p view.Applied, open []windlass.Submission, err error) {
 	p.Changes = []view.Changed{}
-	for batch := range slices.Chunk(tasks, submitBatch) {
+	for batch := range slices.Chunk(tasks, previewBatch) {
 		ids := make([]string, len(batch))
 		for i, task := range batch {
 			ids[i] = task.ID
@@ -325,8 +323,8 @@ func previewApply(ctx context.Context, c *windlass.Client, tasks []windlass.Subm
 }
 
 // applied prints what became of tasks, or would.
-func (a *app) applied(r view.Applied, failed failures) error {
-	r.Failed, r.Errors = failed.count, failed.shown()
+func (a *app) applied(r view.Applied, failed []error) error {
+	r.Failed, r.Errors = len(failed), view.ErrorsShown(failed)
 	err := a.print(r, func() table {
 		var t table
 		would := ""
@@ -338,11 +336,11 @@ func (a *app) applied(r view.Applied, failed failures) error {
 		t.add(would+"run again", strconv.Itoa(r.Requeued))
 		t.add("unchanged", strconv.Itoa(r.Unchanged))
 		t.add("ended", strconv.Itoa(r.Ended))
-		failed.addTo(&t)
+		addFailures(&t, r.Failed, r.Errors)
 		return t
 	})
-	if failed.first != nil {
-		err = errors.Join(err, fmt.Errorf("%d tasks were not applied; the first: %w", failed.count, failed.first))
+	if len(failed) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d tasks were not applied; the first: %w", len(failed), failed[0]))
 	}
 	return err
 }

@@ -22,9 +22,9 @@
 //     linearizable (porcupine); the event log decides answers that never came, or they
 //     count as never sent;
 //   - the stored state of the jobs of trees agrees with their runs: none begins before
-//     those that it waits for have ended, none is lost, the last submission counts, and
-//     those that wait for a failed one are killed if it says so (Z06, Z07, Z08, Z10,
-//     Z11, Z13);
+//     those that it waits for have ended, also those of the same call (M11), none is lost,
+//     the last submission counts, and those that wait for a failed one are killed if it
+//     says so (Z06, Z07, Z08, Z10, Z11, Z13);
 //   - once everything is healed each acknowledged task runs once or has ended (I5, V1,
 //     V3), none wait for each other (Z12), no node holds more than its share and a
 //     tenth (V2) and every living node has rejoined (V6).

@@ -131,6 +131,18 @@ func (h *jobHistory) waited(n int) bool {
 	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && s.after })
 }
 
+// at returns the revision at which a submission took effect, zero if it did not.
+func (h *jobHistory) at(n int) broker.Revision {
+	if h != nil {
+		for _, s := range h.submissions {
+			if s.n == n && !s.deleted {
+				return s.at
+			}
+		}
+	}
+	return 0
+}
+
 // submitted reports whether a submission took effect.
 func (h *jobHistory) submitted(n int) bool {
 	return slices.ContainsFunc(h.submissions, func(s jobSubmission) bool { return s.n == n && !s.deleted })

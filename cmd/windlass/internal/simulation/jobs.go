@@ -38,6 +38,8 @@ var jobTypes = []string{"a", "b", "p", "q"}
 // of randomness.
 type jobs struct {
 	random *rand.Rand
+	// order decides in which order the jobs of a call are given.
+	order *rand.Rand
 	// ids are the jobs in the order of their first submission. None waits for a later
 	// one.
 	ids []string
@@ -46,6 +48,9 @@ type jobs struct {
 	// accepted and refused have the numbers of the submissions that were acknowledged,
 	// and that were refused permanently, by job.
 	accepted, refused map[string][]int
+	// together has, for the number of a submission, the numbers of those of its call that
+	// it waits for, by job.
+	together map[int]map[string]int
 	// pullers are the goroutines that dequeue, and the scripts.
 	pullers sync.WaitGroup
 	// scripts counts the scripts that were started.
@@ -62,7 +67,8 @@ type jobs struct {
 
 func newJobs(seed uint64) *jobs {
 	return &jobs{
-		random: rand.New(rand.NewPCG(seed, 3)), accepted: map[string][]int{}, refused: map[string][]int{}, runs: map[string][]*jobRun{},
+		random: rand.New(rand.NewPCG(seed, 3)), order: rand.New(rand.NewPCG(seed, 71)), together: map[int]map[string]int{},
+		accepted: map[string][]int{}, refused: map[string][]int{}, runs: map[string][]*jobRun{},
 		log: jobLog{byID: map[string]*jobHistory{}, owners: map[string]broker.Revision{}},
 	}
 }
@@ -146,7 +152,7 @@ func (w *world) commandJobs() {
 	}
 }
 
-// submitTree submits some new jobs in one call, most of them below others.
+// submitTree submits some new jobs in one call, most of them below others, in any order.
 func (w *world) submitTree() {
 	j := w.jobs
 	if w.openJobs() > jobsOpenMax || len(j.ids) > jobsMax {
@@ -158,6 +164,16 @@ func (w *world) submitTree() {
 		all = append(all, j.submission(id, j.spec(id, j.ids)))
 		j.ids = append(j.ids, id)
 	}
+	first := j.numbers - len(all) + 1
+	for i, s := range all {
+		j.together[first+i] = map[string]int{}
+		for k, other := range all[:i] {
+			if strings.HasPrefix(s.ID, other.ID+jobBar) || slices.Contains(s.Spec.Needs, other.ID) {
+				j.together[first+i][other.ID] = first + k
+			}
+		}
+	}
+	j.order.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
 	w.enqueue(all)
 }
 

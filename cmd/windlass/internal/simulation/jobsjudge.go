@@ -43,9 +43,22 @@ func (w *world) judgeJobs() {
 				w.fail("Z10: submission %d of %q was refused and took effect: %v", n, id, h.submissions)
 			}
 		}
+		w.judgeTogether(id, h)
 		w.judgeEnds(id, h)
 		w.judgeLast(id, h)
 		w.judgeRuns(id, h)
+	}
+}
+
+// judgeTogether checks that what came in one call was stored after what it waits for (M11).
+func (w *world) judgeTogether(id string, h *jobHistory) {
+	for _, s := range h.submissions {
+		for need, n := range w.jobs.together[s.n] {
+			w.count("job stored after another of its call")
+			if at := w.jobs.log.byID[need].at(n); at == 0 || at >= s.at {
+				w.fail("M11: submission %d of %q is stored at revision %d, and that of %q, which it waits for, at %d", s.n, id, s.at, need, at)
+			}
+		}
 	}
 }
 

@@ -166,6 +166,15 @@ func (w *world) failed() bool {
 	return len(w.wrong) > 0
 }
 
+// reordered returns the clients' connection. With every other seed the requests of a call
+// arrive in any order.
+func (w *world) reordered() broker.Broker {
+	if w.options.Seed%2 == 0 {
+		return w.troubled
+	}
+	return faulty.Wrap(w.troubled, &faulty.Plan{Seed: w.options.Seed, Rules: []faulty.Rule{{Fault: faulty.Reorder, Duration: 20 * time.Millisecond, Chance: 0.5}}})
+}
+
 // play is the whole run, in virtual time.
 func (w *world) play() {
 	began := time.Now()
@@ -179,7 +188,7 @@ func (w *world) play() {
 	if w.log, err = history.New(windlasstest.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
-	w.client, w.operator, w.detached = w.newClient(w.troubled), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
+	w.client, w.operator, w.detached = w.newClient(w.reordered()), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
 	w.log.Observer = w.operations.observer()
 	w.log.Term = termOf
 	following, stop := context.WithCancel(w.t.Context())

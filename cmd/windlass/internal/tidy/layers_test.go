@@ -16,11 +16,11 @@ import (
 var layers = map[string][]string{
 	// Vocabulary and the pure parts.
 	"broker": {}, "statemachine": {"internal/stored"}, "placement": {"internal/heap"}, "internal/heap": {},
-	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {},
+	"internal/shorten": {}, "internal/changes": {}, "internal/keys": {"internal/shorten"}, "internal/depend": {}, "internal/clock": {}, "cmd/windlass/internal/cgroup": {}, "internal/runner": {}, "internal/stored": {}, "internal/pause": {}, "internal/meter": {},
 	// Adapters, which do not know each other.
 	"broker/brokertest":                        {"broker"},
 	"broker/memory":                            {"broker"},
-	"broker/faulty":                            {"broker", "internal/pause"},
+	"broker/faulty":                            {"broker", "broker/internal/batches", "internal/pause"},
 	"broker/internal/batches":                  {"broker"},
 	"broker/etcd":                              {"broker", "broker/internal/batches", "broker/etcd/internal/zaplog", "internal/pause"},
 	"broker/etcd/embedded/internal/drivertest": {},
@@ -42,12 +42,12 @@ var layers = map[string][]string{
 	"internal/outbox":   {"coordinator"},
 	// The node with its client. It imports no adapter.
 	".": {"broker", "statemachine", "placement", "session", "coordinator", "election",
-		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
+		"internal/changes", "internal/deaths", "internal/keys", "internal/kind", "internal/schedule", "internal/depend", "internal/runner", "internal/mirror", "internal/layout", "internal/meter", "internal/outbox", "internal/pause", "internal/stored", "internal/shorten", "internal/heap"},
 	// Edges: they import no store but windlasstest's; tree is built on the node's machinery as well.
 	"balancer":                       {"."},
 	"observe/metrics":                {".", "broker", "coordinator", "election", "session", "internal/stamp"},
 	"observe/tracing":                {"."},
-	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/mirror", "internal/shorten", "internal/pause"},
+	"tree":                           {".", "broker", "statemachine", "coordinator", "internal/keys", "internal/depend", "internal/meter", "internal/mirror", "internal/shorten", "internal/pause"},
 	"cmd/windlass/internal/exectask": {".", "session", "cmd/windlass/internal/cgroup", "internal/clock", "internal/pause", "internal/shorten", "statemachine"},
 	"windlasstest":                   {".", "broker", "broker/faulty", "broker/memory", "internal/clock"},
 	// What checks a whole cluster.
@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"cmd/windlass/internal/doctor": {".", "broker", "coordinator", "session", "statemachine", "internal/shorten", "internal/view",
 		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
 	"internal/stamp":                {},
-	"internal/view":                 {".", "election", "statemachine", "tree", "internal/changes", "internal/shorten", "internal/stamp"},
+	"internal/view":                 {".", "election", "statemachine", "tree", "internal/changes", "internal/depend", "internal/shorten", "internal/stamp"},
 	"internal/commands":             {".", "statemachine", "internal/view"},
 	"internal/conns":                {},
 	"api/dashboard":                 {},
@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"cmd/windlass/internal/loadgen": {".", "broker", "coordinator", "session", "tree", "internal/keys", "internal/pause"},
 	"cmd/windlass/internal/top":     {".", "broker", "election", "statemachine", "tree", "internal/keys", "internal/commands", "internal/view", "internal/pause"},
 	"cmd/windlass/internal/cli": {".", "api", "balancer", "broker", "broker/etcd", "broker/etcd/embedded", "broker/zookeeper", "election", "session", "statemachine", "tree",
-		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/commands", "internal/pause", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
+		"internal/conns", "cmd/windlass/internal/doctor", "cmd/windlass/internal/exectask", "internal/keys", "cmd/windlass/internal/loadgen", "internal/commands", "internal/meter", "internal/pause", "internal/shorten", "cmd/windlass/internal/top", "internal/view", "observe/metrics", "observe/tracing"},
 	"cmd/windlass": {"cmd/windlass/internal/cli"},
 	// Examples are programs of users: the public face and the adapters only.
 	"examples/poller":  {".", "broker", "broker/etcd", "broker/etcd/embedded", "statemachine"},

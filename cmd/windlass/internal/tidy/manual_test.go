@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/windlass-go/windlass"
+	"github.com/windlass-go/windlass/api"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/internal/keys"
 	"github.com/windlass-go/windlass/session"
@@ -49,7 +50,8 @@ var limits = []struct {
 	{"`--return-within`", windlass.ReturnWithinMax, "ReturnWithinMax"},
 	{"`--session-ttl`, `--lease`", fmt.Sprintf("%v to %v", session.TTLMin, session.TTLMax), ""},
 	{"timeout of a run, times of a retry policy", fmt.Sprintf("%d years", windlass.TimeoutMax/(365*24*time.Hour)), "TimeoutMax"},
-	{"tasks in one call of `SubmitAll`, and in one request over HTTP", windlass.SubmitBatchMax, "SubmitBatchMax"},
+	{"tasks in one call of `SubmitAll`, and in one file", windlass.SubmitBatchMax, "SubmitBatchMax"},
+	{"tasks, or jobs, in one request over HTTP", api.BatchMax, ""},
 	{"errors that are kept of a task, each", fmt.Sprintf("%d, %s", statemachine.ErrorsMax, bytesOf(statemachine.ErrorBytesMax)), ""},
 	{"entries of a history", statemachine.HistoryMax, ""},
 	{"running commands of one node", exectask.RunsMax, ""},
