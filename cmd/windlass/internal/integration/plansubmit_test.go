@@ -39,7 +39,7 @@ func TestPlanSubmit_SaysWhatSubmittingDoes(t *testing.T) {
 		add(4, "gold", windlass.Spec{Require: map[string]string{"disk": "gold"}}, &runs)
 		add(3, "nowhere", windlass.Spec{Require: map[string]string{"disk": "tin"}}, &waits)
 		add(1, "pinned", windlass.Spec{Node: "elsewhere"}, &waits)
-		add(1, "blocked", windlass.Spec{Needs: []string{"before-0001"}}, &waits)
+		add(1, "blocked", windlass.Spec{Needs: []string{"before-0002"}}, &waits)
 		add(1, "later", windlass.Spec{NotBefore: time.Now().Add(time.Hour)}, &waits)
 		add(2, "held", windlass.Spec{Type: "held"}, &waits)
 		all = append(all,
