@@ -293,8 +293,9 @@ func (c *Client) revoke(ctx context.Context, id broker.SessionID) {
 // detachedClaim is the claim of a Detached that is about to end.
 type detachedClaim struct {
 	coordinator.Granted
-	coord     coordinator.Coordinator
-	session   broker.SessionID
+	coord   coordinator.Coordinator
+	session broker.SessionID
+	// owner is empty if nobody works on the task, and the claim only carries out a command.
 	owner     string
 	claimedAt time.Time
 	spec      Spec
@@ -464,7 +465,10 @@ func (d *detachedClaim) ending(kind coordinator.Kind) coordinator.Ending {
 	if kind == coordinator.Done {
 		input(r, d.spec, d.Props)
 	}
-	r.Node, r.Token, r.ClaimedAt, r.ChangedAt = d.owner, int64(d.Token), &claimedAt, &now
+	r.Token, r.ChangedAt = int64(d.Token), &now
+	if d.owner != "" {
+		r.Node, r.ClaimedAt = d.owner, &claimedAt
+	}
 	e := d.Ending(kind)
 	e.State, _ = r.Encode() // it does: its result was checked
 	return e
@@ -477,11 +481,17 @@ func (d *detachedClaim) save(ctx context.Context) error {
 	return endPatiently(ctx, d.coord, e).Err
 }
 
-// done ends the task in the state of the record.
-func (d *detachedClaim) done(ctx context.Context) error {
+// final returns the ending with the state of the record.
+func (d *detachedClaim) final() coordinator.Ending {
 	e := d.ending(coordinator.Done)
 	e.Forget = d.record.State == statemachine.Completed
 	e.Mark = failureMark(d.record.State, d.spec.OnFailure)
+	return e
+}
+
+// done ends the task in the state of the record.
+func (d *detachedClaim) done(ctx context.Context) error {
+	e := d.final()
 	ended := endPatiently(ctx, d.coord, e)
 	switch {
 	case ended.Err != nil:
@@ -515,11 +525,32 @@ func (d *detachedClaim) note(ctx context.Context, event statemachine.Event, deta
 // endPatiently ends a claim, and retries while the outcome is unknown or the error is
 // temporary.
 func endPatiently(ctx context.Context, coord coordinator.Coordinator, e coordinator.Ending) coordinator.Ended {
-	for attempt := 1; ; attempt++ {
-		ended := coord.End(ctx, []coordinator.Ending{e})[0]
-		if ended.Err == nil || !pauseAfter(ctx, ended.Err, attempt) {
-			return ended
-		}
-		e.Again = e.Again || broker.MaybeApplied(ended.Err)
+	return endAll(ctx, coord, []coordinator.Ending{e})[0]
+}
+
+// endAll ends claims, and retries those whose outcome is unknown or whose error is temporary.
+func endAll(ctx context.Context, coord coordinator.Coordinator, endings []coordinator.Ending) []coordinator.Ended {
+	results := make([]coordinator.Ended, len(endings))
+	open := make([]int, len(endings)) // indexes
+	for i := range open {
+		open[i] = i
 	}
+	for attempt := 1; len(open) > 0; attempt++ {
+		some := make([]coordinator.Ending, len(open))
+		for n, i := range open {
+			some[n] = endings[i]
+		}
+		var again []int
+		for n, ended := range coord.End(ctx, some) {
+			i := open[n]
+			if results[i] = ended; ended.Err != nil && (broker.MaybeApplied(ended.Err) || broker.Temporary(ended.Err)) {
+				endings[i].Again = endings[i].Again || broker.MaybeApplied(ended.Err)
+				again = append(again, i)
+			}
+		}
+		if open = again; len(open) > 0 && !pauseAfter(ctx, results[open[0]].Err, attempt) {
+			break
+		}
+	}
+	return results
 }

@@ -89,16 +89,21 @@ func (j *journal) updated(r *run, now time.Time, detail string) {
 	j.add(r, now, statemachine.HistoryEntry{Event: statemachine.EventUpdated, Detail: detail})
 }
 
+// commandDetail says in a history what was commanded, and by whom.
+func commandDetail(c statemachine.Command) string {
+	if c.By != "" {
+		return string(c.Message) + ", by " + c.By
+	}
+	return string(c.Message)
+}
+
 // commanded records that a command was handled, or why it was not. A checkpoint is left
 // out: it changes nothing, and those who look often would push out what happened.
 func (j *journal) commanded(r *run, o *taskCommand, err error, now time.Time) {
 	if o.Message == statemachine.Checkpoint && err == nil {
 		return
 	}
-	detail := string(o.Message)
-	if o.By != "" {
-		detail += ", by " + o.By
-	}
+	detail := commandDetail(o.Command)
 	if err != nil {
 		detail += ": discarded: " + err.Error()
 	}

@@ -322,6 +322,8 @@ type SentCommand struct {
 	TaskCommand
 	// Revision distinguishes it from the commands sent to the task before and after.
 	Revision int64
+	// Done is true if it was carried out at once, because nobody held the task.
+	Done bool
 }
 
 // The ways in which a command ends without being carried out; match with errors.Is.
@@ -334,8 +336,9 @@ var (
 	ErrDiscarded = errors.New("the command was discarded")
 )
 
-// SendTask sends a command to a task. The holder of the task carries it out; if there
-// is none, the next one to claim it does, however long that takes. Each task has one
+// SendTask sends a command to a task. The holder of the task carries it out. If there is
+// none, a kill or a pause is carried out at once, whatever the task waits for; of the other
+// commands the next one to claim the task takes care, however long that takes. Each task has one
 // slot for commands: the last command wins, except that a checkpoint does not displace
 // another command and fails with ErrSuperseded. SendTask returns ErrNotFound if the task
 // does not exist, and a *FinishedError if it has ended.
@@ -382,6 +385,7 @@ func (c *Client) SendTasks(ctx context.Context, commands []TaskCommand) ([]SentC
 			errs[i] = notSent(commands[i].ID, s)
 		}
 	}
+	c.carryOut(ctx, sent)
 	return sent, errs
 }
 
@@ -442,6 +446,7 @@ func (c *Client) AwaitCommand(ctx context.Context, sent SentCommand) (TaskDetail
 		case int64(kv.Modified) != sent.Revision:
 			return false, fmt.Errorf("%s: %w", what, ErrSuperseded)
 		}
+		c.carryOut(ctx, []SentCommand{sent}) // its holder may have gone
 		return false, nil
 	})
 	return d, err

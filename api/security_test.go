@@ -315,7 +315,7 @@ func TestAudit_RecordsEveryAttemptedChangeWithoutSecrets(t *testing.T) {
 		{request("POST", "/v1/tasks", `{"id":"a"}`, withToken("secret-v")), "view view submitTask refused 403 task=<nil>"},
 		{request("POST", "/v1/tasks", `{"id":"a"}`, withToken("secret-x")), "  submitTask refused 401 task=<nil>"},
 		{request("POST", "/v1/tasks", `{"id":"a"}`, withToken("secret-o"), host("evil.example")), "  submitTask refused 421 task=<nil>"},
-		{request("POST", "/v1/tasks/a/commands", `{"message":"kill"}`, withToken("secret-o")), "operate operate commandTask done 200 task=a"},
+		{request("POST", "/v1/tasks/a/commands", `{"message":"run"}`, withToken("secret-o")), "operate operate commandTask done 200 task=a"},
 		{request("DELETE", "/v1/tasks/a", "", withToken("secret-o")), "operate operate deleteTask done 204 task=a"},
 		{request("GET", "/v1/tasks/a", "", withToken("secret-o")), ""},
 		{request("POST", "/v1/commands/preview", `{"ids":["a"]}`, withToken("secret-v")), ""},

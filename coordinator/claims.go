@@ -15,7 +15,8 @@ var (
 	ErrOwned = errors.New("the task is owned")
 	// ErrGone: the task does not exist; it is done or was deleted.
 	ErrGone = errors.New("the task does not exist")
-	// ErrBlocked: a task that this one waits for still exists, or has failed.
+	// ErrBlocked: a task that this one waits for still exists, or has failed; or the command
+	// for which it was to be claimed is gone.
 	ErrBlocked = errors.New("the task is blocked")
 	// ErrChanged: the task was submitted again meanwhile, with other settings.
 	ErrChanged = errors.New("the task has changed meanwhile")
@@ -51,6 +52,10 @@ type Wanted struct {
 	Skipped string
 	// SkippedAt is the revision at which that failure was marked.
 	SkippedAt broker.Revision
+	// Command, if set, replaces Blockers: the task is claimed in order to carry out the
+	// command with this revision, whatever it waits for. The claim is refused if that
+	// command is no longer in the task's slot.
+	Command broker.Revision
 	// WithoutProps is true if the task is known to have no properties, so that none
 	// need be read.
 	WithoutProps bool
@@ -228,6 +233,10 @@ func (c *claims) claimTxn(w Wanted) broker.Txn {
 		txn.If = append(txn.If, broker.Modified(c.space.Failed(w.Skipped), w.SkippedAt))
 		return txn
 	}
+	if w.Command != 0 {
+		txn.If = append(txn.If, broker.Modified(c.space.TaskCommand(id), w.Command))
+		return txn
+	}
 	for _, b := range w.Blockers {
 		txn.If = append(txn.If, broker.Absent(c.space.Task(b)), broker.Absent(c.space.Failed(b)))
 	}
@@ -256,7 +265,7 @@ func (w Wanted) refusal(reads []*broker.KV) error {
 		return ErrOwned
 	case w.Modified != 0 && reads[0].Modified != w.Modified:
 		return ErrChanged
-	case len(w.Blockers) == 0 && w.Skipped == "" && !w.PropsOnly:
+	case len(w.Blockers) == 0 && w.Skipped == "" && w.Command == 0 && !w.PropsOnly:
 		return ErrOwned
 	default:
 		return ErrBlocked

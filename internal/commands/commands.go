@@ -36,8 +36,13 @@ func send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 	all := make([]*Result, len(ids))
 	for i, s := range sent {
 		all[i] = &Result{CommandResult: view.CommandResult{ID: s.ID, Message: command.Message, Result: view.ResultSent}, Sent: s}
-		if errs[i] != nil {
+		switch {
+		case errs[i] != nil:
 			all[i].Fail(errs[i])
+		case s.Done && command.Message == statemachine.Kill:
+			all[i].Result, all[i].Status = view.ResultDone, windlass.StatusKilled
+		case s.Done:
+			all[i].Result, all[i].Status = view.ResultDone, windlass.StatusPaused
 		}
 	}
 	return all

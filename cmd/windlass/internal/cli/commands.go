@@ -122,8 +122,9 @@ func (a *app) sendCommand(message statemachine.Message, short, long, example str
 		cmd.Long += `
 
 Name the tasks by ID, or select live tasks by flags. The node that holds a task carries
-out the command; if no node holds it, the next one to claim it does. A command stays
-pending as long as the task is live, and a later command replaces it.`
+out the command. If no node holds it, "kill" and "pause" are carried out at once, also if
+it waits for others or for its time; other commands wait for the next node to claim it.
+A command stays pending as long as the task is live, and a later command replaces it.`
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ids, err := a.checkSend(cmd, &f, args)

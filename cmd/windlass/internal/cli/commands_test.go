@@ -37,7 +37,8 @@ func withTasks(t *testing.T, ids []string, test func(t *testing.T, a *app, c *wi
 	})
 }
 
-var pausing = statemachine.Command{Message: statemachine.Pause}
+// putToSleep is a command that waits for a node.
+var putToSleep = statemachine.SleepUntil(time.Date(2130, 1, 1, 0, 0, 0, 0, time.UTC))
 
 // conclude does what a node does with a command: it deletes it, and writes a state that
 // names the command if it was carried out.
@@ -58,7 +59,7 @@ func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 		ids = append(ids, fmt.Sprintf("t-%03d", i))
 	}
 	withTasks(t, ids, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
-		sent := a.send(t.Context(), c, pausing, ids)
+		sent := a.send(t.Context(), c, putToSleep, ids)
 		const stuck = 3 * commands.AtOnceMax
 		for _, o := range sent[stuck:] {
 			conclude(t, store, o, statemachine.Paused, o.Sent.Revision)
@@ -81,9 +82,9 @@ func TestAwait_CommandsThatNobodyCarriesOutDoNotHideTheOthers(t *testing.T) {
 
 func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
 	withTasks(t, []string{"superseded", "discarded", "gone", "fine"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
-		sent := a.send(t.Context(), c, pausing, []string{"fine", "superseded", "discarded", "gone", "missing"})
+		sent := a.send(t.Context(), c, putToSleep, []string{"fine", "superseded", "discarded", "gone", "missing"})
 		conclude(t, store, sent[0], statemachine.Paused, sent[0].Sent.Revision)
-		a.send(t.Context(), c, pausing, []string{"superseded"})
+		a.send(t.Context(), c, putToSleep, []string{"superseded"})
 		conclude(t, store, sent[2], statemachine.Completed, 0)
 		if err := c.Delete(t.Context(), "gone"); err != nil {
 			t.Fatal(err)
@@ -112,7 +113,7 @@ func TestReport_TheFirstErrorInOrderDecides(t *testing.T) {
 func TestReport_AfterAnInterruptAndWithoutABroker(t *testing.T) {
 	withTasks(t, []string{"t"}, func(t *testing.T, a *app, c *windlass.Client, store broker.Broker) {
 		ctx, cancel := context.WithCancel(t.Context())
-		sent := a.send(ctx, c, pausing, []string{"t"})
+		sent := a.send(ctx, c, putToSleep, []string{"t"})
 		time.AfterFunc(time.Second, cancel)
 		a.await(ctx, c, sent, time.Hour)
 		if got := resultText(sent[0]); got != "sent" {
@@ -124,7 +125,7 @@ func TestReport_AfterAnInterruptAndWithoutABroker(t *testing.T) {
 		if err := store.Close(); err != nil {
 			t.Fatal(err)
 		}
-		sent = a.send(t.Context(), c, pausing, []string{"t"})
+		sent = a.send(t.Context(), c, putToSleep, []string{"t"})
 		if err := a.report(t.Context(), sent); err == nil || sent[0].Result != view.ResultFailed {
 			t.Errorf("%s, %v, on a broker that is gone", resultText(sent[0]), err)
 		}
@@ -164,13 +165,13 @@ func TestConsent_RequiresAYes(t *testing.T) {
 func TestReport_ItsJSONIsStable(t *testing.T) {
 	withTasks(t, []string{"t"}, func(t *testing.T, a *app, c *windlass.Client, _ broker.Broker) {
 		a.output = "json"
-		if err := a.report(t.Context(), a.send(t.Context(), c, pausing, nil)); err != nil || a.out.(*bytes.Buffer).String() != "[]\n" {
+		if err := a.report(t.Context(), a.send(t.Context(), c, putToSleep, nil)); err != nil || a.out.(*bytes.Buffer).String() != "[]\n" {
 			t.Errorf("of none: %v, %s", err, a.out)
 		}
 		a.out.(*bytes.Buffer).Reset()
-		_ = a.report(t.Context(), a.send(t.Context(), c, pausing, []string{"t", "missing"}))
+		_ = a.report(t.Context(), a.send(t.Context(), c, putToSleep, []string{"t", "missing"}))
 		got := strings.Join(strings.Fields(a.out.(*bytes.Buffer).String()), " ")
-		want := `[ { "id": "t", "message": "pause", "result": "sent" }, { "id": "missing", "message": "pause", "result": "failed", "error": "command to task \"missing\": not found" } ]`
+		want := `[ { "id": "t", "message": "sleep", "result": "sent" }, { "id": "missing", "message": "sleep", "result": "failed", "error": "command to task \"missing\": not found" } ]`
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windlass-go/windlass/broker"
@@ -35,6 +36,9 @@ func (l *Log) checkState(e broker.Event, id string) {
 	}
 	if at := r.ChangedAt; at != nil && t.changedBy == r.Token && at.Before(t.changedAt) {
 		l.complain("I2: the state of %q, of token %d, goes back to one of %v after one of %v", id, r.Token, at, t.changedAt)
+	}
+	if l.Carrying(id, broker.Revision(r.Token)) && r.State != statemachine.Killed && r.State != statemachine.Paused {
+		l.complain("O06: %q becomes %s by the claim %d of a client", id, r.State, r.Token)
 	}
 	skipped := l.checkSkipped(id, r)
 	l.checkTypePause(id, r)
@@ -120,8 +124,18 @@ func (l *Log) checkGrant(e broker.Event, id string) {
 	if since, there := l.cordons[owner.Node]; there && time.Since(since) > cordonHeardMax {
 		l.complain("O01: %q is granted to node %s, which is cordoned since %v", id, owner.Node, since)
 	}
+	if strings.HasPrefix(owner.Node, clientPrefix) {
+		l.carrying[claim{id, e.KV.Created}] = true
+		if t.slot != statemachine.Kill && t.slot != statemachine.Pause {
+			l.complain("O06: %q is granted to a client, and the command to it is %q", id, t.slot)
+		}
+		return // it may wait for others
+	}
 	l.checkBlockers(id, e.KV.Created)
 }
+
+// clientPrefix begins the names of clients that carry out a command.
+const clientPrefix = "client-"
 
 // checkRelease checks the deletion of an owner key (I12).
 func (l *Log) checkRelease(id string, withSession bool) {

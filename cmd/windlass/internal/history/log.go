@@ -65,6 +65,8 @@ type Log struct {
 	tasks     map[string]*task
 	// skipping has the claims that are allowed only to kill the task.
 	skipping map[claim]bool
+	// carrying has the claims of clients, which only carry out a command.
+	carrying map[claim]bool
 	lines    lines
 	// cordons has when each node was cordoned.
 	cordons map[string]time.Time
@@ -106,6 +108,8 @@ type task struct {
 	unreadable bool
 	// told has the messages sent to the task since it came to exist.
 	told map[statemachine.Message]bool
+	// slot is the message that waits for its holder, empty for none.
+	slot statemachine.Message
 	// failed is its failure mark, and wants the one that it is to leave if it fails.
 	failed, wants mark
 	newer         newer
@@ -124,7 +128,7 @@ func New(namespace string) (*Log, error) {
 	}
 	return &Log{
 		space: space, sessionOf: map[string]broker.SessionID{}, alive: map[broker.SessionID]map[string]bool{},
-		tasks: map[string]*task{}, skipping: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, paused: map[string]bool{}, resumed: map[string]time.Time{},
+		tasks: map[string]*task{}, skipping: map[claim]bool{}, carrying: map[claim]bool{}, lines: lines{}, cordons: map[string]time.Time{}, paused: map[string]bool{}, resumed: map[string]time.Time{},
 		deaths:  map[string]map[string]bool{},
 		endings: map[claim]bool{}, deleting: map[string]bool{}, unblocking: map[string]bool{}, byHand: map[string]bool{},
 	}, nil
@@ -376,11 +380,12 @@ func (l *Log) takeDeath(e broker.Event, incarnation string) {
 func (l *Log) Deaths(id string) int { return len(l.deaths[id]) }
 
 func (l *Log) takeCommand(e broker.Event, t *task) {
+	t.slot = ""
 	if c, err := statemachine.ParseCommand(e.KV.Value); err == nil && !e.Deleted {
 		if t.told == nil {
 			t.told = map[statemachine.Message]bool{}
 		}
-		t.told[c.Message] = true
+		t.told[c.Message], t.slot = true, c.Message
 	}
 }
 

@@ -109,6 +109,10 @@ func (l *Log) checkSkipped(id string, r statemachine.Record) (skipped bool) {
 // under it.
 func (l *Log) Skipping(id string, token broker.Revision) bool { return l.skipping[claim{id, token}] }
 
+// Carrying reports whether a claim is a client's, which only carries out a command: no handler
+// may run under it.
+func (l *Log) Carrying(id string, token broker.Revision) bool { return l.carrying[claim{id, token}] }
+
 // Blocker is a task that another one waits for.
 type Blocker struct {
 	// ID of it.

@@ -240,7 +240,7 @@ func (c *cluster) joinForbidding(refuse *forbidding) (trouble *atomic.Int32) {
 func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		sent := c.sendTask("task-000", statemachine.Pause)
+		sent := c.leaveCommand("task-000", statemachine.Pause)
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		trouble := c.joinForbidding(refuse)
@@ -259,7 +259,7 @@ func TestCommand_ACommandThatMayNotBeReadIsNotTakenForHandled(t *testing.T) {
 func TestCommand_ACommandThatMayNotBeReadHoldsNothingUpOnceItIsGone(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		c.sendTask("task-000", statemachine.Pause)
+		c.leaveCommand("task-000", statemachine.Pause)
 		refuse := &forbidding{}
 		refuse.reads.Store(true)
 		c.joinForbidding(refuse)

@@ -426,7 +426,7 @@ func TestStates_M56_TheLayoutIsByteForByteThatOfTheContract(t *testing.T) {
 	}
 	at := time.Date(2130, 1, 2, 3, 4, 5, 0, time.UTC)
 	for want, command := range map[string]statemachine.Command{
-		`{"message":"pause"}`: command(statemachine.Pause), `{"message":"error","error":"no route"}`: statemachine.Fail("no route"),
+		`{"message":"run"}`: command(statemachine.Run), `{"message":"error","error":"no route"}`: statemachine.Fail("no route"),
 		`{"message":"sleep","until":"2130-01-02T03:04:05Z"}`: statemachine.SleepUntil(at),
 	} {
 		send(command)

@@ -104,7 +104,7 @@ func TestStates_M56_OfSeveralCommandsTheLastOneWins(t *testing.T) {
 		c.submit(1, windlass.Spec{})
 		var sent []windlass.SentCommand
 		for _, m := range []statemachine.Message{statemachine.Kill, statemachine.Sleep, statemachine.Pause} {
-			sent = append(sent, c.sendTask("task-000", m))
+			sent = append(sent, c.leaveCommand("task-000", m))
 		}
 		var carriedOut atomic.Int32
 		for _, name := range []string{"a", "b", "c"} {
@@ -337,7 +337,9 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 		n.Use(`delay-request 1500ms on commit`)
 		c.send("n", windlass.CommandDrain, `{"per_second":100000}`)
 		c.Advance(3200 * time.Millisecond) // it has said that it drains, and 50 at a time are told to go
-		c.sendTasks(ids, statemachine.Kill)
+		for _, id := range ids {
+			c.leaveCommand(id, statemachine.Kill)
+		}
 		for range 10 {
 			c.Advance(100 * time.Millisecond)
 			c.sendTasks(ids, statemachine.Run)
@@ -353,7 +355,7 @@ func TestTaskCommand_ADrainEndsAlthoughKillsAreReplacedOnTheirWay(t *testing.T) 
 func TestTaskCommand_TheClaimAfterOneThatAskedForACommandGoesOn(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
-		c.sendTask("task-000", statemachine.Kill)
+		c.leaveCommand("task-000", statemachine.Kill)
 		c.join("n", withFaults(`delay-request 10s on get below "/test/commands/"`))
 		c.Advance(3 * time.Second)
 		c.delete("/test/tasks/task-000/owner")
@@ -447,7 +449,7 @@ func TestTaskCommand_O06_IsShownUntilItIsCarriedOut(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
 		c.submit(1, windlass.Spec{})
 		until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-		for _, command := range []statemachine.Command{{Message: statemachine.Pause}, statemachine.SleepUntil(until)} {
+		for _, command := range []statemachine.Command{{Message: statemachine.Run}, statemachine.SleepUntil(until)} {
 			_, err := c.client.SendTask(t.Context(), "task-000", command)
 			c.must(err)
 			if got := c.task("task-000").Command; got == nil || got.Message != command.Message || (command.Until != nil && !got.Until.Equal(until)) {

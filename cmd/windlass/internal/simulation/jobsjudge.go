@@ -76,8 +76,11 @@ func (w *world) judgeEnds(id string, h *jobHistory) {
 		w.count("job " + string(end.state))
 	}
 	for _, end := range h.ended {
-		if end.state == statemachine.Killed && w.log.Skipping(id, end.token) {
+		switch {
+		case end.state == statemachine.Killed && w.log.Skipping(id, end.token):
 			w.count("job skipped")
+		case w.log.Carrying(id, end.token):
+			w.count("job killed while nobody held it")
 		}
 	}
 	for _, r := range w.jobs.runs[id] {
@@ -117,6 +120,9 @@ func (w *world) judgeRuns(id string, h *jobHistory) {
 	for i, r := range runs {
 		if w.log.Skipping(id, broker.Revision(r.Token)) {
 			w.fail("Z11: %v ran, and its claim was there to kill it", r)
+		}
+		if w.log.Carrying(id, broker.Revision(r.Token)) {
+			w.fail("O06: %v ran, and its claim was there to carry out a command", r)
 		}
 		for _, before := range runs[:i] {
 			if before.Token == r.Token && (before.verdict == completes || before.verdict == failsForGood) {

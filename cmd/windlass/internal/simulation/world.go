@@ -188,7 +188,7 @@ func (w *world) play() {
 	if w.log, err = history.New(windlasstest.Namespace); err != nil {
 		w.t.Fatal(err)
 	}
-	w.client, w.operator, w.detached = w.newClient(w.reordered()), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
+	w.client, w.operator, w.detached = w.newClient(announcing{w.reordered(), w.log}), w.newClient(w.store), w.newClient(announcing{w.troubled, w.log})
 	w.log.Observer = w.operations.observer()
 	w.log.Term = termOf
 	following, stop := context.WithCancel(w.t.Context())

@@ -1,0 +1,143 @@
+package windlass
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/windlass-go/windlass/broker"
+	"github.com/windlass-go/windlass/coordinator"
+	"github.com/windlass-go/windlass/session"
+	"github.com/windlass-go/windlass/statemachine"
+)
+
+// clientPrefix begins the name in which a client holds a task while it carries out a command.
+const clientPrefix = "client-"
+
+// carryOut carries out the kills and pauses among some commands whose tasks nobody holds, and
+// sets Done of them. Such a task may wait for others, for its time, or for a node of its
+// type, and the command would wait with it. So the client claims the task for just that: a
+// claim is granted only while the command is in the task's slot, and its end takes the
+// command out. Whatever fails leaves the command for the next holder of the task.
+func (c *Client) carryOut(ctx context.Context, sent []SentCommand) {
+	wanted, at := c.unheld(ctx, sent)
+	if len(wanted) == 0 {
+		return
+	}
+	incarnation, err := uuid.NewV7()
+	if err != nil {
+		return
+	}
+	granted, err := c.broker.Grant(ctx, "", session.TTLMin)
+	if err != nil {
+		return
+	}
+	defer c.revoke(ctx, granted.ID) // with the claims that were not ended
+	coord, err := coordinator.New(c.broker, coordinator.Identity{
+		Namespace: c.space.Root(), Node: clientPrefix + incarnation.String(), Session: granted.ID, Incarnation: incarnation.String(),
+	})
+	if err != nil {
+		return // cannot be: the name is valid
+	}
+	var claims []*detachedClaim
+	var endings []coordinator.Ending
+	var commands []*SentCommand
+	for n, r := range coord.Claim(ctx, wanted) {
+		if command := &sent[at[n]]; r.Err == nil && r.Created != 0 {
+			if d, ending, ok := endingFor(r.Granted, command); ok {
+				d.coord = coord
+				claims, endings, commands = append(claims, d), append(endings, ending), append(commands, command)
+			}
+		}
+	}
+	for n, ended := range endAll(ctx, coord, endings) {
+		if ended.Err == nil {
+			commands[n].Done = true
+		}
+	}
+	noteCarriedOut(ctx, coord, claims, commands)
+}
+
+// unheld returns claims for the commands that could be carried out, and their indexes.
+func (c *Client) unheld(ctx context.Context, sent []SentCommand) (wanted []coordinator.Wanted, at []int) {
+	var txns []broker.Txn
+	var asked []int
+	for i, s := range sent {
+		if s.Revision != 0 && (s.Command.Message == statemachine.Kill || s.Command.Message == statemachine.Pause) {
+			asked = append(asked, i)
+			txns = append(txns, broker.Txn{Then: []broker.Op{
+				broker.Read(c.space.Task(s.ID)), broker.Read(c.space.Props(s.ID)), broker.Read(c.space.Owner(s.ID)),
+			}})
+		}
+	}
+	for n, r := range c.broker.Commit(ctx, txns...) {
+		i := asked[n]
+		if r.Err != nil || r.Reads[2] != nil {
+			continue
+		}
+		w := coordinator.Wanted{ID: sent[i].ID, Command: broker.Revision(sent[i].Revision)}
+		switch {
+		case r.Reads[0] != nil:
+			w.Created = r.Reads[0].Created
+		case r.Reads[1] != nil:
+			w.Created, w.PropsOnly = r.Reads[1].Created, true
+		default:
+			continue
+		}
+		wanted, at = append(wanted, w), append(at, i)
+	}
+	return wanted, at
+}
+
+// endingFor returns the ending of a claim that carries out a command, and false if the
+// task's state does not accept it or cannot be read.
+func endingFor(g coordinator.Granted, command *SentCommand) (d *detachedClaim, e coordinator.Ending, ok bool) {
+	d = &detachedClaim{Granted: g}
+	var err error
+	if d.spec, err = parseSpec(g.Spec); err != nil {
+		return d, e, false
+	}
+	if d.record, err = statemachine.Parse(g.State); err != nil {
+		return d, e, false
+	}
+	next, err := statemachine.Next(d.record.State, command.Command.Message)
+	if err != nil {
+		return d, e, false
+	}
+	d.record.State, d.record.Until, d.record.TypePaused, d.record.Command = next, nil, false, command.Revision
+	if next.Terminal() {
+		e = d.final()
+	} else {
+		e = d.ending(coordinator.Release)
+	}
+	e.Command, e.Unrecorded = broker.Revision(command.Revision), true
+	return d, e, true
+}
+
+// noteCarriedOut adds what was carried out to the histories of the tasks. Nothing depends on
+// it.
+func noteCarriedOut(ctx context.Context, coord coordinator.Coordinator, claims []*detachedClaim, commands []*SentCommand) {
+	var records []coordinator.AuditRecord
+	now := time.Now().UTC()
+	for n, d := range claims {
+		if !commands[n].Done {
+			continue
+		}
+		history := []statemachine.HistoryEntry{
+			{At: now, Event: statemachine.EventCommand, Detail: commandDetail(commands[n].Command)},
+			{At: now, Event: statemachine.Event(d.record.State)},
+		}
+		if !d.record.State.Terminal() {
+			history = append(history, statemachine.HistoryEntry{At: now, Event: statemachine.EventReleased, Detail: "nobody worked on it"})
+		}
+		for i := range history {
+			history[i].Token = int64(d.Token)
+		}
+		records = append(records, coordinator.AuditRecord{ID: d.ID, Token: d.Token, History: history})
+	}
+	for some := range slices.Chunk(records, submitChunk) {
+		coord.Audit(ctx, some)
+	}
+}
