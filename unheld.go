@@ -22,6 +22,12 @@ const clientPrefix = "client-"
 // claim is granted only while the command is in the task's slot, and its end takes the
 // command out. Whatever fails leaves the command for the next holder of the task.
 func (c *Client) carryOut(ctx context.Context, sent []SentCommand) {
+	for some := range slices.Chunk(sent, claimBatchMax) { // each within the time of its session
+		c.carryOutSome(ctx, some)
+	}
+}
+
+func (c *Client) carryOutSome(ctx context.Context, sent []SentCommand) {
 	wanted, at := c.unheld(ctx, sent)
 	if len(wanted) == 0 {
 		return
@@ -30,7 +36,7 @@ func (c *Client) carryOut(ctx context.Context, sent []SentCommand) {
 	if err != nil {
 		return
 	}
-	granted, err := c.broker.Grant(ctx, "", session.TTLMin)
+	granted, err := c.broker.Grant(ctx, "", session.TTLDefault)
 	if err != nil {
 		return
 	}
@@ -47,17 +53,18 @@ func (c *Client) carryOut(ctx context.Context, sent []SentCommand) {
 	for n, r := range coord.Claim(ctx, wanted) {
 		if command := &sent[at[n]]; r.Err == nil && r.Created != 0 {
 			if d, ending, ok := endingFor(r.Granted, command); ok {
-				d.coord = coord
 				claims, endings, commands = append(claims, d), append(endings, ending), append(commands, command)
 			}
 		}
 	}
+	var records []coordinator.AuditRecord
 	for n, ended := range endAll(ctx, coord, endings) {
 		if ended.Err == nil {
 			commands[n].Done = true
+			records = append(records, claims[n].carriedOut(commands[n].Command, ended.Requeued))
 		}
 	}
-	noteCarriedOut(ctx, coord, claims, commands)
+	coord.Audit(ctx, records) // nothing depends on it
 }
 
 // unheld returns claims for the commands that could be carried out, and their indexes.
@@ -116,28 +123,21 @@ func endingFor(g coordinator.Granted, command *SentCommand) (d *detachedClaim, e
 	return d, e, true
 }
 
-// noteCarriedOut adds what was carried out to the histories of the tasks. Nothing depends on
-// it.
-func noteCarriedOut(ctx context.Context, coord coordinator.Coordinator, claims []*detachedClaim, commands []*SentCommand) {
-	var records []coordinator.AuditRecord
+// carriedOut returns what the history of a task says of a command that was carried out.
+func (d *detachedClaim) carriedOut(command statemachine.Command, requeued bool) coordinator.AuditRecord {
 	now := time.Now().UTC()
-	for n, d := range claims {
-		if !commands[n].Done {
-			continue
-		}
-		history := []statemachine.HistoryEntry{
-			{At: now, Event: statemachine.EventCommand, Detail: commandDetail(commands[n].Command)},
-			{At: now, Event: statemachine.Event(d.record.State)},
-		}
-		if !d.record.State.Terminal() {
-			history = append(history, statemachine.HistoryEntry{At: now, Event: statemachine.EventReleased, Detail: "nobody worked on it"})
-		}
-		for i := range history {
-			history[i].Token = int64(d.Token)
-		}
-		records = append(records, coordinator.AuditRecord{ID: d.ID, Token: d.Token, History: history})
+	events := []statemachine.HistoryEntry{
+		{Event: statemachine.EventCommand, Detail: commandDetail(command)},
+		{Event: statemachine.Event(d.record.State)},
 	}
-	for some := range slices.Chunk(records, submitChunk) {
-		coord.Audit(ctx, some)
+	switch {
+	case requeued:
+		events[1] = statemachine.HistoryEntry{Event: statemachine.EventRequeued, Detail: "as it was queued while it ran"}
+	case !d.record.State.Terminal():
+		events = append(events, statemachine.HistoryEntry{Event: statemachine.EventReleased, Detail: "nobody worked on it"})
 	}
+	for i := range events {
+		events[i].At, events[i].Token = now, int64(d.Token)
+	}
+	return coordinator.AuditRecord{ID: d.ID, Token: d.Token, History: events}
 }
