@@ -127,7 +127,7 @@ func jobOf(info windlass.TaskInfo, r windlass.JobRecord) JobInfo {
 	}
 	switch n := len(info.Errors); {
 	case len(info.FailedNeeds) > 0:
-		j.Reason = "waits for " + strings.Join(info.FailedNeeds, ", ") + ", which failed or was killed"
+		j.Reason = strings.Join(info.FailedNeeds, ", ") + " failed or was killed"
 	case info.Status == windlass.StatusKilled && n > 0:
 		j.Reason = info.Errors[n-1].Error
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/windlass-go/windlass/internal/view"
@@ -19,6 +20,9 @@ const (
 	objectBytesMax = 1 << 20
 	objectsMax     = 1_000_000
 )
+
+// byteOrderMark is what some editors write at the beginning of a file in UTF-8.
+const byteOrderMark = "\xEF\xBB\xBF"
 
 var errNoUTF8 = errors.New("it is not valid UTF-8")
 
@@ -39,7 +43,11 @@ func (a *app) readObjects(name, done string, take func(line int, content []byte)
 		return usageError{err}
 	}
 	defer in.Close() // it was only read
-	r := &objectReader{in: in}
+	content := bufio.NewReader(in)
+	if mark, _ := content.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = content.Discard(len(byteOrderMark)) // some editors begin a file with it
+	}
+	r := &objectReader{in: content}
 	r.Decoder = json.NewDecoder(r)
 	r.begin()
 	for taken := 0; ; taken++ {
@@ -142,12 +150,39 @@ func (r *objectReader) next() (object json.RawMessage, line int, err error) {
 	return object, line, err
 }
 
-// decodeStrictly reads one JSON object, with no other fields than those of v.
+// decodeStrictly reads one JSON object, with no other fields than those of v, and each once.
 func decodeStrictly(object []byte, v any) error {
 	if !utf8.Valid(object) {
 		return errNoUTF8 // the decoder would put other characters in its place
 	}
+	if key := repeatedKey(object); key != "" {
+		return fmt.Errorf("the field %q is there twice", key)
+	}
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.DisallowUnknownFields()
 	return view.DecodingError(d.Decode(v))
+}
+
+// repeatedKey returns a field that is there twice, of which the decoder would take the last;
+// empty if there is none. What is not an object has none.
+func repeatedKey(object []byte) string {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return ""
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, err := d.Token()
+		key, isKey := token.(string)
+		var value json.RawMessage
+		if err != nil || !isKey || d.Decode(&value) != nil {
+			return ""
+		}
+		folded := strings.ToLower(key) // as the decoder compares them
+		if seen[folded] {
+			return key
+		}
+		seen[folded] = true
+	}
+	return ""
 }

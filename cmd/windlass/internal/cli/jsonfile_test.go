@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -14,6 +15,7 @@ func TestReadObjects_LinesArraysAndPrettyPrintedOnes(t *testing.T) {
 		{"nothing", "", ""},
 		{"blank lines", "\n \n", ""},
 		{"on lines", "{\"a\":1}\n\n{\"b\":2}\n", `1{"a":1} 3{"b":2} `},
+		{"after a byte order mark", "\xEF\xBB\xBF{\"a\":1}\n{\"b\":2}", `1{"a":1} 2{"b":2} `},
 		{"on one line", `{"a":1} {"b":2}`, `1{"a":1} 1{"b":2} `},
 		{"pretty-printed", "{\n \"a\":\n 1\n}\n{\"b\":2}", "1{\n \"a\":\n 1\n} 5{\"b\":2} "},
 		{"an array", "[{\"a\":1},\n{\"b\":[2]}\n]\n", `1{"a":1} 2{"b":[2]} `},
@@ -39,6 +41,23 @@ func TestReadObjects_LinesArraysAndPrettyPrintedOnes(t *testing.T) {
 			if got.String() != c.want {
 				t.Errorf("%s, byte by byte %t: %q, want %q", c.name, slowly, got.String(), c.want)
 			}
+		}
+	}
+}
+
+func TestDecodeStrictly_RefusesWhatTheDecoderWouldOverlook(t *testing.T) {
+	type line struct {
+		ID    string
+		Props json.RawMessage
+	}
+	for object, want := range map[string]string{
+		`{"id":"a","props":{"x":1,"x":2}}`: "", `{"id":"a","id":"a"}`: `the field "id" is there twice`,
+		`{"id":"a","props":{"id":1},"ID":"b"}`: `the field "ID" is there twice`, `{"id":"a","bogus":1}`: "unknown field",
+		"{\"id\":\"\xff\"}": "not valid UTF-8", `["a"]`: "cannot unmarshal array", `{"id":`: "unexpected EOF",
+	} {
+		err := decodeStrictly([]byte(object), &line{})
+		if text := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(text, want) && want != "" {
+			t.Errorf("%s: %v, want %q", object, err, want)
 		}
 	}
 }

@@ -38,8 +38,8 @@ Only "id" is needed. A file is checked as a whole before anything is submitted. 
 can be in any order: no task runs before what it needs. If a task is refused, so is what
 needs it in the file.
 
-Submitting a file again is fine: what exists already, live or done, is counted and left
-alone. A task of the same ID and different content is a conflict.
+Submitting a task or a file again is fine: what exists already, live or done, is counted
+and left alone. A task of the same ID and different content is a conflict.
 
 With --dry-run nothing is submitted: it says what would be, which nodes would claim how
 many of the tasks, and why others would wait.
@@ -59,7 +59,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 			}
 			if dryRun {
 				return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-					return a.planSubmit(cmd.Context(), c, tasks, file != "")
+					return a.planSubmit(cmd.Context(), c, tasks)
 				})
 			}
 			var tracer windlass.Tracer
@@ -69,7 +69,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 			}
 			defer stopTracing()
 			return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-				return a.submit(cmd.Context(), c, tasks, file != "")
+				return a.submit(cmd.Context(), c, tasks)
 			}, windlass.WithTracer(tracer))
 		},
 	}
@@ -176,17 +176,19 @@ func (a *app) readFile(name, done string) ([]windlass.Submission, error) {
 	return tasks, nil
 }
 
-// submit sends tasks. With again, those that were submitted before count as
-// done; a single task that is named on the command line is a conflict then.
-func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
+// submit sends tasks. Those that were submitted before, with the same content, count as done.
+func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) error {
 	bar := a.newProgress("submitting", len(tasks))
 	errs := c.SubmitAll(meter.With(ctx, bar.set), tasks)
 	bar.end()
 	sum, first := view.SubmittedOf(errs)
-	if len(tasks) == 1 && (first != nil || !again && errs[0] != nil) {
-		return rerunnable(errs[0]) // it says everything
+	if len(tasks) == 1 && first != nil {
+		return rerunnable(first) // it says everything
 	}
 	sum.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
+	if len(tasks) == 1 && errors.Is(errs[0], windlass.ErrFinished) {
+		sum.Warnings = append(sum.Warnings, errs[0].Error()+"; "+rerunHint)
+	}
 	a.warn(sum.Warnings...)
 	err := a.print(sum, func() table {
 		t := table{rows: [][]string{{"submitted", strconv.Itoa(sum.Submitted)}, {"existed already", strconv.Itoa(sum.Existed)}}}
@@ -199,8 +201,11 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 	return errors.Join(err, ctx.Err())
 }
 
+// rerunHint says how a task that has ended is run afresh.
+const rerunHint = `--rerun on the command line, and "rerun":true in a file`
+
 func rerunnable(err error) error {
-	return withHint(err, windlass.ErrFinished, `Rerun is --rerun on the command line, and "rerun":true in a file.`)
+	return withHint(err, windlass.ErrFinished, "Rerun is "+rerunHint+".")
 }
 
 // addFailures adds how much has failed, and the first errors.

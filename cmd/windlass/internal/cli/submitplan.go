@@ -12,16 +12,15 @@ import (
 	"github.com/windlass-go/windlass/internal/view"
 )
 
-// planSubmit prints what submitting tasks would do. With again, those that were submitted
-// before are no errors.
-func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission, again bool) error {
+// planSubmit prints what submitting tasks would do.
+func (a *app) planSubmit(ctx context.Context, c *windlass.Client, tasks []windlass.Submission) error {
 	planned, errs, err := c.PlanSubmit(ctx, tasks)
 	if err != nil {
 		return err
 	}
 	_, first := view.SubmittedOf(errs)
-	if len(tasks) == 1 && (first != nil || !again && errs[0] != nil) {
-		return rerunnable(errs[0]) // it says everything
+	if len(tasks) == 1 && first != nil {
+		return rerunnable(first) // it says everything
 	}
 	plan := view.SubmitPlanOf(planned, errs)
 	plan.Warnings, _ = c.Doubts(ctx, tasks) // who cannot read them has been told of worse
