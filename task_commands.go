@@ -336,11 +336,11 @@ var (
 	ErrDiscarded = errors.New("the command was discarded")
 )
 
-// SendTask sends a command to a task. The holder of the task carries it out. If there is
-// none, a kill or a pause is carried out at once, whatever the task waits for; of the other
-// commands the next one to claim the task takes care, however long that takes. Each task has one
-// slot for commands: the last command wins, except that a checkpoint does not displace
-// another command and fails with ErrSuperseded. SendTask returns ErrNotFound if the task
+// SendTask sends a command to a task. The holder of the task carries it out. If nobody holds
+// it, SendTask carries out a kill or a pause itself, whatever the task waits for; any other
+// command waits for the next holder, however long that takes. Each task has one slot for
+// commands: the last command wins, except that a checkpoint does not displace another
+// command and fails with ErrSuperseded. SendTask returns ErrNotFound if the task
 // does not exist, and a *FinishedError if it has ended.
 func (c *Client) SendTask(ctx context.Context, id string, command statemachine.Command) (SentCommand, error) {
 	sent, errs := c.SendTasks(ctx, []TaskCommand{{ID: id, Command: command}})

@@ -27,9 +27,6 @@ func (t *Tree) QueueInTurn(ctx context.Context, requests ...Request) (queued []Q
 	done := 0
 	refused := map[string]bool{} // by ID
 	for _, turn := range turns {
-		if ctx.Err() != nil {
-			break
-		}
 		some, wrong := split(turn, refused)
 		failed = append(failed, wrong...)
 		made, wrong, err := t.queue(meter.With(ctx, func(n int) { meter.Set(ctx, done+n) }), some)
@@ -100,34 +97,55 @@ func (l *lined) what() string {
 // looks reports whether it must find the jobs of the requests before it.
 func (l *lined) looks() bool { return l.under != nil || l.Cascade }
 
-// mayQueue reports whether it queues a job, or may do so.
-func (l *lined) mayQueue(id string) bool {
-	for _, at := range append(depend.Ancestors(id), id) {
-		if at != id && !l.Cascade {
-			continue
-		}
-		if l.under == nil {
-			if at == l.id {
-				return true
-			}
-			continue
-		}
-		above := strings.LastIndex(at, depend.Separator)
-		name, jobType, ok := keys.ParseJobSegment(at[above+1:])
-		if above > 0 && ok && jobType == l.Type && (l.NameOf != nil || name == l.Name) {
-			return true
+// making is what a request may queue: one job, or jobs of a name and type below some others;
+// with below, what is below these.
+type making struct {
+	id            string
+	name, jobType string // no name for any
+	below         bool
+}
+
+// makings returns what a request queues, or may queue.
+func (l *lined) makings() []making {
+	m := making{id: l.id}
+	switch {
+	case l.under != nil && l.NameOf != nil:
+		m = making{jobType: l.Type}
+	case l.under != nil:
+		m = making{name: l.Name, jobType: l.Type}
+	}
+	if !l.Cascade {
+		return []making{m}
+	}
+	return []making{m, {m.id, m.name, m.jobType, true}}
+}
+
+// firstTurn returns the first turn that queues a job, or may do so, given the first of each
+// making; 0 if none does.
+func firstTurn(id string, turns map[making]int) int {
+	found, earliest := false, 0
+	look := func(m making) {
+		if turn, ok := turns[m]; ok && (!found || turn < earliest) {
+			found, earliest = true, turn
 		}
 	}
-	return false
+	for _, at := range append(depend.Ancestors(id), id) {
+		look(making{id: at, below: at != id})
+		above := strings.LastIndex(at, depend.Separator)
+		if name, jobType, ok := keys.ParseJobSegment(at[above+1:]); ok && above > 0 {
+			look(making{name: name, jobType: jobType, below: at != id})
+			look(making{jobType: jobType, below: at != id})
+		}
+	}
+	return earliest
 }
 
 // turnsOf divides requests into those that are queued together. It refuses jobs that wait for
 // themselves, and those that wait for one that is queued only behind a request that looks for
 // jobs.
 func turnsOf(requests []Request) (turns [][]*lined, err error) {
-	waits, first := map[string][]string{}, map[string]int{} // first is the turn that queues an ID
+	waits, first := map[string][]string{}, map[making]int{}
 	all := make([]lined, len(requests))
-	var looking []*lined
 	for i, r := range requests {
 		l := &all[i]
 		if err := l.read(r); err != nil {
@@ -146,11 +164,10 @@ func turnsOf(requests []Request) (turns [][]*lined, err error) {
 		}
 		l.turn = len(turns) - 1
 		turns[l.turn] = append(turns[l.turn], l)
-		if l.looks() {
-			looking = append(looking, l)
-		}
-		if _, before := first[l.id]; !before {
-			first[l.id] = l.turn
+		for _, m := range l.makings() {
+			if _, before := first[m]; !before {
+				first[m] = l.turn
+			}
 		}
 		if l.id != "" {
 			waits[l.id] = append(waits[l.id], l.waits...)
@@ -161,24 +178,11 @@ func turnsOf(requests []Request) (turns [][]*lined, err error) {
 	}
 	for i := range all {
 		for _, need := range all[i].waits {
-			if all[i].turn < turnOf(need, first, looking) {
+			if all[i].turn < firstTurn(need, first) {
 				return nil, &windlass.BadInputError{Field: "needs", Value: need, Limit: fmt.Sprintf(
 					"%s waits for it, and it is queued later, behind a job that looks for others; put it first", all[i].what())}
 			}
 		}
 	}
 	return turns, nil
-}
-
-// turnOf returns the first turn that queues a job, or may do so; 0 if none does.
-func turnOf(id string, first map[string]int, looking []*lined) int {
-	if turn, known := first[id]; known {
-		return turn
-	}
-	for _, l := range looking {
-		if l.mayQueue(id) {
-			return l.turn
-		}
-	}
-	return 0
 }

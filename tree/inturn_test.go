@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -141,6 +142,21 @@ func TestQueueInTurn_RefusesAFileAsAWhole(t *testing.T) {
 		}
 		if n := len(c.statuses()); n > 0 {
 			t.Errorf("%d jobs are there", n)
+		}
+	})
+}
+
+// TestQueueInTurn_WhatWasNotTriedIsAFailure: the caller's time is over before the first turn.
+func TestQueueInTurn_WhatWasNotTriedIsAFailure(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		queued, failed, err := c.QueueInTurn(ctx,
+			Request{Name: "a", Type: "t"}, Request{Name: "b", Type: "t"},
+			Request{Name: "c", Type: "t", Under: &Pattern{Name: "a"}}, Request{Name: "d", Type: "t"},
+		)
+		if err != nil || len(queued) > 0 || len(failed) != 4 {
+			t.Errorf("queued %v, failed %v, %v", queued, failed, err)
 		}
 	})
 }

@@ -6,9 +6,9 @@ import "slices"
 // the call that it waits for are stored, and refuses it if one of them was refused. A task
 // that waits for itself is never handed out.
 //
-// A submission waits, is ready, was handed out, or is settled, that is stored or refused. It
-// is Kahn's topological sort (doi.org/10.1145/368996.369025), in
-// which a vertex can fail.
+// A submission waits, is ready, was handed out, or is settled, that is stored or refused. The
+// algorithm is Kahn's topological sort (doi.org/10.1145/368996.369025) with vertices that can
+// fail.
 type Together struct {
 	ids []string
 	// waits counts, for each submission, the IDs and the earlier submission of its own ID
