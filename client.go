@@ -153,7 +153,7 @@ func (c *Client) deletion(ctx context.Context, id string, note bool) (txn broker
 		txn.Then = append(txn.Then, broker.Delete(owner), broker.Delete(c.space.Claim(id)))
 	}
 	if note {
-		if value, ok := noted(r.Reads[3], r.Reads[2], "delete, by "+by); ok {
+		if value, ok := noted(r.Reads[3], r.Reads[2], "delete, by "+by, 0); ok {
 			txn.If = append(txn.If, broker.Modified(r.Reads[3].Key, r.Reads[3].Modified))
 			txn.Then = append(txn.Then, broker.Put(r.Reads[3].Key, value))
 		}

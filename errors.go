@@ -82,8 +82,9 @@ var ErrDone = errors.New("the task is done")
 // ErrFenced: a write was refused because the claim is no longer held.
 var ErrFenced = coordinator.ErrFenced
 
-// FinishedError reports the terminal state in which a task already is. Submission.Rerun
-// runs it afresh. It matches ErrFinished.
+// FinishedError reports the terminal state in which a task already is. Client.Retry runs it
+// again, with a change if there is one, and Submission.Rerun as the submission has it. It
+// matches ErrFinished.
 type FinishedError struct {
 	ID    string
 	State statemachine.State

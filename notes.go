@@ -21,20 +21,29 @@ const (
 )
 
 // noted returns a history with what somebody did to its task. owner is the claim that is
-// held, nil for none. It returns false for a task that has no history, as one that was never
-// claimed: nobody would remove it.
-func noted(history, owner *broker.KV, what string) (value []byte, ok bool) {
-	if history == nil {
+// held, nil for none, and ended the token of the run after which it was done, 0 for a task
+// that was live. It returns false for one that was live and has no history, as one that was
+// never claimed: nobody would remove it. What has ended has a history, which its node may not
+// have written yet.
+func noted(history, owner *broker.KV, what string, ended int64) (value []byte, ok bool) {
+	if history == nil && ended == 0 {
 		return nil, false
 	}
-	h, err := statemachine.ParseHistory(history.Value)
+	var before []byte
+	if history != nil {
+		before = history.Value
+	}
+	h, err := statemachine.ParseHistory(before)
 	if err != nil {
 		return nil, false // it stays as it is, for a person to repair
 	}
 	e := statemachine.HistoryEntry{At: time.Now().UTC(), Event: statemachine.EventCommand, Detail: what}
-	if owner != nil {
+	switch n := len(h.Entries); {
+	case ended != 0:
+		e.Token = ended
+	case owner != nil:
 		e.Token = int64(owner.Created)
-	} else if n := len(h.Entries); n > 0 {
+	case n > 0:
 		e.Token = h.Entries[n-1].Token
 	}
 	h.Add(e)
@@ -49,10 +58,10 @@ func (c *Client) noteUpdates(ctx context.Context, submitted []*submitting) {
 	if by == "" {
 		return
 	}
-	what := map[string]string{}
+	what := map[string]changeNote{}
 	for _, s := range submitted {
-		if text := s.changed(); *s.effect == EffectUpdated && text != "" {
-			what[s.ID] = "update, by " + by + ": " + text
+		if text, ended := s.changed(); text != "" {
+			what[s.ID] = changeNote{s.verb() + ", by " + by + ": " + text, ended}
 		}
 	}
 	for round := 0; len(what) > 0 && round < noteRounds; round++ {
@@ -60,8 +69,15 @@ func (c *Client) noteUpdates(ctx context.Context, submitted []*submitting) {
 	}
 }
 
+// changeNote is what a history is to say of a change, and the token of the run after which it
+// was made, 0 for a change of a live task.
+type changeNote struct {
+	text  string
+	ended int64
+}
+
 // noteOnce makes one attempt at each history, and removes those that need none any more.
-func (c *Client) noteOnce(ctx context.Context, what map[string]string) {
+func (c *Client) noteOnce(ctx context.Context, what map[string]changeNote) {
 	var ids []string
 	var reads, writes []broker.Txn
 	for id := range what {
@@ -71,9 +87,13 @@ func (c *Client) noteOnce(ctx context.Context, what map[string]string) {
 	var written []string
 	for i, r := range c.broker.Commit(ctx, reads...) {
 		if r.Err == nil {
-			if value, ok := noted(r.Reads[0], r.Reads[1], what[ids[i]]); ok {
-				key := r.Reads[0].Key
-				writes = append(writes, broker.Txn{If: []broker.Cond{broker.Modified(key, r.Reads[0].Modified)}, Then: []broker.Op{broker.Put(key, value)}})
+			note, key := what[ids[i]], c.space.History(ids[i])
+			if value, ok := noted(r.Reads[0], r.Reads[1], note.text, note.ended); ok {
+				unchanged := broker.Absent(key)
+				if r.Reads[0] != nil {
+					unchanged = broker.Modified(key, r.Reads[0].Modified)
+				}
+				writes = append(writes, broker.Txn{If: []broker.Cond{unchanged}, Then: []broker.Op{broker.Put(key, value)}})
 				written = append(written, ids[i])
 				continue
 			}
@@ -87,23 +107,61 @@ func (c *Client) noteOnce(ctx context.Context, what map[string]string) {
 	}
 }
 
-// changed says what a submission has changed of a live task, empty if that is not known or
-// nothing that was submitted.
-func (s *submitting) changed() string {
-	if s.updates == nil || s.before == nil || s.before[0] == nil {
-		return ""
+// verb returns what a history calls a submission that changes a task.
+func (s *submitting) verb() string {
+	switch {
+	case *s.effect == EffectUpdated:
+		return "update"
+	case s.ended == 0:
+		return "rerun"
+	case s.keepProgress:
+		return "continue"
 	}
-	var props []byte
-	if s.before[1] != nil {
-		props = s.before[1].Value
+	return "retry"
+}
+
+// changed says what a submission has changed of the task that was there, live or ended. It
+// is empty if that is not known, or nothing that was submitted. ended is the token of the last
+// run of a task that had ended, 0 for others.
+func (s *submitting) changed() (text string, ended int64) {
+	spec, props, ended := s.replaced()
+	if spec == nil {
+		return "", 0
 	}
 	var texts []string
-	for _, change := range changes.Of(changes.Fields(s.before[0].Value, props), changes.Fields(s.spec, s.Props)) {
+	for _, change := range changes.Of(changes.Fields(spec, props), changes.Fields(s.spec, s.Props)) {
 		for _, value := range []*json.RawMessage{&change.From, &change.To} {
 			*value = json.RawMessage(shorten.To(string(*value), valueShownMax))
 		}
 		texts = append(texts, change.String())
 	}
 	slices.SortStableFunc(texts, func(a, b string) int { return len(a) - len(b) }) // a long one hides no other
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, "; "), ended
+}
+
+// replaced returns the spec and the properties that a submission has replaced, nil if they
+// are not known, and the token of the last run of a task that had ended. The values are those
+// of the keys of replacedBy.
+func (s *submitting) replaced() (spec, props []byte, ended int64) {
+	switch {
+	case s.before == nil:
+	case *s.effect == EffectUpdated && s.before[0] != nil:
+		if s.before[1] != nil {
+			props = s.before[1].Value
+		}
+		return s.before[0].Value, props, 0
+	case *s.effect == EffectRerun && s.before[2] != nil:
+		record, err := statemachine.Parse(s.before[2].Value)
+		if err != nil {
+			break
+		}
+		was, err := submittedAs(s.ID, record, s.before[5:])
+		if err != nil {
+			break
+		}
+		if spec, err = json.Marshal(was.Spec); err == nil {
+			return spec, was.Props, record.Token
+		}
+	}
+	return nil, nil, 0
 }

@@ -25,31 +25,35 @@ import (
 //   - an *ExistsError if the task is live,
 //   - a *FinishedError if it has been retried by somebody else and has ended since,
 //   - ErrUnmetNeed if it would be killed at once, because a task that it needs has failed,
-//   - ErrNoInput if it is not known what it was submitted with.
-func (c *Client) Retry(ctx context.Context, id string) error {
-	return c.RetryAll(ctx, []string{id})[0]
+//   - ErrNoInput if it is not known what it was submitted with,
+//   - the error of a change, or of the validation of what the changes made.
+//
+// Changes edit what it was submitted with, one after the other, as that of Update does:
+// what they leave alone stays. They are stored in the transaction by which it runs again.
+func (c *Client) Retry(ctx context.Context, id string, changes ...func(*Submission) error) error {
+	return c.RetryAll(ctx, []string{id}, changes...)[0]
 }
 
 // RetryAll retries up to SubmitBatchMax tasks and returns one error for each, in order. Like
 // SubmitAll it stores each after those of the call that it needs. A task that would be killed
 // at once, because another that it needs has failed and is not retried with it, is refused
-// with ErrUnmetNeed.
-func (c *Client) RetryAll(ctx context.Context, ids []string) []error {
-	return c.runAgain(ctx, ids, false)
+// with ErrUnmetNeed. Changes edit each of them.
+func (c *Client) RetryAll(ctx context.Context, ids []string, changes ...func(*Submission) error) []error {
+	return c.runAgain(ctx, ids, false, changes)
 }
 
 // Continue is like Retry, but keeps the progress that the earlier runs have saved, so that the
 // handler goes on from its last checkpoint. What has completed has none.
-func (c *Client) Continue(ctx context.Context, id string) error {
-	return c.ContinueAll(ctx, []string{id})[0]
+func (c *Client) Continue(ctx context.Context, id string, changes ...func(*Submission) error) error {
+	return c.ContinueAll(ctx, []string{id}, changes...)[0]
 }
 
 // ContinueAll is for Continue what RetryAll is for Retry.
-func (c *Client) ContinueAll(ctx context.Context, ids []string) []error {
-	return c.runAgain(ctx, ids, true)
+func (c *Client) ContinueAll(ctx context.Context, ids []string, changes ...func(*Submission) error) []error {
+	return c.runAgain(ctx, ids, true, changes)
 }
 
-func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) []error {
+func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool, changes []func(*Submission) error) []error {
 	what := "retry"
 	if keepProgress {
 		what = "continue"
@@ -60,6 +64,9 @@ func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) 
 	for start := 0; start < len(ids); start += submitChunk {
 		ended, failed := c.readEnded(ctx, ids[start:min(start+submitChunk, len(ids))])
 		for n, s := range ended {
+			if failed[n] == nil {
+				s, failed[n] = s.changedBy(changes)
+			}
 			if failed[n] != nil {
 				errs[start+n] = fmt.Errorf("%s task %q: %w", what, ids[start+n], failed[n])
 				continue
@@ -74,6 +81,22 @@ func (c *Client) runAgain(ctx context.Context, ids []string, keepProgress bool) 
 		errs[indexes[n]] = err
 	}
 	return errs
+}
+
+// changedBy returns what changes make of a task that has ended. Which task it is, of which
+// kind, and how it is submitted are not theirs to change.
+func (s Submission) changedBy(changes []func(*Submission) error) (Submission, error) {
+	after := s
+	for _, change := range changes {
+		if err := change(&after); err != nil {
+			return s, err
+		}
+	}
+	if after.Spec.Job != s.Spec.Job {
+		return s, errJobStays(after)
+	}
+	s.Spec, s.Props = after.Spec, after.Props
+	return s, s.Validate()
 }
 
 // refuseSkipped refuses tasks that would be killed at once, because a task that they need,

@@ -22,8 +22,8 @@ var errChangedSince = errors.New("it was changed meanwhile")
 // change is called again, with what they made of it. What change does to the ID, to
 // Rerun and to Requeue has no effect; an error of it ends Update, and is returned.
 //
-// Update returns ErrNotFound if there is no such task, a *FinishedError if it has ended,
-// and whatever Submit returns.
+// Update returns ErrNotFound if there is no such task, a *FinishedError if it has ended
+// (Retry takes the same change), and whatever Submit returns.
 func (c *Client) Update(ctx context.Context, id string, change func(*Submission) error) (Effect, error) {
 	for range attemptsMax {
 		read, errs := c.readSubmissions(ctx, []string{id})
@@ -164,7 +164,7 @@ func notLive(id string, state *broker.KV) error {
 
 // errJobStays: a task does not become a job of the tree, or the other way round.
 func errJobStays(s Submission) error {
-	return badInput("job", s.Spec.Job, "must stay as it is while the task is live")
+	return badInput("job", s.Spec.Job, "must stay as it is")
 }
 
 // isOutdated reports whether the task of a held claim was changed since it was read.

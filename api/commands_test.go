@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,4 +66,33 @@ func TestCommands_GoToTheSelectedLiveTasks(t *testing.T) {
 	b.want(200, "", request("POST", "/v1/prune", `{"keep":1,"selection":{"statuses":["completed"]}}`))
 	b.submit(windlass.Submission{ID: "c", Spec: windlass.Spec{Type: "t"}})
 	b.want(422, "invalid", request("POST", "/v1/commands", `{"message":"kill","selection":{"types":["t"]}}`))
+}
+
+func TestCommands_O04_ARetryTakesAPatchAndKeepsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		b.submit(windlass.Submission{ID: "a", Props: []byte(`{"customer":7,"dry":true}`), Spec: windlass.Spec{Type: "none", Priority: 3, Timeout: windlass.Duration(time.Hour)}})
+		kill := func() { b.want(200, "", request("POST", "/v1/tasks/a/commands", `{"message":"kill"}`)) }
+		kill()
+		w := b.want(409, "finished", request("PATCH", "/v1/tasks/a", `{"priority":4}`))
+		if !strings.Contains(w.Body.String(), "the command retry runs it again") {
+			t.Error(w.Body)
+		}
+		b.want(422, "invalid", request("POST", "/v1/tasks/a/commands", `{"message":"retry","patch":{"priority":1001}}`))
+		b.want(422, "invalid", request("POST", "/v1/tasks/a/commands", `{"message":"retry","patch":{"colour":1}}`))
+		b.want(422, "invalid", request("POST", "/v1/tasks/a/commands", `{"message":"run","patch":{"priority":1}}`))
+		w = b.want(200, "", request("POST", "/v1/tasks/a/commands", `{"message":"retry","patch":{"priority":4,"props":{"customer":8}}}`))
+		if r := read[view.CommandResult](b, w); r.Result != view.ResultDone || fmt.Sprint(r.Changes) != "[priority: 3 → 4 props.customer: 7 → 8]" {
+			t.Errorf("%+v", r)
+		}
+		kill()
+		w = b.want(200, "", request("POST", "/v1/commands", `{"message":"continue","ids":["a"],"patch":{"priority":null}}`))
+		if r := read[[]view.CommandResult](b, w); len(r) != 1 || fmt.Sprint(r[0].Changes) != "[priority: 4 → null]" {
+			t.Errorf("%+v", r)
+		}
+		w = b.want(200, "", request("GET", "/v1/tasks/a", ""))
+		if d := read[view.Task](b, w); d.Status != windlass.StatusPending || string(d.Props) != `{"customer":8,"dry":true}` || d.Spec.Timeout != windlass.Duration(time.Hour) || d.Spec.Priority != 0 {
+			t.Errorf("it is %+v with %s", d.Spec, d.Props)
+		}
+	})
 }

@@ -324,13 +324,18 @@ type updateInput struct {
 
 func (s *Server) updateTask(ctx context.Context, in *updateInput) (*ok[view.Changed], error) {
 	note(ctx, slog.String("task", in.ID))
-	changed, _, err := commands.Update(ctx, s.client, in.ID, func(t *windlass.Submission) error {
-		if err := view.Patch(t, in.Body); err != nil {
-			return badInput("body", "", err.Error())
+	changed, _, err := commands.Update(ctx, s.client, in.ID, s.patching("body", in.Body))
+	return answerWith(changed, err)
+}
+
+// patching returns the change that a merge patch makes, which was given in a field.
+func (s *Server) patching(field string, patch map[string]json.RawMessage) func(*windlass.Submission) error {
+	return func(t *windlass.Submission) error {
+		if err := view.Patch(t, patch); err != nil {
+			return badInput(field, "", err.Error())
 		}
 		return s.check(*t)
-	})
-	return answerWith(changed, err)
+	}
 }
 
 type submitManyInput struct {

@@ -20,6 +20,8 @@ type Result struct {
 
 	// Sent is the command as it was sent.
 	Sent windlass.SentCommand `json:"-"`
+	// After is what a command has changed the task to, nil for no change.
+	After *windlass.Submission `json:"-"`
 	// Err is why it failed, nil if it has not.
 	Err error `json:"-"`
 }
@@ -50,7 +52,7 @@ func send(ctx context.Context, c *windlass.Client, command statemachine.Command,
 
 // The messages of commands that no node carries out.
 const (
-	// Retry submits a task that has ended again, as it was.
+	// Retry submits a task that has ended again, as it was but for changes.
 	Retry statemachine.Message = "retry"
 	// Continue does so, too, and keeps the progress.
 	Continue statemachine.Message = "continue"
@@ -60,34 +62,47 @@ const (
 	Restart statemachine.Message = "restart"
 )
 
+// Runs reports whether a command runs what has ended again, so that it takes a change.
+func Runs(message statemachine.Message) bool { return message == Retry || message == Continue }
+
+// Command is a command to tasks.
+type Command struct {
+	statemachine.Command
+	// Change edits what tasks were submitted with that are to run again; nil for nothing.
+	Change func(*windlass.Submission) error
+}
+
 // Apply sends a command to tasks in few round trips, or does what no node has to carry out.
-func Apply(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*Result {
+func Apply(ctx context.Context, c *windlass.Client, command Command, ids []string) []*Result {
 	errs := make([]error, len(ids))
+	changed := changesByID{}
 	switch command.Message {
 	case Retry:
-		errs = c.RetryAll(ctx, ids)
+		errs = c.RetryAll(ctx, ids, changed.record(command.Change))
 	case Continue:
-		errs = c.ContinueAll(ctx, ids)
+		errs = c.ContinueAll(ctx, ids, changed.record(command.Change))
 	case Restart:
 		errs = c.RestartAll(ctx, ids)
 	case Delete:
 		AtOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
 	default:
-		return send(ctx, c, command, ids)
+		return send(ctx, c, command.Command, ids)
 	}
 	all := make([]*Result, len(ids))
 	for i, id := range ids {
 		all[i] = &Result{CommandResult: view.CommandResult{ID: id, Message: command.Message, Result: view.ResultDone}}
 		if errs[i] != nil {
 			all[i].Fail(errs[i])
+			continue
 		}
+		all[i].Changes, all[i].After = changed[id].changes, changed[id].after
 	}
 	return all
 }
 
 // IsSent reports whether a command is carried out by nodes, so that one can wait for it.
 func IsSent(message statemachine.Message) bool {
-	return !slices.Contains([]statemachine.Message{Retry, Continue, Delete, Restart}, message)
+	return !Runs(message) && !slices.Contains([]statemachine.Message{Delete, Restart}, message)
 }
 
 // Among returns the statuses of the tasks that a command may go to, and of those that it

@@ -76,7 +76,7 @@ func Patch(s *windlass.Submission, patch map[string]json.RawMessage) error {
 	case err != nil:
 		return err
 	case line.ID != "" || line.Rerun:
-		return errors.New("neither the ID of a live task can be changed nor whether it is run again")
+		return errors.New("neither the ID of a task can be changed nor whether it is run again")
 	}
 	before := s.Spec
 	if _, changes := patch["props"]; changes {

@@ -199,6 +199,8 @@ type CommandResult struct {
 	// Status is that of the task once the command was carried out.
 	Status windlass.Status `json:"status,omitempty"`
 	Error  string          `json:"error,omitempty"`
+	// Changes are those with which retry or continue has run the task again.
+	Changes []Change `json:"changes,omitempty"`
 }
 
 // The results of a command.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,9 @@ type sendFlags struct {
 	consent   consent
 	wait      bool
 	timeout   time.Duration
+	// again has the flags of retry and continue, change what they say, nil for nothing.
+	again  retryFlags
+	change func(*windlass.Submission) error
 	// batch is how many tasks are restarted at the same time; zero for all.
 	batch int
 }
@@ -66,7 +70,7 @@ exec task gets SIGTERM, and SIGKILL later.`,
 			`  windlass task release import-7`),
 		a.sendCommand(statemachine.Kill, "End tasks for good",
 			`End tasks for good: they are stopped, and kept as killed. "task delete" removes
-them without a trace, and "task submit --rerun" runs a killed one afresh.`,
+them without a trace, and "task retry" runs a killed one again.`,
 			`  windlass task kill import-7 --wait
   windlass task kill --id-prefix import- --dry-run
   windlass task kill --id-prefix import- --yes --wait --timeout 5m`),
@@ -81,17 +85,20 @@ history of those that a node has ever claimed. "task kill" ends tasks and rememb
 them; "task prune" forgets what has ended.`,
 			`  windlass task delete import-7
   windlass task delete --id-prefix import- --dry-run`),
-		a.sendCommand(commands.Retry, "Run tasks that have ended again, as they were submitted",
+		a.sendCommand(commands.Retry, "Run tasks that have ended again, as they were submitted or with changes",
 			`Run tasks that have ended again, from the beginning, with the spec and the properties
 that they were submitted with. Selections are of failed tasks unless --status says
-otherwise. "task failures" shows what failed, by error.`,
+otherwise. "task failures" shows what failed, by error.`+changesHelp,
 			`  windlass task retry import-7
+  windlass task retry import-7 --props '{"customer":8}' --remove needs
+  windlass task retry nightly -- echo "hello again"
+  windlass task retry --error 'time for the run' --timeout 2h --yes
   windlass task retry --type import --dry-run
   windlass task retry --error 'connection refused' --yes`),
 		a.sendCommand(commands.Continue, "Run tasks that have ended again, from their last checkpoint",
 			`Run tasks that have ended again as "task retry" does, but keep the progress that they
 have saved, so that their handlers go on from there. What has completed has none. Selections are
-of failed tasks unless --status says otherwise.`,
+of failed tasks unless --status says otherwise.`+changesHelp,
 			`  windlass task continue import-7
   windlass task continue --type import --status killed --yes`),
 		a.sendCommand(commands.Restart, "Stop tasks that run, and run them again",
@@ -110,12 +117,20 @@ fails later than it is seen to run stops nothing: look at what was restarted fir
 	}
 }
 
+const changesHelp = `
+
+The flags of "task update" change the properties and the settings of the tasks: what is
+not named stays as it was submitted. Arguments after the IDs and -- are the new command of
+a task of type "exec". The flags --type, --node and --tag select tasks if no ID is given,
+and change them otherwise.`
+
 func (a *app) sendCommand(message statemachine.Message, short, long, example string) *cobra.Command {
 	f := sendFlags{message: message}
 	name := string(message)
 	cmd := &cobra.Command{Use: name + " ID... | " + name + " --type T --status S --node N --id-prefix P --error TEXT --tag K=V --since T", Short: short, Example: example}
 	cmd.Long, cmd.ValidArgsFunction = long, a.completeLive
-	if f.message == commands.Retry || f.message == commands.Continue {
+	if commands.Runs(f.message) {
+		cmd.Use += " [-- COMMAND ARGUMENT...]"
 		cmd.ValidArgsFunction = a.completeEnded
 	}
 	if commands.IsSent(f.message) {
@@ -148,6 +163,9 @@ A command stays pending as long as the task is live, and a later command replace
 	}
 	among, _ := commands.Among(f.message)
 	f.selection.register(cmd, among)
+	if commands.Runs(f.message) {
+		f.again.register(cmd, &f.selection)
+	}
 	a.completeNames(cmd)
 	f.consent.register(cmd)
 	return a.outputFlag(cmd)
@@ -158,6 +176,16 @@ A command stays pending as long as the task is live, and a later command replace
 func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []string, err error) {
 	flags := cmd.Flags()
 	selects := f.selection.given(cmd)
+	if commands.Runs(f.message) {
+		var command []string
+		if dash := cmd.ArgsLenAtDash(); dash > 0 {
+			args, command = args[:dash], args[dash:]
+		}
+		selects = len(args) == 0 && selects || slices.ContainsFunc([]string{"status", "id-prefix", "error", "since"}, flags.Changed)
+		if f.change, err = f.again.read(cmd, len(args) > 0, command); err != nil {
+			return nil, err
+		}
+	}
 	switch {
 	case selects && len(args) > 0:
 		return nil, usagef("the ID %q and flags that select tasks exclude each other", args[0])
@@ -171,7 +199,7 @@ func (a *app) checkSend(cmd *cobra.Command, f *sendFlags, args []string) (ids []
 		return nil, usagef("--batch %d: must be at most %d", f.batch, restartBatchMax)
 	case flags.Changed("timeout") && f.message == commands.Restart && f.batch == 0:
 		return nil, usagef("--timeout goes with --batch")
-	case flags.Changed("timeout") && f.message != commands.Restart && !f.wait:
+	case flags.Changed("timeout") && commands.IsSent(f.message) && !f.wait:
 		return nil, usagef("--timeout goes with --wait")
 	case f.timeout <= 0:
 		return nil, usagef("--timeout %v: must be positive", f.timeout)
@@ -237,12 +265,27 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 	if f.batch > 0 {
 		return a.report(ctx, a.restartInBatches(ctx, c, ids, f.batch, f.timeout))
 	}
-	sent := a.send(ctx, c, command, ids)
+	sent := a.send(ctx, c, commands.Command{Command: command, Change: f.change}, ids)
+	a.warnDoubts(ctx, c, sent)
 	a.warnPaused(ctx, c, f.message, ids)
 	if f.wait {
 		a.await(ctx, c, sent, f.timeout)
 	}
 	return a.report(ctx, sent)
+}
+
+// warnDoubts says what is probably not meant of the tasks that were changed.
+func (a *app) warnDoubts(ctx context.Context, c *windlass.Client, sent []*commands.Result) {
+	var changed []windlass.Submission
+	for _, o := range sent {
+		if o.After != nil {
+			changed = append(changed, *o.After)
+		}
+	}
+	if len(changed) > 0 {
+		warnings, _ := c.Doubts(ctx, changed) // who cannot read them has been told of worse
+		a.warn(warnings...)
+	}
 }
 
 // warnPaused says of tasks that were told to run which of them do not, since their type is
@@ -276,10 +319,10 @@ const sendBatch = 500
 
 // send sends a command to tasks; after an interrupt the rest fails with it. What is to run
 // again is sent as a whole, since a task must not come before what it needs.
-func (a *app) send(ctx context.Context, c *windlass.Client, command statemachine.Command, ids []string) []*commands.Result {
+func (a *app) send(ctx context.Context, c *windlass.Client, command commands.Command, ids []string) []*commands.Result {
 	all := make([]*commands.Result, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
-	if command.Message == commands.Retry || command.Message == commands.Continue {
+	if commands.Runs(command.Message) {
 		all = commands.Apply(meter.With(ctx, bar.set), c, command, ids)
 		bar.end()
 		return all
@@ -342,6 +385,12 @@ func resultText(o *commands.Result) string {
 		return o.Result + ": " + o.Error
 	case o.Status != "":
 		return o.Result + ": " + string(o.Status)
+	case len(o.Changes) > 0:
+		texts := make([]string, len(o.Changes))
+		for i, c := range o.Changes {
+			texts[i] = c.String()
+		}
+		return o.Result + ": " + strings.Join(texts, "; ")
 	}
 	return o.Result
 }

@@ -38,7 +38,7 @@ func withTasks(t *testing.T, ids []string, test func(t *testing.T, a *app, c *wi
 }
 
 // putToSleep is a command that waits for a node.
-var putToSleep = statemachine.SleepUntil(time.Date(2130, 1, 1, 0, 0, 0, 0, time.UTC))
+var putToSleep = commands.Command{Command: statemachine.SleepUntil(time.Date(2130, 1, 1, 0, 0, 0, 0, time.UTC))}
 
 // conclude does what a node does with a command: it deletes it, and writes a state that
 // names the command if it was carried out.

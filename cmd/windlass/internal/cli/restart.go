@@ -76,7 +76,7 @@ func restartBatch(asked context.Context, c *windlass.Client, ids []string, timeo
 			tokens[id] = t.Token
 		}
 	}
-	all := commands.Apply(ctx, c, statemachine.Command{Message: commands.Restart}, ids)
+	all := commands.Apply(ctx, c, commands.Command{Command: statemachine.Command{Message: commands.Restart}}, ids)
 	open := slices.DeleteFunc(slices.Clone(all), func(o *commands.Result) bool { return o.Err != nil || tokens[o.ID] == 0 })
 	for len(open) > 0 && pause.For(ctx, restartLookEvery) {
 		open = slices.DeleteFunc(open, func(o *commands.Result) bool { return runsAgain(ctx, c, o, tokens[o.ID]) })

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/internal/view"
@@ -44,9 +43,9 @@ func (f *specFlags) register(cmd *cobra.Command) {
 }
 
 // line is what was given.
-func (f *specFlags) line(flags *pflag.FlagSet) (view.Spec, error) {
+func (f *specFlags) line(changed func(flag string) bool) (view.Spec, error) {
 	s := f.given
-	if slices.ContainsFunc([]string{"retry-errors", "retry-window", "retry-min", "retry-max", "retry-deaths"}, flags.Changed) {
+	if slices.ContainsFunc([]string{"retry-errors", "retry-window", "retry-min", "retry-max", "retry-deaths"}, changed) {
 		s.Retry = &f.retry
 	}
 	var err error

@@ -80,7 +80,7 @@ run again, unless one of the flags --retry-… says how often it may.`,
 	spec.register(cmd)
 	a.completeNames(cmd)
 	flags.BoolVar(&dryRun, "dry-run", false, "only say what would be submitted, and where it would run")
-	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended")
+	flags.BoolVar(&s.Rerun, "rerun", false, "run a task afresh that has ended, with nothing of what it was; task retry keeps what is not named")
 	return a.outputFlag(cmd)
 }
 
@@ -93,7 +93,7 @@ func (a *app) submissions(cmd *cobra.Command, args []string, s view.Submission, 
 		return a.readFile(file, "submitted")
 	}
 	var err error
-	if s.Spec, err = spec.line(cmd.Flags()); err != nil {
+	if s.Spec, err = spec.line(cmd.Flags().Changed); err != nil {
 		return nil, err
 	}
 	dash := cmd.ArgsLenAtDash()
@@ -205,7 +205,7 @@ func (a *app) submit(ctx context.Context, c *windlass.Client, tasks []windlass.S
 const rerunHint = `--rerun on the command line, and "rerun":true in a file`
 
 func rerunnable(err error) error {
-	return withHint(err, windlass.ErrFinished, "Rerun is "+rerunHint+".")
+	return withHint(err, windlass.ErrFinished, "Rerun is "+rerunHint+": nothing of what it was is kept. \"windlass task retry\" runs it again and keeps what is not named.")
 }
 
 // addFailures adds how much has failed, and the first errors.

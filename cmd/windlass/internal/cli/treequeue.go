@@ -113,7 +113,7 @@ func (a *app) queueRequests(cmd *cobra.Command, args []string, f *queueFlags) ([
 		line.Under = &f.under
 	}
 	var err error
-	if line.Spec, err = f.spec.line(flags); err != nil {
+	if line.Spec, err = f.spec.line(flags.Changed); err != nil {
 		return nil, err
 	}
 	switch {

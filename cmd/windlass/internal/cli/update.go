@@ -19,16 +19,15 @@ import (
 )
 
 func (a *app) taskUpdateCommand() *cobra.Command {
-	var taskType, props string
-	var spec specFlags
-	var removed []string
+	var change changeFlags
 	cmd := &cobra.Command{
 		Use:   "update ID [flags] [-- COMMAND ARGUMENT...]",
 		Short: "Change the properties or the settings of a live task",
 		Long: `Change the properties or the settings of a live task. What is not named stays as it is;
 its state and its errors stay, too. If the task runs, its handler is told of the new
 properties, if it listens to that; any other is stopped, and the task runs again as it is
-now. A change of its tags alone stops nothing. "task get" shows what a task has.
+now. A change of its tags alone stops nothing. "task get" shows what a task has, and
+"task retry" changes and runs one that has ended.
 
 Arguments after -- are the new command of a task of type "exec".`,
 		Example: `  windlass task update nightly --props '{"customer":8}'
@@ -38,7 +37,6 @@ Arguments after -- are the new command of a task of type "exec".`,
 		ValidArgsFunction: a.completeLive,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		flags := cmd.Flags()
 		dash := cmd.ArgsLenAtDash()
 		if dash == -1 {
 			dash = len(args)
@@ -46,44 +44,16 @@ Arguments after -- are the new command of a task of type "exec".`,
 		if dash != 1 {
 			return usagef("%s needs one ID; a command goes after --", cmd.CommandPath())
 		}
-		command := args[1:]
-		if len(command) > 0 && flags.Changed("props") {
-			return usagef("a command after -- excludes --props")
-		}
-		given, err := spec.line(flags)
-		if err != nil {
-			return err
-		}
-		nothing, err := nulls(removed)
+		do, err := change.read(cmd.Flags().Changed, args[1:])
 		if err != nil {
 			return err
 		}
 		return a.withClient(cmd.Context(), func(c *windlass.Client) error {
-			return a.update(cmd.Context(), c, withJobIDs(args[:1])[0], func(s *windlass.Submission) error {
-				if err := view.Patch(s, nothing); err != nil {
-					return err
-				}
-				if flags.Changed("type") {
-					s.Spec.Type = taskType
-				}
-				if flags.Changed("props") {
-					s.Props = view.Submission{Props: json.RawMessage(props)}.Task().Props
-				}
-				spec.change(given, &s.Spec, flags.Changed)
-				if err := setCommand(s, command); err != nil {
-					return err
-				}
-				return checkExec(*s)
-			})
+			return a.update(cmd.Context(), c, withJobIDs(args[:1])[0], do)
 		})
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&taskType, "type", "", "type of the task, which names its handler")
-	flags.StringVar(&props, "props", "", "properties of the task, as JSON; null for none")
-	flags.StringSliceVar(&removed, "remove", nil, "what the task is to have no more of: one of "+names(view.Settings(), ", "))
-	spec.register(cmd)
+	change.register(cmd)
 	a.completeNames(cmd)
-	completeFlag(cmd, "remove", view.Settings())
 	return a.outputFlag(cmd)
 }
 

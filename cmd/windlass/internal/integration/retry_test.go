@@ -239,6 +239,144 @@ func TestContinue_O04_GoesOnFromTheLastCheckpointAndARetryDoesNot(t *testing.T) 
 	})
 }
 
+// What the change leaves alone stays, in tasks and in jobs of the tree, and the history says
+// who changed what.
+func TestRetry_O04_WithAChangeKeepsTheRest(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ann := windlass.WithCaller(t.Context(), "ann")
+		given := windlass.Submission{ID: "a", Props: json.RawMessage(`{"customer":7}`), Spec: windlass.Spec{
+			Type: "u", Tags: map[string]string{"tenant": "t7"}, Prefer: map[string]string{"disk": "ssd"}, Timeout: windlass.Duration(time.Hour),
+			Retry: &windlass.Retry{Errors: 5}, OnFailure: windlass.FailureSkips, Priority: 3,
+		}}
+		c.Submit(given)
+		c.job("b_t", func(s *windlass.Submission) { s.Props, s.Spec.Weight = json.RawMessage(`{"customer":7}`), 3 })
+		fail := func(id, taskType string) {
+			t.Helper()
+			d := c.detach(taskType, id)
+			c.commit(broker.Put("/test/progress/"+id, []byte(`42`)))
+			c.must(c.client.FailDetached(ann, id, d.Token, windlass.Permanent(errors.New("no"))))
+			c.Advance(time.Second)
+		}
+		to := func(n int) func(*windlass.Submission) error {
+			return func(s *windlass.Submission) error {
+				s.ID, s.Rerun, s.Update = "other", true, true // without effect
+				s.Props = json.RawMessage(fmt.Sprintf(`{"customer":%d}`, n))
+				return nil
+			}
+		}
+		want := func(id string, customer int, progress string) {
+			t.Helper()
+			d, err := c.client.Task(ann, id)
+			c.must(err)
+			p, err := c.client.Progress(ann, id)
+			c.must(err)
+			if d.Status != windlass.StatusPending || string(d.Props) != fmt.Sprintf(`{"customer":%d}`, customer) || string(p) != progress {
+				t.Errorf("%s is %s with %s and the progress %q", id, d.Status, d.Props, p)
+			}
+			if s := d.Spec; id == "a" && (s.Tags["tenant"] != "t7" || s.Prefer["disk"] != "ssd" || s.Timeout != given.Spec.Timeout || s.Retry.Errors != 5 || s.OnFailure != windlass.FailureSkips || s.By != "ann") ||
+				id == "b_t" && (!s.Job || s.Weight != 3) {
+				t.Errorf("of %s is left %+v", id, s)
+			}
+		}
+		fail("a", "u")
+		fail("b_t", "t")
+		c.must(c.client.Retry(ann, "a", to(8)))
+		c.must(c.client.Retry(ann, "b_t", to(8)))
+		want("a", 8, "")
+		want("b_t", 8, "")
+		fail("a", "u")
+		fail("b_t", "t")
+		c.must(errors.Join(c.client.ContinueAll(ann, []string{"a", "b_t"}, to(9), func(s *windlass.Submission) error { s.Spec.Priority++; return nil })...))
+		want("a", 9, "42")
+		want("b_t", 9, "42")
+		if s, err := c.client.Task(ann, "a"); err != nil || s.Spec.Priority != 4 {
+			t.Errorf("%+v, %v", s.Spec, err)
+		}
+		for id, priority := range map[string]string{"a": "3 → 4", "b_t": "none → 1"} {
+			var notes []string
+			_, h := c.historyOf(id)
+			for _, e := range h.Entries {
+				if e.Event == statemachine.EventCommand {
+					notes = append(notes, e.Detail)
+				}
+			}
+			if want := []string{"retry, by ann: props.customer: 7 → 8", "continue, by ann: priority: " + priority + "; props.customer: 8 → 9"}; !slices.Equal(notes, want) {
+				t.Errorf("the history of %s says %q, want %q", id, notes, want)
+			}
+		}
+	})
+}
+
+// TestRetry_O04_…: nodes write history when they have nothing else to do.
+func TestRetry_O04_AChangeIsNotedBeforeTheNodeHasWrittenItsPart(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		works := false
+		c.joinFaulty("n", `delay-request 5s on commit below "/test/history/"`, running(func(ctx context.Context, claim *windlass.Claim) error {
+			if works {
+				return untilStopped(ctx, claim)
+			}
+			return windlass.Permanent(errors.New("no"))
+		}))
+		c.Submit(windlass.Submission{ID: "a", Props: json.RawMessage(`1`)})
+		c.WaitFor(time.Minute, "a", windlass.StatusFailed)
+		works = true
+		c.must(c.client.Retry(windlass.WithCaller(t.Context(), "ann"), "a", setProps(`2`)))
+		c.WaitFor(time.Minute, "a", windlass.StatusRunning)
+		c.Advance(time.Minute)
+		_, h := c.historyOf("a")
+		var events []string
+		for _, e := range h.Entries {
+			events = append(events, string(e.Event))
+			if e.Event == statemachine.EventCommand && e.Detail != "retry, by ann: props: 1 → 2" {
+				t.Errorf("it says %q", e.Detail)
+			}
+		}
+		slices.Sort(events) // those of one claim are in the order in which they were written
+		if want := []string{"claimed", "claimed", "command", "failed"}; !slices.Equal(events, want) || h.Interruptions != 0 {
+			t.Errorf("the history has %q and %d interruptions, want %q", events, h.Interruptions, want)
+		}
+	})
+}
+
+// A retry with a change that is refused leaves what has ended as it is.
+func TestRetry_O04_AChangeThatIsRefusedRunsNothing(t *testing.T) {
+	inEach(t, func(t *testing.T, c *cluster) {
+		ctx, refuses := t.Context(), errors.New("no")
+		c.join("n", running(done))
+		c.Submit(windlass.Submission{ID: "a"})
+		c.Submit(windlass.Submission{ID: "b"})
+		c.WaitFor(time.Minute, "a", windlass.StatusCompleted)
+		c.WaitFor(time.Minute, "b", windlass.StatusCompleted)
+		if err := c.client.Retry(ctx, "a", func(*windlass.Submission) error { return refuses }); !errors.Is(err, refuses) {
+			t.Error(err)
+		}
+		for field, change := range map[string]func(*windlass.Submission){
+			"props":    func(s *windlass.Submission) { s.Props = json.RawMessage(`{`) },
+			"job":      func(s *windlass.Submission) { s.Spec.Job = true },
+			"needs":    func(s *windlass.Submission) { s.Spec.Needs = []string{"a"} },
+			"priority": func(s *windlass.Submission) { s.Spec.Priority = 1001 },
+		} {
+			err := c.client.Retry(ctx, "a", func(s *windlass.Submission) error { change(s); return nil })
+			if input, ok := errors.AsType[*windlass.BadInputError](err); !ok || input.Field != field {
+				t.Errorf("%v, want an error that names %s", err, field)
+			}
+		}
+		errs := c.client.RetryAll(ctx, []string{"a", "b"}, func(s *windlass.Submission) error {
+			if s.ID == "a" {
+				return refuses
+			}
+			return nil
+		})
+		if !errors.Is(errs[0], refuses) || errs[1] != nil {
+			t.Error(errs)
+		}
+		c.WaitUntil(time.Minute, "the other runs again", func() bool { return c.startsOf("b") == 2 })
+		if c.startsOf("a") != 1 {
+			t.Errorf("a was started %d times", c.startsOf("a"))
+		}
+	})
+}
+
 // An older version has not written down what a task was submitted with.
 func TestRetry_O04_RunsNothingWithLessThanItHad(t *testing.T) {
 	inEach(t, func(t *testing.T, c *cluster) {
