@@ -66,7 +66,8 @@ func NewClient(b broker.Broker, namespace string, options ...ClientOption) (*Cli
 // tree. Its state stays. A running handler is stopped, and its node gives the claim up
 // only when the handler has returned. A task that is submitted under the same ID does
 // not run before that. The task's history names who deleted it (WithCaller), if it has
-// ever been claimed. Delete returns ErrNotFound if no such task is live.
+// ever been claimed. What waits for the task does not wait any more, and runs if nothing else
+// keeps it: Delete does not look for that. Delete returns ErrNotFound if no such task is live.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	if err := keys.CheckTaskID(id); err != nil {
 		return badName(err)

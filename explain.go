@@ -172,7 +172,7 @@ func (s *survey) explain(e *Explanation, t *mirror.Task, target string, now time
 	case len(e.FailedNeeds) > 0:
 		e.Why = "it waits for " + strings.Join(e.FailedNeeds, ", ") + ", which failed or was killed: run that again with task retry, or forget it with task prune --unblock"
 	case len(e.Cycle) > 0:
-		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them, or submit it again with other needs"
+		e.Why = "it waits for itself: " + strings.Join(e.Cycle, " → ") + "; delete one of them with unblock, or submit it again with other needs"
 	case len(e.BlockedBy) > 0:
 		e.Why = "it waits for " + strings.Join(e.BlockedBy, ", ")
 	case s.book.OpenAt(t.ID, t.Created, now).After(now):

@@ -41,11 +41,13 @@ func (s selection) filter(among []windlass.Status) (windlass.Filter, error) {
 
 // taskCommand is a command to tasks.
 type taskCommand struct {
-	Message string                     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
-	Until   *time.Time                 `json:"until,omitempty" doc:"with sleep: when to wake up"`
-	For     string                     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
-	Patch   map[string]json.RawMessage `json:"patch,omitempty" doc:"with retry and continue: what is to change, a merge patch (RFC 7396) as PATCH /v1/tasks/{id} takes"`
-	Wait    string                     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
+	Message    string                     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
+	Until      *time.Time                 `json:"until,omitempty" doc:"with sleep: when to wake up"`
+	For        string                     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
+	Patch      map[string]json.RawMessage `json:"patch,omitempty" doc:"with retry and continue: what is to change, a merge patch (RFC 7396) as PATCH /v1/tasks/{id} takes"`
+	Unblock    bool                       `json:"unblock,omitempty" doc:"with delete: also what live tasks wait for, which may then run"`
+	Dependents bool                       `json:"dependents,omitempty" doc:"with kill: also what waits for the tasks, what waits for that, and so on, and all jobs below them"`
+	Wait       string                     `json:"wait,omitempty" doc:"for how long to wait until it is carried out, such as 10s; default is not to wait"`
 }
 
 // messages are those that callers may send. Others come from handlers only.
@@ -65,6 +67,10 @@ func (c taskCommand) message() (statemachine.Command, error) {
 	switch {
 	case c.Patch != nil && !commands.Runs(m.Message):
 		return m, badInput("patch", c.Message, "patch goes with retry and continue alone")
+	case c.Unblock && m.Message != commands.Delete:
+		return m, badInput("unblock", c.Message, "unblock goes with delete alone")
+	case c.Dependents && m.Message != statemachine.Kill:
+		return m, badInput("dependents", c.Message, "dependents goes with kill alone")
 	case !sleeps && (c.Until != nil || c.For != ""):
 		return m, badInput("until", c.Message, "until and for go with sleep alone")
 	case !sleeps:
@@ -92,13 +98,15 @@ type commandInput struct {
 // commandsInput is a command to several tasks: the fields of taskCommand and of recipients.
 type commandsInput struct {
 	Body struct {
-		Message   string                     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
-		Until     *time.Time                 `json:"until,omitempty" doc:"with sleep: when to wake up"`
-		For       string                     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
-		Patch     map[string]json.RawMessage `json:"patch,omitempty" doc:"with retry and continue: what is to change, a merge patch (RFC 7396) as PATCH /v1/tasks/{id} takes"`
-		Wait      string                     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
-		IDs       []string                   `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
-		Selection selection                  `json:"selection,omitzero" doc:"among live tasks, failed ones for retry and continue, those that run for restart; excludes ids"`
+		Message    string                     `json:"message" enum:"run,pause,sleep,kill,release,checkpoint,restart,retry,continue,delete" doc:"the command"`
+		Until      *time.Time                 `json:"until,omitempty" doc:"with sleep: when to wake up"`
+		For        string                     `json:"for,omitempty" doc:"with sleep: for how long, such as 2h"`
+		Patch      map[string]json.RawMessage `json:"patch,omitempty" doc:"with retry and continue: what is to change, a merge patch (RFC 7396) as PATCH /v1/tasks/{id} takes"`
+		Unblock    bool                       `json:"unblock,omitempty" doc:"with delete: also what live tasks wait for, which may then run"`
+		Dependents bool                       `json:"dependents,omitempty" doc:"with kill: also what waits for the tasks, what waits for that, and so on, and all jobs below them"`
+		Wait       string                     `json:"wait,omitempty" doc:"for how long to wait until all have carried it out, such as 10s; default is not to wait"`
+		IDs        []string                   `json:"ids,omitempty" doc:"of the tasks; excludes selection"`
+		Selection  selection                  `json:"selection,omitzero" doc:"among live tasks, failed ones for retry and continue, those that run for restart; excludes ids"`
 	}
 }
 
@@ -118,6 +126,7 @@ func (s *Server) registerOrders() {
 		Summary: "Send a command to a task",
 		Description: "The node that holds the task carries it out, or the next one that does. With wait the result is done if that has happened, " +
 			"and sent if it has not. retry submits a task that has ended again, as it was submitted but for what patch changes; continue also keeps the progress that it has saved. " +
+			"delete refuses a task that live tasks wait for, unless unblock is set; kill with dependents ends these first. " +
 			"restart has the node stop one that runs, and run it again. These three and delete are done once they are stored.",
 	}, s.commandTask)
 	add(s, endpoint{ID: "commandTasks", Method: http.MethodPost, Path: "/v1/commands", Tag: tag, Role: RoleOperate, Waits: true,
@@ -181,13 +190,13 @@ func (s *Server) commandTasks(ctx context.Context, in *commandsInput) (*ok[[]vie
 		return nil, err
 	}
 	note(ctx, slog.String("message", in.Body.Message), slog.Int("tasks", len(ids)))
-	sent, errs, err := s.apply(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Patch, in.Body.Wait}, ids)
+	sent, errs, err := s.apply(ctx, taskCommand{in.Body.Message, in.Body.Until, in.Body.For, in.Body.Patch, in.Body.Unblock, in.Body.Dependents, in.Body.Wait}, ids)
 	if err != nil {
 		return nil, err
 	}
 	failed := slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	note(ctx, slog.Int("failed", len(failed)))
-	if len(failed) > 0 && len(failed) == len(ids) && isOutage(failed[0]) {
+	if len(failed) > 0 && len(failed) == len(sent) && isOutage(failed[0]) {
 		return nil, failed[0]
 	}
 	return &ok[[]view.CommandResult]{sent}, nil
@@ -204,7 +213,7 @@ func (s *Server) apply(ctx context.Context, c taskCommand, ids []string) ([]view
 	if err != nil {
 		return nil, nil, err
 	}
-	command := commands.Command{Command: message}
+	command := commands.Command{Command: message, Unblock: c.Unblock, Dependents: c.Dependents}
 	if c.Patch != nil {
 		command.Change = s.patching("patch", c.Patch)
 	}
@@ -212,7 +221,7 @@ func (s *Server) apply(ctx context.Context, c taskCommand, ids []string) ([]view
 	if patience > 0 {
 		commands.Await(ctx, s.client, sent, patience, func(int) {})
 	}
-	shown, errs := make([]view.CommandResult, len(ids)), make([]error, len(ids))
+	shown, errs := make([]view.CommandResult, len(sent)), make([]error, len(sent))
 	for i, o := range sent {
 		shown[i], errs[i] = o.CommandResult, o.Err
 	}

@@ -96,3 +96,25 @@ func TestCommands_O04_ARetryTakesAPatchAndKeepsTheRest(t *testing.T) {
 		}
 	})
 }
+
+func TestCommands_M21_ADeletionOfWhatOthersNeedIsAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		for _, ids := range [][]string{{"a"}, {"b", "a"}, {"c", "b"}} {
+			b.submit(windlass.Submission{ID: ids[0], Spec: windlass.Spec{Type: "none", Needs: ids[1:], OnFailure: windlass.FailureRuns}})
+		}
+		w := b.want(409, "needed", request("DELETE", "/v1/tasks/a", ""))
+		if !strings.Contains(w.Body.String(), "1 live task(s) wait for it and may then run: b; unblock") {
+			t.Error(w.Body)
+		}
+		b.want(409, "needed", request("POST", "/v1/tasks/a/commands", `{"message":"delete"}`))
+		b.want(422, "invalid", request("POST", "/v1/tasks/a/commands", `{"message":"kill","unblock":true}`))
+		b.want(422, "invalid", request("POST", "/v1/tasks/a/commands", `{"message":"delete","dependents":true}`))
+		w = b.want(200, "", request("POST", "/v1/commands", `{"message":"kill","ids":["b"],"dependents":true}`))
+		if all := read[[]view.CommandResult](b, w); len(all) != 2 || all[0].ID != "b" || all[1].ID != "c" || all[1].Status != windlass.StatusKilled {
+			t.Errorf("%+v", all)
+		}
+		b.submit(windlass.Submission{ID: "d", Spec: windlass.Spec{Type: "none", Needs: []string{"a"}}})
+		b.want(204, "", request("DELETE", "/v1/tasks/a?unblock=true", ""))
+	})
+}

@@ -279,10 +279,12 @@ func (c *contract) successes() {
 // failures checks the errors that only some operations have.
 func (c *contract) failures() {
 	c.Helper()
+	c.ask(c.server, call{"submitTask", "", `{"id":"needed","type":"none"}`, 201})
+	c.ask(c.server, call{"submitTask", "", `{"id":"waits","type":"none","needs":["needed"]}`, 201})
 	for _, k := range []call{
 		{"submitTask", "", `{"id":"c","type":"other"}`, 409},
 		{"submitTask", "", `{"id":"a","type":"other"}`, 409}, // it was killed
-		{"getTask", "nobody", "", 404}, {"updateTask", "nobody", `{}`, 404}, {"updateTask", "a", `{}`, 409}, {"deleteTask", "nobody", "", 404}, {"explainTask", "nobody", "", 404}, {"taskHistory", "nobody", "", 404},
+		{"getTask", "nobody", "", 404}, {"updateTask", "nobody", `{}`, 404}, {"updateTask", "a", `{}`, 409}, {"deleteTask", "nobody", "", 404}, {"deleteTask", "needed", "", 409}, {"explainTask", "nobody", "", 404}, {"taskHistory", "nobody", "", 404},
 		{"waitForTask", "nobody?status=running", "", 404}, {"waitForTask", "a?status=running", "", 409},
 		{"commandTask", "nobody", `{"message":"run"}`, 404}, {"commandTask", "a", `{"message":"run"}`, 409},
 		{"getNode", "nobody", "", 404}, {"commandNode", "nobody", `{"command":"freeze"}`, 404}, {"commandNode", "nobody", `{"command":"uncordon"}`, 404}, {"commandType", "", `{"type":"nobody","command":"resume"}`, 404}, {"plan", "?leave=nobody", "", 404},

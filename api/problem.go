@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass"
 	"github.com/windlass-go/windlass/broker"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/internal/shorten"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -137,6 +138,7 @@ var statuses = []struct {
 	{windlass.ErrFenced, http.StatusConflict, "fenced"},
 	{windlass.ErrExists, http.StatusConflict, "exists"},
 	{windlass.ErrFinished, http.StatusConflict, "finished"},
+	{commands.ErrNeeded, http.StatusConflict, "needed"},
 	{windlass.ErrNoInput, http.StatusConflict, "no_input"},
 	{windlass.ErrSuperseded, http.StatusConflict, "superseded"},
 	{windlass.ErrDiscarded, http.StatusConflict, "discarded"},

@@ -103,6 +103,11 @@ type taskInput struct {
 	ID string `path:"id" doc:"ID of the task"`
 }
 
+type deleteInput struct {
+	ID      string `path:"id" doc:"ID of the task"`
+	Unblock bool   `query:"unblock" doc:"also if live tasks wait for it, which may then run"`
+}
+
 func (s *Server) registerTasks() {
 	const tag = "tasks"
 	add(s, endpoint{ID: "listTasks", Method: http.MethodGet, Path: "/v1/tasks", Tag: tag,
@@ -173,11 +178,13 @@ func (s *Server) registerTask(tag string) {
 		return answerWith(view.Task{TaskDetail: detail, Progress: progress}, err)
 	})
 	add(s, endpoint{ID: "deleteTask", Method: http.MethodDelete, Path: "/v1/tasks/{id}", Tag: tag, Role: RoleOperate,
-		Errors: []int{http.StatusNotFound}, Status: http.StatusNoContent,
-		Summary: "Delete a live task; a running one is stopped",
-	}, func(ctx context.Context, in *taskInput) (*done, error) {
+		Errors: []int{http.StatusNotFound, http.StatusConflict}, Status: http.StatusNoContent,
+		Summary:     "Delete a live task; a running one is stopped",
+		Description: "A task that live tasks wait for is a conflict (needed), unless unblock is set: these may then run.",
+	}, func(ctx context.Context, in *deleteInput) (*done, error) {
 		note(ctx, slog.String("task", in.ID))
-		return &done{}, s.client.Delete(ctx, in.ID)
+		command := commands.Command{Command: statemachine.Command{Message: commands.Delete}, Unblock: in.Unblock}
+		return &done{}, commands.Apply(ctx, s.client, command, []string{in.ID})[0].Err
 	})
 	add(s, endpoint{ID: "updateTask", Method: http.MethodPatch, Path: "/v1/tasks/{id}", Tag: tag, Role: RoleOperate,
 		Errors:  []int{http.StatusNotFound, http.StatusConflict},

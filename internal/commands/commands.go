@@ -70,11 +70,16 @@ type Command struct {
 	statemachine.Command
 	// Change edits what tasks were submitted with that are to run again; nil for nothing.
 	Change func(*windlass.Submission) error
+	// Unblock deletes tasks for which others wait, which may then run.
+	Unblock bool
+	// Dependents kills what hangs below the tasks as well: what waits for them, for these,
+	// and so on, and all jobs below them in the tree.
+	Dependents bool
 }
 
 // Apply sends a command to tasks in few round trips, or does what no node has to carry out.
 func Apply(ctx context.Context, c *windlass.Client, command Command, ids []string) []*Result {
-	errs := make([]error, len(ids))
+	var errs []error
 	changed := changesByID{}
 	switch command.Message {
 	case Retry:
@@ -84,8 +89,11 @@ func Apply(ctx context.Context, c *windlass.Client, command Command, ids []strin
 	case Restart:
 		errs = c.RestartAll(ctx, ids)
 	case Delete:
-		AtOnce(len(ids), func(i int) { errs[i] = c.Delete(ctx, ids[i]) })
+		errs = remove(ctx, c, ids, command.Unblock)
 	default:
+		if command.Dependents {
+			return killBelow(ctx, c, command.Command, ids)
+		}
 		return send(ctx, c, command.Command, ids)
 	}
 	all := make([]*Result, len(ids))

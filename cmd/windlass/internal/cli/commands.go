@@ -32,6 +32,8 @@ type sendFlags struct {
 	// again has the flags of retry and continue, change what they say, nil for nothing.
 	again  retryFlags
 	change func(*windlass.Submission) error
+	// unblock is of delete, dependents of kill.
+	unblock, dependents bool
 	// batch is how many tasks are restarted at the same time; zero for all.
 	batch int
 }
@@ -70,8 +72,10 @@ exec task gets SIGTERM, and SIGKILL later.`,
 			`  windlass task release import-7`),
 		a.sendCommand(statemachine.Kill, "End tasks for good",
 			`End tasks for good: they are stopped, and kept as killed. "task delete" removes
-them without a trace, and "task retry" runs a killed one again.`,
+them without a trace, and "task retry" runs a killed one again. What waits for a killed
+task follows its --on-failure; with --dependents it is killed before the task is.`,
 			`  windlass task kill import-7 --wait
+  windlass task kill import-7 --dependents --dry-run
   windlass task kill --id-prefix import- --dry-run
   windlass task kill --id-prefix import- --yes --wait --timeout 5m`),
 		a.sendCommand(statemachine.Checkpoint, "Ask handlers that listen to save their progress",
@@ -82,8 +86,13 @@ what the command uses.`,
 		a.sendCommand(commands.Delete, "Delete live tasks; those that run are stopped",
 			`Delete live tasks. Those that run are stopped, and nothing is kept of them but the
 history of those that a node has ever claimed. "task kill" ends tasks and remembers
-them; "task prune" forgets what has ended.`,
+them; "task prune" forgets what has ended.
+
+A task that live tasks wait for is not deleted, since these might then run: --unblock lets
+them, and "task kill --dependents" ends them as well. Tasks that are deleted together do
+not count.`,
 			`  windlass task delete import-7
+  windlass task delete import-7 --unblock
   windlass task delete --id-prefix import- --dry-run`),
 		a.sendCommand(commands.Retry, "Run tasks that have ended again, as they were submitted or with changes",
 			`Run tasks that have ended again, from the beginning, with the spec and the properties
@@ -156,6 +165,12 @@ A command stays pending as long as the task is live, and a later command replace
 	if f.timeout = waitDefault; commands.IsSent(f.message) {
 		flags.BoolVar(&f.wait, "wait", false, "return once the commands were carried out")
 		flags.DurationVar(&f.timeout, "timeout", waitDefault, "with --wait: how long to wait")
+	}
+	switch f.message {
+	case commands.Delete:
+		flags.BoolVar(&f.unblock, "unblock", false, "also delete what live tasks wait for, which may then run")
+	case statemachine.Kill:
+		flags.BoolVar(&f.dependents, "dependents", false, "also kill what waits for the tasks, what waits for that, and so on, and all jobs below them")
 	}
 	if f.message == commands.Restart {
 		flags.IntVar(&f.batch, "batch", 0, "how many at the same time; 0 for all at once")
@@ -247,25 +262,33 @@ func (a *app) sendTo(ctx context.Context, c *windlass.Client, f sendFlags, ids [
 			ids = append(ids, t.ID)
 		}
 	}
+	command, err := f.command()
+	if err != nil {
+		return err
+	}
+	shown := ids
+	if f.dependents {
+		below, err := commands.Dependents(ctx, c, ids)
+		if err != nil {
+			return err
+		}
+		shown = slices.Concat(ids, below)
+	}
 	if f.consent.dryRun {
-		return a.print(view.PreviewOf(ids), func() table { return previewTable(string(f.message)+" would go to", "task", ids) })
+		return a.print(view.PreviewOf(shown), func() table { return previewTable(string(f.message)+" would go to", "task", shown) })
 	}
 	if selects {
-		fmt.Fprintf(a.err, "%s goes to %s\n", f.message, previewOf(ids))
+		fmt.Fprintf(a.err, "%s goes to %s\n", f.message, previewOf(shown))
 		if len(ids) > 0 {
 			if err := f.consent.ask(ctx, a, "Send it?"); err != nil {
 				return err
 			}
 		}
 	}
-	command, err := f.command()
-	if err != nil {
-		return err
-	}
 	if f.batch > 0 {
 		return a.report(ctx, a.restartInBatches(ctx, c, ids, f.batch, f.timeout))
 	}
-	sent := a.send(ctx, c, commands.Command{Command: command, Change: f.change}, ids)
+	sent := a.send(ctx, c, commands.Command{Command: command, Change: f.change, Unblock: f.unblock, Dependents: f.dependents}, ids)
 	a.warnDoubts(ctx, c, sent)
 	a.warnPaused(ctx, c, f.message, ids)
 	if f.wait {
@@ -317,12 +340,12 @@ func (a *app) warnPaused(ctx context.Context, c *windlass.Client, message statem
 // sendBatch is how many commands are sent at once, between two updates of the progress.
 const sendBatch = 500
 
-// send sends a command to tasks; after an interrupt the rest fails with it. What is to run
-// again is sent as a whole, since a task must not come before what it needs.
+// send sends a command to tasks; after an interrupt the rest fails with it. What depends
+// on the order of tasks that need each other is sent as a whole.
 func (a *app) send(ctx context.Context, c *windlass.Client, command commands.Command, ids []string) []*commands.Result {
 	all := make([]*commands.Result, 0, len(ids))
 	bar := a.newProgress("sending", len(ids))
-	if commands.Runs(command.Message) {
+	if commands.Runs(command.Message) || command.Message == commands.Delete || command.Dependents {
 		all = commands.Apply(meter.With(ctx, bar.set), c, command, ids)
 		bar.end()
 		return all
@@ -373,6 +396,7 @@ func (a *app) report(ctx context.Context, all []*commands.Result) error {
 			failed++
 		}
 	}
+	first = withHint(first, commands.ErrNeeded, `"windlass task delete --unblock" deletes it all the same, and "windlass task kill --dependents" ends it and all that waits for it.`)
 	if first != nil && len(all) > 1 {
 		first = fmt.Errorf("%d of %d commands failed; the first: %w", failed, len(all), first)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/windlass-go/windlass/broker/etcd/embedded"
 	"github.com/windlass-go/windlass/cmd/windlass/internal/exectask"
 	"github.com/windlass-go/windlass/election"
+	"github.com/windlass-go/windlass/internal/commands"
 	"github.com/windlass-go/windlass/session"
 	"github.com/windlass-go/windlass/tree"
 )
@@ -62,7 +63,7 @@ var exitCodes = []struct {
 	{exitConflict, []error{
 		windlass.ErrWorking, windlass.ErrFenced, windlass.ErrLost, windlass.ErrKilled, windlass.ErrDeleted, windlass.ErrExists,
 		windlass.ErrFinished, windlass.ErrSuperseded, windlass.ErrDiscarded, windlass.ErrNameTaken, windlass.ErrNoInput,
-		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty,
+		election.ErrNotLeader, election.ErrNameTaken, errNotElected, errCopyNotEmpty, commands.ErrNeeded,
 	}},
 	{exitUnavailable, []error{errNoDev, broker.ErrUnavailable, broker.ErrNoQuorum, broker.ErrNoSpace}},
 	{exitConflict, []error{windlass.ErrUnmetNeed}}, // unless the broker is the cause

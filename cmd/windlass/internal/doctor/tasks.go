@@ -88,7 +88,7 @@ func (s *snapshot) checkTasks(before *snapshot, now time.Time) Check {
 		}
 	}
 	for _, cycle := range chains.cycles {
-		n.add(Problem, "cycle(s) of tasks that wait for each other", "delete one of them, or submit it again with other needs", strings.Join(cycle, " → "))
+		n.add(Problem, "cycle(s) of tasks that wait for each other", "delete one of them with --unblock, or submit it again with other needs", strings.Join(cycle, " → "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.paused)) {
 		n.add(Warning, "type(s) that are paused: none of their tasks runs", `"windlass type list" has the reason, and "windlass type resume" runs them again`, fmt.Sprintf("%q", name))

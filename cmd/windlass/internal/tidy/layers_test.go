@@ -59,7 +59,7 @@ var layers = map[string][]string{
 		"internal/deaths", "internal/depend", "internal/keys", "internal/kind", "internal/layout", "internal/mirror", "internal/pause"},
 	"internal/stamp":                {},
 	"internal/view":                 {".", "election", "statemachine", "tree", "internal/changes", "internal/depend", "internal/shorten", "internal/stamp"},
-	"internal/commands":             {".", "statemachine", "internal/view"},
+	"internal/commands":             {".", "statemachine", "internal/depend", "internal/meter", "internal/view"},
 	"internal/conns":                {},
 	"api/dashboard":                 {},
 	"api":                           {".", "broker", "api/dashboard", "election", "statemachine", "tree", "internal/conns", "internal/commands", "internal/shorten", "internal/view"},
