@@ -25,11 +25,11 @@ const (
 
 // follow prints what is added to a task's output until the task has ended or ctx is done.
 // The error is windlass.ErrNotFound if it is deleted; others are told, and it goes on.
-func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) error {
+func (a *app) follow(ctx context.Context, c *windlass.Client, out *logWriter, log taskLog, lines int) error {
 	if log.task.FinishedAt != nil {
 		return a.printLog(ctx, c, out, log, lines)
 	}
-	f := follower{out: out, notes: a.err, lines: lines}
+	f := follower{out: out, notes: a.err, lines: lines, last: -1}
 	if log.isHere() {
 		moved, err := followHere(ctx, c, out, log, lines)
 		if !moved || err != nil {
@@ -39,7 +39,7 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log
 		if err != nil {
 			return err
 		}
-		f.seen, f.node, f.whole, f.lines = []exectask.LogEnd{end}, log.task.Node, true, -1
+		f.seen, f.last, f.node, f.whole, f.lines = []exectask.LogEnd{end}, 0, log.task.Node, true, -1
 	}
 	for wait := followMin; ; wait = min(2*wait, followMax) {
 		soon, ended, err := f.look(ctx, c, log.task.ID)
@@ -57,7 +57,7 @@ func (a *app) follow(ctx context.Context, c *windlass.Client, out io.Writer, log
 
 // followHere prints what is added to a log on this host. It reports whether the task has
 // moved to a node that keeps its log elsewhere.
-func followHere(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) (moved bool, err error) {
+func followHere(ctx context.Context, c *windlass.Client, out *logWriter, log taskLog, lines int) (moved bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var lost error
 	var watch sync.WaitGroup
@@ -65,7 +65,7 @@ func followHere(ctx context.Context, c *windlass.Client, out io.Writer, log task
 		defer stop()
 		moved, lost = endOrMove(ctx, c, log)
 	})
-	err = exectask.Tail(ctx, out, log.dir, log.task.ID, lines, true)
+	err = exectask.Tail(ctx, out, log.dir, log.task.ID, exectask.TailConfig{Lines: lines, Follow: true, Printed: out.raw})
 	stop()
 	watch.Wait()
 	return moved, errors.Join(lost, err)
@@ -101,11 +101,14 @@ func endOrMove(ctx context.Context, c *windlass.Client, log taskLog) (moved bool
 
 // follower prints what is new at each look at the output of a task.
 type follower struct {
-	out, notes io.Writer
+	out   *logWriter
+	notes io.Writer
 	// lines are those that are printed at the first look, below zero all.
 	lines int
 	// seen is up to where it has been printed, for each host where the task ran.
 	seen []exectask.LogEnd
+	// last is the index of the log in seen that was printed last, below zero for none.
+	last int
 	// node is the one whose log was printed last, and whole is whether that was to its end.
 	node  string
 	whole bool
@@ -165,6 +168,7 @@ func (f *follower) show(r exectask.Report, node string, covers int64) (added boo
 	}
 	text, at := r.Output, f.find(r.LogEnd)
 	covers = max(covers, int64(len(text)))
+	joins := at >= 0 && at == f.last
 	if at >= 0 {
 		n, _ := r.LogEnd.Since(f.seen[at])
 		if n <= 0 {
@@ -174,6 +178,7 @@ func (f *follower) show(r exectask.Report, node string, covers int64) (added boo
 		if left := n - covers; left > 0 {
 			f.note(fmt.Sprintf("up to %d bytes are left out here", left))
 		}
+		joins = joins && n <= int64(len(text))
 		text = text[max(0, int64(len(text))-n):]
 		f.seen[at] = r.LogEnd
 	} else {
@@ -183,15 +188,23 @@ func (f *follower) show(r exectask.Report, node string, covers int64) (added boo
 		case f.lines < 0 && r.LogEnd.Bytes+r.LogEnd.RotatedBytes > covers:
 			f.note("the beginning is left out")
 		}
-		text, f.lines = exectask.LastLines(text, f.lines), -1
-		f.seen = append(f.seen, r.LogEnd)
+		at, f.seen = len(f.seen), append(f.seen, r.LogEnd)
 	}
-	f.node, f.whole = node, r.Last
+	if f.out.raw {
+		text = r.LogEnd.Printed(text)
+	}
+	text, f.lines = exectask.LastLines(text, f.lines), -1
+	f.last, f.node, f.whole = at, node, r.Last
 	if text == "" {
 		return false, nil
 	}
 	f.told = ""
-	_, err = io.WriteString(f.out, text)
+	if !joins {
+		err = f.out.apart()
+	}
+	if err == nil {
+		_, err = io.WriteString(f.out, text)
+	}
 	return true, err
 }
 

@@ -30,19 +30,19 @@ func TestFollower_JoinsWhatItSees(t *testing.T) {
 		"only the last lines at first":    {1, []seen{{"1\n2\n", true, at("f", 9), false, 0}, {"2\n3\n4\n", true, at("f", 13), false, 0}}, "2\n3\n4\n", ""},
 		"no line at first":                {0, []seen{{"1\n", false, at("f", 2), false, 0}, {"1\n2\n", false, at("f", 4), false, 0}}, "2\n", ""},
 		"across a rotation":               {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"abcd", false, rotated("g", 1, "f", 3), false, 0}}, "abcd", ""},
-		"more than is reported":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"yz", true, at("f", 9), false, 0}}, "abyz", "windlass: up to 5 bytes are left out here\n"},
+		"more than is reported":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"yz", true, at("f", 9), false, 0}}, "ab\nyz", "windlass: up to 5 bytes are left out here\n"},
 		"the beginning is not there":      {-1, []seen{{"yz", true, at("f", 9), false, 0}}, "yz", "windlass: the beginning is left out\n"},
-		"to another host and back":        {-1, []seen{{"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), true, 0}, {"abc", false, at("f", 3), false, 0}, {"xyz", false, at("g", 3), false, 0}}, "abxycz", ""},
-		"a last report with nothing new":  {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", ""},
-		"a result without its first line": {-1, []seen{{"-ab", false, at("f", 3), false, 0}, {"cd", false, at("f", 6), true, 3}, {"e", false, at("f", 13), true, 2}}, "-abcde", "windlass: up to 5 bytes are left out here\n"},
+		"to another host and back":        {-1, []seen{{"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), true, 0}, {"abc", false, at("f", 3), false, 0}, {"xyz", false, at("g", 3), false, 0}}, "ab\nxy\nc\nz", ""},
+		"a last report with nothing new":  {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"ab", false, at("f", 2), true, 0}, {"xy", false, at("g", 2), false, 0}}, "ab\nxy", ""},
+		"a result without its first line": {-1, []seen{{"-ab", false, at("f", 3), false, 0}, {"cd", false, at("f", 6), true, 3}, {"e", false, at("f", 13), true, 2}}, "-ab\ncd\ne", "windlass: up to 5 bytes are left out here\n"},
 		"a result after others":           {-1, []seen{{"cd", false, at("f", 6), true, 3}}, "cd", "windlass: the beginning is left out\n"},
 		"a result that is all":            {-1, []seen{{"cd", false, at("f", 3), true, 3}}, "cd", ""},
-		"from a node that died":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"xy", false, at("g", 2), false, 0}}, "abxy", "windlass: what it printed last on node n may be left out\n"},
+		"from a node that died":           {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"xy", false, at("g", 2), false, 0}}, "ab\nxy", "windlass: what it printed last on node n may be left out\n"},
 		"an older result":                 {-1, []seen{{"ab", false, at("f", 2), false, 0}, {"a", false, at("f", 1), false, 0}, {"abc", false, at("f", 3), false, 0}}, "abc", ""},
 		"nothing yet":                     {-1, []seen{{"", false, at("", 0), false, 0}, {"a", false, at("f", 1), false, 0}}, "a", ""},
 	} {
 		var out, notes strings.Builder
-		f := follower{out: &out, notes: &notes, lines: test.lines}
+		f := follower{out: &logWriter{Writer: &out}, notes: &notes, lines: test.lines, last: -1}
 		for _, s := range test.looks {
 			if _, err := f.show(exectask.Report{Output: s.text, Truncated: s.cut, LogEnd: s.end, Last: s.last}, "n", s.covers); err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestFollower_JoinsWhatItSees(t *testing.T) {
 
 func TestFollower_SaysWhatGoesOnOnce(t *testing.T) {
 	var out, notes strings.Builder
-	f := follower{out: &out, notes: &notes, lines: -1}
+	f := follower{out: &logWriter{Writer: &out}, notes: &notes, lines: -1, last: -1}
 	f.note("away")
 	f.note("away")
 	if _, err := f.show(exectask.Report{Output: "a", LogEnd: exectask.LogEnd{File: "f", Bytes: 1}}, "n", 0); err != nil {

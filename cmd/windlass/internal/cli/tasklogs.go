@@ -30,8 +30,10 @@ With --follow, go on with what is added, to whichever node the task moves, until
 ended or is deleted. From another host the node is asked again each second, or each five
 while nothing is added. What is more than 32 KiB in that time is left out, and it says so.
 
-Control characters and bytes that are not text are shown as escapes such as \x1b; --raw
-prints the output unchanged. What comes from another host has a question mark for each
+A line that begins with "--- windlass" says whose output follows. It stands on a line of
+its own, also after output that does not end with a newline, and within a line that is
+longer than a log file. Control characters and bytes that are not text are shown as
+escapes such as \x1b. --raw prints neither: only what the command has written, unchanged. What comes from another host has a question mark for each
 byte that is not UTF-8.`,
 		Args:              exactArgs("ID"),
 		ValidArgsFunction: a.completeTasks,
@@ -46,27 +48,53 @@ byte that is not UTF-8.`,
 				show = a.follow
 			}
 			if raw {
-				return show(ctx, c, a.out, log, lines)
+				return show(ctx, c, &logWriter{Writer: a.out, raw: true}, log, lines)
 			}
 			out := view.Escaper(a.out)
-			return errors.Join(show(ctx, c, out, log, lines), out.Close())
+			return errors.Join(show(ctx, c, &logWriter{Writer: out}, log, lines), out.Close())
 		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what is added, until the task has ended")
-	cmd.Flags().BoolVar(&raw, "raw", false, "print it as it was written")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print only what the command has written, unchanged")
 	cmd.Flags().IntVarP(&lines, "lines", "n", -1, "only the last lines; below zero all")
 	return cmd
 }
 
-func (a *app) printLog(ctx context.Context, c *windlass.Client, out io.Writer, log taskLog, lines int) error {
+// logWriter prints a log.
+type logWriter struct {
+	io.Writer
+	// raw prints only what the commands have written.
+	raw bool
+	// open is whether the last line has no newline.
+	open bool
+}
+
+// Write implements io.Writer.
+func (w *logWriter) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		w.open = p[len(p)-1] != '\n'
+	}
+	return w.Writer.Write(p)
+}
+
+// apart begins a line, as other output follows than that of before.
+func (w *logWriter) apart() error {
+	if w.raw || !w.open {
+		return nil
+	}
+	_, err := w.Write([]byte("\n"))
+	return err
+}
+
+func (a *app) printLog(ctx context.Context, c *windlass.Client, out *logWriter, log taskLog, lines int) error {
 	if log.isHere() {
-		err := exectask.Tail(ctx, out, log.dir, log.task.ID, lines, false)
+		err := exectask.Tail(ctx, out, log.dir, log.task.ID, exectask.TailConfig{Lines: lines, Printed: out.raw})
 		if errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("task %q: no output is kept in %s: %w", log.task.ID, log.dir, windlass.ErrNotFound)
 		}
 		return err
 	}
-	text, cut, err := log.fromAfar(ctx, c)
+	text, cut, err := log.fromAfar(ctx, c, out.raw)
 	if err != nil {
 		return err
 	}
@@ -119,14 +147,17 @@ func (l taskLog) isHere() bool {
 }
 
 // fromAfar returns the end of the output, and whether there is more: of a command that
-// runs, its node reports that; of any other, the result has it.
-func (l taskLog) fromAfar(ctx context.Context, c *windlass.Client) (text string, cut bool, err error) {
+// runs, its node reports that; of any other, the result has it, which has no headers.
+func (l taskLog) fromAfar(ctx context.Context, c *windlass.Client, raw bool) (text string, cut bool, err error) {
 	if l.task.Status != windlass.StatusRunning {
 		return l.result.Output, l.result.Truncated, nil
 	}
 	report, err := askReport(ctx, c, l.task.TaskInfo)
 	if errors.Is(err, errNoReport) {
 		err = fmt.Errorf("%w; its output is on host %s in %s", err, l.host, l.dir)
+	}
+	if raw {
+		report.Output = report.LogEnd.Printed(report.Output)
 	}
 	return report.Output, report.Truncated, err
 }

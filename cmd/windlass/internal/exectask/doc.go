@@ -76,8 +76,10 @@
 // # Logs
 //
 // With Config.LogDir the whole output of a run is appended to LogPath(dir, task) below
-// a line that names time, node, token and run. At Config.LogMax the file becomes ".1",
-// replacing an older one, so that a task keeps at most two. Logs that nobody has
+// a line that names time, node, token and run. That line, the header, also names its own
+// offset in the file: by it Tail leaves the headers out, and only what was printed is left.
+// At Config.LogMax the file becomes ".1", replacing an older one, so that a task keeps at
+// most two. Logs that nobody has
 // written to for Config.LogAge are removed, and the oldest ones if all together take
 // more than Config.LogSpace; a run holds a lock (flock) on the one that it writes to.
 // Files are 0600 in a folder that only the owner may write. On a file system that

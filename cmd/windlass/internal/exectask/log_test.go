@@ -67,7 +67,7 @@ func FuzzLogPath(f *testing.F) {
 func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 3 {
-		l, err := openLog(LogPath(dir, "t"), LogMin, fmt.Sprintf("--- run %d", i))
+		l, err := openLog(LogPath(dir, "t"), LogMin, fmt.Sprintf("--- windlass run=%d", i))
 		must(t, err)
 		for range 3 {
 			must(t, l.write(bytes.Repeat([]byte{'a' + byte(i)}, 1000)))
@@ -75,9 +75,9 @@ func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 		must(t, l.file.Close())
 	}
 	var all strings.Builder
-	must(t, Tail(t.Context(), &all, dir, "t", -1, false))
+	must(t, Tail(t.Context(), &all, dir, "t", TailConfig{Lines: -1}))
 	text := all.String()
-	for _, want := range []string{"--- run 1 (continued 1)\n", "--- run 2\nccc"} {
+	for _, want := range []string{"\n--- windlass run=1 at=1 (continued 1) (newline added)\n", "\n--- windlass run=2 at=", " (newline added)\nccc"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("log lacks %q", want)
 		}
@@ -90,7 +90,7 @@ func TestLogKeepsRunsApartAndRotatesOnce(t *testing.T) {
 }
 
 func TestTailOfATaskThatNeverRan(t *testing.T) {
-	if err := Tail(t.Context(), io.Discard, t.TempDir(), "t", 3, false); !errors.Is(err, fs.ErrNotExist) {
+	if err := Tail(t.Context(), io.Discard, t.TempDir(), "t", TailConfig{Lines: 3}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -101,7 +101,7 @@ func TestTailCutsLines(t *testing.T) {
 	must(t, os.WriteFile(LogPath(dir, "t"), []byte("3\n4\nrest"), 0o600))
 	for n, want := range map[int]string{0: "", 1: "rest", 2: "4\nrest", 4: "2\n3\n4\nrest", 9: "1\n2\n3\n4\nrest", -1: "1\n2\n3\n4\nrest"} {
 		var got bytes.Buffer
-		must(t, Tail(t.Context(), &got, dir, "t", n, false))
+		must(t, Tail(t.Context(), &got, dir, "t", TailConfig{Lines: n}))
 		if got.String() != want {
 			t.Errorf("%d lines: %q, want %q", n, &got, want)
 		}
@@ -212,8 +212,8 @@ func TestFollowSeesEveryByteAcrossARotation(t *testing.T) {
 	}
 	done := make(chan error)
 	// Begun before the task's first run.
-	go func() { done <- Tail(ctx, followed, dir, "t", -1, true) }()
-	l, err := openLog(LogPath(dir, "t"), LogMin, "---")
+	go func() { done <- Tail(ctx, followed, dir, "t", TailConfig{Lines: -1, Follow: true}) }()
+	l, err := openLog(LogPath(dir, "t"), LogMin, headerStart)
 	must(t, err)
 	for i := range 6 {
 		line := strings.Repeat(fmt.Sprint(i), 1000) + "\n"

@@ -63,7 +63,7 @@ func logEnd(dir, taskID string, most int) (logPart, error) {
 	if err != nil {
 		return logPart{}, err
 	}
-	old, err := endOf(path+oldSuffix, most-len(now.text))
+	old, err := endOf(path+oldSuffix, most-int(min(int64(most), now.end.Bytes)))
 	switch {
 	case err != nil, old.end.File == now.end.File: // it was rotated between the two
 		return now, err
@@ -94,17 +94,20 @@ func endOf(name string, most int) (logPart, error) {
 		return logPart{}, err
 	}
 	from := max(0, info.Size()-int64(most))
-	text, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
-	return logPart{text: text, cut: from > 0, end: LogEnd{File: fileID(head[:n]), Bytes: from + int64(len(text))}}, err
+	begin := max(0, from-headMax)
+	text, err := io.ReadAll(io.NewSectionReader(f, begin, info.Size()-begin))
+	end := LogEnd{File: fileID(head[:n]), Bytes: begin + int64(len(text))}
+	text = text[min(afterHeader(text, begin, int(from-begin)), len(text)):]
+	return logPart{text: text, cut: from > 0, end: end}, err
 }
 
-// headMax is more than the first line of a log is long.
-const headMax = 1 << 10
+// headMax is more than a header is long.
+const headMax = 4 << 10
 
-// fileID tells the files of logs apart by their first lines, of which none is like another.
+// fileID tells the files of logs apart by their first headers, of which none is like another.
 // Their inodes would not do: a new file often gets the one of the file just removed.
 func fileID(head []byte) string {
-	line, _, ok := bytes.Cut(head, []byte("\n"))
+	line, _, ok := bytes.Cut(bytes.TrimPrefix(head, []byte("\n")), []byte("\n"))
 	if !ok {
 		return "" // it is about to be written
 	}

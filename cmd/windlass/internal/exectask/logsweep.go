@@ -105,7 +105,7 @@ func removeLog(path string) (removed bool, err error) {
 // openLocked opens a log to append to it, and locks it against removal until it is closed.
 func openLocked(path string) (*os.File, error) {
 	for attempt := 1; ; attempt++ {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, err
 		}

@@ -16,31 +16,39 @@ import (
 // system.
 const followEvery = 200 * time.Millisecond
 
-// Tail writes the last lines of a task's log in dir to w, all that is kept if lines is
-// negative. The error is fs.ErrNotExist when this node never ran the task. With follow it
-// writes what is added, across rotations and before the first run, and returns nil when
-// ctx ends.
-func Tail(ctx context.Context, w io.Writer, dir, taskID string, lines int, follow bool) error {
+// TailConfig says what Tail writes.
+type TailConfig struct {
+	// Lines is how many lines it begins with, below zero all that are kept.
+	Lines int
+	// Follow goes on with what is added, across rotations and before the first run.
+	Follow bool
+	// Printed leaves out the headers, so that only what the commands have printed is left.
+	Printed bool
+}
+
+// Tail writes the last lines of a task's log in dir to w. The error is fs.ErrNotExist when
+// this node never ran the task, unless the log is followed. Then it returns nil when ctx
+// ends.
+func Tail(ctx context.Context, w io.Writer, dir, taskID string, c TailConfig) (err error) {
 	path := LogPath(dir, taskID)
-	current, err := lastLines(w, path, lines)
-	if err != nil && (!follow || !errors.Is(err, fs.ErrNotExist)) {
+	current, size, err := lastLines(w, path, c)
+	if err != nil && (!c.Follow || !errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	defer func() {
-		if current != nil {
-			current.Close()
-		}
-	}()
-	if !follow {
+	follow := follower{out: w, path: path, file: current}
+	if c.Printed {
+		follow.printed = &headerFilter{out: w, offset: size}
+	}
+	defer func() { err = errors.Join(err, follow.close()) }()
+	if !c.Follow {
 		return nil
 	}
 	for {
-		if current, err = catchUp(w, path, current); err != nil {
+		if err := follow.catchUp(); err != nil {
 			return err
 		}
 		if !pause.For(ctx, followEvery) {
-			_, err = catchUp(w, path, current) // what was added while it paused
-			return err
+			return follow.catchUp() // what was added while it paused
 		}
 	}
 }
@@ -48,30 +56,35 @@ func Tail(ctx context.Context, w io.Writer, dir, taskID string, lines int, follo
 // LastLines returns the last n lines of a text, all of them if n is negative.
 func LastLines(text string, n int) string { return string(cutLines([]byte(text), n)) }
 
-// lastLines writes the last lines of both files and returns the current one,
-// read to the end.
-func lastLines(w io.Writer, path string, lines int) (*os.File, error) {
+// lastLines writes the last lines of both files. It returns the current one, read to the
+// end, and its size.
+func lastLines(w io.Writer, path string, c TailConfig) (current *os.File, size int64, err error) {
 	old, err := os.ReadFile(path + oldSuffix)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return nil, 0, err
 	}
 	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) && old != nil {
-		_, err = w.Write(cutLines(old, lines))
-		return nil, err
+	if err != nil && (!errors.Is(err, fs.ErrNotExist) || old == nil) {
+		return nil, 0, err
 	}
-	if err != nil {
-		return nil, err
-	}
-	now, err := io.ReadAll(f)
+	var now []byte
 	if err == nil {
-		_, err = w.Write(cutLines(append(old, now...), lines))
+		now, err = io.ReadAll(f)
+		size = int64(len(now))
+	} else { // it is in the middle of a rotation
+		f, err = nil, nil
 	}
-	if err != nil {
+	if c.Printed {
+		old, now = withoutHeaders(old, 0), withoutHeaders(now, 0)
+	}
+	if err == nil {
+		_, err = w.Write(cutLines(append(old, now...), c.Lines))
+	}
+	if err != nil && f != nil {
 		f.Close()
-		return nil, err
+		return nil, 0, err
 	}
-	return f, nil
+	return f, size, err
 }
 
 // cutLines keeps the last n lines of text, all for n below zero. A last line
@@ -93,30 +106,66 @@ func cutLines(text []byte, n int) []byte {
 	return text[end+1:]
 }
 
-// catchUp writes what was added to f, and then the file at path if that is another. It
-// returns the file read last.
-func catchUp(w io.Writer, path string, f *os.File) (*os.File, error) {
+// follower writes what is added to the log at a path.
+type follower struct {
+	out     io.Writer
+	path    string
+	file    *os.File      // read to its end, nil for none
+	printed *headerFilter // in front of out, nil for none
+}
+
+// close writes what is held, and closes the file.
+func (f *follower) close() error {
+	var err error
+	if f.printed != nil {
+		err = f.printed.flush()
+	}
+	if f.file != nil {
+		f.file.Close()
+	}
+	return err
+}
+
+// catchUp writes what was added to the file, and then the file at the path if that is
+// another.
+func (f *follower) catchUp() error {
 	for {
 		// Stat comes before the read: once the path names another file, nothing is added
-		// to f any more.
-		info, statErr := os.Stat(path)
-		if f != nil {
-			if _, err := io.Copy(w, f); err != nil {
-				return f, err
+		// to the file any more.
+		info, statErr := os.Stat(f.path)
+		if f.file != nil {
+			if err := f.read(); err != nil {
+				return err
 			}
-			held, err := f.Stat()
+			held, err := f.file.Stat()
 			if err != nil || statErr != nil || os.SameFile(held, info) {
-				return f, err
+				return err
 			}
-			f.Close()
+			f.file.Close()
+			f.file = nil
 		}
-		next, err := os.Open(path)
+		next, err := os.Open(f.path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
+			return nil
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		f = next
+		f.file = next
+		if f.printed != nil {
+			if err := f.printed.begin(0); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// read writes the rest of the file.
+func (f *follower) read() error {
+	if f.printed == nil {
+		_, err := io.Copy(f.out, f.file)
+		return err
+	}
+	_, err := io.Copy(f.printed, f.file)
+	return errors.Join(err, f.printed.settle())
 }
