@@ -66,7 +66,8 @@ func (f *headerFilter) Write(p []byte) (int, error) {
 			printed, text = append(printed, text[:i]...), text[i:]
 			break
 		}
-		n := bytes.IndexByte(text[i:], '\n')
+		// No further than a header is long, or output full of beginnings takes quadratic time.
+		n := bytes.IndexByte(text[i:min(len(text), i+headMax)], '\n')
 		if n < 0 && len(text)-i < headMax {
 			if i > 0 && text[i-1] == '\n' {
 				i--

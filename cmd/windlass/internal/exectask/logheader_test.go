@@ -167,3 +167,21 @@ func FuzzHeaderFilter(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkWithoutHeaders reads logs that are full of something: text, and what begins like a
+// header. The second must cost a multiple of the first that does not grow with the size.
+func BenchmarkWithoutHeaders(b *testing.B) {
+	for name, text := range map[string]string{"text": "some output; ", "beginnings": headerStart} {
+		for _, size := range []int{1 << 18, 1 << 20} {
+			log := bytes.Repeat([]byte(text), size/len(text))
+			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
+				b.SetBytes(int64(len(log)))
+				for b.Loop() {
+					if got := withoutHeaders(log, 0); len(got) != len(log) {
+						b.Fatalf("%d of %d bytes are left", len(got), len(log))
+					}
+				}
+			})
+		}
+	}
+}
